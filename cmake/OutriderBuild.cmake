@@ -1,0 +1,71 @@
+# Compiler flags and the three verbs with which every folder declares what it holds.
+include_guard()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+find_package(Threads REQUIRED)
+
+# -ffp-contract=off everywhere: a fused multiply-add happens only where the source asks for one,
+# so that every CPU computes the same bits (docs/row-invariance.md).
+set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -ffp-contract=off)
+if(OUTRIDER_SANITIZE)
+  list(APPEND OUTRIDER_CXX_FLAGS -fsanitize=${OUTRIDER_SANITIZE} -fno-omit-frame-pointer
+       -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${OUTRIDER_SANITIZE})
+endif()
+
+# outrider_library(NAME SOURCES a.cc.. [DEPS public..] [PRIVATE_DEPS private..])
+# A folder is a library; what is not listed in DEPS cannot be included.
+function(outrider_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  if(arg_SOURCES)
+    add_library(${name} STATIC ${arg_SOURCES})
+    target_compile_options(${name} PRIVATE ${OUTRIDER_CXX_FLAGS})
+    target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+    target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
+  else()
+    add_library(${name} INTERFACE)
+    target_include_directories(${name} INTERFACE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(${name} INTERFACE ${arg_DEPS})
+  endif()
+endfunction()
+
+# outrider_program(NAME SOURCES main.cc.. DEPS libs..): lands in build/<preset>/bin.
+function(outrider_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_compile_options(${name} PRIVATE ${OUTRIDER_CXX_FLAGS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS})
+endfunction()
+
+# outrider_test(NAME SOURCES x_test.cc.. DEPS libs.. [LABELS unit|sim|..] [ARGS ..])
+function(outrider_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
+  find_package(GTest REQUIRED)
+  outrider_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                                             OUTRIDER_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
+endfunction()
+
+# Adds each folder that declares a CMakeLists.txt.
+macro(outrider_add_folders)
+  foreach(folder ${ARGN})
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+      add_subdirectory(${folder})
+    endif()
+  endforeach()
+endmacro()

@@ -1,0 +1,34 @@
+# libtorch from the pinned PyPI wheel, through our own imported target.
+#
+# The wheel's CMake package drags the CUDA toolkit in; two shared objects and an include path are
+# all we need. Its include folder also holds other versions of protobuf and fmt, so it goes last
+# (-idirafter), and no source file includes both torch and gRPC/protobuf/spdlog.
+include_guard()
+set(OUTRIDER_HAVE_TORCH OFF)
+if(OUTRIDER_TORCH STREQUAL "OFF")
+  return()
+endif()
+
+set(OUTRIDER_VENV ${CMAKE_SOURCE_DIR}/.venv CACHE PATH "Virtual environment that holds the torch wheel")
+file(GLOB torch_root LIST_DIRECTORIES true ${OUTRIDER_VENV}/lib/python3*/site-packages/torch)
+if(NOT EXISTS "${torch_root}/lib/libtorch_cpu.so")
+  if(OUTRIDER_TORCH STREQUAL "ON")
+    message(FATAL_ERROR "libtorch not found under ${OUTRIDER_VENV}. Remedy: ./run setup")
+  endif()
+  message(STATUS "outrider: no libtorch in ${OUTRIDER_VENV}: outrider-train and the oracle are left out")
+  return()
+endif()
+
+set(OUTRIDER_HAVE_TORCH ON)
+add_library(outrider_torch INTERFACE)
+add_library(outrider::torch ALIAS outrider_torch)
+target_compile_options(outrider_torch INTERFACE
+  "SHELL:-idirafter ${torch_root}/include"
+  "SHELL:-idirafter ${torch_root}/include/torch/csrc/api/include"
+  -Wno-pedantic -Wno-unused-parameter -Wno-error)
+target_link_libraries(outrider_torch INTERFACE ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so
+  Threads::Threads)
+target_link_options(outrider_torch INTERFACE
+  -Wl,-rpath,${torch_root}/lib -Wl,--disable-new-dtags
+  # libtorch_cpu needs libraries of the nvidia wheels; its own RPATH finds them at run time.
+  -Wl,--allow-shlib-undefined -Wl,--unresolved-symbols=ignore-in-shared-libs)

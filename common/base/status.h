@@ -1,0 +1,127 @@
+// Status and Result<T>: how every fallible call of Outrider reports failure.
+//
+// Three failures, three tools. A bug of ours: OUTRIDER_CHECK aborts. A peer's or a file's bad
+// content, and the weather (link, disk, memory): a Status. No exception crosses a library border.
+// A message names the field, its value and the remedy, and is written for the person who reads it.
+//
+// Thread rule: values; share them like an int. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace outrider {
+
+// The codes map one to one to gRPC's (proto/grpc_status.cc).
+enum class StatusCode {
+  kOk,
+  kCancelled,
+  kInvalidArgument,     // the caller's value is wrong whatever the state
+  kDeadlineExceeded,
+  kNotFound,
+  kFailedPrecondition,  // the value would be right in another state
+  kResourceExhausted,   // try later, or ask for less
+  kUnimplemented,
+  kInternal,
+  kUnavailable,         // the peer is away; a retry may succeed
+  kDataLoss,            // a file is damaged or not what it claims to be
+};
+
+std::string_view to_string(StatusCode code);
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;  // ok
+  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const { return code_ == StatusCode::kOk; }
+  StatusCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+  // "INVALID_ARGUMENT: message", or "OK".
+  std::string to_string() const;
+
+  // The same failure, with where it happened put before the message.
+  Status with_context(std::string_view context) const;
+
+  friend bool operator==(const Status&, const Status&) = default;
+
+ private:
+  StatusCode code_ = StatusCode::kOk;
+  std::string message_;
+};
+
+Status invalid_argument(std::string message);
+Status failed_precondition(std::string message);
+Status not_found(std::string message);
+Status resource_exhausted(std::string message);
+Status unavailable(std::string message);
+Status cancelled(std::string message);
+Status deadline_exceeded(std::string message);
+Status data_loss(std::string message);
+Status unimplemented(std::string message);
+Status internal_error(std::string message);
+
+namespace internal {
+[[noreturn]] void check_failed(const char* file, int line, const char* condition);
+}  // namespace internal
+
+// Aborts on a bug of our own. Never reachable from bytes off the wire or out of a file.
+#define OUTRIDER_CHECK(condition) \
+  ((condition) ? (void)0 : ::outrider::internal::check_failed(__FILE__, __LINE__, #condition))
+
+// A T, or the Status that says why there is none.
+//
+//   Result<Config> config = load_config(path);
+//   if (!config.ok()) return config.status();
+//   use(*config);
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}                   // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {            // NOLINT(google-explicit-constructor)
+    OUTRIDER_CHECK(!status_.ok());
+  }
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+
+  // Call only when ok().
+  T& operator*() & { return checked(); }
+  const T& operator*() const& { return const_cast<Result*>(this)->checked(); }
+  T&& operator*() && { return std::move(checked()); }
+  T* operator->() { return &checked(); }
+  const T* operator->() const { return &const_cast<Result*>(this)->checked(); }
+
+ private:
+  T& checked() {
+    OUTRIDER_CHECK(value_.has_value());
+    return *value_;
+  }
+
+  std::optional<T> value_;
+  Status status_;
+};
+
+#define OUTRIDER_CONCAT_INNER(a, b) a##b
+#define OUTRIDER_CONCAT(a, b) OUTRIDER_CONCAT_INNER(a, b)
+
+// Returns the Status of `expression` from the enclosing function unless it is ok.
+#define OUTRIDER_RETURN_IF_ERROR(expression)                        \
+  do {                                                              \
+    if (::outrider::Status status_ = (expression); !status_.ok()) { \
+      return status_;                                               \
+    }                                                               \
+  } while (false)
+
+// OUTRIDER_ASSIGN_OR_RETURN(auto x, f()): x = *f(), or returns f()'s Status.
+#define OUTRIDER_ASSIGN_OR_RETURN(target, expression)                                         \
+  OUTRIDER_ASSIGN_OR_RETURN_INNER(OUTRIDER_CONCAT(outrider_result_, __LINE__), target, expression)
+#define OUTRIDER_ASSIGN_OR_RETURN_INNER(result, target, expression) \
+  auto result = (expression);                                       \
+  if (!result.ok()) return result.status();                         \
+  target = *std::move(result)
+
+}  // namespace outrider

@@ -1,0 +1,82 @@
+// The slot table of one sequence's KV cache: which slot holds which position, and who descends
+// from whom. Slots, not a ring: a speculative tree lives beside the committed text, and keeping a
+// branch is bookkeeping, never a copy (DESIGN section 6).
+//
+// A slot's row sees the positions on its path: the committed slots below it, its uncommitted
+// ancestors, itself. Storage for keys and values belongs to the backend; this class has no tensors.
+//
+//   committed:  slot_of[0] slot_of[1] ... slot_of[end-1]
+//   tree:                                  +- a - b
+//                                          +- c          (append() under kRootSlot or any slot)
+//
+// Thread rule: owned by the thread that runs the model. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+using Slot = std::int32_t;
+
+// Stands for "the end of the committed text" as a parent.
+inline constexpr Slot kRootSlot = -1;
+
+class KvSlots final {
+ public:
+  // capacity: the most slots in use at once, committed and not; > 0.
+  explicit KvSlots(std::int32_t capacity);
+
+  std::int32_t capacity() const { return static_cast<std::int32_t>(entries_.size()); }
+  std::int32_t in_use() const { return in_use_; }
+
+  // The number of committed positions.
+  Position committed() const { return static_cast<Position>(committed_.size()); }
+  // 0 <= position < committed().
+  Slot committed_slot(Position position) const;
+
+  // Takes a free slot for a row that follows `parent` (an uncommitted slot, or kRootSlot).
+  // RESOURCE_EXHAUSTED when none is free.
+  Result<Slot> append(Slot parent);
+
+  // The slot's position in prefix and answer. The slot must be in use.
+  Position position(Slot slot) const;
+  bool is_committed(Slot slot) const;
+
+  // Writes the path of `slot`, position order, itself last: path.size() == position(slot) + 1.
+  void path(Slot slot, std::vector<Slot>& path) const;
+
+  // Commits the path from the root to `leaf` (an uncommitted slot, or kRootSlot: nothing) and
+  // frees every uncommitted slot that does not descend from `leaf`; its descendants stay.
+  void commit(Slot leaf);
+
+  // Frees an uncommitted slot and all its descendants.
+  void release(Slot slot);
+
+  // Frees every uncommitted slot.
+  void release_all_uncommitted() { truncate(committed()); }
+
+  // Keeps the first `length` committed positions, frees everything else. 0 <= length <= committed().
+  void truncate(Position length);
+
+ private:
+  enum class State : std::uint8_t { kFree, kTree, kCommitted };
+  struct Entry {
+    State state = State::kFree;
+    Slot parent = kRootSlot;
+    Position position = 0;
+  };
+
+  void free_slot(Slot slot);
+  bool descends_from(Slot slot, Slot ancestor) const;
+
+  std::vector<Entry> entries_;
+  std::vector<Slot> committed_;  // by position
+  std::vector<Slot> free_;       // a stack; lowest slots first on a fresh table
+  std::int32_t in_use_ = 0;
+};
+
+}  // namespace outrider

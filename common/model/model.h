@@ -1,0 +1,92 @@
+// A language model as the rest of Outrider sees it: rows in, logits out, KV slots explicit.
+//
+// A pass takes rows of any number of sequences. A row is one token in one slot; it sees the slots
+// on its path (kv_slots.h), so a chain, a tree and a prefill chunk are the same thing. Rows of one
+// pass may follow each other: a parent's row stands before its children's. Each row's logits are
+// bitwise the same whatever stands beside it (DESIGN L2, docs/row-invariance.md).
+//
+//   auto cache = *model.new_cache(capacity);
+//   Slot slot = *cache->slots().append(kRootSlot);
+//   PassOutput out;
+//   model.forward({{cache.get(), slot, token, true}}, out);   // out.logits: [1, vocab] f32
+//   cache->slots().commit(slot);
+//
+// Thread rule: one compute thread owns a model and its caches. info() may be read from anywhere.
+// Errors: forward() checks tokens and slots and fails without touching the caches.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/model/kv_slots.h"
+
+namespace outrider {
+
+// Constant facts about a loaded model.
+struct ModelInfo {
+  std::string name;             // the directory's last component
+  std::string architecture;     // "llama", "mistral", "qwen2", "qwen3", "null"
+  std::string fingerprint;      // hex; same weights and config <=> same fingerprint, any dtype
+  std::string arithmetic_id;    // hex; same fingerprint, dtype, kernel version, device class (L1)
+  std::string dtype;            // as computed: "f32", "bf16", "int8"
+  std::int32_t vocab_size = 0;
+  std::int32_t hidden_size = 0;
+  std::int32_t num_layers = 0;
+  Position max_positions = 0;   // longest prefix + answer the model may see
+  std::int64_t num_parameters = 0;
+  std::int64_t weight_bytes = 0;  // read per single-row pass
+  std::vector<TokenId> stop_ids;  // from generation_config.json or config.json: eos
+};
+
+// The keys and values of one sequence. Made by the model that reads it.
+class KvCache {
+ public:
+  virtual ~KvCache() = default;
+  KvSlots& slots() { return slots_; }
+  const KvSlots& slots() const { return slots_; }
+
+ protected:
+  explicit KvCache(std::int32_t capacity) : slots_(capacity) {}
+
+ private:
+  KvSlots slots_;
+};
+
+struct Row {
+  KvCache* cache;
+  Slot slot;
+  TokenId token;
+  bool wants_logits = true;
+};
+
+// Reused from pass to pass, so that a steady state allocates nothing.
+struct PassOutput {
+  std::int32_t vocab_size = 0;
+  std::vector<float> logits;  // [rows that wanted them, in row order; vocab_size] f32
+
+  std::span<const float> row(std::size_t index) const {
+    const auto width = static_cast<std::size_t>(vocab_size);
+    return std::span<const float>(logits).subspan(index * width, width);
+  }
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelInfo& info() const = 0;
+
+  // Room for `capacity` slots. RESOURCE_EXHAUSTED if that much memory is not to be had.
+  virtual Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) = 0;
+
+  // Runs one pass: fills the rows' keys and values, writes the wanted logits. Blocks.
+  virtual Status forward(std::span<const Row> rows, PassOutput& out) = 0;
+};
+
+}  // namespace outrider

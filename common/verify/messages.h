@@ -1,0 +1,160 @@
+// What edge and verifier say to each other, as plain values. The wire form is
+// proto/outrider/v1; the meaning is docs/mirrored-tree.md. These structs know nothing of gRPC, so
+// the brains on both sides, the resident verifier and the simulations share them.
+//
+// A struct here has the shape of its message but no validity: whoever receives one checks it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/types.h"
+#include "common/sampling/sampling.h"
+
+namespace outrider {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+// When an idle verifying session starts a pass.
+enum class PassPolicy : std::uint8_t {
+  kOnRequest = 0,  // a living node hangs under the root, or an empty Grow asks
+  kEager = 1,      // also when `patience` is over, with whatever nodes live, none included
+};
+
+// Acts from the next start of a pass; changeable mid-answer.
+struct Policy {
+  PassPolicy pass_policy = PassPolicy::kOnRequest;
+  Duration patience{0};
+  bool wants_exits = false;
+  std::uint32_t row_limit = 0;  // most nodes a pass takes; 0: the server's limit
+
+  friend bool operator==(const Policy&, const Policy&) = default;
+};
+
+// --- edge to verifier -------------------------------------------------------------------------
+
+struct Open {
+  std::uint32_t protocol_version = kProtocolVersion;
+  std::uint32_t noise_version = kNoiseVersion;
+  std::string tokenizer_hash;  // hex, of the canonical content; both sides must agree
+  SamplingParams sampling;
+  std::uint64_t seed = 0;
+  std::vector<TokenId> prefix;
+  Position end_position = 0;  // absolute: prefix and answer; a reconnect does not extend it
+  Policy policy;
+  std::vector<TokenId> stop_ids;       // beside the target's own
+  std::string expected_fingerprint;    // empty: any. Mandatory on reconnect and failover
+  std::string expected_arithmetic_id;  // likewise
+  std::string replaced_session;        // its resources are freed or taken over; empty: none
+};
+
+struct GrowNode {
+  TokenId token = 0;
+  std::uint32_t parent = 0;     // 0: the anchor; d > 0: the node with id (own id - d)
+  std::uint8_t confidence = 0;  // 0..255 for 0..1; advice
+};
+
+// Nodes of the tree. Node k has id first_id + k. Empty nodes: asks for a pass at the anchor.
+struct Grow {
+  NodeId first_id = 0;
+  Position anchor_position = 0;
+  std::vector<GrowNode> nodes;
+};
+
+struct Cancel {};
+
+// Carries nothing but the acknowledgement.
+struct AckOnly {};
+
+// Every message of the edge acknowledges what it has.
+struct EdgeMessage {
+  Position acked_position = 0;      // first position the edge does not have
+  std::uint32_t acked_reports = 0;  // highest ExitReport.seq seen
+  std::variant<AckOnly, Open, Grow, Policy, Cancel> body;
+};
+
+// --- verifier to edge -------------------------------------------------------------------------
+
+struct Limits {
+  std::uint32_t max_nodes = 64;    // living nodes at once; this value until Opened says more
+  std::uint32_t max_rows = 33;     // rows of one verifying pass
+  std::uint32_t run_ahead = 512;   // tokens past acked_position before the verifier pauses
+  std::uint32_t max_message_bytes = 1 << 20;
+  Position max_positions = 0;      // the target's context
+  std::int32_t vocab_size = 0;
+};
+
+struct Opened {
+  std::string session_id;
+  std::string fingerprint;
+  std::string arithmetic_id;
+  std::string model_name;
+  std::vector<TokenId> stop_ids;  // all that end this answer
+  std::vector<std::int32_t> exits;  // layers after which the target can report
+  Limits limits;
+};
+
+// During a long prefill.
+struct Progress {
+  Position done = 0;
+  Position total = 0;
+};
+
+struct Started {
+  std::uint32_t pass = 0;
+  Position position = 0;             // `end` as the pass started
+  NodeId last_id = 0;                // it took all living nodes with id <= last_id ..
+  std::vector<NodeId> left_out;      // .. less these
+};
+
+// Server-side times of one pass.
+struct PassTimings {
+  Duration waited{0};   // idle before the pass
+  Duration queued{0};   // runnable, but the device was busy with others
+  Duration computed{0}; // the pass itself
+};
+
+struct Verdict {
+  std::uint32_t pass = 0;
+  Position position = 0;        // of tokens[0]
+  std::vector<TokenId> tokens;  // at least one; the last is the next token, not a node's
+  std::uint32_t rows = 0;       // rows the pass computed
+  PassTimings timings;
+};
+
+struct ExitReport {
+  std::uint32_t pass = 0;
+  std::int32_t exit = 0;         // index into Opened.exits
+  NodeId leaf_id = 0;            // where that exit's own walk ends; 0: the root
+  TokenId next_token = 0;
+  std::uint8_t confidence = 0;   // 0..255 for 0..1
+  std::uint32_t seq = 0;
+};
+
+enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
+
+// Ends the stream.
+struct Usage {
+  FinishReason reason = FinishReason::kStop;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;      // of the prompt, found in a replaced session's KV
+  std::uint64_t completion_tokens = 0;
+  std::uint64_t passes = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t dead_on_arrival = 0;    // nodes
+  Duration compute{0};
+};
+
+struct Notice {
+  enum class Kind : std::uint8_t { kReconnectSoon, kOverloaded } kind = Kind::kReconnectSoon;
+  Duration retry_after{0};
+};
+
+using ServerMessage =
+    std::variant<Opened, Progress, Started, Verdict, ExitReport, Usage, Notice>;
+
+}  // namespace outrider

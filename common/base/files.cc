@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/files.h"
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace outrider {
+namespace {
+
+constexpr std::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
+
+// A FIFO or a device would block or never end: only regular files are opened.
+Status check_regular(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  if (found.type() == std::filesystem::file_type::not_found) {
+    return not_found(path + ": no such file");
+  }
+  if (found.type() == std::filesystem::file_type::none) {
+    return invalid_argument(path + ": " + error.message());
+  }
+  if (!std::filesystem::is_regular_file(found)) {
+    return invalid_argument(path + ": not a regular file");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::int64_t max_bytes) {
+  OUTRIDER_RETURN_IF_ERROR(check_regular(path));
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return invalid_argument(path + ": " + error.message());
+  if (size > static_cast<std::uintmax_t>(max_bytes)) {
+    return invalid_argument(path + ": " + std::to_string(size) + " bytes, at most " +
+                            std::to_string(max_bytes) + " are read");
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return invalid_argument(path + ": cannot be opened for reading");
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(in.gcount()));
+  if (bytes.starts_with(kLfsPointer)) {
+    return data_loss(path + ": a Git LFS pointer, not the file itself; run: git lfs pull");
+  }
+  return bytes;
+}
+
+}  // namespace outrider

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace outrider {
+namespace {
+
+class ReadFile : public testing::Test {
+ protected:
+  ReadFile() : folder_(testing::TempDir() + "outrider_files_test") {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+  }
+  ~ReadFile() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
+    return folder_ + "/" + name;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ReadFile, ReturnsTheBytesAsTheyAre) {
+  const std::string bytes("a\0\r\n\xff", 5);
+  EXPECT_EQ(*read_file(write("x", bytes), 5), bytes);
+  EXPECT_EQ(*read_file(write("empty", ""), 5), "");
+}
+
+TEST_F(ReadFile, RefusesMoreThanItWasAllowed) {
+  const Status status = read_file(write("x", "123456"), 5).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("6 bytes, at most 5"), std::string::npos);
+}
+
+TEST_F(ReadFile, OpensRegularFilesOnly) {
+  ASSERT_EQ(mkfifo((folder_ + "/fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink(folder_ + "/loop", folder_ + "/loop");
+  EXPECT_EQ(read_file(folder_ + "/fifo", 5).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read_file(folder_ + "/loop", 5).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read_file(folder_, 5).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read_file("/dev/zero", 5).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read_file(folder_ + "/absent", 5).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(ReadFile, NamesTheRemedyForALfsPointer) {
+  const std::string path = write("x", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  const Status status = read_file(path, 1000).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find("git lfs pull"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace outrider

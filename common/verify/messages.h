@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/types.h"
 #include "common/sampling/sampling.h"
+#include "common/tree/grow.h"
 
 namespace outrider {
 
@@ -52,19 +53,6 @@ struct Open {
   std::string replaced_session;        // its resources are freed or taken over; empty: none
 };
 
-struct GrowNode {
-  TokenId token = 0;
-  std::uint32_t parent = 0;     // 0: the anchor; d > 0: the node with id (own id - d)
-  std::uint8_t confidence = 0;  // 0..255 for 0..1; advice
-};
-
-// Nodes of the tree. Node k has id first_id + k. Empty nodes: asks for a pass at the anchor.
-struct Grow {
-  NodeId first_id = 0;
-  Position anchor_position = 0;
-  std::vector<GrowNode> nodes;
-};
-
 struct Cancel {};
 
 // Carries nothing but the acknowledgement.
@@ -80,11 +68,11 @@ struct EdgeMessage {
 // --- verifier to edge -------------------------------------------------------------------------
 
 struct Limits {
-  std::uint32_t max_nodes = 64;    // living nodes at once; this value until Opened says more
-  std::uint32_t max_rows = 33;     // rows of one verifying pass
-  std::uint32_t run_ahead = 512;   // tokens past acked_position before the verifier pauses
+  std::uint32_t max_nodes = 64;   // living nodes at once; this value until Opened says more
+  std::uint32_t max_rows = 33;    // rows of one verifying pass
+  std::uint32_t run_ahead = 512;  // tokens past acked_position before the verifier pauses
   std::uint32_t max_message_bytes = 1 << 20;
-  Position max_positions = 0;      // the target's context
+  Position max_positions = 0;  // the target's context
   std::int32_t vocab_size = 0;
 };
 
@@ -93,7 +81,7 @@ struct Opened {
   std::string fingerprint;
   std::string arithmetic_id;
   std::string model_name;
-  std::vector<TokenId> stop_ids;  // all that end this answer
+  std::vector<TokenId> stop_ids;    // all that end this answer
   std::vector<std::int32_t> exits;  // layers after which the target can report
   Limits limits;
 };
@@ -106,16 +94,16 @@ struct Progress {
 
 struct Started {
   std::uint32_t pass = 0;
-  Position position = 0;             // `end` as the pass started
-  NodeId last_id = 0;                // it took all living nodes with id <= last_id ..
-  std::vector<NodeId> left_out;      // .. less these
+  Position position = 0;         // `end` as the pass started
+  NodeId last_id = 0;            // it took all living nodes with id <= last_id ..
+  std::vector<NodeId> left_out;  // .. less these
 };
 
 // Server-side times of one pass.
 struct PassTimings {
-  Duration waited{0};   // idle before the pass
-  Duration queued{0};   // runnable, but the device was busy with others
-  Duration computed{0}; // the pass itself
+  Duration waited{0};    // idle before the pass
+  Duration queued{0};    // runnable, but the device was busy with others
+  Duration computed{0};  // the pass itself
 };
 
 struct Verdict {
@@ -128,10 +116,10 @@ struct Verdict {
 
 struct ExitReport {
   std::uint32_t pass = 0;
-  std::int32_t exit = 0;         // index into Opened.exits
-  NodeId leaf_id = 0;            // where that exit's own walk ends; 0: the root
+  std::int32_t exit = 0;  // index into Opened.exits
+  NodeId leaf_id = 0;     // where that exit's own walk ends; 0: the root
   TokenId next_token = 0;
-  std::uint8_t confidence = 0;   // 0..255 for 0..1
+  std::uint8_t confidence = 0;  // 0..255 for 0..1
   std::uint32_t seq = 0;
 };
 
@@ -141,11 +129,11 @@ enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
 struct Usage {
   FinishReason reason = FinishReason::kStop;
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_tokens = 0;      // of the prompt, found in a replaced session's KV
+  std::uint64_t cached_tokens = 0;  // of the prompt, found in a replaced session's KV
   std::uint64_t completion_tokens = 0;
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;
-  std::uint64_t dead_on_arrival = 0;    // nodes
+  std::uint64_t dead_on_arrival = 0;  // nodes
   Duration compute{0};
 };
 
@@ -154,7 +142,6 @@ struct Notice {
   Duration retry_after{0};
 };
 
-using ServerMessage =
-    std::variant<Opened, Progress, Started, Verdict, ExitReport, Usage, Notice>;
+using ServerMessage = std::variant<Opened, Progress, Started, Verdict, ExitReport, Usage, Notice>;
 
 }  // namespace outrider

@@ -1,0 +1,27 @@
+// The nodes that one message adds to the mirrored tree, as plain values.
+//
+// A struct here has the shape of its message but no validity: MirroredTree::receive() checks it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/types.h"
+
+namespace outrider {
+
+struct GrowNode {
+  TokenId token = 0;
+  std::uint32_t parent = 0;     // 0: the anchor; d > 0: the node with id (own id - d)
+  std::uint8_t confidence = 0;  // 0..255 for 0..1: stands if its parent does; advice
+};
+
+// Nodes of the tree. Node k has id first_id + k. Empty nodes: asks for a pass at the anchor.
+struct Grow {
+  NodeId first_id = 0;
+  Position anchor_position = 0;
+  std::vector<GrowNode> nodes;
+};
+
+}  // namespace outrider

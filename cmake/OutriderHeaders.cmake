@@ -1,0 +1,32 @@
+# The header libraries of Debian that do not depend on the architecture.
+#
+# In a cross build the host's /usr/include must stay out of the search path, so just these folders
+# of it are linked into the build tree.
+include_guard()
+
+# outrider_host_headers(TARGET folder..): an imported target giving those folders of /usr/include.
+function(outrider_host_headers target)
+  add_library(${target} INTERFACE IMPORTED GLOBAL)
+  if(NOT CMAKE_CROSSCOMPILING)
+    return()
+  endif()
+  set(view ${CMAKE_BINARY_DIR}/host_headers/${target})
+  file(MAKE_DIRECTORY ${view})
+  foreach(folder ${ARGN})
+    if(NOT EXISTS /usr/include/${folder})
+      message(FATAL_ERROR "/usr/include/${folder} not found. Remedy: ./run setup")
+    endif()
+    file(CREATE_LINK /usr/include/${folder} ${view}/${folder} SYMBOLIC)
+  endforeach()
+  target_include_directories(${target} SYSTEM INTERFACE ${view})
+endfunction()
+
+outrider_host_headers(outrider_cli11 CLI)
+outrider_host_headers(outrider_json nlohmann)
+# Highway, dispatch by ourselves (common/base/vector_targets.h): only its assertions, on in
+# sanitizer builds, need the library.
+outrider_host_headers(outrider_highway hwy)
+if(NOT CMAKE_CROSSCOMPILING)
+  find_library(OUTRIDER_HWY_LIBRARY hwy REQUIRED)
+  target_link_libraries(outrider_highway INTERFACE ${OUTRIDER_HWY_LIBRARY})
+endif()

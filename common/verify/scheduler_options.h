@@ -1,0 +1,48 @@
+// What an operator may set about verifying, and what the engine counts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/verify/messages.h"
+
+namespace outrider {
+
+struct SchedulerOptions {
+  std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge
+  std::uint32_t max_concurrent_sessions = 8;  // the next Open is refused
+  std::uint32_t kept_caches = 4;              // finished sessions whose KV waits for a successor
+  std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
+  Position max_positions = 0;         // prefix and answer at most; 0: the model's own limit
+  std::uint32_t max_nodes = 64;       // living nodes of a stream; at least 64, which edges rely on
+  std::uint32_t max_rows = 33;        // rows of one verifying pass
+  std::uint32_t run_ahead = 512;      // tokens past the acknowledged position
+  std::uint32_t max_message_bytes = 1 << 20;
+  Duration idle_timeout = std::chrono::minutes(2);  // a silent edge loses its session
+  Duration retry_after = std::chrono::seconds(2);   // told to whom max_concurrent_sessions refuses
+};
+
+// Totals since the start, and what is there now.
+struct SchedulerStats {
+  std::uint64_t streams_open = 0;   // now
+  std::uint64_t sessions_open = 0;  // now; at most max_concurrent_sessions
+  std::uint64_t caches_kept = 0;    // now; at most kept_caches
+  std::uint64_t sessions_opened = 0;
+  std::uint64_t sessions_refused = 0;  // by RESOURCE_EXHAUSTED or UNAVAILABLE
+  std::uint64_t finished_stop = 0;
+  std::uint64_t finished_length = 0;
+  std::uint64_t finished_cancelled = 0;
+  std::uint64_t finished_error = 0;  // and streams that broke
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;  // of the prompts, found in a replaced session's KV
+  std::uint64_t completion_tokens = 0;
+  std::uint64_t passes = 0;
+  std::uint64_t rows = 0;             // computed, prefill included
+  std::uint64_t dead_on_arrival = 0;  // nodes
+  Duration compute{0};
+};
+
+}  // namespace outrider

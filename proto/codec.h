@@ -1,0 +1,35 @@
+// The wire form of messages.h: structs to protobuf bytes and back (proto/outrider/v1).
+//
+// Parsing treats its bytes as hostile: every count, id, position, enum, length and float is checked
+// here, so that what comes out has the ranges of its types. Whether it makes sense in the session
+// (vocabulary, known parents, `end`) is for the session to say. Parse errors are INVALID_ARGUMENT
+// and name field, value and what was expected.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/verify/messages.h"
+
+namespace outrider {
+
+// What gRPC (5: flag and length) and HTTP/2 (9: a DATA frame's header) put around each message.
+inline constexpr std::size_t kFramingBytes = 14;
+
+// Both sides refuse a larger message before they parse it.
+inline constexpr std::size_t kMaxMessageBytes = 1 << 20;
+
+// The most nodes of one Grow. The session's own limit of living nodes is far lower.
+inline constexpr std::size_t kMaxNodesPerGrow = 4096;
+
+std::string serialize(const EdgeMessage& message);
+std::string serialize(const ServerMessage& message);
+
+Result<EdgeMessage> parse_edge_message(std::string_view bytes);
+Result<ServerMessage> parse_server_message(std::string_view bytes);
+
+}  // namespace outrider

@@ -1,0 +1,187 @@
+// Edge to server. SPDX-License-Identifier: Apache-2.0
+#include "proto/codec.h"
+#include "proto/codec_fields.h"
+#include "proto/outrider/v1/outrider.pb.h"
+
+namespace outrider {
+namespace {
+
+using codec::from_duration;
+using codec::from_int32s;
+using codec::from_name;
+using codec::to_duration;
+using codec::to_finite;
+using codec::to_int32;
+using codec::to_int32s;
+using codec::to_name;
+using codec::to_position;
+
+void encode(const Policy& policy, v1::Policy& out) {
+  out.set_pass_policy(policy.pass_policy == PassPolicy::kEager ? v1::EAGER : v1::ON_REQUEST);
+  out.set_patience_us(from_duration(policy.patience));
+  out.set_wants_exits(policy.wants_exits);
+  out.set_row_limit(policy.row_limit);
+}
+
+void encode(const SamplingParams& sampling, v1::Sampling& out) {
+  out.set_temperature(sampling.temperature);
+  out.set_top_k(static_cast<std::uint32_t>(sampling.top_k));
+  if (sampling.top_p != 1.0f) out.set_top_p(sampling.top_p);
+  out.set_min_p(sampling.min_p);
+}
+
+void encode(const Open& open, v1::Open& out) {
+  out.set_protocol_version(open.protocol_version);
+  out.set_noise_version(open.noise_version);
+  out.set_tokenizer_hash(from_name(open.tokenizer_hash));
+  encode(open.sampling, *out.mutable_sampling());
+  out.set_seed(open.seed);
+  from_int32s(open.prefix, *out.mutable_prefix());
+  out.set_end_position(static_cast<std::uint64_t>(open.end_position));
+  encode(open.policy, *out.mutable_policy());
+  from_int32s(open.stop_ids, *out.mutable_stop_ids());
+  out.set_expected_fingerprint(from_name(open.expected_fingerprint));
+  out.set_expected_arithmetic_id(from_name(open.expected_arithmetic_id));
+  out.set_replaced_session(from_name(open.replaced_session));
+}
+
+void encode(const Grow& grow, v1::Grow& out) {
+  out.set_first_id(grow.first_id);
+  out.set_anchor_position(static_cast<std::uint64_t>(grow.anchor_position));
+  std::string& confidence = *out.mutable_confidence();
+  for (const GrowNode& node : grow.nodes) {
+    out.add_tokens(static_cast<std::uint32_t>(node.token));
+    out.add_parents(node.parent);
+    confidence.push_back(static_cast<char>(node.confidence));
+  }
+}
+
+Result<Policy> decode(const v1::Policy& in) {
+  Policy policy;
+  if (in.pass_policy() != v1::ON_REQUEST && in.pass_policy() != v1::EAGER) {
+    return invalid_argument("policy.pass_policy is " + std::to_string(in.pass_policy()) +
+                            ", must be 0 (on request) or 1 (eager)");
+  }
+  policy.pass_policy = in.pass_policy() == v1::EAGER ? PassPolicy::kEager : PassPolicy::kOnRequest;
+  OUTRIDER_ASSIGN_OR_RETURN(policy.patience, to_duration("policy.patience_us", in.patience_us()));
+  policy.wants_exits = in.wants_exits();
+  policy.row_limit = in.row_limit();
+  return policy;
+}
+
+Result<SamplingParams> decode(const v1::Sampling& in) {
+  SamplingParams sampling;
+  OUTRIDER_ASSIGN_OR_RETURN(sampling.temperature,
+                            to_finite("open.sampling.temperature", in.temperature()));
+  OUTRIDER_ASSIGN_OR_RETURN(sampling.top_k, to_int32("open.sampling.top_k", in.top_k()));
+  if (in.has_top_p()) {
+    OUTRIDER_ASSIGN_OR_RETURN(sampling.top_p, to_finite("open.sampling.top_p", in.top_p()));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(sampling.min_p, to_finite("open.sampling.min_p", in.min_p()));
+  return sampling;
+}
+
+Result<Open> decode(const v1::Open& in) {
+  Open open;
+  open.protocol_version = in.protocol_version();
+  open.noise_version = in.noise_version();
+  OUTRIDER_ASSIGN_OR_RETURN(open.tokenizer_hash,
+                            to_name("open.tokenizer_hash", in.tokenizer_hash()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.sampling, decode(in.sampling()));
+  open.seed = in.seed();
+  OUTRIDER_ASSIGN_OR_RETURN(open.prefix, to_int32s("open.prefix", in.prefix()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.end_position, to_position("open.end_position", in.end_position()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.policy, decode(in.policy()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.stop_ids, to_int32s("open.stop_ids", in.stop_ids()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.expected_fingerprint,
+                            to_name("open.expected_fingerprint", in.expected_fingerprint()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.expected_arithmetic_id,
+                            to_name("open.expected_arithmetic_id", in.expected_arithmetic_id()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.replaced_session,
+                            to_name("open.replaced_session", in.replaced_session()));
+  return open;
+}
+
+Result<Grow> decode(const v1::Grow& in) {
+  Grow grow;
+  grow.first_id = in.first_id();
+  OUTRIDER_ASSIGN_OR_RETURN(grow.anchor_position,
+                            to_position("grow.anchor_position", in.anchor_position()));
+  const auto count = static_cast<std::size_t>(in.tokens_size());
+  if (count > kMaxNodesPerGrow) {
+    return invalid_argument("grow.tokens has " + std::to_string(count) + " entries, may have " +
+                            std::to_string(kMaxNodesPerGrow));
+  }
+  if (static_cast<std::size_t>(in.parents_size()) != count || in.confidence().size() != count) {
+    return invalid_argument("grow has " + std::to_string(count) + " tokens, " +
+                            std::to_string(in.parents_size()) + " parents and " +
+                            std::to_string(in.confidence().size()) +
+                            " bytes of confidence, must be as many of each");
+  }
+  grow.nodes.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int index = static_cast<int>(i);
+    OUTRIDER_ASSIGN_OR_RETURN(const TokenId token, to_int32("grow.tokens", in.tokens(index)));
+    grow.nodes.push_back({token, in.parents(index), static_cast<std::uint8_t>(in.confidence()[i])});
+  }
+  return grow;
+}
+
+using Body = decltype(EdgeMessage::body);
+
+template <typename Wire>
+Result<Body> decode_as_body(const Wire& wire) {
+  auto decoded = decode(wire);
+  if (!decoded.ok()) return decoded.status();
+  return Body(*std::move(decoded));
+}
+
+Result<Body> decode_body(const v1::EdgeMessage& in) {
+  switch (in.body_case()) {
+    case v1::EdgeMessage::kOpen:
+      return decode_as_body(in.open());
+    case v1::EdgeMessage::kGrow:
+      return decode_as_body(in.grow());
+    case v1::EdgeMessage::kPolicy:
+      return decode_as_body(in.policy());
+    case v1::EdgeMessage::kCancel:
+      return Body(Cancel{});
+    case v1::EdgeMessage::BODY_NOT_SET:
+      break;
+  }
+  return Body(AckOnly{});
+}
+
+struct BodyEncoder {
+  v1::EdgeMessage& out;
+  void operator()(const AckOnly&) const {}
+  void operator()(const Open& open) const { encode(open, *out.mutable_open()); }
+  void operator()(const Grow& grow) const { encode(grow, *out.mutable_grow()); }
+  void operator()(const Policy& policy) const { encode(policy, *out.mutable_policy()); }
+  void operator()(const Cancel&) const { out.mutable_cancel(); }
+};
+
+}  // namespace
+
+std::string serialize(const EdgeMessage& message) {
+  v1::EdgeMessage wire;
+  wire.set_acked_position(static_cast<std::uint64_t>(message.acked_position));
+  wire.set_acked_reports(message.acked_reports);
+  std::visit(BodyEncoder{wire}, message.body);
+  return wire.SerializeAsString();
+}
+
+Result<EdgeMessage> parse_edge_message(std::string_view bytes) {
+  v1::EdgeMessage wire;
+  if (bytes.size() > kMaxMessageBytes ||
+      !wire.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return invalid_argument("these " + std::to_string(bytes.size()) +
+                            " bytes are not an outrider.v1.EdgeMessage");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const Position acked_position,
+                            to_position("acked_position", wire.acked_position()));
+  OUTRIDER_ASSIGN_OR_RETURN(Body body, decode_body(wire));
+  return EdgeMessage{acked_position, wire.acked_reports(), std::move(body)};
+}
+
+}  // namespace outrider

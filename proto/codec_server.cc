@@ -1,0 +1,255 @@
+// Server to edge. SPDX-License-Identifier: Apache-2.0
+#include "proto/codec.h"
+#include "proto/codec_fields.h"
+#include "proto/outrider/v1/outrider.pb.h"
+
+namespace outrider {
+namespace {
+
+using codec::from_duration;
+using codec::from_int32s;
+using codec::from_name;
+using codec::to_confidence;
+using codec::to_duration;
+using codec::to_int32;
+using codec::to_int32s;
+using codec::to_name;
+using codec::to_position;
+
+std::uint64_t from_position(Position position) {
+  return static_cast<std::uint64_t>(position);
+}
+
+v1::FinishReason encode(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return v1::STOP;
+    case FinishReason::kLength:
+      return v1::LENGTH;
+    case FinishReason::kCancelled:
+      return v1::CANCELLED;
+    case FinishReason::kError:
+      return v1::ERROR;
+  }
+  return v1::ERROR;
+}
+
+struct BodyEncoder {
+  v1::ServerMessage& out;
+
+  void operator()(const Opened& opened) const {
+    v1::Opened& wire = *out.mutable_opened();
+    wire.set_session_id(from_name(opened.session_id));
+    wire.set_fingerprint(from_name(opened.fingerprint));
+    wire.set_arithmetic_id(from_name(opened.arithmetic_id));
+    wire.set_model_name(from_name(opened.model_name));
+    from_int32s(opened.stop_ids, *wire.mutable_stop_ids());
+    from_int32s(opened.exits, *wire.mutable_exits());
+    v1::Limits& limits = *wire.mutable_limits();
+    limits.set_max_nodes(opened.limits.max_nodes);
+    limits.set_max_rows(opened.limits.max_rows);
+    limits.set_run_ahead(opened.limits.run_ahead);
+    limits.set_max_message_bytes(opened.limits.max_message_bytes);
+    limits.set_max_positions(from_position(opened.limits.max_positions));
+    limits.set_vocab_size(static_cast<std::uint32_t>(opened.limits.vocab_size));
+  }
+
+  void operator()(const Progress& progress) const {
+    v1::Progress& wire = *out.mutable_progress();
+    wire.set_done(from_position(progress.done));
+    wire.set_total(from_position(progress.total));
+  }
+
+  void operator()(const Started& started) const {
+    v1::Started& wire = *out.mutable_started();
+    wire.set_pass(started.pass);
+    wire.set_position(from_position(started.position));
+    wire.set_last_id(started.last_id);
+    wire.mutable_left_out()->Add(started.left_out.begin(), started.left_out.end());
+  }
+
+  void operator()(const Verdict& verdict) const {
+    v1::Verdict& wire = *out.mutable_verdict();
+    wire.set_pass(verdict.pass);
+    wire.set_position(from_position(verdict.position));
+    from_int32s(verdict.tokens, *wire.mutable_tokens());
+    wire.set_rows(verdict.rows);
+    wire.set_waited_us(from_duration(verdict.timings.waited));
+    wire.set_queued_us(from_duration(verdict.timings.queued));
+    wire.set_computed_us(from_duration(verdict.timings.computed));
+  }
+
+  void operator()(const ExitReport& report) const {
+    v1::ExitReport& wire = *out.mutable_exit_report();
+    wire.set_pass(report.pass);
+    wire.set_exit(static_cast<std::uint32_t>(report.exit));
+    wire.set_leaf_id(report.leaf_id);
+    wire.set_next_token(static_cast<std::uint32_t>(report.next_token));
+    wire.set_confidence(report.confidence);
+    wire.set_seq(report.seq);
+  }
+
+  void operator()(const Usage& usage) const {
+    v1::Usage& wire = *out.mutable_usage();
+    wire.set_reason(encode(usage.reason));
+    wire.set_prompt_tokens(usage.prompt_tokens);
+    wire.set_cached_tokens(usage.cached_tokens);
+    wire.set_completion_tokens(usage.completion_tokens);
+    wire.set_passes(usage.passes);
+    wire.set_rows(usage.rows);
+    wire.set_dead_on_arrival(usage.dead_on_arrival);
+    wire.set_compute_us(from_duration(usage.compute));
+  }
+
+  void operator()(const Notice& notice) const {
+    v1::Notice& wire = *out.mutable_notice();
+    wire.set_kind(notice.kind == Notice::Kind::kOverloaded ? v1::Notice::OVERLOADED
+                                                           : v1::Notice::RECONNECT_SOON);
+    wire.set_retry_after_us(from_duration(notice.retry_after));
+  }
+};
+
+Result<ServerMessage> decode(const v1::Opened& in) {
+  Opened opened;
+  OUTRIDER_ASSIGN_OR_RETURN(opened.session_id, to_name("opened.session_id", in.session_id()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.fingerprint, to_name("opened.fingerprint", in.fingerprint()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.arithmetic_id,
+                            to_name("opened.arithmetic_id", in.arithmetic_id()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.model_name, to_name("opened.model_name", in.model_name()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.stop_ids, to_int32s("opened.stop_ids", in.stop_ids()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.exits, to_int32s("opened.exits", in.exits()));
+  opened.limits.max_nodes = in.limits().max_nodes();
+  opened.limits.max_rows = in.limits().max_rows();
+  opened.limits.run_ahead = in.limits().run_ahead();
+  opened.limits.max_message_bytes = in.limits().max_message_bytes();
+  OUTRIDER_ASSIGN_OR_RETURN(opened.limits.max_positions, to_position("opened.limits.max_positions",
+                                                                     in.limits().max_positions()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.limits.vocab_size,
+                            to_int32("opened.limits.vocab_size", in.limits().vocab_size()));
+  return ServerMessage(std::move(opened));
+}
+
+Result<ServerMessage> decode(const v1::Progress& in) {
+  Progress progress;
+  OUTRIDER_ASSIGN_OR_RETURN(progress.done, to_position("progress.done", in.done()));
+  OUTRIDER_ASSIGN_OR_RETURN(progress.total, to_position("progress.total", in.total()));
+  return ServerMessage(progress);
+}
+
+Result<ServerMessage> decode(const v1::Started& in) {
+  Started started;
+  started.pass = in.pass();
+  OUTRIDER_ASSIGN_OR_RETURN(started.position, to_position("started.position", in.position()));
+  started.last_id = in.last_id();
+  started.left_out.assign(in.left_out().begin(), in.left_out().end());
+  return ServerMessage(std::move(started));
+}
+
+Result<ServerMessage> decode(const v1::Verdict& in) {
+  Verdict verdict;
+  verdict.pass = in.pass();
+  OUTRIDER_ASSIGN_OR_RETURN(verdict.position, to_position("verdict.position", in.position()));
+  if (in.tokens_size() == 0) {
+    return invalid_argument("verdict.tokens is empty, must hold at least the next token");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(verdict.tokens, to_int32s("verdict.tokens", in.tokens()));
+  verdict.rows = in.rows();
+  OUTRIDER_ASSIGN_OR_RETURN(verdict.timings.waited,
+                            to_duration("verdict.waited_us", in.waited_us()));
+  OUTRIDER_ASSIGN_OR_RETURN(verdict.timings.queued,
+                            to_duration("verdict.queued_us", in.queued_us()));
+  OUTRIDER_ASSIGN_OR_RETURN(verdict.timings.computed,
+                            to_duration("verdict.computed_us", in.computed_us()));
+  return ServerMessage(std::move(verdict));
+}
+
+Result<ServerMessage> decode(const v1::ExitReport& in) {
+  ExitReport report;
+  report.pass = in.pass();
+  OUTRIDER_ASSIGN_OR_RETURN(report.exit, to_int32("exit_report.exit", in.exit()));
+  report.leaf_id = in.leaf_id();
+  OUTRIDER_ASSIGN_OR_RETURN(report.next_token, to_int32("exit_report.next_token", in.next_token()));
+  OUTRIDER_ASSIGN_OR_RETURN(report.confidence,
+                            to_confidence("exit_report.confidence", in.confidence()));
+  report.seq = in.seq();
+  return ServerMessage(report);
+}
+
+Result<FinishReason> decode(v1::FinishReason reason) {
+  switch (reason) {
+    case v1::STOP:
+      return FinishReason::kStop;
+    case v1::LENGTH:
+      return FinishReason::kLength;
+    case v1::CANCELLED:
+      return FinishReason::kCancelled;
+    case v1::ERROR:
+      return FinishReason::kError;
+    default:
+      return codec::out_of_range("usage.reason", static_cast<std::uint64_t>(reason), v1::ERROR);
+  }
+}
+
+Result<ServerMessage> decode(const v1::Usage& in) {
+  Usage usage;
+  OUTRIDER_ASSIGN_OR_RETURN(usage.reason, decode(in.reason()));
+  usage.prompt_tokens = in.prompt_tokens();
+  usage.cached_tokens = in.cached_tokens();
+  usage.completion_tokens = in.completion_tokens();
+  usage.passes = in.passes();
+  usage.rows = in.rows();
+  usage.dead_on_arrival = in.dead_on_arrival();
+  OUTRIDER_ASSIGN_OR_RETURN(usage.compute, to_duration("usage.compute_us", in.compute_us()));
+  return ServerMessage(usage);
+}
+
+Result<ServerMessage> decode(const v1::Notice& in) {
+  Notice notice;
+  if (in.kind() != v1::Notice::RECONNECT_SOON && in.kind() != v1::Notice::OVERLOADED) {
+    return codec::out_of_range("notice.kind", static_cast<std::uint64_t>(in.kind()),
+                               v1::Notice::OVERLOADED);
+  }
+  notice.kind = in.kind() == v1::Notice::OVERLOADED ? Notice::Kind::kOverloaded
+                                                    : Notice::Kind::kReconnectSoon;
+  OUTRIDER_ASSIGN_OR_RETURN(notice.retry_after,
+                            to_duration("notice.retry_after_us", in.retry_after_us()));
+  return ServerMessage(notice);
+}
+
+}  // namespace
+
+std::string serialize(const ServerMessage& message) {
+  v1::ServerMessage wire;
+  std::visit(BodyEncoder{wire}, message);
+  return wire.SerializeAsString();
+}
+
+Result<ServerMessage> parse_server_message(std::string_view bytes) {
+  v1::ServerMessage wire;
+  if (bytes.size() > kMaxMessageBytes ||
+      !wire.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return invalid_argument("these " + std::to_string(bytes.size()) +
+                            " bytes are not an outrider.v1.ServerMessage");
+  }
+  switch (wire.body_case()) {
+    case v1::ServerMessage::kOpened:
+      return decode(wire.opened());
+    case v1::ServerMessage::kProgress:
+      return decode(wire.progress());
+    case v1::ServerMessage::kStarted:
+      return decode(wire.started());
+    case v1::ServerMessage::kVerdict:
+      return decode(wire.verdict());
+    case v1::ServerMessage::kExitReport:
+      return decode(wire.exit_report());
+    case v1::ServerMessage::kUsage:
+      return decode(wire.usage());
+    case v1::ServerMessage::kNotice:
+      return decode(wire.notice());
+    case v1::ServerMessage::BODY_NOT_SET:
+      break;
+  }
+  return invalid_argument("a server message without a body that this edge knows");
+}
+
+}  // namespace outrider

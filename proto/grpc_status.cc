@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/grpc_status.h"
+
+#include <array>
+#include <utility>
+
+#include "proto/outrider/v1/outrider.pb.h"
+
+namespace outrider {
+namespace {
+
+constexpr const char* kRetryInfoType = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr std::int64_t kMaxRetrySeconds = 3600;
+constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
+
+constexpr std::array<std::pair<StatusCode, grpc::StatusCode>, 11> kCodes = {{
+    {StatusCode::kOk, grpc::StatusCode::OK},
+    {StatusCode::kCancelled, grpc::StatusCode::CANCELLED},
+    {StatusCode::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
+    {StatusCode::kDeadlineExceeded, grpc::StatusCode::DEADLINE_EXCEEDED},
+    {StatusCode::kNotFound, grpc::StatusCode::NOT_FOUND},
+    {StatusCode::kFailedPrecondition, grpc::StatusCode::FAILED_PRECONDITION},
+    {StatusCode::kResourceExhausted, grpc::StatusCode::RESOURCE_EXHAUSTED},
+    {StatusCode::kUnimplemented, grpc::StatusCode::UNIMPLEMENTED},
+    {StatusCode::kInternal, grpc::StatusCode::INTERNAL},
+    {StatusCode::kUnavailable, grpc::StatusCode::UNAVAILABLE},
+    {StatusCode::kDataLoss, grpc::StatusCode::DATA_LOSS},
+}};
+
+std::string retry_details(const Status& status, grpc::StatusCode code, Duration retry_after) {
+  v1::RetryInfo info;
+  const std::int64_t nanos = std::max<std::int64_t>(retry_after.count(), 0);
+  info.mutable_retry_delay()->set_seconds(nanos / kNanosPerSecond);
+  info.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(nanos % kNanosPerSecond));
+  v1::StatusDetails details;
+  details.set_code(code);
+  details.set_message(status.message());
+  v1::AnyDetail& detail = *details.add_details();
+  detail.set_type_url(kRetryInfoType);
+  detail.set_value(info.SerializeAsString());
+  return details.SerializeAsString();
+}
+
+}  // namespace
+
+grpc::Status to_grpc(const Status& status, std::optional<Duration> retry_after) {
+  if (status.ok()) return grpc::Status::OK;
+  grpc::StatusCode code = grpc::StatusCode::INTERNAL;
+  for (const auto& [ours, theirs] : kCodes) {
+    if (ours == status.code()) code = theirs;
+  }
+  if (!retry_after) return {code, status.message()};
+  return {code, status.message(), retry_details(status, code, *retry_after)};
+}
+
+Status from_grpc(const grpc::Status& status) {
+  if (status.ok()) return {};
+  for (const auto& [ours, theirs] : kCodes) {
+    if (theirs == status.error_code()) return Status(ours, status.error_message());
+  }
+  return internal_error("gRPC code " + std::to_string(status.error_code()) + ": " +
+                        status.error_message());
+}
+
+std::optional<Duration> retry_delay(const grpc::Status& status) {
+  v1::StatusDetails details;
+  if (!details.ParseFromString(status.error_details())) return std::nullopt;
+  for (const v1::AnyDetail& detail : details.details()) {
+    v1::RetryInfo info;
+    if (detail.type_url() != kRetryInfoType || !info.ParseFromString(detail.value())) continue;
+    const std::int64_t seconds = info.retry_delay().seconds();
+    const std::int64_t nanos = info.retry_delay().nanos();
+    if (seconds < 0 || seconds > kMaxRetrySeconds || nanos < 0 || nanos >= kNanosPerSecond) {
+      continue;
+    }
+    return Duration(seconds * kNanosPerSecond + nanos);
+  }
+  return std::nullopt;
+}
+
+}  // namespace outrider

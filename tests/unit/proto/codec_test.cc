@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/codec.h"
+
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+
+template <typename Body>
+Body through_the_wire(const Body& body) {
+  Result<EdgeMessage> parsed = parse_edge_message(serialize(EdgeMessage{0, 0, body}));
+  EXPECT_TRUE(parsed.ok()) << parsed.status().to_string();
+  return std::get<Body>(parsed->body);
+}
+
+template <typename Body>
+Body through_the_wire_down(const Body& body) {
+  Result<ServerMessage> parsed = parse_server_message(serialize(ServerMessage(body)));
+  EXPECT_TRUE(parsed.ok()) << parsed.status().to_string();
+  return std::get<Body>(*parsed);
+}
+
+Open example_open() {
+  Open open;
+  open.tokenizer_hash = "0123abcd";
+  open.sampling = {0.7f, 40, 0.9f, 0.05f};
+  open.seed = 0xfedcba9876543210u;
+  open.prefix = {1, 0, 2147483647};
+  open.end_position = 131;
+  open.policy = {PassPolicy::kEager, 12ms, true, 17};
+  open.stop_ids = {2, 7};
+  open.expected_fingerprint = "f00d";
+  open.expected_arithmetic_id = "beef";
+  open.replaced_session = "s-9";
+  return open;
+}
+
+TEST(Codec, OpenKeepsEveryField) {
+  const Open sent = example_open();
+  const Open open = through_the_wire(sent);
+  EXPECT_EQ(open.protocol_version, kProtocolVersion);
+  EXPECT_EQ(open.noise_version, kNoiseVersion);
+  EXPECT_EQ(open.tokenizer_hash, sent.tokenizer_hash);
+  EXPECT_EQ(open.sampling, sent.sampling);
+  EXPECT_EQ(open.seed, sent.seed);
+  EXPECT_EQ(open.prefix, sent.prefix);
+  EXPECT_EQ(open.end_position, sent.end_position);
+  EXPECT_EQ(open.policy, sent.policy);
+  EXPECT_EQ(open.stop_ids, sent.stop_ids);
+  EXPECT_EQ(open.expected_fingerprint, sent.expected_fingerprint);
+  EXPECT_EQ(open.expected_arithmetic_id, sent.expected_arithmetic_id);
+  EXPECT_EQ(open.replaced_session, sent.replaced_session);
+}
+
+TEST(Codec, DefaultsSurviveAlthoughTheyCostNoBytes) {
+  const Open open = through_the_wire(Open{});
+  EXPECT_EQ(open.sampling, SamplingParams{});
+  EXPECT_EQ(open.policy, Policy{});
+  Open closed;
+  closed.sampling.top_p = 0.0f;  // wrong, but for the session to refuse: not to become "absent"
+  EXPECT_EQ(through_the_wire(closed).sampling.top_p, 0.0f);
+}
+
+TEST(Codec, GrowKeepsTokensParentsAndConfidences) {
+  const Grow sent{900, 1234, {{5, 0, 255}, {100000, 1, 0}, {7, 2, 128}}};
+  const Grow grow = through_the_wire(sent);
+  EXPECT_EQ(grow.first_id, sent.first_id);
+  EXPECT_EQ(grow.anchor_position, sent.anchor_position);
+  ASSERT_EQ(grow.nodes.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(grow.nodes[i].token, sent.nodes[i].token);
+    EXPECT_EQ(grow.nodes[i].parent, sent.nodes[i].parent);
+    EXPECT_EQ(grow.nodes[i].confidence, sent.nodes[i].confidence);
+  }
+}
+
+TEST(Codec, EmptyGrowStaysAGrow) {
+  const Grow grow = through_the_wire(Grow{4, 77, {}});
+  EXPECT_EQ(grow.first_id, 4u);
+  EXPECT_EQ(grow.anchor_position, 77);
+  EXPECT_TRUE(grow.nodes.empty());
+}
+
+TEST(Codec, EveryEdgeMessageAcknowledges) {
+  for (const auto& body :
+       {decltype(EdgeMessage::body)(AckOnly{}), decltype(EdgeMessage::body)(Cancel{}),
+        decltype(EdgeMessage::body)(Policy{}), decltype(EdgeMessage::body)(Grow{})}) {
+    Result<EdgeMessage> parsed = parse_edge_message(serialize(EdgeMessage{321, 9, body}));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(parsed->acked_position, 321);
+    EXPECT_EQ(parsed->acked_reports, 9u);
+    EXPECT_EQ(parsed->body.index(), body.index());
+  }
+}
+
+TEST(Codec, OpenedKeepsEveryField) {
+  Opened sent;
+  sent.session_id = "s-1";
+  sent.fingerprint = "aa";
+  sent.arithmetic_id = "bb";
+  sent.model_name = "demo-target";
+  sent.stop_ids = {2};
+  sent.exits = {3, 6};
+  sent.limits = {128, 65, 256, 1 << 16, 2048, 4096};
+  const Opened opened = through_the_wire_down(sent);
+  EXPECT_EQ(opened.session_id, sent.session_id);
+  EXPECT_EQ(opened.fingerprint, sent.fingerprint);
+  EXPECT_EQ(opened.arithmetic_id, sent.arithmetic_id);
+  EXPECT_EQ(opened.model_name, sent.model_name);
+  EXPECT_EQ(opened.stop_ids, sent.stop_ids);
+  EXPECT_EQ(opened.exits, sent.exits);
+  EXPECT_EQ(opened.limits.max_nodes, 128u);
+  EXPECT_EQ(opened.limits.max_rows, 65u);
+  EXPECT_EQ(opened.limits.run_ahead, 256u);
+  EXPECT_EQ(opened.limits.max_message_bytes, 1u << 16);
+  EXPECT_EQ(opened.limits.max_positions, 2048);
+  EXPECT_EQ(opened.limits.vocab_size, 4096);
+}
+
+TEST(Codec, ModelNamesWithStrangeBytesArriveReadable) {
+  Opened sent;
+  sent.model_name = "caf\xc3\xa9\n\xff";
+  EXPECT_EQ(through_the_wire_down(sent).model_name, "caf????");
+}
+
+TEST(Codec, PassesKeepEveryField) {
+  const Started started = through_the_wire_down(Started{3, 40, 17, {12, 13}});
+  EXPECT_EQ(started.pass, 3u);
+  EXPECT_EQ(started.position, 40);
+  EXPECT_EQ(started.last_id, 17u);
+  EXPECT_EQ(started.left_out, (std::vector<NodeId>{12, 13}));
+
+  const Verdict verdict = through_the_wire_down(Verdict{3, 40, {9, 8, 7}, 6, {1ms, 2ms, 3ms}});
+  EXPECT_EQ(verdict.pass, 3u);
+  EXPECT_EQ(verdict.position, 40);
+  EXPECT_EQ(verdict.tokens, (std::vector<TokenId>{9, 8, 7}));
+  EXPECT_EQ(verdict.rows, 6u);
+  EXPECT_EQ(verdict.timings.waited, 1ms);
+  EXPECT_EQ(verdict.timings.queued, 2ms);
+  EXPECT_EQ(verdict.timings.computed, 3ms);
+
+  const ExitReport report = through_the_wire_down(ExitReport{3, 1, 15, 99, 200, 4});
+  EXPECT_EQ(report.pass, 3u);
+  EXPECT_EQ(report.exit, 1);
+  EXPECT_EQ(report.leaf_id, 15u);
+  EXPECT_EQ(report.next_token, 99);
+  EXPECT_EQ(report.confidence, 200);
+  EXPECT_EQ(report.seq, 4u);
+}
+
+TEST(Codec, ProgressUsageAndNoticeKeepEveryField) {
+  const Progress progress = through_the_wire_down(Progress{64, 1000});
+  EXPECT_EQ(progress.done, 64);
+  EXPECT_EQ(progress.total, 1000);
+
+  for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength,
+                                    FinishReason::kCancelled, FinishReason::kError}) {
+    const Usage usage = through_the_wire_down(Usage{reason, 1, 2, 3, 4, 5, 6, 7ms});
+    EXPECT_EQ(usage.reason, reason);
+    EXPECT_EQ(usage.prompt_tokens, 1u);
+    EXPECT_EQ(usage.cached_tokens, 2u);
+    EXPECT_EQ(usage.completion_tokens, 3u);
+    EXPECT_EQ(usage.passes, 4u);
+    EXPECT_EQ(usage.rows, 5u);
+    EXPECT_EQ(usage.dead_on_arrival, 6u);
+    EXPECT_EQ(usage.compute, 7ms);
+  }
+
+  const Notice notice = through_the_wire_down(Notice{Notice::Kind::kOverloaded, 1500ms});
+  EXPECT_EQ(notice.kind, Notice::Kind::kOverloaded);
+  EXPECT_EQ(notice.retry_after, 1500ms);
+  EXPECT_EQ(through_the_wire_down(Notice{}).kind, Notice::Kind::kReconnectSoon);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/engine.h"
+
+#include <condition_variable>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/verify/scheduler.h"
+
+namespace outrider {
+namespace {
+
+// What one stream may have waiting. An edge that keeps the protocol has at most max_nodes nodes
+// and some acknowledgements on their way, besides its one Open.
+constexpr std::size_t kInboxMessages = 256;
+constexpr std::size_t kInboxBytes = std::size_t{8} << 20;
+
+struct SizeOfBody {
+  std::size_t operator()(const Open& open) const {
+    return (open.prefix.size() + open.stop_ids.size()) * sizeof(TokenId) +
+           open.tokenizer_hash.size() + open.expected_fingerprint.size() +
+           open.expected_arithmetic_id.size() + open.replaced_session.size();
+  }
+  std::size_t operator()(const Grow& grow) const { return grow.nodes.size() * sizeof(GrowNode); }
+  std::size_t operator()(const Policy&) const { return 0; }
+  std::size_t operator()(const Cancel&) const { return 0; }
+  std::size_t operator()(const AckOnly&) const { return 0; }
+};
+
+// 128 random bits: who knows the name of a session may take over its KV.
+std::string new_session_id() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 4; ++i) {
+    char part[9];
+    std::snprintf(part, sizeof part, "%08x", static_cast<unsigned>(random()));
+    id += part;
+  }
+  return id;
+}
+
+// The way out of one stream. Closing it waits for a sink that runs.
+class Outlet final {
+ public:
+  explicit Outlet(VerifyEngine::EventSink sink) : sink_(std::move(sink)) {}
+
+  void emit(VerifierEvent event) {
+    const std::lock_guard lock(mu_);
+    if (!closed_) sink_(std::move(event));
+  }
+  void close() {
+    const std::lock_guard lock(mu_);
+    closed_ = true;
+  }
+
+ private:
+  std::mutex mu_;
+  bool closed_ = false;
+  VerifyEngine::EventSink sink_;
+};
+
+struct Connect {
+  std::string session_id;
+};
+struct Disconnect {};
+struct Drain {};
+struct Overflow {};
+
+struct Input {
+  StreamId stream;
+  std::variant<Connect, EdgeMessage, Disconnect, Drain, Overflow> what;
+};
+
+}  // namespace
+
+struct VerifyEngine::Core {
+  struct Stream {
+    std::shared_ptr<Outlet> outlet;
+    std::size_t waiting_messages = 0;
+    std::size_t waiting_bytes = 0;
+    bool overflowed = false;
+  };
+
+  Core(Model& model, const SchedulerOptions& options, Clock& its_clock)
+      : clock(its_clock), scheduler(model, options) {}
+
+  void push(Input input);
+  void run();
+  bool await_work(std::vector<Input>& taken);
+  void apply(Input& input);
+  void deliver();
+  void publish();
+  void end_all();
+
+  // Constant after construction, or the compute thread's.
+  Clock& clock;
+  Scheduler scheduler;
+  std::thread thread;
+
+  mutable std::mutex mu;  // guards what follows; no sink is called with it held
+  std::condition_variable wake;
+  std::condition_variable rested;
+  std::vector<Input> inbox;
+  std::map<StreamId, Stream> streams;
+  StreamId next_stream = 1;
+  bool working = false;  // the compute thread holds inputs or runs a turn
+  bool stopping = false;
+  SchedulerStats stats;
+};
+
+VerifyEngine::VerifyEngine(Model& model, const SchedulerOptions& options, Clock& clock)
+    : core_(std::make_unique<Core>(model, options, clock)) {
+  core_->thread = std::thread([core = core_.get()] { core->run(); });
+}
+
+VerifyEngine::~VerifyEngine() {
+  {
+    const std::lock_guard lock(core_->mu);
+    core_->stopping = true;
+  }
+  core_->wake.notify_one();
+  core_->thread.join();
+}
+
+StreamId VerifyEngine::connect(EventSink sink) {
+  std::string session_id = new_session_id();
+  const std::lock_guard lock(core_->mu);
+  const StreamId stream = core_->next_stream++;
+  core_->streams[stream].outlet = std::make_shared<Outlet>(std::move(sink));
+  core_->push({stream, Connect{std::move(session_id)}});
+  return stream;
+}
+
+void VerifyEngine::post(StreamId stream, EdgeMessage message) {
+  const std::size_t bytes = sizeof(Input) + std::visit(SizeOfBody{}, message.body);
+  const std::lock_guard lock(core_->mu);
+  const auto at = core_->streams.find(stream);
+  if (at == core_->streams.end() || at->second.overflowed) return;
+  Core::Stream& entry = at->second;
+  entry.waiting_messages += 1;
+  entry.waiting_bytes += bytes;
+  entry.overflowed = entry.waiting_messages > kInboxMessages || entry.waiting_bytes > kInboxBytes;
+  if (entry.overflowed) {
+    core_->push({stream, Overflow{}});
+  } else {
+    core_->push({stream, std::move(message)});
+  }
+}
+
+void VerifyEngine::disconnect(StreamId stream) {
+  std::shared_ptr<Outlet> outlet;
+  {
+    const std::lock_guard lock(core_->mu);
+    const auto at = core_->streams.find(stream);
+    if (at == core_->streams.end()) return;
+    outlet = std::move(at->second.outlet);
+    core_->streams.erase(at);
+    core_->push({stream, Disconnect{}});
+  }
+  outlet->close();
+}
+
+void VerifyEngine::drain() {
+  const std::lock_guard lock(core_->mu);
+  core_->push({0, Drain{}});
+}
+
+bool VerifyEngine::wait_until_idle(Duration at_most) {
+  std::unique_lock lock(core_->mu);
+  return core_->rested.wait_for(lock, at_most, [&] {
+    return !core_->working && core_->inbox.empty() && core_->stats.sessions_open == 0;
+  });
+}
+
+SchedulerStats VerifyEngine::stats() const {
+  const std::lock_guard lock(core_->mu);
+  return core_->stats;
+}
+
+// With mu held.
+void VerifyEngine::Core::push(Input input) {
+  inbox.push_back(std::move(input));
+  if (inbox.size() == 1) wake.notify_one();
+}
+
+void VerifyEngine::Core::run() {
+  std::vector<Input> taken;
+  while (await_work(taken)) {
+    for (Input& input : taken) apply(input);
+    taken.clear();
+    scheduler.tick(clock.now());
+    const bool turn = scheduler.start(clock.now());
+    deliver();  // Started leaves before the device works
+    if (turn) {
+      scheduler.compute();
+      scheduler.finish(clock.now());
+      deliver();
+    }
+    publish();
+  }
+  end_all();
+}
+
+// Blocks until there are inputs, a session's time has come, or the end: then false.
+bool VerifyEngine::Core::await_work(std::vector<Input>& taken) {
+  const std::optional<TimePoint> wake_at = scheduler.wake_at();
+  const auto awake = [&] { return stopping || !inbox.empty(); };
+  std::unique_lock lock(mu);
+  if (wake_at) {
+    wake.wait_for(lock, *wake_at - clock.now(), awake);
+  } else {
+    wake.wait(lock, awake);
+  }
+  if (stopping) return false;
+  working = true;
+  taken.swap(inbox);
+  for (auto& [id, stream] : streams) stream.waiting_messages = stream.waiting_bytes = 0;
+  return true;
+}
+
+void VerifyEngine::Core::apply(Input& input) {
+  const TimePoint now = clock.now();
+  if (auto* connect = std::get_if<Connect>(&input.what)) {
+    scheduler.connect(input.stream, std::move(connect->session_id), now);
+  } else if (const auto* message = std::get_if<EdgeMessage>(&input.what)) {
+    scheduler.receive(input.stream, *message, now);
+  } else if (std::holds_alternative<Disconnect>(input.what)) {
+    scheduler.disconnect(input.stream);
+  } else if (std::holds_alternative<Drain>(input.what)) {
+    scheduler.drain();
+  } else {
+    scheduler.end_stream(
+        input.stream, resource_exhausted("messages come faster than they can be taken; at most " +
+                                         std::to_string(kInboxMessages) + " may wait"));
+  }
+}
+
+void VerifyEngine::Core::deliver() {
+  for (StreamEvent& event : scheduler.take_events()) {
+    const bool last = std::holds_alternative<StreamEnded>(event.event);
+    std::shared_ptr<Outlet> outlet;
+    {
+      const std::lock_guard lock(mu);
+      const auto at = streams.find(event.stream);
+      if (at == streams.end()) continue;
+      outlet = at->second.outlet;
+    }
+    outlet->emit(std::move(event.event));
+    if (last) {  // erased only now, so that a disconnect() meanwhile waits for the sink
+      const std::lock_guard lock(mu);
+      streams.erase(event.stream);
+    }
+  }
+}
+
+void VerifyEngine::Core::publish() {
+  const std::lock_guard lock(mu);
+  stats = scheduler.stats();
+  working = false;
+  if (stats.sessions_open == 0) rested.notify_all();
+}
+
+void VerifyEngine::Core::end_all() {
+  std::map<StreamId, Stream> left;
+  {
+    const std::lock_guard lock(mu);
+    left.swap(streams);
+  }
+  for (auto& [id, stream] : left) {
+    stream.outlet->emit(StreamEnded{unavailable("this verifier has shut down")});
+  }
+}
+
+}  // namespace outrider

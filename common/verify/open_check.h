@@ -1,0 +1,31 @@
+// What an Open must be for this verifier to serve it (PROTOCOL "Identity and reconnect").
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "common/verify/messages.h"
+
+namespace outrider {
+
+// The longest patience that a Policy may name.
+inline constexpr Duration kMaxPatience = std::chrono::minutes(1);
+
+// What a verifier says of itself; constant while it runs.
+struct Target {
+  ModelInfo model;
+  std::string tokenizer_hash;
+  Limits limits;
+};
+
+// INVALID_ARGUMENT: a value is wrong whatever the verifier. FAILED_PRECONDITION: the two sides do
+// not fit; names both values.
+Status check_open(const Open& open, const Target& target);
+
+Status check_policy(const Policy& policy);
+
+}  // namespace outrider

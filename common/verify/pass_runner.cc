@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/pass_runner.h"
+
+namespace outrider {
+
+Status PassRunner::compute(const PassPlan& plan, KvCache& cache) {
+  OUTRIDER_CHECK(cache.slots().committed() == plan.position);
+  OUTRIDER_CHECK(!plan.tokens.empty());
+  Status status = append_rows(plan, cache);
+  if (status.ok()) status = model_.forward(rows_, output_);
+  if (!status.ok()) cache.slots().release_all_uncommitted();
+  return status;
+}
+
+Status PassRunner::append_rows(const PassPlan& plan, KvCache& cache) {
+  rows_.clear();
+  num_tokens_ = plan.tokens.size();
+  Slot above = kRootSlot;
+  for (const TokenId token : plan.tokens) {
+    OUTRIDER_ASSIGN_OR_RETURN(above, cache.slots().append(above));
+    rows_.push_back({.cache = &cache, .slot = above, .token = token, .wants_logits = false});
+  }
+  rows_.back().wants_logits = plan.decides;
+  for (const PassPlan::NodeRow& node : plan.nodes) {
+    // Parent -1 lands on the last of the tokens.
+    const std::size_t parent = num_tokens_ - 1 + static_cast<std::size_t>(node.parent + 1);
+    OUTRIDER_CHECK(parent < rows_.size());
+    OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, cache.slots().append(rows_[parent].slot));
+    rows_.push_back({.cache = &cache, .slot = slot, .token = node.token, .wants_logits = true});
+  }
+  return {};
+}
+
+void PassRunner::keep(std::int32_t leaf, KvCache& cache) {
+  const std::size_t row = num_tokens_ - 1 + static_cast<std::size_t>(leaf + 1);
+  cache.slots().commit(rows_.at(row).slot);
+  cache.slots().release_all_uncommitted();
+}
+
+}  // namespace outrider

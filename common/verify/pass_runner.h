@@ -1,0 +1,42 @@
+// Executes the passes of sessions on a model, one at a time: slots for the plan's rows, the
+// forward pass, the logits to choose from, and what stays in the KV cache afterwards.
+//
+//   (compute logits* keep)*
+//
+// Thread rule: the compute thread. Ownership: model and cache are the caller's.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "common/verify/session.h"
+
+namespace outrider {
+
+class PassRunner final {
+ public:
+  explicit PassRunner(Model& model) : model_(model) {}
+
+  // Runs the plan's rows. On an error the cache holds what it held before.
+  Status compute(const PassPlan& plan, KvCache& cache);
+
+  // [vocab] f32, of a row in Chooser's numbering; only of a plan that decides.
+  std::span<const float> logits(std::size_t row) const { return output_.row(row); }
+
+  // Commits the plan's tokens and the path to node `leaf` (-1: no node); frees all other rows.
+  void keep(std::int32_t leaf, KvCache& cache);
+
+ private:
+  Status append_rows(const PassPlan& plan, KvCache& cache);
+
+  Model& model_;
+  std::vector<Row> rows_;  // tokens, then nodes
+  std::size_t num_tokens_ = 0;
+  PassOutput output_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/session.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "common/verify/row_budget.h"
+
+namespace outrider {
+namespace {
+
+std::vector<TokenId> all_stop_ids(const Open& open, const Target& target) {
+  std::vector<TokenId> ids = target.model.stop_ids;
+  ids.insert(ids.end(), open.stop_ids.begin(), open.stop_ids.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+}  // namespace
+
+VerifySession::VerifySession(const Open& open, const Target& target, Setup setup, TimePoint now)
+    : open_(open),
+      limits_(target.limits),
+      setup_(std::move(setup)),
+      prefix_end_(static_cast<Position>(open.prefix.size())),
+      end_position_(std::min(open.end_position, target.limits.max_positions)),
+      stop_ids_(all_stop_ids(open, target)),
+      tree_(std::exchange(open_.prefix, {})),
+      policy_(open.policy),
+      cached_end_(setup_.cached),
+      acked_(prefix_end_),
+      idle_since_(now),
+      policy_since_(now),
+      resumed_at_(now) {
+  OUTRIDER_CHECK(cached_end_ >= 0 && cached_end_ < prefix_end_);
+  OUTRIDER_CHECK(setup_.prefill_chunk >= 1 && limits_.max_rows >= 1);
+  usage_.prompt_tokens = static_cast<std::uint64_t>(prefix_end_);
+  usage_.cached_tokens = static_cast<std::uint64_t>(cached_end_);
+  messages_.emplace_back(Opened{.session_id = setup_.session_id,
+                                .fingerprint = target.model.fingerprint,
+                                .arithmetic_id = target.model.arithmetic_id,
+                                .model_name = target.model.name,
+                                .stop_ids = stop_ids_,
+                                .exits = {},
+                                .limits = target.limits});
+}
+
+Status VerifySession::on_message(const EdgeMessage& message, TimePoint now) {
+  OUTRIDER_CHECK(!plan_.has_value());
+  if (finished_) return {};
+  OUTRIDER_RETURN_IF_ERROR(acknowledge(message, now));
+  Status status;
+  if (const auto* grow = std::get_if<Grow>(&message.body)) status = on_grow(*grow);
+  if (const auto* policy = std::get_if<Policy>(&message.body)) status = on_policy(*policy, now);
+  if (std::holds_alternative<Cancel>(message.body)) finish_with(FinishReason::kCancelled);
+  if (std::holds_alternative<Open>(message.body)) {
+    status = failed_precondition("Open: a second one in this stream; open a new stream instead");
+  }
+  note_requests(now);
+  return status;
+}
+
+Status VerifySession::acknowledge(const EdgeMessage& message, TimePoint now) {
+  if (message.acked_position > tree_.end()) {
+    return failed_precondition("acked_position: " + std::to_string(message.acked_position) +
+                               " lies beyond the committed text; its end is " +
+                               std::to_string(tree_.end()));
+  }
+  if (message.acked_position < 0) {
+    return invalid_argument("acked_position: " + std::to_string(message.acked_position) +
+                            "; expected 0 to " + std::to_string(tree_.end()));
+  }
+  if (message.acked_reports != 0) {
+    return failed_precondition("acked_reports: " + std::to_string(message.acked_reports) +
+                               "; this verifier has sent no exit report");
+  }
+  const bool was_paused = paused();
+  acked_ = std::max(acked_, message.acked_position);
+  if (was_paused && !paused()) resumed_at_ = now;
+  return {};
+}
+
+Status VerifySession::on_grow(const Grow& grow) {
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const Received received,
+      tree_.receive(grow, {.vocab_size = limits_.vocab_size, .max_nodes = limits_.max_nodes}));
+  usage_.dead_on_arrival += received.dead;
+  // An anchor below the end is stale; the tree refuses one beyond it.
+  if (grow.nodes.empty()) asked_at_ = grow.anchor_position;
+  return {};
+}
+
+Status VerifySession::on_policy(const Policy& policy, TimePoint now) {
+  OUTRIDER_RETURN_IF_ERROR(check_policy(policy));
+  policy_ = policy;
+  policy_since_ = now;
+  return {};
+}
+
+bool VerifySession::paused() const {
+  return tree_.end() - acked_ >= static_cast<Position>(limits_.run_ahead);
+}
+
+void VerifySession::note_requests(TimePoint now) {
+  const bool asks = !tree_.children(kRoot).empty() || asked_at_ == tree_.end();
+  if (!asks) asked_since_.reset();
+  if (asks && !asked_since_) asked_since_ = now;
+}
+
+std::optional<TimePoint> VerifySession::runnable_at() const {
+  if (finished_ || plan_) return std::nullopt;
+  if (next_pass_ == 0) return idle_since_;  // the prefill waits for nobody
+  if (paused()) return std::nullopt;
+  std::optional<TimePoint> at;
+  if (asked_since_) at = std::max(*asked_since_, resumed_at_);
+  if (policy_.pass_policy == PassPolicy::kEager) {
+    const TimePoint out_of_patience =
+        std::max(std::max(idle_since_, policy_since_) + policy_.patience, resumed_at_);
+    at = at ? std::min(*at, out_of_patience) : out_of_patience;
+  }
+  return at;
+}
+
+PassPlan VerifySession::start(TimePoint now) {
+  const std::optional<TimePoint> wanted = runnable_at();
+  OUTRIDER_CHECK(wanted && *wanted <= now);
+  timings_.waited += *wanted - idle_since_;
+  timings_.queued += now - *wanted;
+
+  PassPlan plan;
+  plan.position = cached_end_;
+  const auto missing = static_cast<std::size_t>(tree_.end() - cached_end_);
+  const auto chunk = std::min<std::size_t>(missing, setup_.prefill_chunk);
+  const auto tokens = tree_.text().subspan(static_cast<std::size_t>(cached_end_), chunk);
+  plan.tokens.assign(tokens.begin(), tokens.end());
+  plan.decides = chunk == missing;
+  if (plan.decides) take_nodes(plan);
+  pass_rows_ += static_cast<std::uint32_t>(plan.rows());
+  plan_ = plan;
+  return plan;
+}
+
+void VerifySession::take_nodes(PassPlan& plan) {
+  std::size_t budget = limits_.max_rows - 1;
+  if (policy_.row_limit > 0) budget = std::min<std::size_t>(budget, policy_.row_limit);
+  // The choice after a node at end_position - 1 would lie at end_position: never wanted.
+  const Selection selection = select_nodes(tree_, budget, end_position_ - 2);
+  std::unordered_map<NodeIndex, std::int32_t> row_of{{kRoot, -1}};
+  for (const NodeIndex index : selection.taken) {
+    const TreeNode& node = tree_.node(index);
+    row_of[index] = static_cast<std::int32_t>(plan.nodes.size());
+    plan.nodes.push_back({.token = node.token, .parent = row_of.at(node.parent)});
+  }
+  messages_.emplace_back(Started{.pass = next_pass_,
+                                 .position = tree_.end(),
+                                 .last_id = tree_.ids().next_id() - 1,
+                                 .left_out = selection.left_out});
+}
+
+std::int32_t VerifySession::finish(const Chooser& choose, Duration computed, TimePoint now) {
+  OUTRIDER_CHECK(plan_.has_value());
+  timings_.computed += computed;
+  usage_.compute += computed;
+  cached_end_ += static_cast<Position>(plan_->tokens.size());
+  if (!plan_->decides) {
+    plan_.reset();
+    idle_since_ = now;
+    messages_.emplace_back(Progress{.done = cached_end_, .total = prefix_end_});
+    return -1;
+  }
+  Verdict verdict{.pass = next_pass_++,
+                  .position = tree_.end(),
+                  .tokens = {},
+                  .rows = std::exchange(pass_rows_, 0),
+                  .timings = std::exchange(timings_, {})};
+  const std::int32_t leaf = walk(choose, verdict.tokens);
+  plan_.reset();
+  tree_.commit(verdict.tokens);
+  cached_end_ = tree_.end() - 1;  // every token but the last was a node
+  idle_since_ = now;
+  asked_since_.reset();
+  note_requests(now);
+
+  ++usage_.passes;
+  usage_.rows += verdict.rows;
+  usage_.completion_tokens += verdict.tokens.size();
+  const TokenId last = verdict.tokens.back();
+  messages_.emplace_back(std::move(verdict));
+  if (ends_at(last, tree_.end() - 1)) {
+    const bool stop = std::binary_search(stop_ids_.begin(), stop_ids_.end(), last);
+    finish_with(stop ? FinishReason::kStop : FinishReason::kLength);
+  }
+  return leaf;
+}
+
+// The walk from the root by the law of choice along the nodes of the pass, and the next token.
+std::int32_t VerifySession::walk(const Chooser& choose, std::vector<TokenId>& tokens) const {
+  const std::vector<PassPlan::NodeRow>& nodes = plan_->nodes;
+  std::int32_t leaf = -1;
+  while (true) {
+    const Position position = tree_.end() + static_cast<Position>(tokens.size());
+    const TokenId token = choose(static_cast<std::size_t>(leaf + 1), position);
+    tokens.push_back(token);
+    if (ends_at(token, position)) return leaf;
+    const auto next = std::find_if(nodes.begin(), nodes.end(), [&](const auto& node) {
+      return node.parent == leaf && node.token == token;
+    });
+    if (next == nodes.end()) return leaf;
+    leaf = static_cast<std::int32_t>(next - nodes.begin());
+  }
+}
+
+bool VerifySession::ends_at(TokenId token, Position position) const {
+  return position + 1 >= end_position_ ||
+         std::binary_search(stop_ids_.begin(), stop_ids_.end(), token);
+}
+
+void VerifySession::finish_with(FinishReason reason) {
+  finished_ = true;
+  usage_.reason = reason;
+  messages_.emplace_back(usage_);
+}
+
+}  // namespace outrider

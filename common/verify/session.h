@@ -1,0 +1,126 @@
+// The brain of one verifying stream (DESIGN L4, docs/mirrored-tree.md): takes the edge's messages,
+// the device's choices and a time; says when to run a pass, over which rows, and what to tell the
+// edge. Holds neither model nor link nor clock.
+//
+//   session(open) (on_message | start finish)*        until finished() or an error
+//
+// Call order: no message is handed in between start() and finish(); the owner keeps it waiting.
+// That changes nothing that an edge can see: a node gets the state that its path gives it, before
+// a commit and after.
+// Thread rule: owned by one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/tree/mirrored_tree.h"
+#include "common/verify/messages.h"
+#include "common/verify/open_check.h"
+
+namespace outrider {
+
+// The rows of one pass: tokens of the committed text that have no keys and values yet, then nodes.
+struct PassPlan {
+  struct NodeRow {
+    TokenId token;
+    std::int32_t parent;  // an earlier index of `nodes`; -1: the last of `tokens`
+  };
+
+  Position position = 0;        // of tokens[0]: as many positions have keys and values
+  std::vector<TokenId> tokens;  // at least one
+  std::vector<NodeRow> nodes;
+  bool decides = true;  // false: a chunk of the prefill, wants no logits
+
+  std::size_t rows() const { return tokens.size() + nodes.size(); }
+};
+
+// The law of choice applied to the logits of a row: row 0 is the last of PassPlan::tokens, row
+// 1 + i is PassPlan::nodes[i]; position is that of the token to choose.
+using Chooser = std::function<TokenId(std::size_t row, Position position)>;
+
+class VerifySession final {
+ public:
+  struct Setup {
+    std::string session_id;
+    Position cached = 0;  // prefix positions whose keys and values are there; < prefix.size()
+    std::uint32_t prefill_chunk = 1;  // >= 1
+  };
+
+  // open: has passed check_open(). Opened is the first message out.
+  VerifySession(const Open& open, const Target& target, Setup setup, TimePoint now);
+
+  // Anything but Open. An error ends the stream; messages after the end are ignored.
+  Status on_message(const EdgeMessage& message, TimePoint now);
+
+  // When the session wants the device: a time in the past means now, one in the future is a timer,
+  // none means that only a message can change it.
+  std::optional<TimePoint> runnable_at() const;
+
+  // Begins what runnable_at() asked for.
+  PassPlan start(TimePoint now);
+
+  // Ends it: walks the tree by `choose`, commits, tells the edge. Returns the last node of the
+  // plan that stands: its path keeps keys and values, all other nodes lose them; -1: none does.
+  std::int32_t finish(const Chooser& choose, Duration computed, TimePoint now);
+
+  // Messages to the edge, oldest first.
+  std::vector<ServerMessage> take_messages() { return std::exchange(messages_, {}); }
+
+  // Usage is out; the stream ends well.
+  bool finished() const { return finished_; }
+
+  const std::string& id() const { return setup_.session_id; }
+  const Open& opened() const { return open_; }
+  const MirroredTree& tree() const { return tree_; }
+  const Usage& usage() const { return usage_; }
+
+  // The committed tokens that have keys and values.
+  std::span<const TokenId> cached_text() const {
+    return tree_.text().first(static_cast<std::size_t>(cached_end_));
+  }
+
+ private:
+  Status acknowledge(const EdgeMessage& message, TimePoint now);
+  Status on_grow(const Grow& grow);
+  Status on_policy(const Policy& policy, TimePoint now);
+  void note_requests(TimePoint now);
+  void finish_with(FinishReason reason);
+  bool paused() const;
+  void take_nodes(PassPlan& plan);
+  std::int32_t walk(const Chooser& choose, std::vector<TokenId>& tokens) const;
+  bool ends_at(TokenId token, Position position) const;
+
+  Open open_;  // its prefix has moved into tree_
+  const Limits limits_;
+  const Setup setup_;
+  const Position prefix_end_;
+  const Position end_position_;
+  std::vector<TokenId> stop_ids_;  // rising
+
+  MirroredTree tree_;
+  Policy policy_;
+  Position cached_end_;  // committed positions with keys and values
+  Position acked_;
+  Position asked_at_ = -1;  // where the last empty Grow that was not stale asked for a pass
+  std::uint32_t next_pass_ = 0;
+  std::optional<PassPlan> plan_;  // in work
+  bool finished_ = false;
+
+  TimePoint idle_since_;
+  TimePoint policy_since_;
+  TimePoint resumed_at_;                  // when the last pause ended
+  std::optional<TimePoint> asked_since_;  // a living node hangs under the root, or a Grow asks
+  PassTimings timings_;
+  std::uint32_t pass_rows_ = 0;  // with the prefill's, in pass 0
+
+  Usage usage_;
+  std::vector<ServerMessage> messages_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,27 @@
+// HOST:PORT as people write it, and whether it stays on this machine.
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct Address {
+  std::string host;  // a name or a literal; IPv6 without brackets
+  std::uint16_t port = 0;
+
+  // "host:port", "[::1]:port".
+  std::string to_string() const;
+};
+
+// "host:port" or "[v6]:port". INVALID_ARGUMENT names what is missing.
+Result<Address> parse_address(std::string_view text);
+
+// localhost, 127.0.0.0/8, ::1. Never asks a resolver: another name is not loopback.
+bool is_loopback(std::string_view host);
+
+}  // namespace outrider

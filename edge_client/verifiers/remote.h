@@ -1,0 +1,80 @@
+// The verifier in the data centre: one gRPC stream per generation (proto/outrider/v1).
+//
+//   RemoteVerifier verifier({.server = *parse_address("127.0.0.1:8001")});
+//   verifier.start(sink);                        // connects; failure arrives as StreamEnded
+//   verifier.send({.body = Open{..}});           // may follow at once
+//
+// A channel that carried a stream to its end serves the next one. A stream that failed takes its
+// channel with it, so that each start() after a failure is one fresh attempt: waiting between
+// attempts is the session's business, never gRPC's.
+//
+// Errors (StreamEnded): UNAVAILABLE for a link or server that is away, with the address and the
+// reason; INTERNAL for a peer that does not speak the protocol; else what the server said. A full
+// server's delay arrives before it as Notice{kOverloaded}.
+//
+// Thread rule: as Verifier says; events come on gRPC's threads, one at a time. stop() waits for the
+// event in delivery, so a sink must not call it. link_bytes() may be read from anywhere.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "common/base/address.h"
+#include "common/verify/verifier.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace outrider {
+
+struct RemoteOptions {
+  Address server;
+  Duration connect_timeout = std::chrono::seconds(5);  // name look-up, TCP and HTTP/2 together
+};
+
+// Bytes of messages since construction. With gRPC's and HTTP/2's framing, but without headers,
+// TCP and IP: payload + kFramingBytes * messages.
+struct LinkBytes {
+  std::uint64_t messages_up = 0;
+  std::uint64_t payload_up = 0;
+  std::uint64_t messages_down = 0;
+  std::uint64_t payload_down = 0;
+
+  std::uint64_t framed_up() const;
+  std::uint64_t framed_down() const;
+};
+
+class RemoteVerifier final : public Verifier {
+ public:
+  explicit RemoteVerifier(RemoteOptions options);
+  ~RemoteVerifier() override;
+  RemoteVerifier(const RemoteVerifier&) = delete;
+  RemoteVerifier& operator=(const RemoteVerifier&) = delete;
+
+  void start(EventSink sink) override;
+  void send(EdgeMessage message) override;
+  void stop() override;
+
+  LinkBytes link_bytes() const;
+
+ private:
+  class Call;
+
+  struct Counters {
+    std::atomic<std::uint64_t> messages_up{0};
+    std::atomic<std::uint64_t> payload_up{0};
+    std::atomic<std::uint64_t> messages_down{0};
+    std::atomic<std::uint64_t> payload_down{0};
+  };
+
+  const RemoteOptions options_;
+  Counters counters_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::shared_ptr<Call> call_;  // null before the first start()
+};
+
+}  // namespace outrider

@@ -1,0 +1,29 @@
+// Bytes to gRPC's buffers and back, and what both shells set on their channels.
+//
+// Both sides talk raw bytes with gRPC and call the codec themselves: a malformed message then gets
+// an answer that names its fault, where gRPC's own parsing would just end the stream.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <chrono>
+#include <string>
+
+namespace outrider {
+
+inline constexpr const char* kGenerateMethod = "/outrider.v1.Outrider/Generate";
+inline constexpr const char* kServiceName = "outrider.v1.Outrider";
+
+// Both sides ping together, so that neither takes the other's pings for an attack, and a link that
+// died in silence is noticed within half a minute.
+inline constexpr std::chrono::milliseconds kKeepaliveTime{20'000};
+inline constexpr std::chrono::milliseconds kKeepaliveTimeout{10'000};
+// The server counts faster pings as strikes; half the client's time leaves room for jitter.
+inline constexpr std::chrono::milliseconds kMinPingInterval{10'000};
+
+grpc::ByteBuffer to_buffer(const std::string& bytes);
+std::string to_bytes(const grpc::ByteBuffer& buffer);
+
+}  // namespace outrider

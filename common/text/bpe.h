@@ -1,0 +1,85 @@
+// Byte-pair encoding: one piece of text in, token ids out.
+//
+// The symbols of a piece are merged pair by pair, the pair of lowest rank first and of equal ones
+// the leftmost (Sennrich et al. 2016, in the order Hugging Face and SentencePiece use). Pairs wait
+// in a heap, so a piece of n symbols costs O(n log n) whatever it holds.
+//
+// Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+struct BpeMerge {
+  TokenId left = 0;
+  TokenId right = 0;
+  TokenId merged = 0;
+  friend bool operator==(const BpeMerge&, const BpeMerge&) = default;
+};
+
+// What a file says; BpeModel::create() checks it.
+struct BpeSpec {
+  // The text of each id as it stands in the file; an id without a token has none. In a byte-level
+  // vocabulary the characters are GPT-2's byte alphabet.
+  std::vector<std::optional<std::string>> tokens;
+  std::vector<BpeMerge> merges;  // by rank
+  bool byte_level = false;
+  bool byte_fallback = false;  // an unknown character becomes its bytes' tokens <0x00>..<0xFF>
+  bool fuse_unknown = false;   // neighbouring unknown characters become one unknown token
+  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
+  std::optional<TokenId> unknown;
+};
+
+class BpeModel final {
+ public:
+  // Errors: kDataLoss if some text could not be encoded: a byte-level vocabulary without some
+  // byte, or another without unknown token and without complete byte fallback.
+  static Result<BpeModel> create(BpeSpec spec);
+
+  // Appends the ids of `piece` (UTF-8, at most 2^30 bytes) to `out`.
+  void encode(std::string_view piece, std::vector<TokenId>& out) const;
+
+  const BpeSpec& spec() const { return spec_; }
+  // The id of a token by its text in the file.
+  std::optional<TokenId> find(std::string_view token) const;
+
+ private:
+  struct Rule {
+    std::uint64_t pair = 0;
+    std::int32_t rank = -1;  // -1: an empty place of the table
+    TokenId merged = 0;
+  };
+  struct Symbol {
+    TokenId id = 0;  // kDead once merged into its left neighbour
+    std::int32_t previous = -1;
+    std::int32_t next = -1;
+  };
+
+  BpeModel() = default;
+  Status index_tokens();
+  Status index_bytes();
+  void index_merges();
+  const Rule* find_rule(TokenId left, TokenId right) const;
+  std::vector<Symbol> symbols_of(std::string_view piece) const;
+  void add_unknown(std::string_view character, bool& fusing, std::vector<Symbol>& symbols) const;
+  void merge(std::vector<Symbol>& symbols) const;
+
+  BpeSpec spec_;
+  // Keys: the bytes a piece must have, so decoded in a byte-level vocabulary.
+  std::unordered_map<std::string, TokenId> id_of_piece_;
+  std::unordered_map<std::string, TokenId> id_of_token_;
+  std::array<TokenId, 256> id_of_byte_{};  // of byte-level or fallback; -1 if there is none
+  std::vector<Rule> rules_;                // open addressing, a power of two long
+};
+
+}  // namespace outrider

@@ -1,0 +1,54 @@
+// The regular expressions of tokenizer files, which mean what Oniguruma (Ruby syntax) reads into
+// them, run by PCRE2.
+//
+// A file is hostile input, so a match may cost only a bounded amount of work: every attempt
+// starts under a small limit, attempts that need more are charged to a budget linear in the text,
+// and an exhausted budget is an error. The limit counts steps, not time: the outcome is the same
+// on every machine.
+//
+// Thread rule: const use from any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+struct pcre2_real_code_8;
+
+namespace outrider {
+
+// Bytes [begin, end) of some text.
+struct Span {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+class SplitPattern final {
+ public:
+  // Errors: kUnimplemented for syntax whose meaning differs between the two engines, and
+  // kDataLoss for what PCRE2 cannot compile.
+  static Result<SplitPattern> compile(std::string_view pattern);
+
+  // The pattern that matches `text` and nothing else.
+  static Result<SplitPattern> literal(std::string_view text);
+
+  // All matches in text[within], left to right, none of them empty; text is UTF-8. Text outside
+  // `within` cannot be seen. Errors: kResourceExhausted if the pattern needs more steps than its
+  // budget.
+  Result<std::vector<Span>> find_all(std::string_view text, Span within) const;
+
+  // As compiled, for the tokenizer's identity.
+  const std::string& source() const { return source_; }
+
+ private:
+  SplitPattern() = default;
+
+  std::string source_;
+  std::shared_ptr<pcre2_real_code_8> code_;
+};
+
+}  // namespace outrider

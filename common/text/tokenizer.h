@@ -1,0 +1,98 @@
+// Text to token ids and back, as the model's own files say.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load("models/demo-target"));
+//   OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenizer.encode("Hello"));
+//   OUTRIDER_ASSIGN_OR_RETURN(std::string text, tokenizer.decode(ids));
+//
+// Reads Hugging Face tokenizer.json (byte-level BPE as in GPT-2, Llama 3 and Qwen 2;
+// SentencePiece-style BPE as in Llama 2, Vicuna and TinyLlama) and SentencePiece tokenizer.model
+// (BPE). Ids and text equal those of Hugging Face tokenizers with two exceptions, both in
+// streaming_detokenizer.h's and encode()'s comments. What a file asks for and is not implemented
+// is refused by name. Only `truncation` and `padding` are passed over: they are settings of a
+// call, which transformers resets as well.
+//
+// Thread rule: immutable after loading; share it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+class Decoder;
+
+struct EncodeOptions {
+  bool add_special_tokens = true;  // what the post-processor adds, such as <s>
+  // Whether special tokens written out in the text become these tokens. Keep it off for text
+  // that a user wrote: with it, "<|im_end|>" would end the user's turn.
+  bool parse_special = false;
+};
+
+// A part of a text to encode. Special tokens are found in trusted parts only; that aside, parts
+// are one text (pieces and white space go across their borders).
+struct TrustedText {
+  std::string_view text;  // ends with a whole character
+  bool trusted = false;
+};
+
+class Tokenizer final {
+ public:
+  // Reads tokenizer.json, and tokenizer_config.json if it is there.
+  static Result<Tokenizer> load(const std::string& directory);
+  // From the content of the two JSON files; `config` may be empty.
+  static Result<Tokenizer> load_json(std::string_view tokenizer, std::string_view config = {});
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // Ill-formed UTF-8 in `text` is read as U+FFFD, one per maximal subpart, which is what Python
+  // makes of it with errors='replace' before Hugging Face sees it.
+  // Errors: kInvalidArgument above kMaxTextBytes; kResourceExhausted for a hostile split pattern.
+  Result<std::vector<TokenId>> encode(std::string_view text, EncodeOptions options = {}) const;
+  Result<std::vector<TokenId>> encode(std::span<const TrustedText> parts,
+                                      bool add_special_tokens) const;
+
+  // The text of `ids`; see StreamingDetokenizer. Errors: kInvalidArgument for an id without token.
+  Result<std::string> decode(std::span<const TokenId> ids, bool skip_special = true) const;
+
+  // The bytes that `id` adds inside a text: not always whole characters.
+  Result<std::string_view> token_bytes(TokenId id) const;
+
+  // One more than the largest id.
+  TokenId vocab_size() const;
+  bool contains(TokenId id) const;
+  bool is_special(TokenId id) const;
+  // The id of a token by its text in the file, added tokens included.
+  std::optional<TokenId> find(std::string_view token) const;
+
+  // As tokenizer_config.json names them, or else tokenizer.model.
+  std::optional<TokenId> bos() const;
+  std::optional<TokenId> eos() const;
+
+  // The `chat_template` of tokenizer_config.json; empty if there is none.
+  const std::string& chat_template_source() const;
+
+  // 64 hex digits over what decides which ids a text has: vocabulary, merges, added tokens,
+  // normaliser, pre-tokeniser. Equal for the same tokenizer whatever the order, spacing or kind
+  // of its files; the two sides of a session compare it (PROTOCOL "Identity").
+  const std::string& content_hash() const;
+
+  const Decoder& decoder() const;
+
+  static constexpr std::size_t kMaxTextBytes = std::size_t{1} << 28;
+
+ private:
+  struct State;
+  explicit Tokenizer(std::unique_ptr<const State> state);
+
+  std::unique_ptr<const State> state_;
+};
+
+}  // namespace outrider

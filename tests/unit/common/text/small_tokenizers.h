@@ -1,0 +1,51 @@
+// Small tokenizers of each family, made on the spot, whose ids can be checked by eye.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/json.h"
+#include "common/text/byte_level.h"
+#include "common/text/tokenizer.h"
+#include "common/text/utf8.h"
+
+namespace outrider {
+
+// Ids 0..255 are the bytes; then come the merges, in order; then <|im_start|> and <|im_end|>.
+inline Json small_byte_level() {
+  Json vocab = Json::object();
+  for (int byte = 0; byte < 256; ++byte) {
+    std::string character;
+    append_utf8(byte_to_character(static_cast<std::uint8_t>(byte)), character);
+    vocab[character] = byte;
+  }
+  Json merges = Json::array();
+  const std::initializer_list<std::pair<const char*, const char*>> pairs = {
+      {"h", "e"}, {"l", "l"}, {"he", "ll"}, {"hell", "o"}, {"Ġ", "w"}, {"Ġ", "Ġ"}, {"a", "b"}};
+  for (const auto& [left, right] : pairs) {
+    vocab[std::string(left) + right] = 256 + merges.size();
+    merges.push_back({left, right});
+  }
+  Json json;
+  json["model"] = {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}};
+  json["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  json["decoder"] = {{"type", "ByteLevel"}};
+  json["added_tokens"] = Json::array();
+  int id = 256 + static_cast<int>(merges.size());
+  for (const char* content : {"<|im_start|>", "<|im_end|>"}) {
+    json["added_tokens"].push_back(
+        {{"id", id++}, {"content", content}, {"special", true}, {"normalized", false}});
+  }
+  return json;
+}
+
+inline Tokenizer load_or_die(const Json& json, const std::string& config = "") {
+  Result<Tokenizer> tokenizer = Tokenizer::load_json(json.dump(), config);
+  OUTRIDER_CHECK(tokenizer.ok());
+  return *std::move(tokenizer);
+}
+
+}  // namespace outrider

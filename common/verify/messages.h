@@ -77,13 +77,13 @@ struct Limits {
 };
 
 struct Opened {
-  std::string session_id;
-  std::string fingerprint;
-  std::string arithmetic_id;
-  std::string model_name;
-  std::vector<TokenId> stop_ids;    // all that end this answer
-  std::vector<std::int32_t> exits;  // layers after which the target can report
-  Limits limits;
+  std::string session_id = {};
+  std::string fingerprint = {};
+  std::string arithmetic_id = {};
+  std::string model_name = {};
+  std::vector<TokenId> stop_ids = {};    // all that end this answer
+  std::vector<std::int32_t> exits = {};  // layers after which the target can report
+  Limits limits = {};
 };
 
 // During a long prefill.
@@ -94,9 +94,9 @@ struct Progress {
 
 struct Started {
   std::uint32_t pass = 0;
-  Position position = 0;         // `end` as the pass started
-  NodeId last_id = 0;            // it took all living nodes with id <= last_id ..
-  std::vector<NodeId> left_out;  // .. less these
+  Position position = 0;              // `end` as the pass started
+  NodeId last_id = 0;                 // it took all living nodes with id <= last_id ..
+  std::vector<NodeId> left_out = {};  // .. less these
 };
 
 // Server-side times of one pass.
@@ -108,10 +108,10 @@ struct PassTimings {
 
 struct Verdict {
   std::uint32_t pass = 0;
-  Position position = 0;        // of tokens[0]
-  std::vector<TokenId> tokens;  // at least one; the last is the next token, not a node's
-  std::uint32_t rows = 0;       // rows the pass computed
-  PassTimings timings;
+  Position position = 0;             // of tokens[0]
+  std::vector<TokenId> tokens = {};  // at least one; the last is the next token, not a node's
+  std::uint32_t rows = 0;            // rows the pass computed
+  PassTimings timings = {};
 };
 
 struct ExitReport {

@@ -1,0 +1,45 @@
+// One unit of work for the draft model, and what it brings: plain values that cross from the
+// event thread to the compute thread and back.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/types.h"
+#include "common/model/kv_slots.h"
+
+namespace outrider {
+
+// A tree row: `token` in a new slot under `parent` (kRootSlot or a slot of an earlier step).
+struct DraftRow {
+  Slot parent = kRootSlot;
+  TokenId token = 0;
+};
+
+// In this order: the cache is cut to `keep`, the path to `commit` becomes committed, then either
+// `catch_up` or `grow` is run as one pass.
+struct DraftStep {
+  std::optional<Position> keep;       // cut to this many committed positions; frees all tree slots
+  std::optional<Slot> commit;         // frees what does not descend from it
+  std::vector<TokenId> catch_up;      // committed tokens without KV: frees all tree slots, then
+                                      // appends and commits them
+  bool guess_after_catch_up = false;  // the last of them ends the text: guess what follows
+  std::vector<DraftRow> grow;
+  int fan_out = 1;  // guesses wanted per row
+};
+
+// A candidate for the next token, by perturbed score (DESIGN L1).
+struct Guess {
+  TokenId token = 0;
+  float confidence = 0;  // 0..1
+};
+
+struct DraftStepDone {
+  std::vector<Slot> slots;                  // per grown row
+  std::vector<std::vector<Guess>> guesses;  // per grown row, or one for the end of the catch-up
+  Duration compute{0};
+};
+
+}  // namespace outrider

@@ -1,0 +1,28 @@
+// Tokens to text as the session needs it: piecewise, with stop strings.
+//
+// Thread rule: owned by the session. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "common/base/types.h"
+
+namespace outrider {
+
+class AnswerText {
+ public:
+  virtual ~AnswerText() = default;
+
+  struct Update {
+    std::string text;      // may be shown now; will never be taken back
+    bool stopped = false;  // a stop string is complete: the answer ended before it
+  };
+
+  // Takes the next committed token.
+  virtual Update push(TokenId token) = 0;
+
+  // No more tokens: what was held back.
+  virtual std::string finish() = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,248 @@
+// What the session decides: drafting, sending, committing, ending. What it hears from its
+// verifier is in decoding_stream.cc. SPDX-License-Identifier: Apache-2.0
+#include "edge_client/session/decoding_session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// After the answer is decided, how long to wait for the verifier's own count of it.
+constexpr Duration kFarewell = std::chrono::milliseconds(500);
+
+// The share of the verifier's run-ahead after which an edge that has nothing else to send
+// acknowledges: it must never be the reason for a pause.
+constexpr std::uint32_t kAcksPerRunAhead = 8;
+
+Policy first_policy(Strategy strategy) {
+  return {.pass_policy = strategy == Strategy::kAr ? PassPolicy::kEager : PassPolicy::kOnRequest};
+}
+
+}  // namespace
+
+DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> prompt,
+                                 Drafter& drafter, AnswerText& text)
+    : options_(std::move(options)),
+      drafter_(drafter),
+      text_(text),
+      prompt_length_(static_cast<Position>(prompt.size())),
+      end_position_(options_.end_position),
+      drafting_(options_.strategy == Strategy::kSd),
+      policy_(first_policy(options_.strategy)),
+      reconnector_(options_.reconnect_timeout, options_.jitter_seed) {
+  OUTRIDER_CHECK(!prompt.empty());
+  stats_.prompt_tokens = prompt.size();
+  drafter_.restart(prompt);
+}
+
+SessionActions DecodingSession::start(TimePoint now) {
+  now_ = now;
+  stats_.started = now;
+  if (end_position_ <= prompt_length_) {
+    finish(Ending::kLength, {});
+  } else {
+    if (const auto reason = drafter_.exhausted(); drafting_ && reason) stop_drafting(*reason);
+    open_stream();
+    draft();
+  }
+  return std::exchange(actions_, {});
+}
+
+SessionActions DecodingSession::handle(const SessionEvent& event, TimePoint now) {
+  now_ = now;
+  if (phase_ != Phase::kFinished) {
+    std::visit([this](const auto& e) { on(e); }, event);
+    draft();
+    acknowledge();
+  }
+  return std::exchange(actions_, {});
+}
+
+TimePoint DecodingSession::next_tick() const {
+  TimePoint next = TimePoint::max();
+  if (phase_ == Phase::kLeaving) next = leave_at_;
+  if (phase_ == Phase::kUnlinked) next = retry_at_;
+  if (phase_ == Phase::kUnlinked || phase_ == Phase::kOpening) {
+    next = std::min(next, reconnector_.deadline().value_or(TimePoint::max()));
+  }
+  return next;
+}
+
+void DecodingSession::on(const Tick&) {
+  if (phase_ == Phase::kLeaving) {
+    if (now_ >= leave_at_) finish(ending_, {});
+    return;
+  }
+  const bool waiting = phase_ == Phase::kUnlinked || phase_ == Phase::kOpening;
+  const std::optional<TimePoint> deadline = reconnector_.deadline();
+  if (waiting && deadline && now_ >= *deadline) {
+    finish(Ending::kLinkLost,
+           unavailable("the server did not come back within " +
+                       std::to_string(static_cast<int>(to_seconds(reconnector_.timeout()))) +
+                       " s (--reconnect-timeout)"));
+  } else if (phase_ == Phase::kUnlinked && now_ >= retry_at_) {
+    ++stats_.reconnects;
+    open_stream();
+  }
+}
+
+void DecodingSession::on(const CancelRequested&) {
+  if (phase_ == Phase::kLeaving) return;
+  if (!linked()) return finish(Ending::kCancelled, {});
+  send(Cancel{});
+  leave(Ending::kCancelled);
+}
+
+void DecodingSession::on(const DraftStepFinished& event) {
+  if (!event.result.ok()) {
+    // The step stays out: this drafter has no model any more.
+    if (drafting_) stop_drafting("the draft model failed: " + event.result.status().message());
+    return;
+  }
+  ++stats_.draft_steps;
+  stats_.draft_compute += event.result->compute;
+  drafter_.finish_step(*event.result);
+}
+
+// As deep as a node can be of use: the verdict that takes it ends with one token more.
+Position DecodingSession::useful_depth() const {
+  const Position to_end = end_position_ - drafter_.tree().end() - 1;
+  return std::min({to_end, static_cast<Position>(opened_.limits.max_rows) - 1,
+                   static_cast<Position>(opened_.limits.max_nodes)});
+}
+
+void DecodingSession::draft() {
+  if (!drafting_ || !linked() || round_sent_) return;
+  if (const std::optional<std::string> reason = drafter_.exhausted()) {
+    return stop_drafting(*reason);
+  }
+  if (std::optional<DraftStep> step = drafter_.grow(useful_depth())) {
+    actions_.emplace_back(RunDraftStep{*std::move(step)});
+  } else if (!drafter_.step_is_out()) {
+    send_round();
+  }
+}
+
+// The whole round in one message. Without nodes it still asks for a pass (liveness), except
+// before pass 0, which the verifier starts by itself.
+void DecodingSession::send_round() {
+  const std::int32_t bound = opened_.limits.vocab_size > 0
+                                 ? std::min(options_.token_bound, opened_.limits.vocab_size)
+                                 : options_.token_bound;
+  Grow grow = drafter_.select(opened_.limits.max_nodes, bound);
+  round_sent_ = true;
+  const bool idle = next_pass_ > 0;
+  if (!grow.nodes.empty() || idle) send(std::move(grow));
+  if (idle) asked_at_ = now_;
+}
+
+void DecodingSession::stop_drafting(const std::string& reason) {
+  drafting_ = false;
+  speculation_ended_ = reason;
+  say(Say::Level::kWarning,
+      (answer_.empty() ? "speculation: OFF because " : "speculation: OFF from here because ") +
+          reason);
+  policy_ = first_policy(Strategy::kAr);
+  if (linked()) send(policy_);
+}
+
+// The verdict has passed every check.
+void DecodingSession::commit(const Verdict& verdict) {
+  count(verdict);
+  Emit emit;
+  bool stopped = false;
+  for (std::size_t i = 0; i < verdict.tokens.size() && !stopped; ++i) {
+    AnswerText::Update update = text_.push(verdict.tokens[i]);
+    stopped = update.stopped;
+    answer_.push_back(verdict.tokens[i]);
+    emit.tokens.push_back(
+        {verdict.tokens[i], i + 1 < verdict.tokens.size(), std::move(update.text)});
+  }
+  stats_.completion_tokens = answer_.size();
+  if (!stats_.first_token) stats_.first_token = now_;
+  stats_.last_token = now_;
+  drafter_.commit(verdict.tokens);
+  actions_.emplace_back(std::move(emit));
+
+  // Nodes that still live are the next round: the verifier goes on with them by itself.
+  round_sent_ = !drafter_.tree().ids().living().empty();
+  if (stopped) {
+    send(Cancel{});
+    leave(Ending::kStopString);
+  } else if (const std::optional<Ending> ending = natural_ending()) {
+    leave(*ending);
+  }
+}
+
+void DecodingSession::count(const Verdict& verdict) {
+  ++stats_.passes;
+  stats_.rows += verdict.rows;
+  stats_.target_compute += verdict.timings.computed;
+  stats_.target_queued += verdict.timings.queued;
+  if (asked_for_) {
+    const Duration round_trip = *asked_for_ - verdict.timings.queued;
+    if (round_trip > Duration::zero()) stats_.round_trips.push_back(round_trip);
+  }
+  asked_for_.reset();
+  const MirroredTree& tree = drafter_.tree();
+  std::uint64_t nodes = 0;
+  Position depth = 0;
+  for (std::size_t i = 0; i < tree.index_limit(); ++i) {
+    const auto node = static_cast<NodeIndex>(i);
+    if (!tree.contains(node) || tree.node(node).id == 0) continue;
+    if (!pass_took(*started_, tree.node(node).id)) continue;
+    ++nodes;
+    depth = std::max(depth, depth_of(tree, node));
+  }
+  stats_.count_round(nodes, static_cast<std::size_t>(depth), verdict.tokens.size() - 1);
+}
+
+// Whether the committed text ends the answer by itself.
+std::optional<Ending> DecodingSession::natural_ending() const {
+  if (answer_.empty()) return std::nullopt;
+  if (std::ranges::find(opened_.stop_ids, answer_.back()) != opened_.stop_ids.end()) {
+    return Ending::kStopToken;
+  }
+  if (drafter_.tree().end() < end_position_) return std::nullopt;
+  return end_position_ < options_.end_position ? Ending::kContextFull : Ending::kLength;
+}
+
+void DecodingSession::acknowledge() {
+  if (phase_ != Phase::kStreaming) return;
+  const Position step = std::max<Position>(1, opened_.limits.run_ahead / kAcksPerRunAhead);
+  if (drafter_.tree().end() - acked_ >= step) send(AckOnly{});
+}
+
+void DecodingSession::send(decltype(EdgeMessage::body) body) {
+  acked_ = drafter_.tree().end();
+  actions_.emplace_back(Send{{acked_, reports_seen_, std::move(body)}});
+}
+
+void DecodingSession::say(Say::Level level, std::string line) {
+  actions_.emplace_back(Say{level, std::move(line)});
+}
+
+// The answer is decided; the verifier's Usage would complete the figures.
+void DecodingSession::leave(Ending ending) {
+  phase_ = Phase::kLeaving;
+  ending_ = ending;
+  leave_at_ = now_ + kFarewell;
+}
+
+void DecodingSession::fail(const Status& status) {
+  if (linked()) send(Cancel{});
+  finish(Ending::kFailed, status);
+}
+
+void DecodingSession::finish(Ending ending, Status status) {
+  phase_ = Phase::kFinished;
+  if (ending != Ending::kStopString) {
+    if (std::string rest = text_.finish(); !rest.empty()) {
+      actions_.emplace_back(Emit{{{-1, false, std::move(rest)}}});
+    }
+  }
+  actions_.emplace_back(Finish{ending, std::move(status)});
+}
+
+}  // namespace outrider

@@ -1,0 +1,148 @@
+// The decoding brain of the edge (DESIGN L4): one answer, from Open to its end.
+//
+//   start (handle)* until a Finish
+//
+// Events and a time go in, actions come out; it knows neither threads nor gRPC. It holds the
+// committed text, keeps the mirrored tree by docs/mirrored-tree.md, and survives the loss of its
+// verifier: the committed ids are the state (L3), so a reconnect opens a new stream with them.
+//
+// Strategies: kAr decodes in the cloud alone (pass policy eager, no nodes). kSd drafts a round,
+// sends it whole (on_request), and drafts the next after its verdict. When the draft can go on no
+// further, kSd says so once and goes on as kAr does.
+//
+// Thread rule: none of its own; one thread. drafter and text outlive the session.
+// Errors: none are returned; every failure becomes a Say or the Finish.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "edge_client/drafting/drafter.h"
+#include "edge_client/session/answer_text.h"
+#include "edge_client/session/decoding_stats.h"
+#include "edge_client/session/events.h"
+#include "edge_client/session/message_checks.h"
+#include "edge_client/session/reconnector.h"
+
+namespace outrider {
+
+enum class Strategy : std::uint8_t { kAr, kSd };
+
+struct DecodingOptions {
+  Strategy strategy = Strategy::kAr;
+  std::string
+      speculation;  // said once when the stream opens: "ON (draft x, γ=4)", "OFF because .."
+  std::string tokenizer_hash;
+  std::int32_t token_bound = 0;  // tokens a draft may send before Opened names the vocabulary
+  SamplingParams sampling;
+  std::uint64_t seed = 0;
+  Position end_position = 0;  // prompt and answer; the target's context may end it sooner
+  std::vector<TokenId> stop_ids;
+  std::string replaced_session;  // of the turn before
+  Duration reconnect_timeout = std::chrono::seconds(30);
+  std::uint64_t jitter_seed = 0;
+};
+
+class DecodingSession final {
+ public:
+  // prompt: at least one token.
+  DecodingSession(DecodingOptions options, std::vector<TokenId> prompt, Drafter& drafter,
+                  AnswerText& text);
+
+  SessionActions start(TimePoint now);
+  SessionActions handle(const SessionEvent& event, TimePoint now);
+
+  // When to send a Tick; TimePoint::max() if none is needed.
+  TimePoint next_tick() const;
+  bool finished() const { return phase_ == Phase::kFinished; }
+
+  const DecodingStats& stats() const { return stats_; }
+  // The answer's ids: all that were emitted.
+  const std::vector<TokenId>& answer() const { return answer_; }
+  // For the next turn; empty before the first Opened.
+  const std::string& session_id() const { return opened_.session_id; }
+  const Opened& opened() const { return opened_; }
+  // Why drafting ended before the answer did; nothing if it did not.
+  const std::optional<std::string>& speculation_ended() const { return speculation_ended_; }
+
+ private:
+  enum class Phase : std::uint8_t {
+    kUnlinked,   // before the first stream, or between two
+    kOpening,    // Open is on its way
+    kStreaming,  // Opened came
+    kLeaving,    // the answer is decided; a farewell is awaited until leave_at_
+    kFinished,
+  };
+
+  void on(const FromVerifier& event);
+  void on(const DraftStepFinished& event);
+  void on(const Tick& event);
+  void on(const CancelRequested& event);
+
+  void receive(const Opened& opened);
+  void receive(const Progress& progress);
+  void receive(const Started& started);
+  void receive(const Verdict& verdict);
+  void receive(const ExitReport& report);
+  void receive(const Usage& usage);
+  void receive(const Notice& notice);
+  void stream_ended(const Status& status);
+
+  void open_stream();
+  void lose_link(const Status& why);
+  void commit(const Verdict& verdict);
+  void count(const Verdict& verdict);
+  void draft();
+  void send_round();
+  void stop_drafting(const std::string& reason);
+  void acknowledge();
+  void send(decltype(EdgeMessage::body) body);
+  void say(Say::Level level, std::string line);
+  void leave(Ending ending);
+  void fail(const Status& status);
+  void finish(Ending ending, Status status);
+
+  StreamView view() const;
+  std::optional<Ending> natural_ending() const;
+  Position useful_depth() const;
+  bool linked() const { return phase_ == Phase::kOpening || phase_ == Phase::kStreaming; }
+
+  DecodingOptions options_;
+  Drafter& drafter_;
+  AnswerText& text_;
+  const Position prompt_length_;
+  std::vector<TokenId> answer_;
+  Position end_position_;  // options_.end_position, or the target's context if that is less
+  DecodingStats stats_;
+  std::optional<std::string> speculation_ended_;
+  bool drafting_;
+  Policy policy_;
+
+  Phase phase_ = Phase::kUnlinked;
+  Ending ending_ = Ending::kFailed;  // while leaving
+  TimePoint leave_at_ = TimePoint::max();
+  TimePoint retry_at_ = TimePoint::max();
+  Reconnector reconnector_;
+  Duration asked_delay_{0};       // by a Notice of this stream
+  bool retry_was_asked_ = false;  // likewise
+
+  // Of the current stream.
+  std::uint32_t epoch_ = 0;
+  bool ever_opened_ = false;
+  Opened opened_;
+  std::uint32_t next_pass_ = 0;
+  std::optional<Started> started_;
+  bool round_sent_ = false;  // the verifier has what it needs for its next pass
+  Position acked_ = 0;
+  std::uint32_t reports_seen_ = 0;
+  TimePoint opened_at_{};              // Open left
+  std::optional<TimePoint> asked_at_;  // an idle verifier was asked for a pass
+  std::optional<Duration> asked_for_;  // that took so long to start
+
+  TimePoint now_{};         // of the event being handled
+  SessionActions actions_;  // likewise
+};
+
+}  // namespace outrider

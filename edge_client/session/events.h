@@ -1,0 +1,94 @@
+// What goes into the decoding brain and what comes out, as plain values (DESIGN L4).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/verify/verifier.h"
+#include "edge_client/drafting/draft_step.h"
+
+namespace outrider {
+
+// --- in ---------------------------------------------------------------------------------------
+
+// Something the verifier said on the stream that Connect{epoch} began. Of an older epoch: ignored.
+struct FromVerifier {
+  std::uint32_t epoch = 0;
+  VerifierEvent event;
+};
+
+struct DraftStepFinished {
+  Result<DraftStepDone> result;
+};
+
+// next_tick() is reached.
+struct Tick {};
+
+// The user wants no more of it.
+struct CancelRequested {};
+
+using SessionEvent = std::variant<FromVerifier, DraftStepFinished, Tick, CancelRequested>;
+
+// --- out --------------------------------------------------------------------------------------
+
+// Begin a stream, ending the one before. Its events carry this epoch.
+struct Connect {
+  std::uint32_t epoch = 0;
+};
+
+struct Send {
+  EdgeMessage message;
+};
+
+// At most one step is out at a time.
+struct RunDraftStep {
+  DraftStep step;
+};
+
+// Committed tokens, in order, each with the text it completes (perhaps none: half a character, a
+// special token, text held back because a stop string may begin there).
+struct Emit {
+  struct Token {
+    TokenId id = 0;
+    bool drafted = false;  // the draft guessed it; else it is the target's own
+    std::string text;
+  };
+  std::vector<Token> tokens;
+};
+
+// One line for the user (DESIGN L5).
+struct Say {
+  enum class Level : std::uint8_t { kInfo, kWarning } level = Level::kInfo;
+  std::string line;
+};
+
+enum class Ending : std::uint8_t {
+  kStopToken,
+  kStopString,
+  kLength,       // as many tokens as were asked for
+  kContextFull,  // as many as the target's context holds
+  kCancelled,
+  kLinkLost,  // the verifier stayed away for longer than the reconnect timeout
+  kFailed,    // refused, or the verifier broke the protocol
+};
+
+// The target reads a long prompt: positions done of total.
+struct PrefillProgress {
+  Position done = 0;
+  Position total = 0;
+};
+
+// The answer is over; nothing follows. status says why if it is kLinkLost or kFailed.
+struct Finish {
+  Ending ending = Ending::kFailed;
+  Status status;
+};
+
+using SessionAction = std::variant<Connect, Send, RunDraftStep, Emit, Say, PrefillProgress, Finish>;
+using SessionActions = std::vector<SessionAction>;
+
+}  // namespace outrider

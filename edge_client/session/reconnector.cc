@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/session/reconnector.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
+constexpr Duration kLongestDelay = std::chrono::seconds(3);
+constexpr int kMostDoublings = 5;
+
+}  // namespace
+
+std::optional<TimePoint> Reconnector::failed(TimePoint now, Duration asked_delay) {
+  if (!outage_began_) outage_began_ = now;
+  const Duration full =
+      std::min(kLongestDelay, kFirstDelay * (1 << std::min(failures_, kMostDoublings)));
+  ++failures_;
+  // Anywhere in the upper half of the delay.
+  const Duration delay =
+      full / 2 +
+      Duration(static_cast<std::int64_t>(jitter_() % static_cast<std::uint64_t>(full.count() / 2)));
+  const TimePoint next = now + std::max(delay, asked_delay);
+  if (next >= *outage_began_ + timeout_) return std::nullopt;
+  return next;
+}
+
+void Reconnector::healthy() {
+  outage_began_.reset();
+  failures_ = 0;
+}
+
+std::optional<TimePoint> Reconnector::deadline() const {
+  if (!outage_began_) return std::nullopt;
+  return *outage_began_ + timeout_;
+}
+
+}  // namespace outrider

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/drafting/drafter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "edge_client/drafting/draft_engine.h"
+#include "tests/unit/edge_client/toy_model.h"
+
+namespace outrider {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+using Ids = std::vector<TokenId>;
+
+// Drafter and engine, joined as the shell joins them, over a toy model.
+class DraftingTest : public testing::Test {
+ protected:
+  void begin(int gamma, const Ids& prompt, Position context = 1000, int chunk = 64) {
+    const DrafterOptions options{
+        .max_positions = context, .vocab_size = model_.info().vocab_size, .prefill_chunk = chunk};
+    drafter_ = std::make_unique<Drafter>(options, std::make_unique<ChainPolicy>(gamma));
+    engine_ = *DraftEngine::create(model_, clock_, 1064);
+    engine_->set_sampling(sampling_, seed_);
+    drafter_->restart(prompt);
+    text_ = prompt;
+  }
+
+  void run(const DraftStep& step) {
+    Result<DraftStepDone> done = engine_->run(step);
+    ASSERT_TRUE(done.ok()) << done.status().to_string();
+    drafter_->finish_step(*done);
+  }
+
+  void grow_all(Position max_depth = 100) {
+    while (std::optional<DraftStep> step = drafter_->grow(max_depth)) run(*step);
+  }
+
+  Ids round(Position max_depth = 100) {
+    grow_all(max_depth);
+    Ids tokens;
+    for (const GrowNode& node : drafter_->select(64, 100).nodes) tokens.push_back(node.token);
+    return tokens;
+  }
+
+  void commit(const Ids& tokens) {
+    drafter_->commit(tokens);
+    text_.insert(text_.end(), tokens.begin(), tokens.end());
+  }
+
+  // What the model itself says next, token by token.
+  Ids expected(std::size_t count) const {
+    return decode_alone(model_, text_, static_cast<Position>(text_.size() + count), sampling_,
+                        seed_);
+  }
+
+  ManualClock clock_;
+  ToyModel model_{{}};
+  SamplingParams sampling_;
+  std::uint64_t seed_ = 7;
+  std::unique_ptr<Drafter> drafter_;
+  std::unique_ptr<DraftEngine> engine_;
+  Ids text_;
+};
+
+TEST_F(DraftingTest, AChainIsWhatTheDraftAloneWouldWrite) {
+  begin(4, {1, 2, 3});
+  EXPECT_EQ(round(), expected(4));
+}
+
+TEST_F(DraftingTest, TheDraftGuessesWithTheNoiseOfTheTarget) {
+  sampling_ = {.temperature = 0.8f, .top_k = 6};
+  begin(6, {1, 2, 3});
+  EXPECT_EQ(round(), expected(6));
+}
+
+TEST_F(DraftingTest, EveryKindOfVerdictLeavesTheDraftAtTheCommittedText) {
+  begin(4, {1, 2, 3});
+  for (const std::size_t accepted : {0, 1, 2, 3, 4, 2, 0, 4, 4, 1}) {
+    Ids tokens = round();
+    ASSERT_EQ(tokens, expected(4)) << "with " << accepted << " accepted next";
+    tokens.resize(accepted);
+    // The correction is never the draft's own next guess.
+    const Ids next = decode_alone(
+        model_,
+        [&] {
+          Ids text = text_;
+          text.insert(text.end(), tokens.begin(), tokens.end());
+          return text;
+        }(),
+        static_cast<Position>(text_.size() + accepted + 1));
+    tokens.push_back((next[0] + 1) % model_.info().vocab_size);
+    commit(tokens);
+  }
+}
+
+TEST_F(DraftingTest, AVerdictInTheMiddleOfARoundKeepsWhatItConfirms) {
+  begin(4, {1, 2, 3});
+  run(*drafter_->grow(100));
+  run(*drafter_->grow(100));
+  const Ids two = expected(2);
+  commit({two[0]});
+  EXPECT_EQ(drafter_->tree().size(), 1u);
+  EXPECT_EQ(round(), expected(4));
+}
+
+TEST_F(DraftingTest, AVerdictWhileTheStepOfItsTokenRunsUsesThatStep) {
+  begin(4, {1, 2, 3});
+  run(*drafter_->grow(100));
+  const std::optional<DraftStep> step = drafter_->grow(100);
+  commit(expected(1));  // the row that the step runs
+  EXPECT_EQ(drafter_->grow(100), std::nullopt);
+  run(*step);
+  const std::size_t rows_before = model_.rows_run;
+  EXPECT_EQ(round(), expected(4));
+  EXPECT_EQ(model_.rows_run - rows_before, 3u) << "no row is run twice";
+}
+
+TEST_F(DraftingTest, AVerdictWhileADyingStepRunsDropsItsResult) {
+  begin(4, {1, 2, 3});
+  run(*drafter_->grow(100));
+  const std::optional<DraftStep> step = drafter_->grow(100);
+  commit({(expected(1)[0] + 1) % 13, 5});
+  run(*step);
+  EXPECT_EQ(round(), expected(4));
+}
+
+TEST_F(DraftingTest, TwoVerdictsDuringOneStepStillLeadToTheText) {
+  begin(4, {1, 2, 3});
+  run(*drafter_->grow(100));
+  const std::optional<DraftStep> step = drafter_->grow(100);
+  commit(expected(1));
+  commit({(expected(1)[0] + 1) % 13});
+  run(*step);
+  EXPECT_EQ(round(), expected(4));
+}
+
+TEST_F(DraftingTest, ALongPromptIsReadInChunks) {
+  Ids prompt;
+  for (int i = 0; i < 200; ++i) prompt.push_back(i % 13);
+  begin(2, prompt, 1000, 64);
+  EXPECT_EQ(round(), expected(2));
+  EXPECT_EQ(model_.passes, 4 + 1);
+}
+
+TEST_F(DraftingTest, AnotherTurnRunsOnlyTheRowsThatDiffer) {
+  begin(3, {1, 2, 3, 4, 5});
+  round();
+  commit({6, 7});
+  round();
+  const std::size_t rows_before = model_.rows_run;
+  text_ = {1, 2, 3, 4, 5, 6, 8, 9};
+  drafter_->restart(text_);
+  EXPECT_EQ(round(), expected(3));
+  EXPECT_EQ(model_.rows_run - rows_before, 2u + 2u) << "two new tokens, two chain rows";
+}
+
+TEST_F(DraftingTest, ATurnThatBeginsWhileAStepRunsIgnoresIt) {
+  begin(3, {1, 2, 3});
+  run(*drafter_->grow(100));
+  const std::optional<DraftStep> step = drafter_->grow(100);
+  text_ = {1, 2, 9};
+  drafter_->restart(text_);
+  run(*step);
+  EXPECT_EQ(round(), expected(3));
+}
+
+TEST_F(DraftingTest, NodesAreSentOnceAndParentsFirst) {
+  begin(3, {1, 2, 3});
+  grow_all();
+  const Grow grow = drafter_->select(64, 100);
+  EXPECT_EQ(grow.first_id, 1u);
+  EXPECT_EQ(grow.anchor_position, 3);
+  ASSERT_THAT(grow.nodes, SizeIs(3));
+  EXPECT_EQ(grow.nodes[0].parent, 0u);
+  EXPECT_EQ(grow.nodes[1].parent, 1u);
+  EXPECT_EQ(grow.nodes[2].parent, 1u);
+  EXPECT_THAT(drafter_->select(64, 100).nodes, IsEmpty());
+}
+
+TEST_F(DraftingTest, NoMoreNodesAreSentThanTheVerifierTakes) {
+  begin(5, {1, 2, 3});
+  grow_all();
+  EXPECT_THAT(drafter_->select(2, 100).nodes, SizeIs(2));
+  EXPECT_THAT(drafter_->select(3, 100).nodes, SizeIs(1)) << "the first two still live";
+}
+
+TEST_F(DraftingTest, TokensOutsideTheTargetsVocabularyAreNotSent) {
+  begin(4, {1, 2, 3});
+  grow_all();
+  const Ids chain = expected(4);
+  const auto outside = std::ranges::find(chain, *std::ranges::max_element(chain));
+  const Grow grow = drafter_->select(64, *outside);
+  EXPECT_THAT(grow.nodes, SizeIs(static_cast<std::size_t>(outside - chain.begin())));
+}
+
+TEST_F(DraftingTest, NothingIsDraftedBeyondTheUsefulDepth) {
+  begin(8, {1, 2, 3});
+  EXPECT_THAT(round(2), SizeIs(2));
+  begin(8, {1, 2, 3});
+  EXPECT_THAT(round(0), IsEmpty());
+  EXPECT_EQ(drafter_->exhausted(), std::nullopt);
+}
+
+TEST_F(DraftingTest, AFullDraftContextEndsDraftingAndSaysSo) {
+  ToyModel small({.max_positions = 6});
+  begin(8, {1, 2, 3, 4}, 6);
+  engine_ = *DraftEngine::create(small, clock_, 70);
+  EXPECT_THAT(round(), SizeIs(3)) << "positions 4, 5 and, from the last row, 6";
+  commit({1, 2});
+  EXPECT_THAT(round(), SizeIs(1));
+  EXPECT_EQ(drafter_->exhausted(), std::nullopt);
+  commit({3});
+  EXPECT_THAT(round(), IsEmpty());
+  EXPECT_THAT(drafter_->exhausted().value_or(""), HasSubstr("context of 6 tokens is full"));
+}
+
+TEST_F(DraftingTest, ATokenThatTheDraftDoesNotHaveEndsDrafting) {
+  begin(4, {1, 2, 3});
+  commit({13});
+  EXPECT_EQ(drafter_->grow(100), std::nullopt);
+  EXPECT_THAT(drafter_->exhausted().value_or(""), HasSubstr("token 13 is outside"));
+}
+
+TEST_F(DraftingTest, WithoutAPolicyTheTreeIsKeptAndNothingGrows) {
+  Drafter drafter({}, nullptr);
+  drafter.restart(Ids{1, 2});
+  EXPECT_EQ(drafter.grow(10), std::nullopt);
+  drafter.commit(Ids{3});
+  EXPECT_THAT(drafter.tree().text(), ElementsAre(1, 2, 3));
+}
+
+TEST(GuessNext, AtTemperatureZeroConfidenceIsTheSoftmax) {
+  const std::vector<float> logits{0.0f, 1.0f, 2.0f};
+  const std::vector<Guess> guesses = guess_next(logits, {}, 0, 5, 2);
+  ASSERT_THAT(guesses, SizeIs(2));
+  EXPECT_EQ(guesses[0].token, 2);
+  EXPECT_NEAR(guesses[0].confidence, 0.66524, 1e-4);
+  EXPECT_NEAR(guesses[1].confidence, 0.24473, 1e-4);
+}
+
+TEST(GuessNext, WithNoiseConfidenceIsTheGapToTheBestOther) {
+  const std::vector<float> logits{0.3f, 1.0f, 2.0f, -1.0f};
+  const SamplingParams sampling{.temperature = 0.7f};
+  const std::vector<Guess> guesses = guess_next(logits, sampling, 3, 5, 3);
+  const std::vector<Candidate> best = rank(logits, sampling, 3, 5, 3);
+  ASSERT_THAT(guesses, SizeIs(3));
+  EXPECT_EQ(guesses[0].token, choose(logits, sampling, 3, 5));
+  EXPECT_NEAR(guesses[0].confidence, 1 / (1 + std::exp(best[1].score - best[0].score)), 1e-5);
+  EXPECT_GT(guesses[0].confidence, 0.5f);
+  EXPECT_LT(guesses[1].confidence, 0.5f);
+  EXPECT_GT(guesses[1].confidence, guesses[2].confidence);
+}
+
+TEST(GuessNext, ASoleCandidateIsCertain) {
+  const std::vector<float> logits{0.3f, 1.0f};
+  const auto guesses = guess_next(logits, {.temperature = 1.0f, .top_k = 1}, 3, 5, 2);
+  ASSERT_THAT(guesses, SizeIs(1));
+  EXPECT_EQ(guesses[0].confidence, 1.0f);
+}
+
+}  // namespace
+}  // namespace outrider

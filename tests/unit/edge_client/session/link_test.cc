@@ -1,0 +1,294 @@
+// Lost links, late messages, and servers that are wrong. SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/unit/edge_client/session/session_harness.h"
+
+namespace outrider {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+using Ids = std::vector<TokenId>;
+
+TEST(Reconnect, OpensWithTheCommittedTextAndDemandsTheSameTarget) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start({1, 2, 3});
+  edge.opened();
+  edge.pass({4});
+  edge.stream_ends(unavailable("connection reset"));
+  EXPECT_TRUE(edge.said("link: connection reset; retrying for up to 30.0 s"));
+  edge.tick_when_due();
+  ASSERT_THAT(edge.sent<Open>(), SizeIs(2));
+  const Open open = edge.sent<Open>()[1];
+  EXPECT_THAT(open.prefix, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(open.end_position, 100);
+  EXPECT_EQ(open.expected_fingerprint, "f");
+  EXPECT_EQ(open.expected_arithmetic_id, "a");
+  EXPECT_EQ(open.replaced_session, "s1");
+  edge.opened();
+  edge.pass({5});
+  EXPECT_EQ(edge.shown, "ef") << "nothing lost, nothing repeated";
+  EXPECT_EQ(edge.session->stats().reconnects, 1u);
+}
+
+TEST(Reconnect, BeginsANewRoundWithNewIds) {
+  SessionHarness edge(Strategy::kSd);
+  edge.start();
+  edge.opened();
+  edge.pass({5});
+  edge.stream_ends(unavailable("reset"));
+  edge.tick_when_due();
+  const Grow grow = edge.sent<Grow>().back();
+  EXPECT_EQ(grow.first_id, 1u);
+  EXPECT_EQ(grow.anchor_position, 4);
+  EXPECT_EQ(SessionHarness::tokens_of(grow), edge.draft_says(3));
+}
+
+TEST(Reconnect, LateMessagesOfTheOldLinkAreIgnored) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.opened();
+  const std::uint32_t old_epoch = edge.epoch;
+  edge.stream_ends(unavailable("reset"));
+  edge.handle(FromVerifier{old_epoch, ServerMessage(Started{.pass = 0, .position = 3})});
+  edge.tick_when_due();
+  edge.handle(FromVerifier{
+      old_epoch, ServerMessage(Verdict{.pass = 0, .position = 3, .tokens = {7}, .rows = 1})});
+  edge.handle(FromVerifier{old_epoch, StreamEnded{internal_error("late")}});
+  EXPECT_FALSE(edge.finish);
+  edge.opened();
+  edge.pass({5});
+  EXPECT_EQ(edge.shown, "f");
+}
+
+TEST(Reconnect, BacksOffAndGivesUpAfterTheTimeoutKeepingTheText) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.opened();
+  edge.pass({4});
+  const TimePoint lost = edge.clock.now();
+  edge.stream_ends(unavailable("reset"));
+  std::vector<double> waits;
+  while (!edge.finish) {
+    const TimePoint before = edge.clock.now();
+    edge.tick_when_due();
+    waits.push_back(to_ms(edge.clock.now() - before));
+    if (!edge.finish) edge.stream_ends(unavailable("connection refused"));
+  }
+  EXPECT_EQ(edge.finish->ending, Ending::kLinkLost);
+  EXPECT_LE(to_seconds(edge.clock.now() - lost), 30.0);
+  EXPECT_GE(to_seconds(edge.clock.now() - lost), 26.0);
+  EXPECT_EQ(edge.shown, "e.");
+  EXPECT_LE(waits.front(), 100);
+  EXPECT_GE(waits.back(), 1500);
+  EXPECT_THAT(waits, SizeIs(testing::Lt(25u)));
+}
+
+TEST(Reconnect, AnAttemptThatHangsEndsWithTheTimeoutToo) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.opened();
+  edge.stream_ends(unavailable("reset"));
+  edge.tick_when_due();  // the second stream never answers
+  edge.tick_when_due();
+  ASSERT_TRUE(edge.finish);
+  EXPECT_EQ(edge.finish->ending, Ending::kLinkLost);
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr("30 s"));
+}
+
+TEST(Reconnect, AServerThatAcceptsAndDiesAgainDoesNotHoldTheEdgeForEver) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  int streams = 0;
+  while (!edge.finish && streams < 1000) {
+    ++streams;
+    edge.opened();
+    edge.stream_ends(unavailable("reset"));
+    if (!edge.finish) edge.tick_when_due();
+  }
+  ASSERT_TRUE(edge.finish);
+  EXPECT_EQ(edge.finish->ending, Ending::kLinkLost);
+}
+
+TEST(Reconnect, ALossAfterTheLastTokenLosesNothing) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.opened();
+  edge.pass({12});
+  edge.stream_ends(unavailable("reset"));
+  EXPECT_EQ(edge.finish->ending, Ending::kStopToken);
+}
+
+TEST(Reconnect, ATargetWithOtherWeightsIsRefused) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.opened();
+  edge.pass({4});
+  edge.stream_ends(unavailable("reset"));
+  edge.tick_when_due();
+  Opened other = SessionHarness::target();
+  other.fingerprint = "g";
+  edge.opened(other);
+  EXPECT_EQ(edge.finish->ending, Ending::kFailed);
+  EXPECT_THAT(edge.finish->status.message(),
+              testing::AllOf(HasSubstr("fingerprint is g"), HasSubstr("begun with f")));
+}
+
+TEST(Refusals, OtherCodesAreFinal) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.stream_ends(failed_precondition("tokenizer_hash: aa against bb"));
+  EXPECT_EQ(edge.finish->ending, Ending::kFailed);
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr("aa against bb"));
+}
+
+TEST(Refusals, AnOverloadedServerIsAskedAgainAfterItsDelay) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.from_verifier(
+      Notice{.kind = Notice::Kind::kOverloaded, .retry_after = std::chrono::seconds(2)});
+  EXPECT_TRUE(edge.said("overloaded, asks to wait 2.0 s"));
+  edge.stream_ends(resource_exhausted("8 sessions are served, the most"));
+  EXPECT_FALSE(edge.finish);
+  EXPECT_EQ(to_seconds(edge.session->next_tick() - edge.clock.now()), 2.0);
+}
+
+TEST(Refusals, AServerThatDrainsFinishesTheAnswer) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.opened();
+  edge.from_verifier(Notice{.kind = Notice::Kind::kReconnectSoon});
+  edge.pass({4});
+  EXPECT_EQ(edge.shown, "e");
+  EXPECT_TRUE(edge.said("shutting down"));
+}
+
+// --- a verifier that breaks the protocol --------------------------------------------------------
+
+struct Garbled {
+  std::string name;
+  std::function<void(SessionHarness&)> play;
+  std::string evidence;
+};
+
+class GarbledTest : public testing::TestWithParam<Garbled> {};
+
+TEST_P(GarbledTest, EndsTheAnswerWithEvidenceAndCommitsNothing) {
+  SessionHarness edge(Strategy::kSd);
+  edge.start();
+  edge.opened();
+  edge.pass({5});
+  GetParam().play(edge);
+  ASSERT_TRUE(edge.finish);
+  EXPECT_EQ(edge.finish->ending, Ending::kFailed);
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr(GetParam().evidence));
+  EXPECT_THAT(edge.session->answer(), ElementsAre(5));
+  EXPECT_THAT(edge.sent<Cancel>(), SizeIs(1));
+}
+
+Garbled verdict_with(const std::string& name, const std::function<void(Verdict&)>& spoil,
+                     const std::string& evidence) {
+  return {name,
+          [spoil](SessionHarness& edge) {
+            Verdict verdict{.pass = 1, .position = 4, .tokens = {6}, .rows = 4};
+            spoil(verdict);
+            edge.from_verifier(Started{.pass = 1, .position = 4, .last_id = 6});
+            edge.from_verifier(verdict);
+          },
+          evidence};
+}
+
+Garbled started_with(const std::string& name, const Started& started, const std::string& evidence) {
+  return {name, [started](SessionHarness& edge) { edge.from_verifier(started); }, evidence};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Messages, GarbledTest,
+    testing::Values(
+        verdict_with(
+            "Position", [](Verdict& v) { v.position = 9; }, "verdict.position 9, expected 4"),
+        verdict_with(
+            "Pass", [](Verdict& v) { v.pass = 3; }, "verdict.pass 3, expected 1"),
+        verdict_with(
+            "NoTokens", [](Verdict& v) { v.tokens.clear(); }, "of length 0"),
+        verdict_with(
+            "TooManyTokens", [](Verdict& v) { v.tokens.assign(97, 1); },
+            "of length 97, expected 1 to 96"),
+        verdict_with(
+            "TokenRange", [](Verdict& v) { v.tokens = {13}; }, "with 13, expected 0 to 12"),
+        verdict_with(
+            "NegativeToken", [](Verdict& v) { v.tokens = {-1}; }, "with -1"),
+        verdict_with(
+            "AfterStop",
+            [](Verdict& v) {
+              v.tokens = {12, 1};
+            },
+            "after the stop id 12"),
+        verdict_with(
+            "NotWalked",
+            [](Verdict& v) {
+              v.tokens = {11, 11, 11, 11};
+            },
+            "expected a node of pass 1 at position"),
+        started_with("StartedPass", {.pass = 2, .position = 4}, "started.pass 2, expected 1"),
+        started_with("StartedPosition", {.pass = 1, .position = 5}, "started.position 5"),
+        started_with("StartedIds", {.pass = 1, .position = 4, .last_id = 99},
+                     "started.last_id 99, expected at most 6"),
+        Garbled{"TwoStarts",
+                [](SessionHarness& edge) {
+                  edge.from_verifier(Started{.pass = 1, .position = 4});
+                  edge.from_verifier(Started{.pass = 2, .position = 4});
+                },
+                "the verdict of pass 1"},
+        Garbled{"NoStart",
+                [](SessionHarness& edge) {
+                  edge.from_verifier(Verdict{.pass = 1, .position = 4, .tokens = {6}});
+                },
+                "its Started message first"},
+        Garbled{"TwoOpened", [](SessionHarness& edge) { edge.opened(); }, "Opened twice"},
+        Garbled{
+            "StopWithoutStopId",
+            [](SessionHarness& edge) { edge.from_verifier(Usage{.reason = FinishReason::kStop}); },
+            "the last token 5 is no stop id"},
+        Garbled{"LengthTooSoon",
+                [](SessionHarness& edge) {
+                  edge.from_verifier(Usage{.reason = FinishReason::kLength});
+                },
+                "at position 4, expected 100"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(Garbled, WordsBeforeOpenedEndTheAnswer) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.from_verifier(Started{.pass = 0, .position = 3});
+  EXPECT_EQ(edge.finish->ending, Ending::kFailed);
+}
+
+TEST(Garbled, AnOpenedWithoutVocabularyEndsTheAnswer) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  Opened opened = SessionHarness::target();
+  opened.limits.vocab_size = 0;
+  edge.opened(opened);
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr("limits.vocab_size 0"));
+}
+
+TEST(Garbled, ExitReportsNobodyAskedForAreCountedAndAcknowledged) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.opened();
+  edge.from_verifier(ExitReport{.pass = 77, .leaf_id = 1000, .next_token = -5, .seq = 3});
+  edge.from_verifier(ExitReport{.pass = 0, .seq = 2});
+  EXPECT_FALSE(edge.finish);
+  EXPECT_EQ(edge.session->stats().ignored_reports, 2u);
+  edge.handle(CancelRequested{});
+  EXPECT_EQ(edge.messages.back().acked_reports, 3u);
+}
+
+}  // namespace
+}  // namespace outrider

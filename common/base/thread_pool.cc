@@ -8,8 +8,20 @@
 namespace outrider {
 namespace {
 
-// About 20 to 50 microseconds: longer than the gap between two loops of one pass.
+// Workers spin this often before they sleep, about 20 to 200 microseconds: longer than the gap
+// between two loops of one pass, which is far shorter than a wake-up.
 constexpr int kSpins = 4000;
+
+// Parts per thread: enough that a thread which lost its core for a while is made up for.
+constexpr std::int64_t kPartsPerThread = 8;
+
+constexpr std::uint64_t kNumberOne = std::uint64_t{1} << 32;
+constexpr std::uint64_t kOpen = std::uint64_t{1} << 31;
+constexpr std::uint64_t kInLoop = kOpen - 1;
+
+std::uint64_t number_of(std::uint64_t state) {
+  return state / kNumberOne;
+}
 
 inline void cpu_relax() {
 #if defined(__x86_64__)
@@ -23,35 +35,33 @@ inline void cpu_relax() {
 
 ThreadPool::ThreadPool(int num_threads) {
   OUTRIDER_CHECK(num_threads >= 1);
-  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this] { work(); });
 }
 
 ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(mu_);
     stopping_.store(true);
-    generation_.fetch_add(1);
   }
   wake_.notify_all();
   for (auto& worker : workers_) worker.join();
 }
 
-void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
-                              const std::function<void(std::int64_t, std::int64_t)>& body) {
-  if (count <= 0) return;
-  if (workers_.empty() || count <= grain) {
-    body(0, count);
-    return;
-  }
-  job_ = {count, std::max<std::int64_t>(grain, 1), &body};
-  pending_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1);  // sequentially consistent, paired with sleeping_ below
+void ThreadPool::run_loop(std::int64_t count, std::int64_t grain, LoopBody body) {
+  grain = std::max<std::int64_t>(grain, 1);
+  const std::int64_t parts = num_threads() * kPartsPerThread;
+  const std::int64_t grains = (count + grain - 1) / grain;
+  loop_ = {count, (grains + parts - 1) / parts * grain, body};
+  next_.store(0, std::memory_order_relaxed);
+  const std::uint64_t number = number_of(state_.load(std::memory_order_relaxed)) + 1;
+  state_.store(number * kNumberOne | kOpen);  // sequentially consistent, paired with sleeping_
   if (sleeping_.load() > 0) {
     { std::lock_guard lock(mu_); }
     wake_.notify_all();
   }
-  run_part(0);
-  for (int spins = 0; pending_.load(std::memory_order_acquire) > 0; ++spins) {
+  claim_parts();
+  state_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  for (int spins = 0; (state_.load(std::memory_order_acquire) & kInLoop) > 0; ++spins) {
     if (spins < kSpins) {
       cpu_relax();
     } else {
@@ -60,31 +70,50 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
   }
 }
 
-void ThreadPool::run_part(int index) {
-  const std::int64_t grains = (job_.count + job_.grain - 1) / job_.grain;
-  const std::int64_t threads = num_threads();
-  const std::int64_t begin = std::min(job_.count, grains * index / threads * job_.grain);
-  const std::int64_t end = std::min(job_.count, grains * (index + 1) / threads * job_.grain);
-  if (begin < end) (*job_.body)(begin, end);
+void ThreadPool::claim_parts() {
+  for (;;) {
+    const std::int64_t begin = next_.fetch_add(loop_.part, std::memory_order_relaxed);
+    if (begin >= loop_.count) return;
+    loop_.body.call(loop_.body.of, begin, std::min(begin + loop_.part, loop_.count));
+  }
 }
 
-void ThreadPool::work(int index) {
+// Enters the current loop if it is open and not yet seen. A closed one counts as seen.
+bool ThreadPool::join_loop(std::uint64_t& seen) {
+  std::uint64_t state = state_.load(std::memory_order_acquire);
+  while (number_of(state) != seen) {
+    if ((state & kOpen) == 0) {
+      seen = number_of(state);
+      return false;
+    }
+    if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) {
+      seen = number_of(state);
+      return true;
+    }
+  }
+  return false;
+}
+
+void ThreadPool::await_loop(std::uint64_t seen) {
+  for (int spins = 0; spins < kSpins; ++spins) {
+    if (number_of(state_.load(std::memory_order_acquire)) != seen || stopping_.load()) return;
+    cpu_relax();
+  }
+  std::unique_lock lock(mu_);
+  sleeping_.fetch_add(1);
+  wake_.wait(lock, [&] { return number_of(state_.load()) != seen || stopping_.load(); });
+  sleeping_.fetch_sub(1);
+}
+
+void ThreadPool::work() {
   std::uint64_t seen = 0;
-  for (;;) {
-    for (int spins = 0; generation_.load(std::memory_order_acquire) == seen && spins < kSpins;
-         ++spins) {
-      cpu_relax();
+  while (!stopping_.load()) {
+    if (join_loop(seen)) {
+      claim_parts();
+      state_.fetch_sub(1, std::memory_order_acq_rel);
+    } else {
+      await_loop(seen);
     }
-    if (generation_.load(std::memory_order_acquire) == seen) {
-      std::unique_lock lock(mu_);
-      sleeping_.fetch_add(1);
-      wake_.wait(lock, [&] { return generation_.load() != seen; });
-      sleeping_.fetch_sub(1);
-    }
-    seen = generation_.load(std::memory_order_acquire);
-    if (stopping_.load()) return;
-    run_part(index);
-    pending_.fetch_sub(1, std::memory_order_release);
   }
 }
 

@@ -1,14 +1,14 @@
 // A fixed pool that splits one loop at a time over its threads.
 //
-// The split is static and each index is computed wholly by one thread, so results cannot depend
-// on the number of threads (docs/row-invariance.md). Thread rule: one caller at a time; the caller
-// works too, so ThreadPool(1) starts no thread. SPDX-License-Identifier: Apache-2.0
+// Threads claim parts of the loop as they become free, so a slow or descheduled one does not hold
+// the others up; each index is computed wholly by one thread, so results cannot depend on who
+// computed what (docs/row-invariance.md). Thread rule: one caller at a time; the caller works too,
+// so ThreadPool(1) starts no thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -25,27 +25,46 @@ class ThreadPool final {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(begin, end) once per thread over contiguous parts of [0, count), part borders at
+  // Calls body(begin, end) over contiguous parts that cover [0, count) once, part borders at
   // multiples of `grain`; returns when all are done. body must not throw.
-  void parallel_for(std::int64_t count, std::int64_t grain,
-                    const std::function<void(std::int64_t, std::int64_t)>& body);
+  template <class Body>
+  void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
+    if (count <= 0) return;
+    if (workers_.empty() || count <= grain) {
+      body(0, count);
+      return;
+    }
+    run_loop(count, grain,
+             {[](const void* of, std::int64_t begin, std::int64_t end) {
+                (*static_cast<const Body*>(of))(begin, end);
+              },
+              &body});
+  }
 
  private:
-  void work(int index);
-  void run_part(int index);
-
-  struct Job {
+  // A reference to a body, without std::function's allocation: a pass runs hundreds of loops.
+  struct LoopBody {
+    void (*call)(const void* of, std::int64_t begin, std::int64_t end) = nullptr;
+    const void* of = nullptr;
+  };
+  struct Loop {
     std::int64_t count = 0;
-    std::int64_t grain = 1;
-    const std::function<void(std::int64_t, std::int64_t)>* body = nullptr;
+    std::int64_t part = 1;  // indices claimed at once
+    LoopBody body;
   };
 
+  void run_loop(std::int64_t count, std::int64_t grain, LoopBody body);
+  void work();
+  void claim_parts();
+  bool join_loop(std::uint64_t& seen);
+  void await_loop(std::uint64_t seen);
+
   std::vector<std::thread> workers_;
-  Job job_;  // written by the caller before generation_ moves, read by workers after
-  // Workers spin on generation_ for a moment before they sleep: a decoding step starts hundreds of
-  // loops, each far shorter than a wake-up.
-  std::atomic<std::uint64_t> generation_{0};
-  std::atomic<int> pending_{0};
+  Loop loop_;                          // written by the caller while no worker is in a loop
+  std::atomic<std::int64_t> next_{0};  // first index not yet claimed
+  // The loop's number (high 32 bits), whether workers may still join it, and how many are in it.
+  // The caller closes a loop once all is claimed, and waits only for workers that joined.
+  std::atomic<std::uint64_t> state_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<int> sleeping_{0};
   std::mutex mu_;

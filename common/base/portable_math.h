@@ -1,0 +1,28 @@
+// Elementary functions of f64 with the same bits on every CPU (DESIGN L2): built of IEEE add,
+// multiply and divide only, none of them fused, so neither compiler, instruction set nor C library
+// has a say. Errors are a few units in the last place; results are meant to be rounded to f32.
+//
+// For values computed once per row or per model; vectors of f32 have vector_math-inl.h.
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace outrider {
+
+struct SinCos {
+  double sin;
+  double cos;
+};
+
+// |x| <= 2^20.
+SinCos portable_sin_cos(double x);
+
+// |x| <= 700.
+double portable_exp(double x);
+
+// x > 0, normal.
+double portable_log(double x);
+
+// base^exponent, base > 0, within the limits of the two above.
+double portable_power(double base, double exponent);
+
+}  // namespace outrider

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/kernels.h"
+
+#include "common/base/status.h"
+#include "common/model/cpu/matmul.h"
+#include "common/model/cpu/rowwise.h"
+
+namespace outrider {
+namespace {
+
+template <VectorTarget kTarget>
+void matmul(const WeightMatrix& weights, const MatmulInput& x, Outputs part,
+            const MatmulOutput& y) {
+  static const MatmulFunction product_float = matmul_float(kTarget);
+  static const MatmulFunction product_int8 = matmul_int8(kTarget);
+  (weights.type == WeightType::kInt8 ? product_int8 : product_float)(weights, x, part, y);
+}
+
+template <VectorTarget kTarget>
+const Kernels& table() {
+  static const Kernels kernels{.target = kTarget,
+                               .matmul = &matmul<kTarget>,
+                               .quantize_row = quantize_row(kTarget),
+                               .quantize_weights = quantize_weights(kTarget),
+                               .rms_norm = rms_norm(kTarget),
+                               .silu_multiply = silu_multiply(kTarget),
+                               .attention = attention(kTarget)};
+  return kernels;
+}
+
+}  // namespace
+
+const Kernels& kernels_for(VectorTarget target) {
+  switch (target) {
+    case VectorTarget::kAvx2:
+      return table<VectorTarget::kAvx2>();
+    case VectorTarget::kAvx512:
+      return table<VectorTarget::kAvx512>();
+    case VectorTarget::kNeon:
+      return table<VectorTarget::kNeon>();
+  }
+  OUTRIDER_CHECK(false);
+}
+
+}  // namespace outrider

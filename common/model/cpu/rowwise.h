@@ -1,0 +1,21 @@
+// Picks the kernels that work on single rows for an instruction set; see kernels.h for what they
+// compute. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/model/cpu/kernels.h"
+
+namespace outrider {
+
+using QuantizeRowFunction = decltype(Kernels::quantize_row);
+using QuantizeWeightsFunction = decltype(Kernels::quantize_weights);
+using RmsNormFunction = decltype(Kernels::rms_norm);
+using SiluMultiplyFunction = decltype(Kernels::silu_multiply);
+using AttentionFunction = decltype(Kernels::attention);
+
+QuantizeRowFunction quantize_row(VectorTarget target);
+QuantizeWeightsFunction quantize_weights(VectorTarget target);
+RmsNormFunction rms_norm(VectorTarget target);
+SiluMultiplyFunction silu_multiply(VectorTarget target);
+AttentionFunction attention(VectorTarget target);
+
+}  // namespace outrider

@@ -18,7 +18,9 @@ find_package(Threads REQUIRED)
 # -ffp-contract=off everywhere: a fused multiply-add happens only where the source asks for one,
 # so that every CPU computes the same bits (docs/row-invariance.md).
 # -Wno-maybe-uninitialized: g++ 12 raises it falsely whenever a std::variant is moved.
-set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -Wno-maybe-uninitialized -ffp-contract=off)
+# -Wno-restrict: likewise for "literal" + std::string (GCC bug 105651).
+set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -Wno-maybe-uninitialized -Wno-restrict
+    -ffp-contract=off)
 if(OUTRIDER_SANITIZE)
   list(APPEND OUTRIDER_CXX_FLAGS -fsanitize=${OUTRIDER_SANITIZE} -fno-omit-frame-pointer
        -fno-sanitize-recover=all)

@@ -1,0 +1,17 @@
+// outrider-bench: every figure that Outrider claims, as a command (see bench/check.h).
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/checks/checks.h"
+#include "common/cli/program.h"
+
+int main(int argc, char** argv) {
+  outrider::Program program("outrider-bench",
+                            "Checks of Outrider's claims; each prints one JSON object last.");
+  outrider::CheckList checks(program.app());
+  // Checks of optional parts go between #ifdef OUTRIDER_BENCH_RPC / _TEXT / _TORCH and #endif.
+
+  program.app().require_subcommand(1);
+  if (const std::optional<int> code = program.parse(argc, argv)) return *code;
+  const outrider::Result<bool> passed = checks.run_chosen();
+  if (!passed.ok()) return program.finish(passed.status());
+  return *passed ? outrider::kExitOk : outrider::kExitRuntime;
+}

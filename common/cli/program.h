@@ -1,0 +1,61 @@
+// What every program of Outrider does with its command line, so that all behave alike.
+//
+//   Program program("outrider-edge", "Drafts on this device, lets the cloud decide.");
+//   CLI::App* run = program.app().add_subcommand("run", "Answer one prompt");
+//   run->add_option("--temp", options.temperature, "Temperature")->check(CLI::Range(0.0, 100.0));
+//   if (auto code = program.parse(argc, argv)) return *code;
+//   if (run->parsed()) return program.finish(run_prompt(options));
+//
+// A value comes from its flag, else from the environment (--log-level: OUTRIDER_LOG_LEVEL), else
+// from the --config file (common/cli/config_file.h), else it is the default. Every program has
+// --config, --print-config, --version, --log-level, --log-format and --log-file. A misspelt flag,
+// command or key ends the program with the nearest match, never is ignored. Numbers are read
+// strictly: decimal, finite, no blanks, no digit separators.
+//
+// Thread rule: main thread, before others start. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <optional>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/telemetry/log.h"
+
+namespace outrider {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitRuntime = 1;
+inline constexpr int kExitUsage = 2;
+
+class Program final {
+ public:
+  Program(const std::string& name, const std::string& description);
+
+  // Flags and subcommands are added here, before parse(). A flag's default is the value that its
+  // variable has when it is added.
+  CLI::App& app() { return app_; }
+
+  // Fills the variables and sets logging up. Returns the exit code if the program must end now
+  // (help, version, --print-config, an error: all printed), nothing if it goes on.
+  std::optional<int> parse(int argc, const char* const* argv);
+
+  // Ends the program: prints a failure to stderr and returns the exit code, 2 for
+  // kInvalidArgument (a flag's value that only the work itself could judge), else 1.
+  int finish(const Status& status) const;
+
+ private:
+  int usage_error(const std::string& message) const;
+  int handle_parse_error(const CLI::ParseError& error);
+  void print_config() const;
+
+  CLI::App app_;
+  LogOptions log_;
+  std::string log_level_ = "info";
+  std::string log_format_ = "text";
+  bool print_config_wanted_ = false;
+};
+
+}  // namespace outrider

@@ -1,0 +1,66 @@
+// Logging: one line per event to stderr or a file, for people (text) or machines (JSON).
+//
+//   log(LogLevel::kInfo, "session opened", {{"session", id}, {"prompt_tokens", prompt.size()}});
+//
+// text: 09:41:05.123 info session opened session=7f3a prompt_tokens=12
+// json: {"time":"2026-01-31T09:41:05.123+00:00","level":"info","message":"session opened",..}
+//
+// What a peer or a file wrote goes into fields: control characters and bytes that are not UTF-8
+// are escaped, so no input can forge a line.
+//
+// Thread rule: log() from any thread; configure_logging() once, before other threads start.
+// The header names no logging library, so that files with libtorch's headers may log too.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError, kOff };
+enum class LogFormat { kText, kJson };
+
+struct LogOptions {
+  LogLevel level = LogLevel::kInfo;
+  LogFormat format = LogFormat::kText;
+  std::string file;  // appended to; empty: stderr
+};
+
+// "trace" .. "off", the values of --log-level.
+std::optional<LogLevel> parse_log_level(std::string_view name);
+
+// Without a call of this: text at kInfo to stderr. Errors: kNotFound if the file cannot be opened.
+Status configure_logging(const LogOptions& options);
+
+// A named value beside the message.
+struct LogField {
+  LogField(std::string_view name, std::string_view text) : key(name), value(text), is_text(true) {}
+  LogField(std::string_view name, const char* text) : LogField(name, std::string_view(text)) {}
+  LogField(std::string_view name, const std::string& text)
+      : LogField(name, std::string_view(text)) {}
+  LogField(std::string_view name, bool truth) : key(name), value(truth ? "true" : "false") {}
+  LogField(std::string_view name, double number);
+  template <std::integral T>
+  LogField(std::string_view name, T number) : key(name), value(std::to_string(number)) {}
+
+  std::string_view key;
+  std::string value;
+  bool is_text = false;
+};
+
+bool log_enabled(LogLevel level);
+void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
+
+namespace internal {
+// The line's part after time and level.
+std::string format_log_line(LogFormat format, std::string_view message,
+                            std::initializer_list<LogField> fields);
+}  // namespace internal
+
+}  // namespace outrider

@@ -1,0 +1,34 @@
+// Lets at most one event per interval through and counts the rest, so that a flood of bad input
+// costs one log line. Time is an argument (DESIGN law L4).
+// Thread rule: none of its own; hold a lock. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "common/base/clock.h"
+
+namespace outrider {
+
+class RateLimit final {
+ public:
+  explicit RateLimit(Duration interval) : interval_(interval) {}
+
+  // If this event may be told: how many were held back since the last that was.
+  std::optional<std::uint64_t> admit(TimePoint now) {
+    if (last_ && now - *last_ < interval_) {
+      ++held_back_;
+      return std::nullopt;
+    }
+    last_ = now;
+    return std::exchange(held_back_, 0);
+  }
+
+ private:
+  const Duration interval_;
+  std::optional<TimePoint> last_;
+  std::uint64_t held_back_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,45 @@
+// What one stream's reader is still owed, bounded: a reader that stalls loses its exit reports
+// first, then its session (docs/mirrored-tree.md).
+//
+// Exit reports are advice, and only for the pass on its way: they leave when their verdict is
+// queued behind them, or when room is needed. All else must arrive in order or not at all.
+// Thread rule: owned by its stream's lock. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "common/verify/messages.h"
+
+namespace outrider {
+
+class SendQueue final {
+ public:
+  // max_messages > 0: how many may wait.
+  explicit SendQueue(std::size_t max_messages) : max_messages_(max_messages) {}
+
+  // False if the reader is too far behind: then the message is lost, and the stream must end.
+  [[nodiscard]] bool push(const ServerMessage& message);
+
+  // The next message's bytes.
+  std::optional<std::string> pop();
+
+  void clear() { waiting_.clear(); }
+  bool empty() const { return waiting_.empty(); }
+  std::size_t size() const { return waiting_.size(); }
+
+ private:
+  struct Entry {
+    bool is_report;
+    std::string bytes;
+  };
+
+  void drop_reports();
+
+  const std::size_t max_messages_;
+  std::deque<Entry> waiting_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,53 @@
+// What all streams of one server share: the engine that decides, limits, counters, the log.
+// Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "cloud_server/rpc/rate_limit.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/verify/engine.h"
+
+namespace outrider {
+
+class ShellState final {
+ public:
+  // log: takes a finished line; called from any thread.
+  ShellState(VerifyEngine& engine, std::size_t max_waiting_messages,
+             std::function<void(const std::string&)> log)
+      : engine(engine), max_waiting_messages(max_waiting_messages), log_(std::move(log)) {}
+
+  // A peer's fault: counted always, logged at most once in five seconds.
+  void complain(const std::string& peer, const Status& status) {
+    refused.fetch_add(1, std::memory_order_relaxed);
+    std::optional<std::uint64_t> held_back;
+    {
+      const std::lock_guard lock(mu_);
+      held_back = limit_.admit(clock_.now());
+    }
+    if (!held_back) return;
+    std::string line = "refused " + peer + ": " + status.to_string();
+    if (*held_back > 0)
+      line += " (and " + std::to_string(*held_back) + " more since the last line)";
+    log_(line);
+  }
+
+  VerifyEngine& engine;
+  const std::size_t max_waiting_messages;
+  std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> stalled{0};
+
+ private:
+  const std::function<void(const std::string&)> log_;
+  SystemClock clock_;
+  std::mutex mu_;
+  RateLimit limit_{std::chrono::seconds(5)};
+};
+
+}  // namespace outrider

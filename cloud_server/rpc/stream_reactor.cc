@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/rpc/stream_reactor.h"
+
+#include <utility>
+
+#include "proto/byte_buffer.h"
+#include "proto/codec.h"
+#include "proto/grpc_status.h"
+
+namespace outrider {
+namespace {
+
+bool is_peers_fault(StatusCode code) {
+  return code == StatusCode::kInvalidArgument || code == StatusCode::kFailedPrecondition ||
+         code == StatusCode::kResourceExhausted;
+}
+
+}  // namespace
+
+StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& shell)
+    : context_(context), shell_(shell), peer_(context.peer()), queue_(shell.max_waiting_messages) {
+  StartRead(&read_buffer_);  // answered only after the constructor, when gRPC knows the reactor
+  stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); });
+}
+
+void StreamReactor::OnReadDone(bool ok) {
+  if (!ok) {
+    // The edge sends no more. After Open that is its right: it just cannot acknowledge.
+    if (!heard_) refuse(failed_precondition("the stream ended before its first message, Open"));
+    return;
+  }
+  heard_ = true;
+  Result<EdgeMessage> message = parse_edge_message(to_bytes(read_buffer_));
+  if (!message.ok()) return refuse(message.status());
+  shell_.engine.post(stream_, *std::move(message));
+  const std::lock_guard lock(mu_);
+  if (!finished_) StartRead(&read_buffer_);
+}
+
+void StreamReactor::OnWriteDone(bool ok) {
+  const std::lock_guard lock(mu_);
+  writing_ = false;
+  if (!ok) end(grpc::Status::CANCELLED);
+  advance();
+}
+
+void StreamReactor::OnCancel() {
+  const std::lock_guard lock(mu_);
+  end(grpc::Status::CANCELLED);
+  advance();
+}
+
+void StreamReactor::OnDone() {
+  shell_.engine.disconnect(stream_);
+  delete this;
+}
+
+void StreamReactor::on_event(VerifierEvent event) {
+  if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
+  const Status& status = std::get<StreamEnded>(event).status;
+  if (is_peers_fault(status.code())) shell_.complain(peer_, status);
+  const std::lock_guard lock(mu_);
+  if (!end_) end_ = to_grpc(status, retry_after_);  // after what is queued
+  advance();
+}
+
+void StreamReactor::on_message(const ServerMessage& message) {
+  std::unique_lock lock(mu_);
+  if (end_) return;
+  const auto* notice = std::get_if<Notice>(&message);
+  if (notice != nullptr && notice->kind == Notice::Kind::kOverloaded) {
+    retry_after_ = notice->retry_after;
+  }
+  if (queue_.push(message)) return advance();
+  const Status status = resource_exhausted(
+      "the edge does not read: " + std::to_string(queue_.size()) + " messages wait for it");
+  end(to_grpc(status));
+  lock.unlock();
+  shell_.stalled.fetch_add(1, std::memory_order_relaxed);
+  shell_.complain(peer_, status);
+  context_.TryCancel();  // the write on its way may never end by itself
+}
+
+// The edge's fault, or a stream without content: ends it, and frees its session at once.
+void StreamReactor::refuse(const Status& status) {
+  shell_.complain(peer_, status);
+  {
+    const std::lock_guard lock(mu_);
+    end(to_grpc(status));
+    advance();
+  }
+  shell_.engine.disconnect(stream_);
+}
+
+// With mu_ held. What waits is dropped.
+void StreamReactor::end(const grpc::Status& status) {
+  queue_.clear();
+  if (!end_) end_ = status;
+}
+
+// With mu_ held: starts the next write, or finishes once there is nothing left to write. gRPC
+// allows one write at a time and never reacts within a call of ours.
+void StreamReactor::advance() {
+  if (writing_ || finished_) return;
+  if (std::optional<std::string> bytes = queue_.pop()) {
+    write_buffer_ = to_buffer(*bytes);
+    writing_ = true;
+    StartWrite(&write_buffer_);
+  } else if (end_) {
+    finished_ = true;
+    Finish(*end_);
+  }
+}
+
+}  // namespace outrider

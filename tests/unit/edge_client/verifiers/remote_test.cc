@@ -1,0 +1,138 @@
+// What the remote verifier says of servers that are away, strange or broken. (With a real server:
+// tests/unit/cloud_server/rpc.) SPDX-License-Identifier: Apache-2.0
+#include "edge_client/verifiers/remote.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <future>
+#include <thread>
+
+namespace outrider {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Listens on a free port of the loopback; the kernel takes connections whether or not we accept.
+class Listener final {
+ public:
+  Listener() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(fd_, 8), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = {"127.0.0.1", ntohs(address.sin_port)};
+  }
+  ~Listener() { close(); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  const Address& address() const { return address_; }
+
+  // Accepts one connection, says this once the peer has spoken, and closes.
+  void serve_once(const std::string& answer) {
+    const int peer = accept(fd_, nullptr, nullptr);
+    std::array<char, 4096> heard;
+    EXPECT_GT(recv(peer, heard.data(), heard.size(), 0), 0);
+    EXPECT_EQ(::send(peer, answer.data(), answer.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(answer.size()));
+    shutdown(peer, SHUT_WR);
+    while (recv(peer, heard.data(), heard.size(), 0) > 0) {
+    }
+    ::close(peer);
+  }
+
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+  Address address_;
+};
+
+// Opens a stream and returns how it ended.
+Status end_of_stream(RemoteVerifier& verifier) {
+  std::promise<Status> ended;
+  verifier.start([&](VerifierEvent event) {
+    if (const auto* end = std::get_if<StreamEnded>(&event)) ended.set_value(end->status);
+  });
+  verifier.send({0, 0, Open{}});
+  std::future<Status> result = ended.get_future();
+  if (result.wait_for(std::chrono::seconds(30)) != std::future_status::ready) {
+    ADD_FAILURE() << "the stream did not end";
+    verifier.stop();
+    return {};
+  }
+  return result.get();
+}
+
+TEST(Remote, ARefusedConnectionNamesTheAddress) {
+  Listener listener;
+  listener.close();
+  RemoteVerifier verifier({listener.address()});
+  const Status status = end_of_stream(verifier);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("cannot reach a server at " + listener.address().to_string()),
+                    HasSubstr("refused")));
+}
+
+TEST(Remote, AnUnknownNameIsToldAsSuch) {
+  RemoteVerifier verifier({{"no-such-host.invalid", 8001}, std::chrono::seconds(2)});
+  const Status status = end_of_stream(verifier);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("no-such-host.invalid:8001"), HasSubstr("DNS")));
+}
+
+TEST(Remote, APeerThatNeverAnswersTimesOutWithinTheConnectTimeout) {
+  Listener listener;  // the kernel completes TCP's handshake; HTTP/2's never happens
+  RemoteVerifier verifier({listener.address(), std::chrono::milliseconds(300)});
+  EXPECT_EQ(end_of_stream(verifier).code(), StatusCode::kUnavailable);
+}
+
+TEST(Remote, ACaptivePortalsHttp1IsUnavailable) {
+  Listener listener;
+  std::thread portal([&] {
+    listener.serve_once(
+        "HTTP/1.1 302 Found\r\nLocation: http://portal/\r\nContent-Length: 0\r\n\r\n");
+  });
+  RemoteVerifier verifier({listener.address(), std::chrono::seconds(2)});
+  const Status status = end_of_stream(verifier);
+  portal.join();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.to_string();
+  EXPECT_THAT(status.message(), HasSubstr(listener.address().to_string()));
+}
+
+TEST(Remote, EachStartAfterAFailureIsOneFreshAttempt) {
+  Listener listener;
+  listener.close();
+  RemoteVerifier verifier({listener.address()});
+  // gRPC's own back-off would make the later ones fail without trying, or wait a second and more.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(end_of_stream(verifier).message(), HasSubstr("refused"));
+  }
+}
+
+TEST(Remote, NothingIsDeliveredAfterStop) {
+  Listener listener;
+  RemoteVerifier verifier({listener.address()});
+  bool stopped = false;
+  verifier.start([&](const VerifierEvent&) { EXPECT_FALSE(stopped); });
+  verifier.send({0, 0, Open{}});
+  verifier.stop();
+  stopped = true;
+  verifier.send({0, 0, Cancel{}});  // dropped
+}
+
+}  // namespace
+}  // namespace outrider

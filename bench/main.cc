@@ -8,6 +8,9 @@ int main(int argc, char** argv) {
                             "Checks of Outrider's claims; each prints one JSON object last.");
   outrider::CheckList checks(program.app());
   // Checks of optional parts go between #ifdef OUTRIDER_BENCH_RPC / _TEXT / _TORCH and #endif.
+#ifdef OUTRIDER_BENCH_RPC
+  outrider::add_wire_check(checks);
+#endif
 
   program.app().require_subcommand(1);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;

@@ -83,7 +83,7 @@ void set_limits(grpc::ServerBuilder& builder, const RpcServerOptions& options) {
 struct RpcServer::Parts {
   Parts(VerifyEngine& engine, RpcServerOptions options)
       : address(options.listen),
-        shell(engine, options.max_waiting_messages, std::move(options.log)),
+        shell(engine, options.max_waiting_messages, options.open_timeout, std::move(options.log)),
         service(shell) {}
 
   Address address;

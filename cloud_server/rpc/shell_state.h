@@ -19,9 +19,12 @@ namespace outrider {
 class ShellState final {
  public:
   // log: takes a finished line; called from any thread.
-  ShellState(VerifyEngine& engine, std::size_t max_waiting_messages,
+  ShellState(VerifyEngine& engine, std::size_t max_waiting_messages, Duration open_timeout,
              std::function<void(const std::string&)> log)
-      : engine(engine), max_waiting_messages(max_waiting_messages), log_(std::move(log)) {}
+      : engine(engine),
+        max_waiting_messages(max_waiting_messages),
+        open_timeout(open_timeout),
+        log_(std::move(log)) {}
 
   // A peer's fault: counted always, logged at most once in five seconds.
   void complain(const std::string& peer, const Status& status) {
@@ -40,6 +43,7 @@ class ShellState final {
 
   VerifyEngine& engine;
   const std::size_t max_waiting_messages;
+  const Duration open_timeout;
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> stalled{0};
 

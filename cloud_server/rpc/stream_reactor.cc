@@ -20,21 +20,42 @@ bool is_peers_fault(StatusCode code) {
 StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& shell)
     : context_(context), shell_(shell), peer_(context.peer()), queue_(shell.max_waiting_messages) {
   StartRead(&read_buffer_);  // answered only after the constructor, when gRPC knows the reactor
-  stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); });
+  open_alarm_.Set(std::chrono::system_clock::now() + shell.open_timeout, [this](bool rang) {
+    if (rang) open_too_late();
+    release();
+  });
 }
 
 void StreamReactor::OnReadDone(bool ok) {
   if (!ok) {
     // The edge sends no more. After Open that is its right: it just cannot acknowledge.
-    if (!heard_) refuse(failed_precondition("the stream ended before its first message, Open"));
+    if (!stream_) refuse(failed_precondition("the stream ended before its first message, Open"));
     return;
   }
-  heard_ = true;
   Result<EdgeMessage> message = parse_edge_message(to_bytes(read_buffer_));
   if (!message.ok()) return refuse(message.status());
-  shell_.engine.post(stream_, *std::move(message));
+  if (Status status = take(*std::move(message)); !status.ok()) return refuse(status);
   const std::lock_guard lock(mu_);
   if (!finished_) StartRead(&read_buffer_);
+}
+
+Status StreamReactor::take(EdgeMessage message) {
+  if (!stream_) {
+    if (!std::holds_alternative<Open>(message.body)) {
+      return failed_precondition("the first message of a stream must be Open");
+    }
+    open_alarm_.Cancel();
+    stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); });
+  }
+  shell_.engine.post(*stream_, std::move(message));
+  return {};
+}
+
+void StreamReactor::open_too_late() {
+  const std::lock_guard lock(mu_);
+  end(to_grpc(deadline_exceeded("no Open came within " +
+                                std::to_string(to_seconds(shell_.open_timeout)) + " s")));
+  advance();
 }
 
 void StreamReactor::OnWriteDone(bool ok) {
@@ -51,8 +72,13 @@ void StreamReactor::OnCancel() {
 }
 
 void StreamReactor::OnDone() {
-  shell_.engine.disconnect(stream_);
-  delete this;
+  if (stream_) shell_.engine.disconnect(*stream_);
+  open_alarm_.Cancel();
+  release();
+}
+
+void StreamReactor::release() {
+  if (holders_.fetch_sub(1) == 1) delete this;
 }
 
 void StreamReactor::on_event(VerifierEvent event) {
@@ -89,7 +115,7 @@ void StreamReactor::refuse(const Status& status) {
     end(to_grpc(status));
     advance();
   }
-  shell_.engine.disconnect(stream_);
+  if (stream_) shell_.engine.disconnect(*stream_);
 }
 
 // With mu_ held. What waits is dropped.

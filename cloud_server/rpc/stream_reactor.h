@@ -1,14 +1,20 @@
 // One edge's stream: bytes in, posted to the engine; the engine's events out. Decides nothing.
 //
-// Thread rule: gRPC's reactions and the engine's sink run at the same time; mu_ guards what both
-// touch. Nothing here blocks. gRPC deletes it in OnDone, after the engine promised silence.
+// The engine hears of the stream when its Open is there: streams that are only opened and reset, or
+// never say a word, cost it nothing; these end when `open_timeout` is over.
+//
+// Thread rule: gRPC's reactions, the alarm and the engine's sink run at the same time; mu_ guards
+// what they share. Nothing here blocks. It deletes itself when gRPC, the alarm and the engine are
+// all done with it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -31,16 +37,22 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   void on_event(VerifierEvent event);
   void on_message(const ServerMessage& message);
+  Status take(EdgeMessage message);
   void refuse(const Status& status);
+  void open_too_late();
+  void release();
   void end(const grpc::Status& status);
   void advance();
 
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
   const std::string peer_;
-  StreamId stream_ = 0;           // constant after construction
-  grpc::ByteBuffer read_buffer_;  // gRPC's reactions only
-  bool heard_ = false;            // likewise: a whole message came
+  grpc::Alarm open_alarm_;
+  std::atomic<int> holders_{2};  // gRPC until OnDone, the alarm until its callback
+
+  // gRPC's reactions only.
+  grpc::ByteBuffer read_buffer_;
+  std::optional<StreamId> stream_;  // none before Open
 
   std::mutex mu_;  // guards what follows
   SendQueue queue_;

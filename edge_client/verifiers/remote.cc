@@ -53,17 +53,16 @@ std::uint64_t LinkBytes::framed_down() const {
   return payload_down + kFramingBytes * messages_down;
 }
 
-// One stream. Alive until gRPC has called OnDone, whoever lets go of it first. gRPC's reactions
-// deliver events in order, as each read is asked for after the last one was handled.
+// One stream. gRPC's reactions deliver events in order, as each read is asked for after the last
+// one was handled. The owner's thread destroys it, after stop(): were a gRPC thread to let go of
+// the channel last, it would wait for its own end.
 class RemoteVerifier::Call final
-    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-      public std::enable_shared_from_this<Call> {
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Call(std::string server, EventSink sink, Counters& counters)
       : server_(std::move(server)), sink_(std::move(sink)), counters_(counters) {}
 
   void start(const std::shared_ptr<grpc::Channel>& channel) {
-    self_ = shared_from_this();
     grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGenerateMethod,
                                                         grpc::StubOptions(), this);
     AddHold();  // send() starts writes from outside gRPC's reactions
@@ -155,7 +154,6 @@ class RemoteVerifier::Call final
     }
     const Status status = end_status(grpc_status);
     deliver(StreamEnded{status});
-    const std::shared_ptr<Call> self = std::move(self_);
     const std::lock_guard lock(mu_);
     ended_well_ = status.ok() || stopped_;
     done_ = true;
@@ -214,7 +212,6 @@ class RemoteVerifier::Call final
   const EventSink sink_;
   Counters& counters_;
   grpc::ClientContext context_;
-  std::shared_ptr<Call> self_;  // from start() until OnDone
 
   // gRPC's reactions only.
   grpc::ByteBuffer read_buffer_;
@@ -246,7 +243,7 @@ void RemoteVerifier::start(EventSink sink) {
   if (channel_ == nullptr || (call_ != nullptr && !call_->channel_is_good())) {
     channel_ = make_channel(options_);
   }
-  call_ = std::make_shared<Call>(options_.server.to_string(), std::move(sink), counters_);
+  call_ = std::make_unique<Call>(options_.server.to_string(), std::move(sink), counters_);
   call_->start(channel_);
 }
 

@@ -74,7 +74,7 @@ class RemoteVerifier final : public Verifier {
   const RemoteOptions options_;
   Counters counters_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::shared_ptr<Call> call_;  // null before the first start()
+  std::unique_ptr<Call> call_;  // null before the first start()
 };
 
 }  // namespace outrider

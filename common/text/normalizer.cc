@@ -21,6 +21,15 @@ Result<std::string> run(const StripStep& step, const std::string& text) {
   return text.substr(left, text.size() - left - right);
 }
 
+Result<std::string> run(const CollapseSpacesStep&, const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+  }
+  if (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
 Result<std::string> run(const PrependStep& step, const std::string& text) {
   return text.empty() ? text : step.text + text;
 }
@@ -48,6 +57,10 @@ std::string describe_step(const LowercaseStep&) {
 
 std::string describe_step(const StripStep& step) {
   return std::string("strip") + (step.left ? " left" : "") + (step.right ? " right" : "");
+}
+
+std::string describe_step(const CollapseSpacesStep&) {
+  return "collapse spaces";
 }
 
 std::string describe_step(const PrependStep& step) {

@@ -26,6 +26,8 @@ struct StripStep {
   bool left = true;
   bool right = true;
 };
+// SentencePiece's remove_extra_whitespaces: no U+0020 at the ends, and one in place of several.
+struct CollapseSpacesStep {};
 // Puts `text` before a text that is not empty.
 struct PrependStep {
   std::string text;
@@ -35,8 +37,8 @@ struct ReplaceStep {
   std::string content;
 };
 
-using NormalizerStep =
-    std::variant<UnicodeFormStep, LowercaseStep, StripStep, PrependStep, ReplaceStep>;
+using NormalizerStep = std::variant<UnicodeFormStep, LowercaseStep, StripStep, CollapseSpacesStep,
+                                    PrependStep, ReplaceStep>;
 
 class Normalizer final {
  public:

@@ -143,26 +143,31 @@ class Matcher {
         text_(text),
         data_(pcre2_match_data_create(1, nullptr), pcre2_match_data_free),
         context_(pcre2_match_context_create(nullptr), pcre2_match_context_free),
-        stack_(pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr), pcre2_jit_stack_free),
-        budget_(64 * static_cast<std::uint64_t>(text.size()) + 10'000'000) {
-    pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
-  }
+        stack_(nullptr, pcre2_jit_stack_free),
+        budget_(64 * static_cast<std::uint64_t>(text.size()) + 10'000'000) {}
 
   // The end of the match at `at`, or `at` if there is none.
   Result<std::size_t> match(std::size_t at) {
-    for (std::uint32_t limit = kFirstMatchLimit;; limit *= kLimitGrowth) {
+    std::uint32_t limit = kFirstMatchLimit;
+    while (true) {
       pcre2_set_match_limit(context_.get(), limit);
       const int found = pcre2_match(code_, reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(),
                                     at, PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
       if (found == PCRE2_ERROR_NOMATCH) return at;
       if (found >= 0) return pcre2_get_ovector_pointer(data_.get())[1];
+      if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack_ == nullptr) {
+        stack_.reset(pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr));
+        pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
+        continue;
+      }
       const bool may_grow = found == PCRE2_ERROR_MATCHLIMIT && limit <= kLastMatchLimit &&
                             limit <= budget_ / kLimitGrowth;
       if (!may_grow) {
         return resource_exhausted("the split pattern needs too many steps at byte " +
                                   std::to_string(at) + " of the text");
       }
-      budget_ -= std::uint64_t{limit} * kLimitGrowth;
+      limit *= kLimitGrowth;
+      budget_ -= limit;
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "common/base/files.h"
 #include "common/text/content_hash.h"
@@ -34,6 +35,25 @@ Result<std::vector<std::optional<std::string>>> all_tokens(const BpeModel& model
     tokens[index] = token.content;
   }
   return tokens;
+}
+
+// Tokens that only tokenizer_config.json has, as in transformers.
+Status add_configured_tokens(const TokenizerConfig& config, std::size_t model_size,
+                             TokenizerParts& parts) {
+  const std::size_t id_limit =
+      id_limit_of(model_size + parts.added_tokens.size() + config.added_tokens.size());
+  std::set<std::string_view> known;
+  for (const AddedToken& token : parts.added_tokens) known.insert(token.content);
+  std::vector<AddedToken> missing;
+  for (const AddedToken& token : config.added_tokens) {
+    if (static_cast<std::size_t>(token.id) >= id_limit) {
+      return data_loss("added_tokens_decoder: id " + std::to_string(token.id) +
+                       " is out of range; ids are below " + std::to_string(id_limit));
+    }
+    if (!known.contains(token.content)) missing.push_back(token);
+  }
+  parts.added_tokens.insert(parts.added_tokens.end(), missing.begin(), missing.end());
+  return {};
 }
 
 Status check_ids(const std::vector<TokenId>& ids, const Decoder& decoder) {
@@ -111,6 +131,7 @@ struct Tokenizer::State {
 Result<std::unique_ptr<const Tokenizer::State>> Tokenizer::State::create(TokenizerParts parts,
                                                                          TokenizerConfig config) {
   OUTRIDER_ASSIGN_OR_RETURN(BpeModel model, BpeModel::create(std::move(parts.bpe)));
+  OUTRIDER_RETURN_IF_ERROR(add_configured_tokens(config, model.spec().tokens.size(), parts));
   // What the configuration calls special is special, as in transformers.
   std::vector<std::string> named = config.other_special_tokens;
   if (config.bos_token) named.push_back(*config.bos_token);
@@ -122,6 +143,11 @@ Result<std::unique_ptr<const Tokenizer::State>> Tokenizer::State::create(Tokeniz
                             AddedTokens::create(std::move(parts.added_tokens), parts.normalizer));
   OUTRIDER_ASSIGN_OR_RETURN(const auto tokens, all_tokens(model, added));
   OUTRIDER_ASSIGN_OR_RETURN(Decoder decoder, Decoder::create(std::move(parts.decoder), tokens));
+  // tokenizer.model leaves it to the configuration what stands around a text.
+  if (parts.from_sentencepiece) {
+    if (parts.bos && config.add_bos_token.value_or(true)) parts.prefix = {*parts.bos};
+    if (parts.eos && config.add_eos_token.value_or(false)) parts.suffix = {*parts.eos};
+  }
   OUTRIDER_RETURN_IF_ERROR(check_ids(parts.prefix, decoder));
   OUTRIDER_RETURN_IF_ERROR(check_ids(parts.suffix, decoder));
   auto state = std::make_unique<State>(
@@ -177,26 +203,53 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::load(const std::string& directory) {
-  const std::filesystem::path folder(directory);
-  std::error_code ignored;
-  std::string config;
-  if (std::filesystem::exists(folder / "tokenizer_config.json", ignored)) {
-    OUTRIDER_ASSIGN_OR_RETURN(
-        config, read_file((folder / "tokenizer_config.json").string(), kMaxConfigBytes));
-    if (config.empty()) return data_loss(directory + "/tokenizer_config.json: empty");
+  const auto read = [&](const char* name, std::int64_t max_bytes) {
+    return read_file((std::filesystem::path(directory) / name).string(), max_bytes);
+  };
+  const auto absent = [](const Result<std::string>& content) {
+    return !content.ok() && content.status().code() == StatusCode::kNotFound;
+  };
+  TokenizerConfig config;
+  if (const auto content = read("tokenizer_config.json", kMaxConfigBytes); !absent(content)) {
+    if (!content.ok()) return content.status();
+    Result<TokenizerConfig> parsed = parse_tokenizer_config(*content);
+    if (!parsed.ok()) return parsed.status().with_context(directory);
+    config = *std::move(parsed);
   }
-  const std::string path = (folder / "tokenizer.json").string();
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string content, read_file(path, kMaxTokenizerBytes));
-  Result<Tokenizer> loaded = load_json(content, config);
+  if (const auto content = read("chat_template.jinja", kMaxConfigBytes); !absent(content)) {
+    if (!content.ok()) return content.status();
+    config.chat_template = *content;
+  }
+  Result<std::string> content = read("tokenizer.json", kMaxTokenizerBytes);
+  const bool is_json = !absent(content);
+  if (!is_json) content = read("tokenizer.model", kMaxTokenizerBytes);
+  if (absent(content)) {
+    return not_found(directory + ": neither tokenizer.json nor tokenizer.model is there");
+  }
+  if (!content.ok()) return content.status();
+  Result<Tokenizer> loaded =
+      create(is_json ? parse_tokenizer_json(*content) : parse_sentencepiece_model(*content),
+             std::move(config));
   if (!loaded.ok()) return loaded.status().with_context(directory);
   return loaded;
 }
 
-Result<Tokenizer> Tokenizer::load_json(std::string_view tokenizer, std::string_view config) {
-  OUTRIDER_ASSIGN_OR_RETURN(TokenizerConfig parsed, parse_tokenizer_config(config));
-  OUTRIDER_ASSIGN_OR_RETURN(TokenizerParts parts, parse_tokenizer_json(tokenizer));
-  OUTRIDER_ASSIGN_OR_RETURN(auto state, State::create(std::move(parts), std::move(parsed)));
+Result<Tokenizer> Tokenizer::create(Result<TokenizerParts> parts, TokenizerConfig config) {
+  if (!parts.ok()) return parts.status();
+  OUTRIDER_ASSIGN_OR_RETURN(auto state, State::create(*std::move(parts), std::move(config)));
   return Tokenizer(std::move(state));
+}
+
+Result<Tokenizer> Tokenizer::load_json(std::string_view tokenizer, std::string_view config) {
+  OUTRIDER_ASSIGN_OR_RETURN(TokenizerConfig parsed,
+                            config.empty() ? TokenizerConfig() : parse_tokenizer_config(config));
+  return create(parse_tokenizer_json(tokenizer), std::move(parsed));
+}
+
+Result<Tokenizer> Tokenizer::load_sentencepiece(std::string_view model, std::string_view config) {
+  OUTRIDER_ASSIGN_OR_RETURN(TokenizerConfig parsed,
+                            config.empty() ? TokenizerConfig() : parse_tokenizer_config(config));
+  return create(parse_sentencepiece_model(model), std::move(parsed));
 }
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {

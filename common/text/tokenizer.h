@@ -27,6 +27,8 @@
 namespace outrider {
 
 class Decoder;
+struct TokenizerConfig;
+struct TokenizerParts;
 
 struct EncodeOptions {
   bool add_special_tokens = true;  // what the post-processor adds, such as <s>
@@ -44,10 +46,13 @@ struct TrustedText {
 
 class Tokenizer final {
  public:
-  // Reads tokenizer.json, and tokenizer_config.json if it is there.
+  // Reads tokenizer.json, or else tokenizer.model; beside it, where they exist,
+  // tokenizer_config.json and chat_template.jinja.
   static Result<Tokenizer> load(const std::string& directory);
   // From the content of the two JSON files; `config` may be empty.
   static Result<Tokenizer> load_json(std::string_view tokenizer, std::string_view config = {});
+  // From the content of tokenizer.model and tokenizer_config.json; `config` may be empty.
+  static Result<Tokenizer> load_sentencepiece(std::string_view model, std::string_view config = {});
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
@@ -76,7 +81,7 @@ class Tokenizer final {
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
 
-  // The `chat_template` of tokenizer_config.json; empty if there is none.
+  // The model's own Jinja text; empty if there is none.
   const std::string& chat_template_source() const;
 
   // 64 hex digits over what decides which ids a text has: vocabulary, merges, added tokens,
@@ -90,6 +95,7 @@ class Tokenizer final {
 
  private:
   struct State;
+  static Result<Tokenizer> create(Result<TokenizerParts> parts, TokenizerConfig config);
   explicit Tokenizer(std::unique_ptr<const State> state);
 
   std::unique_ptr<const State> state_;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+
 #include "common/text/json_fields.h"
 #include "common/text/tokenizer_parts.h"
 
@@ -49,11 +51,32 @@ Status add_listed_tokens(const JsonNode& root, const char* key, std::vector<std:
   return {};
 }
 
+// {"32000": {"content": "<pad>", "special": true, ..}, ..}
+Status add_numbered_tokens(const JsonNode& root, std::vector<AddedToken>& out) {
+  if (!has_value(root, "added_tokens_decoder")) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const JsonNode tokens, object_field(root, "added_tokens_decoder"));
+  for (const auto& [key, json] : tokens.json.items()) {
+    const JsonNode node{json, tokens.where + "['" + key.substr(0, 80) + "']"};
+    AddedToken token;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
+    if (error != std::errc() || end != key.data() + key.size() || token.id < 0) {
+      return data_loss(node.where + ": the key must be a token id");
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(token.content, string_field(node, "content"));
+    OUTRIDER_ASSIGN_OR_RETURN(token.special, bool_field_or(node, "special", false));
+    OUTRIDER_ASSIGN_OR_RETURN(token.normalized, bool_field_or(node, "normalized", !token.special));
+    OUTRIDER_ASSIGN_OR_RETURN(token.single_word, bool_field_or(node, "single_word", false));
+    OUTRIDER_ASSIGN_OR_RETURN(token.lstrip, bool_field_or(node, "lstrip", false));
+    OUTRIDER_ASSIGN_OR_RETURN(token.rstrip, bool_field_or(node, "rstrip", false));
+    out.push_back(std::move(token));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<TokenizerConfig> parse_tokenizer_config(std::string_view text) {
   TokenizerConfig config;
-  if (text.empty()) return config;
   OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(text, "tokenizer_config.json"));
   const JsonNode root{json, ""};
   if (!json.is_object()) return wrong_type("tokenizer_config.json", "an object", json);
@@ -66,6 +89,7 @@ Result<TokenizerConfig> parse_tokenizer_config(std::string_view text) {
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     OUTRIDER_RETURN_IF_ERROR(add_listed_tokens(root, key, config.other_special_tokens));
   }
+  OUTRIDER_RETURN_IF_ERROR(add_numbered_tokens(root, config.added_tokens));
   OUTRIDER_ASSIGN_OR_RETURN(config.add_bos_token, flag(root, "add_bos_token"));
   OUTRIDER_ASSIGN_OR_RETURN(config.add_eos_token, flag(root, "add_eos_token"));
   OUTRIDER_ASSIGN_OR_RETURN(config.chat_template, chat_template_field(root));

@@ -8,11 +8,6 @@
 namespace outrider {
 namespace {
 
-// Ids may leave gaps, but not so many that a small file asks for much memory.
-std::size_t id_limit_of(std::size_t num_entries) {
-  return 2 * num_entries + 1024;
-}
-
 Status refuse_text(const JsonNode& node, const char* key) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string value, string_field_or(node, key, ""));
   if (value.empty()) return {};

@@ -27,15 +27,23 @@ struct TokenizerParts {
   // What the post-processor puts around the ids of a text.
   std::vector<TokenId> prefix;
   std::vector<TokenId> suffix;
+  // Known from tokenizer.model only.
+  bool from_sentencepiece = false;
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
 };
+
+// Ids may leave gaps, but not so many that a small file asks for much memory.
+constexpr std::size_t id_limit_of(std::size_t num_entries) {
+  return 2 * num_entries + 1024;
+}
 
 // tokenizer_config.json, as far as it concerns us.
 struct TokenizerConfig {
   std::optional<std::string> bos_token;
   std::optional<std::string> eos_token;
   std::vector<std::string> other_special_tokens;  // unk, pad and the additional ones
+  std::vector<AddedToken> added_tokens;           // added_tokens_decoder
   std::optional<bool> add_bos_token;
   std::optional<bool> add_eos_token;
   std::string chat_template;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdio>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -39,6 +40,45 @@ inline Json small_byte_level() {
     json["added_tokens"].push_back(
         {{"id", id++}, {"content", content}, {"special", true}, {"normalized", false}});
   }
+  return json;
+}
+
+// Ids 0..2 are <unk>, <s>, </s>; 3..258 the bytes; then "▁", "a", "b", "▁a", "ab", "▁ab", "▁▁".
+inline Json small_sentencepiece() {
+  Json vocab = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
+  for (int byte = 0; byte < 256; ++byte) {
+    char token[7];
+    std::snprintf(token, sizeof(token), "<0x%02X>", static_cast<unsigned>(byte));
+    vocab[token] = 3 + byte;
+  }
+  for (const char* token : {"▁", "a", "b", "▁a", "ab", "▁ab", "▁▁"}) {
+    vocab[token] = vocab.size();
+  }
+  Json json = Json::parse(R"({
+    "normalizer": {"type": "Sequence", "normalizers": [
+      {"type": "Prepend", "prepend": "▁"},
+      {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+      {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}})");
+  json["model"] = {{"type", "BPE"},    {"unk_token", "<unk>"},
+                   {"fuse_unk", true}, {"byte_fallback", true},
+                   {"vocab", vocab},   {"merges", {"▁ a", "a b", "▁ ab", "▁a b", "▁ ▁"}}};
+  int id = 0;
+  for (const char* content : {"<unk>", "<s>", "</s>"}) {
+    json["added_tokens"].push_back(
+        {{"id", id++}, {"content", content}, {"special", true}, {"normalized", false}});
+  }
+  return json;
+}
+
+// The same with the older Metaspace at both ends.
+inline Json small_metaspace() {
+  Json json = small_sentencepiece();
+  json["normalizer"] = nullptr;
+  json["pre_tokenizer"] =
+      Json::parse(R"({"type": "Metaspace", "replacement": "▁", "add_prefix_space": true})");
+  json["decoder"] = json["pre_tokenizer"];
   return json;
 }
 

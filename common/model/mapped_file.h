@@ -1,0 +1,39 @@
+// A regular file mapped for reading.
+//
+// Thread rule: immutable; read from any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+class MappedFile final {
+ public:
+  // Errors: kNotFound; kInvalidArgument for what is no regular file or may not be read; kDataLoss
+  // if empty.
+  static Result<std::unique_ptr<MappedFile>> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+  // kDataLoss if the file's size is no longer that of the mapping: reading on could be a SIGBUS.
+  Status check_unchanged() const;
+
+ private:
+  MappedFile() = default;
+
+  std::string path_;
+  int descriptor_ = -1;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace outrider

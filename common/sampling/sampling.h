@@ -27,9 +27,9 @@ inline constexpr std::uint32_t kNoiseVersion = 1;
 // top_k left. Names and meanings are llama.cpp's.
 struct SamplingParams {
   float temperature = 0.0f;  // 0: argmax, the filters have no effect
-  std::int32_t top_k = 0;    // keep the k largest logits; 0: all. Ties at the border: lower ids stay
-  float top_p = 1.0f;        // keep the smallest set of likeliest tokens with sum >= p; 1: all
-  float min_p = 0.0f;        // drop tokens below min_p times the likeliest one's probability
+  std::int32_t top_k = 0;  // keep the k largest logits; 0: all. Ties at the border: lower ids stay
+  float top_p = 1.0f;      // keep the smallest set of likeliest tokens with sum >= p; 1: all
+  float min_p = 0.0f;      // drop tokens below min_p times the likeliest one's probability
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
@@ -38,10 +38,12 @@ struct SamplingParams {
 Status validate(const SamplingParams& params);
 
 // The token at position t. logits: [vocab] f32, at least one entry; NaN counts as -infinity.
+// A row with no entry above -infinity gives token 0; +infinity counts as the largest finite f32.
 TokenId choose(std::span<const float> logits, const SamplingParams& params, std::uint64_t seed,
                Position t);
 
-// A token with its perturbed score (filtered logit / T + g; the plain logit at T = 0).
+// A token with its perturbed score: (logit - row's largest logit) / T + g, or at T = 0 the plain
+// logit. Differences of scores within a row are what counts.
 struct Candidate {
   TokenId token;
   float score;

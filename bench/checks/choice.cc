@@ -1,0 +1,207 @@
+// Draws of choose() against the filtered softmax, by Pearson's chi-squared test, and Philox
+// against the known answers of its authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "bench/checks/checks.h"
+#include "common/sampling/philox.h"
+#include "common/sampling/sampling.h"
+
+namespace outrider {
+namespace {
+
+struct ChoiceOptions {
+  std::int64_t draws = 1'000'000;
+  std::uint64_t seed = 1;
+};
+
+constexpr double kLowestP = 0.001;
+constexpr int kVocab = 200;
+
+constexpr std::array<SamplingParams, 8> kSettings = {{
+    {.temperature = 1.0f},
+    {.temperature = 0.7f},
+    {.temperature = 3.0f},
+    {.temperature = 1.0f, .top_k = 20},
+    {.temperature = 1.0f, .top_p = 0.9f},
+    {.temperature = 1.5f, .min_p = 0.05f},
+    {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.01f},
+    {.temperature = 100.0f, .top_k = 7},
+}};
+
+struct KnownAnswer {
+  PhiloxCounter counter;
+  PhiloxKey key;
+  PhiloxCounter answer;
+};
+
+// kat_vectors of the Random123 distribution: zeros, ones, digits of pi.
+constexpr std::array<KnownAnswer, 3> kKnownAnswers = {{
+    {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+    {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+     {0xffffffff, 0xffffffff},
+     {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+    {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+     {0xa4093822, 0x299f31d0},
+     {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+}};
+
+// Logits with a few likely tokens, a long tail and ties, as a model's are.
+std::vector<float> sample_logits() {
+  std::vector<float> logits;
+  for (std::uint32_t token = 0; token < kVocab; ++token) {
+    const double spread = philox({token, 0, 0, 0}, {7, 7})[0] * 0x1p-32;
+    logits.push_back(static_cast<float>(std::round(-30.0 * std::log(1.0 - spread)) / 16.0));
+  }
+  return logits;
+}
+
+// 0.7f as 0.7 in the report.
+double decimal(float x) {
+  return std::round(double{x} * 1e6) / 1e6;
+}
+
+// The law in plain f64, with none of the code under test: the definition in sampling.h.
+std::vector<double> filtered_softmax(const std::vector<float>& logits,
+                                     const SamplingParams& params) {
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  if (params.top_k > 0) {
+    order.resize(std::min(order.size(), static_cast<std::size_t>(params.top_k)));
+  }
+  std::vector<double> probabilities(logits.size(), 0.0);
+  double total = 0;
+  for (const std::size_t token : order) {
+    const double below = double{logits[token]} - double{logits[order[0]]};
+    total += probabilities[token] = std::exp(below / double{params.temperature});
+  }
+  double before = 0;
+  double kept = 0;
+  for (const std::size_t token : order) {
+    double& p = probabilities[token];
+    const bool in_nucleus = before == 0 || before < double{params.top_p} * total;
+    before += p;
+    if (!in_nucleus || p < double{params.min_p}) p = 0;
+    kept += p;
+  }
+  for (double& p : probabilities) p /= kept;
+  return probabilities;
+}
+
+// The upper tail of the chi-squared distribution: Q(degrees / 2, x / 2), the regularised
+// incomplete gamma function, by its series or its continued fraction (DLMF 8.7.1, 8.9.2).
+double chi_squared_tail(double x, int degrees) {
+  const double a = degrees / 2.0;
+  const double z = x / 2.0;
+  if (z <= 0) return 1.0;
+  const double front = std::exp(a * std::log(z) - z - std::lgamma(a));
+  if (z < a + 1.0) {
+    double term = 1.0 / a;
+    double sum = term;
+    for (double n = a + 1.0; term > sum * 1e-15; n += 1.0) sum += term *= z / n;
+    return 1.0 - front * sum;
+  }
+  double b = z + 1.0 - a;
+  double c = 1e300;
+  double d = 1.0 / b;
+  double fraction = d;
+  for (int n = 1; n < 1000; ++n) {
+    const double step = -n * (n - a);
+    b += 2.0;
+    d = 1.0 / (step * d + b);
+    c = b + step / c;
+    fraction *= c * d;
+    if (std::abs(c * d - 1.0) < 1e-15) break;
+  }
+  return front * fraction;
+}
+
+// The p-value of the counts under the probabilities. Cells that expect fewer than ten draws are
+// merged into one. A draw where the probability is 0 gives 0.
+double goodness_of_fit(const std::vector<std::int64_t>& counts,
+                       const std::vector<double>& probabilities, std::int64_t draws) {
+  double statistic = 0;
+  double rare_expected = 0;
+  double rare_count = 0;
+  int cells = 0;
+  const auto add_cell = [&](double count, double expected) {
+    statistic += (count - expected) * (count - expected) / expected;
+    ++cells;
+  };
+  for (std::size_t token = 0; token < counts.size(); ++token) {
+    const double expected = probabilities[token] * static_cast<double>(draws);
+    const auto count = static_cast<double>(counts[token]);
+    if (expected == 0 && count > 0) return 0;
+    if (expected >= 10) {
+      add_cell(count, expected);
+    } else {
+      rare_expected += expected;
+      rare_count += count;
+    }
+  }
+  if (rare_expected >= 1) add_cell(rare_count, rare_expected);
+  return cells > 1 ? chi_squared_tail(statistic, cells - 1) : 1.0;
+}
+
+int count_right_answers() {
+  int right = 0;
+  for (const KnownAnswer& known : kKnownAnswers) {
+    right += philox(known.counter, known.key) == known.answer ? 1 : 0;
+  }
+  return right;
+}
+
+Result<CheckOutcome> run_choice(const ChoiceOptions& options) {
+  if (options.draws < 1000) {
+    return invalid_argument("--draws " + std::to_string(options.draws) +
+                            " are too few to test anything. Remedy: at least 1000");
+  }
+  const std::vector<float> logits = sample_logits();
+  Json settings = Json::array();
+  double min_p = 1;
+  for (const SamplingParams& params : kSettings) {
+    std::vector<std::int64_t> counts(logits.size(), 0);
+    for (Position t = 0; t < options.draws; ++t) {
+      ++counts[static_cast<std::size_t>(choose(logits, params, options.seed, t))];
+    }
+    const double p = goodness_of_fit(counts, filtered_softmax(logits, params), options.draws);
+    min_p = std::min(min_p, p);
+    std::fprintf(stderr, "temperature %-4g top_k %-3d top_p %-5g min_p %-5g p-value %.4f\n",
+                 params.temperature, params.top_k, params.top_p, params.min_p, p);
+    settings.push_back({{"temperature", decimal(params.temperature)},
+                        {"top_k", params.top_k},
+                        {"top_p", decimal(params.top_p)},
+                        {"min_p", decimal(params.min_p)},
+                        {"p_value", p}});
+  }
+  const int right = count_right_answers();
+  const bool passed = min_p > kLowestP && right == static_cast<int>(kKnownAnswers.size());
+  return CheckOutcome{.passed = passed,
+                      .figures = {{"min_p", min_p},
+                                  {"draws", options.draws},
+                                  {"seed", options.seed},
+                                  {"philox_vectors", kKnownAnswers.size()},
+                                  {"philox_vectors_right", right},
+                                  {"settings", settings}}};
+}
+
+}  // namespace
+
+void add_choice_check(CheckList& checks) {
+  auto options = std::make_shared<ChoiceOptions>();
+  CLI::App* command = checks.add("choice", "The law of choice against the filtered softmax",
+                                 [options] { return run_choice(*options); });
+  command->add_option("--draws", options->draws, "Draws per setting");
+  command->add_option("--seed", options->seed, "Seed of the noise");
+}
+
+}  // namespace outrider

@@ -249,6 +249,11 @@ void Scheduler::count_finished(const VerifySession& session) {
   stats_.finished_cancelled += reason == FinishReason::kCancelled ? 1 : 0;
 }
 
+const VerifySession* Scheduler::session(StreamId stream) const {
+  const auto at = streams_.find(stream);
+  return at == streams_.end() ? nullptr : at->second.session.get();
+}
+
 SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = stats_;
   stats.streams_open = streams_.size();

@@ -17,9 +17,9 @@ Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
                                      : model.max_positions;
   return {.model = model,
           .tokenizer_hash = options.tokenizer_hash,
-          .limits = {.max_nodes = options.max_nodes,
-                     .max_rows = options.max_rows,
-                     .run_ahead = options.run_ahead,
+          .limits = {.max_nodes = std::max(options.max_nodes, Limits{}.max_nodes),
+                     .max_rows = std::max(options.max_rows, 1u),
+                     .run_ahead = std::max(options.run_ahead, 1u),
                      .max_message_bytes = options.max_message_bytes,
                      .max_positions = max_positions,
                      .vocab_size = model.vocab_size}};
@@ -84,7 +84,7 @@ Status Scheduler::open(StreamId id, Stream& stream, const EdgeMessage& message, 
       std::make_unique<VerifySession>(*open, target_,
                                       VerifySession::Setup{.session_id = stream.session_id,
                                                            .cached = taken.cached,
-                                                           .prefill_chunk = options_.prefill_chunk},
+                                                           .prefill_chunk = std::max(options_.prefill_chunk, 1u)},
                                       now);
   ++sessions_open_;
   ++stats_.sessions_opened;

@@ -80,12 +80,12 @@ Status Scheduler::open(StreamId id, Stream& stream, const EdgeMessage& message, 
   OUTRIDER_RETURN_IF_ERROR(admit(id, open->replaced_session));
   OUTRIDER_ASSIGN_OR_RETURN(KvPool::Taken taken, pool_.take(open->replaced_session, open->prefix));
   stream.cache = std::move(taken.cache);
-  stream.session =
-      std::make_unique<VerifySession>(*open, target_,
-                                      VerifySession::Setup{.session_id = stream.session_id,
-                                                           .cached = taken.cached,
-                                                           .prefill_chunk = std::max(options_.prefill_chunk, 1u)},
-                                      now);
+  stream.session = std::make_unique<VerifySession>(
+      *open, target_,
+      VerifySession::Setup{.session_id = stream.session_id,
+                           .cached = taken.cached,
+                           .prefill_chunk = std::max(options_.prefill_chunk, 1u)},
+      now);
   ++sessions_open_;
   ++stats_.sessions_opened;
   return stream.session->on_message({message.acked_position, message.acked_reports, AckOnly{}},

@@ -2,6 +2,7 @@
 #include "tests/sim/reference_model.h"
 
 #include <algorithm>
+#include <sstream>
 
 namespace outrider {
 namespace {
@@ -53,14 +54,18 @@ std::string ReferenceModel::compare(const MirroredTree& tree) const {
   for (NodeId id = 1; id < tree.ids().next_id(); ++id) {
     const std::string& node = nodes_.at(id);
     const IdState state = tree.ids().state(id);
-    const std::string where = "id " + std::to_string(id) + ": " + node + " with " + committed;
+    const auto wrong = [&](const char* what) {
+      std::ostringstream out;
+      out << "id " << id << ": " << node << " with " << committed << ' ' << what;
+      return out.str();
+    };
     if (begins_with(committed, node)) {
-      if (state != IdState::committed(length(node) - 1)) return where + " should be committed";
+      if (state != IdState::committed(length(node) - 1)) return wrong("should be committed");
     } else if (begins_with(node, committed)) {
-      if (state.kind != IdState::Kind::kLiving) return where + " should live";
-      if (spell_node(tree, state.node) != node) return where + " lives elsewhere in the tree";
+      if (state.kind != IdState::Kind::kLiving) return wrong("should live");
+      if (spell_node(tree, state.node) != node) return wrong("lives elsewhere in the tree");
     } else if (state != IdState::dead()) {
-      return where + " should be dead";
+      return wrong("should be dead");
     }
   }
   std::set<NodeIndex> named;

@@ -41,7 +41,7 @@ void ScriptedEdge::open_stream() {
   if (random_.chance(0.8)) open.replaced_session = last_session_;
   policy_ = open.policy;
   ever_eager_ = policy_.pass_policy == PassPolicy::kEager;
-  link_.start([this](VerifierEvent event) { on_event(event); });
+  link_.start([this](const VerifierEvent& event) { on_event(event); });
   send(std::move(open));
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -20,6 +21,11 @@ class Bytes {
   Bytes(const std::uint8_t* data, std::size_t size) : next_(data), end_(data + size) {}
   bool empty() const { return next_ == end_; }
   std::uint8_t byte() { return next_ == end_ ? std::uint8_t{0} : *next_++; }
+  // Almost always below `count`, sometimes just beyond.
+  std::uint32_t index(std::uint32_t count) {
+    const std::uint8_t value = byte();
+    return value == 255 ? count : value % count;
+  }
   // Mostly near zero, sometimes at an end of the range.
   std::int64_t number() {
     const std::uint8_t value = byte();
@@ -33,35 +39,47 @@ class Bytes {
 };
 
 Policy read_policy(Bytes& bytes) {
-  return {.pass_policy = static_cast<PassPolicy>(bytes.byte() % 3),
-          .patience = Duration{bytes.number()},
+  return {.pass_policy = static_cast<PassPolicy>(bytes.index(2)),
+          .patience = Duration{bytes.byte() < 250 ? 0 : bytes.number()},
           .wants_exits = false,
           .row_limit = static_cast<std::uint32_t>(bytes.byte() % 5)};
 }
 
 Open read_open(Bytes& bytes) {
   Open open;
-  for (int left = bytes.byte() % 8; left > 0; --left) {
-    open.prefix.push_back(static_cast<TokenId>(bytes.byte() % 9));
+  for (std::uint32_t left = bytes.index(8); left > 0; --left) {
+    open.prefix.push_back(static_cast<TokenId>(bytes.index(8)));
   }
-  open.end_position = bytes.number();
+  open.end_position = bytes.byte() < 200 ? 60 : bytes.number();
   open.policy = read_policy(bytes);
-  open.sampling.temperature = static_cast<float>(bytes.byte() % 3) - 0.5f;
+  open.sampling.temperature = bytes.byte() < 250 ? static_cast<float>(bytes.byte() % 2) : -1.0f;
   open.seed = bytes.byte();
   if (bytes.byte() % 4 == 0) open.stop_ids = {static_cast<TokenId>(bytes.number())};
   if (bytes.byte() % 4 == 0) open.replaced_session = std::to_string(bytes.byte() % 8);
   return open;
 }
 
-// next_id: what an honest edge would number from; most Grows do.
-Grow read_grow(Bytes& bytes, NodeId next_id, Position end) {
+// What an honest edge would say next, and the choices of the target from there on.
+struct Honest {
+  NodeId next_id = 1;
+  Position end = 0;
+  std::vector<TokenId> choices;
+};
+
+Grow read_grow(Bytes& bytes, const Honest& honest) {
   Grow grow;
-  grow.first_id = bytes.byte() < 240 ? next_id : static_cast<NodeId>(bytes.number());
-  grow.anchor_position = bytes.byte() < 200 ? end - bytes.byte() % 4 : bytes.number();
-  for (int left = bytes.byte() % 80; left > 0; --left) {
-    grow.nodes.push_back({.token = static_cast<TokenId>(bytes.byte() % 9),
-                          .parent = static_cast<std::uint32_t>(bytes.byte() % 12),
-                          .confidence = bytes.byte()});
+  grow.first_id = bytes.byte() < 250 ? honest.next_id : static_cast<NodeId>(bytes.number());
+  const std::uint8_t anchor = bytes.byte();
+  grow.anchor_position = anchor < 250 ? honest.end - anchor / 100 : bytes.number();
+  for (std::uint32_t left = bytes.index(12); left > 0; --left) {
+    const std::size_t depth = grow.nodes.size();
+    const bool right = depth < honest.choices.size() && bytes.byte() % 4 != 0;
+    grow.nodes.push_back(
+        {.token = right ? honest.choices[depth] : static_cast<TokenId>(bytes.index(8)),
+         .parent = right && depth > 0       ? 1
+                   : bytes.byte() % 16 == 0 ? bytes.index(70)
+                                            : 0,
+         .confidence = bytes.byte()});
   }
   return grow;
 }
@@ -97,35 +115,48 @@ class World {
 
   void step() {
     const StreamId stream = 1 + bytes_.byte() % (newest_ + 1);
-    const VerifySession* session = scheduler_.session(stream);
-    const Position end = session != nullptr ? session->tree().end() : 0;
-    const NodeId next_id = session != nullptr ? session->tree().ids().next_id() : 1;
-    EdgeMessage message{.acked_position = bytes_.byte() < 230 ? end : bytes_.number(), .body = {}};
-    switch (bytes_.byte() % 10) {
+    const Honest honest = honest_edge(stream);
+    EdgeMessage message{.acked_position = bytes_.byte() < 250 ? honest.end : bytes_.number(),
+                        .body = AckOnly{}};
+    switch (bytes_.byte() % 16) {
       case 0:
-        if (newest_ < 50) {
-          ++newest_;
-          scheduler_.connect(newest_, std::to_string(newest_), clock_.now());
-        }
-        return;
+        return open_stream();
       case 1:
-      case 2:
-        message.body = read_open(bytes_);
+        if (bytes_.byte() % 8 == 0) message.body = read_open(bytes_);
         break;
-      case 3:
+      case 2:
         message.body = read_policy(bytes_);
         break;
-      case 4:
+      case 3:
         if (bytes_.byte() % 8 == 0) message.body = Cancel{};
         break;
-      case 5:
+      case 4:
         if (bytes_.byte() % 8 == 0) return scheduler_.disconnect(stream);
         break;
       default:
-        message.body = read_grow(bytes_, next_id, end);
+        message.body = read_grow(bytes_, honest);
     }
     scheduler_.receive(stream, message, clock_.now());
     check(stream);
+  }
+
+  void open_stream() {
+    if (newest_ == 50) return;
+    ++newest_;
+    scheduler_.connect(newest_, std::to_string(newest_), clock_.now());
+    if (bytes_.byte() % 8 == 0) return;
+    scheduler_.receive(newest_, {.body = read_open(bytes_)}, clock_.now());
+    check(newest_);
+  }
+
+  Honest honest_edge(StreamId stream) const {
+    const VerifySession* session = scheduler_.session(stream);
+    if (session == nullptr) return {};
+    const MirroredTree& tree = session->tree();
+    std::vector<TokenId> text = model_.decode(tree.text(), tree.end() + 4,
+                                              session->opened().sampling, session->opened().seed);
+    text.erase(text.begin(), text.begin() + tree.end());
+    return {.next_id = tree.ids().next_id(), .end = tree.end(), .choices = std::move(text)};
   }
 
   void check(StreamId stream) {

@@ -103,7 +103,7 @@ std::vector<std::string> flag_names(const CLI::App& command) {
 std::vector<CLI::ConfigItem> ConfigReader::from_config(std::istream& input) const {
   const std::string text(std::istreambuf_iterator<char>(input), {});
   const std::string what = root_.get_config_ptr()->as<std::string>();
-  Result<std::vector<ConfigEntry>> entries = parse_config(text, what);
+  Result<std::vector<ConfigEntry>> entries = parse_config_entries(text, what);
   if (!entries.ok()) throw CLI::ConfigError(entries.status().message());
   std::vector<CLI::ConfigItem> items;
   for (const ConfigEntry& entry : *entries) {

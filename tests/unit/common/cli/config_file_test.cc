@@ -11,13 +11,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<ConfigEntry> parsed(std::string_view text) {
-  Result<std::vector<ConfigEntry>> entries = parse_config(text, "f.toml");
+  Result<std::vector<ConfigEntry>> entries = parse_config_entries(text, "f.toml");
   EXPECT_TRUE(entries.ok()) << entries.status().to_string();
   return entries.ok() ? *entries : std::vector<ConfigEntry>{};
 }
 
 std::string error_of(std::string_view text) {
-  Result<std::vector<ConfigEntry>> entries = parse_config(text, "f.toml");
+  Result<std::vector<ConfigEntry>> entries = parse_config_entries(text, "f.toml");
   return entries.ok() ? "accepted" : entries.status().message();
 }
 

@@ -8,6 +8,8 @@ int main(int argc, char** argv) {
                             "Checks of Outrider's claims; each prints one JSON object last.");
   outrider::CheckList checks(program.app());
   outrider::add_choice_check(checks);
+  outrider::add_decode_check(checks);
+  outrider::add_rows_check(checks);
   // Checks of optional parts go between #ifdef OUTRIDER_BENCH_RPC / _TEXT / _TORCH and #endif.
 #ifdef OUTRIDER_BENCH_RPC
   outrider::add_wire_check(checks);

@@ -12,4 +12,10 @@ void add_choice_check(CheckList& checks);
 // The wire's budget: bytes of a Grow of 32 nodes and of an exit report.
 void add_wire_check(CheckList& checks);
 
+// A row's logits have the same bits however it is computed, on every CPU.
+void add_rows_check(CheckList& checks);
+
+// Decoding speed against the memory's read bandwidth.
+void add_decode_check(CheckList& checks);
+
 }  // namespace outrider

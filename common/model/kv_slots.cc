@@ -37,6 +37,11 @@ Result<Slot> KvSlots::append(Slot parent) {
   return slot;
 }
 
+bool KvSlots::holds(Slot slot) const {
+  return slot >= 0 && slot < capacity() &&
+         entries_[static_cast<std::size_t>(slot)].state != State::kFree;
+}
+
 Position KvSlots::position(Slot slot) const {
   const Entry& entry = entries_.at(static_cast<std::size_t>(slot));
   OUTRIDER_CHECK(entry.state != State::kFree);
@@ -45,6 +50,11 @@ Position KvSlots::position(Slot slot) const {
 
 bool KvSlots::is_committed(Slot slot) const {
   return entries_.at(static_cast<std::size_t>(slot)).state == State::kCommitted;
+}
+
+Slot KvSlots::parent(Slot slot) const {
+  OUTRIDER_CHECK(holds(slot));
+  return entries_[static_cast<std::size_t>(slot)].parent;
 }
 
 void KvSlots::path(Slot slot, std::vector<Slot>& path) const {

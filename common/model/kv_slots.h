@@ -42,9 +42,14 @@ class KvSlots final {
   // RESOURCE_EXHAUSTED when none is free.
   Result<Slot> append(Slot parent);
 
+  // True if `slot` is the number of a slot in use.
+  bool holds(Slot slot) const;
+
   // The slot's position in prefix and answer. The slot must be in use.
   Position position(Slot slot) const;
   bool is_committed(Slot slot) const;
+  // The uncommitted slot that a slot in use follows, or kRootSlot.
+  Slot parent(Slot slot) const;
 
   // Writes the path of `slot`, position order, itself last: path.size() == position(slot) + 1.
   void path(Slot slot, std::vector<Slot>& path) const;

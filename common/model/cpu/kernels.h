@@ -79,7 +79,7 @@ struct AttentionTask {
   const float* queries = nullptr;  // [num_queries, head_stride] f32, zero beyond head_dim
   float* out = nullptr;            // [num_queries, head_stride] f32
   std::int64_t num_queries = 0;    // at most kMaxSharedQueries
-  std::int64_t head_stride = 0;    // pad_to_lanes(head_dim), at most kMaxHeadStride
+  std::int64_t head_stride = 0;    // pad_to_lanes(head_dim)
   const float* keys = nullptr;     // key of slot s at keys + s * slot_stride, zero beyond head_dim
   const float* values = nullptr;   // likewise
   std::int64_t slot_stride = 0;
@@ -90,7 +90,6 @@ struct AttentionTask {
 };
 
 inline constexpr std::int64_t kMaxSharedQueries = 64;
-inline constexpr std::int64_t kMaxHeadStride = 512;
 
 struct Kernels {
   VectorTarget target;

@@ -1,0 +1,142 @@
+// decode: how much of the memory's read bandwidth decoding turns into tokens.
+//
+// Each of three rounds reads all weights in a plain loop, then decodes; figures are those of the
+// best round of either, as the loop's and the decoder's luck on a shared machine differ.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "bench/checks/checks.h"
+#include "common/base/clock.h"
+#include "common/base/thread_pool.h"
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+namespace {
+
+struct DecodeOptions {
+  std::string model;
+  std::string dtype = "auto";
+  std::string kernel = "auto";
+  int threads = 2;
+  int tokens = 12;  // per round
+};
+
+constexpr int kRounds = 3;
+constexpr int kPromptTokens = 16;
+
+// The sum of all 64-bit words: cheap enough that memory is the limit.
+std::uint64_t sum_words(std::span<const std::byte> bytes) {
+  std::uint64_t sum = 0;
+  const std::size_t words = bytes.size() / sizeof(std::uint64_t);
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i * sizeof(word), sizeof(word));
+    sum += word;
+  }
+  return sum;
+}
+
+// Bytes per second of a plain read of all weights.
+double read_rate(ThreadPool& pool, const std::vector<std::span<const std::byte>>& memory) {
+  std::atomic<std::uint64_t> sum{0};
+  std::size_t total = 0;
+  const TimePoint start = SystemClock().now();
+  for (const auto& bytes : memory) {
+    total += bytes.size();
+    pool.parallel_for(static_cast<std::int64_t>(bytes.size()), 4096,
+                      [&](std::int64_t begin, std::int64_t end) {
+                        sum += sum_words(bytes.subspan(static_cast<std::size_t>(begin),
+                                                       static_cast<std::size_t>(end - begin)));
+                      });
+  }
+  const double seconds = to_seconds(SystemClock().now() - start);
+  // The sum must be used, or the compiler leaves the loop out.
+  std::fprintf(stderr, "decode: read %.1f MB at %.2f GB/s (sum %016llx)\n",
+               static_cast<double>(total) / 1e6, static_cast<double>(total) / seconds / 1e9,
+               static_cast<unsigned long long>(sum.load()));
+  return static_cast<double>(total) / seconds;
+}
+
+// Decodes `count` tokens one by one; tokens per second.
+Result<double> decode_rate(Model& model, KvCache& cache, int count) {
+  PassOutput out;
+  const TimePoint start = SystemClock().now();
+  for (int i = 0; i < count; ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, cache.slots().append(kRootSlot));
+    const auto token =
+        static_cast<TokenId>(cache.slots().committed() * 7919 % model.info().vocab_size);
+    const Row row{&cache, slot, token, true};
+    OUTRIDER_RETURN_IF_ERROR(model.forward({&row, 1}, out));
+    cache.slots().commit(slot);
+  }
+  return count / to_seconds(SystemClock().now() - start);
+}
+
+// The most memory this process has held, MB.
+double peak_memory_mb() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0)
+      return std::strtod(line.c_str() + 6, nullptr) / 1024 * 1.048576;
+  }
+  return 0;
+}
+
+Result<CheckOutcome> run_decode(const DecodeOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(auto files, load_model_files(options.model, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                            make_cpu_model(std::move(files), {.dtype = options.dtype,
+                                                              .threads = options.threads,
+                                                              .kernel = options.kernel,
+                                                              .progress = {}}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
+                            model->new_cache(kPromptTokens + kRounds * options.tokens));
+  const auto memory = cpu_weight_memory(*model);
+  ThreadPool pool(options.threads);
+  OUTRIDER_RETURN_IF_ERROR(decode_rate(*model, *cache, kPromptTokens).status());
+  double read = 0;
+  double tokens = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    read = std::max(read, read_rate(pool, memory));
+    OUTRIDER_ASSIGN_OR_RETURN(const double rate, decode_rate(*model, *cache, options.tokens));
+    std::fprintf(stderr, "decode: %.2f tokens/s\n", rate);
+    tokens = std::max(tokens, rate);
+  }
+  const ModelInfo& info = model->info();
+  const double weight_mb = static_cast<double>(info.weight_bytes) / 1e6;
+  const double ratio = weight_mb * 1e6 * tokens / read;
+  const double bar = info.dtype == "int8" ? 0.70 : 0.85;
+  CheckOutcome outcome;
+  outcome.passed = ratio >= bar && peak_memory_mb() <= weight_mb + 300;
+  outcome.figures = {{"tokens_per_s", tokens},     {"bandwidth_ratio", ratio},
+                     {"rss_mb", peak_memory_mb()}, {"read_gb_per_s", read / 1e9},
+                     {"weight_mb", weight_mb},     {"dtype", info.dtype},
+                     {"threads", options.threads}};
+  return outcome;
+}
+
+}  // namespace
+
+void add_decode_check(CheckList& checks) {
+  auto options = std::make_shared<DecodeOptions>();
+  CLI::App* command = checks.add("decode", "Decoding speed against the memory's read bandwidth",
+                                 [options] { return run_decode(*options); });
+  command->add_option("--model", options->model, "Model directory")->required();
+  command->add_option("--dtype", options->dtype, "auto, f32, bf16 or int8");
+  command->add_option("--kernel", options->kernel, "auto, avx2, avx512 or neon");
+  command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
+  command->add_option("--tokens", options->tokens, "Tokens in each of three rounds")
+      ->check(CLI::Range(1, 10000));
+}
+
+}  // namespace outrider

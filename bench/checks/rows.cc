@@ -1,0 +1,104 @@
+// rows: a row's logits are bitwise the same however it is computed (DESIGN L2).
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "bench/checks/checks.h"
+#include "bench/rows/arm_rows.h"
+#include "bench/rows/row_scenarios.h"
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+namespace {
+
+struct RowsOptions {
+  std::string model;
+  std::string dtype = "f32";
+  std::string arm;  // path of the tool; empty: beside this build
+  int cases = kNumRowCases;
+  int arm_cases = 2;
+};
+
+std::string arm_tool_beside_this_build() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path() / "../../aarch64/bin/outrider-rows").lexically_normal().string();
+}
+
+// Every kernel of this CPU, with one thread and with two.
+Status run_here(const RowsOptions& options, std::vector<std::string>& kernels, RowBook& book) {
+  OUTRIDER_ASSIGN_OR_RETURN(const auto files, load_model_files(options.model, {}));
+  for (const VectorTarget target : available_vector_targets()) {
+    kernels.emplace_back(to_string(target));
+    for (const int threads : {1, 2}) {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                                make_cpu_model(files, {.dtype = options.dtype,
+                                                       .threads = threads,
+                                                       .kernel = kernels.back(),
+                                                       .progress = {}}));
+      const std::string label = kernels.back() + " threads " + std::to_string(threads);
+      std::fprintf(stderr, "rows: %s, %d cases\n", label.c_str(), options.cases);
+      for (int number = 0; number < options.cases; ++number) {
+        OUTRIDER_RETURN_IF_ERROR(
+            run_row_case(*model, make_row_case(number, model->info().vocab_size), label, book));
+      }
+    }
+  }
+  return {};
+}
+
+// What the JSON says under "aarch64": "compared", or why not.
+Result<std::string> run_on_arm(const RowsOptions& options, RowBook& book) {
+  const std::string tool = options.arm.empty() ? arm_tool_beside_this_build() : options.arm;
+  const int cases = std::min(options.arm_cases, options.cases);
+  const auto rows =
+      run_arm_rows({.tool = tool, .model = options.model, .dtype = options.dtype, .cases = cases});
+  if (!rows.ok()) {
+    if (rows.status().code() != StatusCode::kNotFound || !options.arm.empty()) {
+      return rows.status();
+    }
+    std::fprintf(stderr, "rows: %s\n", rows.status().message().c_str());
+    return std::string("not built");
+  }
+  if (rows->empty()) return internal_error(tool + " printed no rows");
+  for (const auto& [row, hash] : *rows) book.record(row, "aarch64", hash);
+  return std::string("compared");
+}
+
+Result<CheckOutcome> run_rows(const RowsOptions& options) {
+  RowBook book;
+  std::vector<std::string> kernels;
+  OUTRIDER_RETURN_IF_ERROR(run_here(options, kernels, book));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string arm, run_on_arm(options, book));
+  for (const std::string& row : book.mismatched()) {
+    std::fprintf(stderr, "rows: differs: %s\n", row.c_str());
+  }
+  CheckOutcome outcome;
+  outcome.passed = book.mismatches() == 0 && book.compared() > 0;
+  outcome.figures = {{"compared", book.compared()},  {"mismatches", book.mismatches()},
+                     {"rows", book.hashes().size()}, {"dtype", options.dtype},
+                     {"kernels", kernels},           {"aarch64", arm}};
+  return outcome;
+}
+
+}  // namespace
+
+void add_rows_check(CheckList& checks) {
+  auto options = std::make_shared<RowsOptions>();
+  CLI::App* command = checks.add("rows", "A row's logits have the same bits however it is computed",
+                                 [options] { return run_rows(*options); });
+  command->add_option("--model", options->model, "Model directory")->required();
+  command->add_option("--dtype", options->dtype, "auto, f32, bf16 or int8");
+  command->add_option("--cases", options->cases, "Cases to run")
+      ->check(CLI::Range(1, kNumRowCases));
+  command->add_option("--arm", options->arm,
+                      "outrider-rows built for aarch64 (default: that of build/aarch64, if there)");
+  command->add_option("--arm-cases", options->arm_cases, "Cases to run on it; an emulator is slow")
+      ->check(CLI::Range(1, kNumRowCases));
+}
+
+}  // namespace outrider

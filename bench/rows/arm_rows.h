@@ -1,0 +1,23 @@
+// Runs the outrider-rows built for 64-bit Arm, in the emulator where this is no Arm CPU.
+//
+// Thread rule: blocks until the tool has ended. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct ArmRowsRequest {
+  std::string tool;   // path of outrider-rows
+  std::string model;  // directory
+  std::string dtype;
+  int cases = 1;
+};
+
+// The rows' hashes by name. NOT_FOUND if the tool, or the emulator it needs, is not there.
+Result<std::map<std::string, std::uint64_t>> run_arm_rows(const ArmRowsRequest& request);
+
+}  // namespace outrider

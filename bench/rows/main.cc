@@ -1,0 +1,56 @@
+// outrider-rows: prints the bits of a model's rows, for comparison with those of another CPU.
+//
+//   outrider-rows --model DIR --dtype f32 --cases 2
+//   0/prompt 0 8754329087435098
+//   ...
+//
+// One line per row: its name and the hash of its logits in hex (bench/rows/row_scenarios.h).
+// Depends on the cpu engine alone, so that it can be built for any CPU and run in an emulator.
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cinttypes>
+#include <cstdio>
+
+#include "bench/rows/row_scenarios.h"
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+namespace {
+
+Status print_rows(const std::string& directory, const CpuModelOptions& options, int cases) {
+  OUTRIDER_ASSIGN_OR_RETURN(auto files, load_model_files(directory, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                            make_cpu_model(std::move(files), options));
+  RowBook book;
+  for (int number = 0; number < cases; ++number) {
+    OUTRIDER_RETURN_IF_ERROR(run_row_case_once(
+        *model, make_row_case(number, model->info().vocab_size), options.kernel, book));
+  }
+  for (const auto& [row, hash] : book.hashes()) {
+    std::printf("%s %016" PRIx64 "\n", row.c_str(), hash);
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) {
+  CLI::App app("Prints the bits of a model's rows");
+  std::string directory;
+  outrider::CpuModelOptions options;
+  int cases = 2;
+  app.add_option("--model", directory, "Model directory")->required();
+  app.add_option("--dtype", options.dtype, "auto, f32, bf16 or int8");
+  app.add_option("--kernel", options.kernel, "auto, avx2, avx512 or neon");
+  app.add_option("--threads", options.threads, "Compute threads; 0: one per CPU");
+  app.add_option("--cases", cases, "How many cases")->check(CLI::Range(1, outrider::kNumRowCases));
+  CLI11_PARSE(app, argc, argv);
+  const outrider::Status status = outrider::print_rows(directory, options, cases);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "outrider-rows: %s\n", status.message().c_str());
+  return 1;
+}

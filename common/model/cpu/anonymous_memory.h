@@ -1,0 +1,47 @@
+// Memory straight from the system: zero, page by page as it is first touched, given back at once.
+// For what is large: converted weights, keys and values.
+//
+// Thread rule: a value; one owner. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+class AnonymousMemory final {
+ public:
+  AnonymousMemory() = default;
+
+  // bytes > 0; `what` and `remedy` word the RESOURCE_EXHAUSTED where the machine has not that much.
+  static Result<AnonymousMemory> make(std::int64_t bytes, const std::string& what,
+                                      const std::string& remedy);
+
+  ~AnonymousMemory();
+  AnonymousMemory(AnonymousMemory&& other) noexcept { swap(other); }
+  AnonymousMemory& operator=(AnonymousMemory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  // At the start of a page.
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void swap(AnonymousMemory& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,45 @@
+// The cpu backend: decoder-only transformers on our own vector kernels, needing no libtorch.
+//
+// Logits have the same bits on every CPU (AVX2, AVX-512, NEON), for any number of threads, any
+// slot order, and whatever rows stand beside a row (docs/row-invariance.md). What they may differ
+// between is named by ModelInfo::arithmetic_id: other weights, or another of "exact", "bf16" (from
+// a wider file) and "int8".
+//
+//   auto files = load_model_files("models/demo-target", {});
+//   auto model = make_cpu_model(*files, {.dtype = "int8"});
+//
+// Thread rule: as model.h; forward() uses `threads` threads of its own inside.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/cpu/cpu_weights.h"
+#include "common/model/model.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+
+struct CpuModelOptions {
+  std::string dtype = "auto";   // "auto" (as stored), "f32", "bf16", "int8"
+  int threads = 0;              // 0: one per CPU
+  std::string kernel = "auto";  // "auto" (the fastest), "avx2", "avx512", "neon"
+  LoadProgress progress;        // called while weights are converted (int8)
+};
+
+// f32, and bf16 or f16 as stored, load at once: weights stay mapped. Errors: INVALID_ARGUMENT
+// naming the option; FAILED_PRECONDITION where this CPU lacks the kernel's instructions;
+// UNIMPLEMENTED for a shape beyond the kernels; RESOURCE_EXHAUSTED.
+Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> files,
+                                              const CpuModelOptions& options);
+
+// The memory that one single-row pass of a model of make_cpu_model() reads, matrix by matrix: for
+// measurements. Valid as long as the model.
+std::vector<std::span<const std::byte>> cpu_weight_memory(const Model& model);
+
+}  // namespace outrider

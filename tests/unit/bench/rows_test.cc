@@ -1,0 +1,96 @@
+// Row invariance (DESIGN L2) on small random models: the same check as `outrider-bench rows`.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "bench/rows/arm_rows.h"
+#include "bench/rows/row_scenarios.h"
+#include "common/model/cpu/cpu_model.h"
+#include "tests/unit/common/model/cpu/small_models.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+std::unique_ptr<Model> make(std::shared_ptr<const ModelFiles> files, CpuModelOptions options) {
+  auto model = make_cpu_model(std::move(files), options);
+  EXPECT_TRUE(model.ok()) << model.status().to_string();
+  return *std::move(model);
+}
+
+TEST(RowBook, TellsEqualRowsFromDifferentOnes) {
+  RowBook book;
+  book.record("0/node 1", "alone", 5);
+  EXPECT_EQ(book.compared(), 0);
+  book.record("0/node 1", "in a tree", 5);
+  EXPECT_EQ(book.compared(), 1);
+  EXPECT_EQ(book.mismatches(), 0);
+  book.record("0/node 1", "shuffled", 6);
+  EXPECT_EQ(book.mismatches(), 1);
+  ASSERT_EQ(book.mismatched().size(), 1u);
+  EXPECT_EQ(book.mismatched()[0], "0/node 1, shuffled");
+}
+
+TEST(RowCases, AreChainsAndTreesOfTwoToThirtyThreeNodes) {
+  std::size_t smallest = 100;
+  std::size_t largest = 0;
+  for (int number = 0; number < kNumRowCases; ++number) {
+    const RowCase made = make_row_case(number, 50);
+    smallest = std::min(smallest, made.tokens.size());
+    largest = std::max(largest, made.tokens.size());
+    for (std::size_t i = 0; i < made.parents.size(); ++i) {
+      EXPECT_LT(made.parents[i], static_cast<int>(i));
+      EXPECT_LT(made.tokens[i], 50);
+    }
+  }
+  EXPECT_EQ(smallest, 2u);
+  EXPECT_EQ(largest, 33u);
+}
+
+TEST(RowInvariance, HoldsForEveryKernelAndNumberOfThreads) {
+  TestDirectory directory;
+  for (const std::string& architecture : kSmallModels) {
+    const auto files = small_model(directory.path(), architecture, DType::kF32);
+    for (const std::string dtype : {"f32", "bf16", "int8"}) {
+      RowBook book;
+      for (const VectorTarget target : available_vector_targets()) {
+        for (const int threads : {1, 2}) {
+          const std::string kernel(to_string(target));
+          const auto model =
+              make(files, {.dtype = dtype, .threads = threads, .kernel = kernel, .progress = {}});
+          for (const int number : {1, 8, 13}) {
+            const Status status = run_row_case(*model, make_row_case(number, 101), kernel, book);
+            ASSERT_TRUE(status.ok()) << status.to_string();
+          }
+        }
+      }
+      EXPECT_GT(book.compared(), 1000);
+      EXPECT_EQ(book.mismatches(), 0)
+          << architecture << " " << dtype << ": " << book.mismatched().front();
+    }
+  }
+}
+
+TEST(RowInvariance, HoldsBetweenThisCpuAndArm) {
+  TestDirectory directory;
+  const auto files = small_model(directory.path(), "qwen3", DType::kBF16);
+  for (const std::string dtype : {"f32", "int8"}) {
+    const auto rows = run_arm_rows({.tool = OUTRIDER_SOURCE_DIR "/build/aarch64/bin/outrider-rows",
+                                    .model = directory.path() + "/qwen3BF16",
+                                    .dtype = dtype,
+                                    .cases = 4});
+    if (rows.status().code() == StatusCode::kNotFound) GTEST_SKIP() << rows.status().message();
+    ASSERT_TRUE(rows.ok()) << rows.status().to_string();
+    RowBook book;
+    for (const auto& [row, hash] : *rows) book.record(row, "aarch64", hash);
+    const auto model = make(files, {.dtype = dtype, .progress = {}});
+    for (int number = 0; number < 4; ++number) {
+      ASSERT_TRUE(run_row_case_once(*model, make_row_case(number, 101), "here", book).ok());
+    }
+    EXPECT_EQ(book.compared(), static_cast<std::int64_t>(rows->size()));
+    EXPECT_GT(book.compared(), 40);
+    EXPECT_EQ(book.mismatches(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,15 @@
+// A decoder-only transformer in f64 with plain loops: what the cpu backend is held against.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "common/model/weights.h"
+
+namespace outrider {
+
+// Logits of every position of one text, [tokens, vocab].
+std::vector<std::vector<double>> reference_logits(const ModelFiles& files,
+                                                  const std::vector<TokenId>& tokens);
+
+}  // namespace outrider

@@ -1,0 +1,23 @@
+// Random models of a few thousand parameters, one per family, that every machine makes alike.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/model/dtype.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+
+// "llama" (llama3 rope, tied), "mistral" (sliding window), "qwen2" (biases), "qwen3" (head norms);
+// odd sizes throughout. Fails the test that calls it if anything goes wrong.
+ModelConfig small_config(const std::string& architecture);
+inline const std::vector<std::string> kSmallModels = {"llama", "mistral", "qwen2", "qwen3"};
+
+// Writes the model below `directory` and loads it.
+std::shared_ptr<const ModelFiles> small_model(const std::string& directory,
+                                              const std::string& architecture, DType dtype);
+
+}  // namespace outrider

@@ -27,7 +27,7 @@ struct RpcServerOptions {
   Address listen;                                    // port 0: any free one
   std::size_t max_waiting_messages = 4096;           // per stream, for a reader that stalls
   Duration open_timeout = std::chrono::seconds(10);  // for a stream's Open to be there
-  std::size_t memory_bytes = 512u << 20;             // gRPC's buffers, all connections together
+  std::size_t memory_bytes = 256u << 20;             // gRPC's buffers, all connections together
   int max_streams_per_connection = 64;
   std::function<void(const std::string&)> log;  // lines about peers' faults; from any thread
 };

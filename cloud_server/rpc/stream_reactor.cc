@@ -52,10 +52,8 @@ Status StreamReactor::take(EdgeMessage message) {
 }
 
 void StreamReactor::open_too_late() {
-  const std::lock_guard lock(mu_);
-  end(to_grpc(deadline_exceeded("no Open came within " +
-                                std::to_string(to_seconds(shell_.open_timeout)) + " s")));
-  advance();
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(shell_.open_timeout);
+  fail(deadline_exceeded("no Open came within " + std::to_string(limit.count()) + " ms"));
 }
 
 void StreamReactor::OnWriteDone(bool ok) {
@@ -107,15 +105,20 @@ void StreamReactor::on_message(const ServerMessage& message) {
   context_.TryCancel();  // the write on its way may never end by itself
 }
 
-// The edge's fault, or a stream without content: ends it, and frees its session at once.
+// The edge's fault: ends the stream, and frees its session at once. In gRPC's reactions only.
 void StreamReactor::refuse(const Status& status) {
-  shell_.complain(peer_, status);
+  fail(status);
+  if (stream_) shell_.engine.disconnect(*stream_);
+}
+
+void StreamReactor::fail(const Status& status) {
   {
     const std::lock_guard lock(mu_);
+    if (end_) return;
     end(to_grpc(status));
     advance();
   }
-  if (stream_) shell_.engine.disconnect(*stream_);
+  shell_.complain(peer_, status);
 }
 
 // With mu_ held. What waits is dropped.

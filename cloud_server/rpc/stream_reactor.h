@@ -39,6 +39,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void on_message(const ServerMessage& message);
   Status take(EdgeMessage message);
   void refuse(const Status& status);
+  void fail(const Status& status);
   void open_too_late();
   void release();
   void end(const grpc::Status& status);

@@ -148,11 +148,11 @@ void VerifyEngine::post(StreamId stream, EdgeMessage message) {
   entry.waiting_messages += 1;
   entry.waiting_bytes += bytes;
   entry.overflowed = entry.waiting_messages > kInboxMessages || entry.waiting_bytes > kInboxBytes;
-  if (entry.overflowed) {
-    core_->push({stream, Overflow{}});
-  } else {
-    core_->push({stream, std::move(message)});
-  }
+  if (!entry.overflowed) return core_->push({stream, std::move(message)});
+  std::erase_if(core_->inbox, [&](const Input& input) {
+    return input.stream == stream && std::holds_alternative<EdgeMessage>(input.what);
+  });
+  core_->push({stream, Overflow{}});
 }
 
 void VerifyEngine::disconnect(StreamId stream) {
@@ -188,7 +188,7 @@ SchedulerStats VerifyEngine::stats() const {
 // With mu held.
 void VerifyEngine::Core::push(Input input) {
   inbox.push_back(std::move(input));
-  if (inbox.size() == 1) wake.notify_one();
+  wake.notify_one();
 }
 
 void VerifyEngine::Core::run() {

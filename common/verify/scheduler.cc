@@ -17,9 +17,9 @@ Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
                                      : model.max_positions;
   return {.model = model,
           .tokenizer_hash = options.tokenizer_hash,
-          .limits = {.max_nodes = options.max_nodes,
-                     .max_rows = options.max_rows,
-                     .run_ahead = options.run_ahead,
+          .limits = {.max_nodes = std::max(options.max_nodes, Limits{}.max_nodes),
+                     .max_rows = std::max(options.max_rows, 1u),
+                     .run_ahead = std::max(options.run_ahead, 1u),
                      .max_message_bytes = options.max_message_bytes,
                      .max_positions = max_positions,
                      .vocab_size = model.vocab_size}};
@@ -80,12 +80,12 @@ Status Scheduler::open(StreamId id, Stream& stream, const EdgeMessage& message, 
   OUTRIDER_RETURN_IF_ERROR(admit(id, open->replaced_session));
   OUTRIDER_ASSIGN_OR_RETURN(KvPool::Taken taken, pool_.take(open->replaced_session, open->prefix));
   stream.cache = std::move(taken.cache);
-  stream.session =
-      std::make_unique<VerifySession>(*open, target_,
-                                      VerifySession::Setup{.session_id = stream.session_id,
-                                                           .cached = taken.cached,
-                                                           .prefill_chunk = options_.prefill_chunk},
-                                      now);
+  stream.session = std::make_unique<VerifySession>(
+      *open, target_,
+      VerifySession::Setup{.session_id = stream.session_id,
+                           .cached = taken.cached,
+                           .prefill_chunk = std::max(options_.prefill_chunk, 1u)},
+      now);
   ++sessions_open_;
   ++stats_.sessions_opened;
   return stream.session->on_message({message.acked_position, message.acked_reports, AckOnly{}},
@@ -247,6 +247,11 @@ void Scheduler::count_finished(const VerifySession& session) {
   stats_.finished_stop += reason == FinishReason::kStop ? 1 : 0;
   stats_.finished_length += reason == FinishReason::kLength ? 1 : 0;
   stats_.finished_cancelled += reason == FinishReason::kCancelled ? 1 : 0;
+}
+
+const VerifySession* Scheduler::session(StreamId stream) const {
+  const auto at = streams_.find(stream);
+  return at == streams_.end() ? nullptr : at->second.session.get();
 }
 
 SchedulerStats Scheduler::stats() const {

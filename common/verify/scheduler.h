@@ -66,10 +66,12 @@ class Scheduler final {
   void compute();
   // Ends it.
   void finish(TimePoint now);
+  // Whose turn it was last.
+  StreamId last_served() const { return last_served_; }
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
-  // Sessions that are open, for one who waits for the last to end.
-  std::size_t sessions_open() const { return sessions_open_; }
+  // The stream's session, to look at; null before Open and after the end.
+  const VerifySession* session(StreamId stream) const;
   SchedulerStats stats() const;
 
  private:

@@ -201,7 +201,8 @@ std::int32_t VerifySession::walk(const Chooser& choose, std::vector<TokenId>& to
   std::int32_t leaf = -1;
   while (true) {
     const Position position = tree_.end() + static_cast<Position>(tokens.size());
-    const TokenId token = choose(static_cast<std::size_t>(leaf + 1), position);
+    const std::size_t row = leaf == -1 ? 0 : static_cast<std::size_t>(leaf) + 1;
+    const TokenId token = choose(row, position);
     tokens.push_back(token);
     if (ends_at(token, position)) return leaf;
     const auto next = std::find_if(nodes.begin(), nodes.end(), [&](const auto& node) {

@@ -96,7 +96,7 @@ void DecodingSession::on(const CancelRequested&) {
 
 void DecodingSession::on(const DraftStepFinished& event) {
   if (!event.result.ok()) {
-    // The step stays out: this drafter has no model any more.
+    draft_failed_ = true;
     if (drafting_) stop_drafting("the draft model failed: " + event.result.status().message());
     return;
   }

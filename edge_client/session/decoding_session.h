@@ -66,6 +66,8 @@ class DecodingSession final {
   const Opened& opened() const { return opened_; }
   // Why drafting ended before the answer did; nothing if it did not.
   const std::optional<std::string>& speculation_ended() const { return speculation_ended_; }
+  // The draft model gave an error: it is of no use to later turns either.
+  bool draft_failed() const { return draft_failed_; }
 
  private:
   enum class Phase : std::uint8_t {
@@ -118,6 +120,7 @@ class DecodingSession final {
   DecodingStats stats_;
   std::optional<std::string> speculation_ended_;
   bool drafting_;
+  bool draft_failed_ = false;
   Policy policy_;
 
   Phase phase_ = Phase::kUnlinked;

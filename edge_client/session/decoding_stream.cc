@@ -121,18 +121,18 @@ void DecodingSession::receive(const ExitReport& report) {
 
 void DecodingSession::receive(const Usage& usage) {
   stats_.usage = usage;
-  if (phase_ == Phase::kLeaving) return finish(ending_, {});
+  if (phase_ == Phase::kLeaving) return;  // the end of the stream follows
   if (usage.reason == FinishReason::kCancelled || usage.reason == FinishReason::kError) {
     return;  // why follows with the end of the stream
   }
   Status checked = check_usage(usage, view());
   if (!checked.ok()) return fail(checked);
-  finish(natural_ending().value_or(Ending::kLength), {});
+  leave(natural_ending().value_or(Ending::kLength));
 }
 
 void DecodingSession::receive(const Notice& notice) {
   asked_delay_ = std::max(notice.retry_after, Duration::zero());
-  retry_was_asked_ = true;
+  retry_was_asked_ = notice.kind == Notice::Kind::kOverloaded;
   if (phase_ == Phase::kLeaving) return;
   if (notice.kind == Notice::Kind::kOverloaded) {
     say(Say::Level::kWarning, "server: overloaded, asks to wait " + seconds_text(asked_delay_));

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "edge_client/drafting/draft_engine.h"
-#include "tests/unit/edge_client/toy_model.h"
+#include "tests/sim/toy_draft.h"
 
 namespace outrider {
 namespace {
@@ -53,13 +53,16 @@ class DraftingTest : public testing::Test {
   }
 
   // What the model itself says next, token by token.
-  Ids expected(std::size_t count) const {
-    return decode_alone(model_, text_, static_cast<Position>(text_.size() + count), sampling_,
-                        seed_);
+  Ids expected(std::size_t count) const { return after(text_, count); }
+  Ids after(const Ids& text, std::size_t count) const {
+    const auto end = static_cast<Position>(text.size() + count);
+    const Ids all = target_.decode(text, end, sampling_, seed_);
+    return {all.begin() + static_cast<std::ptrdiff_t>(text.size()), all.end()};
   }
 
   ManualClock clock_;
-  ToyModel model_{{}};
+  ToyModel target_{13};
+  ToyDraft model_{target_};
   SamplingParams sampling_;
   std::uint64_t seed_ = 7;
   std::unique_ptr<Drafter> drafter_;
@@ -85,14 +88,9 @@ TEST_F(DraftingTest, EveryKindOfVerdictLeavesTheDraftAtTheCommittedText) {
     ASSERT_EQ(tokens, expected(4)) << "with " << accepted << " accepted next";
     tokens.resize(accepted);
     // The correction is never the draft's own next guess.
-    const Ids next = decode_alone(
-        model_,
-        [&] {
-          Ids text = text_;
-          text.insert(text.end(), tokens.begin(), tokens.end());
-          return text;
-        }(),
-        static_cast<Position>(text_.size() + accepted + 1));
+    Ids text = text_;
+    text.insert(text.end(), tokens.begin(), tokens.end());
+    const Ids next = after(text, 1);
     tokens.push_back((next[0] + 1) % model_.info().vocab_size);
     commit(tokens);
   }
@@ -115,9 +113,9 @@ TEST_F(DraftingTest, AVerdictWhileTheStepOfItsTokenRunsUsesThatStep) {
   commit(expected(1));  // the row that the step runs
   EXPECT_EQ(drafter_->grow(100), std::nullopt);
   run(*step);
-  const std::size_t rows_before = model_.rows_run;
+  const std::size_t rows_before = model_.rows_run();
   EXPECT_EQ(round(), expected(4));
-  EXPECT_EQ(model_.rows_run - rows_before, 3u) << "no row is run twice";
+  EXPECT_EQ(model_.rows_run() - rows_before, 3u) << "no row is run twice";
 }
 
 TEST_F(DraftingTest, AVerdictWhileADyingStepRunsDropsItsResult) {
@@ -144,7 +142,7 @@ TEST_F(DraftingTest, ALongPromptIsReadInChunks) {
   for (int i = 0; i < 200; ++i) prompt.push_back(i % 13);
   begin(2, prompt, 1000, 64);
   EXPECT_EQ(round(), expected(2));
-  EXPECT_EQ(model_.passes, 4 + 1);
+  EXPECT_EQ(model_.passes(), 4 + 1);
 }
 
 TEST_F(DraftingTest, AnotherTurnRunsOnlyTheRowsThatDiffer) {
@@ -152,11 +150,11 @@ TEST_F(DraftingTest, AnotherTurnRunsOnlyTheRowsThatDiffer) {
   round();
   commit({6, 7});
   round();
-  const std::size_t rows_before = model_.rows_run;
+  const std::size_t rows_before = model_.rows_run();
   text_ = {1, 2, 3, 4, 5, 6, 8, 9};
   drafter_->restart(text_);
   EXPECT_EQ(round(), expected(3));
-  EXPECT_EQ(model_.rows_run - rows_before, 2u + 2u) << "two new tokens, two chain rows";
+  EXPECT_EQ(model_.rows_run() - rows_before, 2u + 2u) << "two new tokens, two chain rows";
 }
 
 TEST_F(DraftingTest, ATurnThatBeginsWhileAStepRunsIgnoresIt) {
@@ -207,7 +205,7 @@ TEST_F(DraftingTest, NothingIsDraftedBeyondTheUsefulDepth) {
 }
 
 TEST_F(DraftingTest, AFullDraftContextEndsDraftingAndSaysSo) {
-  ToyModel small({.max_positions = 6});
+  ToyDraft small(target_, 0, 6);
   begin(8, {1, 2, 3, 4}, 6);
   engine_ = *DraftEngine::create(small, clock_, 70);
   EXPECT_THAT(round(), SizeIs(3)) << "positions 4, 5 and, from the last row, 6";

@@ -222,7 +222,7 @@ TEST_F(StreamingTest, AStopIdEndsTheAnswerAndUsageCompletesIt) {
   edge_.pass({4});
   edge_.pass({12});
   EXPECT_FALSE(edge_.finish);
-  edge_.from_verifier(Usage{.reason = FinishReason::kStop, .prompt_tokens = 3, .passes = 2});
+  edge_.usage({.reason = FinishReason::kStop, .prompt_tokens = 3, .passes = 2});
   ASSERT_TRUE(edge_.finish);
   EXPECT_EQ(edge_.finish->ending, Ending::kStopToken);
   EXPECT_EQ(edge_.session->stats().usage->passes, 2u);
@@ -243,7 +243,7 @@ TEST_F(StreamingTest, TheEndPositionEndsTheAnswerByLength) {
   edge_.opened();
   edge_.pass({4});
   edge_.pass({5});
-  edge_.from_verifier(Usage{.reason = FinishReason::kLength});
+  edge_.usage({.reason = FinishReason::kLength});
   EXPECT_EQ(edge_.finish->ending, Ending::kLength);
 }
 
@@ -253,7 +253,7 @@ TEST_F(StreamingTest, TheTargetsContextEndsTheAnswerSooner) {
   edge_.start();
   edge_.opened(small);
   edge_.pass({4});
-  edge_.from_verifier(Usage{.reason = FinishReason::kLength});
+  edge_.usage({.reason = FinishReason::kLength});
   EXPECT_EQ(edge_.finish->ending, Ending::kContextFull);
 }
 
@@ -291,7 +291,7 @@ TEST(StopStrings, TruncateCancelAndIgnoreWhatStillArrives) {
   edge.pass({3});
   EXPECT_THAT(edge.sent<Cancel>(), SizeIs(1));
   edge.pass({4});
-  edge.from_verifier(Usage{.reason = FinishReason::kCancelled});
+  edge.usage({.reason = FinishReason::kCancelled});
   ASSERT_TRUE(edge.finish);
   EXPECT_EQ(edge.finish->ending, Ending::kStopString);
   EXPECT_EQ(edge.shown, "bc") << "the test's text holds nothing back";
@@ -319,7 +319,7 @@ TEST_F(StreamingTest, CancelIsToldToTheServerAndWaitsForItsUsage) {
   edge_.handle(CancelRequested{});
   EXPECT_THAT(edge_.sent<Cancel>(), SizeIs(1));
   EXPECT_FALSE(edge_.finish);
-  edge_.from_verifier(Usage{.reason = FinishReason::kCancelled});
+  edge_.usage({.reason = FinishReason::kCancelled});
   EXPECT_EQ(edge_.finish->ending, Ending::kCancelled);
   EXPECT_EQ(edge_.shown, "e.");
 }

@@ -14,7 +14,7 @@
 
 #include "edge_client/drafting/draft_engine.h"
 #include "edge_client/session/decoding_session.h"
-#include "tests/unit/edge_client/toy_model.h"
+#include "tests/sim/toy_draft.h"
 
 namespace outrider {
 
@@ -80,6 +80,10 @@ class SessionHarness {
   void from_verifier(ServerMessage message) {
     handle(FromVerifier{epoch, VerifierEvent(std::move(message))});
   }
+  void usage(const Usage& message) {
+    from_verifier(message);
+    stream_ends({});
+  }
   void stream_ends(Status status) {
     handle(FromVerifier{epoch, VerifierEvent(StreamEnded{std::move(status)})});
   }
@@ -94,8 +98,9 @@ class SessionHarness {
   Position end() const { return drafter_->tree().end(); }
   // The draft's own continuation of the committed text.
   Ids draft_says(std::size_t count) const {
-    Ids text(drafter_->tree().text().begin(), drafter_->tree().text().end());
-    return decode_alone(draft, text, static_cast<Position>(text.size() + count));
+    const std::span<const TokenId> text = drafter_->tree().text();
+    const Ids all = toy.decode(text, end() + static_cast<Position>(count), {}, 0);
+    return {all.begin() + static_cast<std::ptrdiff_t>(text.size()), all.end()};
   }
 
   // --- what came out ---
@@ -120,7 +125,8 @@ class SessionHarness {
   DecodingOptions options;
   Position draft_context = 1000;
   ManualClock clock;
-  ToyModel draft{{}};
+  ToyModel toy{13};
+  ToyDraft draft{toy};
   bool hold_draft_steps = false;
   std::optional<DraftStep> held_step;
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/shell/draft_worker.h"
+
+#include <utility>
+
+namespace outrider {
+
+DraftWorker::DraftWorker(std::unique_ptr<DraftEngine> engine)
+    : engine_(std::move(engine)), thread_([this] { work(); }) {}
+
+DraftWorker::~DraftWorker() {
+  {
+    const std::lock_guard lock(mu_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void DraftWorker::submit(Job job) {
+  {
+    const std::lock_guard lock(mu_);
+    OUTRIDER_CHECK(!job_.has_value());
+    job_ = std::move(job);
+  }
+  wake_.notify_one();
+}
+
+void DraftWorker::work() {
+  while (true) {
+    std::unique_lock lock(mu_);
+    wake_.wait(lock, [this] { return stopping_ || job_.has_value(); });
+    if (!job_.has_value()) return;
+    const Job job = *std::exchange(job_, std::nullopt);
+    lock.unlock();
+    engine_->set_sampling(job.sampling, job.seed);
+    job.done(engine_->run(job.step));
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,50 @@
+// The draft model's own thread: takes one step at a time, gives back what it brought.
+//
+// Thread rule: submit() from one thread; `done` is called on the worker's thread and must not
+// block. The model and the clock must outlive the worker; nobody else uses the model meanwhile.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "edge_client/drafting/draft_engine.h"
+
+namespace outrider {
+
+class DraftWorker final {
+ public:
+  using Done = std::function<void(Result<DraftStepDone>)>;
+
+  explicit DraftWorker(std::unique_ptr<DraftEngine> engine);
+  // Waits for the step that runs; its result is delivered.
+  ~DraftWorker();
+  DraftWorker(const DraftWorker&) = delete;
+  DraftWorker& operator=(const DraftWorker&) = delete;
+
+  struct Job {
+    DraftStep step;
+    SamplingParams sampling;
+    std::uint64_t seed = 0;
+    Done done;
+  };
+
+  // Only when no step is out.
+  void submit(Job job);
+
+ private:
+  void work();
+
+  const std::unique_ptr<DraftEngine> engine_;  // worker thread only
+  std::mutex mu_;
+  std::condition_variable wake_;
+  std::optional<Job> job_;  // guarded by mu_
+  bool stopping_ = false;   // guarded by mu_
+  std::thread thread_;
+};
+
+}  // namespace outrider

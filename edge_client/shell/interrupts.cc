@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/shell/interrupts.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace outrider {
+namespace {
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+Interrupts::Interrupts() {
+  const sigset_t set = watched_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  // A reader that went away shows as a failed write, not as the end of the process.
+  signal(SIGPIPE, SIG_IGN);
+  thread_ = std::thread([this] { wait_for_signals(); });
+}
+
+Interrupts::~Interrupts() {
+  stopping_ = true;
+  pthread_kill(thread_.native_handle(), SIGTERM);
+  thread_.join();
+}
+
+void Interrupts::on_interrupt(std::function<void()> callback) {
+  const std::lock_guard lock(mu_);
+  callback_ = std::move(callback);
+  interrupted_ = false;
+}
+
+void Interrupts::wait_for_signals() {
+  const sigset_t set = watched_signals();
+  while (true) {
+    int signal_number = 0;
+    if (sigwait(&set, &signal_number) != 0 || stopping_) return;
+    const std::lock_guard lock(mu_);
+    if (interrupted_ || callback_ == nullptr) _exit(kExitInterrupted);
+    interrupted_ = true;
+    callback_();
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,41 @@
+// Ctrl-C and SIGTERM as a calm event: the first asks the work to end well, the second ends the
+// process at once with 130.
+//
+// The signals are blocked in every thread and taken by one thread with sigwait(), so no code runs
+// inside a signal handler. Construct it before any other thread starts: threads inherit the mask.
+//
+// Thread rule: on_interrupt() from any thread; the callback runs on the signal thread.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace outrider {
+
+inline constexpr int kExitInterrupted = 130;
+
+class Interrupts final {
+ public:
+  Interrupts();
+  ~Interrupts();
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  // What the first signal does from now on. nullptr: it ends the process (nothing to end well).
+  // Setting it forgets earlier signals.
+  void on_interrupt(std::function<void()> callback);
+
+ private:
+  void wait_for_signals();
+
+  std::mutex mu_;
+  std::function<void()> callback_;  // guarded by mu_
+  bool interrupted_ = false;        // guarded by mu_
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/shell/runner.h"
+
+#include <utility>
+
+namespace outrider {
+
+Runner::Runner(Verifier& verifier, DraftWorker* worker, const Clock& clock,
+               AnswerListener& listener)
+    : verifier_(verifier), worker_(worker), clock_(clock), listener_(listener) {}
+
+Runner::~Runner() {
+  verifier_.stop();
+  std::unique_lock lock(mu_);
+  wake_.wait(lock, [this] { return !step_is_out_; });
+}
+
+Finish Runner::run(DecodingSession& session, const Guessing& guessing) {
+  guessing_ = guessing;
+  finish_.reset();
+  forget_old_events();
+  perform(session.start(clock_.now()));
+  while (!finish_) {
+    const std::optional<SessionEvent> event = wait(session.next_tick());
+    perform(session.handle(event ? *event : SessionEvent(Tick{}), clock_.now()));
+  }
+  verifier_.stop();
+  return *finish_;
+}
+
+// Of the answer before: only a draft step's end still matters, to the drafter.
+void Runner::forget_old_events() {
+  const std::lock_guard lock(mu_);
+  std::erase_if(events_, [](const SessionEvent& event) {
+    return !std::holds_alternative<DraftStepFinished>(event);
+  });
+}
+
+void Runner::cancel() {
+  post(CancelRequested{});
+}
+
+void Runner::post(SessionEvent event) {
+  {
+    const std::lock_guard lock(mu_);
+    if (events_.size() >= kMostEvents) {
+      auto* flood = std::get_if<FromVerifier>(&event);
+      if (flood == nullptr || events_.size() > kMostEvents) return;
+      flood->event = StreamEnded{resource_exhausted("the server sends faster than it may")};
+    }
+    events_.push_back(std::move(event));
+  }
+  wake_.notify_one();
+}
+
+std::optional<SessionEvent> Runner::wait(TimePoint until) {
+  std::unique_lock lock(mu_);
+  const auto ready = [this] { return !events_.empty(); };
+  if (until == TimePoint::max()) {
+    wake_.wait(lock, ready);
+  } else if (!wake_.wait_until(lock, until, ready)) {
+    return std::nullopt;
+  }
+  SessionEvent event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+void Runner::perform(SessionActions actions) {
+  for (SessionAction& action : actions) {
+    std::visit([this](auto& a) { on(a); }, action);
+  }
+}
+
+void Runner::on(const Connect& connect) {
+  verifier_.stop();
+  verifier_.start([this, epoch = connect.epoch](VerifierEvent event) {
+    post(FromVerifier{epoch, std::move(event)});
+  });
+}
+
+void Runner::on(Send& send) {
+  verifier_.send(std::move(send.message));
+}
+
+void Runner::on(RunDraftStep& run) {
+  OUTRIDER_CHECK(worker_ != nullptr);
+  {
+    const std::lock_guard lock(mu_);
+    step_is_out_ = true;
+  }
+  worker_->submit(
+      {.step = std::move(run.step),
+       .sampling = guessing_.sampling,
+       .seed = guessing_.seed,
+       .done = [this](Result<DraftStepDone> result) { finish_draft_step(std::move(result)); }});
+}
+
+void Runner::finish_draft_step(Result<DraftStepDone> result) {
+  const std::lock_guard lock(mu_);
+  events_.push_back(DraftStepFinished{std::move(result)});
+  step_is_out_ = false;
+  wake_.notify_all();  // under the lock: the destructor may be waiting
+}
+
+}  // namespace outrider

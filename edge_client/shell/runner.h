@@ -1,0 +1,89 @@
+// Gives the decoding brain its threads: events from the verifier, the draft worker and the user
+// meet in one queue, and the thread that called run() feeds them to the session and does what it
+// says. The only place where session, verifier, draft model and clock come together.
+//
+//   verifier's threads --+
+//   draft worker --------+--> queue --> run(): session.handle() --> actions
+//   cancel() ------------+
+//
+// Thread rule: run() from one thread at a time; cancel() from any. The listener is called on the
+// thread of run().
+// Bounds: the queue holds kMostEvents; a verifier that floods it (no honest one can: it pauses
+// `run_ahead` tokens past what was acknowledged) loses its stream.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "common/base/clock.h"
+#include "common/verify/verifier.h"
+#include "edge_client/session/decoding_session.h"
+#include "edge_client/shell/draft_worker.h"
+
+namespace outrider {
+
+// What the user sees of an answer.
+class AnswerListener {
+ public:
+  virtual ~AnswerListener() = default;
+  virtual void on_emit(const Emit& emit) = 0;
+  virtual void on_say(const Say& say) = 0;
+  virtual void on_prefill(const PrefillProgress& progress) = 0;
+};
+
+class Runner final {
+ public:
+  static constexpr std::size_t kMostEvents = 1 << 14;
+
+  // worker: nullptr without a draft model. All must outlive the runner.
+  Runner(Verifier& verifier, DraftWorker* worker, const Clock& clock, AnswerListener& listener);
+  // Waits for the draft step that runs, if any.
+  ~Runner();
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  // The law of choice that the draft's guesses follow; the session's own.
+  struct Guessing {
+    SamplingParams sampling;
+    std::uint64_t seed = 0;
+  };
+
+  // Runs one answer to its end. Blocks.
+  Finish run(DecodingSession& session, const Guessing& guessing);
+
+  // Asks the running session to end; without one, nothing happens.
+  void cancel();
+
+ private:
+  void post(SessionEvent event);
+  void finish_draft_step(Result<DraftStepDone> result);
+  void forget_old_events();
+  std::optional<SessionEvent> wait(TimePoint until);
+  void perform(SessionActions actions);
+  void on(const Connect& connect);
+  void on(Send& send);
+  void on(RunDraftStep& run);
+  void on(const Emit& emit) { listener_.on_emit(emit); }
+  void on(const Say& say) { listener_.on_say(say); }
+  void on(const PrefillProgress& progress) { listener_.on_prefill(progress); }
+  void on(const Finish& finish) { finish_ = finish; }
+
+  Verifier& verifier_;
+  DraftWorker* const worker_;
+  const Clock& clock_;
+  AnswerListener& listener_;
+
+  // Thread of run() only.
+  Guessing guessing_;
+  std::optional<Finish> finish_;
+
+  std::mutex mu_;
+  std::condition_variable wake_;
+  std::deque<SessionEvent> events_;  // guarded by mu_
+  bool step_is_out_ = false;         // guarded by mu_
+};
+
+}  // namespace outrider

@@ -1,0 +1,189 @@
+// Any sequence of messages of two edges, against the real scheduler and sessions: no crash, no
+// state beyond its bounds, and whatever is answered is the target's own text.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/verify/scheduler.h"
+#include "tests/sim/toy_model.h"
+
+namespace outrider {
+namespace {
+
+// The input as small numbers; zeros when it is used up.
+class Bytes {
+ public:
+  Bytes(const std::uint8_t* data, std::size_t size) : next_(data), end_(data + size) {}
+  bool empty() const { return next_ == end_; }
+  std::uint8_t byte() { return next_ == end_ ? std::uint8_t{0} : *next_++; }
+  // Almost always below `count`, sometimes just beyond.
+  std::uint32_t index(std::uint32_t count) {
+    const std::uint8_t value = byte();
+    return value == 255 ? count : value % count;
+  }
+  // Mostly near zero, sometimes at an end of the range.
+  std::int64_t number() {
+    const std::uint8_t value = byte();
+    if (value < 250) return static_cast<std::int64_t>(value) - 4;
+    return value % 2 == 0 ? INT64_MAX - (value - 250) : INT64_MIN + (value - 250);
+  }
+
+ private:
+  const std::uint8_t* next_;
+  const std::uint8_t* end_;
+};
+
+Policy read_policy(Bytes& bytes) {
+  return {.pass_policy = static_cast<PassPolicy>(bytes.index(2)),
+          .patience = Duration{bytes.byte() < 250 ? 0 : bytes.number()},
+          .wants_exits = false,
+          .row_limit = static_cast<std::uint32_t>(bytes.byte() % 5)};
+}
+
+Open read_open(Bytes& bytes) {
+  Open open;
+  for (std::uint32_t left = bytes.index(8); left > 0; --left) {
+    open.prefix.push_back(static_cast<TokenId>(bytes.index(8)));
+  }
+  open.end_position = bytes.byte() < 200 ? 60 : bytes.number();
+  open.policy = read_policy(bytes);
+  open.sampling.temperature = bytes.byte() < 250 ? static_cast<float>(bytes.byte() % 2) : -1.0f;
+  open.seed = bytes.byte();
+  if (bytes.byte() % 4 == 0) open.stop_ids = {static_cast<TokenId>(bytes.number())};
+  if (bytes.byte() % 4 == 0) open.replaced_session = std::to_string(bytes.byte() % 8);
+  return open;
+}
+
+// What an honest edge would say next, and the choices of the target from there on.
+struct Honest {
+  NodeId next_id = 1;
+  Position end = 0;
+  std::vector<TokenId> choices;
+};
+
+Grow read_grow(Bytes& bytes, const Honest& honest) {
+  Grow grow;
+  grow.first_id = bytes.byte() < 250 ? honest.next_id : static_cast<NodeId>(bytes.number());
+  const std::uint8_t anchor = bytes.byte();
+  grow.anchor_position = anchor < 250 ? honest.end - anchor / 100 : bytes.number();
+  for (std::uint32_t left = bytes.index(12); left > 0; --left) {
+    const std::size_t depth = grow.nodes.size();
+    const bool right = depth < honest.choices.size() && bytes.byte() % 4 != 0;
+    grow.nodes.push_back(
+        {.token = right ? honest.choices[depth] : static_cast<TokenId>(bytes.index(8)),
+         .parent = right && depth > 0       ? 1
+                   : bytes.byte() % 16 == 0 ? bytes.index(70)
+                                            : 0,
+         .confidence = bytes.byte()});
+  }
+  return grow;
+}
+
+class World {
+ public:
+  explicit World(Bytes bytes) : bytes_(bytes), scheduler_(model_, options()) {}
+
+  void run() {
+    while (!bytes_.empty()) {
+      step();
+      clock_.advance(from_ms(bytes_.byte()));
+      scheduler_.tick(clock_.now());
+      if (scheduler_.start(clock_.now())) {
+        scheduler_.compute();
+        scheduler_.finish(clock_.now());
+        check(scheduler_.last_served());
+      }
+      scheduler_.take_events();
+    }
+  }
+
+ private:
+  static SchedulerOptions options() {
+    SchedulerOptions options;
+    options.max_concurrent_sessions = 2;
+    options.kept_caches = 1;
+    options.prefill_chunk = 3;
+    options.max_rows = 6;
+    options.run_ahead = 20;
+    return options;
+  }
+
+  void step() {
+    const StreamId stream = 1 + bytes_.byte() % (newest_ + 1);
+    const Honest honest = honest_edge(stream);
+    EdgeMessage message{.acked_position = bytes_.byte() < 250 ? honest.end : bytes_.number(),
+                        .body = AckOnly{}};
+    switch (bytes_.byte() % 16) {
+      case 0:
+        return open_stream();
+      case 1:
+        if (bytes_.byte() % 8 == 0) message.body = read_open(bytes_);
+        break;
+      case 2:
+        message.body = read_policy(bytes_);
+        break;
+      case 3:
+        if (bytes_.byte() % 8 == 0) message.body = Cancel{};
+        break;
+      case 4:
+        if (bytes_.byte() % 8 == 0) return scheduler_.disconnect(stream);
+        break;
+      default:
+        message.body = read_grow(bytes_, honest);
+    }
+    scheduler_.receive(stream, message, clock_.now());
+    check(stream);
+  }
+
+  void open_stream() {
+    if (newest_ == 50) return;
+    ++newest_;
+    scheduler_.connect(newest_, std::to_string(newest_), clock_.now());
+    if (bytes_.byte() % 8 == 0) return;
+    scheduler_.receive(newest_, {.body = read_open(bytes_)}, clock_.now());
+    check(newest_);
+  }
+
+  Honest honest_edge(StreamId stream) const {
+    const VerifySession* session = scheduler_.session(stream);
+    if (session == nullptr) return {};
+    const MirroredTree& tree = session->tree();
+    std::vector<TokenId> text = model_.decode(tree.text(), tree.end() + 4,
+                                              session->opened().sampling, session->opened().seed);
+    text.erase(text.begin(), text.begin() + tree.end());
+    return {.next_id = tree.ids().next_id(), .end = tree.end(), .choices = std::move(text)};
+  }
+
+  void check(StreamId stream) {
+    const VerifySession* session = scheduler_.session(stream);
+    if (session == nullptr) return;
+    const MirroredTree& tree = session->tree();
+    OUTRIDER_CHECK(tree.ids().living().size() <= 64 && tree.index_limit() <= 64);
+    OUTRIDER_CHECK(tree.ids().runs() <= 4 * tree.text().size() + 4096 + 64);
+    OUTRIDER_CHECK(scheduler_.stats().caches_kept <= 1 && scheduler_.stats().sessions_open <= 2);
+    const auto prefix = tree.text().first(session->usage().prompt_tokens);
+    const std::vector<TokenId> expected =
+        model_.decode(prefix, tree.end(), session->opened().sampling, session->opened().seed);
+    OUTRIDER_CHECK(
+        std::equal(expected.begin(), expected.end(), tree.text().begin(), tree.text().end()));
+  }
+
+  Bytes bytes_;
+  ManualClock clock_;
+  ToyModel model_{8, 64};
+  Scheduler scheduler_;
+  StreamId newest_ = 0;
+};
+
+}  // namespace
+}  // namespace outrider
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  outrider::World(outrider::Bytes(data, size)).run();
+  return 0;
+}

@@ -1,0 +1,183 @@
+// The real edge against the real server, by the thousand: delays, cuts, reconnects, crowds, stop
+// ids, short contexts. Whatever happens, the text is the target's own. A failure prints its seed;
+// run one seed with OUTRIDER_SIM_SEED=n. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_edge.h"
+#include "tests/sim/sim_link.h"
+#include "tests/sim/sim_server.h"
+#include "tests/sim/toy_model.h"
+
+namespace outrider {
+namespace {
+
+// Longer than any outage of these worlds; nothing may need it.
+constexpr Duration kDeadlock = std::chrono::hours(1);
+
+struct World {
+  explicit World(std::uint64_t seed)
+      : simulation(seed),
+        random(simulation.random()),
+        model(static_cast<std::int32_t>(random.between(2, 12)), random.between(30, 60)),
+        server(simulation, model, server_options(), {}) {}
+
+  SchedulerOptions server_options() {
+    SchedulerOptions options;
+    options.tokenizer_hash = "toy";
+    options.max_concurrent_sessions = static_cast<std::uint32_t>(random.between(1, 3));
+    options.kept_caches = static_cast<std::uint32_t>(random.below(3));
+    options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
+    options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
+    options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
+    options.idle_timeout = std::chrono::hours(2);  // so that a deadlock is not healed by it
+    return options;
+  }
+
+  SimEdge::Plan plan() {
+    SimEdge::Plan plan;
+    const auto vocab = static_cast<std::uint64_t>(model.info().vocab_size);
+    for (std::int64_t left = random.between(1, 20); left > 0; --left) {
+      plan.prompt.push_back(static_cast<TokenId>(random.below(vocab)));
+    }
+    DecodingOptions& decoding = plan.decoding;
+    decoding.strategy = random.chance(0.3) ? Strategy::kAr : Strategy::kSd;
+    decoding.tokenizer_hash = "toy";
+    decoding.token_bound = model.info().vocab_size;
+    decoding.sampling.temperature = random.chance(0.5) ? 0.0f : 1.0f;
+    decoding.seed = random.below(1000);
+    decoding.end_position = static_cast<Position>(plan.prompt.size()) + random.between(1, 60);
+    if (random.chance(0.2)) decoding.stop_ids = {0};
+    decoding.reconnect_timeout = std::chrono::minutes(30);
+    decoding.jitter_seed = random.below(1000);
+    plan.gamma = static_cast<int>(random.between(1, 8));
+    plan.strays = 0.25f * static_cast<float>(random.between(0, 6));
+    if (random.chance(0.2)) plan.draft_context = random.between(1, 40);
+    plan.prefill_chunk = static_cast<int>(random.between(1, 16));
+    plan.cut = random.chance(0.4) ? 0.05 : 0.0;
+    plan.cancel = random.chance(0.1) ? 0.02 : 0.0;
+    if (random.chance(0.1)) plan.stop_after = 1;
+    plan.slowest_step = random.chance(0.2) ? from_ms(200) : from_ms(10);
+    return plan;
+  }
+
+  void add_edge() {
+    const Duration longest = random.chance(0.3) ? from_ms(1) : from_ms(80);
+    links.push_back(std::make_unique<SimLink>(
+        simulation, server, SimLink::Delays{Duration{0}, random.between(Duration{1}, longest)},
+        SimLink::Delays{Duration{0}, random.between(Duration{1}, longest)}));
+    edges.push_back(std::make_unique<SimEdge>(simulation, *links.back(), model, plan()));
+  }
+
+  // What is wrong with how this edge's answer ended, or nothing.
+  std::string judge(const SimEdge& edge) const {
+    const Finish& finish = edge.finish();
+    if (edge.cancelled() && finish.ending == Ending::kCancelled) {
+      const auto& whole = edge.expected();
+      const auto& part = edge.shown();
+      const bool prefix =
+          part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
+      return prefix ? "" : "a cancelled text is not the beginning of the target's";
+    }
+    if (edge.shown() != edge.expected()) {
+      return "the text differs; ended by " + finish.status.to_string();
+    }
+    if (edge.session().answer() != edge.shown()) return "answer() is not what was shown";
+    const bool natural = finish.ending == Ending::kStopToken ||
+                         finish.ending == Ending::kStopString || finish.ending == Ending::kLength ||
+                         finish.ending == Ending::kContextFull;
+    return natural ? "" : "ended by " + finish.status.to_string();
+  }
+
+  // Runs until every edge is done; what is wrong, or nothing.
+  std::string run() {
+    for (std::int64_t left = random.between(1, 3); left > 0; --left) add_edge();
+    for (const auto& edge : edges) edge->begin();
+    const TimePoint deadline = simulation.now() + kDeadlock;
+    while (true) {
+      bool done = true;
+      for (const auto& edge : edges) {
+        if (!edge->failure().empty()) return edge->failure();
+        done &= edge->done();
+      }
+      if (done) break;
+      if (!simulation.step(deadline)) return "deadlock";
+    }
+    for (const auto& edge : edges) {
+      if (const std::string wrong = judge(*edge); !wrong.empty()) return wrong;
+      count(edge->session().stats());
+    }
+    return {};
+  }
+
+  void count(const DecodingStats& stats) {
+    reconnects += stats.reconnects;
+    accepted += stats.num_accepted_tokens;
+    tokens += stats.completion_tokens;
+  }
+
+  Simulation simulation;
+  SimRandom& random;
+  ToyModel model;
+  SimServer server;
+  std::vector<std::unique_ptr<SimLink>> links;
+  std::vector<std::unique_ptr<SimEdge>> edges;
+  std::uint64_t reconnects = 0;
+  std::uint64_t accepted = 0;
+  std::uint64_t tokens = 0;
+};
+
+TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
+  constexpr std::uint64_t kSeeds = 3000;
+  std::uint64_t first = 1;
+  std::uint64_t last = kSeeds;
+  if (const char* only = std::getenv("OUTRIDER_SIM_SEED")) {
+    first = last = std::strtoull(only, nullptr, 10);
+  }
+  std::uint64_t reconnects = 0;
+  std::uint64_t accepted = 0;
+  std::uint64_t tokens = 0;
+  for (std::uint64_t seed = first; seed <= last; ++seed) {
+    World world(seed);
+    ASSERT_EQ(world.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
+    reconnects += world.reconnects;
+    accepted += world.accepted;
+    tokens += world.tokens;
+  }
+  if (first == last) return;
+  EXPECT_GT(reconnects, kSeeds / 2) << "these worlds are too kind";
+  EXPECT_GT(accepted, tokens / 5) << "these drafts are of no use";
+}
+
+TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {
+  for (const float strays : {0.0f, 0.5f, 50.0f}) {
+    Simulation simulation(7);
+    ToyModel model(12, 256);
+    SimServer server(simulation, model, {.tokenizer_hash = "toy"}, {});
+    SimLink link(simulation, server, {from_ms(20), from_ms(20)}, {from_ms(20), from_ms(20)});
+    SimEdge::Plan plan{.prompt = {1, 2, 3}, .decoding = {}, .gamma = 4, .strays = strays};
+    plan.decoding.strategy = Strategy::kSd;
+    plan.decoding.tokenizer_hash = "toy";
+    plan.decoding.token_bound = 12;
+    plan.decoding.end_position = 103;
+    SimEdge edge(simulation, link, model, plan);
+    edge.begin();
+    while (!edge.done() && simulation.step(simulation.now() + kDeadlock)) {
+    }
+    ASSERT_TRUE(edge.done());
+    ASSERT_EQ(edge.shown(), edge.expected());
+    const DecodingStats& stats = edge.session().stats();
+    if (strays == 0.0f) {
+      EXPECT_LE(stats.passes, 22u) << "five tokens a pass, but for pass 0";
+    }
+    EXPECT_LE(stats.passes, 100u);
+    EXPECT_EQ(stats.completion_tokens, 100u);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

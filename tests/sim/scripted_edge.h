@@ -1,0 +1,102 @@
+// A random edge that keeps PROTOCOL: grows guesses, sends some of them in any order that the rules
+// allow, changes policy, cancels, loses its link and reconnects. Checks whatever the server says
+// against the reference model and against decoding by the target alone.
+//
+// Thread rule: one thread. Ownership: simulation, link and target outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/tree/mirrored_tree.h"
+#include "common/verify/messages.h"
+#include "tests/sim/reference_model.h"
+#include "tests/sim/sim_link.h"
+#include "tests/sim/toy_model.h"
+
+namespace outrider {
+
+class ScriptedEdge final {
+ public:
+  struct Script {
+    Open open;                     // what it asks for
+    double guess_right = 0.5;      // how often a guess on the right path is the target's choice
+    bool guesses = true;           // false: says nothing but what the rules demand
+    double cancel = 0;             // chance per action
+    double cut = 0;                // chance per action that its link breaks
+    Duration think = from_ms(15);  // longest time between two actions
+  };
+
+  ScriptedEdge(Simulation& simulation, SimLink& link, const ToyModel& target, Script script);
+
+  void begin();
+
+  // It has its answer, or has cancelled and heard that the stream ended.
+  bool done() const { return done_; }
+  // The first thing that was wrong; empty if nothing was.
+  const std::string& failure() const { return failure_; }
+  const std::vector<TokenId>& text() const { return text_; }
+  const std::vector<TokenId>& expected() const { return expected_; }
+  bool cancelled() const { return cancelled_; }
+
+  // Holds the server's side of a stream against the reference model of what this edge sent on it.
+  void check_server(StreamId stream, const VerifySession& session);
+
+ private:
+  void open_stream();
+  void on_event(const VerifierEvent& event);
+  void on(const Opened& opened) { opened_ = opened; }
+  void on(const Progress& progress);
+  void on(const Started& started);
+  void on(const Verdict& verdict);
+  void on(const Usage& usage);
+  void on(const ExitReport&) { fail("exit report that nobody asked for"); }
+  void on(const Notice&) {}
+  void on_end(const Status& status);
+
+  void act();
+  void act_later();
+  void grow_guesses();
+  void send_some();
+  void send_policy();
+  void keep_alive();
+  void send(decltype(EdgeMessage::body) body);
+  void send_grow(const std::vector<NodeIndex>& nodes);
+  TokenId guess_after(NodeIndex parent);
+  std::size_t expected_walk() const;
+  void fail(const std::string& what);
+
+  Simulation& simulation_;
+  SimRandom& random_;
+  SimLink& link_;
+  const Script script_;
+  const std::int32_t vocab_size_;
+  std::vector<TokenId> expected_;  // by the target alone
+  std::vector<TokenId> text_;      // committed, over all streams
+
+  // Of the stream that is open.
+  std::optional<MirroredTree> tree_;
+  std::shared_ptr<ReferenceModel> reference_;
+  std::map<StreamId, std::shared_ptr<ReferenceModel>> references_;
+  std::optional<Opened> opened_;
+  std::optional<Started> started_;
+  std::set<std::string> taken_;  // by the pass in work, as texts
+  std::set<Position> asked_;     // where an empty Grow asked for a pass
+  bool ever_eager_ = false;
+  Position acked_ = 0;
+  Policy policy_;
+  std::uint64_t passes_ = 0;
+  bool usage_seen_ = false;
+  bool sent_cancel_ = false;
+
+  std::string last_session_;
+  bool cancelled_ = false;
+  bool done_ = false;
+  std::string failure_;
+};
+
+}  // namespace outrider

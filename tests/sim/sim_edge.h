@@ -1,0 +1,83 @@
+// The real edge in a simulation: decoding session, drafter and draft engine over a SimLink, with
+// events in place of the shell's threads. Holds every message against the reference model.
+//
+// Thread rule: one thread. Ownership: simulation, link and models outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "edge_client/drafting/draft_engine.h"
+#include "edge_client/session/decoding_session.h"
+#include "tests/sim/reference_model.h"
+#include "tests/sim/sim_link.h"
+#include "tests/sim/simulation.h"
+#include "tests/sim/toy_draft.h"
+
+namespace outrider {
+
+class SimEdge final : public AnswerText {
+ public:
+  struct Plan {
+    std::vector<TokenId> prompt;
+    DecodingOptions decoding;  // strategy, sampling, end, stop ids
+    int gamma = 4;
+    float strays = 1;  // of the draft
+    Position draft_context = 1000;
+    int prefill_chunk = 64;
+    double cut = 0;                          // chance per event that the link breaks
+    double cancel = 0;                       // chance per event that the user gives up
+    std::optional<TokenId> stop_after = {};  // the token that completes a stop string
+    Duration slowest_step = from_ms(10);
+  };
+
+  SimEdge(Simulation& simulation, SimLink& link, const ToyModel& target, Plan plan);
+
+  void begin();
+
+  bool done() const { return finish_.has_value(); }
+  const Finish& finish() const { return *finish_; }
+  // The first thing that was wrong; empty if nothing was.
+  const std::string& failure() const { return failure_; }
+  bool cancelled() const { return cancelled_; }
+  const std::vector<TokenId>& shown() const { return shown_; }
+  const std::vector<TokenId>& expected() const { return expected_; }
+  const DecodingSession& session() const { return *session_; }
+  const Plan& plan() const { return plan_; }
+
+ private:
+  Update push(TokenId token) override;
+  std::string finish() override { return {}; }
+
+  void handle(const SessionEvent& event);
+  void take(SessionActions actions);
+  void on(const Connect& connect);
+  void on(const Send& send);
+  void on(const RunDraftStep& run);
+  void on(const Emit& emit);
+  void on(const Say&) {}
+  void on(const PrefillProgress&) {}
+  void on(const Finish& finish) { finish_ = finish; }
+  void fail(const std::string& what);
+
+  Simulation& simulation_;
+  SimLink& link_;
+  const Plan plan_;
+  std::vector<TokenId> expected_;
+  ToyDraft draft_;
+  std::unique_ptr<DraftEngine> engine_;
+  std::unique_ptr<Drafter> drafter_;
+  std::unique_ptr<DecodingSession> session_;
+  std::unique_ptr<ReferenceModel> reference_;  // of the stream that is open
+  std::vector<TokenId> shown_;
+  std::optional<Finish> finish_;
+  TimePoint tick_at_ = TimePoint::max();
+  bool step_is_out_ = false;
+  bool cancelled_ = false;
+  std::string failure_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/sim_server.h"
+
+#include <string>
+
+namespace outrider {
+
+SimServer::SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options,
+                     Pace pace)
+    : simulation_(simulation), pace_(pace), scheduler_(model, options) {}
+
+StreamId SimServer::connect(Verifier::EventSink sink) {
+  const StreamId stream = next_stream_++;
+  sinks_[stream] = std::move(sink);
+  apply([this, stream] {
+    scheduler_.connect(stream, "session-" + std::to_string(stream), simulation_.now());
+  });
+  return stream;
+}
+
+void SimServer::post(StreamId stream, EdgeMessage message) {
+  apply([this, stream, message = std::move(message)] {
+    scheduler_.receive(stream, message, simulation_.now());
+    show(stream);
+  });
+}
+
+void SimServer::disconnect(StreamId stream) {
+  sinks_.erase(stream);
+  apply([this, stream] { scheduler_.disconnect(stream); });
+}
+
+void SimServer::apply(const std::function<void()>& input) {
+  if (busy_) {
+    waiting_.push_back(input);
+    return;
+  }
+  input();
+  go_on();
+}
+
+void SimServer::go_on() {
+  scheduler_.tick(simulation_.now());
+  busy_ = scheduler_.start(simulation_.now());
+  deliver();
+  const std::uint64_t timer = ++timer_;
+  if (busy_) {
+    simulation_.after(simulation_.random().between(pace_.shortest, pace_.longest),
+                      [this] { finish_turn(); });
+  } else if (const auto wake = scheduler_.wake_at()) {
+    simulation_.at(*wake, [this, timer] {
+      if (timer == timer_) go_on();
+    });
+  }
+}
+
+void SimServer::finish_turn() {
+  scheduler_.compute();
+  scheduler_.finish(simulation_.now());
+  show(scheduler_.last_served());
+  deliver();
+  busy_ = false;
+  for (const auto& input : std::exchange(waiting_, {})) input();
+  go_on();
+}
+
+void SimServer::deliver() {
+  for (StreamEvent& event : scheduler_.take_events()) {
+    const auto sink = sinks_.find(event.stream);
+    if (sink == sinks_.end()) continue;
+    const bool last = std::holds_alternative<StreamEnded>(event.event);
+    sink->second(std::move(event.event));
+    if (last) sinks_.erase(event.stream);
+  }
+}
+
+void SimServer::show(StreamId stream) {
+  const VerifySession* session = scheduler_.session(stream);
+  if (observe && session != nullptr) observe(stream, *session);
+}
+
+}  // namespace outrider

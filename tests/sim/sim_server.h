@@ -1,0 +1,54 @@
+// The verifying engine in a simulation: the real scheduler, sessions and pass runner, with events
+// in place of the thread. The same face as VerifyEngine.
+//
+// Thread rule: one thread. Ownership: simulation and model outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "common/verify/scheduler.h"
+#include "tests/sim/simulation.h"
+
+namespace outrider {
+
+class SimServer final {
+ public:
+  // Each turn of the device takes between these.
+  struct Pace {
+    Duration shortest = from_ms(1);
+    Duration longest = from_ms(20);
+  };
+
+  SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, Pace pace);
+
+  StreamId connect(Verifier::EventSink sink);
+  void post(StreamId stream, EdgeMessage message);
+  void disconnect(StreamId stream);
+
+  // Called with the session of the stream after each message applied and each turn ended.
+  std::function<void(StreamId, const VerifySession&)> observe;
+
+  const Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  void apply(const std::function<void()>& input);  // now, or when the device is done
+  void go_on();
+  void finish_turn();
+  void deliver();
+  void show(StreamId stream);
+
+  Simulation& simulation_;
+  const Pace pace_;
+  Scheduler scheduler_;
+  std::map<StreamId, Verifier::EventSink> sinks_;
+  StreamId next_stream_ = 1;
+  bool busy_ = false;
+  std::vector<std::function<void()>> waiting_;  // inputs, while busy
+  std::uint64_t timer_ = 0;                     // only the newest timer counts
+};
+
+}  // namespace outrider

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/toy_draft.h"
+
+#include <cstdint>
+
+namespace outrider {
+namespace {
+
+// Which token each slot holds.
+class DraftCache final : public KvCache {
+ public:
+  explicit DraftCache(std::int32_t capacity)
+      : KvCache(capacity), tokens(static_cast<std::size_t>(capacity), -1) {}
+  std::vector<TokenId> tokens;
+};
+
+}  // namespace
+
+ToyDraft::ToyDraft(const ToyModel& target, float strays, Position max_positions)
+    : target_(target), strays_(strays), info_(target.info()) {
+  info_.name = "toy-draft";
+  info_.max_positions = max_positions;
+}
+
+Result<std::unique_ptr<KvCache>> ToyDraft::new_cache(std::int32_t capacity) {
+  return std::unique_ptr<KvCache>(std::make_unique<DraftCache>(capacity));
+}
+
+Status ToyDraft::forward(std::span<const Row> rows, PassOutput& out) {
+  out.vocab_size = info_.vocab_size;
+  out.logits.clear();
+  ++passes_;
+  rows_run_ += rows.size();
+  std::vector<Slot> path;
+  std::vector<TokenId> text;
+  for (const Row& row : rows) {
+    auto& cache = static_cast<DraftCache&>(*row.cache);
+    if (row.token < 0 || row.token >= info_.vocab_size) return invalid_argument("toy: token");
+    if (cache.slots().position(row.slot) >= info_.max_positions) {
+      return invalid_argument("toy: position");
+    }
+    cache.tokens.at(static_cast<std::size_t>(row.slot)) = row.token;
+    if (!row.wants_logits) continue;
+    cache.slots().path(row.slot, path);
+    text.clear();
+    for (const Slot slot : path) text.push_back(cache.tokens.at(static_cast<std::size_t>(slot)));
+    const std::vector<float> logits = logits_after(text);
+    out.logits.insert(out.logits.end(), logits.begin(), logits.end());
+  }
+  return {};
+}
+
+std::vector<float> ToyDraft::logits_after(std::span<const TokenId> text) const {
+  std::vector<float> logits = target_.logits_after(text);
+  std::uint64_t hash = 0;
+  for (const TokenId token : text)
+    hash = hash * 6364136223846793005u + static_cast<std::uint64_t>(token + 1);
+  for (float& logit : logits) {
+    hash = hash * 6364136223846793005u + 1442695040888963407u;
+    logit += strays_ * 4 * static_cast<float>(hash >> 40) / 0x1p24f;
+  }
+  return logits;
+}
+
+}  // namespace outrider

@@ -1,0 +1,39 @@
+// The small sibling of ToyModel: says what the target says, as far as `strays` lets it, and counts
+// its work. Thread rule: as model.h says. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/model/model.h"
+#include "tests/sim/toy_model.h"
+
+namespace outrider {
+
+class ToyDraft final : public Model {
+ public:
+  // strays: how far its logits lie from the target's, whose own span 4. At 1 it often agrees, at 0
+  // always. The target must outlive it.
+  explicit ToyDraft(const ToyModel& target, float strays = 0, Position max_positions = 1000);
+
+  const ModelInfo& info() const override { return info_; }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
+  // Fails for a token outside the vocabulary and for a position outside the context.
+  Status forward(std::span<const Row> rows, PassOutput& out) override;
+
+  int passes() const { return passes_; }
+  std::size_t rows_run() const { return rows_run_; }
+
+ private:
+  std::vector<float> logits_after(std::span<const TokenId> text) const;
+
+  const ToyModel& target_;
+  const float strays_;
+  ModelInfo info_;
+  int passes_ = 0;
+  std::size_t rows_run_ = 0;
+};
+
+}  // namespace outrider

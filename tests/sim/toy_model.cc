@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/toy_model.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+// Which token each slot holds.
+class ToyCache final : public KvCache {
+ public:
+  explicit ToyCache(std::int32_t capacity)
+      : KvCache(capacity), tokens(static_cast<std::size_t>(capacity), -1) {}
+  std::vector<TokenId> tokens;
+};
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+ToyModel::ToyModel(std::int32_t vocab_size, Position max_positions) {
+  info_.name = "toy";
+  info_.architecture = "toy";
+  info_.fingerprint = "f00d";
+  info_.arithmetic_id = "a51d";
+  info_.dtype = "f32";
+  info_.vocab_size = vocab_size;
+  info_.max_positions = max_positions;
+}
+
+Result<std::unique_ptr<KvCache>> ToyModel::new_cache(std::int32_t capacity) {
+  if (failing_caches_ > 0) {
+    --failing_caches_;
+    return resource_exhausted("toy: no memory");
+  }
+  return std::unique_ptr<KvCache>(std::make_unique<ToyCache>(capacity));
+}
+
+Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
+  if (failing_passes_ > 0) {
+    --failing_passes_;
+    return resource_exhausted("toy: no memory");
+  }
+  out.vocab_size = info_.vocab_size;
+  out.logits.clear();
+  std::vector<Slot> path;
+  std::vector<TokenId> text;
+  for (const Row& row : rows) {
+    auto& cache = static_cast<ToyCache&>(*row.cache);
+    cache.tokens.at(static_cast<std::size_t>(row.slot)) = row.token;
+    if (!row.wants_logits) continue;
+    cache.slots().path(row.slot, path);
+    text.clear();
+    for (const Slot slot : path) text.push_back(cache.tokens.at(static_cast<std::size_t>(slot)));
+    const std::vector<float> logits = logits_after(text);
+    out.logits.insert(out.logits.end(), logits.begin(), logits.end());
+  }
+  return {};
+}
+
+std::vector<float> ToyModel::logits_after(std::span<const TokenId> text) const {
+  std::uint64_t hash = 0;
+  for (const TokenId token : text) hash = mix(hash ^ static_cast<std::uint64_t>(token + 1));
+  std::vector<float> logits;
+  for (std::int32_t token = 0; token < info_.vocab_size; ++token) {
+    const std::uint64_t bits = mix(hash + static_cast<std::uint64_t>(token) * 7919u) >> 40;
+    logits.push_back(static_cast<float>(bits) / 0x1p22f);  // 0 to 4
+  }
+  return logits;
+}
+
+std::vector<TokenId> ToyModel::decode(std::span<const TokenId> prefix, Position end_position,
+                                      const SamplingParams& sampling, std::uint64_t seed,
+                                      std::span<const TokenId> stop_ids) const {
+  std::vector<TokenId> text(prefix.begin(), prefix.end());
+  const Position end = std::min(end_position, info_.max_positions);
+  while (static_cast<Position>(text.size()) < end) {
+    const auto position = static_cast<Position>(text.size());
+    text.push_back(choose(logits_after(text), sampling, seed, position));
+    if (std::find(stop_ids.begin(), stop_ids.end(), text.back()) != stop_ids.end()) break;
+  }
+  return text;
+}
+
+}  // namespace outrider

@@ -1,0 +1,45 @@
+// A deterministic language model of a few tokens, for tests of everything above Model: the logits
+// of a row are a hash of the tokens on its path. It keeps each row's token in its KV slot and reads
+// the path from there, so a row in a wrong slot, a lost slot or a slot used twice changes the text.
+//
+// Thread rule: as model.h says. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/model/model.h"
+#include "common/sampling/sampling.h"
+
+namespace outrider {
+
+class ToyModel final : public Model {
+ public:
+  explicit ToyModel(std::int32_t vocab_size = 8, Position max_positions = 256);
+
+  const ModelInfo& info() const override { return info_; }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
+  Status forward(std::span<const Row> rows, PassOutput& out) override;
+
+  // The next new_cache() or forward() calls fail with RESOURCE_EXHAUSTED.
+  void fail_next_caches(int count) { failing_caches_ = count; }
+  void fail_next_passes(int count) { failing_passes_ = count; }
+
+  // The logits after a text, [vocab]: what forward() gives for a row whose path has these tokens.
+  std::vector<float> logits_after(std::span<const TokenId> text) const;
+
+  // Decoding by the target alone, from the prefix to end_position or the first stop id: the text
+  // (prefix included) that every verifying session must give.
+  std::vector<TokenId> decode(std::span<const TokenId> prefix, Position end_position,
+                              const SamplingParams& sampling, std::uint64_t seed,
+                              std::span<const TokenId> stop_ids = {}) const;
+
+ private:
+  ModelInfo info_;
+  int failing_caches_ = 0;
+  int failing_passes_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,199 @@
+// Peers that do not speak the protocol, or speak HTTP/2 with malice. The server drops them, and a
+// bystander's session goes on.
+// SPDX-License-Identifier: Apache-2.0
+#include <fstream>
+
+#include "proto/byte_buffer.h"
+#include "proto/codec.h"
+#include "tests/unit/cloud_server/rpc/raw_socket.h"
+#include "tests/unit/cloud_server/rpc/server_fixture.h"
+
+namespace outrider {
+namespace {
+
+using http2::Frame;
+using http2::frame;
+using http2::header;
+using testing::HasSubstr;
+
+using BadConnectionTest = ServerTest;
+
+// Resident memory of this process, in MiB.
+long resident_mib() {
+  std::ifstream statm("/proc/self/statm");
+  long total = 0;
+  long resident = 0;
+  statm >> total >> resident;
+  return resident * 4096 / (1 << 20);
+}
+
+std::string repeat(const std::string& bytes, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += bytes;
+  return out;
+}
+
+TEST_F(BadConnectionTest, GarbageIsDropped) {
+  RawSocket socket(address());
+  ASSERT_TRUE(socket.send("\x01\x02 what is this? \xff\xfe" + std::string(100, 'x')));
+  socket.read_until_closed();
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, Http1IsDropped) {
+  RawSocket socket(address());
+  ASSERT_TRUE(socket.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  socket.read_until_closed();
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, TlsOnThePlainPortIsDropped) {
+  RawSocket socket(address());
+  const std::string client_hello("\x16\x03\x01\x00\x2a\x01\x00\x00\x26\x03\x03", 11);
+  ASSERT_TRUE(socket.send(client_hello + std::string(36, 'r')));
+  socket.read_until_closed();
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, AFourGigabyteHeaderStringTakesNoMemory) {
+  const long before = resident_mib();
+  RawSocket socket(address());
+  // A literal header whose name claims 2^32 - 1 bytes, which never come.
+  const std::string claim("\x00\x7f\x80\xff\xff\xff\x0f", 7);
+  ASSERT_TRUE(socket.send(http2::hello() + frame(Frame::kHeaders, http2::kEndHeaders, 1, claim)));
+  socket.read_until_closed();
+  EXPECT_LT(resident_mib(), before + 64);
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, VarintsPaddedWithZeroesAreDropped) {
+  RawSocket socket(address());
+  const std::string padded = std::string("\x00\x7f", 2) + std::string(1000, '\x80');
+  ASSERT_TRUE(socket.send(http2::hello() + frame(Frame::kHeaders, http2::kEndHeaders, 1, padded)));
+  socket.read_until_closed();
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, HeadersSplitAnywhereAreStillHeaders) {
+  RawSocket socket(address());
+  const std::string headers = http2::request_headers();
+  std::string bytes = http2::hello() + frame(Frame::kHeaders, 0, 1, headers.substr(0, 1));
+  for (std::size_t i = 1; i + 1 < headers.size(); ++i) {
+    bytes += frame(Frame::kContinuation, 0, 1, headers.substr(i, 1));
+  }
+  bytes += frame(Frame::kContinuation, http2::kEndHeaders, 1, headers.substr(headers.size() - 1));
+  bytes += frame(Frame::kData, http2::kEndStream, 1, http2::message_prefix(0));
+  ASSERT_TRUE(socket.send(bytes));
+  EXPECT_TRUE(socket.read_until("first message"));  // an empty message is an acknowledgement
+}
+
+TEST_F(BadConnectionTest, StrangePseudoHeadersDoNotAbort) {
+  for (const std::string& headers :
+       {header(":method", "POST") + header(":scheme", "x") + header(":path", kGenerateMethod) +
+            header("te", "x") + header("content-type", "application/grpc"),
+        header("te", "x"), header(":scheme", "x"), header(":nonsense", "x"), std::string()}) {
+    RawSocket socket(address());
+    socket.send(http2::hello() +
+                frame(Frame::kHeaders, http2::kEndHeaders | http2::kEndStream, 1, headers));
+    // Answered or dropped: a ping's echo, or the end of the connection, tells that it is done.
+    socket.send(frame(Frame::kPing, 0, 0, "12345678"));
+    socket.read_until("12345678");
+  }
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, HeadersOverTheLimitEndTheirStreamOnly) {
+  RawSocket socket(address());
+  std::string headers = http2::request_headers();
+  for (int i = 0; i < 200; ++i) headers += header("x-padding", std::string(100, 'p'));
+  socket.send(http2::hello() + frame(Frame::kHeaders, 0, 1, headers.substr(0, 16000)) +
+              frame(Frame::kContinuation, http2::kEndHeaders, 1, headers.substr(16000)));
+  socket.send(frame(Frame::kPing, 0, 0, "12345678"));
+  socket.read_until("12345678");
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, AStormOfResetStreamsHarmsNobody) {
+  RawSocket socket(address());
+  socket.send(http2::hello());
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    const std::uint32_t stream = 2 * i + 1;
+    if (!socket.send(frame(Frame::kHeaders, http2::kEndHeaders, stream, http2::request_headers()) +
+                     frame(Frame::kReset, 0, stream, std::string("\0\0\0\x08", 4)))) {
+      break;
+    }
+  }
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, EndlessContinuationsTakeNoMemory) {
+  const long before = resident_mib();
+  RawSocket socket(address());
+  socket.send(http2::hello() + frame(Frame::kHeaders, 0, 1, http2::request_headers()));
+  const std::string more =
+      frame(Frame::kContinuation, 0, 1, repeat(header("x-padding", std::string(100, 'p')), 100));
+  for (int i = 0; i < 2000 && socket.send(more); ++i) {
+  }
+  EXPECT_LT(resident_mib(), before + 64);
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, ConnectionsThatAbortAtOnceHarmNobody) {
+  for (int i = 0; i < 500; ++i) {
+    RawSocket socket(address());
+    EXPECT_TRUE(socket.connected());
+  }
+  expect_serves();
+}
+
+TEST_F(BadConnectionTest, AFloodOfPingsIsToldToCalmDown) {
+  RawSocket socket(address());
+  socket.send(http2::hello());
+  for (int i = 0; i < 100 && socket.send(frame(Frame::kPing, 0, 0, "12345678")); ++i) {
+  }
+  EXPECT_THAT(socket.read_until_closed(), HasSubstr("too_many_pings"));
+  expect_serves();
+}
+
+// --- silence ----------------------------------------------------------------------------------
+
+class SilentPeerTest : public ServerTest {
+ protected:
+  SilentPeerTest() { rpc_options_.open_timeout = std::chrono::milliseconds(200); }
+};
+
+TEST_F(SilentPeerTest, AMessageThatNeverCompletesTimesOut) {
+  RawSocket socket(address());
+  ASSERT_TRUE(socket.send(
+      http2::hello() + frame(Frame::kHeaders, http2::kEndHeaders, 1, http2::request_headers()) +
+      frame(Frame::kData, 0, 1, http2::message_prefix(0xffffffffu) + "only this")));
+  EXPECT_TRUE(socket.read_until("no Open came"));
+  expect_serves();
+}
+
+class StalledReaderTest : public ServerTest {
+ protected:
+  StalledReaderTest() {
+    scheduler_options_.run_ahead = 1u << 20;
+    rpc_options_.max_waiting_messages = 190;  // of the 196 that the answer takes
+  }
+};
+
+// The reader gives gRPC no window: nothing can be written to it.
+TEST_F(StalledReaderTest, AReaderThatDoesNotReadLosesItsSession) {
+  RawSocket socket(address());
+  const std::string no_window("\x00\x04\x00\x00\x00\x00", 6);  // INITIAL_WINDOW_SIZE = 0
+  const std::string open = serialize(EdgeMessage{0, 0, honest_open()});
+  ASSERT_TRUE(
+      socket.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(Frame::kSettings, 0, 0, no_window) +
+                  frame(Frame::kHeaders, http2::kEndHeaders, 1, http2::request_headers()) +
+                  frame(Frame::kData, 0, 1,
+                        http2::message_prefix(static_cast<std::uint32_t>(open.size())) + open)));
+  // The stream ends with RST_STREAM, which no window holds back: its header and stream id.
+  EXPECT_TRUE(socket.read_until(std::string("\x00\x00\x04\x03\x00\x00\x00\x00\x01", 9)));
+  EXPECT_EQ(server_->stats().stalled, 1u);
+  expect_serves();
+}
+
+}  // namespace
+}  // namespace outrider

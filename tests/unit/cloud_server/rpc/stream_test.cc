@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <array>
+
+#include "proto/byte_buffer.h"
+#include "proto/codec.h"
+#include "proto/grpc_status.h"
+#include "tests/unit/cloud_server/rpc/server_fixture.h"
+
+namespace outrider {
+namespace {
+
+using StreamTest = ServerTest;
+using testing::HasSubstr;
+
+TEST_F(StreamTest, PlainCloudDecodingGivesTheTargetsText) {
+  expect_serves();
+}
+
+TEST_F(StreamTest, ManySessionsAtOnceEachGetTheirOwnText) {
+  std::array<std::unique_ptr<TestEdge>, 6> edges;
+  const auto open_of = [this](std::size_t i) {
+    Open open = honest_open();
+    open.seed = i;
+    open.sampling.temperature = 0.8f;
+    return open;
+  };
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    edges[i] = std::make_unique<TestEdge>(address());
+    edges[i]->open(open_of(i));
+  }
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    EXPECT_EQ(edges[i]->finish(), Status());
+    EXPECT_EQ(edges[i]->answer(), right_answer(open_of(i))) << "edge " << i;
+  }
+}
+
+TEST_F(StreamTest, NodesThatAgreeComeBackInOneVerdict) {
+  Open open = honest_open();
+  open.policy.pass_policy = PassPolicy::kOnRequest;
+  const std::vector<TokenId> right = right_answer(open);
+  TestEdge edge(address());
+  edge.open(open);
+  edge.await<Verdict>();  // pass 0: the first token
+  ASSERT_EQ(edge.answer(), std::vector<TokenId>(right.begin(), right.begin() + 1));
+  const Position end = kPrefixLength + 1;
+  edge.send(Grow{1, end, {{right[1], 0, 255}, {right[2], 1, 255}, {right[3], 1, 255}}}, end);
+  EXPECT_EQ(edge.await<Started>().last_id, 3u);
+  const Verdict verdict = edge.await<Verdict>();
+  EXPECT_EQ(verdict.position, end);
+  EXPECT_EQ(verdict.tokens, std::vector<TokenId>(right.begin() + 1, right.begin() + 5));
+  EXPECT_EQ(verdict.rows, 4u);
+  edge.send(Cancel{});
+  EXPECT_EQ(edge.await<Usage>().reason, FinishReason::kCancelled);
+}
+
+TEST_F(StreamTest, CountsBytesOnTheLink) {
+  TestEdge edge(address());
+  const Open open = honest_open();
+  edge.open(open);
+  ASSERT_EQ(edge.finish(), Status());
+  const std::vector<TokenId>& answer = edge.answer();
+  const LinkBytes bytes = edge.link_bytes();
+  EXPECT_EQ(bytes.messages_up, 1 + answer.size());  // Open, and one ack for each verdict
+  EXPECT_GT(bytes.payload_up, serialize(EdgeMessage{0, 0, open}).size());
+  EXPECT_EQ(bytes.framed_up(), bytes.payload_up + kFramingBytes * bytes.messages_up);
+  EXPECT_GE(bytes.messages_down, 2 + 2 * answer.size());  // Opened, Usage; Started and Verdict
+}
+
+class FullServerTest : public ServerTest {
+ protected:
+  FullServerTest() {
+    scheduler_options_.max_concurrent_sessions = 1;  // the bystander's
+    scheduler_options_.retry_after = std::chrono::milliseconds(1250);
+  }
+};
+
+TEST_F(FullServerTest, RefusesWithADelayThatAnyGrpcClientUnderstands) {
+  RawCall call{{serialize(EdgeMessage{0, 0, honest_open()})}};
+  const grpc::Status status = run_raw(address(), call);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(retry_delay(status), Duration(std::chrono::milliseconds(1250)));
+
+  TestEdge edge(address());
+  edge.open(honest_open());
+  const Notice notice = edge.await<Notice>();
+  EXPECT_EQ(notice.kind, Notice::Kind::kOverloaded);
+  EXPECT_EQ(notice.retry_after, std::chrono::milliseconds(1250));
+  EXPECT_EQ(edge.finish().code(), StatusCode::kResourceExhausted);
+}
+
+TEST_F(StreamTest, DrainingWarnsSessionsLetsThemFinishAndRefusesNewOnes) {
+  server_->set_serving(false);
+  engine_->drain();
+  EXPECT_EQ(bystander_->await<Notice>().kind, Notice::Kind::kReconnectSoon);
+  TestEdge late(address());
+  late.open(honest_open());
+  EXPECT_EQ(late.finish().code(), StatusCode::kUnavailable);
+  // TearDown sees the bystander finish with the right text.
+}
+
+// grpc.health.v1: HealthCheckRequest{service}, HealthCheckResponse{status}: 1 serving, 2 not.
+std::string health_status(const Address& server, const std::string& service) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto channel =
+      grpc::CreateCustomChannel(server.to_string(), grpc::InsecureChannelCredentials(), arguments);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
+  grpc::CompletionQueue queue;
+  const std::string request = std::string("\x0a") + static_cast<char>(service.size()) + service;
+  auto call = grpc::GenericStub(channel).PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                                          to_buffer(request), &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status.ok() ? to_bytes(answer) : status.error_message();
+}
+
+TEST_F(StreamTest, HealthServiceFollowsTheDrain) {
+  const std::string serving("\x08\x01");
+  const std::string not_serving("\x08\x02");
+  EXPECT_EQ(health_status(address(), kServiceName), serving);
+  EXPECT_EQ(health_status(address(), ""), serving);
+  server_->set_serving(false);
+  EXPECT_EQ(health_status(address(), kServiceName), not_serving);
+  EXPECT_EQ(health_status(address(), ""), not_serving);
+}
+
+TEST_F(StreamTest, ATakenPortIsNamedWithItsRemedy) {
+  RpcServerOptions options;
+  options.listen = address();
+  options.log = [](const std::string&) {};
+  Result<std::unique_ptr<RpcServer>> second = RpcServer::start(*engine_, options);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.status().message(),
+              testing::AllOf(HasSubstr(address().to_string()), HasSubstr("Address already in use"),
+                             HasSubstr("--port")));
+}
+
+TEST_F(StreamTest, AnUnknownHostIsNamedWithItsRemedy) {
+  RpcServerOptions options;
+  options.listen = {"no-such-host.invalid", 0};
+  options.log = [](const std::string&) {};
+  Result<std::unique_ptr<RpcServer>> server = RpcServer::start(*engine_, options);
+  ASSERT_FALSE(server.ok());
+  EXPECT_THAT(server.status().message(), HasSubstr("no-such-host.invalid:0"));
+}
+
+TEST_F(StreamTest, ShutdownCutsWhatDoesNotFinish) {
+  server_->shutdown(Duration{0});
+  const Status status = bystander_->finish();
+  const std::vector<TokenId>& answer = bystander_->answer();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.to_string();
+  const std::vector<TokenId> right = right_answer(honest_open());
+  ASSERT_LE(answer.size(), right.size());
+  EXPECT_TRUE(std::equal(answer.begin(), answer.end(), right.begin()));
+  bystander_.reset();
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,250 @@
+// The engine with its real thread and clock. Nothing here depends on how long anything takes.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tests/sim/toy_model.h"
+
+namespace outrider {
+namespace {
+
+// Keeps the events of one stream.
+class Listener {
+ public:
+  VerifyEngine::EventSink sink() {
+    return [this](VerifierEvent event) {
+      const std::lock_guard lock(mu_);
+      if (const auto* message = std::get_if<ServerMessage>(&event)) {
+        if (const auto* verdict = std::get_if<Verdict>(message)) {
+          answer_.insert(answer_.end(), verdict->tokens.begin(), verdict->tokens.end());
+        }
+      } else {
+        status_ = std::get<StreamEnded>(event).status;
+      }
+      ++events_;
+      changed_.notify_all();
+    };
+  }
+
+  Status wait_for_end() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return status_.has_value(); });
+    return *status_;
+  }
+  void wait_for_tokens(std::size_t count) {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return answer_.size() >= count; });
+  }
+  std::vector<TokenId> answer() {
+    const std::lock_guard lock(mu_);
+    return answer_;
+  }
+  int events() {
+    const std::lock_guard lock(mu_);
+    return events_;
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::vector<TokenId> answer_;
+  std::optional<Status> status_;
+  int events_ = 0;
+};
+
+// A model whose passes wait until the test lets them.
+class GatedModel final : public Model {
+ public:
+  explicit GatedModel(Model& model) : model_(model) {}
+  const ModelInfo& info() const override { return model_.info(); }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
+    return model_.new_cache(capacity);
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    inside_ = true;
+    inside_.notify_all();
+    open_.wait(false);
+    return model_.forward(rows, out);
+  }
+
+  void wait_until_inside() { inside_.wait(false); }
+  void open() {
+    open_ = true;
+    open_.notify_all();
+  }
+
+ private:
+  Model& model_;
+  std::atomic<bool> inside_ = false;
+  std::atomic<bool> open_ = false;
+};
+
+Open open_message(std::vector<TokenId> prefix, Position tokens, PassPolicy policy) {
+  Open open;
+  open.end_position = static_cast<Position>(prefix.size()) + tokens;
+  open.prefix = std::move(prefix);
+  open.policy.pass_policy = policy;
+  return open;
+}
+
+std::vector<TokenId> expected(const ToyModel& model, const Open& open) {
+  const std::vector<TokenId> text =
+      model.decode(open.prefix, open.end_position, open.sampling, open.seed);
+  return {text.begin() + static_cast<std::ptrdiff_t>(open.prefix.size()), text.end()};
+}
+
+class EngineTest : public testing::Test {
+ protected:
+  SystemClock clock_;
+  ToyModel model_;
+  SchedulerOptions options_;
+};
+
+TEST_F(EngineTest, AnswersAStream) {
+  VerifyEngine engine(model_, options_, clock_);
+  Listener listener;
+  const StreamId stream = engine.connect(listener.sink());
+  const Open open = open_message({1, 2, 3}, 20, PassPolicy::kEager);
+  engine.post(stream, {.body = open});
+  EXPECT_TRUE(listener.wait_for_end().ok());
+  EXPECT_EQ(listener.answer(), expected(model_, open));
+  engine.post(stream, {.body = Cancel{}});  // late: dropped
+  engine.disconnect(stream);
+  EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
+  EXPECT_EQ(engine.stats().finished_length, 1u);
+}
+
+TEST_F(EngineTest, WakesWhenPatienceIsOver) {
+  VerifyEngine engine(model_, options_, clock_);
+  Listener listener;
+  const StreamId stream = engine.connect(listener.sink());
+  Open open = open_message({1}, 5, PassPolicy::kEager);
+  open.policy.patience = from_ms(1);
+  engine.post(stream, {.body = open});
+  EXPECT_TRUE(listener.wait_for_end().ok());
+  EXPECT_EQ(listener.answer(), expected(model_, open));
+}
+
+TEST_F(EngineTest, ServesStreamsOfManyThreadsAtOnce) {
+  VerifyEngine engine(model_, options_, clock_);
+  std::vector<std::thread> edges;
+  std::atomic<int> right = 0;
+  for (TokenId first = 0; first < 6; ++first) {
+    edges.emplace_back([&, first] {
+      Listener listener;
+      const StreamId stream = engine.connect(listener.sink());
+      const Open open = open_message({first, 1}, 30, PassPolicy::kOnRequest);
+      engine.post(stream, {.body = open});
+      for (std::size_t have = 1; have < 30; ++have) {
+        listener.wait_for_tokens(have);
+        const auto end = static_cast<Position>(2 + have);
+        engine.post(stream, {.acked_position = end, .body = Grow{1, end, {}}});
+      }
+      const bool ok = listener.wait_for_end().ok();
+      if (ok && listener.answer() == expected(model_, open)) ++right;
+    });
+  }
+  for (std::thread& edge : edges) edge.join();
+  EXPECT_EQ(right, 6);
+}
+
+TEST_F(EngineTest, NoEventComesAfterDisconnect) {
+  VerifyEngine engine(model_, options_, clock_);
+  for (int round = 0; round < 50; ++round) {
+    Listener listener;
+    const StreamId stream = engine.connect(listener.sink());
+    engine.post(stream, {.body = open_message({1}, 200, PassPolicy::kEager)});
+    listener.wait_for_tokens(1);
+    engine.disconnect(stream);
+    const int events = listener.events();
+    std::this_thread::yield();
+    EXPECT_EQ(listener.events(), events);
+  }
+  EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
+}
+
+TEST_F(EngineTest, APeerThatFloodsWhileTheDeviceWorksLosesItsStream) {
+  GatedModel gated(model_);
+  VerifyEngine engine(gated, options_, clock_);
+  Listener flooding;
+  const StreamId stream = engine.connect(flooding.sink());
+  engine.post(stream, {.body = open_message({1}, 5, PassPolicy::kOnRequest)});
+  gated.wait_until_inside();
+  for (int i = 0; i < 1000; ++i) engine.post(stream, {.acked_position = 1, .body = AckOnly{}});
+  gated.open();
+  EXPECT_EQ(flooding.wait_for_end().code(), StatusCode::kResourceExhausted);
+}
+
+TEST_F(EngineTest, LargeMessagesFillTheInboxSooner) {
+  GatedModel gated(model_);
+  VerifyEngine engine(gated, options_, clock_);
+  Listener flooding;
+  const StreamId stream = engine.connect(flooding.sink());
+  engine.post(stream, {.body = open_message({1}, 5, PassPolicy::kOnRequest)});
+  gated.wait_until_inside();
+  for (int i = 0; i < 3; ++i) {
+    engine.post(stream, {.body = Grow{1, 1, std::vector<GrowNode>(300'000)}});
+  }
+  gated.open();
+  EXPECT_EQ(flooding.wait_for_end().code(), StatusCode::kResourceExhausted);
+}
+
+TEST_F(EngineTest, DrainsAndThenIsIdle) {
+  VerifyEngine engine(model_, options_, clock_);
+  Listener waiting;
+  const StreamId stream = engine.connect(waiting.sink());
+  engine.post(stream, {.body = open_message({1}, 5, PassPolicy::kOnRequest)});
+  waiting.wait_for_tokens(1);
+  engine.drain();
+  EXPECT_FALSE(engine.wait_until_idle(Duration{0}));
+  Listener late;
+  engine.post(engine.connect(late.sink()), {.body = open_message({1}, 5, PassPolicy::kEager)});
+  EXPECT_EQ(late.wait_for_end().code(), StatusCode::kUnavailable);
+  engine.post(stream, {.acked_position = 2, .body = Cancel{}});
+  EXPECT_TRUE(waiting.wait_for_end().ok());
+  EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
+}
+
+TEST_F(EngineTest, ShuttingDownEndsEveryStreamWithUnavailable) {
+  Listener waiting;
+  {
+    VerifyEngine engine(model_, options_, clock_);
+    const StreamId stream = engine.connect(waiting.sink());
+    engine.post(stream, {.body = open_message({1}, 5, PassPolicy::kOnRequest)});
+    waiting.wait_for_tokens(1);
+  }
+  EXPECT_EQ(waiting.wait_for_end().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(EngineTest, SessionsHaveNamesThatNobodyGuesses) {
+  VerifyEngine engine(model_, options_, clock_);
+  std::vector<std::string> names;
+  for (int i = 0; i < 2; ++i) {
+    Listener done;
+    std::string name;
+    const auto record = done.sink();
+    const StreamId stream = engine.connect([&](VerifierEvent event) {
+      const auto* message = std::get_if<ServerMessage>(&event);
+      const auto* opened = message != nullptr ? std::get_if<Opened>(message) : nullptr;
+      if (opened != nullptr) name = opened->session_id;
+      record(std::move(event));
+    });
+    engine.post(stream, {.body = open_message({1}, 1, PassPolicy::kEager)});
+    EXPECT_TRUE(done.wait_for_end().ok());
+    engine.disconnect(stream);
+    names.push_back(name);
+  }
+  EXPECT_EQ(names[0].size(), 32u);
+  EXPECT_NE(names[0], names[1]);
+}
+
+}  // namespace
+}  // namespace outrider

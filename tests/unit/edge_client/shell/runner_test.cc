@@ -1,0 +1,162 @@
+// Real threads: a resident verifier, a draft worker and the runner over toy models.
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/shell/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/verify/engine.h"
+#include "edge_client/verifiers/resident.h"
+#include "tests/sim/toy_draft.h"
+#include "tests/sim/toy_model.h"
+
+namespace outrider {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+using Ids = std::vector<TokenId>;
+
+class NoText final : public AnswerText {
+ public:
+  Update push(TokenId) override { return {}; }
+  std::string finish() override { return {}; }
+};
+
+class Listener final : public AnswerListener {
+ public:
+  void on_emit(const Emit& emit) override {
+    for (const Emit::Token& token : emit.tokens) ids.push_back(token.id);
+    if (after_emit) after_emit();
+  }
+  void on_say(const Say& say) override { lines.push_back(say.line); }
+  void on_prefill(const PrefillProgress&) override {}
+
+  Ids ids;
+  std::vector<std::string> lines;
+  std::function<void()> after_emit;
+};
+
+class RunnerTest : public testing::Test {
+ protected:
+  RunnerTest() {
+    drafter_ = std::make_unique<Drafter>(DrafterOptions{.max_positions = 1000, .vocab_size = 13},
+                                         std::make_unique<ChainPolicy>(3));
+    worker_ = std::make_unique<DraftWorker>(*DraftEngine::create(draft_, clock_, 1100));
+    engine_ = std::make_unique<VerifyEngine>(target_, SchedulerOptions{}, clock_);
+    verifier_ = std::make_unique<ResidentVerifier>(*engine_);
+    runner_ = std::make_unique<Runner>(*verifier_, worker_.get(), clock_, listener_);
+  }
+
+  DecodingOptions options(Position end) const {
+    DecodingOptions options;
+    options.strategy = Strategy::kSd;
+    options.token_bound = 13;
+    options.end_position = end;
+    options.sampling = sampling_;
+    options.seed = 5;
+    return options;
+  }
+
+  Finish run(DecodingSession& session) { return runner_->run(session, {sampling_, 5}); }
+
+  SystemClock clock_;
+  SamplingParams sampling_{.temperature = 0.7f};
+  ToyModel target_{13};
+  ToyDraft draft_{target_, 0.5f};
+  Listener listener_;
+  NoText text_;
+  std::unique_ptr<Drafter> drafter_;
+  std::unique_ptr<DraftWorker> worker_;
+  std::unique_ptr<VerifyEngine> engine_;
+  std::unique_ptr<ResidentVerifier> verifier_;
+  std::unique_ptr<Runner> runner_;
+};
+
+TEST_F(RunnerTest, AnAnswerOverRealThreadsIsTheTargetsText) {
+  DecodingSession session(options(200), {1, 2, 3}, *drafter_, text_);
+  EXPECT_EQ(run(session).ending, Ending::kLength);
+  const Ids whole = target_.decode(Ids{1, 2, 3}, 200, sampling_, 5);
+  EXPECT_EQ(listener_.ids, Ids(whole.begin() + 3, whole.end()));
+  EXPECT_GT(session.stats().num_accepted_tokens, 0u);
+  EXPECT_GT(session.stats().draft_steps, 0u);
+}
+
+TEST_F(RunnerTest, ALaterTurnReusesTheCachesOfBothSides) {
+  DecodingSession first(options(60), {1, 2, 3}, *drafter_, text_);
+  run(first);
+  Ids prompt{1, 2, 3};
+  prompt.insert(prompt.end(), first.answer().begin(), first.answer().end());
+  prompt.insert(prompt.end(), {4, 5});
+  listener_.ids.clear();
+  const std::size_t rows_before = draft_.rows_run();
+
+  DecodingOptions second_options = options(64);
+  second_options.replaced_session = first.session_id();
+  DecodingSession second(second_options, prompt, *drafter_, text_);
+  EXPECT_EQ(run(second).ending, Ending::kLength);
+  const Ids whole = target_.decode(prompt, 64, sampling_, 5);
+  EXPECT_EQ(listener_.ids,
+            Ids(whole.begin() + static_cast<std::ptrdiff_t>(prompt.size()), whole.end()));
+  ASSERT_TRUE(second.stats().usage);
+  EXPECT_GE(second.stats().usage->cached_tokens, 50u);
+  EXPECT_LT(draft_.rows_run() - rows_before, 25u);
+}
+
+TEST_F(RunnerTest, CancelEndsTheAnswerAndTheVerifiersSession) {
+  listener_.after_emit = [this] { runner_->cancel(); };
+  DecodingSession session(options(250), {1, 2, 3}, *drafter_, text_);
+  EXPECT_EQ(run(session).ending, Ending::kCancelled);
+  EXPECT_LT(session.answer().size(), 247u);
+  EXPECT_TRUE(engine_->wait_until_idle(std::chrono::seconds(20)));
+}
+
+TEST_F(RunnerTest, ACancelOfTheAnswerBeforeDoesNotReachTheNext) {
+  runner_->cancel();
+  DecodingSession session(options(20), {1, 2, 3}, *drafter_, text_);
+  EXPECT_EQ(run(session).ending, Ending::kLength);
+}
+
+TEST_F(RunnerTest, AFailingDraftModelLeavesTheAnswerWhole) {
+  // This draft's context ends before the drafter's does: a step will fail.
+  ToyDraft short_draft(target_, 0, 10);
+  worker_.reset();
+  DraftWorker worker(*DraftEngine::create(short_draft, clock_, 1100));
+  Runner runner(*verifier_, &worker, clock_, listener_);
+  DecodingSession session(options(50), {1, 2, 3}, *drafter_, text_);
+  EXPECT_EQ(runner.run(session, {sampling_, 5}).ending, Ending::kLength);
+  const Ids whole = target_.decode(Ids{1, 2, 3}, 50, sampling_, 5);
+  EXPECT_EQ(listener_.ids, Ids(whole.begin() + 3, whole.end()));
+  EXPECT_TRUE(session.draft_failed());
+  EXPECT_THAT(listener_.lines, Contains(HasSubstr("the draft model failed: toy: position")));
+}
+
+// A verifier that talks without end.
+class Flood final : public Verifier {
+ public:
+  void start(EventSink sink) override {
+    for (std::size_t i = 0; i < 2 * Runner::kMostEvents; ++i) {
+      sink(ServerMessage(Notice{.kind = Notice::Kind::kReconnectSoon, .retry_after = {}}));
+    }
+  }
+  void send(EdgeMessage) override {}
+  void stop() override {}
+};
+
+TEST_F(RunnerTest, AFloodingVerifierLosesItsStream) {
+  Flood flood;
+  Runner runner(flood, worker_.get(), clock_, listener_);
+  DecodingSession session(options(50), {1, 2, 3}, *drafter_, text_);
+  const Finish finish = runner.run(session, {sampling_, 5});
+  EXPECT_EQ(finish.ending, Ending::kFailed);
+  EXPECT_THAT(finish.status.message(), HasSubstr("sends faster than it may"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -17,10 +17,12 @@ find_package(Threads REQUIRED)
 
 # -ffp-contract=off everywhere: a fused multiply-add happens only where the source asks for one,
 # so that every CPU computes the same bits (docs/row-invariance.md).
-# -Wno-maybe-uninitialized: g++ 12 raises it falsely whenever a std::variant is moved.
-# -Wno-restrict: likewise for "literal" + std::string (GCC bug 105651).
-set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -Wno-maybe-uninitialized -Wno-restrict
-    -ffp-contract=off)
+set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # False alarms of g++ 12: maybe-uninitialized whenever a std::variant is moved, restrict for
+  # "literal" + std::string (GCC bug 105651).
+  list(APPEND OUTRIDER_CXX_FLAGS -Wno-maybe-uninitialized -Wno-restrict)
+endif()
 if(OUTRIDER_SANITIZE)
   list(APPEND OUTRIDER_CXX_FLAGS -fsanitize=${OUTRIDER_SANITIZE} -fno-omit-frame-pointer
        -fno-sanitize-recover=all)

@@ -135,9 +135,11 @@ TEST_F(EngineTest, WakesWhenPatienceIsOver) {
 
 TEST_F(EngineTest, ServesStreamsOfManyThreadsAtOnce) {
   VerifyEngine engine(model_, options_, clock_);
+  constexpr TokenId kEdges = 6;
   std::vector<std::thread> edges;
+  edges.reserve(kEdges);
   std::atomic<int> right = 0;
-  for (TokenId first = 0; first < 6; ++first) {
+  for (TokenId first = 0; first < kEdges; ++first) {
     edges.emplace_back([&, first] {
       Listener listener;
       const StreamId stream = engine.connect(listener.sink());
@@ -153,7 +155,7 @@ TEST_F(EngineTest, ServesStreamsOfManyThreadsAtOnce) {
     });
   }
   for (std::thread& edge : edges) edge.join();
-  EXPECT_EQ(right, 6);
+  EXPECT_EQ(right, kEdges);
 }
 
 TEST_F(EngineTest, NoEventComesAfterDisconnect) {

@@ -4,10 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
@@ -22,8 +23,9 @@ bool on_path(const std::string& program) {
   std::string folders = path == nullptr ? "" : path;
   for (std::size_t begin = 0; begin <= folders.size();) {
     const std::size_t end = std::min(folders.find(':', begin), folders.size());
-    const std::string folder = folders.substr(begin, end - begin);
-    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+    std::string candidate = folders.substr(begin, end - begin);
+    candidate.append("/").append(program);
+    if (access(candidate.c_str(), X_OK) == 0) return true;
     begin = end + 1;
   }
   return false;
@@ -34,17 +36,15 @@ std::vector<std::string> command_of(const ArmRowsRequest& request) {
 #if !defined(__aarch64__)
   command = {kEmulator, "-L", kLibraries};
 #endif
-  for (const std::string& part :
-       {request.tool, std::string("--model"), request.model, std::string("--dtype"), request.dtype,
-        std::string("--cases"), std::to_string(request.cases)}) {
-    command.push_back(part);
-  }
+  command.insert(command.end(), {request.tool, "--model", request.model, "--dtype", request.dtype,
+                                 "--cases", std::to_string(request.cases)});
   return command;
 }
 
 // What the command prints, and its exit status in `exit_status`.
 Result<std::string> output_of(std::vector<std::string> command, int& exit_status) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& part : command) arguments.push_back(part.data());
   arguments.push_back(nullptr);
   std::array<int, 2> ends{};

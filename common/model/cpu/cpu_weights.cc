@@ -47,18 +47,19 @@ std::int64_t bytes_of(WeightType type, std::int64_t outputs, std::int64_t inputs
   return outputs * int8_blocks(inputs) * (kInt8Block + kInt8BlockGroups * 2);
 }
 
-// Takes the pages of a converted tensor out of our memory; they stay in the system's cache, and are
+constexpr std::int64_t kSliceBytes = 32 << 20;
+
+// Takes the pages of converted weights out of our memory; they stay in the system's cache, and are
 // mapped again if read again (an embedding that is also the output matrix).
-void forget_pages(const TensorView& tensor) {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGE_SIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data);
-  const std::uintptr_t begin = (address + page - 1) / page * page;
-  const std::uintptr_t end = (address + tensor.num_bytes) / page * page;
-  if (begin < end) {
-    const std::size_t skipped = begin - address;
-    // The mapping is of a file, read only: nothing is lost.
-    madvise(const_cast<std::byte*>(tensor.data) + skipped, end - begin, MADV_DONTNEED);
-  }
+void forget_pages(const std::byte* data, std::int64_t num_bytes) {
+  const std::int64_t page = sysconf(_SC_PAGE_SIZE);
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
+  const std::int64_t begin = address / page * page;  // the first page was read before
+  const std::int64_t end = (address + num_bytes) / page * page;
+  if (begin >= end) return;
+  // The mapping is of a file, read only: nothing is lost.
+  madvise(const_cast<std::byte*>(data) - (address - begin), static_cast<std::size_t>(end - begin),
+          MADV_DONTNEED);
 }
 
 }  // namespace
@@ -158,23 +159,31 @@ Status CpuWeightsLoader::convert(const TensorView& source, WeightMatrix& matrix)
     matrix.scales = reinterpret_cast<const std::uint16_t*>(memory.as<std::byte>() + values);
   }
   weights_.converted.push_back(std::move(memory));
-  convert_rows(source, matrix);
-  forget_pages(source);
+  // In slices, so that a large source never lies in memory whole.
+  const std::int64_t row_bytes =
+      matrix.inputs * static_cast<std::int64_t>(dtype_size(source.dtype));
+  const std::int64_t slice = std::max<std::int64_t>(kSliceBytes / row_bytes, 1);
+  for (std::int64_t begin = 0; begin < matrix.outputs; begin += slice) {
+    const Outputs rows{begin, std::min(begin + slice, matrix.outputs)};
+    convert_rows(source, matrix, rows);
+    forget_pages(source.data + rows.begin * row_bytes, (rows.end - rows.begin) * row_bytes);
+  }
   bytes_read_ += static_cast<std::int64_t>(source.num_bytes);
   if (progress_) progress_(bytes_read_, weights_.files->weights.num_bytes());
   return {};
 }
 
-void CpuWeightsLoader::convert_rows(const TensorView& source, const WeightMatrix& matrix) {
+void CpuWeightsLoader::convert_rows(const TensorView& source, const WeightMatrix& matrix,
+                                    Outputs rows) {
   // The memory is ours, and not yet seen by anybody else.
   auto* data = static_cast<std::byte*>(const_cast<void*>(matrix.data));
   auto* scales = const_cast<std::uint16_t*>(matrix.scales);
   const std::int64_t inputs = matrix.inputs;
   const std::int64_t blocks = int8_blocks(inputs);
   const std::int64_t row_bytes = inputs * static_cast<std::int64_t>(dtype_size(source.dtype));
-  pool_.parallel_for(matrix.outputs, 8, [&](std::int64_t begin, std::int64_t end) {
+  pool_.parallel_for(rows.end - rows.begin, 8, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> row(static_cast<std::size_t>(inputs));
-    for (std::int64_t n = begin; n < end; ++n) {
+    for (std::int64_t n = rows.begin + begin; n < rows.begin + end; ++n) {
       if (matrix.type == WeightType::kInt8) {
         kernels_.quantize_weights(source.data + n * row_bytes, stored_type(source.dtype), inputs,
                                   reinterpret_cast<std::int8_t*>(data) + n * blocks * kInt8Block,

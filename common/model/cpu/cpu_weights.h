@@ -76,7 +76,7 @@ class CpuWeightsLoader final {
   Status load_linear(const std::string& name, bool has_bias, LinearWeights& out);
   std::vector<float> load_vector(const std::string& name);
   Status convert(const TensorView& source, WeightMatrix& matrix);
-  void convert_rows(const TensorView& source, const WeightMatrix& matrix);
+  void convert_rows(const TensorView& source, const WeightMatrix& matrix, Outputs rows);
 
   const Kernels& kernels_;
   ThreadPool& pool_;

@@ -32,3 +32,20 @@ target_link_options(outrider_torch INTERFACE
   -Wl,-rpath,${torch_root}/lib -Wl,--disable-new-dtags
   # libtorch_cpu needs libraries of the nvidia wheels; its own RPATH finds them at run time.
   -Wl,--allow-shlib-undefined -Wl,--unresolved-symbols=ignore-in-shared-libs)
+
+# The CUDA half of libtorch is loaded when --device cuda asks for it (torch_device.cc), never linked:
+# programs of this preset start without a driver and without the nvidia wheels. What it needs is
+# searched in those wheels, then in the CUDA toolkit.
+if(OUTRIDER_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # Jetson Orin, H100 and H200, Jetson Thor; and anything later by way of PTX.
+    set(CMAKE_CUDA_ARCHITECTURES 87-real 90-real 110-real 80-virtual)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  enable_language(CUDA)
+  find_package(CUDAToolkit 13 REQUIRED)
+  add_library(outrider_torch_cuda INTERFACE)
+  add_library(outrider::torch_cuda ALIAS outrider_torch_cuda)
+  target_link_options(outrider_torch_cuda INTERFACE -Wl,-rpath,${CUDAToolkit_LIBRARY_DIR})
+endif()

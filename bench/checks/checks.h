@@ -18,4 +18,7 @@ void add_rows_check(CheckList& checks);
 // Decoding speed against the memory's read bandwidth.
 void add_decode_check(CheckList& checks);
 
+// Logits of given tokens as a .npy file.
+void add_logits_check(CheckList& checks);
+
 }  // namespace outrider

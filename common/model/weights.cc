@@ -71,6 +71,17 @@ float read_element(const TensorView& tensor, std::int64_t index) {
   return tensor.dtype == DType::kF16 ? from_f16(bits) : from_bf16(bits);
 }
 
+Status limit_context(Position max_context, ModelConfig& config) {
+  if (max_context == 0) return {};
+  if (max_context < 0 || max_context > config.max_positions) {
+    return invalid_argument("context of " + std::to_string(max_context) +
+                            " positions: must be from 1 to the model's " +
+                            std::to_string(config.max_positions));
+  }
+  config.max_positions = max_context;
+  return {};
+}
+
 }  // namespace
 
 void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
@@ -215,9 +226,10 @@ Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& di
     const Status finite = weights.check_finite();
     if (!finite.ok()) return finite.with_context(directory);
   }
+  std::string fingerprint = model_fingerprint(config, weights);
+  OUTRIDER_RETURN_IF_ERROR(limit_context(options.max_context, config));
   std::filesystem::path path(directory);
   if (!path.has_filename()) path = path.parent_path();  // a slash at the end
-  std::string fingerprint = model_fingerprint(config, weights);
   return std::make_shared<const ModelFiles>(ModelFiles{path.filename().string(), std::move(config),
                                                        std::move(weights), std::move(fingerprint)});
 }

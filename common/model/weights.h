@@ -94,6 +94,8 @@ struct ModelFiles {
 
 struct ModelFilesOptions {
   bool check_finite = false;
+  // Lowers config.max_positions; 0 leaves it. More than the model's own is refused.
+  Position max_context = 0;
 };
 
 Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& directory,

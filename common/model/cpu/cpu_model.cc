@@ -10,6 +10,7 @@
 #include "common/model/cpu/cpu_kv_cache.h"
 #include "common/model/cpu/cpu_pass.h"
 #include "common/model/fingerprint.h"
+#include "common/model/row_check.h"
 
 namespace outrider {
 namespace {
@@ -41,10 +42,6 @@ ModelInfo describe(const CpuWeights& weights) {
   return info;
 }
 
-std::string row_name(std::size_t index) {
-  return "row " + std::to_string(index);
-}
-
 class CpuModel final : public Model {
  public:
   CpuModel(CpuWeights weights, const Kernels& kernels, std::unique_ptr<ThreadPool> pool)
@@ -57,10 +54,7 @@ class CpuModel final : public Model {
   const CpuWeights& weights() const { return weights_; }
 
   Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    if (capacity <= 0) {
-      return invalid_argument("KV cache of " + std::to_string(capacity) +
-                              " slots. Remedy: ask for at least 1");
-    }
+    OUTRIDER_RETURN_IF_ERROR(check_capacity(capacity));
     const ModelConfig& config = weights_.files->config;
     const std::int64_t slot_stride = config.num_kv_heads * pad_to_lanes(config.head_dim);
     OUTRIDER_ASSIGN_OR_RETURN(
@@ -73,7 +67,7 @@ class CpuModel final : public Model {
   }
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {
-    OUTRIDER_RETURN_IF_ERROR(check(rows));
+    OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
     OUTRIDER_RETURN_IF_ERROR(weights_.files->weights.check_unchanged());
     const auto vocab = static_cast<std::size_t>(info_.vocab_size);
     const auto wanted = static_cast<std::size_t>(
@@ -90,71 +84,6 @@ class CpuModel final : public Model {
   }
 
  private:
-  // Everything that could make a pass read or write what it must not, before anything is touched.
-  Status check(std::span<const Row> rows) {
-    Status status;
-    std::size_t checked = 0;
-    while (checked < rows.size() && status.ok()) {
-      status = check_row(rows, checked);
-      if (status.ok()) ++checked;
-    }
-    for (const Row& row : rows.first(checked)) {
-      static_cast<CpuKvCache*>(row.cache)->pass_rows()[static_cast<std::size_t>(row.slot)] = -1;
-    }
-    return status;
-  }
-
-  // Marks the row's slot in its cache's pass_rows() if the row is sound.
-  Status check_row(std::span<const Row> rows, std::size_t index) {
-    const Row& row = rows[index];
-    auto* cache = dynamic_cast<CpuKvCache*>(row.cache);
-    if (cache == nullptr || cache->owner() != this) {
-      return invalid_argument(row_name(index) + ": the KV cache is not of this model");
-    }
-    if (row.token < 0 || row.token >= info_.vocab_size) {
-      return invalid_argument(row_name(index) + ": token " + std::to_string(row.token) +
-                              " is outside the vocabulary of " + std::to_string(info_.vocab_size));
-    }
-    const KvSlots& slots = cache->slots();
-    if (!slots.holds(row.slot)) {
-      return invalid_argument(row_name(index) + ": slot " + std::to_string(row.slot) +
-                              " is not in use");
-    }
-    if (slots.is_committed(row.slot)) {
-      return invalid_argument(row_name(index) + ": slot " + std::to_string(row.slot) +
-                              " is committed");
-    }
-    if (slots.position(row.slot) >= info_.max_positions) {
-      return invalid_argument(row_name(index) + ": position " +
-                              std::to_string(slots.position(row.slot)) + " is beyond the model's " +
-                              std::to_string(info_.max_positions));
-    }
-    return mark_row(rows, index, *cache);
-  }
-
-  // Rows fill different slots, and parents stand before their children.
-  static Status mark_row(std::span<const Row> rows, std::size_t index, CpuKvCache& cache) {
-    const Row& row = rows[index];
-    std::int32_t& mark = cache.pass_rows()[static_cast<std::size_t>(row.slot)];
-    if (mark >= 0) {
-      return invalid_argument(row_name(index) + ": slot " + std::to_string(row.slot) +
-                              " is also that of " + row_name(static_cast<std::size_t>(mark)));
-    }
-    const Slot parent = cache.slots().parent(row.slot);
-    const auto comes_later = [&](const Row& other) {
-      return other.cache == row.cache && other.slot == parent;
-    };
-    // A parent of this pass has a mark; without one it was filled earlier, or stands too late.
-    if (parent != kRootSlot && cache.pass_rows()[static_cast<std::size_t>(parent)] < 0 &&
-        std::any_of(rows.begin() + static_cast<std::ptrdiff_t>(index) + 1, rows.end(),
-                    comes_later)) {
-      return invalid_argument(row_name(index) + ": the row of its parent, slot " +
-                              std::to_string(parent) + ", stands after it");
-    }
-    mark = static_cast<std::int32_t>(index);
-    return {};
-  }
-
   const CpuWeights weights_;
   const ModelInfo info_;
   const std::unique_ptr<ThreadPool> pool_;

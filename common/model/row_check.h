@@ -1,0 +1,39 @@
+// What every backend checks before a pass touches anything (model.h, "Errors").
+//
+// Thread rule: belongs to the thread that runs the model. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+// A cache that knows its model.
+class OwnedKvCache : public KvCache {
+ public:
+  // `owner` tells the caches of one model from those of another.
+  OwnedKvCache(const void* owner, std::int32_t capacity)
+      : KvCache(capacity), owner_(owner), pass_rows_(static_cast<std::size_t>(capacity), -1) {}
+
+  const void* owner() const { return owner_; }
+
+  // By slot, the row of the pass being checked that fills it, or -1. All -1 between passes.
+  std::vector<std::int32_t>& pass_rows() { return pass_rows_; }
+
+ private:
+  const void* owner_;
+  std::vector<std::int32_t> pass_rows_;
+};
+
+Status check_capacity(std::int32_t capacity);
+
+// kInvalidArgument naming the row unless every row's cache is an OwnedKvCache of `owner`, its token
+// in the vocabulary, its slot in use, uncommitted and no other row's, its position within the
+// model's, and its parent, if of this pass, before it.
+Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* owner);
+
+}  // namespace outrider

@@ -1,0 +1,30 @@
+// Attention of rows over the slots on their paths. Includes ATen: for the torch backend's own
+// files.
+//
+// Thread rule: belongs to the thread that runs the model. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
+#include "common/base/types.h"
+#include "common/model/kv_slots.h"
+
+namespace outrider {
+
+// Rows of one cache.
+struct SlotAttention {
+  at::Tensor queries;                        // [rows, heads, head_dim] f32
+  at::Tensor keys;                           // [slots, kv_heads, head_dim] f32
+  at::Tensor values;                         // likewise
+  std::span<const std::vector<Slot>> paths;  // per row, by position, itself last
+  Position window = 0;                       // 0: all positions
+};
+
+// Writes softmax(q k^T / sqrt(head_dim)) v: [rows, heads, head_dim] f32. Each row's order of sums
+// depends on its own positions only. Throws what libtorch throws.
+void attend_slots(const SlotAttention& attention, const at::Tensor& out);
+
+}  // namespace outrider

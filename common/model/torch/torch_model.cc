@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/torch/torch_model.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "common/model/fingerprint.h"
+#include "common/model/torch/torch_device.h"
+#include "common/model/torch/torch_pass.h"
+
+namespace outrider {
+namespace {
+
+// To be raised whenever our own part of the arithmetic changes its bits; libtorch's is its version.
+constexpr const char* kKernelVersion = "torch 2.11.0, outrider 1";
+
+ModelInfo describe(const ModelFiles& files, const TorchDevice& device) {
+  const ModelConfig& config = files.config;
+  ModelInfo info;
+  info.name = files.name;
+  info.architecture = config.architecture;
+  info.fingerprint = files.fingerprint;
+  info.dtype = device.dtype == at::kFloat ? "f32" : "bf16";
+  info.vocab_size = config.vocab_size;
+  info.hidden_size = config.hidden_size;
+  info.num_layers = config.num_layers;
+  info.max_positions = config.max_positions;
+  info.num_parameters = num_parameters(config);
+  const std::int64_t embedding = std::int64_t{config.vocab_size} * config.hidden_size;
+  info.weight_bytes = (info.num_parameters - (config.tied_embeddings ? 0 : embedding)) *
+                      (device.dtype == at::kFloat ? 4 : 2);
+  info.stop_ids = config.stop_ids;
+  info.arithmetic_id = arithmetic_id({.fingerprint = files.fingerprint,
+                                      .dtype = info.dtype,
+                                      .kernel_version = kKernelVersion,
+                                      .device_class = device.name});
+  return info;
+}
+
+// What libtorch throws, as a Status.
+Status status_of(const std::exception& error) {
+  const std::string_view what = error.what();
+  const std::string first_line(what.substr(0, what.find('\n')));
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+                      what.find("out of memory") != std::string_view::npos ||
+                      what.find("not enough memory") != std::string_view::npos;
+  return memory ? resource_exhausted("libtorch: " + first_line + "; use a smaller context or model")
+                : internal_error("libtorch: " + first_line);
+}
+
+class TorchModel final : public Model {
+ public:
+  TorchModel(std::shared_ptr<const ModelFiles> files, const TorchDevice& device)
+      : files_(std::move(files)),
+        info_(describe(*files_, device)),
+        device_(device.device),
+        pass_(files_->config, load_torch_weights(*files_, device.dtype, device_), device_) {}
+
+  const ModelInfo& info() const override { return info_; }
+
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
+    OUTRIDER_RETURN_IF_ERROR(check_capacity(capacity));
+    const c10::InferenceMode guard;
+    try {
+      const ModelConfig& config = files_->config;
+      const auto options = at::TensorOptions().dtype(at::kFloat).device(device_);
+      std::vector<at::Tensor> keys;
+      std::vector<at::Tensor> values;
+      for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
+        keys.push_back(at::empty({capacity, config.num_kv_heads, config.head_dim}, options));
+        values.push_back(at::empty_like(keys.back()));
+      }
+      // After the tensors: where they do not fit, its table is not made.
+      auto cache = std::make_unique<TorchKvCache>(this, capacity);
+      cache->keys = std::move(keys);
+      cache->values = std::move(values);
+      return std::unique_ptr<KvCache>(std::move(cache));
+    } catch (const std::exception& error) {
+      return status_of(error);
+    }
+  }
+
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
+    OUTRIDER_RETURN_IF_ERROR(files_->weights.check_unchanged());
+    const c10::InferenceMode guard;
+    out.vocab_size = info_.vocab_size;
+    out.logits.clear();
+    try {
+      for (std::size_t begin = 0; begin < rows.size(); begin += pass_.tile_rows()) {
+        run_tile(rows.subspan(begin, std::min(pass_.tile_rows(), rows.size() - begin)), out);
+      }
+    } catch (const std::exception& error) {
+      return status_of(error);
+    }
+    return {};
+  }
+
+ private:
+  void run_tile(std::span<const Row> rows, PassOutput& out) {
+    const at::Tensor logits = pass_.run(rows);
+    const float* values = logits.const_data_ptr<float>();
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const float* line = values + row * static_cast<std::size_t>(info_.vocab_size);
+      if (rows[row].wants_logits)
+        out.logits.insert(out.logits.end(), line, line + info_.vocab_size);
+    }
+  }
+
+  const std::shared_ptr<const ModelFiles> files_;
+  const ModelInfo info_;
+  const at::Device device_;
+  TorchPass pass_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> make_torch_model(std::shared_ptr<const ModelFiles> files,
+                                                const LoadOptions& options) {
+  const bool stored_f32 = files->weights.at("model.embed_tokens.weight").dtype == DType::kF32;
+  OUTRIDER_ASSIGN_OR_RETURN(const TorchDevice device,
+                            find_torch_device(options.device, options.dtype, stored_f32));
+  const c10::InferenceMode guard;
+  try {
+    if (options.threads > 0) at::set_num_threads(options.threads);
+    return std::unique_ptr<Model>(std::make_unique<TorchModel>(std::move(files), device));
+  } catch (const std::exception& error) {
+    return status_of(error);
+  }
+}
+
+}  // namespace outrider

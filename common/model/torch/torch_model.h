@@ -1,0 +1,28 @@
+// The libtorch backend: the oracle of the cpu backend's tests, and the way to a GPU.
+//
+// On the cpu it computes in f32. On cuda it computes in f32 or bf16, with residuals, norms, softmax
+// and KV in f32, and our own attention kernel. Rows are computed in tiles of a fixed number,
+// padded, so that each operation sees one shape only and a row's bits do not depend on its
+// neighbours; on cuda that is by design and not yet measured.
+//
+// This header needs no libtorch; what links outrider_model_torch does. Thread rule: as model.h; all
+// models of a process share libtorch's threads. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "common/base/status.h"
+#include "common/model/loader.h"
+#include "common/model/model.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+
+// Reads dtype ("auto", "f32", on cuda also "bf16"), device and threads of `options`; a CudaFactory.
+// Errors: kInvalidArgument for a dtype that the device does not have here; kFailedPrecondition for
+// cuda where the build, a library or a device is missing, saying which; kResourceExhausted where
+// the weights do not fit the device.
+Result<std::unique_ptr<Model>> make_torch_model(std::shared_ptr<const ModelFiles> files,
+                                                const LoadOptions& options);
+
+}  // namespace outrider

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/golden/model_goldens.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "common/base/files.h"
+#include "common/model/model_writer.h"
+#include "common/model/safetensors_writer.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;  // that of the script
+const std::string kFolder = OUTRIDER_SOURCE_DIR "/tests/golden/model/";
+
+std::string contents(const std::string& path) {
+  Result<std::string> text = read_file(path, 1 << 20);
+  EXPECT_TRUE(text.ok()) << text.status().to_string();
+  return text.ok() ? *std::move(text) : "";
+}
+
+// The f32 values of a .npy file, version 1: 10 bytes, the last two the length of the description.
+std::vector<float> read_npy(const std::string& path) {
+  const std::string bytes = contents(path);
+  EXPECT_TRUE(bytes.starts_with("\x93NUMPY\x01") && bytes.find("'<f4'") < 128) << path;
+  const std::size_t begin =
+      10 + static_cast<unsigned char>(bytes.at(8)) + 256u * static_cast<unsigned char>(bytes.at(9));
+  std::vector<float> values((bytes.size() - begin) / sizeof(float));
+  std::memcpy(values.data(), bytes.data() + begin, values.size() * sizeof(float));
+  return values;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// Moves the tensors of model.safetensors into shards, round robin.
+void split_into_shards(const std::string& directory, int num_shards) {
+  const std::string single = directory + "/model.safetensors";
+  const Result<Weights> weights = Weights::open(directory);
+  ASSERT_TRUE(weights.ok()) << weights.status().to_string();
+  std::map<std::string, std::vector<TensorBytes>> shards;
+  Json index;
+  int number = 0;
+  for (const auto& [name, tensor] : weights->tensors()) {
+    const std::string shard = "model-" + std::to_string(number++ % num_shards) + ".safetensors";
+    index["weight_map"][name] = shard;
+    shards[shard].push_back({{name, tensor.dtype, tensor.shape}, {tensor.data, tensor.num_bytes}});
+  }
+  for (const auto& [file, tensors] : shards) {
+    ASSERT_TRUE(write_safetensors(directory + "/" + file, tensors).ok());
+  }
+  write_text(directory + "/model.safetensors.index.json", index.dump());
+  std::remove(single.c_str());
+}
+
+}  // namespace
+
+std::vector<ModelGolden> load_model_goldens() {
+  const Json json = Json::parse(contents(kFolder + "cases.json"), nullptr, false);
+  EXPECT_TRUE(json.is_object());
+  std::vector<ModelGolden> goldens;
+  for (const Json& entry : json.value("cases", Json::array())) {
+    ModelGolden golden;
+    golden.name = entry.at("name");
+    golden.config_text = entry.at("config").dump();
+    golden.storage = parse_dtype(entry.at("storage").get<std::string>()).value();
+    golden.num_shards = entry.at("shards");
+    golden.ids = json.at("ids").get<std::vector<TokenId>>();
+    golden.positions = json.at("positions").get<std::vector<Position>>();
+    golden.logits = read_npy(kFolder + golden.name + ".npy");
+    goldens.push_back(std::move(golden));
+  }
+  return goldens;
+}
+
+void write_changed(const std::string& directory, const ModelGolden& golden,
+                   const ModelConfig& config, DType storage) {
+  const Status written = write_model(directory, config, storage, random_source(kSeed));
+  ASSERT_TRUE(written.ok()) << golden.name << ": " << written.to_string();
+}
+
+void write_golden(const std::string& directory, const ModelGolden& golden) {
+  const Result<ModelConfig> config = parse_config(golden.config_text, golden.name);
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  write_changed(directory, golden, *config, golden.storage);
+  write_text(directory + "/config.json", golden.config_text);
+  if (golden.num_shards > 1) split_into_shards(directory, golden.num_shards);
+}
+
+double distance(Model& model, const ModelGolden& golden) {
+  const auto cache = *model.new_cache(static_cast<std::int32_t>(golden.ids.size()));
+  std::vector<Row> rows;
+  Slot slot = kRootSlot;
+  for (std::size_t i = 0; i < golden.ids.size(); ++i) {
+    slot = *cache->slots().append(slot);
+    const bool wanted = std::find(golden.positions.begin(), golden.positions.end(),
+                                  static_cast<Position>(i)) != golden.positions.end();
+    rows.push_back({cache.get(), slot, golden.ids[i], wanted});
+  }
+  PassOutput out;
+  const Status status = model.forward(rows, out);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(out.logits.size(), golden.logits.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < std::min(out.logits.size(), golden.logits.size()); ++i) {
+    const double expected = golden.logits[i];
+    const double difference = std::abs(out.logits[i] - expected);
+    // A NaN must not pass as small.
+    if (!(difference <= HUGE_VAL)) return HUGE_VAL;
+    worst = std::max(worst, difference / std::max(1.0, std::abs(expected)));
+  }
+  return worst;
+}
+
+}  // namespace outrider

@@ -1,0 +1,128 @@
+// The libtorch backend: against transformers, row by row against itself, and where it must refuse.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/model/torch/torch_model.h"
+#include "tests/golden/model_goldens.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<Model> load(const std::string& directory) {
+  const auto files = load_model_files(directory, {});
+  EXPECT_TRUE(files.ok()) << files.status().to_string();
+  LoadOptions options;
+  options.threads = 1;
+  auto model = make_torch_model(*files, options);
+  EXPECT_TRUE(model.ok()) << model.status().to_string();
+  return *std::move(model);
+}
+
+ModelGolden golden_of(const std::string& name) {
+  for (const ModelGolden& golden : load_model_goldens()) {
+    if (golden.name == name) return golden;
+  }
+  ADD_FAILURE() << "no golden " << name;
+  return {};
+}
+
+TEST(TorchModelTest, ComputesWhatTransformersComputes) {
+  for (const ModelGolden& golden : load_model_goldens()) {
+    TestDirectory directory;
+    write_golden(directory.path(), golden);
+    EXPECT_LE(distance(*load(directory.path()), golden), kGoldenBar) << golden.name;
+  }
+}
+
+// The logits of the last of `ids`, in passes of `rows_per_pass` rows.
+std::vector<float> chain_logits(Model& model, std::span<const TokenId> ids,
+                                std::size_t rows_per_pass) {
+  const auto cache = *model.new_cache(static_cast<std::int32_t>(ids.size()));
+  PassOutput out;
+  while (!ids.empty()) {
+    std::vector<Row> rows;
+    Slot slot = kRootSlot;
+    for (const TokenId id : ids.first(std::min(ids.size(), rows_per_pass))) {
+      slot = *cache->slots().append(slot);
+      rows.push_back({cache.get(), slot, id, rows.size() + 1 == ids.size()});
+    }
+    EXPECT_TRUE(model.forward(rows, out).ok());
+    cache->slots().commit(slot);
+    ids = ids.subspan(rows.size());
+  }
+  return out.logits;
+}
+
+TEST(TorchModelTest, ARowHasTheSameBitsInAnyChunkingAndInATree) {
+  for (const char* name : {"qwen3_bias_window", "llama_tied_gqa"}) {
+    const ModelGolden golden = golden_of(name);
+    TestDirectory directory;
+    write_golden(directory.path(), golden);
+    const std::unique_ptr<Model> model = load(directory.path());
+    const auto ids = std::span(golden.ids).first(40);
+    const std::vector<float> alone = chain_logits(*model, ids, 1);
+    for (const std::size_t rows : {2, 7, 16, 17, 40}) {
+      EXPECT_EQ(chain_logits(*model, ids, rows), alone) << name << " in chunks of " << rows;
+    }
+    // The same row beside siblings, in slots that lie in another order.
+    const auto cache = *model->new_cache(64);
+    std::vector<Slot> taken;
+    for (int i = 0; i < 20; ++i) taken.push_back(*cache->slots().append(kRootSlot));
+    for (const Slot slot : taken) cache->slots().release(slot);
+    std::vector<Row> rows;
+    Slot slot = kRootSlot;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (i > 20) rows.push_back({cache.get(), *cache->slots().append(slot), 3, false});
+      slot = *cache->slots().append(slot);
+      rows.push_back({cache.get(), slot, ids[i], i + 1 == ids.size()});
+    }
+    PassOutput out;
+    const Status status = model->forward(rows, out);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(out.logits, alone) << name;
+  }
+}
+
+TEST(TorchModelTest, RefusesWhatItDoesNotHave) {
+  const ModelGolden golden = golden_of("llama");
+  TestDirectory directory;
+  write_golden(directory.path(), golden);
+  const auto files = load_model_files(directory.path(), {});
+  ASSERT_TRUE(files.ok());
+  LoadOptions options;
+  options.dtype = "int8";
+  EXPECT_THAT(make_torch_model(*files, options).status().message(), HasSubstr("dtype \"int8\""));
+  options.dtype = "auto";
+  const std::unique_ptr<Model> model = load(directory.path());
+  EXPECT_EQ(model->new_cache(0).status().code(), StatusCode::kInvalidArgument);
+  const auto cache = *model->new_cache(4);
+  PassOutput out;
+  const std::vector<Row> rows = {{cache.get(), 0, 1}};
+  EXPECT_EQ(model->forward(rows, out).code(), StatusCode::kInvalidArgument);
+}
+
+// On a machine with a GPU the golden figures hold there too; elsewhere the refusal says why.
+TEST(TorchModelTest, CudaComputesTheSameOrIsRefusedWithTheReason) {
+  const ModelGolden golden = golden_of("qwen3_bias_window");
+  TestDirectory directory;
+  write_golden(directory.path(), golden);
+  LoadOptions options;
+  options.device = "cuda";
+  const auto model = make_torch_model(*load_model_files(directory.path(), {}), options);
+  if (model.ok()) {
+    EXPECT_LE(distance(**model, golden), kGoldenBar);
+    EXPECT_EQ(chain_logits(**model, golden.ids, 1), chain_logits(**model, golden.ids, 70));
+  } else {
+    EXPECT_EQ(model.status().code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(model.status().message(), HasSubstr("device cuda: "));
+  }
+}
+
+}  // namespace
+}  // namespace outrider

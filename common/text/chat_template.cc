@@ -91,6 +91,23 @@ Status check_order(const std::vector<ChatMessage>& messages) {
   return {};
 }
 
+// What stands before an answer.
+std::string_view generation_prompt_of(Family family) {
+  switch (family) {
+    case Family::kLlama2:
+      return "";
+    case Family::kLlama3:
+      return "<|start_header_id|>assistant<|end_header_id|>\n\n";
+    case Family::kVicuna:
+      return "ASSISTANT:";
+    case Family::kChatml:
+      return "<|im_start|>assistant\n";
+    case Family::kZephyr:
+      return "<|assistant|>\n";
+  }
+  return "";
+}
+
 // Builds the segments of one conversation. The texts of <s> and </s> are the tokenizer's.
 class Renderer {
  public:
@@ -162,24 +179,7 @@ class Renderer {
     if (family_ == Family::kLlama3 || family_ == Family::kVicuna) literal(bos_);
   }
 
-  void generation_prompt() {
-    switch (family_) {
-      case Family::kLlama2:
-        break;
-      case Family::kLlama3:
-        literal("<|start_header_id|>assistant<|end_header_id|>\n\n");
-        break;
-      case Family::kVicuna:
-        literal("ASSISTANT:");
-        break;
-      case Family::kChatml:
-        literal("<|im_start|>assistant\n");
-        break;
-      case Family::kZephyr:
-        literal("<|assistant|>\n");
-        break;
-    }
-  }
+  void generation_prompt() { literal(generation_prompt_of(family_)); }
 
   // What stands between an answer and the next user's message.
   void end_turn() {
@@ -274,6 +274,7 @@ Result<Renderer> make_renderer(const Tokenizer& tokenizer, Family family) {
 Result<std::vector<TokenId>> encode_segments(const Tokenizer& tokenizer,
                                              const std::vector<ChatSegment>& segments) {
   std::vector<TrustedText> parts;
+  parts.reserve(segments.size());
   for (const ChatSegment& segment : segments) parts.push_back({segment.text, segment.is_template});
   return tokenizer.encode(parts, /*add_special_tokens=*/false);
 }

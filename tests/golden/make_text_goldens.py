@@ -158,6 +158,75 @@ def write_ids():
                 print(family, text, len(hashes), flush=True)
 
 
+# The published chat templates of the families, as in their tokenizer_config.json; that of Vicuna is
+# FastChat's conversation form written as Jinja.
+VICUNA_SYSTEM = ("A chat between a curious user and an artificial intelligence assistant. The assistant gives "
+                 "helpful, detailed, and polite answers to the user's questions.")
+TEMPLATES = {
+    "llama2": (
+        "llama2", "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = "
+        "messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}"
+        "{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
+        "{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + "
+        "'\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}"
+        "{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
+        "{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}"),
+    "llama3": (
+        "llama3", "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
+        "'<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}"
+        "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"),
+    "vicuna": (
+        "llama2", "{{ bos_token }}{% if messages[0]['role'] != 'system' %}{{ " + json.dumps(VICUNA_SYSTEM) + " + ' ' }}"
+        "{% endif %}{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] + ' ' }}"
+        "{% elif message['role'] == 'user' %}{{ 'USER: ' + message['content'] + ' ' }}"
+        "{% else %}{{ 'ASSISTANT: ' + message['content'] + eos_token }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"),
+    "chatml": (
+        "qwen2", "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+        "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
+        "message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
+        "{{ '<|im_start|>assistant\n' }}{% endif %}"),
+    "zephyr": (
+        "llama2", "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + "
+        "message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + "
+        "message['content'] + eos_token }}\n{% elif message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + "
+        "message['content'] + eos_token }}\n{% endif %}\n{% if loop.last and add_generation_prompt %}\n"
+        "{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}"),
+}
+SPECIALS = {"llama2": ("<s>", "</s>"), "llama3": ("<|begin_of_text|>", "<|eot_id|>"), "qwen2": (None, "<|im_end|>")}
+
+CONVERSATIONS = [
+    [("user", "Hello, who are you?")],
+    [("system", "You drive a robot. Be brief."), ("user", "  Pick up the red cup.  ")],
+    [("user", "Hi"), ("assistant", "Hello! How can I help?"), ("user", "2+2?\nAnswer in words.")],
+    [("system", "Sei höflich 😀"), ("user", "Wie geht's?"), ("assistant", " Gut, danke. "), ("user", "日本語で?"),
+     ("assistant", "はい。"), ("user", "\n\nthe end\n")],
+    [("system", "s"), ("user", "  ")],
+]
+
+
+def write_chats():
+    from transformers import PreTrainedTokenizerFast
+    chats = []
+    for name, (family, template) in TEMPLATES.items():
+        bos, eos = SPECIALS[family]
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(FAMILIES[family]())),
+                                            bos_token=bos, eos_token=eos, chat_template=template)
+        for conversation in CONVERSATIONS:
+            messages = [{"role": role, "content": content} for role, content in conversation]
+            for prompt in (False, True):
+                text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=prompt)
+                ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+                chats.append({"template": name, "messages": messages, "add_generation_prompt": prompt,
+                              "text": text, "ids": ids})
+    configs = {name: {"family": family, "bos_token": SPECIALS[family][0], "eos_token": SPECIALS[family][1],
+                      "chat_template": template} for name, (family, template) in TEMPLATES.items()}
+    golden = {"configs": configs, "chats": chats}
+    (HERE / "text/chats.json").write_text(json.dumps(golden, ensure_ascii=False, indent=1) + "\n")
+
+
 def dump(family, text, first=0):
     tokenizer = Tokenizer.from_str(json.dumps(FAMILIES[family]()))
     tokenizer.encode_special_tokens = True
@@ -170,4 +239,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 3 and sys.argv[1] == "dump":
         dump(*sys.argv[2:])
     else:
+        write_chats()
         write_ids()

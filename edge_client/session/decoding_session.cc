@@ -77,12 +77,8 @@ void DecodingSession::on(const Tick&) {
   const bool waiting = phase_ == Phase::kUnlinked || phase_ == Phase::kOpening;
   const std::optional<TimePoint> deadline = reconnector_.deadline();
   if (waiting && deadline && now_ >= *deadline) {
-    finish(Ending::kLinkLost,
-           unavailable("the server did not come back within " +
-                       std::to_string(static_cast<int>(to_seconds(reconnector_.timeout()))) +
-                       " s (--reconnect-timeout)"));
+    give_up(link_error_);
   } else if (phase_ == Phase::kUnlinked && now_ >= retry_at_) {
-    ++stats_.reconnects;
     open_stream();
   }
 }

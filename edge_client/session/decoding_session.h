@@ -32,8 +32,9 @@ enum class Strategy : std::uint8_t { kAr, kSd };
 
 struct DecodingOptions {
   Strategy strategy = Strategy::kAr;
-  std::string
-      speculation;  // said once when the stream opens: "ON (draft x, γ=4)", "OFF because .."
+  // Said with the target's name when the first stream opens: "ON (draft x, γ=4)", "OFF because ..".
+  // Empty: neither is said (later turns of a chat).
+  std::string speculation;
   std::string tokenizer_hash;
   std::int32_t token_bound = 0;  // tokens a draft may send before Opened names the vocabulary
   SamplingParams sampling;
@@ -94,6 +95,7 @@ class DecodingSession final {
 
   void open_stream();
   void lose_link(const Status& why);
+  void give_up(const std::string& why);
   void commit(const Verdict& verdict);
   void count(const Verdict& verdict);
   void draft();
@@ -128,6 +130,7 @@ class DecodingSession final {
   TimePoint leave_at_ = TimePoint::max();
   TimePoint retry_at_ = TimePoint::max();
   Reconnector reconnector_;
+  std::string link_error_;        // of the last failure
   Duration asked_delay_{0};       // by a Notice of this stream
   bool retry_was_asked_ = false;  // likewise
 

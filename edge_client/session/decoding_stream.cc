@@ -73,6 +73,7 @@ void DecodingSession::receive(const Opened& opened) {
   opened_ = opened;
   end_position_ = std::min(options_.end_position, opened.limits.max_positions);
   if (ever_opened_) {
+    ++stats_.reconnects;
     say(Say::Level::kInfo, "link: back, going on at token " + std::to_string(answer_.size()));
     return;
   }
@@ -84,10 +85,9 @@ void DecodingSession::receive(const Opened& opened) {
                                  std::to_string(opened.limits.max_positions) +
                                  "; shorten the prompt"));
   }
+  if (options_.speculation.empty()) return;
   say(Say::Level::kInfo, "target: " + opened.model_name);
-  if (!options_.speculation.empty() && !speculation_ended_) {
-    say(Say::Level::kInfo, "speculation: " + options_.speculation);
-  }
+  if (!speculation_ended_) say(Say::Level::kInfo, "speculation: " + options_.speculation);
 }
 
 void DecodingSession::receive(const Progress& progress) {
@@ -153,11 +153,8 @@ void DecodingSession::stream_ended(const Status& status) {
 void DecodingSession::lose_link(const Status& why) {
   const bool first = !reconnector_.deadline();
   const std::optional<TimePoint> retry = reconnector_.failed(now_, asked_delay_);
-  if (!retry) {
-    return finish(Ending::kLinkLost,
-                  why.with_context("gave up after " + seconds_text(reconnector_.timeout()) +
-                                   " of retries (--reconnect-timeout)"));
-  }
+  if (!retry) return give_up(why.message());
+  link_error_ = why.message();
   phase_ = Phase::kUnlinked;
   retry_at_ = *retry;
   round_sent_ = false;
@@ -165,6 +162,11 @@ void DecodingSession::lose_link(const Status& why) {
     say(Say::Level::kWarning,
         "link: " + why.message() + "; retrying for up to " + seconds_text(reconnector_.timeout()));
   }
+}
+
+void DecodingSession::give_up(const std::string& why) {
+  finish(Ending::kLinkLost, unavailable("gave up after " + seconds_text(reconnector_.timeout()) +
+                                        " of retries (--reconnect-timeout): " + why));
 }
 
 StreamView DecodingSession::view() const {

@@ -8,6 +8,7 @@ namespace {
 
 constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
 constexpr Duration kLongestDelay = std::chrono::seconds(3);
+constexpr Duration kLastTry = std::chrono::milliseconds(250);
 constexpr int kMostDoublings = 5;
 
 }  // namespace
@@ -21,9 +22,11 @@ std::optional<TimePoint> Reconnector::failed(TimePoint now, Duration asked_delay
   const Duration delay =
       full / 2 +
       Duration(static_cast<std::int64_t>(jitter_() % static_cast<std::uint64_t>(full.count() / 2)));
-  const TimePoint next = now + std::max(delay, asked_delay);
-  if (next >= *outage_began_ + timeout_) return std::nullopt;
-  return next;
+  const TimePoint deadline = *outage_began_ + timeout_;
+  if (now >= deadline) return std::nullopt;
+  // The last try comes shortly before the end, however long the delay has grown.
+  const TimePoint last_try = std::max(now, deadline - kLastTry);
+  return std::min(now + std::max(delay, asked_delay), now < last_try ? last_try : deadline);
 }
 
 void Reconnector::healthy() {

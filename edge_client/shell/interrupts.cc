@@ -30,7 +30,7 @@ Interrupts::Interrupts() {
 
 Interrupts::~Interrupts() {
   stopping_ = true;
-  pthread_kill(thread_.native_handle(), SIGTERM);
+  pthread_kill(thread_.native_handle(), SIGINT);
   thread_.join();
 }
 

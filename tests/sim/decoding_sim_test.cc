@@ -108,7 +108,7 @@ struct World {
       if (!simulation.step(deadline)) return "deadlock";
     }
     for (const auto& edge : edges) {
-      if (const std::string wrong = judge(*edge); !wrong.empty()) return wrong;
+      if (std::string wrong = judge(*edge); !wrong.empty()) return wrong;
       count(edge->session().stats());
     }
     return {};

@@ -60,7 +60,7 @@ void SimEdge::handle(const SessionEvent& event) {
   }
 }
 
-void SimEdge::take(SessionActions actions) {
+void SimEdge::take(const SessionActions& actions) {
   for (const SessionAction& action : actions) {
     if (finish_) fail("an action after the Finish");
     std::visit([this](const auto& a) { on(a); }, action);

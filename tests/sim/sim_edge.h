@@ -53,7 +53,7 @@ class SimEdge final : public AnswerText {
   std::string finish() override { return {}; }
 
   void handle(const SessionEvent& event);
-  void take(SessionActions actions);
+  void take(const SessionActions& actions);
   void on(const Connect& connect);
   void on(const Send& send);
   void on(const RunDraftStep& run);

@@ -82,10 +82,10 @@ TEST(Reconnect, BacksOffAndGivesUpAfterTheTimeoutKeepingTheText) {
   }
   EXPECT_EQ(edge.finish->ending, Ending::kLinkLost);
   EXPECT_LE(to_seconds(edge.clock.now() - lost), 30.0);
-  EXPECT_GE(to_seconds(edge.clock.now() - lost), 26.0);
+  EXPECT_GE(to_seconds(edge.clock.now() - lost), 29.9);
   EXPECT_EQ(edge.shown, "e.");
   EXPECT_LE(waits.front(), 100);
-  EXPECT_GE(waits.back(), 1500);
+  EXPECT_GE(*std::ranges::max_element(waits), 1500);
   EXPECT_THAT(waits, SizeIs(testing::Lt(25u)));
 }
 
@@ -98,7 +98,8 @@ TEST(Reconnect, AnAttemptThatHangsEndsWithTheTimeoutToo) {
   edge.tick_when_due();
   ASSERT_TRUE(edge.finish);
   EXPECT_EQ(edge.finish->ending, Ending::kLinkLost);
-  EXPECT_THAT(edge.finish->status.message(), HasSubstr("30 s"));
+  EXPECT_THAT(edge.finish->status.message(),
+              HasSubstr("gave up after 30.0 s of retries (--reconnect-timeout): reset"));
 }
 
 TEST(Reconnect, AServerThatAcceptsAndDiesAgainDoesNotHoldTheEdgeForEver) {

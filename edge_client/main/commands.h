@@ -1,0 +1,18 @@
+// The subcommands of outrider-edge. Each returns the exit code, or the Status that ended it.
+//
+// Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/base/status.h"
+#include "edge_client/main/options.h"
+#include "edge_client/shell/interrupts.h"
+
+namespace outrider {
+
+Result<int> run_command(const AnswerOptions& options, const PromptOptions& prompt,
+                        Interrupts& interrupts);
+Result<int> chat_command(const AnswerOptions& options, Interrupts& interrupts);
+Result<int> tokenize_command(const TokenizeOptions& options);
+Result<int> detokenize_command(const TokenizeOptions& options);
+
+}  // namespace outrider

@@ -1,0 +1,74 @@
+// outrider-edge: drafts on this device, lets a target model elsewhere decide.
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "common/cli/program.h"
+#include "edge_client/main/commands.h"
+
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  # answer a prompt: the draft here guesses, the server's target decides
+  outrider-edge run --model models/demo-draft --server 127.0.0.1:8001 -p "Pick up the red cup."
+
+  # the same text without a draft, decoded by the server alone
+  outrider-edge run --strategy ar --tokenizer models/demo-draft -p "Pick up the red cup."
+
+  # no server: draft and target in this process
+  outrider-edge run --model models/demo-draft --target models/demo-target -p "..." --json
+
+  # a conversation
+  outrider-edge chat --model models/demo-draft
+
+Every flag may also stand in the environment (--temp: OUTRIDER_TEMP) or in a --config file.
+'outrider-edge run --help' lists the flags of run.)";
+
+constexpr char kRunExamples[] = R"(Examples:
+  outrider-edge run --model models/demo-draft -p "Pick up the red cup."
+  outrider-edge run --model models/demo-draft -f prompt.txt --temp 0.7 --seed 7 -n 200
+  outrider-edge run --model models/demo-draft -p "..." --color-accept --spec-draft-n-max 6
+
+The text goes to stdout as it is committed, everything else to stderr. Ctrl-C ends the answer at
+the server and shows the figures (exit code 130), a second one ends at once.)";
+
+constexpr char kTokenizeExamples[] = R"(Example:
+  echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --no-special)";
+
+constexpr char kDetokenizeExamples[] = R"(Example:
+  echo "[72, 101]" | outrider-edge detokenize --tokenizer models/demo-target)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  outrider::Program program("outrider-edge",
+                            "Answers with a large model elsewhere, faster: a small draft model on "
+                            "this device guesses ahead,\nthe target model decides every token.");
+  CLI::App& app = program.app();
+  app.require_subcommand(1);
+  app.footer(kExamples);
+
+  outrider::AnswerOptions answer;
+  outrider::PromptOptions prompt;
+  outrider::TokenizeOptions tokens;
+  CLI::App* run = app.add_subcommand("run", "Answer one prompt")->footer(kRunExamples);
+  outrider::add_prompt_flags(*run, prompt);
+  outrider::add_answer_flags(*run, answer);
+  CLI::App* chat = app.add_subcommand("chat", "Hold a conversation");
+  outrider::add_answer_flags(*chat, answer);
+  CLI::App* tokenize =
+      app.add_subcommand("tokenize", "Text to token ids")->footer(kTokenizeExamples);
+  outrider::add_tokenize_flags(*tokenize, tokens);
+  CLI::App* detokenize =
+      app.add_subcommand("detokenize", "Token ids to text")->footer(kDetokenizeExamples);
+  outrider::add_tokenize_flags(*detokenize, tokens);
+
+  if (const std::optional<int> code = program.parse(argc, argv)) return *code;
+  const outrider::Result<int> code = [&]() -> outrider::Result<int> {
+    if (tokenize->parsed()) return outrider::tokenize_command(tokens);
+    if (detokenize->parsed()) return outrider::detokenize_command(tokens);
+    outrider::Interrupts interrupts;
+    if (run->parsed()) return outrider::run_command(answer, prompt, interrupts);
+    return outrider::chat_command(answer, interrupts);
+  }();
+  return code.ok() ? *code : program.finish(code.status());
+}

@@ -1,0 +1,68 @@
+// The flags of outrider-edge. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/sampling/sampling.h"
+
+namespace outrider {
+
+// Flags of `run` and `chat`.
+struct AnswerOptions {
+  std::string model;      // the draft's directory; empty: no draft
+  std::string tokenizer;  // a directory; empty: the model's, or else the target's
+  std::string server = "127.0.0.1:8001";
+  std::string target;    // a directory; empty: the server decides
+  std::string strategy;  // "ar", "sd"; empty: sd if there is a draft
+  int gamma = 4;
+
+  std::int64_t max_tokens = -1;  // -1: until a stop or the end of the context
+  std::int64_t context = 0;      // prompt and answer together; 0: the target's context
+  SamplingParams sampling;
+  std::uint64_t seed = 0;
+  std::vector<std::string> stop;
+  std::string chat_template;  // a name, "none", or empty: the tokenizer's own
+
+  std::string dtype = "auto";  // "auto": as stored
+  int threads = 0;             // 0: one per core
+  double pace_step_ms = 0;
+  bool insecure = false;
+  double reconnect_timeout_s = 30;
+
+  bool color_accept = false;
+  bool json = false;
+};
+
+// Flags of `run` alone.
+struct PromptOptions {
+  std::string prompt;
+  std::string file;  // "-": stdin
+  bool raw = false;  // the prompt is the text, no chat template
+};
+
+// Flags of `tokenize` and `detokenize`.
+struct TokenizeOptions {
+  std::string tokenizer;
+  bool no_special = false;
+  bool whole = false;
+};
+
+void add_answer_flags(CLI::App& command, AnswerOptions& options);
+void add_prompt_flags(CLI::App& command, PromptOptions& options);
+void add_tokenize_flags(CLI::App& command, TokenizeOptions& options);
+
+// What no single flag can judge: contradictions, plaintext beyond loopback. INVALID_ARGUMENT names
+// the flags and the remedy.
+Status validate(const AnswerOptions& options);
+
+// Whether this answer drafts.
+bool wants_draft(const AnswerOptions& options);
+
+// Where the tokenizer is read from; INVALID_ARGUMENT if no flag tells.
+Result<std::string> tokenizer_directory(const AnswerOptions& options);
+
+}  // namespace outrider

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/base/json.h"
+#include "common/cli/program.h"
+#include "common/text/tokenizer.h"
+#include "edge_client/main/commands.h"
+
+namespace outrider {
+namespace {
+
+// The next line of stdin, or all of it; false at its end.
+class Input final {
+ public:
+  explicit Input(bool whole) : whole_(whole) { std::ios::sync_with_stdio(false); }
+
+  bool next(std::string& text) {
+    ++line_;
+    if (!whole_) return static_cast<bool>(std::getline(std::cin, text));
+    if (line_ > 1) return false;
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+    return true;
+  }
+  std::string where() const { return whole_ ? "stdin" : "stdin, line " + std::to_string(line_); }
+
+ private:
+  const bool whole_;
+  int line_ = 0;
+};
+
+bool write(const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+}
+
+Result<int> finish_output(bool written) {
+  if (!written || std::fflush(stdout) != 0) return unavailable("stdout cannot be written to");
+  return kExitOk;
+}
+
+std::string to_json(const std::vector<TokenId>& ids) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) text += ',';
+    text += std::to_string(ids[i]);
+  }
+  return text + "]\n";
+}
+
+Result<std::vector<TokenId>> parse_ids(const std::string& text, const std::string& where) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(text, where));
+  if (!json.is_array()) return invalid_argument(where + ": expected one JSON array of ids");
+  std::vector<TokenId> ids;
+  for (const Json& item : json) {
+    const bool fits = item.is_number_integer() && item.get<std::int64_t>() >= 0 &&
+                      item.get<std::int64_t>() <= std::numeric_limits<TokenId>::max();
+    if (!fits) {
+      return invalid_argument(where + ": " + item.dump().substr(0, 40) + " is not a token id");
+    }
+    ids.push_back(static_cast<TokenId>(item.get<std::int64_t>()));
+  }
+  return ids;
+}
+
+// Drops the tokens that tokenize puts around a text (<s> .. </s>); all others stay.
+void drop_frame(const std::vector<TokenId>& frame, std::vector<TokenId>& ids) {
+  const auto is_frame = [&](TokenId id) { return std::ranges::find(frame, id) != frame.end(); };
+  while (!ids.empty() && is_frame(ids.back())) ids.pop_back();
+  ids.erase(ids.begin(), std::ranges::find_if_not(ids, is_frame));
+}
+
+}  // namespace
+
+Result<int> tokenize_command(const TokenizeOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
+  Input input(options.whole);
+  std::string text;
+  bool written = true;
+  while (written && input.next(text)) {
+    Result<std::vector<TokenId>> ids =
+        tokenizer.encode(text, {.add_special_tokens = !options.no_special, .parse_special = true});
+    if (!ids.ok()) return ids.status().with_context(input.where());
+    written = write(to_json(*ids));
+  }
+  return finish_output(written);
+}
+
+Result<int> detokenize_command(const TokenizeOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> frame, tokenizer.encode(""));
+  Input input(options.whole);
+  std::string line;
+  bool written = true;
+  while (written && input.next(line)) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, parse_ids(line, input.where()));
+    if (options.no_special) drop_frame(frame, ids);
+    Result<std::string> text = tokenizer.decode(ids, /*skip_special=*/false);
+    if (!text.ok()) return text.status().with_context(input.where());
+    written = write(options.whole ? *text : *text + "\n");
+  }
+  return finish_output(written);
+}
+
+}  // namespace outrider

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/main/console.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/json.h"
+#include "edge_client/main/streamed_text.h"
+
+namespace outrider {
+namespace {
+
+TEST(Terminal, IsNotSteeredByAModelsText) {
+  EXPECT_EQ(without_controls("a\033[31mb\rc\n\td\x7f"), "a[31mbc\n\td");
+  EXPECT_EQ(without_controls("x\u009bm é"), "xm é") << "C1 controls go, letters stay";
+}
+
+// Byte-level without merges: a byte's value is its id.
+Tokenizer bytes() {
+  Json vocab = Json::object();
+  int next_stand_in = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
+    const int letter = printable ? byte : next_stand_in++;
+    std::string name;
+    if (letter < 128) {
+      name = static_cast<char>(letter);
+    } else {
+      name = {static_cast<char>(0xc0 | letter >> 6), static_cast<char>(0x80 | (letter & 63))};
+    }
+    vocab[name] = byte;
+  }
+  const Json json = {{"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}},
+                     {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+                     {"decoder", {{"type", "ByteLevel"}}},
+                     {"added_tokens", Json::array()}};
+  return *Tokenizer::load_json(json.dump());
+}
+
+TEST(StreamedText, HoldsBackWhatMayBeAStopStringAndEndsBeforeIt) {
+  const Tokenizer tokenizer = bytes();
+  StreamedText text(tokenizer, *StopStrings::create({"cde"}));
+  std::string shown;
+  for (const TokenId id : {'a', 'c', 'd', 'a', 'c', 'd', 'e'}) {
+    const AnswerText::Update update = text.push(id);
+    shown += update.text;
+    EXPECT_EQ(update.stopped, id == 'e');
+  }
+  EXPECT_EQ(shown, "acda");
+  EXPECT_EQ(text.text(), "acda");
+  EXPECT_EQ(text.stop_string(), "cde");
+}
+
+TEST(StreamedText, GivesOutWhatItHeldBackWhenTheAnswerEnds) {
+  const Tokenizer tokenizer = bytes();
+  StreamedText text(tokenizer, *StopStrings::create({"cde"}));
+  EXPECT_EQ(text.push('c').text, "");
+  EXPECT_EQ(text.finish(), "c");
+  EXPECT_EQ(text.stop_string(), "");
+}
+
+TEST(StreamedText, ATokenWithoutTextIsShownAsOne) {
+  const Tokenizer tokenizer = bytes();
+  StreamedText text(tokenizer, *StopStrings::create({}));
+  EXPECT_EQ(text.push(1000).text, "\uFFFD");
+}
+
+}  // namespace
+}  // namespace outrider

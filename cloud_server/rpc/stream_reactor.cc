@@ -116,9 +116,10 @@ void StreamReactor::fail(const Status& status) {
     const std::lock_guard lock(mu_);
     if (end_) return;
     end(to_grpc(status));
-    advance();
   }
-  shell_.complain(peer_, status);
+  shell_.complain(peer_, status);  // told before the peer knows
+  const std::lock_guard lock(mu_);
+  advance();
 }
 
 // With mu_ held. What waits is dropped.

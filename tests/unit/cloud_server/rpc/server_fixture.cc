@@ -90,18 +90,18 @@ VerifierEvent TestEdge::next() {
   if (const auto* message = std::get_if<ServerMessage>(&event)) {
     if (const auto* verdict = std::get_if<Verdict>(message)) {
       answer_.insert(answer_.end(), verdict->tokens.begin(), verdict->tokens.end());
+      end_ = verdict->position + static_cast<Position>(verdict->tokens.size());
     }
   }
   return event;
 }
 
 Status TestEdge::finish() {
+  if (end_ > 0) send(AckOnly{}, end_);  // what await() passed over
   while (true) {
     VerifierEvent event = next();
     if (const auto* ended = std::get_if<StreamEnded>(&event)) return ended->status;
-    if (const auto* verdict = std::get_if<Verdict>(&std::get<ServerMessage>(event))) {
-      send(AckOnly{}, verdict->position + static_cast<Position>(verdict->tokens.size()));
-    }
+    if (std::holds_alternative<Verdict>(std::get<ServerMessage>(event))) send(AckOnly{}, end_);
   }
 }
 

@@ -49,6 +49,7 @@ class TestEdge final {
   std::condition_variable changed_;
   std::deque<VerifierEvent> events_;
   std::vector<TokenId> answer_;
+  Position end_ = 0;         // of the text, once a verdict came
   RemoteVerifier verifier_;  // last: its destructor ends the events
 };
 

@@ -1,0 +1,121 @@
+// outrider-server: the cloud's half. It holds the target model, and decides.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <string>
+
+#include "cloud_server/serve.h"
+#include "cloud_server/target.h"
+#include "common/base/address.h"
+#include "common/cli/program.h"
+#include "common/telemetry/log.h"
+#include "proto/grpc_log.h"
+
+namespace outrider {
+namespace {
+
+struct ServerFlags {
+  TargetOptions target;
+  std::string host = "127.0.0.1";
+  int port = 8001;
+  bool insecure = false;
+  std::uint32_t max_concurrent_sessions = 8;
+  std::uint32_t max_draft_tokens = 64;
+  double shutdown_timeout = 45;
+};
+
+void add_flags(CLI::App& app, ServerFlags& flags) {
+  app.add_option("--model", flags.target.model,
+                 "Directory of the target model (Hugging Face files)")
+      ->required();
+  app.add_option("--host", flags.host, "Address to listen on; beyond loopback needs --insecure");
+  app.add_option("--port", flags.port, "Port to listen on; 0 takes a free one")
+      ->check(CLI::Range(0, 65535));
+  app.add_flag("--insecure", flags.insecure, "Allow plaintext beyond this machine");
+  app.add_option("--dtype", flags.target.dtype, "How to compute; auto: as the weights are stored")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+  app.add_option("--device", flags.target.device, "Where to compute: cpu, cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--threads", flags.target.threads, "Threads of the cpu engine; 0 takes all cores")
+      ->check(CLI::Range(0, 1024));
+  app.add_flag("--check-tensors", flags.target.check_tensors,
+               "Refuse weights that hold NaN or infinity");
+  app.add_option("--max-concurrent-sessions", flags.max_concurrent_sessions,
+                 "The next session is told to come back later")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--max-draft-tokens", flags.max_draft_tokens,
+                 "Undecided draft tokens that one session may have here")
+      ->check(CLI::Range(64, 4096));
+  app.add_option("--pace-pass-ms", flags.target.pace_pass_ms,
+                 "Emulate a slower device: each pass takes this long")
+      ->check(CLI::Range(0.0, 60000.0));
+  app.add_option("--shutdown-timeout", flags.shutdown_timeout,
+                 "Seconds that sessions may go on after SIGTERM")
+      ->check(CLI::Range(0.0, 86400.0));
+}
+
+std::string millions(std::int64_t count) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f M", static_cast<double>(count) / 1e6);
+  return text;
+}
+
+// One block, for people; scripts read the line that begins with "listening".
+void print_start(const ServerFlags& flags, const LoadedTarget& target, const Address& address,
+                 double seconds) {
+  const ModelInfo& info = target.model->info();
+  std::printf("outrider-server\n");
+  std::printf("  model        %s (%s, %s parameters, %s on %s)\n", info.name.c_str(),
+              info.architecture.c_str(), millions(info.num_parameters).c_str(), info.dtype.c_str(),
+              flags.target.device.c_str());
+  std::printf("  context      %lld tokens, vocabulary %d\n",
+              static_cast<long long>(info.max_positions), info.vocab_size);
+  std::printf("  fingerprint  %s\n", info.fingerprint.c_str());
+  std::printf("  arithmetic   %s\n", info.arithmetic_id.c_str());
+  std::printf("  tokenizer    %s\n", target.tokenizer_hash.c_str());
+  std::printf("  sessions     %u at once\n", flags.max_concurrent_sessions);
+  if (flags.target.pace_pass_ms > 0) {
+    std::printf("  pace         emulated: %.3g ms a pass\n", flags.target.pace_pass_ms);
+  }
+  std::printf("  listening    %s%s\n", address.to_string().c_str(),
+              is_loopback(address.host) ? "" : " (plaintext, open to the network)");
+  std::printf("  ready        after %.2f s\n", seconds);
+  std::fflush(stdout);
+}
+
+Status check_exposure(const ServerFlags& flags) {
+  if (flags.insecure || is_loopback(flags.host)) return {};
+  return invalid_argument("--host " + flags.host +
+                          " listens beyond this machine, and this server speaks plaintext; add "
+                          "--insecure if the network is trusted");
+}
+
+Status run_server(const ServerFlags& flags) {
+  OUTRIDER_RETURN_IF_ERROR(check_exposure(flags));
+  SystemClock clock;
+  const TimePoint started = clock.now();
+  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));
+  ServeOptions options;
+  options.scheduler.tokenizer_hash = target.tokenizer_hash;
+  options.scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
+  options.scheduler.max_nodes = flags.max_draft_tokens;
+  options.rpc.listen = {flags.host, static_cast<std::uint16_t>(flags.port)};
+  options.rpc.log = [](const std::string& line) { log(LogLevel::kWarning, line); };
+  options.shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3);
+  return serve(*target.model, options, [&](const Address& address) {
+    print_start(flags, target, address, to_seconds(clock.now() - started));
+  });
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) {
+  outrider::block_signals();
+  outrider::Program program("outrider-server",
+                            "Holds the target model and decides what edges drafted.");
+  outrider::ServerFlags flags;
+  outrider::add_flags(program.app(), flags);
+  if (const std::optional<int> code = program.parse(argc, argv)) return *code;
+  outrider::take_over_grpc_log();
+  return program.finish(outrider::run_server(flags));
+}

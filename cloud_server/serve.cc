@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/serve.h"
+
+#include <csignal>
+#include <ctime>
+
+#include "common/telemetry/log.h"
+#include "common/verify/engine.h"
+
+namespace outrider {
+namespace {
+
+// How often a draining server looks for a second signal.
+constexpr Duration kSignalPoll = std::chrono::milliseconds(50);
+// For the last words of streams whose sessions are over.
+constexpr Duration kFarewell = std::chrono::seconds(1);
+
+sigset_t ending_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+void await_signal() {
+  const sigset_t signals = ending_signals();
+  int signal = 0;
+  sigwait(&signals, &signal);
+  log(LogLevel::kInfo, "shutting down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+}
+
+bool signal_waits() {
+  const sigset_t signals = ending_signals();
+  const timespec at_once{};
+  return sigtimedwait(&signals, nullptr, &at_once) > 0;
+}
+
+// True if all sessions finished in time.
+bool drain(VerifyEngine& engine, Clock& clock, Duration timeout) {
+  engine.drain();
+  const TimePoint deadline = clock.now() + timeout;
+  while (!engine.wait_until_idle(kSignalPoll)) {
+    if (clock.now() >= deadline || signal_waits()) return false;
+  }
+  return true;
+}
+
+void log_totals(const SchedulerStats& stats) {
+  log(LogLevel::kInfo, "served",
+      {{"sessions", stats.sessions_opened},
+       {"refused", stats.sessions_refused},
+       {"prompt_tokens", stats.prompt_tokens},
+       {"cached_tokens", stats.cached_tokens},
+       {"completion_tokens", stats.completion_tokens},
+       {"passes", stats.passes},
+       {"rows", stats.rows},
+       {"compute_s", to_seconds(stats.compute)}});
+}
+
+}  // namespace
+
+void block_signals() {
+  const sigset_t signals = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+Status serve(Model& model, const ServeOptions& options,
+             const std::function<void(const Address&)>& on_ready) {
+  SystemClock clock;
+  VerifyEngine engine(model, options.scheduler, clock);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
+                            RpcServer::start(engine, options.rpc));
+  on_ready(server->address());
+  await_signal();
+  server->set_serving(false);
+  const bool finished = drain(engine, clock, options.shutdown_timeout);
+  if (!finished) {
+    log(LogLevel::kWarning, "sessions cut by the shutdown",
+        {{"sessions", engine.stats().sessions_open}});
+  }
+  server->shutdown(finished ? kFarewell : Duration{0});
+  log_totals(engine.stats());
+  return {};
+}
+
+}  // namespace outrider

@@ -1,0 +1,34 @@
+// The life of a server: listen, serve until a signal, drain, end.
+//
+// SIGTERM or SIGINT: the health service says NOT_SERVING, sessions are told to reconnect soon and
+// may finish, new ones are refused with UNAVAILABLE; after shutdown_timeout what is left is cut. A
+// second signal cuts at once.
+//
+// Thread rule: main thread. block_signals() before any other thread starts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "cloud_server/rpc/server.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "common/verify/scheduler_options.h"
+
+namespace outrider {
+
+struct ServeOptions {
+  SchedulerOptions scheduler;
+  RpcServerOptions rpc;
+  Duration shutdown_timeout = std::chrono::seconds(45);
+};
+
+// SIGTERM and SIGINT wait until serve() asks for them.
+void block_signals();
+
+// Blocks until the end. on_ready hears once where the server listens.
+Status serve(Model& model, const ServeOptions& options,
+             const std::function<void(const Address&)>& on_ready);
+
+}  // namespace outrider

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/target.h"
+
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "common/model/loader.h"
+#include "common/model/null_model.h"
+#include "common/model/paced_model.h"
+#include "common/text/tokenizer.h"
+#ifdef OUTRIDER_SERVER_CUDA
+#include "common/model/torch/torch_model.h"
+#endif
+
+namespace outrider {
+namespace {
+
+constexpr std::string_view kNullScheme = "null:";
+constexpr const char* kNullTokenizer = "null";  // no text goes in or out
+constexpr Position kNullPositions = 1 << 16;
+constexpr std::int32_t kMaxNullVocab = 1 << 20;
+
+CudaFactory cuda_factory() {
+#ifdef OUTRIDER_SERVER_CUDA
+  return make_torch_model;
+#else
+  return {};
+#endif
+}
+
+Result<LoadedTarget> null_target(std::string_view vocab) {
+  NullModelOptions options;
+  options.max_positions = kNullPositions;
+  if (!vocab.empty()) {
+    const char* end = vocab.data() + vocab.size();
+    const auto [rest, error] = std::from_chars(vocab.data(), end, options.vocab_size);
+    if (error != std::errc() || rest != end || options.vocab_size < 1 ||
+        options.vocab_size > kMaxNullVocab) {
+      return invalid_argument("--model null:" + std::string(vocab) +
+                              ": the vocabulary must be 1 to " + std::to_string(kMaxNullVocab));
+    }
+  }
+  return LoadedTarget{make_null_model(options), kNullTokenizer};
+}
+
+Result<LoadedTarget> directory_target(const TargetOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.model));
+  LoadOptions load;
+  load.directory = options.model;
+  load.dtype = options.dtype;
+  load.device = options.device;
+  load.threads = options.threads;
+  load.check_finite = options.check_tensors;
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(load, cuda_factory()));
+  return LoadedTarget{std::move(model), tokenizer.content_hash()};
+}
+
+}  // namespace
+
+Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock) {
+  const bool is_null = options.model.rfind(kNullScheme, 0) == 0;
+  Result<LoadedTarget> loaded =
+      is_null ? null_target(std::string_view(options.model).substr(kNullScheme.size()))
+              : directory_target(options);
+  if (!loaded.ok() || options.pace_pass_ms <= 0) return loaded;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      loaded->model,
+      make_paced_model(std::move(loaded->model), {.base_ms = options.pace_pass_ms}, clock));
+  return loaded;
+}
+
+}  // namespace outrider

@@ -1,0 +1,35 @@
+// What a server serves: a model and the hash of its tokenizer, found by --model.
+//
+//   DIR             a Hugging Face directory
+//   null:[VOCAB]    no work and no weights, for measuring what the rest costs
+//
+// Thread rule: load_target() blocks; the rest is data. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+struct TargetOptions {
+  std::string model;           // as above
+  std::string dtype = "auto";  // as stored; or "f32", "bf16", "int8"
+  std::string device = "cpu";  // or "cuda"
+  int threads = 0;             // of the cpu engine; 0: all cores
+  bool check_tensors = false;  // look for NaN and infinity in every weight first
+  double pace_pass_ms = 0;     // stretch each pass to this; 0: as fast as it goes
+};
+
+struct LoadedTarget {
+  std::unique_ptr<Model> model;
+  std::string tokenizer_hash;
+};
+
+// clock: outlives the model.
+Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock);
+
+}  // namespace outrider

@@ -1,0 +1,161 @@
+// outrider-server as a user starts it, with a model that does no work.
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tests/unit/cloud_server/rpc/server_fixture.h"
+
+namespace outrider {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A running outrider-server; stdout and stderr in one.
+class Program final {
+ public:
+  explicit Program(std::vector<std::string> arguments) {
+    std::array<int, 2> ends;
+    EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    arguments.insert(arguments.begin(), OUTRIDER_BIN_DIR "/outrider-server");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(ends[1], STDOUT_FILENO);
+      dup2(ends[1], STDERR_FILENO);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    out_ = ends[0];
+  }
+  ~Program() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    wait();
+    close(out_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // Reads until this has come, or the end.
+  const std::string& read_until(const std::string& wanted) {
+    std::array<char, 1024> some;
+    while (wanted.empty() || text_.find(wanted) == std::string::npos) {
+      const ssize_t got = read(out_, some.data(), some.size());
+      if (got <= 0) break;
+      text_.append(some.data(), static_cast<std::size_t>(got));
+    }
+    return text_;
+  }
+  const std::string& read_all() { return read_until(""); }
+
+  Address address() {
+    const std::string& text = read_until("ready");
+    const std::size_t at = text.find("127.0.0.1:");
+    EXPECT_NE(at, std::string::npos) << text;
+    return *parse_address(text.substr(at, text.find('\n', at) - at));
+  }
+
+  void signal(int number) const { kill(pid_, number); }
+
+  // The exit code.
+  int wait() {
+    int status = 0;
+    if (pid_ > 0) {
+      waitpid(pid_, &status, 0);
+      pid_ = 0;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int out_ = -1;
+  std::string text_;
+};
+
+void expect_failure(const std::vector<std::string>& arguments, int code,
+                    const testing::Matcher<std::string>& output) {
+  Program program(arguments);
+  EXPECT_THAT(program.read_all(), output);
+  EXPECT_EQ(program.wait(), code);
+}
+
+Open null_open() {
+  Open open;
+  open.tokenizer_hash = "null";
+  open.prefix = {1};
+  open.end_position = 2000;
+  open.policy.pass_policy = PassPolicy::kEager;
+  return open;
+}
+
+TEST(ServerProgram, SaysWhatItServesAndWhere) {
+  Program program({"--model", "null:77", "--port", "0"});
+  EXPECT_THAT(program.read_until("ready"),
+              AllOf(HasSubstr("model"), HasSubstr("vocabulary 77"), HasSubstr("fingerprint"),
+                    HasSubstr("listening    127.0.0.1:")));
+  EXPECT_GT(program.address().port, 0);
+}
+
+TEST(ServerProgram, RefusesPortsAndHostsWithAReason) {
+  expect_failure({"--model", "null:", "--port", "70000"}, 2, HasSubstr("70000"));
+  expect_failure({"--model", "null:", "--port", "0", "--host", "0.0.0.0"}, 2,
+                 HasSubstr("--insecure"));
+  expect_failure({"--model", "null:0"}, 2, HasSubstr("must be 1 to"));
+  expect_failure({"--model", "/no/such/model"}, 1, HasSubstr("/no/such/model"));
+  expect_failure({}, 2, HasSubstr("--model"));
+}
+
+TEST(ServerProgram, ATakenPortEndsItWithTheRemedy) {
+  Program first({"--model", "null:", "--port", "0"});
+  const std::string port = std::to_string(first.address().port);
+  expect_failure({"--model", "null:", "--port", port}, 1,
+                 AllOf(HasSubstr("Address already in use"), HasSubstr("--port")));
+}
+
+TEST(ServerProgram, SigtermLetsSessionsFinishAndExitsWithZero) {
+  Program program({"--model", "null:", "--port", "0"});
+  TestEdge edge(program.address());
+  edge.open(null_open());
+  edge.await<Verdict>();  // and pauses, as nothing is acknowledged
+  program.signal(SIGTERM);
+  EXPECT_EQ(edge.await<Notice>().kind, Notice::Kind::kReconnectSoon);
+  EXPECT_EQ(edge.finish(), Status());
+  EXPECT_EQ(edge.answer().size(), 1999u);
+  EXPECT_EQ(program.wait(), 0);
+}
+
+TEST(ServerProgram, ASecondSignalCutsWhatIsLeft) {
+  Program program({"--model", "null:", "--port", "0"});
+  TestEdge edge(program.address());
+  edge.open(null_open());
+  edge.await<Verdict>();
+  program.signal(SIGTERM);
+  edge.await<Notice>();
+  program.signal(SIGTERM);
+  EXPECT_EQ(edge.finish().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(program.wait(), 0);
+}
+
+TEST(ServerProgram, TheShutdownTimeoutCutsWhatIsLeft) {
+  Program program({"--model", "null:", "--port", "0", "--shutdown-timeout", "0.1"});
+  TestEdge edge(program.address());
+  edge.open(null_open());
+  edge.await<Verdict>();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.wait(), 0);
+}
+
+}  // namespace
+}  // namespace outrider

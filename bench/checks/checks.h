@@ -9,6 +9,12 @@ namespace outrider {
 // The law of choice: draws against the filtered softmax, Philox against its published vectors.
 void add_choice_check(CheckList& checks);
 
+// Two processes without model work: from a verdict leaving to the next pass starting.
+void add_loopback_check(CheckList& checks);
+
+// Speculative decoding over gRPC against plain decoding, token by token.
+void add_lossless_check(CheckList& checks);
+
 // The wire's budget: bytes of a Grow of 32 nodes and of an exit report.
 void add_wire_check(CheckList& checks);
 

@@ -1,0 +1,88 @@
+// What the machinery costs: two processes, a model without work, and in every round the long way:
+// a verdict leaves the server, the edge sees it and answers with a node, the next pass starts. The
+// server itself measures that time (Verdict.timings: waited and queued).
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "bench/checks/checks.h"
+#include "bench/event_queue.h"
+#include "bench/server_process.h"
+#include "edge_client/verifiers/remote.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kBarMs = 1.0;
+
+struct LoopbackOptions {
+  int rounds = 2000;
+  int warm_up = 100;  // rounds before it counts
+};
+
+// The null model's choice is as good as random: this is almost always wrong. Right or wrong, no
+// node lives after the verdict, so every round is the long way.
+constexpr TokenId kGuess = 1;
+
+Result<std::vector<double>> measure(const ServerProcess& server, int rounds) {
+  EventQueue events;
+  RemoteVerifier verifier({.server = server.address()});
+  verifier.start(events.sink());
+  Open open;
+  open.tokenizer_hash = server.tokenizer_hash();
+  open.prefix = {0};
+  open.end_position = 2 * rounds + 4;  // at most two tokens a round
+  verifier.send({0, 0, open});
+  std::vector<double> gaps_ms;
+  NodeId next_id = 1;
+  while (true) {
+    const VerifierEvent event = events.next();
+    if (const auto* ended = std::get_if<StreamEnded>(&event)) {
+      if (!ended->status.ok()) return ended->status;
+      return gaps_ms;
+    }
+    const auto* verdict = std::get_if<Verdict>(&std::get<ServerMessage>(event));
+    if (verdict == nullptr) continue;
+    if (verdict->pass > 0 && gaps_ms.size() < static_cast<std::size_t>(rounds)) {
+      gaps_ms.push_back(to_ms(verdict->timings.waited + verdict->timings.queued));
+    }
+    if (gaps_ms.size() == static_cast<std::size_t>(rounds)) verifier.send({0, 0, Cancel{}});
+    const Position end = verdict->position + static_cast<Position>(verdict->tokens.size());
+    verifier.send({end, 0, Grow{next_id++, end, {{kGuess, 0, 255}}}});
+  }
+}
+
+double percentile(const std::vector<double>& sorted, double p) {
+  return sorted[static_cast<std::size_t>(p * static_cast<double>(sorted.size() - 1))];
+}
+
+Result<CheckOutcome> run_loopback(const LoopbackOptions& options) {
+  const int rounds = options.warm_up + options.rounds;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerProcess> server,
+                            ServerProcess::start({"--model", "null:"}));
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<double> gaps_ms, measure(*server, rounds));
+  gaps_ms.erase(gaps_ms.begin(), gaps_ms.begin() + options.warm_up);
+  std::sort(gaps_ms.begin(), gaps_ms.end());
+  CheckOutcome outcome;
+  const double p50 = percentile(gaps_ms, 0.5);
+  outcome.passed = p50 <= kBarMs;
+  outcome.figures = {{"p50_ms", p50},
+                     {"p99_ms", percentile(gaps_ms, 0.99)},
+                     {"max_ms", gaps_ms.back()},
+                     {"rounds", gaps_ms.size()}};
+  return outcome;
+}
+
+}  // namespace
+
+void add_loopback_check(CheckList& checks) {
+  auto options = std::make_shared<LoopbackOptions>();
+  CLI::App* command = checks.add(
+      "loopback", "Overhead from a verdict to the next pass: two processes, no model work",
+      [options] { return run_loopback(*options); });
+  command->add_option("--rounds", options->rounds, "Passes to measure")
+      ->check(CLI::Range(1, 20'000));
+}
+
+}  // namespace outrider

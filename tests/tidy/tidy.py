@@ -38,7 +38,7 @@ class Tree:
         self.paths = sorted(p for p in listing.split('\0') if p and os.path.isfile(os.path.join(root, p)))
         self.text = {}
         for path in self.paths:
-            if os.path.splitext(path)[1] in TEXT and '/corpus/' not in path and not path.endswith('.jsonl'):
+            if os.path.splitext(path)[1] in TEXT and '/corpus/' not in path and '/golden/' not in path:
                 with open(os.path.join(root, path), encoding='utf-8', errors='replace') as file:
                     self.text[path] = file.read()
 

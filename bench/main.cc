@@ -11,8 +11,6 @@ int main(int argc, char** argv) {
   outrider::add_decode_check(checks);
   outrider::add_logits_check(checks);
   outrider::add_rows_check(checks);
-  // Checks of optional parts go between #ifdef OUTRIDER_BENCH_RPC / _SERVER / _TEXT / _TORCH and
-  // #endif.
 #ifdef OUTRIDER_BENCH_RPC
   outrider::add_wire_check(checks);
 #endif

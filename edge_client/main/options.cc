@@ -8,6 +8,7 @@
 namespace outrider {
 namespace {
 
+constexpr char kPromptGroup[] = "Prompt (one of -p and -f)";
 constexpr char kModelGroup[] = "Models";
 constexpr char kAnswerGroup[] = "The answer";
 constexpr char kSamplingGroup[] = "Sampling (the same seed gives the same text whatever the draft)";
@@ -71,6 +72,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& o) {
       ->group(kAnswerGroup);
   command.add_option("--stop", o.stop, "End the answer before this text; may be repeated")
       ->allow_extra_args(false)
+      ->default_str("")
       ->group(kAnswerGroup);
   command
       .add_option("--chat-template", o.chat_template,
@@ -94,12 +96,13 @@ void add_answer_flags(CLI::App& command, AnswerOptions& o) {
 }
 
 void add_prompt_flags(CLI::App& command, PromptOptions& options) {
-  CLI::Option_group* prompt = command.add_option_group("Prompt");
-  prompt->add_option("-p,--prompt", options.prompt, "The prompt");
-  prompt->add_option("-f,--file", options.file, "Read it from this file; -: from stdin");
-  prompt->require_option(1);
+  CLI::Option* prompt =
+      command.add_option("-p,--prompt", options.prompt, "The prompt")->group(kPromptGroup);
+  command.add_option("-f,--file", options.file, "Read it from this file; -: from stdin")
+      ->excludes(prompt)
+      ->group(kPromptGroup);
   command.add_flag("--raw", options.raw, "No chat template, the same as --chat-template none")
-      ->group(kAnswerGroup);
+      ->group(kPromptGroup);
 }
 
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ struct AnswerOptions {
 
 // Flags of `run` alone.
 struct PromptOptions {
-  std::string prompt;
+  std::optional<std::string> prompt;
   std::string file;  // "-": stdin
   bool raw = false;  // the prompt is the text, no chat template
 };

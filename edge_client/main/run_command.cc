@@ -17,7 +17,8 @@ namespace {
 constexpr std::int64_t kMostPromptBytes = std::int64_t{1} << 26;
 
 Result<std::string> read_prompt(const PromptOptions& options) {
-  if (options.file.empty()) return options.prompt;
+  if (options.prompt) return *options.prompt;
+  if (options.file.empty()) return invalid_argument("what prompt? give -p TEXT or -f FILE");
   if (options.file != "-") return read_file(options.file, kMostPromptBytes);
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }

@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto entries = outrider::parse_config(text, "fuzz");
+  const auto entries = outrider::parse_config_entries(text, "fuzz");
   if (!entries.ok()) {
     OUTRIDER_CHECK(entries.status().message().starts_with("fuzz:"));
     return 0;

@@ -38,9 +38,7 @@ class Tree:
         self.paths = sorted(p for p in listing.split('\0') if p and os.path.isfile(os.path.join(root, p)))
         self.text = {}
         for path in self.paths:
-            name, suffix = os.path.splitext(os.path.basename(path))
-            is_data = '/corpus/' in path or '/golden/' in path and name != 'CMakeLists'
-            if suffix in (CODE + ('.py',) if is_data else TEXT):
+            if os.path.splitext(path)[1] in TEXT and '/corpus/' not in path and not path.endswith('.jsonl'):
                 with open(os.path.join(root, path), encoding='utf-8', errors='replace') as file:
                     self.text[path] = file.read()
 

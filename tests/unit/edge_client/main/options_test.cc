@@ -42,6 +42,20 @@ TEST(AnswerFlags, RefuseWhatCannotBeMeant) {
   EXPECT_THROW(parse("--strategy fast"), CLI::ParseError);
 }
 
+TEST(PromptFlags, TakeOnePromptAndKnowAnEmptyOneFromNone) {
+  CLI::App app;
+  PromptOptions options;
+  add_prompt_flags(app, options);
+  EXPECT_THROW(app.parse("-p a -f b"), CLI::ParseError);
+  app.parse(std::vector<std::string>{"", "-p"});
+  EXPECT_EQ(options.prompt, "");
+  PromptOptions none;
+  CLI::App other;
+  add_prompt_flags(other, none);
+  other.parse("--raw");
+  EXPECT_EQ(none.prompt, std::nullopt);
+}
+
 TEST(Strategy, FollowsTheModelUnlessSaid) {
   EXPECT_TRUE(wants_draft(parse("--model d")));
   EXPECT_FALSE(wants_draft(parse("--tokenizer d")));

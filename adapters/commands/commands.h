@@ -1,0 +1,55 @@
+// The subcommands of outrider-train. Each adds itself to the program and, if it was the one called,
+// does its work in run().
+//
+// Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <functional>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+class CommandList final {
+ public:
+  explicit CommandList(CLI::App& app) : app_(app) {}
+
+  // `add` declares the flags; `run` is called after parsing if this command was chosen.
+  CLI::App* add(const std::string& name, const std::string& help, std::function<Status()> run) {
+    CLI::App* command = app_.add_subcommand(name, help);
+    commands_.push_back({command, std::move(run)});
+    return command;
+  }
+
+  Status run_chosen() const {
+    for (const Command& command : commands_) {
+      if (command.app->parsed()) return command.run();
+    }
+    return invalid_argument("no command given. Remedy: --help lists them");
+  }
+
+ private:
+  struct Command {
+    CLI::App* app;
+    std::function<Status()> run;
+  };
+
+  CLI::App& app_;
+  std::vector<Command> commands_;
+};
+
+void add_tokenizer_command(CommandList& commands);
+void add_data_commands(CommandList& commands);   // robot, gsm8k
+void add_shape_commands(CommandList& commands);  // init, inflate
+void add_plot_command(CommandList& commands);
+// These need libtorch.
+void add_pretrain_command(CommandList& commands);
+void add_distill_command(CommandList& commands);
+void add_generate_command(CommandList& commands);
+void add_evaluate_command(CommandList& commands);
+
+}  // namespace outrider

@@ -1,0 +1,82 @@
+// outrider-train data-robot, data-gsm8k: prompts and answers as JSONL.
+// SPDX-License-Identifier: Apache-2.0
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "adapters/commands/commands.h"
+#include "adapters/data/gsm8k.h"
+#include "adapters/data/robot_text.h"
+
+namespace outrider {
+namespace {
+
+struct DataFlags {
+  std::uint64_t seed = 1;
+  std::uint64_t count = 1000;
+  std::string split = "train";
+  std::string in, out;
+
+  Split which() const { return split == "train" ? Split::kTrain : Split::kHeldOut; }
+};
+
+class JsonlFile final {
+ public:
+  explicit JsonlFile(const std::string& path) : path_(path), out_(path, std::ios::binary) {}
+
+  void write(const nlohmann::ordered_json& line) { out_ << line.dump() << '\n'; }
+
+  Status close() {
+    out_.close();
+    return out_ ? Status() : resource_exhausted("--out " + path_ + ": cannot be written");
+  }
+
+ private:
+  std::string path_;
+  std::ofstream out_;
+};
+
+Status write_robot(const DataFlags& flags) {
+  JsonlFile file(flags.out);
+  for (std::uint64_t i = 0; i < flags.count; ++i) {
+    const RobotExample example = make_robot_example(flags.seed, i, flags.which());
+    file.write(
+        {{"prompt", example.prompt}, {"answer", example.answer}, {"action", example.action}});
+  }
+  return file.close();
+}
+
+Status write_gsm8k(const DataFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptAnswer> problems,
+                            read_gsm8k(flags.in, flags.which()));
+  JsonlFile file(flags.out);
+  for (const PromptAnswer& problem : problems) {
+    file.write({{"prompt", problem.prompt}, {"answer", problem.answer}});
+  }
+  return file.close();
+}
+
+void add_split_and_out(CLI::App* command, DataFlags& flags) {
+  command->add_option("--split", flags.split, "train, or heldout: what training never sees")
+      ->check(CLI::IsMember({"train", "heldout"}));
+  command->add_option("--out", flags.out, "The JSONL file to write")->required();
+}
+
+}  // namespace
+
+void add_data_commands(CommandList& commands) {
+  const auto robot = std::make_shared<DataFlags>();
+  CLI::App* command = commands.add("data-robot", "Write robot scenes with instructions and answers",
+                                   [robot] { return write_robot(*robot); });
+  command->add_option("--seed", robot->seed, "Seed");
+  command->add_option("--count", robot->count, "Examples")->check(CLI::Range(1, 100'000'000));
+  add_split_and_out(command, *robot);
+
+  const auto gsm8k = std::make_shared<DataFlags>();
+  command = commands.add("data-gsm8k", "Convert GSM8K's train.jsonl; its last 300 are held out",
+                         [gsm8k] { return write_gsm8k(*gsm8k); });
+  command->add_option("--in", gsm8k->in, "GSM8K's train.jsonl")->required();
+  add_split_and_out(command, *gsm8k);
+}
+
+}  // namespace outrider

@@ -1,0 +1,159 @@
+// outrider-train generate, evaluate. SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "adapters/commands/commands.h"
+#include "adapters/commands/torch_flags.h"
+#include "adapters/data/jsonl.h"
+#include "adapters/data/progress.h"
+#include "adapters/data/robot_text.h"
+#include "adapters/train/border.h"
+#include "adapters/train/evaluate.h"
+#include "adapters/train/generate.h"
+#include "adapters/train/model_io.h"
+#include "common/text/chat_template.h"
+
+namespace outrider {
+namespace {
+
+struct GenerateFlags {
+  std::string model, draft, prompts, out;
+  std::int64_t limit = 0;
+  int gamma = 4;
+  GenerateOptions options;
+  ComputeFlags compute;
+
+  void add_to(CLI::App* command) {
+    command->add_option("--model", model, "The model's directory")->required();
+    command->add_option("--prompts", prompts, "JSONL with a \"prompt\" a line")->required();
+    command->add_option("--limit", limit, "Only the first so many; 0: all")
+        ->check(CLI::NonNegativeNumber);
+    command->add_option("--max-tokens", options.max_tokens, "Longest answer")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--batch", options.batch, "Prompts at once")->check(CLI::PositiveNumber);
+    compute.add_to(command);
+  }
+};
+
+// Prompts with what is known about their right answers, and a model's answers to them.
+struct Answers {
+  std::vector<std::string> prompts, actions;  // actions: empty where the file names none
+  std::vector<std::vector<TokenId>> prompt_ids, ids;
+};
+
+Status read_prompts(const GenerateFlags& flags, const Tokenizer& tokenizer, Answers& answers) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
+  const auto add = [&](const Json& line, const std::string& where) -> Status {
+    if (flags.limit > 0 && static_cast<std::int64_t>(answers.prompts.size()) >= flags.limit) {
+      return {};
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, string_field(line, "prompt", where));
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids,
+                              chat.encode_chat(tokenizer, {{ChatRole::kUser, prompt}}));
+    answers.prompts.push_back(prompt);
+    answers.prompt_ids.push_back(std::move(ids));
+    const Result<std::string> action = string_field(line, "action", where);
+    answers.actions.push_back(action.ok() ? *action : "");
+    return {};
+  };
+  OUTRIDER_RETURN_IF_ERROR(for_each_line(flags.prompts, add));
+  return answers.prompts.empty() ? data_loss(flags.prompts + " holds no prompts") : Status();
+}
+
+Result<Answers> answer_all(GenerateFlags& flags, const Tokenizer& tokenizer, const Llama& model) {
+  Answers answers;
+  OUTRIDER_RETURN_IF_ERROR(read_prompts(flags, tokenizer, answers));
+  OUTRIDER_ASSIGN_OR_RETURN(flags.options.stop, special_token(tokenizer, "<|im_end|>"));
+  ProgressBar bar("answer", 0, static_cast<std::int64_t>(answers.prompts.size()));
+  return guarded([&]() -> Result<Answers> {
+    answers.ids = generate(model, answers.prompt_ids, flags.options,
+                           [&](std::int64_t done) { bar.show(done, ""); });
+    return answers;
+  });
+}
+
+Status run_generate(GenerateFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.model));
+  OUTRIDER_ASSIGN_OR_RETURN(const Llama model, load_model(flags.model, flags.compute.apply()));
+  OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer, model));
+  std::ofstream out(flags.out, std::ios::binary);
+  for (std::size_t i = 0; i < answers.prompts.size(); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(answers.ids[i]));
+    out << nlohmann::ordered_json{{"prompt", answers.prompts[i]}, {"answer", text}}.dump(
+               -1, ' ', false, Json::error_handler_t::replace)
+        << '\n';
+  }
+  out.close();
+  return out ? Status() : resource_exhausted("--out " + flags.out + ": cannot be written");
+}
+
+// The answers as documents in which the answers' tokens count.
+std::vector<Document> as_documents(const Answers& answers) {
+  std::vector<Document> documents;
+  for (std::size_t i = 0; i < answers.ids.size(); ++i) {
+    Document document{answers.prompt_ids[i], {}};
+    document.learnt.resize(document.tokens.size(), 0);
+    document.tokens.insert(document.tokens.end(), answers.ids[i].begin(), answers.ids[i].end());
+    document.learnt.resize(document.tokens.size(), 1);
+    documents.push_back(std::move(document));
+  }
+  return documents;
+}
+
+Status run_evaluate(GenerateFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.model));
+  const at::ScalarType compute = flags.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(const Llama model, load_model(flags.model, compute));
+  OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer, model));
+  nlohmann::ordered_json report = {{"prompts", answers.prompts.size()}};
+  std::size_t asked = 0, right = 0, tokens = 0;
+  for (std::size_t i = 0; i < answers.prompts.size(); ++i) {
+    tokens += answers.ids[i].size();
+    if (answers.actions[i].empty()) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(answers.ids[i]));
+    ++asked;
+    right += action_in(text) == answers.actions[i] ? 1 : 0;
+  }
+  report["tokens"] = tokens;
+  if (asked > 0) {
+    report["action_accuracy"] = static_cast<double>(right) / static_cast<double>(asked);
+  }
+  if (!flags.draft.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const Llama draft, load_model(flags.draft, compute));
+    const auto measure = [&]() -> Status {
+      const std::vector<std::vector<bool>> hits = greedy_hits(draft, as_documents(answers));
+      report["gamma"] = flags.gamma;
+      report["tokens_per_pass"] = tokens_per_pass(hits, flags.gamma);
+      return {};
+    };
+    OUTRIDER_RETURN_IF_ERROR(guarded(measure));
+  }
+  std::printf("%s\n", report.dump().c_str());
+  return {};
+}
+
+}  // namespace
+
+void add_generate_command(CommandList& commands) {
+  const auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* command = commands.add("generate", "Write a model's answers to many prompts",
+                                   [flags] { return run_generate(*flags); });
+  flags->add_to(command);
+  command->add_option("--temperature", flags->options.temperature, "0: the likeliest token")
+      ->check(CLI::Range(0.0, 10.0));
+  command->add_option("--seed", flags->options.seed, "Seed of the draws");
+  command->add_option("--out", flags->out, "The JSONL file to write")->required();
+}
+
+void add_evaluate_command(CommandList& commands) {
+  const auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* command =
+      commands.add("evaluate", "Greedy answers: right actions, and tokens per pass with a draft",
+                   [flags] { return run_evaluate(*flags); });
+  flags->add_to(command);
+  command->add_option("--draft", flags->draft, "A draft of the same tokenizer");
+  command->add_option("--gamma", flags->gamma, "Drafted tokens a pass")->check(CLI::Range(1, 64));
+}
+
+}  // namespace outrider

@@ -1,0 +1,70 @@
+// outrider-train init, inflate: models for benchmarks. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "adapters/commands/commands.h"
+#include "adapters/data/progress.h"
+#include "adapters/shape/inflate.h"
+
+namespace outrider {
+namespace {
+
+struct ShapeFlags {
+  InitOptions init;
+  std::string dtype = "bf16";
+  std::string model, out;
+  std::int64_t to_bytes = 0;
+};
+
+// Counts in millions of elements.
+class WriteBar final {
+ public:
+  WriteProgress progress() {
+    return [this](std::int64_t done, std::int64_t total) {
+      constexpr std::int64_t kMillion = 1'000'000;
+      if (!bar_) {
+        bar_ =
+            std::make_unique<ProgressBar>("write", 0, std::max<std::int64_t>(1, total / kMillion));
+      }
+      bar_->show(done / kMillion, "million weights");
+    };
+  }
+
+ private:
+  std::unique_ptr<ProgressBar> bar_;
+};
+
+}  // namespace
+
+void add_shape_commands(CommandList& commands) {
+  const auto flags = std::make_shared<ShapeFlags>();
+  CLI::App* init = commands.add("init", "Write a random model in a published shape", [flags] {
+    const std::map<std::string, DType> dtypes = {
+        {"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};
+    flags->init.dtype = dtypes.at(flags->dtype);
+    WriteBar bar;
+    return init_model(flags->init, flags->out, bar.progress());
+  });
+  init->add_option("--like", flags->init.like, "The shape's name")
+      ->required()
+      ->check(CLI::IsMember(known_shape_names()));
+  init->add_option("--layers", flags->init.layers, "Layers, if not as published");
+  init->add_option("--dtype", flags->dtype, "f32, f16 or bf16")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  init->add_option("--seed", flags->init.seed, "Seed");
+  init->add_option("--out", flags->out, "The directory to write")->required();
+
+  CLI::App* inflate_command =
+      commands.add("inflate", "Write a model as a larger one with the same logits", [flags] {
+        WriteBar bar;
+        return inflate(flags->model, flags->to_bytes, flags->out, bar.progress());
+      });
+  inflate_command->add_option("--model", flags->model, "The model's directory")->required();
+  inflate_command->add_option("--to-bytes", flags->to_bytes, "Bytes of weights, at least")
+      ->required()
+      ->transform(CLI::AsSizeValue(false));
+  inflate_command->add_option("--out", flags->out, "The directory to write")->required();
+}
+
+}  // namespace outrider

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/commands/torch_flags.h"
+
+#include <ATen/Parallel.h>
+
+#include <CLI/Validators.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "common/telemetry/log.h"
+
+namespace outrider {
+
+bool cpu_has_bf16() {
+#if defined(__x86_64__)
+  // AMX-BF16: leaf 7, subleaf 0, EDX bit 22. AVX512-BF16: subleaf 1, EAX bit 5.
+  unsigned eax = 7, ebx = 0, ecx = 0, edx = 0;
+  __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+  const bool amx = (edx & (1u << 22)) != 0;
+  eax = 7;
+  ecx = 1;
+  __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+  return amx || (eax & (1u << 5)) != 0;
+#else
+  return false;
+#endif
+}
+
+void ComputeFlags::add_to(CLI::App* command) {
+  command
+      ->add_option("--precision", precision,
+                   "Matrix products: f32, bf16, or auto (bf16 where the CPU has it)")
+      ->check(CLI::IsMember({"auto", "f32", "bf16"}));
+  command->add_option("--threads", threads, "Threads; 0: one per core")->check(CLI::Range(0, 256));
+}
+
+at::ScalarType ComputeFlags::apply() const {
+  at::set_num_threads(
+      threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  const bool bf16 = precision == "bf16" || (precision == "auto" && cpu_has_bf16());
+  log(LogLevel::kInfo, "libtorch",
+      {{"precision", bf16 ? "bf16" : "f32"}, {"threads", at::get_num_threads()}});
+  return bf16 ? at::kBFloat16 : at::kFloat;
+}
+
+void TrainFlags::add_to(CLI::App* command) {
+  command->add_option("--data", data, "JSONL of prompts and answers, both learnt; FILE[=SHARE]");
+  command->add_option("--answers", answers, "JSONL whose answers alone are learnt; FILE[=SHARE]");
+  command->add_option("--held-out", held_out, "JSONL that is only measured");
+  command->add_option("--out", options.out, "The run's directory, in the end the model's")
+      ->required();
+  command->add_option("--steps", options.optimizer.total_steps, "Steps of the whole schedule")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--stop-after", options.stop_after, "Stop after so many steps of this run");
+  command->add_option("--warmup", options.optimizer.warmup_steps, "Steps of warm-up")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--learning-rate", options.optimizer.learning_rate, "At its peak");
+  command->add_option("--weight-decay", options.optimizer.weight_decay, "Of matrices");
+  command->add_option("--clip", options.optimizer.max_gradient_norm, "Largest gradient norm");
+  command->add_option("--batch", options.batch, "Sequences a step");
+  command->add_option("--length", options.length, "Tokens a sequence");
+  command->add_option("--long-every", options.long_every,
+                      "Every so many steps, half as many sequences of twice the length; 0: never");
+  command->add_option("--evaluate-every", options.evaluate_every, "Steps between measurements")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--checkpoint-every", options.checkpoint_every, "Steps between checkpoints")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seed", options.seed, "Seed of weights and order");
+  command->add_flag("--resume", options.resume, "Go on with the run in --out");
+  compute.add_to(command);
+}
+
+Result<TokenId> special_token(const Tokenizer& tokenizer, std::string_view text) {
+  const std::optional<TokenId> id = tokenizer.find(text);
+  if (id) return *id;
+  return failed_precondition("the tokenizer has no " + std::string(text) +
+                             ". Remedy: make it with `outrider-train tokenizer`");
+}
+
+Result<TrainData> load_train_data(const TrainFlags& flags, const Tokenizer& tokenizer,
+                                  bool answers_only) {
+  TrainData data;
+  for (const std::string& path : flags.data) {
+    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, tokenizer, answers_only));
+    data.sources.push_back(std::move(source));
+  }
+  for (const std::string& path : flags.answers) {
+    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, tokenizer, true));
+    data.sources.push_back(std::move(source));
+  }
+  if (data.sources.empty()) {
+    return invalid_argument("nothing to learn from. Remedy: --data FILE or --answers FILE");
+  }
+  for (const Source& source : data.sources) {
+    std::int64_t tokens = 0;
+    for (const Document& document : source.documents) {
+      tokens += static_cast<std::int64_t>(document.tokens.size());
+    }
+    log(LogLevel::kInfo, "source",
+        {{"path", source.path},
+         {"documents", source.documents.size()},
+         {"tokens", tokens},
+         {"share", source.share}});
+  }
+  for (const std::string& path : flags.held_out) {
+    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, tokenizer, true));
+    data.held_out.push_back({std::filesystem::path(path).stem(), std::move(source.documents)});
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(data.end_of_text, special_token(tokenizer, "<|endoftext|>"));
+  OUTRIDER_ASSIGN_OR_RETURN(data.end_of_turn, special_token(tokenizer, "<|im_end|>"));
+  return data;
+}
+
+}  // namespace outrider

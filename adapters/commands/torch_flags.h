@@ -1,0 +1,49 @@
+// Flags that all commands with libtorch share. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "adapters/data/corpus.h"
+#include "adapters/train/trainer.h"
+
+namespace outrider {
+
+struct ComputeFlags {
+  std::string precision = "auto";
+  int threads = 0;
+
+  void add_to(CLI::App* command);
+  // Sets libtorch's threads; returns the compute type.
+  at::ScalarType apply() const;
+};
+
+// True if this CPU multiplies bf16 matrices in hardware (AMX or AVX512-BF16). Elsewhere libtorch's
+// bf16 products are tens of times slower than f32.
+bool cpu_has_bf16();
+
+struct TrainFlags {
+  TrainOptions options;
+  std::vector<std::string> data, answers, held_out;
+  ComputeFlags compute;
+
+  void add_to(CLI::App* command);
+};
+
+// Everything that a run reads beside models.
+struct TrainData {
+  std::vector<Source> sources;
+  std::vector<HeldOut> held_out;
+  TokenId end_of_text = 0, end_of_turn = 0;
+};
+
+Result<TrainData> load_train_data(const TrainFlags& flags, const Tokenizer& tokenizer,
+                                  bool answers_only);
+
+// The ids of special tokens. Errors: kFailedPrecondition if the tokenizer lacks one.
+Result<TokenId> special_token(const Tokenizer& tokenizer, std::string_view text);
+
+}  // namespace outrider

@@ -1,0 +1,121 @@
+// outrider-train pretrain, distill. SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "adapters/commands/commands.h"
+#include "adapters/commands/torch_flags.h"
+#include "adapters/train/distill.h"
+#include "adapters/train/model_io.h"
+#include "common/telemetry/log.h"
+
+namespace outrider {
+namespace {
+
+// The flags that fix a model's shape; the vocabulary is the tokenizer's.
+struct ShapeFlags {
+  std::int32_t hidden = 320, ffn = 864, layers = 8, heads = 10, kv_heads = 5, head_dim = 32;
+  std::int64_t context = 1024;
+
+  void add_to(CLI::App* command) {
+    command->add_option("--hidden", hidden, "Width of the residual stream");
+    command->add_option("--ffn", ffn, "Width of the feed-forward layers");
+    command->add_option("--layers", layers, "Layers");
+    command->add_option("--heads", heads, "Attention heads");
+    command->add_option("--kv-heads", kv_heads, "Key and value heads; divides --heads");
+    command->add_option("--head-dim", head_dim, "Width of a head; even");
+    command->add_option("--context", context, "max_position_embeddings");
+  }
+
+  // Built as a config.json and read back, so that every rule of model directories holds.
+  Result<ModelConfig> config(const Tokenizer& tokenizer, const TrainData& data) const {
+    const Json json = {{"model_type", "llama"},
+                       {"architectures", {"LlamaForCausalLM"}},
+                       {"hidden_act", "silu"},
+                       {"vocab_size", tokenizer.vocab_size()},
+                       {"hidden_size", hidden},
+                       {"intermediate_size", ffn},
+                       {"num_hidden_layers", layers},
+                       {"num_attention_heads", heads},
+                       {"num_key_value_heads", kv_heads},
+                       {"head_dim", head_dim},
+                       {"max_position_embeddings", context},
+                       {"rms_norm_eps", 1e-5},
+                       {"rope_theta", 10000.0},
+                       {"tie_word_embeddings", true},
+                       {"eos_token_id", {data.end_of_turn, data.end_of_text}}};
+    return parse_config(json.dump(), "the model's flags");
+  }
+};
+
+struct TrainCommandFlags {
+  TrainFlags train;
+  ShapeFlags shape;
+  std::string target;
+  double greedy_weight = 0.5;
+};
+
+Result<Llama> new_model(const ShapeFlags& shape, const Tokenizer& tokenizer, const TrainData& data,
+                        at::ScalarType compute, std::uint64_t seed) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, shape.config(tokenizer, data));
+  Llama model(config, compute, seed);
+  log(LogLevel::kInfo, "model",
+      {{"parameters", model.num_parameters()}, {"vocabulary", config.vocab_size}});
+  return model;
+}
+
+Status pretrain(const TrainCommandFlags& flags) {
+  const TrainOptions& options = flags.train.options;
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
+  const at::ScalarType compute = flags.train.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(Llama model,
+                            new_model(flags.shape, tokenizer, data, compute, options.seed));
+  stop_on_signals();
+  const auto loss = [&](const Batch& batch) { return next_token_loss(model, batch); };
+  return train(model, Packer(std::move(data.sources), options.seed, data.end_of_text), loss,
+               data.held_out, options);
+}
+
+Status distill(TrainCommandFlags flags) {
+  TrainOptions& options = flags.train.options;
+  options.tokenizer = flags.target;
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
+  const at::ScalarType compute = flags.train.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(const Llama target, load_model(flags.target, compute));
+  OUTRIDER_ASSIGN_OR_RETURN(Llama draft,
+                            new_model(flags.shape, tokenizer, data, compute, options.seed));
+  stop_on_signals();
+  const auto loss = [&](const Batch& batch) {
+    return distillation_loss(draft, target, batch, flags.greedy_weight);
+  };
+  return train(draft, Packer(std::move(data.sources), options.seed, data.end_of_text), loss,
+               data.held_out, options);
+}
+
+}  // namespace
+
+void add_pretrain_command(CommandList& commands) {
+  const auto flags = std::make_shared<TrainCommandFlags>();
+  CLI::App* command =
+      commands.add("pretrain", "Train a model from nothing", [flags] { return pretrain(*flags); });
+  command->add_option("--tokenizer", flags->train.options.tokenizer, "Directory of the tokenizer")
+      ->required();
+  flags->train.add_to(command);
+  flags->shape.add_to(command);
+}
+
+void add_distill_command(CommandList& commands) {
+  const auto flags = std::make_shared<TrainCommandFlags>();
+  flags->shape = {.hidden = 128, .ffn = 352, .layers = 3, .heads = 4, .kv_heads = 2};
+  CLI::App* command = commands.add("distill", "Train a draft to say what a target would say",
+                                   [flags] { return distill(*flags); });
+  command->add_option("--target", flags->target, "The target's directory")->required();
+  command
+      ->add_option("--greedy-weight", flags->greedy_weight,
+                   "Weight of the target's likeliest token beside its distribution")
+      ->check(CLI::NonNegativeNumber);
+  flags->train.add_to(command);
+  flags->shape.add_to(command);
+}
+
+}  // namespace outrider

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/data/corpus.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "adapters/data/jsonl.h"
+
+namespace outrider {
+namespace {
+
+// How many documents a sequence is filled from: enough that little room is left over.
+constexpr std::size_t kWaiting = 64;
+
+Status append_text(const Tokenizer& tokenizer, const std::string& text, bool learnt,
+                   Document& document) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
+                            tokenizer.encode(text, {.add_special_tokens = false}));
+  document.tokens.insert(document.tokens.end(), ids.begin(), ids.end());
+  document.learnt.resize(document.tokens.size(), learnt ? 1 : 0);
+  return {};
+}
+
+Status append_special(const Tokenizer& tokenizer, std::string_view token, bool learnt,
+                      Document& document) {
+  const std::optional<TokenId> id = tokenizer.find(token);
+  if (!id) {
+    return failed_precondition("the tokenizer has no " + std::string(token) +
+                               ". Remedy: make it with `outrider-train tokenizer`");
+  }
+  document.tokens.push_back(*id);
+  document.learnt.push_back(learnt ? 1 : 0);
+  return {};
+}
+
+Status parse_share(const std::string& text, double& share) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (error != std::errc() || end != text.data() + text.size() || !(share > 0 && share <= 1e6)) {
+    return invalid_argument("share '" + text + "' is not a positive number. Remedy: FILE=0.5");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Document> make_document(const Tokenizer& tokenizer, const std::string& prompt,
+                               const std::string& answer, bool answers_only) {
+  Document document;
+  const bool learn_prompt = !answers_only;
+  OUTRIDER_RETURN_IF_ERROR(append_special(tokenizer, "<|im_start|>", learn_prompt, document));
+  OUTRIDER_RETURN_IF_ERROR(append_text(tokenizer, "user\n" + prompt, learn_prompt, document));
+  OUTRIDER_RETURN_IF_ERROR(append_special(tokenizer, "<|im_end|>", learn_prompt, document));
+  OUTRIDER_RETURN_IF_ERROR(append_text(tokenizer, "\n", learn_prompt, document));
+  OUTRIDER_RETURN_IF_ERROR(append_special(tokenizer, "<|im_start|>", learn_prompt, document));
+  // Encoded as one text, as a chat template makes it: a token may cross the tag's line end.
+  const std::size_t tag = document.tokens.size();
+  OUTRIDER_RETURN_IF_ERROR(append_text(tokenizer, "assistant\n" + answer, true, document));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> tag_ids,
+                            tokenizer.encode("assistant\n", {.add_special_tokens = false}));
+  std::fill_n(document.learnt.begin() + static_cast<std::ptrdiff_t>(tag),
+              std::min(tag_ids.size(), document.tokens.size() - tag), learn_prompt ? 1 : 0);
+  OUTRIDER_RETURN_IF_ERROR(append_special(tokenizer, "<|im_end|>", true, document));
+  OUTRIDER_RETURN_IF_ERROR(append_text(tokenizer, "\n", false, document));
+  return document;
+}
+
+Result<Source> load_source(const std::string& path_and_share, const Tokenizer& tokenizer,
+                           bool answers_only) {
+  Source source;
+  source.answers_only = answers_only;
+  const std::size_t equals = path_and_share.rfind('=');
+  source.path = path_and_share.substr(0, equals);
+  if (equals != std::string::npos) {
+    OUTRIDER_RETURN_IF_ERROR(parse_share(path_and_share.substr(equals + 1), source.share));
+  }
+  const auto add = [&](const Json& line, const std::string& where) -> Status {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, string_field(line, "prompt", where));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string answer, string_field(line, "answer", where));
+    OUTRIDER_ASSIGN_OR_RETURN(Document document,
+                              make_document(tokenizer, prompt, answer, answers_only));
+    source.documents.push_back(std::move(document));
+    return {};
+  };
+  OUTRIDER_RETURN_IF_ERROR(for_each_line(source.path, add));
+  if (source.documents.empty()) return data_loss(source.path + " holds no documents");
+  return source;
+}
+
+Packer::Packer(std::vector<Source> sources, std::uint64_t seed, TokenId pad)
+    : sources_(std::move(sources)), cursors_(sources_.size()), random_(seed), pad_(pad) {
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    OUTRIDER_CHECK(!sources_[i].documents.empty());
+    cursors_[i].order.resize(sources_[i].documents.size());
+    for (std::uint32_t j = 0; j < cursors_[i].order.size(); ++j) cursors_[i].order[j] = j;
+    shuffle(i);
+  }
+}
+
+void Packer::shuffle(std::size_t source) {
+  random_.shuffle(cursors_[source].order);
+  cursors_[source].at = 0;
+}
+
+const Document& Packer::draw() {
+  std::size_t chosen = 0;
+  for (std::size_t i = 1; i < cursors_.size(); ++i) {
+    if (cursors_[i].tokens_per_share < cursors_[chosen].tokens_per_share) chosen = i;
+  }
+  Cursor& cursor = cursors_[chosen];
+  if (cursor.at == cursor.order.size()) shuffle(chosen);
+  const Document& document = sources_[chosen].documents[cursor.order[cursor.at++]];
+  cursor.tokens_per_share += static_cast<double>(document.tokens.size()) / sources_[chosen].share;
+  return document;
+}
+
+Sequence Packer::next(std::int64_t length) {
+  std::size_t room = static_cast<std::size_t>(length) + 1;
+  std::vector<const Document*> chosen;
+  while (true) {
+    while (waiting_.size() < kWaiting) waiting_.push_back(&draw());
+    // The one that waits longest, then the longest that fits.
+    auto best = waiting_.end();
+    if (chosen.empty()) {
+      best = waiting_.begin();
+    } else {
+      for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+        if ((*it)->tokens.size() > room) continue;
+        if (best == waiting_.end() || (*it)->tokens.size() > (*best)->tokens.size()) best = it;
+      }
+    }
+    if (best == waiting_.end()) break;
+    chosen.push_back(*best);
+    room -= std::min(room, (*best)->tokens.size());
+    waiting_.erase(best);
+  }
+  random_.shuffle(chosen);
+  Sequence sequence;
+  for (const Document* document : chosen) {
+    sequence.tokens.insert(sequence.tokens.end(), document->tokens.begin(), document->tokens.end());
+    sequence.learnt.insert(sequence.learnt.end(), document->learnt.begin(), document->learnt.end());
+  }
+  sequence.tokens.resize(static_cast<std::size_t>(length) + 1, pad_);
+  sequence.learnt.resize(static_cast<std::size_t>(length) + 1, 0);
+  return sequence;
+}
+
+}  // namespace outrider

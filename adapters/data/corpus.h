@@ -1,0 +1,75 @@
+// Prompts with answers as token sequences of one length, packed for training.
+//
+// A source is a JSONL file of {"prompt": .., "answer": ..} objects. Each becomes one ChatML turn
+// pair; sequences hold whole turn pairs, one after the other like a chat, each from its start. So
+// later turns learn to work at any position and behind other turns.
+//
+// Packer: every sequence and batch is a pure function of sources, seed and number, so a resumed
+// run sees the very data of an uninterrupted one.
+//
+// Thread rule: one thread at a time. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "adapters/data/random.h"
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/text/tokenizer.h"
+
+namespace outrider {
+
+struct Document {
+  std::vector<TokenId> tokens;
+  std::vector<std::uint8_t> learnt;  // as long as tokens; 1: predicting this token is learnt
+};
+
+struct Source {
+  std::string path;
+  double share = 1;           // of the tokens, relative to the other sources
+  bool answers_only = false;  // prompts are read, not learnt
+  std::vector<Document> documents;
+};
+
+// One prompt with its answer, as a ChatML turn pair. Special tokens in the texts stay plain text.
+Result<Document> make_document(const Tokenizer& tokenizer, const std::string& prompt,
+                               const std::string& answer, bool answers_only);
+
+// Reads path[=share]. Errors: those of reading and parsing, with path and line.
+Result<Source> load_source(const std::string& path_and_share, const Tokenizer& tokenizer,
+                           bool answers_only);
+
+// tokens[i + 1] is to be predicted from tokens[0..i] where learnt[i + 1].
+struct Sequence {
+  std::vector<TokenId> tokens;       // [length + 1]
+  std::vector<std::uint8_t> learnt;  // [length + 1]
+};
+
+class Packer final {
+ public:
+  // Every source has at least one document. pad: fills what no document fits into, never learnt.
+  Packer(std::vector<Source> sources, std::uint64_t seed, TokenId pad);
+
+  Sequence next(std::int64_t length);
+
+ private:
+  struct Cursor {
+    std::vector<std::uint32_t> order;
+    std::size_t at = 0;
+    double tokens_per_share = 0;
+  };
+
+  const Document& draw();
+  void shuffle(std::size_t source);
+
+  std::vector<Source> sources_;
+  std::vector<Cursor> cursors_;
+  std::deque<const Document*> waiting_;
+  SplitMix64 random_;
+  TokenId pad_;
+};
+
+}  // namespace outrider

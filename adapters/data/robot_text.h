@@ -1,0 +1,31 @@
+// The robot task in words: situations as prompts, decisions as answers, in JSONL.
+//
+// Example index i of a (seed, split) is a pure function of the three, so any part of the data can
+// be made anywhere. Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "adapters/data/robot_scene.h"
+
+namespace outrider {
+
+struct RobotExample {
+  std::string prompt;  // scene and instruction
+  std::string answer;  // reasoning, then "Action: ..." on the last line
+  std::string action;  // "turn left (small)"
+};
+
+RobotExample make_robot_example(std::uint64_t seed, std::uint64_t index, Split split);
+
+// The wording of the prompt varies with `random`; the answer is a function of the situation, so
+// that a right answer can be told from a wrong one.
+std::string prompt_text(const Situation& situation, SplitMix64& random);
+std::string answer_text(const Situation& situation, const Decision& decision);
+
+// What stands after the last "Action: ", up to the end of its line; empty if there is none.
+std::string action_in(std::string_view answer);
+
+}  // namespace outrider

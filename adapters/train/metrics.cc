@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/train/run_files.h"
+
+#include <algorithm>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+
+namespace outrider {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::int64_t kMaxMetricsBytes = std::int64_t{1} << 30;
+
+OrderedJson to_json(const StepMetrics& metrics) {
+  OrderedJson json = {{"step", metrics.step},
+                      {"loss", metrics.loss},
+                      {"learning_rate", metrics.learning_rate},
+                      {"gradient_norm", metrics.gradient_norm},
+                      {"tokens_per_s", metrics.tokens_per_s}};
+  for (const auto& [name, result] : metrics.held_out) {
+    json["heldout"][name] = {{"loss", result.loss}, {"exact", result.exact}};
+  }
+  return json;
+}
+
+Result<StepMetrics> from_json(const std::string& line, const std::string& where) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(line, where));
+  const auto number = [&](const Json& from, const char* key) {
+    return from.is_object() && from.contains(key) && from[key].is_number() ? from[key].get<double>()
+                                                                           : 0.0;
+  };
+  StepMetrics metrics;
+  metrics.step = static_cast<std::int64_t>(number(json, "step"));
+  if (metrics.step < 1) return data_loss(where + ": no \"step\" of 1 or more");
+  metrics.loss = number(json, "loss");
+  metrics.learning_rate = number(json, "learning_rate");
+  metrics.gradient_norm = number(json, "gradient_norm");
+  metrics.tokens_per_s = number(json, "tokens_per_s");
+  if (json.contains("heldout") && json["heldout"].is_object()) {
+    for (const auto& [name, result] : json["heldout"].items()) {
+      metrics.held_out[name] = {number(result, "loss"), number(result, "exact")};
+    }
+  }
+  return metrics;
+}
+
+}  // namespace
+
+Result<std::vector<StepMetrics>> read_metrics(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxMetricsBytes));
+  std::vector<StepMetrics> all;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.empty()) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(StepMetrics metrics,
+                              from_json(line, path + ", line " + std::to_string(all.size() + 1)));
+    all.push_back(std::move(metrics));
+  }
+  return all;
+}
+
+Result<MetricsFile> MetricsFile::open(const std::string& path, std::int64_t steps_kept) {
+  MetricsFile file;
+  if (steps_kept > 0) {
+    OUTRIDER_ASSIGN_OR_RETURN(file.all_, read_metrics(path));
+    std::erase_if(file.all_, [&](const StepMetrics& one) { return one.step > steps_kept; });
+  }
+  file.out_.open(path, std::ios::binary | std::ios::trunc);
+  if (!file.out_) return resource_exhausted(path + ": cannot be written");
+  for (const StepMetrics& metrics : file.all_) file.out_ << to_json(metrics).dump() << '\n';
+  file.out_.flush();
+  return file;
+}
+
+void MetricsFile::append(const StepMetrics& metrics) {
+  all_.push_back(metrics);
+  out_ << to_json(metrics).dump() << std::endl;
+}
+
+}  // namespace outrider

@@ -41,9 +41,10 @@ if(OUTRIDER_CUDA)
     # Jetson Orin, H100 and H200, Jetson Thor; and anything later by way of PTX.
     set(CMAKE_CUDA_ARCHITECTURES 87-real 90-real 110-real 80-virtual)
   endif()
-  set(CMAKE_CUDA_STANDARD 20)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   enable_language(CUDA)
+  # CMake 3.25 does not know that this nvcc has C++20.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA_STANDARD 20)
   find_package(CUDAToolkit 13 REQUIRED)
   add_library(outrider_torch_cuda INTERFACE)
   add_library(outrider::torch_cuda ALIAS outrider_torch_cuda)

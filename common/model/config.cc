@@ -35,7 +35,7 @@ struct Family {
 
 constexpr std::array<Family, 4> kFamilies = {{
     {"llama", "LlamaForCausalLM", 2048, {}, {}},
-    {"mistral", "MistralForCausalLM", 4096 * 32, 8, {}},
+    {"mistral", "MistralForCausalLM", 131072, 8, {}},
     {"qwen2", "Qwen2ForCausalLM", 32768, {}, {}},
     {"qwen3", "Qwen3ForCausalLM", 32768, {}, 128},
 }};

@@ -99,7 +99,7 @@ bool FieldReader::flag(const char* key, bool absent) {
   return absent;
 }
 
-std::string FieldReader::text(const char* key, std::optional<std::string> absent) {
+std::string FieldReader::text(const char* key, const std::optional<std::string>& absent) {
   const Json* value = find(key);
   if (value == nullptr) {
     if (!absent) fail(invalid_argument(what_ + ": " + key + " is missing"));

@@ -24,7 +24,7 @@ class FieldReader final {
                        std::optional<std::int64_t> absent = {});
   double real(const char* key, double low, double high, std::optional<double> absent = {});
   bool flag(const char* key, bool absent);
-  std::string text(const char* key, std::optional<std::string> absent = {});
+  std::string text(const char* key, const std::optional<std::string>& absent = {});
 
   // Keeps the first.
   void fail(Status status);

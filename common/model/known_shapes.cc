@@ -69,6 +69,7 @@ ModelConfig to_config(const KnownShape& shape) {
 
 std::vector<std::string> known_shape_names() {
   std::vector<std::string> names;
+  names.reserve(kShapes.size());
   for (const KnownShape& shape : kShapes) names.emplace_back(shape.name);
   return names;
 }

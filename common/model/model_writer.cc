@@ -41,6 +41,7 @@ Status write_weights(const std::string& path, const ModelConfig& config, DType d
   constexpr std::int64_t kBlock = 1 << 16;
   const std::vector<TensorSpec> specs = expected_tensors(config);
   std::vector<TensorHeader> headers;
+  headers.reserve(specs.size());
   for (const TensorSpec& spec : specs) headers.push_back({spec.name, dtype, spec.shape});
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                             SafetensorsWriter::create(path, headers));

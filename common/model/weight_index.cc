@@ -20,6 +20,12 @@ bool is_plain_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), allowed);
 }
 
+Status no_plain_name(const std::string& what, const std::string& tensor, const Json& file) {
+  const std::string shown = file.is_string() ? printable(file.get<std::string>()) : "no string";
+  return data_loss(what + ": tensor " + printable(tensor) + " is in file " + shown +
+                   "; must be a plain name such as model-00001-of-00002.safetensors");
+}
+
 }  // namespace
 
 Result<std::map<std::string, std::string>> parse_weight_index(std::string_view text,
@@ -36,9 +42,7 @@ Result<std::map<std::string, std::string>> parse_weight_index(std::string_view t
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : found->items()) {
     if (!file.is_string() || !is_plain_name(file.get_ref<const std::string&>())) {
-      const std::string shown = file.is_string() ? printable(file.get<std::string>()) : "no string";
-      return data_loss(what + ": tensor " + printable(tensor) + " is in file " + shown +
-                       "; must be a plain name such as model-00001-of-00002.safetensors");
+      return no_plain_name(what, tensor, file);
     }
     files.emplace(tensor, file.get<std::string>());
   }

@@ -47,6 +47,11 @@ Status no_weights(const std::string& directory) {
   return not_found(directory + ": neither model.safetensors nor model.safetensors.index.json");
 }
 
+Status missing_in_shard(const std::string& index_path, const std::string& tensor,
+                        const std::string& file) {
+  return data_loss(index_path + ": tensor " + printable(tensor) + " is not in " + file);
+}
+
 // Buffers that old checkpoints carry and that follow from the config.
 bool is_derived(std::string_view name) {
   return name.ends_with(".rotary_emb.inv_freq");
@@ -115,13 +120,11 @@ Status Weights::add_shards(const std::string& directory) {
   std::set<std::string> shards;
   for (const auto& [tensor, file] : index) shards.insert(file);
   for (const std::string& shard : shards) {
-    const Status added = add_file(directory + "/" + shard);
+    const Status added = add_file(std::filesystem::path(directory) / shard);
     if (!added.ok()) return added.with_context("shard of " + index_path);
   }
   for (const auto& [tensor, file] : index) {
-    if (find(tensor) == nullptr) {
-      return data_loss(index_path + ": tensor " + printable(tensor) + " is not in " + file);
-    }
+    if (find(tensor) == nullptr) return missing_in_shard(index_path, tensor, file);
   }
   return {};
 }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/telemetry/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <limits>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class LogTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    EXPECT_TRUE(configure_logging({}).ok());
+    std::remove(path_.c_str());
+  }
+  std::string written() const {
+    Result<std::string> text = read_file(path_, 1 << 20);
+    EXPECT_TRUE(text.ok()) << text.status().to_string();
+    return text.ok() ? *text : "";
+  }
+
+  const std::string path_ =
+      ::testing::TempDir() + "outrider_log_test_" + std::to_string(::getpid()) + ".log";
+};
+
+TEST_F(LogTest, TextHasTimeLevelMessageAndFields) {
+  ASSERT_TRUE(configure_logging({.file = path_}).ok());
+  log(LogLevel::kInfo, "session opened",
+      {{"session", "7f3a"}, {"tokens", 12}, {"rtt_ms", 1.5}, {"resumed", true}});
+  EXPECT_THAT(written(), MatchesRegex("[0-9]+:[0-9]+:[0-9]+\\.[0-9]+ info session opened "
+                                      "session=7f3a tokens=12 rtt_ms=1.5 resumed=true\n"));
+}
+
+TEST_F(LogTest, EachJsonLineIsOneObject) {
+  ASSERT_TRUE(configure_logging({.format = LogFormat::kJson, .file = path_}).ok());
+  log(LogLevel::kWarning, "a \"quoted\"\nmessage",
+      {{"bytes", std::string("\xff\x00\x1b", 3)}, {"count", -3}, {"ratio", 0.25}});
+  const std::string line = written();
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  const Result<Json> parsed = parse_json(line, "line");
+  ASSERT_TRUE(parsed.ok()) << line;
+  EXPECT_EQ((*parsed)["level"], "warning");
+  EXPECT_EQ((*parsed)["message"], "a \"quoted\"\nmessage");
+  EXPECT_EQ((*parsed)["count"], -3);
+  EXPECT_EQ((*parsed)["ratio"], 0.25);
+  EXPECT_TRUE((*parsed)["bytes"].is_string());
+}
+
+TEST_F(LogTest, WhatIsBelowTheLevelIsNotWritten) {
+  ASSERT_TRUE(configure_logging({.level = LogLevel::kWarning, .file = path_}).ok());
+  log(LogLevel::kInfo, "quiet");
+  log(LogLevel::kError, "loud");
+  EXPECT_FALSE(log_enabled(LogLevel::kInfo));
+  EXPECT_THAT(written(), ::testing::AllOf(HasSubstr("loud"), ::testing::Not(HasSubstr("quiet"))));
+}
+
+TEST_F(LogTest, AFileThatCannotBeOpenedIsNamed) {
+  const Status status = configure_logging({.file = "/proc/nothing/x.log"});
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("/proc/nothing/x.log"));
+}
+
+TEST(FormatLogLine, NoInputCanForgeALineInText) {
+  const std::string line = internal::format_log_line(
+      LogFormat::kText, "bad\nmessage\x1b[31m",
+      {{"peer", "a\n12:00:00 info all is well"}, {"empty", ""}, {"spaced", "x y=z"}});
+  EXPECT_EQ(line,
+            "bad message [31m peer=\"a\\n12:00:00 info all is well\" empty=\"\" spaced=\"x y=z\"");
+}
+
+TEST(FormatLogLine, NumbersThatJsonLacksAreText) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(internal::format_log_line(LogFormat::kJson, "m", {{"a", infinity}, {"b", -infinity}}),
+            R"("message":"m","a":"inf","b":"-inf")");
+}
+
+TEST(ParseLogLevel, KnowsItsNamesOnly) {
+  EXPECT_EQ(parse_log_level("trace"), LogLevel::kTrace);
+  EXPECT_EQ(parse_log_level("off"), LogLevel::kOff);
+  EXPECT_EQ(parse_log_level("Info"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace outrider

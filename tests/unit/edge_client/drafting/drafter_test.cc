@@ -127,6 +127,15 @@ TEST_F(DraftingTest, AVerdictWhileADyingStepRunsDropsItsResult) {
   EXPECT_EQ(round(), expected(4));
 }
 
+TEST_F(DraftingTest, AVerdictWhileThePromptIsReadMakesItsGuessStale) {
+  begin(4, {1, 2, 3});
+  const std::optional<DraftStep> step = drafter_->grow(100);
+  commit({(expected(1)[0] + 1) % 13});
+  run(*step);
+  EXPECT_EQ(drafter_->tree().size(), 0u);
+  EXPECT_EQ(round(), expected(4));
+}
+
 TEST_F(DraftingTest, TwoVerdictsDuringOneStepStillLeadToTheText) {
   begin(4, {1, 2, 3});
   run(*drafter_->grow(100));

@@ -261,6 +261,7 @@ Result<CheckOutcome> run_lossless(const LosslessOptions& options) {
                             read_cases(options, tokenizer, max_positions));
   World world{options, tokenizer, *server, resident, max_positions, {}};
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(options.jobs));
   for (int i = 0; i < options.jobs; ++i) threads.emplace_back([&] { work(world, cases); });
   for (std::thread& thread : threads) thread.join();
   std::fprintf(stderr, "\n");

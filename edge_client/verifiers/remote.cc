@@ -171,7 +171,7 @@ class RemoteVerifier::Call final
   // Takes the lock over. gRPC allows one write at a time.
   void write_next(std::unique_lock<std::mutex> lock) {
     if (writing_ || waiting_.empty()) return;
-    write_buffer_ = std::move(waiting_.front());
+    write_buffer_ = waiting_.front();  // shares the bytes
     waiting_.pop_front();
     writing_ = true;
     lock.unlock();

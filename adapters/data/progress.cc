@@ -38,7 +38,8 @@ void ProgressBar::show(std::int64_t done, const std::string& note) {
   const TimePoint now = clock_.now();
   const Duration pause =
       is_terminal_ ? Duration(std::chrono::milliseconds(200)) : Duration(std::chrono::seconds(10));
-  if (now - last_ < pause && done < total_) return;
+  if (now - last_ < pause && (done < total_ || ended_)) return;
+  ended_ = done >= total_;
   last_ = now;
   drawn_ = true;
   const double per_item =

@@ -29,6 +29,7 @@ class ProgressBar final {
   std::int64_t first_, total_;
   bool is_terminal_;
   bool drawn_ = false;
+  bool ended_ = false;
   SystemClock clock_;
   TimePoint start_, last_;
 };

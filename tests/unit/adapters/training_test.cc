@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,6 +50,8 @@ Packer counting_packer() {
 class Training : public testing::Test {
  protected:
   void SetUp() override {
+    // Two threads wait for each other longer than models this small compute.
+    at::set_num_threads(1);
     directory_ = testing::TempDir() + "training_" +
                  testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(directory_);

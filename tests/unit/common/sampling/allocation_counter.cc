@@ -15,6 +15,10 @@ void* operator new(std::size_t size) {
   if (memory == nullptr) std::abort();
   return memory;
 }
+// The library's temporary buffers come from this one and go back through the plain delete.
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  return operator new(size);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }

@@ -19,6 +19,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/model/loader.h"
+#include "common/text/chat_template.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
 #include "edge_client/drafting/draft_engine.h"
@@ -33,6 +34,9 @@ namespace {
 
 constexpr Position kTreeSlots = 256;  // of the draft's cache, beyond the text
 constexpr std::size_t kMaxPromptFileBytes = std::size_t{64} << 20;
+
+// Answers that end at once would be equal whatever decoding did: shorter ones on average fail.
+constexpr std::uint64_t kLeastMeanAnswer = 8;
 
 struct LosslessOptions {
   std::string target;
@@ -187,6 +191,14 @@ class Job final {
   ResidentVerifier resident_;
 };
 
+// The prompt as `outrider-edge run` puts it: a model that was trained on conversations answers a
+// bare question with its end.
+Result<std::vector<TokenId>> encode_prompt(const Tokenizer& tokenizer, const std::string& prompt) {
+  if (tokenizer.chat_template_source().empty()) return tokenizer.encode(prompt);
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
+  return chat.encode_chat(tokenizer, {{ChatRole::kUser, prompt}});
+}
+
 Result<std::vector<Case>> read_cases(const LosslessOptions& options, const Tokenizer& tokenizer,
                                      Position max_positions) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text,
@@ -207,7 +219,7 @@ Result<std::vector<Case>> read_cases(const LosslessOptions& options, const Token
       return invalid_argument(name + ": expected an object with \"prompt\", a string");
     }
     OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids,
-                              tokenizer.encode(prompt->get<std::string>()));
+                              encode_prompt(tokenizer, prompt->get<std::string>()));
     if (static_cast<Position>(ids.size()) + options.max_tokens > max_positions) {
       return invalid_argument(name + ": " + std::to_string(ids.size()) + " tokens and " +
                               std::to_string(options.max_tokens) +
@@ -267,7 +279,14 @@ Result<CheckOutcome> run_lossless(const LosslessOptions& options) {
   std::fprintf(stderr, "\n");
   OUTRIDER_RETURN_IF_ERROR(world.failure);
   CheckOutcome outcome;
-  outcome.passed = world.mismatches == 0 && world.compared > 0;
+  const std::uint64_t least =
+      std::min(kLeastMeanAnswer, static_cast<std::uint64_t>(options.max_tokens));
+  const bool long_enough = world.tokens >= least * world.compared;
+  if (!long_enough) {
+    std::fprintf(stderr, "lossless: answers of fewer than %llu tokens on average prove nothing\n",
+                 static_cast<unsigned long long>(least));
+  }
+  outcome.passed = world.mismatches == 0 && world.compared > 0 && long_enough;
   outcome.figures = {{"compared", world.compared},
                      {"mismatches", world.mismatches},
                      {"cases", cases.size()},

@@ -15,8 +15,10 @@ int main(int argc, char** argv) {
   outrider::add_wire_check(checks);
 #endif
 #ifdef OUTRIDER_BENCH_SERVER
+  outrider::add_acceptance_check(checks);
   outrider::add_loopback_check(checks);
   outrider::add_lossless_check(checks);
+  outrider::add_perplexity_check(checks);
 #endif
 
   program.app().require_subcommand(1);

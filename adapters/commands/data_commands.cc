@@ -15,6 +15,7 @@ struct DataFlags {
   std::uint64_t seed = 1;
   std::uint64_t count = 1000;
   std::string split = "train";
+  std::string task = "act";
   std::string in, out;
 
   Split which() const { return split == "train" ? Split::kTrain : Split::kHeldOut; }
@@ -39,7 +40,9 @@ class JsonlFile final {
 Status write_robot(const DataFlags& flags) {
   JsonlFile file(flags.out);
   for (std::uint64_t i = 0; i < flags.count; ++i) {
-    const RobotExample example = make_robot_example(flags.seed, i, flags.which());
+    const RobotExample example = flags.task == "report"
+                                     ? make_robot_report(flags.seed, i)
+                                     : make_robot_example(flags.seed, i, flags.which());
     file.write(
         {{"prompt", example.prompt}, {"answer", example.answer}, {"action", example.action}});
   }
@@ -70,6 +73,10 @@ void add_data_commands(CommandList& commands) {
                                    [robot] { return write_robot(*robot); });
   command->add_option("--seed", robot->seed, "Seed");
   command->add_option("--count", robot->count, "Examples")->check(CLI::Range(1, 100'000'000));
+  command
+      ->add_option("--task", robot->task,
+                   "act: follow an instruction; report: say where things are (training only)")
+      ->check(CLI::IsMember({"act", "report"}));
   add_split_and_out(command, *robot);
 
   const auto gsm8k = std::make_shared<DataFlags>();

@@ -49,6 +49,7 @@ struct ShapeFlags {
 struct TrainCommandFlags {
   TrainFlags train;
   ShapeFlags shape;
+  std::string init;
   std::string target;
   double greedy_weight = 0.5;
 };
@@ -67,8 +68,15 @@ Status pretrain(const TrainCommandFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
   const at::ScalarType compute = flags.train.compute.apply();
-  OUTRIDER_ASSIGN_OR_RETURN(Llama model,
-                            new_model(flags.shape, tokenizer, data, compute, options.seed));
+  OUTRIDER_ASSIGN_OR_RETURN(Llama model, flags.init.empty() ? new_model(flags.shape, tokenizer,
+                                                                        data, compute, options.seed)
+                                                            : load_model(flags.init, compute));
+  if (model.config().vocab_size != tokenizer.vocab_size()) {
+    return invalid_argument("--init " + flags.init + " has a vocabulary of " +
+                            std::to_string(model.config().vocab_size) + ", --tokenizer one of " +
+                            std::to_string(tokenizer.vocab_size()) + ". Remedy: --tokenizer " +
+                            flags.init);
+  }
   stop_on_signals();
   const auto loss = [&](const Batch& batch) { return next_token_loss(model, batch); };
   return train(model, Packer(std::move(data.sources), options.seed, data.end_of_text), loss,
@@ -97,9 +105,11 @@ Status distill(TrainCommandFlags flags) {
 void add_pretrain_command(CommandList& commands) {
   const auto flags = std::make_shared<TrainCommandFlags>();
   CLI::App* command =
-      commands.add("pretrain", "Train a model from nothing", [flags] { return pretrain(*flags); });
+      commands.add("pretrain", "Train a model on text", [flags] { return pretrain(*flags); });
   command->add_option("--tokenizer", flags->train.options.tokenizer, "Directory of the tokenizer")
       ->required();
+  command->add_option("--init", flags->init,
+                      "Start from this model's weights and shape, not from random ones");
   flags->train.add_to(command);
   flags->shape.add_to(command);
 }

@@ -137,11 +137,15 @@ Sequence Packer::next(std::int64_t length) {
   random_.shuffle(chosen);
   Sequence sequence;
   for (const Document* document : chosen) {
+    const auto start = static_cast<std::int64_t>(sequence.tokens.size());
+    sequence.starts.resize(sequence.tokens.size() + document->tokens.size(), start);
     sequence.tokens.insert(sequence.tokens.end(), document->tokens.begin(), document->tokens.end());
     sequence.learnt.insert(sequence.learnt.end(), document->learnt.begin(), document->learnt.end());
   }
+  const auto padding = static_cast<std::int64_t>(sequence.tokens.size());
   sequence.tokens.resize(static_cast<std::size_t>(length) + 1, pad_);
   sequence.learnt.resize(static_cast<std::size_t>(length) + 1, 0);
+  sequence.starts.resize(static_cast<std::size_t>(length) + 1, padding);
   return sequence;
 }
 

@@ -1,8 +1,8 @@
 // Prompts with answers as token sequences of one length, packed for training.
 //
 // A source is a JSONL file of {"prompt": .., "answer": ..} objects. Each becomes one ChatML turn
-// pair; sequences hold whole turn pairs, one after the other like a chat, each from its start. So
-// later turns learn to work at any position and behind other turns.
+// pair; sequences hold whole turn pairs, one after the other like a chat, each from its start, and
+// say where each begins: a model sees the turns before, as in a chat, or its own alone.
 //
 // Packer: every sequence and batch is a pure function of sources, seed and number, so a resumed
 // run sees the very data of an uninterrupted one.
@@ -46,6 +46,7 @@ Result<Source> load_source(const std::string& path_and_share, const Tokenizer& t
 struct Sequence {
   std::vector<TokenId> tokens;       // [length + 1]
   std::vector<std::uint8_t> learnt;  // [length + 1]
+  std::vector<std::int64_t> starts;  // [length + 1]: where the token's document begins
 };
 
 class Packer final {

@@ -186,6 +186,28 @@ Situation make_situation(SplitMix64& random, Split split) {
   return situation;
 }
 
+std::vector<SceneObject> make_survey(SplitMix64& random) {
+  Situation survey;
+  survey.target = any_thing(random, false);
+  survey.scene.push_back(survey.target);
+  const std::size_t count = 4 + static_cast<std::size_t>(random.below(5));
+  while (survey.scene.size() < count) {
+    const auto other =
+        static_cast<std::size_t>(random.below(static_cast<int>(survey.scene.size())));
+    SceneObject object = survey.scene[other];
+    if (random.chance(0.1)) {
+      object = any_landmark(random, Intent::kLandmark, false);
+    } else if (!is_landmark(object) && random.chance(0.5)) {
+      object = look_alike(random, object);
+    } else {
+      object = any_thing(random, false);
+    }
+    if (!clashes(survey, object)) survey.scene.push_back(object);
+  }
+  random.shuffle(survey.scene);
+  return survey.scene;
+}
+
 Decision decide(const Situation& situation) {
   using Reason = Decision::Reason;
   const SceneObject& target = situation.target;

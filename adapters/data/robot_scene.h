@@ -74,6 +74,9 @@ bool is_held_out_landmark(Intent intent, int landmark);
 Situation make_situation(SplitMix64& random, Split split);
 Decision decide(const Situation& situation);
 
+// 4 to 8 things to be told apart, none held out: many share a kind or a colour with another.
+std::vector<SceneObject> make_survey(SplitMix64& random);
+
 std::string name_of(const SceneObject& object);     // "silver bottle", "door"
 std::string kind_of(const SceneObject& object);     // "bottle", "door"
 std::string action_text(const Decision& decision);  // "turn left (small)", "stop"

@@ -32,6 +32,23 @@ std::string placed(const SceneObject& object) {
   return name_of(object) + " " + bearing(object) + " at " + metres(object);
 }
 
+// "a, b and c" of what `name` calls each object.
+template <typename Name>
+std::string enumeration(const std::vector<SceneObject>& objects, const Name& name) {
+  std::string text;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (i > 0) text += i + 1 == objects.size() ? " and " : ", ";
+    text += name(objects[i]);
+  }
+  return text;
+}
+
+// Hashed twice, so that neighbouring seeds and indices share no stream.
+SplitMix64 stream_of(std::uint64_t seed, std::uint64_t index) {
+  SplitMix64 mix(seed);
+  return SplitMix64(mix.next() ^ SplitMix64(index).next());
+}
+
 // What one object of the scene is called there.
 using Listing = std::vector<std::string>;
 
@@ -70,11 +87,10 @@ std::string scene_as_sentence(const Listing& listing, SplitMix64& random) {
   return text + ".\n";
 }
 
-std::string scene_text(const Situation& situation, SplitMix64& random) {
-  if (situation.scene.empty()) {
+std::string scene_text(const Listing& listing, SplitMix64& random) {
+  if (listing.empty()) {
     return pick<2>(random, {"Scene: nothing detected.\n", "The camera shows nothing.\n"});
   }
-  const Listing listing = listing_of(situation);
   switch (random.below(4)) {
     case 0:
       return scene_as_line(listing, random);
@@ -177,7 +193,7 @@ std::string reason_text(const Decision& decision) {
 }  // namespace
 
 std::string prompt_text(const Situation& situation, SplitMix64& random) {
-  std::string scene = scene_text(situation, random);
+  std::string scene = scene_text(listing_of(situation), random);
   return scene + instruction_text(situation, random);
 }
 
@@ -190,12 +206,32 @@ std::string answer_text(const Situation& situation, const Decision& decision) {
 }
 
 RobotExample make_robot_example(std::uint64_t seed, std::uint64_t index, Split split) {
-  // Hashed twice, so that neighbouring seeds and indices share no stream.
-  SplitMix64 mix(seed * 2 + (split == Split::kHeldOut ? 1 : 0));
-  SplitMix64 random(mix.next() ^ SplitMix64(index).next());
+  SplitMix64 random = stream_of(seed * 2 + (split == Split::kHeldOut ? 1 : 0), index);
   const Situation situation = make_situation(random, split);
   const Decision decision = decide(situation);
   return {prompt_text(situation, random), answer_text(situation, decision), action_text(decision)};
+}
+
+RobotExample make_robot_report(std::uint64_t seed, std::uint64_t index) {
+  SplitMix64 random = stream_of(~seed, index);
+  std::vector<SceneObject> things = make_survey(random);
+  Listing listing;
+  for (const SceneObject& thing : things) listing.push_back(placed(thing));
+  const std::string scene = scene_text(listing, random);
+  random.shuffle(things);
+  things.resize(3 + static_cast<std::size_t>(random.below(static_cast<int>(things.size()) - 2)));
+  const std::string instruction =
+      pick<3>(random, {"Instruction: report where ", "Please tell me where ", "Task: locate "});
+  const bool asks_where = instruction != "Task: locate ";
+  RobotExample report;
+  report.prompt = scene + instruction +
+                  enumeration(things, [](const SceneObject& it) { return "the " + name_of(it); }) +
+                  (asks_where ? " are." : ".");
+  report.action = action_text({});
+  report.answer = "I see " +
+                  enumeration(things, [](const SceneObject& it) { return "the " + placed(it); }) +
+                  ".\nAction: " + report.action;
+  return report;
 }
 
 std::string action_in(std::string_view answer) {

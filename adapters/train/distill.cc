@@ -10,9 +10,11 @@ at::Tensor distillation_loss(const Llama& draft, const Llama& target, const Batc
   at::Tensor wanted;
   {
     at::NoGradGuard no_grad;
-    wanted = target.logits(target.hidden(batch.ids).index_select(0, batch.places)).to(at::kFloat);
+    wanted = target.logits(target.hidden(batch.ids, batch.starts).index_select(0, batch.places))
+                 .to(at::kFloat);
   }
-  const at::Tensor logits = draft.logits(draft.hidden(batch.ids).index_select(0, batch.places));
+  const at::Tensor logits =
+      draft.logits(draft.hidden(batch.ids, batch.starts).index_select(0, batch.places));
   const at::Tensor divergence =
       at::kl_div(at::log_softmax(logits.to(at::kFloat), -1), at::log_softmax(wanted, -1),
                  at::Reduction::Sum, /*log_target=*/true) /

@@ -28,9 +28,11 @@ struct AttentionShape {
 
 // qkv: [batch * length, (heads + 2 kv_heads) head_dim] compute; cosine, sine: [>= length,
 // head_dim / 2] f32. Rotates queries and keys by position (half split), then causal grouped-query
-// attention -> [batch * length, heads head_dim].
+// attention -> [batch * length, heads head_dim]. starts: [batch * length] int64, contiguous, the
+// first position of its sequence that each position sees (documents packed side by side do not see
+// each other); undefined: all see from 0.
 at::Tensor fused_attention(const at::Tensor& qkv, const at::Tensor& cosine, const at::Tensor& sine,
-                           const AttentionShape& shape);
+                           const AttentionShape& shape, const at::Tensor& starts = {});
 
 // logits: [n, vocab] compute, targets: [n] int64 -> mean cross entropy, f32 scalar.
 at::Tensor fused_cross_entropy(const at::Tensor& logits, const at::Tensor& targets);

@@ -38,10 +38,12 @@ OUTRIDER_ALWAYS_INLINE void rotate_head_body(const From* x, const float* cosine,
   }
 }
 
-// Softmax over the first `seen` of `n` scores, in place; the rest becomes 0.
+// Softmax over the scores from `first` to before `end` of `n`, in place; the rest becomes 0.
 template <typename T>
-OUTRIDER_ALWAYS_INLINE void softmax_row_body(T* x, std::int64_t seen, std::int64_t n,
-                                             float* scratch) {
+OUTRIDER_ALWAYS_INLINE void softmax_row_body(T* row, std::int64_t first, std::int64_t end,
+                                             std::int64_t n, float* scratch) {
+  T* x = row + first;
+  const std::int64_t seen = end - first;
   float largest = widen(x[0]);
   for (std::int64_t i = 1; i < seen; ++i) {
     const float value = widen(x[i]);
@@ -56,7 +58,8 @@ OUTRIDER_ALWAYS_INLINE void softmax_row_body(T* x, std::int64_t seen, std::int64
   }
   const float scale = 1.0f / sum_of(lanes);
   for (std::int64_t i = 0; i < seen; ++i) narrow(scratch[i] * scale, x[i]);
-  for (std::int64_t i = seen; i < n; ++i) narrow(0.0f, x[i]);
+  for (std::int64_t i = 0; i < first; ++i) narrow(0.0f, row[i]);
+  for (std::int64_t i = end; i < n; ++i) narrow(0.0f, row[i]);
 }
 
 // g: gradient of the softmax's values p; becomes that of the scores, p (g - sum(p g)).
@@ -84,13 +87,13 @@ OUTRIDER_VECTOR_CLONES void rotate_head(const float* x, const float* cosine, con
                                         std::int64_t half, float scale, float turn, Bf16* out) {
   rotate_head_body(x, cosine, sine, half, scale, turn, out);
 }
-OUTRIDER_VECTOR_CLONES void softmax_row(float* x, std::int64_t seen, std::int64_t n,
-                                        float* scratch) {
-  softmax_row_body(x, seen, n, scratch);
+OUTRIDER_VECTOR_CLONES void softmax_row(float* row, std::int64_t first, std::int64_t end,
+                                        std::int64_t n, float* scratch) {
+  softmax_row_body(row, first, end, n, scratch);
 }
-OUTRIDER_VECTOR_CLONES void softmax_row(Bf16* x, std::int64_t seen, std::int64_t n,
-                                        float* scratch) {
-  softmax_row_body(x, seen, n, scratch);
+OUTRIDER_VECTOR_CLONES void softmax_row(Bf16* row, std::int64_t first, std::int64_t end,
+                                        std::int64_t n, float* scratch) {
+  softmax_row_body(row, first, end, n, scratch);
 }
 OUTRIDER_VECTOR_CLONES void softmax_row_backward(const float* p, float* g, std::int64_t n) {
   softmax_row_backward_body(p, g, n);
@@ -203,19 +206,24 @@ at::Tensor put_together(const Parts& parts, const at::Tensor& cosine, const at::
   return qkv;
 }
 
-// scores: [sequences, rows group, seen], the block's first position is `begin`.
-void causal_softmax(const at::Tensor& scores, std::int64_t begin, std::int64_t group) {
+// scores: [batch kv_heads, rows group, seen], the block's first position is `begin`.
+void causal_softmax(const at::Tensor& scores, const at::Tensor& starts, std::int64_t begin,
+                    const AttentionShape& s) {
   const std::int64_t per_sequence = scores.size(1), n = scores.size(2);
+  const std::int64_t group = s.heads / s.kv_heads;
+  const auto* first_seen = starts.const_data_ptr<std::int64_t>();
   by_type(scores.scalar_type(), [&](auto zero) {
     using T = decltype(zero);
-    at::parallel_for(0, scores.size(0) * per_sequence, 64,
-                     [&](std::int64_t first, std::int64_t last) {
-                       std::vector<float> scratch(static_cast<std::size_t>(n + kLanes));
-                       for (std::int64_t row = first; row < last; ++row) {
-                         const std::int64_t seen = begin + row % per_sequence / group + 1;
-                         softmax_row(data<T>(scores) + row * n, seen, n, scratch.data());
-                       }
-                     });
+    at::parallel_for(
+        0, scores.size(0) * per_sequence, 64, [&](std::int64_t first, std::int64_t last) {
+          std::vector<float> scratch(static_cast<std::size_t>(n + kLanes));
+          for (std::int64_t row = first; row < last; ++row) {
+            const std::int64_t position = begin + row % per_sequence / group;
+            const std::int64_t batch = row / per_sequence / s.kv_heads;
+            const std::int64_t start = first_seen[batch * s.length + position];
+            softmax_row(data<T>(scores) + row * n, start, position + 1, n, scratch.data());
+          }
+        });
   });
 }
 
@@ -250,7 +258,7 @@ class Attention final : public torch::autograd::Function<Attention> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,
                             const at::Tensor& cosine, const at::Tensor& sine,
-                            const AttentionShape& s) {
+                            const at::Tensor& starts, const AttentionShape& s) {
     const Parts parts = take_apart(qkv.contiguous(), cosine, sine, s);
     const std::int64_t group = s.heads / s.kv_heads;
     at::Tensor out = at::empty_like(parts.query);
@@ -259,7 +267,7 @@ class Attention final : public torch::autograd::Function<Attention> {
       const std::int64_t rows = std::min(kQueryBlock, s.length - begin), seen = begin + rows;
       const at::Tensor scores = at::bmm(parts.query.narrow(1, begin * group, rows * group),
                                         parts.key.narrow(1, 0, seen).transpose(1, 2));
-      causal_softmax(scores, begin, group);
+      causal_softmax(scores, starts, begin, s);
       out.narrow(1, begin * group, rows * group)
           .copy_(at::bmm(scores, parts.value.narrow(1, 0, seen)));
       saved.push_back(scores);
@@ -293,15 +301,17 @@ class Attention final : public torch::autograd::Function<Attention> {
               at::bmm(scores.transpose(1, 2), parts.query.narrow(1, begin * group, rows * group)));
       result.value.narrow(1, 0, seen).add_(at::bmm(probabilities.transpose(1, 2), block_g));
     }
-    return {put_together(result, saved[0], saved[1], s), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {put_together(result, saved[0], saved[1], s), {}, {}, {}, {}};
   }
 };
 
 }  // namespace
 
 at::Tensor fused_attention(const at::Tensor& qkv, const at::Tensor& cosine, const at::Tensor& sine,
-                           const AttentionShape& shape) {
-  return Attention::apply(qkv, cosine, sine, shape);
+                           const AttentionShape& shape, const at::Tensor& starts) {
+  return Attention::apply(
+      qkv, cosine, sine,
+      starts.defined() ? starts : at::zeros({shape.batch * shape.length}, at::kLong), shape);
 }
 
 }  // namespace outrider

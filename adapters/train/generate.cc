@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+
+#include "common/text/repetition.h"
 
 namespace outrider {
 namespace {
-
-constexpr std::size_t kRepetition = 8;
 
 at::Tensor choose(const at::Tensor& logits, double temperature, at::Generator& generator) {
   if (temperature <= 0) return logits.argmax(-1);
@@ -52,15 +51,6 @@ void generate_batch(const Llama& model, const std::vector<std::vector<TokenId>>&
 }
 
 }  // namespace
-
-std::size_t length_before_repetition(const std::vector<TokenId>& tokens) {
-  std::set<std::vector<TokenId>> seen;
-  for (std::size_t end = kRepetition; end <= tokens.size(); ++end) {
-    const auto last = tokens.begin() + static_cast<std::ptrdiff_t>(end);
-    if (!seen.emplace(last - kRepetition, last).second) return end;
-  }
-  return tokens.size();
-}
 
 std::vector<std::vector<TokenId>> generate(const Llama& model,
                                            const std::vector<std::vector<TokenId>>& prompts,

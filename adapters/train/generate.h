@@ -29,8 +29,4 @@ std::vector<std::vector<TokenId>> generate(const Llama& model,
                                            const GenerateOptions& options,
                                            const std::function<void(std::int64_t)>& on_progress);
 
-// The length of `tokens` up to the end of its first 8-gram that has stood there before: what
-// repeats itself says nothing about a draft. tokens.size() if there is none.
-std::size_t length_before_repetition(const std::vector<TokenId>& tokens);
-
 }  // namespace outrider

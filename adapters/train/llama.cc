@@ -52,7 +52,7 @@ std::int64_t Llama::num_parameters() const {
   return count;
 }
 
-at::Tensor Llama::hidden(const at::Tensor& ids) const {
+at::Tensor Llama::hidden(const at::Tensor& ids, const at::Tensor& starts) const {
   if (ids.size(1) > config_.max_positions) throw std::invalid_argument("sequence too long");
   const AttentionShape shape{ids.size(0), ids.size(1), config_.num_heads, config_.num_kv_heads,
                              config_.head_dim};
@@ -60,7 +60,7 @@ at::Tensor Llama::hidden(const at::Tensor& ids) const {
   at::Tensor x = at::embedding(embedding_, ids.flatten());
   for (const Layer& layer : layers_) {
     at::Tensor y = fused_rms_norm(x, layer.attention_norm, epsilon, compute_);
-    y = fused_attention(at::linear(y, layer.qkv.to(compute_)), cosine_, sine_, shape);
+    y = fused_attention(at::linear(y, layer.qkv.to(compute_)), cosine_, sine_, shape, starts);
     x = fused_residual(x, at::linear(y, layer.out.to(compute_)));
     y = fused_rms_norm(x, layer.ffn_norm, epsilon, compute_);
     y = fused_swiglu(at::linear(y, layer.gate_up.to(compute_)));

@@ -43,7 +43,8 @@ class Llama final {
   std::int64_t num_parameters() const;
 
   // ids: [batch, length] int64 -> [batch * length, hidden], normed, in the compute type.
-  at::Tensor hidden(const at::Tensor& ids) const;
+  // starts: the first position that each sees, as in fused_attention.
+  at::Tensor hidden(const at::Tensor& ids, const at::Tensor& starts = {}) const;
   // rows: [n, hidden] -> [n, vocab], in the compute type.
   at::Tensor logits(const at::Tensor& rows) const;
 

@@ -25,12 +25,16 @@ Batch next_batch(Packer& packer, const TrainOptions& options, std::int64_t step)
       options.long_every > 0 && step % options.long_every == options.long_every - 1;
   const std::int64_t rows = is_long ? std::max<std::int64_t>(1, options.batch / 2) : options.batch;
   const std::int64_t length = is_long ? 2 * options.length : options.length;
-  Batch batch{at::empty({rows, length}, at::kLong), {}, {}};
+  Batch batch{at::empty({rows, length}, at::kLong), {}, {}, at::zeros({rows * length}, at::kLong)};
   std::vector<std::int64_t> places, targets;
   auto* ids = batch.ids.data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < rows; ++row) {
     const Sequence sequence = packer.next(length);
     std::copy_n(sequence.tokens.begin(), length, ids + row * length);
+    if (!is_long) {
+      std::copy_n(sequence.starts.begin(), length,
+                  batch.starts.data_ptr<std::int64_t>() + row * length);
+    }
     for (std::int64_t i = 0; i < length; ++i) {
       if (sequence.learnt[static_cast<std::size_t>(i + 1)] == 0) continue;
       places.push_back(row * length + i);
@@ -165,7 +169,7 @@ Status run_to_end(Run& run, const LossFunction& loss, const std::vector<HeldOut>
 }  // namespace
 
 at::Tensor next_token_loss(const Llama& model, const Batch& batch) {
-  const at::Tensor rows = model.hidden(batch.ids).index_select(0, batch.places);
+  const at::Tensor rows = model.hidden(batch.ids, batch.starts).index_select(0, batch.places);
   return fused_cross_entropy(model.logits(rows), batch.targets);
 }
 

@@ -28,7 +28,9 @@ struct TrainOptions {
   std::string tokenizer;  // the directory whose tokenizer the model gets
   std::int64_t batch = 6;
   std::int64_t length = 384;
-  std::int64_t long_every = 10;  // every n-th batch has half as many sequences, twice as long
+  // Every n-th batch has half as many sequences, twice as long, whose documents see the ones before
+  // them, as the turns of a chat do; in all others each document sees itself alone.
+  std::int64_t long_every = 10;
   std::int64_t evaluate_every = 250;
   std::int64_t checkpoint_every = 250;
   std::int64_t stop_after = 0;  // steps of this run, for planned breaks; 0: all
@@ -43,6 +45,7 @@ struct Batch {
   at::Tensor ids;      // [batch, length] int64
   at::Tensor targets;  // [n] int64: the tokens to predict
   at::Tensor places;   // [n] int64: the rows, of batch * length, that predict them
+  at::Tensor starts;   // [batch * length] int64: the first position that each sees
 };
 
 struct HeldOut {

@@ -15,6 +15,12 @@ void add_loopback_check(CheckList& checks);
 // Speculative decoding over gRPC against plain decoding, token by token.
 void add_lossless_check(CheckList& checks);
 
+// Tokens per target pass with a draft's chains, answers cut where they begin to loop.
+void add_acceptance_check(CheckList& checks);
+
+// Perplexity of answers in one dtype against that in another.
+void add_perplexity_check(CheckList& checks);
+
 // The wire's budget: bytes of a Grow of 32 nodes and of an exit report.
 void add_wire_check(CheckList& checks);
 

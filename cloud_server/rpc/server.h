@@ -29,7 +29,8 @@ struct RpcServerOptions {
   Duration open_timeout = std::chrono::seconds(10);  // for a stream's Open to be there
   std::size_t memory_bytes = 256u << 20;             // gRPC's buffers, all connections together
   int max_streams_per_connection = 64;
-  std::function<void(const std::string&)> log;  // lines about peers' faults; from any thread
+  // Takes lines about peers' faults, from any thread. Empty: they are counted only.
+  std::function<void(const std::string&)> log = {};
 };
 
 struct RpcServerStats {

@@ -18,7 +18,7 @@ namespace outrider {
 
 class ShellState final {
  public:
-  // log: takes a finished line; called from any thread.
+  // log: takes a finished line, called from any thread; may be empty.
   ShellState(VerifyEngine& engine, std::size_t max_waiting_messages, Duration open_timeout,
              std::function<void(const std::string&)> log)
       : engine(engine),
@@ -38,7 +38,7 @@ class ShellState final {
     std::string line = "refused " + peer + ": " + status.to_string();
     if (*held_back > 0)
       line += " (and " + std::to_string(*held_back) + " more since the last line)";
-    log_(line);
+    if (log_) log_(line);
   }
 
   VerifyEngine& engine;

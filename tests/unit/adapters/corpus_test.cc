@@ -99,6 +99,9 @@ TEST(Packer, SequencesHoldWholeDocumentsAndPadding) {
   ASSERT_EQ(sequence.tokens.size(), 100u);
   EXPECT_EQ(std::count(sequence.tokens.begin(), sequence.tokens.end(), 7), 90);
   EXPECT_EQ(std::accumulate(sequence.learnt.begin(), sequence.learnt.end(), 0), 90);
+  for (std::int64_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(sequence.starts[static_cast<std::size_t>(i)], i / 30 * 30) << "token " << i;
+  }
 }
 
 TEST(Packer, ADocumentLongerThanASequenceIsCut) {

@@ -90,7 +90,7 @@ TEST_P(Fused, CrossEntropy) {
 }
 
 at::Tensor plain_attention(const at::Tensor& qkv, const at::Tensor& cosine, const at::Tensor& sine,
-                           const AttentionShape& s) {
+                           const AttentionShape& s, const at::Tensor& starts = {}) {
   const auto turn = [&](const at::Tensor& x) {
     const std::int64_t half = s.head_dim / 2;
     const at::Tensor c = cosine.narrow(0, 0, s.length), n = sine.narrow(0, 0, s.length);
@@ -103,8 +103,12 @@ at::Tensor plain_attention(const at::Tensor& qkv, const at::Tensor& cosine, cons
   const at::Tensor q = turn(all.narrow(1, 0, s.heads));
   const at::Tensor k = turn(all.narrow(1, s.heads, s.kv_heads)).repeat_interleave(group, 1);
   const at::Tensor v = all.narrow(1, s.heads + s.kv_heads, s.kv_heads).repeat_interleave(group, 1);
-  const at::Tensor mask =
-      at::full({s.length, s.length}, -std::numeric_limits<float>::infinity()).triu(1);
+  const float never = -std::numeric_limits<float>::infinity();
+  at::Tensor mask = at::full({s.length, s.length}, never).triu(1);
+  if (starts.defined()) {
+    const at::Tensor before = at::arange(s.length).lt(starts.view({s.batch, 1, s.length, 1}));
+    mask = mask.masked_fill(before, never);
+  }
   const at::Tensor scores =
       at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(s.head_dim)) + mask;
   return at::matmul(at::softmax(scores, -1), v)
@@ -122,6 +126,21 @@ TEST_P(Fused, AttentionWithinAndBeyondOneBlockOfQueries) {
         [&](const auto& in) { return plain_attention(narrowed(in[0]), cosine, sine, shape); },
         {random({2 * length, 64}, 1)}, GetParam() == at::kFloat ? 2e-5 : 4e-2);
   }
+}
+
+TEST_P(Fused, AttentionSeesNothingBeforeItsStart) {
+  const std::int64_t length = 150;
+  const AttentionShape shape{2, length, 4, 2, 8};
+  const at::Tensor angle = at::outer(at::arange(length, at::kFloat), random({4}, 3).abs());
+  const at::Tensor cosine = angle.cos(), sine = angle.sin();
+  at::Tensor starts = at::zeros({2, length}, at::kLong);
+  starts.narrow(1, 40, 110).fill_(40);
+  starts[1].narrow(0, 131, 19).fill_(131);
+  starts = starts.flatten();
+  expect_same(
+      [&](const auto& in) { return fused_attention(narrowed(in[0]), cosine, sine, shape, starts); },
+      [&](const auto& in) { return plain_attention(narrowed(in[0]), cosine, sine, shape, starts); },
+      {random({2 * length, 64}, 1)}, GetParam() == at::kFloat ? 2e-5 : 4e-2);
 }
 
 TEST_P(Fused, ResultsDoNotDependOnThreads) {

@@ -123,10 +123,28 @@ TEST(RobotData, TrainingNeverMentionsAHeldOutThing) {
   EXPECT_EQ(held_out.size(), 16u);
   for (std::uint64_t i = 0; i < 2000; ++i) {
     const RobotExample example = make_robot_example(1, i, Split::kTrain);
+    const RobotExample report = make_robot_report(1, i);
     for (const std::string& name : held_out) {
       ASSERT_EQ((example.prompt + example.answer).find(name + " "), std::string::npos)
           << name << " in " << example.prompt;
+      ASSERT_EQ((report.prompt + report.answer).find(name + " "), std::string::npos)
+          << name << " in " << report.prompt;
     }
+  }
+}
+
+TEST(RobotData, AReportSaysOfEachThingWhatTheSceneSays) {
+  const std::regex thing(
+      R"(the ([a-z ]+? (?:straight ahead|\d+ degrees (?:left|right)) at \d\.\d m))");
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    const RobotExample report = make_robot_report(3, i);
+    std::size_t things = 0;
+    for (std::sregex_iterator it(report.answer.begin(), report.answer.end(), thing), end; it != end;
+         ++it, ++things) {
+      ASSERT_NE(report.prompt.find((*it)[1].str()), std::string::npos) << report.answer;
+    }
+    ASSERT_GE(things, 3u) << report.answer;
+    ASSERT_EQ(action_in(report.answer), "stop");
   }
 }
 

@@ -1,0 +1,126 @@
+// perplexity: what a cheaper arithmetic costs in quality, on the answers of a prompt file.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+
+#include "bench/bench_edge.h"
+#include "bench/checks/checks.h"
+#include "bench/prompts.h"
+
+namespace outrider {
+namespace {
+
+struct PerplexityOptions {
+  std::string model;
+  std::string prompts;
+  std::string dtype = "int8";
+  std::string reference = "f32";
+  std::size_t num_prompts = 0;
+  int threads = 2;
+  double most_loss = 0.005;
+};
+
+constexpr std::size_t kRowsPerPass = 64;
+
+// Negative log-likelihood of tokens, in nats.
+struct Likelihood {
+  double sum = 0;
+  std::uint64_t tokens = 0;
+  double perplexity() const { return std::exp(sum / static_cast<double>(tokens)); }
+};
+
+double negative_log_likelihood(std::span<const float> logits, TokenId token) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  return largest + std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(token)]);
+}
+
+// Adds the answer's tokens, each given all before it. text: prompt and answer.
+Status add_text(Model& model, std::span<const TokenId> text, std::size_t prompt_length,
+                Likelihood& likelihood) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
+                            model.new_cache(static_cast<std::int32_t>(text.size())));
+  PassOutput pass;
+  const std::size_t last = text.size() - 1;  // predicts nothing
+  for (std::size_t begin = 0; begin < last; begin += kRowsPerPass) {
+    const std::size_t end = std::min(begin + kRowsPerPass, last);
+    std::vector<Row> rows;
+    Slot slot = kRootSlot;
+    for (std::size_t i = begin; i < end; ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(slot, cache->slots().append(slot));
+      rows.push_back({cache.get(), slot, text[i], i + 1 >= prompt_length});
+    }
+    OUTRIDER_RETURN_IF_ERROR(model.forward(rows, pass));
+    cache->slots().commit(slot);
+    std::size_t row = 0;
+    for (std::size_t i = std::max(begin + 1, prompt_length); i <= end; ++i, ++row) {
+      likelihood.sum += negative_log_likelihood(pass.row(row), text[i]);
+      ++likelihood.tokens;
+    }
+  }
+  return {};
+}
+
+Result<Likelihood> measure(const PerplexityOptions& options, const std::string& dtype,
+                           const std::vector<BenchPrompt>& prompts) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                            load_bench_model(options.model, dtype, options.threads));
+  Likelihood likelihood;
+  for (const BenchPrompt& prompt : prompts) {
+    std::vector<TokenId> text = prompt.ids;
+    text.insert(text.end(), prompt.answer.begin(), prompt.answer.end());
+    const auto longest = static_cast<std::size_t>(model->info().max_positions);
+    text.resize(std::min(text.size(), longest));
+    if (prompt.ids.empty() || text.size() <= prompt.ids.size()) continue;
+    OUTRIDER_RETURN_IF_ERROR(add_text(*model, text, prompt.ids.size(), likelihood));
+  }
+  if (likelihood.tokens == 0) {
+    return invalid_argument(options.prompts + ": no line has an \"answer\" to measure on");
+  }
+  std::fprintf(stderr, "perplexity: %s %.4f over %llu tokens\n", dtype.c_str(),
+               likelihood.perplexity(), static_cast<unsigned long long>(likelihood.tokens));
+  return likelihood;
+}
+
+Result<CheckOutcome> run_perplexity(const PerplexityOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.model));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
+                            read_prompts(options.prompts, tokenizer, options.num_prompts));
+  OUTRIDER_ASSIGN_OR_RETURN(const Likelihood reference,
+                            measure(options, options.reference, prompts));
+  OUTRIDER_ASSIGN_OR_RETURN(const Likelihood measured, measure(options, options.dtype, prompts));
+  const double loss = measured.perplexity() / reference.perplexity() - 1;
+  CheckOutcome outcome;
+  outcome.passed = loss <= options.most_loss;
+  outcome.figures = {{"perplexity", measured.perplexity()},
+                     {"reference_perplexity", reference.perplexity()},
+                     {"relative_loss", loss},
+                     {"tokens", measured.tokens},
+                     {"dtype", options.dtype},
+                     {"reference", options.reference}};
+  return outcome;
+}
+
+}  // namespace
+
+void add_perplexity_check(CheckList& checks) {
+  auto options = std::make_shared<PerplexityOptions>();
+  CLI::App* command =
+      checks.add("perplexity", "Perplexity of answers in one dtype against that in another",
+                 [options] { return run_perplexity(*options); });
+  command->add_option("--model", options->model, "Model directory")->required();
+  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\" and \"answer\"")
+      ->required();
+  command->add_option("--dtype", options->dtype, "What is measured: f32, bf16 or int8");
+  command->add_option("--reference", options->reference, "What it is held against");
+  command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
+  command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
+  command->add_option("--most-loss", options->most_loss, "The bar: relative rise of perplexity");
+}
+
+}  // namespace outrider

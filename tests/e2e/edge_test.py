@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""The two programs against each other: the demo pair, real processes, a cut link, wrong input.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/edge_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import re
+import shutil
+import socket
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from programs import DRAFT, TARGET, Edge, Server, edge
+
+PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+LONG_ANSWER = ('-n', '60', '--temp', '1', '--seed', '11')
+PACED = ('--pace-pass-ms', '200')  # slow enough that a test can act in the middle of an answer
+
+
+class WithServer(unittest.TestCase):
+    """One warm server for all tests of a class."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    def run_edge(self, *flags, command='run', **more):
+        return edge(command, '--server', self.server.address, *flags, **more)
+
+
+class Answers(WithServer):
+    def test_every_way_of_decoding_gives_the_same_text(self):
+        for sampling in (('--temp', '0'), ('--temp', '1', '--seed', '5', '--top-p', '0.9')):
+            common = ('-p', PROMPT, '-n', '40', '--json', *sampling)
+            plain = self.run_edge('--strategy', 'ar', '--tokenizer', DRAFT, *common)
+            self.assertEqual(plain.code, 0, plain.err)
+            self.assertGreater(len(plain.json['ids']), 5)
+            drafted = self.run_edge('--model', DRAFT, *common)
+            resident = edge('run', '--target', TARGET, '--model', DRAFT, *common)
+            for other in (drafted, resident):
+                self.assertEqual(other.code, 0, other.err)
+                self.assertEqual(other.json['ids'], plain.json['ids'])
+                self.assertEqual(other.json['text'], plain.json['text'])
+            self.assertLess(drafted.json['target_passes'], plain.json['target_passes'])
+            self.assertGreater(drafted.json['spec_decode_num_accepted_tokens'], 0)
+
+    def test_the_text_on_stdout_is_the_text_of_the_json_line(self):
+        answer = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '40', '--json')
+        self.assertTrue(answer.out.startswith(answer.json['text']), answer.out)
+
+    def test_it_says_why_it_stopped(self):
+        by_length = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '3', '--json')
+        self.assertEqual(by_length.json['stop_reason'], 'length')
+        self.assertEqual(by_length.json['completion_tokens'], 3)
+        whole = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '100', '--json').json['text']
+        stop = whole.split()[2]
+        cut = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '100', '--stop', stop, '--json')
+        self.assertEqual(cut.json['stop_reason'], 'stop_string')
+        self.assertEqual(cut.json['text'], whole[:whole.index(stop)])
+
+    def test_later_turns_of_a_chat_reuse_the_server_s_cache(self):
+        talk = f'{PROMPT.splitlines()[0]} red chair ahead at 1.0 m. Find it.\nAnd now?\n/stats\n'
+        answer = self.run_edge('--model', DRAFT, '-n', '12', command='chat', stdin=talk)
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertIn("from the server's cache", answer.out + answer.err)
+
+    def test_garbage_on_the_port_disturbs_nobody(self):
+        for garbage in (b'\x00' * 4096, b'GET / HTTP/1.1\r\n\r\n', bytes(range(256)) * 64):
+            with socket.create_connection(('127.0.0.1', self.server.port), timeout=10) as link:
+                link.sendall(garbage)
+        answer = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '5', '--json')
+        self.assertEqual(answer.code, 0, answer.err)
+
+
+class WrongUse(WithServer):
+    def refused(self, answer, code, *words):
+        self.assertEqual(answer.code, code, answer.err)
+        for word in words:
+            self.assertIn(word, answer.err)
+
+    def test_usage_errors_name_the_flag_and_exit_2(self):
+        self.refused(edge('run', '--no-such-flag'), 2, '--no-such-flag')
+        self.refused(edge('run', '-p', 'x', '--temp', 'warm'), 2, '--temp')
+        self.refused(edge('run', '--strategy', 'sd', '--tokenizer', DRAFT, '-p', 'x'), 2, '--model')
+
+    def test_plaintext_to_another_machine_needs_a_word(self):
+        answer = edge('run', '--server', '192.0.2.1:8001', '--model', DRAFT, '-p', 'x')
+        self.refused(answer, 2, '--insecure')
+
+    def test_a_prompt_beyond_the_context_is_refused_with_both_numbers(self):
+        answer = self.run_edge('--model', DRAFT, '-p', 'chair ' * 3000)
+        self.refused(answer, 2, '3010', '1024')
+
+    def test_a_draft_of_another_tokenizer_is_refused_with_both_hashes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            other = Path(folder) / 'draft'
+            shutil.copytree(DRAFT, other)
+            tokenizer = json.loads((other / 'tokenizer.json').read_text(encoding='utf-8'))
+            vocabulary = tokenizer['model']['vocab']
+            first, second = sorted(vocabulary, key=vocabulary.get)[300:302]
+            vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+            (other / 'tokenizer.json').write_text(json.dumps(tokenizer), encoding='utf-8')
+            answer = self.run_edge('--model', other, '-p', PROMPT, '-n', '5')
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertEqual(len(set(re.findall('[0-9a-f]{64}', answer.err))), 2, answer.err)
+
+    def test_a_damaged_model_names_its_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = Path(folder) / 'draft'
+            shutil.copytree(DRAFT, broken)
+            weights = broken / 'model.safetensors'
+            weights.write_bytes(weights.read_bytes()[:100_000])
+            self.refused(self.run_edge('--model', broken, '-p', 'x'), 1, 'model.safetensors')
+
+
+class Text(unittest.TestCase):
+    TEXTS = ['Hello, robot.', 'Größe 3,5 µm — 速度 5 🤖', '  leading and trailing  ']
+
+    def test_lines_survive_a_round_trip(self):
+        lines = '\n'.join(self.TEXTS) + '\n'
+        ids = edge('tokenize', '--tokenizer', DRAFT, '--no-special', stdin=lines)
+        self.assertEqual(ids.code, 0, ids.err)
+        self.assertEqual(len(ids.out.splitlines()), len(self.TEXTS))
+        back = edge('detokenize', '--tokenizer', DRAFT, '--no-special', stdin=ids.out)
+        self.assertEqual(back.out, lines)
+
+    def test_an_id_outside_the_vocabulary_is_refused(self):
+        answer = edge('detokenize', '--tokenizer', DRAFT, stdin='[1, 99999999]\n')
+        self.assertEqual(answer.code, 2)
+        self.assertIn('99999999', answer.err)
+
+
+class Settings(unittest.TestCase):
+    def shown(self, *flags, environment=None):
+        answer = edge('run', '-p', 'x', '--model', DRAFT, *flags, '--print-config',
+                      environment=environment)
+        self.assertEqual(answer.code, 0, answer.err)
+        return answer.out
+
+    def test_flag_beats_environment_beats_file_beats_default(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.toml') as file:
+            file.write('seed = 3\ntop-k = 7\n')
+            file.flush()
+            config = ('--config', file.name)
+            self.assertRegex(self.shown(*config), r'seed\s*=\s*"?3')
+            environment = {'OUTRIDER_SEED': '4'}
+            self.assertRegex(self.shown(*config, environment=environment), r'seed\s*=\s*"?4')
+            shown = self.shown(*config, '--seed', '5', environment=environment)
+            self.assertRegex(shown, r'seed\s*=\s*"?5')
+            self.assertRegex(shown, r'top-k\s*=\s*"?7')
+
+
+class BrokenLinks(unittest.TestCase):
+    COMMON = ('--model', DRAFT, '-p', PROMPT, '--json', *LONG_ANSWER)
+
+    def start(self, server, *flags):
+        """An edge in the middle of its answer."""
+        running = Edge('run', '--server', server.address, *self.COMMON, *flags)
+        time.sleep(0.8)
+        self.assertIsNone(running.process.poll(), 'the answer ended too soon to be disturbed')
+        return running
+
+    def test_a_killed_server_that_comes_back_costs_no_token(self):
+        with Server(*PACED) as server:
+            undisturbed = edge('run', '--server', server.address, *self.COMMON)
+            running = self.start(server)
+            server.kill()
+            with Server(*PACED, port=server.port):
+                answer = running.wait()
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertGreaterEqual(answer.json['reconnects'], 1)
+        self.assertEqual(answer.json['ids'], undisturbed.json['ids'])
+
+    def test_a_server_that_stays_away_ends_the_answer_with_what_is_there(self):
+        with Server(*PACED) as server:
+            whole = edge('run', '--server', server.address, *self.COMMON)
+            running = self.start(server, '--reconnect-timeout', '2')
+            server.kill()
+            answer = running.wait()
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertEqual(answer.json['stop_reason'], 'link_lost')
+        kept = answer.json['ids']
+        self.assertGreater(len(kept), 0)
+        self.assertEqual(kept, whole.json['ids'][:len(kept)])
+
+    def test_ctrl_c_prints_the_stats_and_frees_the_server(self):
+        with Server(*PACED, '--max-concurrent-sessions', '1') as server:
+            running = self.start(server)
+            running.interrupt()
+            answer = running.wait()
+            self.assertEqual(answer.code, 130, answer.err)
+            self.assertEqual(answer.json['stop_reason'], 'cancelled')
+            self.assertIn('target passes', answer.out + answer.err)
+            after = edge('run', '--server', server.address, '--model', DRAFT, '-p', PROMPT,
+                         '-n', '3', '--json')
+            self.assertEqual(after.code, 0, after.err)
+
+    def test_a_drained_server_lets_its_answers_finish(self):
+        with Server(*PACED) as server:
+            running = self.start(server)
+            server.process.terminate()
+            answer = running.wait()
+            self.assertEqual(server.stop(), 0, ''.join(server.log))
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertEqual(answer.json['reconnects'], 0)
+
+    def test_without_a_server_it_says_where_it_looked(self):
+        with socket.socket() as unused:
+            unused.bind(('127.0.0.1', 0))
+            address = f'127.0.0.1:{unused.getsockname()[1]}'
+        answer = edge('run', '--server', address, *self.COMMON, '--reconnect-timeout', '1')
+        self.assertEqual(answer.code, 1)
+        self.assertIn(address, answer.err)
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)

@@ -1,0 +1,113 @@
+"""Runs outrider-server and outrider-edge as their users do: processes, sockets, signals.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / 'models/demo-target'
+DRAFT = ROOT / 'models/demo-draft'
+BIN = Path(os.environ.get('OUTRIDER_BIN', ROOT / 'build/release/bin'))
+START_SECONDS = 60
+ANSWER_SECONDS = 120
+
+# The programs read OUTRIDER_* as flags; only what a test sets may count.
+CLEAN_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith('OUTRIDER_')}
+
+
+class Server:
+    """An outrider-server on the loopback, ready when the constructor returns."""
+
+    def __init__(self, *flags, port=0, model=TARGET):
+        command = [BIN / 'outrider-server', '--model', model, '--port', str(port), *flags]
+        self.process = subprocess.Popen([str(part) for part in command], text=True,
+                                        env=CLEAN_ENVIRONMENT, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.log = []
+        self._lines = queue.Queue()
+        for stream in (self.process.stdout, self.process.stderr):
+            threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+        self.address = self._wait_for_address()
+        self.port = int(self.address.rsplit(':', 1)[1])
+
+    def _read(self, stream):
+        for line in stream:
+            self.log.append(line)
+            self._lines.put(line)
+        stream.close()
+
+    def _wait_for_address(self):
+        address, give_up = None, time.monotonic() + START_SECONDS
+        while time.monotonic() < give_up:
+            try:
+                words = self._lines.get(timeout=0.2).split()
+            except queue.Empty:
+                if self.process.poll() is not None:
+                    break
+                continue
+            if words[:1] == ['listening']:
+                address = words[1]
+            if words[:1] == ['ready']:
+                return address
+        self.stop()
+        raise RuntimeError('outrider-server did not start:\n' + ''.join(self.log))
+
+    def kill(self):
+        """As a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """SIGTERM; returns the exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(timeout=ANSWER_SECONDS)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Answer:
+    """What an ended outrider-edge left: exit code, both outputs, the JSON line if there is one."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+        lines = out.strip().splitlines()
+        self.json = json.loads(lines[-1]) if lines and lines[-1].startswith('{') else None
+
+
+class Edge:
+    """An outrider-edge in the background."""
+
+    def __init__(self, *arguments, environment=None):
+        command = [str(BIN / 'outrider-edge'), *map(str, arguments)]
+        self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
+                                        env={**CLEAN_ENVIRONMENT, **(environment or {})},
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def wait(self, stdin=None):
+        try:
+            out, err = self.process.communicate(stdin, timeout=ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            raise RuntimeError(f'outrider-edge hangs; it said:\n{out}\n{err}') from None
+        return Answer(self.process.returncode, out, err)
+
+
+def edge(*arguments, stdin=None, environment=None):
+    """Runs outrider-edge to its end."""
+    return Edge(*arguments, environment=environment).wait(stdin)

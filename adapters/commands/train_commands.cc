@@ -52,12 +52,29 @@ struct TrainCommandFlags {
   std::string init;
   std::string target;
   double greedy_weight = 0.5;
+
+  void add_to(CLI::App* command) {
+    command->add_option("--init", init,
+                        "Start from this model's weights and shape, not from random ones");
+    train.add_to(command);
+    shape.add_to(command);
+  }
 };
 
-Result<Llama> new_model(const ShapeFlags& shape, const Tokenizer& tokenizer, const TrainData& data,
-                        at::ScalarType compute, std::uint64_t seed) {
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, shape.config(tokenizer, data));
-  Llama model(config, compute, seed);
+// The model to train: of the flags' shape with random weights, or the one --init names.
+Result<Llama> first_model(const TrainCommandFlags& flags, const Tokenizer& tokenizer,
+                          const TrainData& data, at::ScalarType compute) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, flags.shape.config(tokenizer, data));
+  Llama model(config, compute, flags.train.options.seed);
+  if (!flags.init.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(model, load_model(flags.init, compute));
+    if (model.config().vocab_size != config.vocab_size) {
+      return invalid_argument("--init " + flags.init + " has a vocabulary of " +
+                              std::to_string(model.config().vocab_size) +
+                              ", the tokenizer one of " + std::to_string(config.vocab_size) +
+                              ". Remedy: the tokenizer that --init was trained with");
+    }
+  }
   log(LogLevel::kInfo, "model",
       {{"parameters", model.num_parameters()}, {"vocabulary", config.vocab_size}});
   return model;
@@ -68,15 +85,7 @@ Status pretrain(const TrainCommandFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
   const at::ScalarType compute = flags.train.compute.apply();
-  OUTRIDER_ASSIGN_OR_RETURN(Llama model, flags.init.empty() ? new_model(flags.shape, tokenizer,
-                                                                        data, compute, options.seed)
-                                                            : load_model(flags.init, compute));
-  if (model.config().vocab_size != tokenizer.vocab_size()) {
-    return invalid_argument("--init " + flags.init + " has a vocabulary of " +
-                            std::to_string(model.config().vocab_size) + ", --tokenizer one of " +
-                            std::to_string(tokenizer.vocab_size()) + ". Remedy: --tokenizer " +
-                            flags.init);
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(Llama model, first_model(flags, tokenizer, data, compute));
   stop_on_signals();
   const auto loss = [&](const Batch& batch) { return next_token_loss(model, batch); };
   return train(model, Packer(std::move(data.sources), options.seed, data.end_of_text), loss,
@@ -90,8 +99,7 @@ Status distill(TrainCommandFlags flags) {
   OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
   const at::ScalarType compute = flags.train.compute.apply();
   OUTRIDER_ASSIGN_OR_RETURN(const Llama target, load_model(flags.target, compute));
-  OUTRIDER_ASSIGN_OR_RETURN(Llama draft,
-                            new_model(flags.shape, tokenizer, data, compute, options.seed));
+  OUTRIDER_ASSIGN_OR_RETURN(Llama draft, first_model(flags, tokenizer, data, compute));
   stop_on_signals();
   const auto loss = [&](const Batch& batch) {
     return distillation_loss(draft, target, batch, flags.greedy_weight);
@@ -108,10 +116,7 @@ void add_pretrain_command(CommandList& commands) {
       commands.add("pretrain", "Train a model on text", [flags] { return pretrain(*flags); });
   command->add_option("--tokenizer", flags->train.options.tokenizer, "Directory of the tokenizer")
       ->required();
-  command->add_option("--init", flags->init,
-                      "Start from this model's weights and shape, not from random ones");
-  flags->train.add_to(command);
-  flags->shape.add_to(command);
+  flags->add_to(command);
 }
 
 void add_distill_command(CommandList& commands) {
@@ -124,8 +129,7 @@ void add_distill_command(CommandList& commands) {
       ->add_option("--greedy-weight", flags->greedy_weight,
                    "Weight of the target's likeliest token beside its distribution")
       ->check(CLI::NonNegativeNumber);
-  flags->train.add_to(command);
-  flags->shape.add_to(command);
+  flags->add_to(command);
 }
 
 }  // namespace outrider

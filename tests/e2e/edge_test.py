@@ -6,6 +6,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import json
+import os
+import pty
 import re
 import shutil
 import socket
@@ -78,6 +80,34 @@ class Answers(WithServer):
                 link.sendall(garbage)
         answer = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '5', '--json')
         self.assertEqual(answer.code, 0, answer.err)
+
+
+class OnATerminal(WithServer):
+    ESCAPE = re.compile('\x1b\\[[0-9;]*m')
+
+    def shown(self, *flags):
+        """What a terminal gets from a greedy answer."""
+        screen, program = pty.openpty()
+        running = Edge('run', '--server', self.server.address, '--model', DRAFT, '-p', PROMPT,
+                       '-n', '40', *flags, stdout=program)
+        os.close(program)
+        output = b''
+        while True:
+            try:
+                output += os.read(screen, 4096)
+            except OSError:  # the program has closed its side
+                break
+        os.close(screen)
+        self.assertEqual(running.wait().code, 0)
+        return output.decode().replace('\r\n', '\n')
+
+    def test_colours_mark_what_the_draft_guessed_and_change_no_letter(self):
+        plain, coloured = self.shown(), self.shown('--color-accept')
+        self.assertNotRegex(plain, self.ESCAPE)
+        self.assertRegex(coloured, self.ESCAPE)
+        answer = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '40', '--json').json['text']
+        self.assertIn(answer, plain)
+        self.assertIn(answer, self.ESCAPE.sub('', coloured))
 
 
 class WrongUse(WithServer):
@@ -202,6 +232,16 @@ class BrokenLinks(unittest.TestCase):
             after = edge('run', '--server', server.address, '--model', DRAFT, '-p', PROMPT,
                          '-n', '3', '--json')
             self.assertEqual(after.code, 0, after.err)
+
+    def test_a_second_ctrl_c_waits_for_nothing(self):
+        with Server('--pace-pass-ms', '4000') as server:
+            running = self.start(server)
+            running.interrupt()
+            time.sleep(0.1)
+            begin = time.monotonic()
+            running.interrupt()
+            self.assertEqual(running.wait().code, 130)
+            self.assertLess(time.monotonic() - begin, 2)
 
     def test_a_drained_server_lets_its_answers_finish(self):
         with Server(*PACED) as server:

@@ -82,18 +82,18 @@ class Answer:
 
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
-        lines = out.strip().splitlines()
+        lines = (out or '').strip().splitlines()  # no output if a test took it elsewhere
         self.json = json.loads(lines[-1]) if lines and lines[-1].startswith('{') else None
 
 
 class Edge:
     """An outrider-edge in the background."""
 
-    def __init__(self, *arguments, environment=None):
+    def __init__(self, *arguments, environment=None, stdout=subprocess.PIPE):
         command = [str(BIN / 'outrider-edge'), *map(str, arguments)]
         self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
                                         env={**CLEAN_ENVIRONMENT, **(environment or {})},
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                        stdout=stdout, stderr=subprocess.PIPE)
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)

@@ -158,15 +158,39 @@ std::string instruction_text(const Situation& situation, SplitMix64& random) {
   }
 }
 
+// The things of the target's kind, in the order of the scene.
+std::vector<SceneObject> candidates_of(const Situation& situation) {
+  std::vector<SceneObject> candidates;
+  for (const SceneObject& object : situation.scene) {
+    const bool same_kind = object.kind == situation.target.kind &&
+                           (object.colour == kNoColour) == (situation.target.colour == kNoColour);
+    if (same_kind) candidates.push_back(object);
+  }
+  return candidates;
+}
+
+// Where the target is. If the instruction names no colour, first all that it could mean.
+std::string sighting_text(const Situation& situation) {
+  const SceneObject& target = situation.target;
+  if (!situation.target_visible) return "I do not see the " + name_of(target) + ".";
+  const auto the_placed = [](const SceneObject& it) { return "the " + placed(it); };
+  if (situation.intent == Intent::kOnSide) {
+    return "I see " + enumeration(candidates_of(situation), the_placed) + ". The " +
+           name_of(target) + " is on the " + side_of(target) + ".";
+  }
+  if (situation.intent == Intent::kNearest) {
+    return "I see " + enumeration(candidates_of(situation), the_placed) + ". The " +
+           name_of(target) + " is nearest.";
+  }
+  return "I see " + the_placed(target) + ".";
+}
+
 // Names what could be taken for the target: another thing of its kind.
 std::string distractor_text(const Situation& situation) {
-  const SceneObject& target = situation.target;
-  if (target.colour == kNoColour) return "";
-  for (const SceneObject& object : situation.scene) {
-    if (object.colour != kNoColour && object.kind == target.kind &&
-        object.colour != target.colour) {
-      return " The " + name_of(object) +
-             (situation.intent == Intent::kNearest ? " is farther." : " is another one.");
+  if (situation.intent == Intent::kOnSide || situation.intent == Intent::kNearest) return "";
+  for (const SceneObject& object : candidates_of(situation)) {
+    if (object.colour != situation.target.colour) {
+      return " The " + name_of(object) + " is another one.";
     }
   }
   return "";
@@ -198,10 +222,7 @@ std::string prompt_text(const Situation& situation, SplitMix64& random) {
 }
 
 std::string answer_text(const Situation& situation, const Decision& decision) {
-  const std::string where = situation.target_visible
-                                ? "I see the " + placed(situation.target) + "."
-                                : "I do not see the " + name_of(situation.target) + ".";
-  return where + distractor_text(situation) + reason_text(decision) +
+  return sighting_text(situation) + distractor_text(situation) + reason_text(decision) +
          "\nAction: " + action_text(decision);
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 struct ServerFlags {
   TargetOptions target;
+  std::string pace;
   std::string host = "127.0.0.1";
   int port = 8001;
   bool insecure = false;
@@ -45,9 +46,8 @@ void add_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--max-draft-tokens", flags.max_draft_tokens,
                  "Undecided draft tokens that one session may have here")
       ->check(CLI::Range(64, 4096));
-  app.add_option("--pace-pass-ms", flags.target.pace_pass_ms,
-                 "Emulate a slower device: each pass takes this long")
-      ->check(CLI::Range(0.0, 60000.0));
+  app.add_option("--pace-pass-ms", flags.pace,
+                 "Emulate a slower device: each pass takes MS; or ROWS:MS,ROWS:MS,..");
   app.add_option("--shutdown-timeout", flags.shutdown_timeout,
                  "Seconds that sessions may go on after SIGTERM")
       ->check(CLI::Range(0.0, 86400.0));
@@ -73,8 +73,8 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, const Add
   std::printf("  arithmetic   %s\n", info.arithmetic_id.c_str());
   std::printf("  tokenizer    %s\n", target.tokenizer_hash.c_str());
   std::printf("  sessions     %u at once\n", flags.max_concurrent_sessions);
-  if (flags.target.pace_pass_ms > 0) {
-    std::printf("  pace         emulated: %.3g ms a pass\n", flags.target.pace_pass_ms);
+  if (!flags.target.pace.empty()) {
+    std::printf("  pace         emulated: %s ms a pass\n", flags.target.pace.to_string().c_str());
   }
   std::printf("  listening    %s%s\n", address.to_string().c_str(),
               is_loopback(address.host) ? "" : " (plaintext, open to the network)");
@@ -89,8 +89,17 @@ Status check_exposure(const ServerFlags& flags) {
                           "--insecure if the network is trusted");
 }
 
-Status run_server(const ServerFlags& flags) {
+Status read_pace(ServerFlags& flags) {
+  if (flags.pace.empty()) return {};
+  Result<PaceCurve> pace = PaceCurve::parse(flags.pace);
+  if (!pace.ok()) return pace.status().with_context("--pace-pass-ms");
+  flags.target.pace = *std::move(pace);
+  return {};
+}
+
+Status run_server(ServerFlags& flags) {
   OUTRIDER_RETURN_IF_ERROR(check_exposure(flags));
+  OUTRIDER_RETURN_IF_ERROR(read_pace(flags));
   SystemClock clock;
   const TimePoint started = clock.now();
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));

@@ -63,10 +63,8 @@ Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock) {
   Result<LoadedTarget> loaded =
       is_null ? null_target(std::string_view(options.model).substr(kNullScheme.size()))
               : directory_target(options);
-  if (!loaded.ok() || options.pace_pass_ms <= 0) return loaded;
-  OUTRIDER_ASSIGN_OR_RETURN(
-      loaded->model,
-      make_paced_model(std::move(loaded->model), {.base_ms = options.pace_pass_ms}, clock));
+  if (!loaded.ok() || options.pace.empty()) return loaded;
+  loaded->model = std::make_unique<PacedModel>(std::move(loaded->model), options.pace, clock);
   return loaded;
 }
 

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
+#include "common/model/pace.h"
 
 namespace outrider {
 
@@ -21,7 +22,7 @@ struct TargetOptions {
   std::string device = "cpu";  // or "cuda"
   int threads = 0;             // of the cpu engine; 0: all cores
   bool check_tensors = false;  // look for NaN and infinity in every weight first
-  double pace_pass_ms = 0;     // stretch each pass to this; 0: as fast as it goes
+  PaceCurve pace;              // stretch each pass to this; empty: as fast as it goes
 };
 
 struct LoadedTarget {

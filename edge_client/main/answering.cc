@@ -70,9 +70,9 @@ Status Answering::check_draft_tokenizer() const {
 Status Answering::take_draft(Result<std::unique_ptr<Model>> loaded) {
   if (!loaded.ok()) return loaded.status().with_context("draft " + options_.model);
   draft_ = *std::move(loaded);
-  if (options_.pace_step_ms > 0) {
-    OUTRIDER_ASSIGN_OR_RETURN(
-        draft_, make_paced_model(std::move(draft_), {.base_ms = options_.pace_step_ms}, clock_));
+  if (!options_.pace_step.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(PaceCurve pace, PaceCurve::parse(options_.pace_step));
+    draft_ = std::make_unique<PacedModel>(std::move(draft_), std::move(pace), clock_);
   }
   const ModelInfo& info = draft_->info();
   const auto capacity = static_cast<std::int32_t>(std::min<Position>(
@@ -185,7 +185,7 @@ Result<AnswerReport> Answering::answer(Turn turn) {
   if (session.speculation_ended()) {
     report.speculation += ", then OFF because " + *session.speculation_ended();
   }
-  report.paced = options_.pace_step_ms > 0;
+  report.paced = !options_.pace_step.empty();
   return report;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "common/base/address.h"
+#include "common/model/pace.h"
 
 namespace outrider {
 namespace {
@@ -36,9 +37,8 @@ void add_model_flags(CLI::App& command, AnswerOptions& o) {
       ->check(CLI::Range(0, 1024))
       ->group(kModelGroup);
   command
-      .add_option("--pace-step-ms", o.pace_step_ms,
-                  "Emulate a slower device: stretch each draft step to this")
-      ->check(CLI::Range(0.0, 60000.0))
+      .add_option("--pace-step-ms", o.pace_step,
+                  "Emulate a slower device: each draft step takes MS; or ROWS:MS,ROWS:MS,..")
       ->group(kModelGroup);
 }
 
@@ -120,6 +120,10 @@ Status validate(const AnswerOptions& options) {
   OUTRIDER_RETURN_IF_ERROR(validate(options.sampling));
   if (wants_draft(options) && options.model.empty()) {
     return invalid_argument("--strategy sd needs a draft: name its directory with --model");
+  }
+  if (!options.pace_step.empty()) {
+    const Result<PaceCurve> pace = PaceCurve::parse(options.pace_step);
+    if (!pace.ok()) return pace.status().with_context("--pace-step-ms");
   }
   if (!options.target.empty()) return {};
   OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(options.server));

@@ -30,7 +30,7 @@ struct AnswerOptions {
 
   std::string dtype = "auto";  // "auto": as stored
   int threads = 0;             // 0: one per core
-  double pace_step_ms = 0;
+  std::string pace_step;       // as PaceCurve reads it; empty: as fast as it goes
   bool insecure = false;
   double reconnect_timeout_s = 30;
 

@@ -172,6 +172,11 @@ void DecodingSession::commit(const Verdict& verdict) {
 }
 
 void DecodingSession::count(const Verdict& verdict) {
+  if (!stats_.first_token) {
+    stats_.first_tokens = verdict.tokens.size();
+    stats_.first_rows = verdict.rows;
+    stats_.first_compute = verdict.timings.computed;
+  }
   ++stats_.passes;
   stats_.rows += verdict.rows;
   stats_.target_compute += verdict.timings.computed;

@@ -47,6 +47,11 @@ std::optional<double> DecodingStats::tpot_ms() const {
   return to_ms(*last_token - *first_token) / static_cast<double>(completion_tokens - 1);
 }
 
+std::optional<double> DecodingStats::decode_ms() const {
+  if (!first_token || !last_token) return std::nullopt;
+  return to_ms(*last_token - *first_token);
+}
+
 std::optional<double> DecodingStats::tokens_per_s() const {
   if (!started || !last_token) return std::nullopt;
   return ratio(static_cast<double>(completion_tokens), to_seconds(*last_token - *started));

@@ -23,6 +23,11 @@ struct DecodingStats {
   std::optional<TimePoint> first_token;
   std::optional<TimePoint> last_token;
 
+  // What came with first_token: the prefill's verdict. Speeds of decoding leave it out.
+  std::uint64_t first_tokens = 0;
+  std::uint64_t first_rows = 0;
+  Duration first_compute{0};
+
   std::uint64_t passes = 0;  // of the target, prefill included
   std::uint64_t rows = 0;    // that they computed
   Duration target_compute{0};
@@ -50,6 +55,7 @@ struct DecodingStats {
   std::optional<double> acceptance_length() const;
   std::optional<double> ttft_ms() const;
   std::optional<double> tpot_ms() const;
+  std::optional<double> decode_ms() const;     // from the first token to the last
   std::optional<double> tokens_per_s() const;  // tokens / end-to-end time
   std::optional<double> tokens_per_pass() const;
   std::optional<double> rtt_ms() const;  // median; of Open if nothing better is known

@@ -84,26 +84,17 @@ TEST_F(NullModelTest, RowsThatAreNotSoundAreRefusedByNumber) {
 
 TEST_F(NullModelTest, APacedPassTakesItsTimeByTheRow) {
   ManualClock clock;
-  const auto paced = make_paced_model(std::move(model_), {.base_ms = 10, .per_row_ms = 0.5}, clock);
-  ASSERT_TRUE(paced.ok());
-  EXPECT_THAT((*paced)->info().name, HasSubstr("emulated pace: 10 ms + 0.5 ms a row"));
+  PacedModel paced(std::move(model_), *PaceCurve::parse("1:10,3:12"), clock);
+  EXPECT_THAT(paced.info().name, HasSubstr("emulated pace: 1:10,3:12 ms a pass"));
   const Slot a = append(*cache_, kRootSlot);
   const Slot b = append(*cache_, a);
   const std::vector<Row> rows = {{cache_.get(), a, 7}, {cache_.get(), b, 9}};
-  ASSERT_TRUE((*paced)->forward(rows, out_).ok());
+  ASSERT_TRUE(paced.forward(rows, out_).ok());
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(11));
-  EXPECT_EQ((*paced)->overruns(), 0);
+  EXPECT_EQ(paced.overruns(), 0);
   const std::vector<Row> bad = {{cache_.get(), a, -1}};
-  EXPECT_FALSE((*paced)->forward(bad, out_).ok());
+  EXPECT_FALSE(paced.forward(bad, out_).ok());
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(11));
-}
-
-TEST(PacedModelTest, SenselessPacesAreRefused) {
-  ManualClock clock;
-  for (const double bad : {-1.0, std::nan(""), HUGE_VAL, 1e9}) {
-    EXPECT_FALSE(make_paced_model(make_null_model({}), {.base_ms = bad}, clock).ok());
-    EXPECT_FALSE(make_paced_model(make_null_model({}), {.per_row_ms = bad}, clock).ok());
-  }
 }
 
 // A pass that is slower than the pace by itself.
@@ -127,12 +118,11 @@ class SlowModel final : public Model {
 
 TEST(PacedModelTest, APassThatOutlastsItsPaceIsCounted) {
   ManualClock clock;
-  const auto paced = make_paced_model(std::make_unique<SlowModel>(make_null_model({}), clock),
-                                      {.base_ms = 10}, clock);
-  ASSERT_TRUE(paced.ok());
+  PacedModel paced(std::make_unique<SlowModel>(make_null_model({}), clock), *PaceCurve::parse("10"),
+                   clock);
   PassOutput out;
-  ASSERT_TRUE((*paced)->forward({}, out).ok());
-  EXPECT_EQ((*paced)->overruns(), 1);
+  ASSERT_TRUE(paced.forward({}, out).ok());
+  EXPECT_EQ(paced.overruns(), 1);
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(20));
 }
 

@@ -5,8 +5,12 @@
 
 namespace outrider {
 
-TimePoint SystemClock::now() const { return std::chrono::steady_clock::now(); }
+TimePoint SystemClock::now() const {
+  return std::chrono::steady_clock::now();
+}
 
-void SystemClock::sleep_until(TimePoint when) { std::this_thread::sleep_until(when); }
+void SystemClock::sleep_until(TimePoint when) {
+  std::this_thread::sleep_until(when);
+}
 
 }  // namespace outrider

@@ -36,11 +36,11 @@ class ManualClock final : public Clock {
  private:
   TimePoint now_{};
 };
-
+// clang-format off
 inline double to_seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 inline double to_ms(Duration d) { return to_seconds(d) * 1e3; }
 inline Duration from_ms(double ms) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));
 }
-
+// clang-format on
 }  // namespace outrider

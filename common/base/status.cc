@@ -50,20 +50,30 @@ Status invalid_argument(std::string message) {
 Status failed_precondition(std::string message) {
   return {StatusCode::kFailedPrecondition, std::move(message)};
 }
-Status not_found(std::string message) { return {StatusCode::kNotFound, std::move(message)}; }
+Status not_found(std::string message) {
+  return {StatusCode::kNotFound, std::move(message)};
+}
 Status resource_exhausted(std::string message) {
   return {StatusCode::kResourceExhausted, std::move(message)};
 }
-Status unavailable(std::string message) { return {StatusCode::kUnavailable, std::move(message)}; }
-Status cancelled(std::string message) { return {StatusCode::kCancelled, std::move(message)}; }
+Status unavailable(std::string message) {
+  return {StatusCode::kUnavailable, std::move(message)};
+}
+Status cancelled(std::string message) {
+  return {StatusCode::kCancelled, std::move(message)};
+}
 Status deadline_exceeded(std::string message) {
   return {StatusCode::kDeadlineExceeded, std::move(message)};
 }
-Status data_loss(std::string message) { return {StatusCode::kDataLoss, std::move(message)}; }
+Status data_loss(std::string message) {
+  return {StatusCode::kDataLoss, std::move(message)};
+}
 Status unimplemented(std::string message) {
   return {StatusCode::kUnimplemented, std::move(message)};
 }
-Status internal_error(std::string message) { return {StatusCode::kInternal, std::move(message)}; }
+Status internal_error(std::string message) {
+  return {StatusCode::kInternal, std::move(message)};
+}
 
 namespace internal {
 

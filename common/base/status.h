@@ -18,15 +18,15 @@ namespace outrider {
 enum class StatusCode {
   kOk,
   kCancelled,
-  kInvalidArgument,     // the caller's value is wrong whatever the state
+  kInvalidArgument,  // the caller's value is wrong whatever the state
   kDeadlineExceeded,
   kNotFound,
   kFailedPrecondition,  // the value would be right in another state
   kResourceExhausted,   // try later, or ask for less
   kUnimplemented,
   kInternal,
-  kUnavailable,         // the peer is away; a retry may succeed
-  kDataLoss,            // a file is damaged or not what it claims to be
+  kUnavailable,  // the peer is away; a retry may succeed
+  kDataLoss,     // a file is damaged or not what it claims to be
 };
 
 std::string_view to_string(StatusCode code);
@@ -80,8 +80,8 @@ namespace internal {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                   // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {            // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     OUTRIDER_CHECK(!status_.ok());
   }
 
@@ -117,7 +117,7 @@ class [[nodiscard]] Result {
   } while (false)
 
 // OUTRIDER_ASSIGN_OR_RETURN(auto x, f()): x = *f(), or returns f()'s Status.
-#define OUTRIDER_ASSIGN_OR_RETURN(target, expression)                                         \
+#define OUTRIDER_ASSIGN_OR_RETURN(target, expression) \
   OUTRIDER_ASSIGN_OR_RETURN_INNER(OUTRIDER_CONCAT(outrider_result_, __LINE__), target, expression)
 #define OUTRIDER_ASSIGN_OR_RETURN_INNER(result, target, expression) \
   auto result = (expression);                                       \

@@ -15,8 +15,8 @@ bool is_name_char(char c) {
          c == '_';
 }
 
-// Reads one line from left to right. Errors are bare words about the line; parse_config_entries() adds
-// file and line number.
+// Reads one line from left to right. Errors are bare words about the line; parse_config_entries()
+// adds file and line number.
 class LineReader final {
  public:
   explicit LineReader(std::string_view line) : rest_(line) {}
@@ -117,7 +117,8 @@ Status parse_line(std::string_view line, std::string& section, std::vector<Confi
 
 }  // namespace
 
-Result<std::vector<ConfigEntry>> parse_config_entries(std::string_view text, const std::string& what) {
+Result<std::vector<ConfigEntry>> parse_config_entries(std::string_view text,
+                                                      const std::string& what) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   std::vector<ConfigEntry> entries;
   std::set<std::pair<std::string, std::string>> seen;

@@ -75,7 +75,8 @@ void KvSlots::commit(Slot leaf) {
     free_slot(slot);
   }
   std::vector<Slot> accepted;
-  for (Slot slot = leaf; slot != kRootSlot; slot = entries_[static_cast<std::size_t>(slot)].parent) {
+  for (Slot slot = leaf; slot != kRootSlot;
+       slot = entries_[static_cast<std::size_t>(slot)].parent) {
     accepted.push_back(slot);
   }
   for (auto it = accepted.rbegin(); it != accepted.rend(); ++it) {

@@ -64,7 +64,7 @@ class KvSlots final {
   // Frees every uncommitted slot.
   void release_all_uncommitted() { truncate(committed()); }
 
-  // Keeps the first `length` committed positions, frees everything else. 0 <= length <= committed().
+  // Keeps the first `length` committed positions, frees the rest. 0 <= length <= committed().
   void truncate(Position length);
 
  private:

@@ -30,15 +30,15 @@ namespace outrider {
 
 // Constant facts about a loaded model.
 struct ModelInfo {
-  std::string name;             // the directory's last component
-  std::string architecture;     // "llama", "mistral", "qwen2", "qwen3", "null"
-  std::string fingerprint;      // hex; same weights and config <=> same fingerprint, any dtype
-  std::string arithmetic_id;    // hex; same fingerprint, dtype, kernel version, device class (L1)
-  std::string dtype;            // as computed: "f32", "bf16", "int8"
+  std::string name;           // the directory's last component
+  std::string architecture;   // "llama", "mistral", "qwen2", "qwen3", "null"
+  std::string fingerprint;    // hex; same weights and config <=> same fingerprint, any dtype
+  std::string arithmetic_id;  // hex; same fingerprint, dtype, kernel version, device class (L1)
+  std::string dtype;          // as computed: "f32", "bf16", "int8"
   std::int32_t vocab_size = 0;
   std::int32_t hidden_size = 0;
   std::int32_t num_layers = 0;
-  Position max_positions = 0;   // longest prefix + answer the model may see
+  Position max_positions = 0;  // longest prefix + answer the model may see
   std::int64_t num_parameters = 0;
   std::int64_t weight_bytes = 0;  // read per single-row pass
   std::vector<TokenId> stop_ids;  // from generation_config.json or config.json: eos

@@ -269,8 +269,8 @@ TEST_F(WeightsTest, AnIndexLeadsNowhereOutsideAndToNothingMissing) {
     return load_model_files(sharded.path(), {}).status().message();
   };
   for (const Json& file : {Json("../model.safetensors"), Json("/etc/model.safetensors"), Json(1),
-                          Json("https://host/model.safetensors"), Json("..\\x.safetensors"),
-                          Json("model.bin"), Json(""), Json(".safetensors")}) {
+                           Json("https://host/model.safetensors"), Json("..\\x.safetensors"),
+                           Json("model.bin"), Json(""), Json(".safetensors")}) {
     EXPECT_THAT(with_file(file), HasSubstr("must be a plain name")) << file;
   }
   EXPECT_THAT(with_file("other.safetensors"), HasSubstr("other.safetensors: no such file"));

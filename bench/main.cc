@@ -15,10 +15,16 @@ int main(int argc, char** argv) {
   outrider::add_wire_check(checks);
 #endif
 #ifdef OUTRIDER_BENCH_SERVER
+  outrider::add_ablate_check(checks);
   outrider::add_acceptance_check(checks);
+  outrider::add_economy_checks(checks);
+  outrider::add_exact_check(checks);
+  outrider::add_law_check(checks);
   outrider::add_loopback_check(checks);
   outrider::add_lossless_check(checks);
   outrider::add_perplexity_check(checks);
+  outrider::add_run_check(checks);
+  outrider::add_sync_check(checks);
 #endif
 
   program.app().require_subcommand(1);

@@ -1,4 +1,4 @@
-// Prompts of the checks: JSONL, one {"prompt": .., "answer": ..} a line; the answer is optional.
+// Prompts of the checks in a tokenizer's ids, from JSONL files (bench/prompt_file.h).
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 

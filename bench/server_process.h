@@ -2,12 +2,13 @@
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/types.h>
-
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/process.h"
+#include "bench/unique_fd.h"
 #include "common/base/address.h"
 #include "common/base/status.h"
 
@@ -16,8 +17,9 @@ namespace outrider {
 class ServerProcess final {
  public:
   // Starts the outrider-server that stands beside this program, waits until it listens. What it
-  // logs goes to our stderr.
-  static Result<std::unique_ptr<ServerProcess>> start(const std::vector<std::string>& arguments);
+  // logs goes to our stderr. core: the only CPU it runs on.
+  static Result<std::unique_ptr<ServerProcess>> start(const std::vector<std::string>& arguments,
+                                                      std::optional<int> core = std::nullopt);
   // SIGTERM, and waits for its end.
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
@@ -28,12 +30,12 @@ class ServerProcess final {
   const std::string& tokenizer_hash() const { return tokenizer_hash_; }
 
  private:
-  ServerProcess(pid_t pid, int out) : pid_(pid), out_(out) {}
+  ServerProcess(pid_t pid, UniqueFd out) : pid_(pid), out_(std::move(out)) {}
 
   Status read_start();
 
   const pid_t pid_;
-  const int out_;  // its stdout
+  const UniqueFd out_;  // its stdout
   Address address_;
   std::string tokenizer_hash_;
 };

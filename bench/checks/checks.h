@@ -9,6 +9,24 @@ namespace outrider {
 // The law of choice: draws against the filtered softmax, Philox against its published vectors.
 void add_choice_check(CheckList& checks);
 
+// Strategies against each other at the paper's paces: real processes, an emulated link.
+void add_run_check(CheckList& checks);
+
+// .. held against the paper's latency law.
+void add_law_check(CheckList& checks);
+
+// The paper's ablations: queues, workers, draft length.
+void add_ablate_check(CheckList& checks);
+
+// Every strategy, queue and number of workers gives plain decoding's text.
+void add_exact_check(CheckList& checks);
+
+// `bytes` and `cost`: what mirrored sends spend on the uplink and on the target.
+void add_economy_checks(CheckList& checks);
+
+// What a hit costs: from a verdict to the start of a pass whose nodes are there already.
+void add_sync_check(CheckList& checks);
+
 // Two processes without model work: from a verdict leaving to the next pass starting.
 void add_loopback_check(CheckList& checks);
 

@@ -81,6 +81,12 @@ double PaceCurve::ms(std::int64_t rows) const {
   return below.ms + share * (above->ms - below.ms);
 }
 
+PaceCurve PaceCurve::scaled(double factor) const {
+  PaceCurve curve = *this;
+  for (Point& point : curve.points_) point.ms *= factor;
+  return curve;
+}
+
 std::string PaceCurve::to_string() const {
   if (points_.size() == 1) return shortest(points_.front().ms);
   std::string text;

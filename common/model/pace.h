@@ -37,6 +37,9 @@ class PaceCurve final {
   // 0 if empty.
   double ms(std::int64_t rows) const;
 
+  // All times multiplied.
+  PaceCurve scaled(double factor) const;
+
   // As parse() reads it; "" if empty.
   std::string to_string() const;
 

@@ -29,6 +29,10 @@ TEST(PaceTest, BetweenItsPointsACurveIsStraightAndBeyondThemLevel) {
   EXPECT_EQ(pace.to_string(), "2:10,4:20,8:24");
 }
 
+TEST(PaceTest, AScaledCurveKeepsItsRows) {
+  EXPECT_EQ(PaceCurve::parse("2:10,4:20")->scaled(0.5).to_string(), "2:5,4:10");
+}
+
 TEST(PaceTest, NoCurveTakesNoTime) {
   EXPECT_TRUE(PaceCurve().empty());
   EXPECT_EQ(PaceCurve().ms(5), 0);

@@ -1,0 +1,98 @@
+// The text is the target's, whatever strategy, queue order and number of workers (DESIGN L1): real
+// processes, every answer's ids against those of plain cloud decoding.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "bench/checks/checks.h"
+#include "bench/checks/grid_flags.h"
+
+namespace outrider {
+namespace {
+
+// Answers that end at once would be equal whatever decoding did.
+constexpr double kLeastMeanAnswer = 8;
+
+struct ExactOptions {
+  GridFlags grid;
+  std::vector<std::string> strategies = {"sd", "fsd", "mirror"};
+  std::vector<std::string> queues = {"priority", "fifo", "random"};
+  std::vector<int> workers = {1, 3, 10};
+  std::vector<double> temperatures = {0, 0.7, 1.0};
+};
+
+std::vector<GridVariant> variants_of(const ExactOptions& options) {
+  std::vector<GridVariant> variants;
+  for (const std::string& strategy : options.strategies) {
+    if (strategy == "ar" || strategy == "sd") {
+      variants.push_back(variant_of(strategy));
+      continue;
+    }
+    for (const std::string& queue : options.queues) {
+      for (const int workers : options.workers) {
+        GridVariant variant = variant_of(strategy);
+        variant.name += " " + queue + " " + std::to_string(workers);
+        variant.edge_flags = {"--client-queue=" + queue,
+                              "--predraft-workers=" + std::to_string(workers)};
+        variants.push_back(std::move(variant));
+      }
+    }
+  }
+  return variants;
+}
+
+Result<CheckOutcome> run_exact(const ExactOptions& options) {
+  CheckOutcome outcome;
+  std::size_t compared = 0, mismatches = 0, tokens = 0, answers = 0;
+  Json wrong = Json::array();
+  for (const double temperature : options.temperatures) {
+    GridFlags flags = options.grid;
+    flags.temperature = temperature;
+    OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_experiment(flags));
+    experiment.plan.variants = variants_of(options);
+    OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
+    compared += result.compared;
+    mismatches += result.mismatches;
+    tokens += result.reference_tokens;
+    answers += experiment.plan.prompts.size();
+    for (const GridCell& cell : result.cells) {
+      if (cell.mismatches == 0) continue;
+      wrong.push_back({{"variant", cell.variant},
+                       {"pace", cell.setting},
+                       {"temperature", temperature},
+                       {"mismatches", cell.mismatches}});
+    }
+  }
+  const double mean_answer =
+      answers > 0 ? static_cast<double>(tokens) / static_cast<double>(answers) : 0;
+  outcome.passed = mismatches == 0 && compared > 0 && mean_answer >= kLeastMeanAnswer;
+  outcome.figures = {{"compared", compared},
+                     {"mismatches", mismatches},
+                     {"wrong", std::move(wrong)},
+                     {"mean_answer_tokens", mean_answer}};
+  return outcome;
+}
+
+}  // namespace
+
+void add_exact_check(CheckList& checks) {
+  auto options = std::make_shared<ExactOptions>();
+  options->grid.paces = {"unpaced"};
+  options->grid.delays_ms = {2};
+  options->grid.num_prompts = 75;
+  options->grid.max_tokens = 64;
+  CLI::App* command =
+      checks.add("exact", "Every strategy, queue and number of workers gives plain decoding's text",
+                 [options] { return run_exact(*options); });
+  command->add_option("--strategy", options->strategies, "sd, fsd, mirror")
+      ->check(CLI::IsMember({"ar", "sd", "fsd", "mirror"}))
+      ->delimiter(',');
+  command->add_option("--queues", options->queues, "Client queues")->delimiter(',');
+  command->add_option("--workers", options->workers, "Numbers of pre-draft workers")
+      ->delimiter(',');
+  command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');
+  add_grid_flags(*command, options->grid);
+}
+
+}  // namespace outrider

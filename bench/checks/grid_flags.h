@@ -1,0 +1,46 @@
+// The flags that all checks over a grid of real processes share.
+// Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/harness/grid.h"
+#include "bench/paces/paces.h"
+
+namespace outrider {
+
+struct GridFlags {
+  std::string target = "models/demo-target";
+  std::string draft = "models/demo-draft";
+  std::string dtype = "auto";
+  std::string prompts;
+  std::size_t num_prompts = 8;
+  int max_tokens = 200;
+  int gamma = 4;
+  std::vector<std::string> paces = {"all"};
+  std::vector<double> delays_ms;  // one way; empty: the pace's own
+  std::string pass_times = "printed";
+  double exit_cost = 1;
+  double temperature = 0;
+  std::uint64_t seed = 0;
+  double time_scale = 1;
+};
+
+// `flags` keeps what it holds as defaults.
+void add_grid_flags(CLI::App& command, GridFlags& flags);
+
+struct GridExperiment {
+  GridPlan plan;                 // without variants
+  std::vector<PaperPace> paces;  // of plan.settings, in their order
+  PassTimes times = PassTimes::kPrinted;
+};
+
+// INVALID_ARGUMENT for an unknown pace, prompts that cannot be read, and the like.
+Result<GridExperiment> make_experiment(const GridFlags& flags);
+
+// How a result came about, for the JSON of every such check.
+Json experiment_json(const GridFlags& flags);
+
+}  // namespace outrider

@@ -1,0 +1,148 @@
+// What a hit costs: the next round's nodes are at the server before the verdict; from there to the
+// next pass's start (the paper's T_r). Two processes, a model without work whose passes last some
+// milliseconds, so that nodes can arrive while one runs. The server measures the time itself
+// (Verdict.timings: waited and queued). What a hit costs an edge that sends after the verdict, the
+// `loopback` check measures.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "bench/checks/checks.h"
+#include "bench/event_queue.h"
+#include "bench/server_process.h"
+#include "edge_client/verifiers/remote.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kBarMs = 1.0;
+constexpr std::size_t kFirst = 2;  // nodes before the first verdict
+constexpr std::size_t kAhead = 3;  // nodes sent during a pass: one is committed, two are the round
+
+struct SyncOptions {
+  int tokens = 400;
+  double pass_ms = 5;
+};
+
+Open make_open(const ServerProcess& server, int tokens, PassPolicy policy) {
+  Open open;
+  open.tokenizer_hash = server.tokenizer_hash();
+  open.prefix = {0};
+  open.end_position = tokens + 1;
+  open.policy.pass_policy = policy;
+  return open;
+}
+
+// What the target answers, by plain decoding.
+Result<std::vector<TokenId>> decode(const ServerProcess& server, int tokens) {
+  EventQueue events;
+  RemoteVerifier verifier({.server = server.address()});
+  verifier.start(events.sink());
+  verifier.send({0, 0, make_open(server, tokens, PassPolicy::kEager)});
+  std::vector<TokenId> answer;
+  while (true) {
+    const VerifierEvent event = events.next();
+    if (const auto* ended = std::get_if<StreamEnded>(&event)) {
+      if (!ended->status.ok()) return ended->status;
+      return answer;
+    }
+    const auto* verdict = std::get_if<Verdict>(&std::get<ServerMessage>(event));
+    if (verdict == nullptr) continue;
+    answer.insert(answer.end(), verdict->tokens.begin(), verdict->tokens.end());
+    verifier.send({1 + static_cast<Position>(answer.size()), 0, AckOnly{}});
+  }
+}
+
+struct Gaps {
+  std::vector<double> ms;
+  std::size_t passes = 0;
+  std::size_t tokens = 0;
+};
+
+// An edge that knows the answer and is always one round ahead.
+class KnowingEdge final {
+ public:
+  KnowingEdge(const ServerProcess& server, const std::vector<TokenId>& right)
+      : right_(right), verifier_({.server = server.address()}) {
+    verifier_.start(events_.sink());
+    const auto tokens = static_cast<int>(right.size());
+    verifier_.send({0, 0, make_open(server, tokens, PassPolicy::kOnRequest)});
+    send_ahead(kFirst);
+  }
+
+  Result<Gaps> run() {
+    while (true) {
+      const VerifierEvent event = events_.next();
+      if (const auto* ended = std::get_if<StreamEnded>(&event)) {
+        if (!ended->status.ok()) return ended->status;
+        return gaps_;
+      }
+      const auto& message = std::get<ServerMessage>(event);
+      if (std::holds_alternative<Started>(message)) send_ahead(kAhead);
+      if (const auto* verdict = std::get_if<Verdict>(&message)) take(*verdict);
+    }
+  }
+
+ private:
+  void send_ahead(std::size_t count) {
+    Grow grow{static_cast<NodeId>(sent_ + 1), 1, {}};
+    for (; count > 0 && sent_ < right_.size(); --count, ++sent_) {
+      grow.nodes.push_back({right_[sent_], static_cast<NodeId>(sent_ > 0 ? 1 : 0), 255});
+    }
+    if (!grow.nodes.empty()) verifier_.send({1 + committed_, 0, grow});
+  }
+
+  void take(const Verdict& verdict) {
+    committed_ += static_cast<Position>(verdict.tokens.size());
+    gaps_.tokens += verdict.tokens.size();
+    if (gaps_.passes++ > 0)
+      gaps_.ms.push_back(to_ms(verdict.timings.waited + verdict.timings.queued));
+  }
+
+  const std::vector<TokenId>& right_;
+  EventQueue events_;
+  RemoteVerifier verifier_;
+  std::size_t sent_ = 0;
+  Position committed_ = 0;
+  Gaps gaps_;
+};
+
+Result<CheckOutcome> run_sync(const SyncOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerProcess> server,
+                            ServerProcess::start({"--model", "null:", "--pace-pass-ms",
+                                                  std::to_string(options.pass_ms)}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> right, decode(*server, options.tokens));
+  KnowingEdge edge(*server, right);
+  OUTRIDER_ASSIGN_OR_RETURN(Gaps gaps, edge.run());
+  if (gaps.ms.empty()) return internal_error("no pass came after the first");
+  std::sort(gaps.ms.begin(), gaps.ms.end());
+  const auto percentile = [&](double p) {
+    return gaps.ms[static_cast<std::size_t>(p * static_cast<double>(gaps.ms.size() - 1))];
+  };
+  // Fewer tokens a pass would mean that nodes came too late to be hits.
+  const double tau = static_cast<double>(gaps.tokens) / static_cast<double>(gaps.passes);
+  CheckOutcome outcome;
+  outcome.passed = percentile(0.5) <= kBarMs && tau >= 2 && gaps.tokens == right.size();
+  outcome.figures = {{"p50_ms", percentile(0.5)},
+                     {"p99_ms", percentile(0.99)},
+                     {"max_ms", gaps.ms.back()},
+                     {"hits", gaps.ms.size()},
+                     {"tokens_per_pass", tau}};
+  return outcome;
+}
+
+}  // namespace
+
+void add_sync_check(CheckList& checks) {
+  auto options = std::make_shared<SyncOptions>();
+  CLI::App* command =
+      checks.add("sync", "On a hit, from the verdict to the next pass's start: no model work",
+                 [options] { return run_sync(*options); });
+  command->add_option("--tokens", options->tokens, "Tokens to decode")
+      ->check(CLI::Range(20, 500));  // within the server's run-ahead
+  command->add_option("--pass-ms", options->pass_ms, "How long a pass lasts")
+      ->check(CLI::Range(1.0, 1000.0));
+}
+
+}  // namespace outrider

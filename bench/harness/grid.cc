@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness/grid.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "bench/link/delay_link.h"
+#include "bench/process.h"
+#include "bench/server_process.h"
+
+namespace outrider {
+namespace {
+
+// No answer of a sound set-up takes that long, whatever the pace.
+constexpr Duration kAnswerTimeout = std::chrono::minutes(30);
+
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of("\r\n");
+  if (end == std::string::npos) return "";
+  const std::size_t newline = text.rfind('\n', end);
+  const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
+  return text.substr(begin, end - begin + 1);
+}
+
+// What a program of ours says of its own failure, or else its last line.
+std::string complaint(const std::string& err) {
+  const std::size_t begin = err.rfind("outrider-edge: ");
+  if (begin == std::string::npos) return last_line(err);
+  return err.substr(begin, err.find('\n', begin) - begin);
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+// A server and the link to it.
+struct Place {
+  std::unique_ptr<ServerProcess> server;
+  std::unique_ptr<DelayLink> link;
+};
+
+class Grid final {
+ public:
+  explicit Grid(const GridPlan& plan) : plan_(plan), cores_(usable_cores()) {}
+
+  Result<GridResult> run() {
+    OUTRIDER_ASSIGN_OR_RETURN(edge_program_, sibling_program("outrider-edge"));
+    OUTRIDER_RETURN_IF_ERROR(decode_references());
+    for (const GridSetting& setting : plan_.settings) {
+      OUTRIDER_RETURN_IF_ERROR(run_setting(setting));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  std::optional<int> core(std::size_t index) const {
+    if (cores_.empty()) return std::nullopt;
+    return cores_[index % cores_.size()];
+  }
+
+  Result<Place> start_place(const PaceCurve& pass, double one_way_ms,
+                            const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"--model",   plan_.target, "--dtype",     plan_.dtype,
+                                          "--threads", "1",          "--log-level", "warning"};
+    if (!pass.empty()) {
+      arguments.insert(arguments.end(),
+                       {"--pace-pass-ms", pass.scaled(1 / plan_.time_scale).to_string()});
+    }
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    Place place;
+    OUTRIDER_ASSIGN_OR_RETURN(place.server, ServerProcess::start(arguments, core(0)));
+    DelayLinkOptions link;
+    link.upstream = place.server->address();
+    link.one_way = from_ms(one_way_ms / plan_.time_scale);
+    OUTRIDER_ASSIGN_OR_RETURN(place.link, DelayLink::start(link));
+    return place;
+  }
+
+  std::vector<std::string> edge_arguments(const Place& place, const GridVariant& variant,
+                                          const PaceCurve& step, const std::string& prompt) const {
+    std::vector<std::string> arguments = {"run",
+                                          "--json",
+                                          "--server=" + place.link->address().to_string(),
+                                          "--strategy=" + variant.strategy,
+                                          "--max-tokens=" + std::to_string(plan_.max_tokens),
+                                          "--threads=1",
+                                          "--seed=" + std::to_string(plan_.seed),
+                                          "--temp=" + number(plan_.sampling.temperature),
+                                          "--top-k=" + std::to_string(plan_.sampling.top_k),
+                                          "--top-p=" + number(plan_.sampling.top_p),
+                                          "--min-p=" + number(plan_.sampling.min_p),
+                                          "--log-level=warning"};
+    if (variant.strategy == "ar") {
+      arguments.push_back("--tokenizer=" + plan_.target);
+    } else {
+      arguments.push_back("--model=" + plan_.draft);
+      const int gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
+      arguments.push_back("--spec-draft-n-max=" + std::to_string(gamma));
+      if (!step.empty()) {
+        arguments.push_back("--pace-step-ms=" + step.scaled(1 / plan_.time_scale).to_string());
+      }
+    }
+    arguments.insert(arguments.end(), variant.edge_flags.begin(), variant.edge_flags.end());
+    arguments.push_back("--prompt=" + prompt);
+    return arguments;
+  }
+
+  Result<EdgeAnswer> answer(const Place& place, const GridVariant& variant, const PaceCurve& step,
+                            const std::string& prompt) {
+    const DelayLinkTraffic before = place.link->traffic();
+    OUTRIDER_ASSIGN_OR_RETURN(
+        const FinishedProcess edge,
+        run_process({edge_program_, edge_arguments(place, variant, step, prompt), core(1)},
+                    kAnswerTimeout));
+    if (edge.exit_code == 2) {
+      return invalid_argument("outrider-edge refused variant " + variant.name + " (--strategy " +
+                              variant.strategy + "): " + complaint(edge.err));
+    }
+    if (edge.exit_code != 0) {
+      return unavailable("outrider-edge (" + variant.name + ") ended with code " +
+                         std::to_string(edge.exit_code) + ": " + complaint(edge.err));
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer,
+                              read_edge_answer(last_line(edge.out), plan_.time_scale));
+    const DelayLinkTraffic after = place.link->traffic();
+    answer.figures.wire_up = static_cast<double>(after.up - before.up);
+    answer.figures.wire_down = static_cast<double>(after.down - before.down);
+    return answer;
+  }
+
+  // The text of each prompt, as the target alone writes it; and one short answer of each variant,
+  // so that a flag which a program does not know ends the run now and not after an hour.
+  Status decode_references() {
+    OUTRIDER_ASSIGN_OR_RETURN(const Place place, start_place({}, 0, {}));
+    for (const std::string& prompt : plan_.prompts) {
+      OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer plain, answer(place, variant_of("ar"), {}, prompt));
+      result_.reference_tokens += plain.ids.size();
+      references_.push_back(std::move(plain.ids));
+    }
+    for (const GridVariant& variant : plan_.variants) {
+      if (variant.strategy == "ar") continue;
+      Place own;
+      if (!variant.server_flags.empty()) {
+        OUTRIDER_ASSIGN_OR_RETURN(own, start_place({}, 0, variant.server_flags));
+      }
+      const Place& asked = own.server != nullptr ? own : place;
+      OUTRIDER_RETURN_IF_ERROR(answer(asked, variant, {}, plan_.prompts.front()).status());
+    }
+    return {};
+  }
+
+  Status run_setting(const GridSetting& setting) {
+    std::map<std::string, Place> places;  // by what their servers were started with
+    std::vector<Place*> place_of;
+    std::vector<GridCell> cells;
+    for (const GridVariant& variant : plan_.variants) {
+      const PaceCurve& pass = variant.uses_exits ? setting.pass_with_exits : setting.pass;
+      std::string key = pass.to_string();
+      for (const std::string& flag : variant.server_flags) key += ' ' + flag;
+      if (!places.contains(key)) {
+        OUTRIDER_ASSIGN_OR_RETURN(places[key],
+                                  start_place(pass, setting.one_way_ms, variant.server_flags));
+      }
+      place_of.push_back(&places[key]);
+      cells.push_back({setting.name, variant.name, variant.strategy, {}, 0, ""});
+    }
+    const std::size_t variants = plan_.variants.size();
+    for (std::size_t i = 0; i < plan_.prompts.size(); ++i) {
+      for (std::size_t j = 0; j < variants; ++j) {
+        const std::size_t at = (i + j) % variants;
+        show_progress(setting, plan_.variants[at], i);
+        OUTRIDER_RETURN_IF_ERROR(run_one(*place_of[at], setting, i, plan_.variants[at], cells[at]));
+      }
+    }
+    std::move(cells.begin(), cells.end(), std::back_inserter(result_.cells));
+    return {};
+  }
+
+  Status run_one(const Place& place, const GridSetting& setting, std::size_t prompt,
+                 const GridVariant& variant, GridCell& cell) {
+    OUTRIDER_ASSIGN_OR_RETURN(const EdgeAnswer answered,
+                              answer(place, variant, setting.step, plan_.prompts[prompt]));
+    const std::vector<TokenId>& wanted = references_[prompt];
+    ++result_.compared;
+    if (answered.ids != wanted) {
+      const auto ends =
+          std::mismatch(wanted.begin(), wanted.end(), answered.ids.begin(), answered.ids.end());
+      ++result_.mismatches;
+      ++cell.mismatches;
+      std::fprintf(stderr, "\nmismatch: %s at %s, prompt %zu, token %td of %zu\n",
+                   variant.name.c_str(), setting.name.c_str(), prompt + 1,
+                   ends.first - wanted.begin(), wanted.size());
+    }
+    cell.answers.push_back(answered.figures);
+    cell.speculation = answered.speculation;
+    return {};
+  }
+
+  void show_progress(const GridSetting& setting, const GridVariant& variant, std::size_t prompt) {
+    const std::size_t total = plan_.settings.size() * plan_.variants.size() * plan_.prompts.size();
+    std::fprintf(stderr, "\r%4zu of %zu  %s  %s  prompt %zu          ", ++begun_, total,
+                 setting.name.c_str(), variant.name.c_str(), prompt + 1);
+    if (begun_ == total) std::fputc('\n', stderr);
+  }
+
+  const GridPlan& plan_;
+  const std::vector<int> cores_;
+  std::string edge_program_;
+  std::vector<std::vector<TokenId>> references_;  // [prompt]
+  GridResult result_;
+  std::size_t begun_ = 0;
+};
+
+}  // namespace
+
+GridVariant variant_of(const std::string& strategy) {
+  const bool uses_exits = strategy == "fsd" || strategy == "mirror";
+  return {.name = strategy,
+          .strategy = strategy,
+          .uses_exits = uses_exits,
+          .edge_flags = {},
+          .server_flags = {}};
+}
+
+const GridCell* GridResult::find(const std::string& setting, const std::string& variant) const {
+  const auto found = std::find_if(cells.begin(), cells.end(), [&](const GridCell& cell) {
+    return cell.setting == setting && cell.variant == variant;
+  });
+  return found == cells.end() ? nullptr : &*found;
+}
+
+Result<GridResult> run_grid(const GridPlan& plan) {
+  return Grid(plan).run();
+}
+
+}  // namespace outrider

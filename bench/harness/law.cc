@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness/law.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "bench/harness/statistics.h"
+
+namespace outrider {
+namespace {
+
+// Of what a round needs, how much was still to be drafted when its verdict came, and how often the
+// verifier had the round already. False if the edge did not count it.
+bool read_predraft(const AnswerFigures& sum, LawTerms& terms) {
+  if (!sum.predraft || sum.predraft->verdicts <= 0) return false;
+  const PredraftCounts& counts = *sum.predraft;
+  double left = counts.misses;
+  for (std::size_t i = 0; i < counts.partial_by_length.size(); ++i) {
+    const double there = std::min(static_cast<double>(i + 1), terms.gamma);
+    left += counts.partial_by_length[i] * (terms.gamma - there) / terms.gamma;
+  }
+  terms.miss_rate = left / counts.verdicts;
+  terms.synced_rate = counts.synced / counts.verdicts;
+  return true;
+}
+
+const LawRow* find_row(const std::vector<LawRow>& rows, const std::string& setting,
+                       const std::string& strategy) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const LawRow& row) {
+    return row.setting == setting && row.strategy == strategy;
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+double law_ms(const std::string& strategy, const LawTerms& terms) {
+  if (strategy == "ar") return terms.pass_ms;
+  const double drafting = terms.gamma * terms.step_ms;
+  double round = terms.pass_ms;
+  if (strategy == "sd") round += 2 * terms.one_way_ms + drafting;
+  if (strategy == "fsd") round += 2 * terms.one_way_ms + terms.miss_rate * drafting;
+  if (strategy == "mirror") {
+    round += (1 - terms.synced_rate) * 2 * terms.one_way_ms + terms.miss_rate * drafting;
+  }
+  return round / terms.tau;
+}
+
+std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int gamma) {
+  const AnswerFigures sum = sum_of(cell.answers);
+  if (!sum.tpot_ms() || !sum.tau() || cell.mismatches > 0) return std::nullopt;
+  LawRow row;
+  row.setting = cell.setting;
+  row.strategy = cell.strategy;
+  row.measured_ms = *sum.tpot_ms();
+  LawTerms& terms = row.terms;
+  terms.pass_ms = *sum.pass_ms();
+  terms.one_way_ms = pace.one_way_ms;
+  terms.gamma = gamma;
+  terms.tau = *sum.tau();
+  terms.step_ms = step_curve(pace).ms(1);
+  if (terms.step_ms <= 0 && sum.draft_steps > 0) terms.step_ms = sum.draft_ms / sum.draft_steps;
+  // The last rounds of an answer draft less than γ, or nothing; the mean is the run's own.
+  if (cell.strategy == "sd") terms.gamma = sum.drafted / sum.passes;
+  const bool ahead = cell.strategy == "fsd" || cell.strategy == "mirror";
+  if (ahead && !read_predraft(sum, terms)) return std::nullopt;
+  row.law_ms = law_ms(cell.strategy, terms);
+  return row;
+}
+
+std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::string& setting) {
+  const LawRow* sd = find_row(rows, setting, "sd");
+  const LawRow* fsd = find_row(rows, setting, "fsd");
+  if (sd == nullptr || fsd == nullptr) return std::nullopt;
+  return FsdSaving{
+      setting, sd->measured_ms - fsd->measured_ms,
+      (1 - fsd->terms.miss_rate) * sd->terms.gamma * sd->terms.step_ms / fsd->terms.tau};
+}
+
+Json to_json(const LawRow& row) {
+  return {{"pace", row.setting},
+          {"strategy", row.strategy},
+          {"measured_ms", row.measured_ms},
+          {"law_ms", row.law_ms},
+          {"residual", row.residual()},
+          {"terms",
+           {{"step_ms", row.terms.step_ms},
+            {"pass_ms", row.terms.pass_ms},
+            {"one_way_ms", row.terms.one_way_ms},
+            {"gamma", row.terms.gamma},
+            {"tau", row.terms.tau},
+            {"miss_rate", row.terms.miss_rate},
+            {"synced_rate", row.terms.synced_rate}}}};
+}
+
+std::string law_table(const std::vector<LawRow>& rows) {
+  std::string text =
+      "pace                  strategy  measured       law  residual     T_q     T_p    T_c   tau"
+      "     r     s\n";
+  for (const LawRow& row : rows) {
+    char line[200];
+    std::snprintf(line, sizeof line,
+                  "%-21s %-8s %9.2f %9.2f %8.1f%% %7.1f %7.2f %6.1f %5.2f %5.2f %5.2f\n",
+                  row.setting.c_str(), row.strategy.c_str(), row.measured_ms, row.law_ms,
+                  100 * row.residual(), row.terms.pass_ms, row.terms.step_ms, row.terms.one_way_ms,
+                  row.terms.tau, row.terms.miss_rate, row.terms.synced_rate);
+    text += line;
+  }
+  return text;
+}
+
+}  // namespace outrider

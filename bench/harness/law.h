@@ -1,0 +1,64 @@
+// The latency law of the FSD paper (table 4, eq. 9), per token after the first, with our term for
+// mirrored sends (docs/benchmarks.md derives it):
+//
+//   ar      T_q
+//   sd      (2 T_c +   γ T_p + T_q) / τ
+//   fsd     (2 T_c + r γ T_p + T_q) / τ            r: share of the drafting left after a verdict
+//   mirror  ((1 - s) 2 T_c + r γ T_p + T_q) / τ    s: share of verdicts that found the next round
+//                                                     at the verifier already
+//
+// The paper's (1 - r) T_r is left out: what synchronising costs is part of the residual.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/harness/grid.h"
+#include "bench/paces/paces.h"
+#include "common/base/json.h"
+
+namespace outrider {
+
+struct LawTerms {
+  double step_ms = 0;     // T_p, of one row
+  double pass_ms = 0;     // T_q, the mean of the run's own passes
+  double one_way_ms = 0;  // T_c
+  double gamma = 0;
+  double tau = 1;
+  double miss_rate = 1;    // r
+  double synced_rate = 0;  // s
+};
+
+// Milliseconds per token. strategy: "ar", "sd", "fsd", "mirror".
+double law_ms(const std::string& strategy, const LawTerms& terms);
+
+struct LawRow {
+  std::string setting;
+  std::string strategy;
+  LawTerms terms;
+  double measured_ms = 0;
+  double law_ms = 0;
+  // Of the measured time: what the law does not explain.
+  double residual() const { return (measured_ms - law_ms) / measured_ms; }
+};
+
+// The law with a cell's own figures; nothing where its strategy's figures are not known.
+std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int gamma);
+
+// What pre-drafting saved against plain speculation, per token, beside what the law says it saves
+// with the run's own r: (1 - r) γ T_p / τ. Late hits count as hits, though the law would charge
+// them their lateness: the bar errs against us.
+struct FsdSaving {
+  std::string setting;
+  double measured_ms = 0;
+  double law_ms = 0;
+};
+std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::string& setting);
+
+Json to_json(const LawRow& row);
+std::string law_table(const std::vector<LawRow>& rows);
+
+}  // namespace outrider

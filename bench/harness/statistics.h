@@ -1,0 +1,49 @@
+// Estimates over prompts with 95 % intervals.
+//
+// The interval is the percentile bootstrap: prompts are drawn with replacement, all strategies of a
+// prompt together, so that a ratio's interval knows that both sides answered the same prompts. The
+// draws come from a fixed seed: the same figures give the same interval.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bench/harness/answer.h"
+
+namespace outrider {
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+struct Estimate {
+  double value = 0;
+  std::optional<Interval> interval;  // nothing for a single prompt
+};
+
+// statistic: of the prompts whose indices it gets; nothing where it is not defined.
+std::optional<Estimate> bootstrap(
+    std::size_t prompts,
+    const std::function<std::optional<double>(std::span<const std::size_t>)>& statistic);
+
+// A figure of all answers together: of their sum, so that long answers weigh more.
+std::optional<Estimate> estimate(std::span<const AnswerFigures> answers,
+                                 std::optional<double> (AnswerFigures::*figure)() const);
+
+inline std::optional<Estimate> tpot_of(std::span<const AnswerFigures> answers) {
+  return estimate(answers, &AnswerFigures::tpot_ms);
+}
+
+// How many times faster `answers` are than `base`, prompt by prompt the same.
+std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
+                                std::span<const AnswerFigures> answers);
+
+AnswerFigures sum_of(std::span<const AnswerFigures> answers);
+
+}  // namespace outrider

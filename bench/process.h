@@ -1,0 +1,42 @@
+// Other programs of ours, run as processes of their own.
+//
+// Thread rule: one thread (cores are given by moving the caller there for a moment).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct ProcessOptions {
+  std::string program;  // a path
+  std::vector<std::string> arguments;
+  std::optional<int> core;  // runs on this CPU alone
+};
+
+// The path of a program that stands beside this one.
+Result<std::string> sibling_program(const std::string& name);
+
+// CPUs that this process may use.
+std::vector<int> usable_cores();
+
+// err < 0: our own stderr. Both stay the caller's.
+Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err);
+
+struct FinishedProcess {
+  int exit_code = 0;  // 128 + the signal that ended it
+  std::string out;
+  std::string err;
+};
+
+// Runs it to its end. DEADLINE_EXCEEDED, and it is killed, if that takes longer than timeout.
+Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout);
+
+}  // namespace outrider

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness/law.h"
+
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+LawTerms terms() {
+  return {.step_ms = 25,
+          .pass_ms = 400,
+          .one_way_ms = 50,
+          .gamma = 4,
+          .tau = 2,
+          .miss_rate = 0.25,
+          .synced_rate = 0.5};
+}
+
+TEST(LawTest, Table4AndTheMirroredTerm) {
+  EXPECT_DOUBLE_EQ(law_ms("ar", terms()), 400);
+  EXPECT_DOUBLE_EQ(law_ms("sd", terms()), (100 + 100 + 400) / 2.0);
+  EXPECT_DOUBLE_EQ(law_ms("fsd", terms()), (100 + 25 + 400) / 2.0);
+  EXPECT_DOUBLE_EQ(law_ms("mirror", terms()), (50 + 25 + 400) / 2.0);
+  LawTerms never = terms();
+  never.synced_rate = 0;
+  EXPECT_DOUBLE_EQ(law_ms("mirror", never), law_ms("fsd", never));
+}
+
+// 100 tokens in 50 passes of 400 ms; per round 4 drafted.
+GridCell cell(const std::string& strategy, double tpot_ms) {
+  AnswerFigures figures;
+  figures.decode_ms = tpot_ms * 100;
+  figures.tokens = 100;
+  figures.passes = 50;
+  figures.compute_ms = 50 * 400;
+  figures.rounds = 50;
+  figures.drafted = 200;
+  return {"rtx-68m-7b", strategy, strategy, {figures}, 0, "ON"};
+}
+
+const PaperPace& rtx() {
+  return paper_paces()[1];  // T_p 25.5, T_c 42
+}
+
+TEST(LawTest, ACellsOwnFiguresGiveItsResidual) {
+  const std::optional<LawRow> row = law_of(cell("sd", 300), rtx(), 4);
+  ASSERT_TRUE(row.has_value());
+  EXPECT_DOUBLE_EQ(row->law_ms, (84 + 102 + 400) / 2.0);
+  EXPECT_NEAR(row->residual(), 7.0 / 300, 1e-12);
+}
+
+TEST(LawTest, PartialHitsLeaveAShareOfTheDrafting) {
+  GridCell fsd = cell("fsd", 280);
+  EXPECT_FALSE(law_of(fsd, rtx(), 4).has_value()) << "nothing is known of its hits";
+  fsd.answers[0].predraft = PredraftCounts{};
+  fsd.answers[0].predraft->verdicts = 50;
+  fsd.answers[0].predraft->misses = 10;
+  fsd.answers[0].predraft->partial_by_length = {0, 10};
+  const std::optional<LawRow> row = law_of(fsd, rtx(), 4);
+  ASSERT_TRUE(row.has_value());
+  EXPECT_DOUBLE_EQ(row->terms.miss_rate, 15.0 / 50);
+}
+
+TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
+  GridCell fsd = cell("fsd", 280);
+  fsd.answers[0].predraft = PredraftCounts{};
+  fsd.answers[0].predraft->verdicts = 50;
+  fsd.answers[0].predraft->misses = 25;
+  const std::vector<LawRow> rows = {*law_of(cell("sd", 300), rtx(), 4), *law_of(fsd, rtx(), 4)};
+  const std::optional<FsdSaving> saving = fsd_saving(rows, "rtx-68m-7b");
+  ASSERT_TRUE(saving.has_value());
+  EXPECT_DOUBLE_EQ(saving->measured_ms, 20);
+  EXPECT_DOUBLE_EQ(saving->law_ms, 0.5 * 4 * 25.5 / 2);
+  EXPECT_FALSE(fsd_saving(rows, "jetson-68m-7b").has_value());
+}
+
+TEST(LawTest, AWrongTextHasNoLaw) {
+  GridCell wrong = cell("ar", 400);
+  wrong.mismatches = 1;
+  EXPECT_FALSE(law_of(wrong, rtx(), 4).has_value());
+}
+
+}  // namespace
+}  // namespace outrider

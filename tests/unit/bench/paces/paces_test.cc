@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/paces/paces.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+PaperPace pace(const std::string& name) {
+  const auto found = find_paces({name});
+  EXPECT_TRUE(found.ok()) << found.status().to_string();
+  return found->front();
+}
+
+TEST(PacesTest, AllIsThePapersTablesWithoutTheUnpaced) {
+  EXPECT_EQ(find_paces({"all"})->size(), 10u);
+  EXPECT_EQ(find_paces({"table9", "rtx-68m-7b", "table9-5ms"})->size(), 4u);
+  EXPECT_EQ(pace("unpaced").group, PaceGroup::kUnpaced);
+  EXPECT_THAT(find_paces({"jetson"}).status().message(), HasSubstr("go2-qwen2vl"));
+}
+
+TEST(PacesTest, Table5IsSplitIntoDraftSteps) {
+  const PaperPace jetson = pace("jetson-160m-13b");
+  EXPECT_DOUBLE_EQ(jetson.step_ms * 4, 1596);
+  EXPECT_DOUBLE_EQ(step_curve(jetson).ms(1), 399);
+  EXPECT_DOUBLE_EQ(step_curve(jetson).ms(32), 399 * 14.49 / 7.76);
+}
+
+TEST(PacesTest, APrintedPassTakesTheTablesTimeUpToFiveRows) {
+  const PaceCurve curve = pass_curve(pace("jetson-68m-7b"), PassTimes::kPrinted, 1);
+  for (const int rows : {1, 2, 5}) EXPECT_DOUBLE_EQ(curve.ms(rows), 497);
+  const double at_five = 24.63 + (30.73 - 24.63) / 4;
+  EXPECT_NEAR(curve.ms(8), 497 * 30.73 / at_five, 1e-9);
+  EXPECT_NEAR(curve.ms(33), 497 * (96.94 + (258.79 - 96.94) / 32) / at_five, 1e-9);
+  EXPECT_NEAR(curve.ms(100), 497, 1e-9) << "a prefill";
+}
+
+TEST(PacesTest, AMeasuredPassGrowsFromCloudDecodingsOwnTime) {
+  // (2 * 95 + 334 + 497) / 2.15 * 0.69
+  EXPECT_NEAR(pace("jetson-68m-7b").ar_ms, 327.67, 0.01);
+  EXPECT_NEAR(pace("rtx-160m-13b").ar_ms, 495.46, 0.01);
+  EXPECT_NEAR(pace("go2-qwen2vl").ar_ms, 353.84, 0.01);
+  const PaceCurve curve = pass_curve(pace("jetson-68m-7b"), PassTimes::kMeasured, 1.05);
+  EXPECT_NEAR(curve.ms(1), 327.67 * 1.05, 0.02);
+  EXPECT_NEAR(curve.ms(4) / curve.ms(1), 24.63 / 17.94, 1e-9);
+}
+
+TEST(PacesTest, Table9IsTakenByTheRow) {
+  for (const PassTimes times : {PassTimes::kPrinted, PassTimes::kMeasured}) {
+    const PaceCurve curve = pass_curve(pace("table9-5ms"), times, 1);
+    EXPECT_NEAR(curve.ms(1), 17.94, 1e-9);
+    EXPECT_NEAR(curve.ms(16), 45.79, 1e-9);
+  }
+  EXPECT_NEAR(table9_pass_ms(6), 24.63 + (30.73 - 24.63) / 2, 1e-9);
+  EXPECT_NEAR(table9_step_ms(24), (10.63 + 14.49) / 2, 1e-9);
+}
+
+TEST(PacesTest, AnotherDistanceKeepsTheDeviceButNotThePapersResults) {
+  const PaperPace moved = at_distance(pace("rtx-68m-7b"), 150);
+  EXPECT_EQ(moved.name, "rtx-68m-7b@150ms");
+  EXPECT_EQ(moved.one_way_ms, 150);
+  EXPECT_EQ(moved.group, PaceGroup::kOther);
+  EXPECT_FALSE(moved.paper.has_value());
+  EXPECT_EQ(moved.ar_ms, pace("rtx-68m-7b").ar_ms);
+  EXPECT_EQ(at_distance(pace("unpaced"), 1).group, PaceGroup::kUnpaced);
+}
+
+TEST(PacesTest, UnpacedModelsHaveNoCurve) {
+  EXPECT_TRUE(pass_curve(pace("unpaced"), PassTimes::kMeasured, 1).empty());
+  EXPECT_TRUE(step_curve(pace("unpaced")).empty());
+}
+
+}  // namespace
+}  // namespace outrider

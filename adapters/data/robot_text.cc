@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/data/robot_text.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -233,21 +234,41 @@ RobotExample make_robot_example(std::uint64_t seed, std::uint64_t index, Split s
   return {prompt_text(situation, random), answer_text(situation, decision), action_text(decision)};
 }
 
+namespace {
+
+// The kind that most of the coloured things are of.
+int commonest_kind(const std::vector<SceneObject>& things) {
+  std::array<int, kNumKinds> counts{};
+  for (const SceneObject& thing : things) {
+    if (thing.colour != kNoColour) ++counts[static_cast<std::size_t>(thing.kind)];
+  }
+  return static_cast<int>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+}  // namespace
+
 RobotExample make_robot_report(std::uint64_t seed, std::uint64_t index) {
   SplitMix64 random = stream_of(~seed, index);
   std::vector<SceneObject> things = make_survey(random);
   Listing listing;
   for (const SceneObject& thing : things) listing.push_back(placed(thing));
   const std::string scene = scene_text(listing, random);
-  random.shuffle(things);
-  things.resize(3 + static_cast<std::size_t>(random.below(static_cast<int>(things.size()) - 2)));
-  const std::string instruction =
-      pick<3>(random, {"Instruction: report where ", "Please tell me where ", "Task: locate "});
-  const bool asks_where = instruction != "Task: locate ";
   RobotExample report;
-  report.prompt = scene + instruction +
-                  enumeration(things, [](const SceneObject& it) { return "the " + name_of(it); }) +
-                  (asks_where ? " are." : ".");
+  if (random.chance(0.5)) {
+    const int kind = commonest_kind(things);
+    std::erase_if(things,
+                  [&](const SceneObject& it) { return it.colour == kNoColour || it.kind != kind; });
+    report.prompt = scene +
+                    pick<3>(random, {"Instruction: report every ", "Please find each ",
+                                     "Task: locate every "}) +
+                    kind_of(things.front()) + ".";
+  } else {
+    random.shuffle(things);
+    things.resize(3 + static_cast<std::size_t>(random.below(static_cast<int>(things.size()) - 2)));
+    report.prompt =
+        scene + pick<2>(random, {"Instruction: report where ", "Please tell me where "}) +
+        enumeration(things, [](const auto& it) { return "the " + name_of(it); }) + " are.";
+  }
   report.action = action_text({});
   report.answer = "I see " +
                   enumeration(things, [](const SceneObject& it) { return "the " + placed(it); }) +

@@ -20,9 +20,9 @@ struct RobotExample {
 
 RobotExample make_robot_example(std::uint64_t seed, std::uint64_t index, Split split);
 
-// "Report where the blue box, the door and the red chair are.": several things to be found in one
-// scene, none held out; the action is to stop. Practice in reading scenes, several lookups an
-// answer, from which acting is learnt sooner.
+// "Report where the blue box, the door and the red chair are." or "Report every chair.": several
+// things to be found in one scene, none held out; the action is to stop. Practice in reading
+// scenes, several lookups an answer, from which acting is learnt sooner.
 RobotExample make_robot_report(std::uint64_t seed, std::uint64_t index);
 
 // The wording of the prompt varies with `random`; the answer is a function of the situation, so

@@ -136,6 +136,7 @@ TEST(RobotData, TrainingNeverMentionsAHeldOutThing) {
 TEST(RobotData, AReportSaysOfEachThingWhatTheSceneSays) {
   const std::regex thing(
       R"(the ([a-z ]+? (?:straight ahead|\d+ degrees (?:left|right)) at \d\.\d m))");
+  std::size_t total = 0;
   for (std::uint64_t i = 0; i < 500; ++i) {
     const RobotExample report = make_robot_report(3, i);
     std::size_t things = 0;
@@ -143,9 +144,11 @@ TEST(RobotData, AReportSaysOfEachThingWhatTheSceneSays) {
          ++it, ++things) {
       ASSERT_NE(report.prompt.find((*it)[1].str()), std::string::npos) << report.answer;
     }
-    ASSERT_GE(things, 3u) << report.answer;
+    ASSERT_GE(things, 1u) << report.answer;
+    total += things;
     ASSERT_EQ(action_in(report.answer), "stop");
   }
+  EXPECT_GT(total, 3 * 500u);
 }
 
 TEST(RobotData, EveryHeldOutExampleIsAboutAHeldOutCombination) {

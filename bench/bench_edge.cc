@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bench_edge.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/model/loader.h"
@@ -58,12 +59,10 @@ BenchEdge::BenchEdge(std::unique_ptr<Model> draft, std::unique_ptr<DraftEngine> 
 
 Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& request) {
   const bool drafts = request.draft_length > 0;
-  std::unique_ptr<GrowthPolicy> policy;
-  if (drafts) policy = std::make_unique<ChainPolicy>(request.draft_length);
-  Drafter drafter({.max_positions = max_positions_, .vocab_size = draft_->info().vocab_size},
-                  std::move(policy));
+  Drafter drafter({.max_positions = max_positions_, .vocab_size = draft_->info().vocab_size});
   DecodingOptions decoding;
   decoding.strategy = drafts ? Strategy::kSd : Strategy::kAr;
+  decoding.gamma = std::max(request.draft_length, 1);
   decoding.tokenizer_hash = tokenizer_.content_hash();
   decoding.token_bound = tokenizer_.vocab_size();
   decoding.sampling = request.sampling;

@@ -35,6 +35,10 @@ Result<DraftStepDone> DraftEngine::run(const DraftStep& step) {
   if (step.keep && *step.keep < slots.committed()) slots.truncate(*step.keep);
   if (step.keep) slots.release_all_uncommitted();
   if (step.commit) slots.commit(*step.commit);
+  for (const Slot slot : step.release) {
+    // What died with a commit is free already.
+    if (slots.holds(slot) && !slots.is_committed(slot)) slots.release(slot);
+  }
   DraftStepDone done;
   OUTRIDER_RETURN_IF_ERROR(make_rows(step, done));
   OUTRIDER_RETURN_IF_ERROR(model_.forward(rows_, output_));
@@ -60,7 +64,9 @@ Status DraftEngine::make_rows(const DraftStep& step, DraftStepDone& done) {
   }
   if (step.guess_after_catch_up) rows_.back().wants_logits = true;
   for (const DraftRow& row : step.grow) {
-    OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, slots.append(row.parent));
+    const Slot above =
+        row.parent_row < 0 ? row.parent : done.slots.at(static_cast<std::size_t>(row.parent_row));
+    OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, slots.append(above));
     rows_.push_back({cache_.get(), slot, row.token, true});
     done.slots.push_back(slot);
   }

@@ -12,17 +12,20 @@
 
 namespace outrider {
 
-// A tree row: `token` in a new slot under `parent` (kRootSlot or a slot of an earlier step).
+// A tree row: `token` in a new slot under its parent, which is another row of the same step, or a
+// slot of an earlier one.
 struct DraftRow {
-  Slot parent = kRootSlot;
+  Slot parent = kRootSlot;  // of an earlier step, or kRootSlot; if parent_row < 0
+  int parent_row = -1;      // an earlier row of this step
   TokenId token = 0;
 };
 
-// In this order: the cache is cut to `keep`, the path to `commit` becomes committed, then either
-// `catch_up` or `grow` is run as one pass.
+// In this order: the cache is cut to `keep`, the path to `commit` becomes committed, `release` is
+// freed, then either `catch_up` or `grow` is run as one pass.
 struct DraftStep {
   std::optional<Position> keep;       // cut to this many committed positions; frees all tree slots
   std::optional<Slot> commit;         // frees what does not descend from it
+  std::vector<Slot> release;          // of forgotten nodes; some may be free by now
   std::vector<TokenId> catch_up;      // committed tokens without KV: frees all tree slots, then
                                       // appends and commits them
   bool guess_after_catch_up = false;  // the last of them ends the text: guess what follows

@@ -1,3 +1,4 @@
+// Growing and committing; what is sent, looked up and forgotten is in drafter_cache.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/drafting/drafter.h"
 
@@ -7,161 +8,192 @@
 #include "common/base/status.h"
 
 namespace outrider {
+namespace {
 
-Drafter::Drafter(const DrafterOptions& options, std::unique_ptr<GrowthPolicy> policy)
-    : options_(options), policy_(std::move(policy)), tree_({}) {
-  OUTRIDER_CHECK(options_.prefill_chunk > 0);
+// A step serves a further hypothesis only if that is worth this share of the best: each row makes
+// the step a little longer for all.
+constexpr double kWorthARow = 0.1;
+
+}  // namespace
+
+Drafter::Drafter(const DrafterOptions& options) : options_(options), tree_({}) {
+  OUTRIDER_CHECK(options_.prefill_chunk > 0 && options_.workers > 0);
 }
 
 void Drafter::restart(std::span<const TokenId> committed) {
   OUTRIDER_CHECK(!committed.empty());
-  // The last token's row is always run again: its logits are the first guess.
-  const auto most = static_cast<std::ptrdiff_t>(std::min(cached_.size(), committed.size() - 1));
-  const auto differs =
-      std::mismatch(cached_.begin(), cached_.begin() + most, committed.begin()).first;
-  const auto common = static_cast<std::size_t>(differs - cached_.begin());
-  cached_.resize(common);
-  keep_ = static_cast<Position>(common);
   tree_ = MirroredTree(std::vector<TokenId>(committed.begin(), committed.end()));
+  text_.restart(committed);
   root_expanded_ = false;
   step_guesses_root_ = false;
-  step_node_ = kNoNode;
-  pending_.clear();
+  for (StepRow& row : step_rows_) row.node = kNoNode;
+  notes_.clear();
+  advice_.clear();
+  forgotten_.clear();  // the restart cuts the cache to committed slots
   foreign_token_.reset();
-  for (const TokenId token : committed.subspan(common)) take_pending(token, kRootSlot, false);
+  for (const TokenId token : committed) {
+    if (token < 0 || token >= options_.vocab_size) foreign_token_ = token;
+  }
 }
 
-std::optional<DraftStep> Drafter::grow(Position max_depth) {
-  if (step_is_out_ || policy_ == nullptr || exhausted()) return std::nullopt;
+std::optional<DraftStep> Drafter::grow(const GrowthPolicy& policy, Position max_depth) {
+  if (step_is_out_ || exhausted()) return std::nullopt;
   max_depth = std::min(max_depth, options_.max_positions - tree_.end() + 1);
-  if (max_depth <= 0 || policy_->enough(tree_, max_depth)) return std::nullopt;
-  const NodeIndex best = root_expanded_ ? best_to_grow(max_depth) : kNoNode;
-  if (root_expanded_ && best == kNoNode) return std::nullopt;
-
-  DraftStep step;
-  step.fan_out = policy_->fan_out();
-  step.keep = std::exchange(keep_, std::nullopt);
-  settle_accepted(step);
-  if (best != kNoNode) {
-    const TreeNode& node = tree_.node(best);
-    step.grow.push_back(
-        {node.parent == kRoot ? kRootSlot : tree_.node(node.parent).slot, node.token});
-  } else {
-    fill_catch_up(step);
+  if (max_depth <= 0 || (!root_expanded_ && !policy.wants_root())) return std::nullopt;
+  std::vector<NodeIndex> wanted;
+  if (root_expanded_) {
+    weigh();
+    wanted = most_wanted(policy, max_depth);
+    if (wanted.empty()) return std::nullopt;
   }
+  DraftStep step;
+  step.fan_out = policy.fan_out();
+  step_rows_.clear();
+  text_.settle(step);
+  step.release = std::exchange(forgotten_, {});
+  for (const NodeIndex node : wanted) add_rows(node, step);
+  if (wanted.empty()) text_.fill_catch_up(step, static_cast<std::size_t>(options_.prefill_chunk));
   step_is_out_ = true;
-  step_node_ = best;
-  step_rows_ = step.grow.size();
   step_guesses_root_ = step.guess_after_catch_up;
   step_end_ = tree_.end();
   return step;
 }
 
-NodeIndex Drafter::best_to_grow(Position max_depth) const {
-  NodeIndex best = kNoNode;
-  double best_priority = 0;
+bool Drafter::may_run(NodeIndex index, Position max_depth) const {
+  const TreeNode& node = tree_.node(index);
+  return node.slot == kRootSlot && node.position < options_.max_positions &&
+         node.token < options_.vocab_size && depth_of(tree_, index) < max_depth;
+}
+
+// The nodes whose rows are worth most, the best first: one for each hypothesis served.
+std::vector<NodeIndex> Drafter::most_wanted(const GrowthPolicy& policy, Position max_depth) const {
+  struct Wanted {
+    NodeIndex node;
+    double worth;
+  };
+  std::vector<Wanted> queue;
   for (std::size_t i = 0; i < tree_.index_limit(); ++i) {
     const auto index = static_cast<NodeIndex>(i);
-    if (!tree_.contains(index)) continue;
-    const TreeNode& node = tree_.node(index);
-    const bool may_run = node.slot == kRootSlot && node.position < options_.max_positions &&
-                         node.token < options_.vocab_size && depth_of(tree_, index) < max_depth;
-    if (!may_run) continue;
-    const double priority = policy_->priority(tree_, index);
-    if (best == kNoNode || priority > best_priority) {
-      best = index;
-      best_priority = priority;
+    if (!tree_.contains(index) || !may_run(index, max_depth)) continue;
+    if (const double worth = policy.worth(view(), index); worth > 0)
+      queue.push_back({index, worth});
+  }
+  std::ranges::sort(queue, [&](const Wanted& a, const Wanted& b) {
+    return a.worth != b.worth ? a.worth > b.worth : note(a.node).order < note(b.node).order;
+  });
+  std::vector<NodeIndex> nodes;
+  for (const Wanted& wanted : queue) {
+    const bool full = nodes.size() == static_cast<std::size_t>(options_.workers);
+    if (full || wanted.worth < kWorthARow * queue.front().worth) break;
+    nodes.push_back(wanted.node);
+  }
+  return nodes;
+}
+
+int Drafter::row_of(NodeIndex node) const {
+  const auto found = std::ranges::find(step_rows_, node, &StepRow::node);
+  return found == step_rows_.end() ? -1 : static_cast<int>(found - step_rows_.begin());
+}
+
+// The node's row, and before it those of its ancestors that were not run: a node that an exit
+// named may hang under one.
+void Drafter::add_rows(NodeIndex index, DraftStep& step) {
+  std::vector<NodeIndex> path;
+  for (NodeIndex at = index; at != kRoot && tree_.node(at).slot == kRootSlot && row_of(at) < 0;
+       at = tree_.node(at).parent) {
+    path.push_back(at);
+  }
+  for (auto it = path.rbegin(); it != path.rend(); ++it) {
+    const TreeNode& node = tree_.node(*it);
+    DraftRow row{.parent = kRootSlot, .parent_row = -1, .token = node.token};
+    if (node.parent != kRoot) {
+      row.parent = tree_.node(node.parent).slot;
+      row.parent_row = row_of(node.parent);
     }
+    step.grow.push_back(row);
+    step_rows_.push_back({*it});
   }
-  return best;
-}
-
-// Accepted nodes that have KV stand first in pending_: rows are run parents first.
-void Drafter::settle_accepted(DraftStep& step) {
-  const auto first_without =
-      std::ranges::find_if(pending_, [](const Pending& p) { return p.slot == kRootSlot; });
-  for (auto it = pending_.begin(); it != first_without; ++it) {
-    step.commit = it->slot;
-    cached_.push_back(it->token);
-  }
-  pending_.erase(pending_.begin(), first_without);
-}
-
-void Drafter::fill_catch_up(DraftStep& step) {
-  const auto count = std::min(pending_.size(), static_cast<std::size_t>(options_.prefill_chunk));
-  const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(count);
-  for (auto it = pending_.begin(); it != end; ++it) {
-    step.catch_up.push_back(it->token);
-    cached_.push_back(it->token);
-  }
-  pending_.erase(pending_.begin(), end);
-  step.guess_after_catch_up = pending_.empty();
 }
 
 // A row's result reaches its token where that is now: a node, committed meanwhile, or dead (then
 // the cache frees the slot with its next commit).
 void Drafter::finish_step(const DraftStepDone& done) {
-  OUTRIDER_CHECK(step_is_out_ && done.slots.size() == step_rows_);
+  OUTRIDER_CHECK(step_is_out_ && done.slots.size() == step_rows_.size());
   step_is_out_ = false;
   if (step_guesses_root_ && tree_.end() == step_end_) {
     root_expanded_ = true;
     add_guesses(kRoot, done.guesses.at(0));
   }
-  if (step_rows_ == 0) return;
-  if (step_node_ != kNoNode) {
-    tree_.set_slot(step_node_, done.slots[0]);
-    add_guesses(step_node_, done.guesses.at(0));
+  for (std::size_t i = 0; i < step_rows_.size(); ++i) {
+    if (const NodeIndex node = step_rows_[i].node; node != kNoNode) {
+      tree_.set_slot(node, done.slots[i]);
+      add_guesses(node, done.guesses.at(i));
+    } else if (text_.row_done(static_cast<int>(i), done.slots[i])) {
+      root_expanded_ = true;
+      add_guesses(kRoot, done.guesses.at(i));
+    }
   }
-  const auto committed = std::ranges::find_if(pending_, &Pending::in_step);
-  if (committed == pending_.end()) return;
-  committed->slot = done.slots[0];
-  committed->in_step = false;
-  if (std::next(committed) == pending_.end()) {
-    root_expanded_ = true;
-    add_guesses(kRoot, done.guesses.at(0));
-  }
+  step_rows_.clear();
+  keep_bound();
+}
+
+NodeIndex Drafter::add_node(NodeIndex parent, TokenId token) {
+  const NodeIndex node = tree_.add(parent, token);
+  notes_.resize(tree_.index_limit());
+  return node;
 }
 
 void Drafter::add_guesses(NodeIndex parent, const std::vector<Guess>& guesses) {
-  for (const Guess& guess : guesses) {
-    tree_.set_confidence(tree_.add(parent, guess.token), guess.confidence);
+  float better = 1;  // experience never puts a guess before one of a better rank
+  for (std::size_t rank = 0; rank < guesses.size(); ++rank) {
+    const bool is_new = tree_.child(parent, guesses[rank].token) == kNoNode;
+    const NodeIndex node = add_node(parent, guesses[rank].token);
+    if (is_new) note(node) = {.order = next_order_++};
+    note(node).rank = static_cast<std::uint8_t>(rank);
+    note(node).guessed = guesses[rank].confidence;
+    better = std::min(better, calibration_.right(rank, guesses[rank].confidence));
+    tree_.set_confidence(node, std::max(tree_.node(node).confidence, better));
   }
 }
 
-Grow Drafter::select(std::size_t max_nodes, std::int32_t token_bound) {
-  std::size_t room = max_nodes - std::min(max_nodes, tree_.ids().living().size());
-  std::vector<NodeIndex> chosen;
-  std::vector<NodeIndex> level(tree_.children(kRoot).begin(), tree_.children(kRoot).end());
-  // Level by level, so that parents stand before their children.
-  for (std::size_t i = 0; i < level.size() && room > 0; ++i) {
-    const TreeNode& node = tree_.node(level[i]);
-    if (node.token >= token_bound) continue;
-    level.insert(level.end(), node.children.begin(), node.children.end());
-    if (node.id != 0) continue;
-    chosen.push_back(level[i]);
-    --room;
-  }
-  return tree_.send(chosen);
-}
-
-void Drafter::commit(std::span<const TokenId> tokens) {
+// What became text tells how good the guesses for its positions were.
+void Drafter::learn(std::span<const TokenId> tokens) {
   NodeIndex at = kRoot;
-  std::vector<bool> in_step;
+  for (const TokenId token : tokens) {
+    for (const NodeIndex child : tree_.children(at)) {
+      const NodeNote& guess = note(child);
+      if (guess.guessed < 0) continue;
+      calibration_.observe(guess.rank, guess.guessed, tree_.node(child).token == token);
+    }
+    at = tree_.child(at, token);
+    if (at == kNoNode) return;
+  }
+}
+
+std::size_t Drafter::commit(std::span<const TokenId> tokens) {
+  OUTRIDER_CHECK(!tokens.empty());
+  learn(tokens);
+  std::vector<NodeIndex> vain = sent_in_vain();
+  NodeIndex at = kRoot;
+  std::vector<int> rows;  // of the step, that run the tokens
   for (const TokenId token : tokens) {
     if (at != kNoNode) at = tree_.child(at, token);
-    in_step.push_back(at != kNoNode && at == step_node_);
+    std::erase(vain, at);
+    rows.push_back(at == kNoNode ? -1 : row_of(at));
+    if (token < 0 || token >= options_.vocab_size) foreign_token_ = token;
   }
   const std::vector<TreeNode> accepted = tree_.commit(tokens);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    take_pending(tokens[i], i < accepted.size() ? accepted[i].slot : kRootSlot, in_step[i]);
+    text_.append(tokens[i], i < accepted.size() ? accepted[i].slot : kRootSlot, rows[i]);
   }
-  root_expanded_ = pending_.empty() ? root_expanded_ : pending_.back().slot != kRootSlot;
-  if (step_node_ != kNoNode && !tree_.contains(step_node_)) step_node_ = kNoNode;
-}
-
-void Drafter::take_pending(TokenId token, Slot slot, bool in_step) {
-  if (token < 0 || token >= options_.vocab_size) foreign_token_ = token;
-  pending_.push_back({token, slot, in_step});
+  root_expanded_ = accepted.size() == tokens.size() && accepted.back().slot != kRootSlot;
+  for (StepRow& row : step_rows_) {
+    if (row.node != kNoNode && !tree_.contains(row.node)) row.node = kNoNode;
+  }
+  advice_.clear();
+  std::erase_if(vain, [&](NodeIndex node) { return tree_.contains(node); });
+  mark_flying();
+  return vain.size();
 }
 
 std::optional<std::string> Drafter::exhausted() const {

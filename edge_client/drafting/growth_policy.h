@@ -1,9 +1,13 @@
-// What to draft next, as a policy: a priority and a stopping rule. Chains, width-adaptive trees
-// and gain/cost trees (DESIGN section 2, the table) differ in nothing else, so the drafter has one
-// growth queue and asks.
+// What to draft next, as a policy: a worth for every node whose row could be run. The drafter has
+// one growth queue; chains, pre-drafting, width-adaptive trees and gain/cost trees (DESIGN section
+// 2, the table) differ in nothing but the worth, and stop where nothing is worth anything.
 //
-// Thread rule: pure; owned by the drafter. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure. SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
 
 #include "common/tree/mirrored_tree.h"
 
@@ -14,8 +18,33 @@ inline Position depth_of(const MirroredTree& tree, NodeIndex node) {
   return tree.node(node).position - tree.end() + 1;
 }
 
-// Depth of the deepest living node; 0 without nodes.
-Position max_depth_of(const MirroredTree& tree);
+// What the drafter knows of a node beyond the tree's own fields.
+struct NodeNote {
+  std::uint32_t order = 0;  // of appearance; an exit that names the node renews it
+  std::uint8_t rank = 0;    // among the guesses for its position; the best: 0
+  float guessed = -1;       // the draft's own confidence; < 0: the draft never guessed it
+  std::optional<std::int32_t> exit = {};  // the first exit that named it (index into Opened.exits)
+  double advised = 0;                     // the last confidence that an exit gave it; 0: none
+  bool flies = false;                     // a row of the pass in work, as far as is known
+  bool flew = false;                      // .. or of an earlier one
+};
+
+struct GrowthView {
+  const MirroredTree& tree;
+  std::span<const NodeNote> notes;  // [tree.index_limit()]
+  std::span<const double> weights;  // [tree.index_limit()]: the chance to become text
+
+  const NodeNote& note(NodeIndex node) const { return notes[static_cast<std::size_t>(node)]; }
+  double weight(NodeIndex node) const { return weights[static_cast<std::size_t>(node)]; }
+};
+
+// Where a node stands below the rows in flight.
+struct Hypothesis {
+  NodeIndex outcome = kNoNode;  // the first node on the path that does not fly
+  int rows = 0;                 // nodes from there to the node itself; 0: it flies
+};
+
+Hypothesis hypothesis_of(const GrowthView& view, NodeIndex node);
 
 class GrowthPolicy {
  public:
@@ -24,26 +53,59 @@ class GrowthPolicy {
   // How many children a node gets when its row is run, best first. At least 1.
   virtual int fan_out() const = 0;
 
-  // Worth of running this living node's row now; the highest goes first.
-  virtual double priority(const MirroredTree& tree, NodeIndex node) const = 0;
+  // Whether the root's row is to be run when its children are not known.
+  virtual bool wants_root() const = 0;
 
-  // The stopping rule: the tree is as large as a round needs it. `max_depth` is as deep as nodes
-  // can be of use (the answer's end, the contexts, the verifier's rows).
-  virtual bool enough(const MirroredTree& tree, Position max_depth) const = 0;
+  // Worth of running this living node's row now; the highest goes first. 0: not wanted.
+  virtual double worth(const GrowthView& view, NodeIndex node) const = 0;
 };
 
-// Plain speculative decoding: the best child, gamma times (FSD section 3, algorithm 1).
+// A round of plain speculative decoding: the best child, gamma times (FSD section 3, step 1).
 class ChainPolicy final : public GrowthPolicy {
  public:
-  // gamma: drafted tokens in a round, >= 1.
-  explicit ChainPolicy(int gamma) : gamma_(gamma) {}
+  // gamma: drafted tokens in a round, >= 0.
+  explicit ChainPolicy(int gamma, int fan_out = 1) : gamma_(gamma), fan_out_(fan_out) {}
 
-  int fan_out() const override { return 1; }
-  double priority(const MirroredTree& tree, NodeIndex node) const override;
-  bool enough(const MirroredTree& tree, Position max_depth) const override;
+  int gamma() const { return gamma_; }
+  int fan_out() const override { return fan_out_; }
+  bool wants_root() const override { return gamma_ > 0; }
+  double worth(const GrowthView& view, NodeIndex node) const override;
 
  private:
   int gamma_;
+  int fan_out_;
+};
+
+// In what order hypotheses are pre-drafted (FSD section 4.3, table 7).
+enum class QueueOrder : std::uint8_t { kPriority, kFifo, kRandom };
+
+struct PredraftOptions {
+  int gamma = 4;    // drafted tokens of a round
+  int fan_out = 3;  // corrections considered at each position
+  QueueOrder order = QueueOrder::kPriority;
+  // FSD: only outcomes that an exit named, one whole chain each, in the order of the exit's own
+  // confidence. Else: every node by its chance to become text, exits' and own guesses together.
+  bool exits_only = false;
+  // What the first drafted token of a round saves beyond its own draft step, in draft steps: with
+  // it the verifier need not wait for the edge.
+  double first_saves = 1;
+};
+
+// Drafts ahead while a verdict is awaited, for outcomes that may come.
+class PredraftPolicy final : public GrowthPolicy {
+ public:
+  explicit PredraftPolicy(const PredraftOptions& options) : options_(options) {}
+
+  int fan_out() const override { return options_.fan_out; }
+  bool wants_root() const override { return !options_.exits_only; }
+  double worth(const GrowthView& view, NodeIndex node) const override;
+
+ private:
+  double worth_named(const GrowthView& view, NodeIndex node, const Hypothesis& at) const;
+  double worth_any(const GrowthView& view, NodeIndex node, const Hypothesis& at) const;
+  double ordered(double priority, const NodeNote& note) const;
+
+  const PredraftOptions options_;
 };
 
 }  // namespace outrider

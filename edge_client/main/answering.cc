@@ -16,9 +16,8 @@
 namespace outrider {
 namespace {
 
-// Slots of the draft's cache beyond the committed text: the tree, and nodes that died since the
-// last step.
-constexpr Position kTreeSlots = 256;
+// Nodes of the tree, and so slots of the draft's cache beyond the committed text.
+constexpr std::size_t kTreeNodes = 256;
 
 Result<std::unique_ptr<Model>> load(const std::string& directory, const AnswerOptions& options) {
   LoadOptions load;
@@ -45,7 +44,7 @@ Result<std::unique_ptr<Answering>> Answering::create(const AnswerOptions& option
     OUTRIDER_RETURN_IF_ERROR(self->check_draft_tokenizer());
     OUTRIDER_RETURN_IF_ERROR(self->take_draft(draft.get()));
   } else {
-    self->drafter_ = std::make_unique<Drafter>(DrafterOptions{}, nullptr);
+    self->drafter_ = std::make_unique<Drafter>(DrafterOptions{});
   }
   self->runner_ =
       std::make_unique<Runner>(*self->verifier_, self->worker_.get(), self->clock_, listener);
@@ -75,17 +74,19 @@ Status Answering::take_draft(Result<std::unique_ptr<Model>> loaded) {
     draft_ = std::make_unique<PacedModel>(std::move(draft_), std::move(pace), clock_);
   }
   const ModelInfo& info = draft_->info();
-  const auto capacity = static_cast<std::int32_t>(std::min<Position>(
-      info.max_positions + kTreeSlots, std::numeric_limits<std::int32_t>::max()));
+  const auto capacity = static_cast<std::int32_t>(
+      std::min<Position>(info.max_positions + static_cast<Position>(kTreeNodes),
+                         std::numeric_limits<std::int32_t>::max()));
   Result<std::unique_ptr<DraftEngine>> engine = DraftEngine::create(*draft_, clock_, capacity);
   if (!engine.ok()) {
     return engine.status().with_context("the draft's cache of " + std::to_string(capacity) +
                                         " tokens (ask for less with -c)");
   }
   worker_ = std::make_unique<DraftWorker>(*std::move(engine));
-  drafter_ = std::make_unique<Drafter>(
-      DrafterOptions{.max_positions = info.max_positions, .vocab_size = info.vocab_size},
-      std::make_unique<ChainPolicy>(options_.gamma));
+  drafter_ = std::make_unique<Drafter>(DrafterOptions{.max_positions = info.max_positions,
+                                                      .vocab_size = info.vocab_size,
+                                                      .workers = options_.predraft_workers,
+                                                      .max_nodes = kTreeNodes});
   return {};
 }
 
@@ -111,7 +112,8 @@ Status Answering::make_verifier() {
 std::string Answering::speculation() const {
   if (draft_failed_) return "OFF because the draft model failed before";
   if (draft_ != nullptr) {
-    return "ON (draft " + draft_->info().name + ", γ=" + std::to_string(options_.gamma) + ")";
+    return "ON (" + std::string(name_of(strategy_of(options_))) + ", draft " + draft_->info().name +
+           ", γ=" + std::to_string(options_.gamma) + ")";
   }
   if (options_.strategy == "ar") return "OFF because --strategy ar was chosen";
   return "OFF because no draft was given (--model DIR)";
@@ -136,9 +138,14 @@ Result<Position> Answering::end_position(std::size_t prompt_length) const {
   return length + options_.max_tokens;
 }
 
-DecodingOptions Answering::decoding_options(const Turn& turn) const {
+DecodingOptions Answering::decoding_options(const Turn& turn) {
   const bool drafts = draft_ != nullptr && !draft_failed_;
-  return {.strategy = drafts ? Strategy::kSd : Strategy::kAr,
+  return {.strategy = drafts ? strategy_of(options_) : Strategy::kAr,
+          .gamma = options_.gamma,
+          .fan_out = options_.fan_out,
+          .queue = queue_of(options_),
+          .optimize = goal_of(options_),
+          .uplink_budget = options_.uplink_budget,
           .speculation = {},
           .tokenizer_hash = tokenizer_.content_hash(),
           .token_bound = tokenizer_.vocab_size(),
@@ -146,6 +153,7 @@ DecodingOptions Answering::decoding_options(const Turn& turn) const {
           .seed = options_.seed,
           .stop_ids = turn.stop_ids,
           .replaced_session = last_session_,
+          .timeline = options_.trace.empty() ? nullptr : &timeline_,
           .reconnect_timeout = from_ms(options_.reconnect_timeout_s * 1e3),
           .jitter_seed = std::random_device{}()};
 }
@@ -180,7 +188,7 @@ Result<AnswerReport> Answering::answer(Turn turn) {
   if (remote_ != nullptr) report.traffic = traffic() - before;
   report.target = session.opened().model_name;
   if (draft_ != nullptr) report.draft = draft_->info().name;
-  report.strategy = decoding.strategy == Strategy::kSd ? "sd" : "ar";
+  report.strategy = name_of(decoding.strategy);
   report.speculation = how;
   if (session.speculation_ended()) {
     report.speculation += ", then OFF because " + *session.speculation_ended();

@@ -31,6 +31,8 @@ class Answering final {
   ~Answering();
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
+  // Of all answers; filled if options.trace is set.
+  const Timeline& timeline() const { return timeline_; }
 
   struct Turn {
     std::vector<TokenId> prompt;    // ids of all the text so far
@@ -51,7 +53,7 @@ class Answering final {
   Status check_draft_tokenizer() const;
   Status take_draft(Result<std::unique_ptr<Model>> loaded);
   Status make_verifier();
-  DecodingOptions decoding_options(const Turn& turn) const;
+  DecodingOptions decoding_options(const Turn& turn);
   LinkTraffic traffic() const;
   std::string speculation() const;
   Result<Position> end_position(std::size_t prompt_length) const;
@@ -59,6 +61,7 @@ class Answering final {
   const AnswerOptions options_;
   const Tokenizer tokenizer_;
   SystemClock clock_;
+  Timeline timeline_;
 
   std::unique_ptr<Model> draft_;
   std::unique_ptr<Drafter> drafter_;

@@ -24,11 +24,30 @@ void add_model_flags(CLI::App& command, AnswerOptions& o) {
       ->group(kModelGroup);
   command
       .add_option("--strategy", o.strategy,
-                  "sd: draft here, verify there; ar: no draft [sd if --model]")
-      ->check(CLI::IsMember({"ar", "sd"}))
+                  "mirror: draft ahead of the verdicts and send it too; fsd: draft ahead where "
+                  "early exits point; sd: draft after each verdict; ar: no draft [mirror if "
+                  "--model]")
+      ->check(CLI::IsMember({"ar", "sd", "fsd", "mirror"}))
       ->group(kModelGroup);
   command.add_option("--spec-draft-n-max", o.gamma, "Tokens drafted in a round (γ)")
       ->check(CLI::Range(1, 64))
+      ->group(kModelGroup);
+  command.add_option("--fan-out", o.fan_out, "mirror: next tokens considered at each position")
+      ->check(CLI::Range(1, 16))
+      ->group(kModelGroup);
+  command
+      .add_option("--predraft-workers", o.predraft_workers,
+                  "fsd, mirror: hypotheses that one pass of the draft serves")
+      ->check(CLI::Range(1, 64))
+      ->group(kModelGroup);
+  command.add_option("--client-queue", o.queue, "fsd, mirror: which hypothesis is drafted first")
+      ->check(CLI::IsMember({"priority", "fifo", "random"}))
+      ->group(kModelGroup);
+  command
+      .add_option("--optimize", o.optimize,
+                  "mirror: latency: the least time per token; cost: the fewest target passes; "
+                  "balanced")
+      ->check(CLI::IsMember({"latency", "cost", "balanced"}))
       ->group(kModelGroup);
   command.add_option("--dtype", o.dtype, "What models on this device compute in; auto: as stored")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
@@ -87,9 +106,20 @@ void add_answer_flags(CLI::App& command, AnswerOptions& o) {
                   "Seconds to retry a lost server before the answer ends as it is")
       ->check(CLI::Range(0.0, 86400.0))
       ->group(kLinkGroup);
+  command
+      .add_option("--uplink-budget", o.uplink_budget,
+                  "mirror: most bytes per second sent before a verdict; 0: bounded per token only")
+      ->check(CLI::Range(0.0, 1e12))
+      ->group(kLinkGroup);
   command.add_flag("--insecure", o.insecure, "Allow plaintext to a server on another machine")
       ->group(kLinkGroup);
   command.add_flag("--color-accept", o.color_accept, "Colour the tokens that the draft guessed")
+      ->group(kOutputGroup);
+  command.add_flag("--explain", o.explain, "End with where the time went and what was changed why")
+      ->group(kOutputGroup);
+  command
+      .add_option("--trace", o.trace,
+                  "Write what happened when on both sides to this file, for Perfetto")
       ->group(kOutputGroup);
   command.add_flag("--json", o.json, "End stdout with one line of JSON: text, ids, figures")
       ->group(kOutputGroup);
@@ -113,13 +143,29 @@ void add_tokenize_flags(CLI::App& command, TokenizeOptions& options) {
 }
 
 bool wants_draft(const AnswerOptions& options) {
-  return options.strategy.empty() ? !options.model.empty() : options.strategy == "sd";
+  return options.strategy.empty() ? !options.model.empty() : options.strategy != "ar";
+}
+
+Strategy strategy_of(const AnswerOptions& options) {
+  if (options.strategy == "sd") return Strategy::kSd;
+  return options.strategy == "fsd" ? Strategy::kFsd : Strategy::kMirror;
+}
+
+QueueOrder queue_of(const AnswerOptions& options) {
+  if (options.queue == "fifo") return QueueOrder::kFifo;
+  return options.queue == "random" ? QueueOrder::kRandom : QueueOrder::kPriority;
+}
+
+Optimize goal_of(const AnswerOptions& options) {
+  if (options.optimize == "cost") return Optimize::kCost;
+  return options.optimize == "balanced" ? Optimize::kBalanced : Optimize::kLatency;
 }
 
 Status validate(const AnswerOptions& options) {
   OUTRIDER_RETURN_IF_ERROR(validate(options.sampling));
   if (wants_draft(options) && options.model.empty()) {
-    return invalid_argument("--strategy sd needs a draft: name its directory with --model");
+    return invalid_argument("--strategy " + options.strategy +
+                            " needs a draft: name its directory with --model");
   }
   if (!options.pace_step.empty()) {
     const Result<PaceCurve> pace = PaceCurve::parse(options.pace_step);

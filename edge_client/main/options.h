@@ -9,6 +9,7 @@
 
 #include "common/base/status.h"
 #include "common/sampling/sampling.h"
+#include "edge_client/session/decoding_session.h"
 
 namespace outrider {
 
@@ -18,8 +19,13 @@ struct AnswerOptions {
   std::string tokenizer;  // a directory; empty: the model's, or else the target's
   std::string server = "127.0.0.1:8001";
   std::string target;    // a directory; empty: the server decides
-  std::string strategy;  // "ar", "sd"; empty: sd if there is a draft
+  std::string strategy;  // a name of Strategy; empty: mirror if there is a draft
   int gamma = 4;
+  int fan_out = 3;
+  int predraft_workers = 4;
+  std::string queue = "priority";    // "fifo", "random"
+  std::string optimize = "latency";  // "cost", "balanced"
+  double uplink_budget = 0;          // bytes/s; 0: bounded per token alone
 
   std::int64_t max_tokens = -1;  // -1: until a stop or the end of the context
   std::int64_t context = 0;      // prompt and answer together; 0: the target's context
@@ -36,6 +42,8 @@ struct AnswerOptions {
 
   bool color_accept = false;
   bool json = false;
+  bool explain = false;
+  std::string trace;  // a file; empty: none
 };
 
 // Flags of `run` alone.
@@ -62,6 +70,12 @@ Status validate(const AnswerOptions& options);
 
 // Whether this answer drafts.
 bool wants_draft(const AnswerOptions& options);
+
+// What the names in the options stand for; they have passed the parser. The strategy is that of an
+// answer that drafts.
+Strategy strategy_of(const AnswerOptions& options);
+QueueOrder queue_of(const AnswerOptions& options);
+Optimize goal_of(const AnswerOptions& options);
 
 // Where the tokenizer is read from; INVALID_ARGUMENT if no flag tells.
 Result<std::string> tokenizer_directory(const AnswerOptions& options);

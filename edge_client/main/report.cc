@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/base/json.h"
+#include "edge_client/main/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -132,6 +133,7 @@ std::string stats_block(const AnswerReport& report) {
                to_ms(stats.draft_compute) / static_cast<double>(stats.draft_steps),
                report.paced ? " (emulated pace)" : ""));
   }
+  block += predraft_lines(stats.predraft);
   if (report.traffic) {
     const char* how = stats.round_trips.empty() ? "%.2f ms (of the opening)" : "%.2f ms";
     add_line(block, "round trip", known(how, stats.rtt_ms()));
@@ -183,7 +185,10 @@ std::string stats_json(const AnswerReport& report) {
                      {"draft_pace_emulated", report.paced},
                      {"rtt_ms", json_number(stats.rtt_ms())},
                      {"reconnects", stats.reconnects},
-                     {"bytes", traffic_json(report)}};
+                     {"bytes", traffic_json(report)},
+                     {"predraft", predraft_json(stats.predraft)},
+                     {"time_spent_ms", time_spent_json(stats.time_spent)},
+                     {"plan_changes", plan_changes_json(stats)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "edge_client/main/answering.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
+#include "edge_client/main/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -40,6 +42,14 @@ Result<Answering::Turn> make_turn(const Tokenizer& tokenizer, const std::string&
   return turn;
 }
 
+Status write_trace(const std::string& path, const Timeline& timeline) {
+  std::ofstream file(path, std::ios::binary);
+  file << timeline.chrome_trace();
+  file.close();
+  if (file) return {};
+  return invalid_argument("--trace " + path + ": cannot be written");
+}
+
 }  // namespace
 
 Result<int> run_command(const AnswerOptions& options, const PromptOptions& prompt_options,
@@ -63,6 +73,10 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
 
   console.end_line();
   console.print_error_stream(stats_block(*report));
+  if (options.explain) console.print_error_stream(explain_block(report->stats));
+  if (!options.trace.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(write_trace(options.trace, answering->timeline()));
+  }
   if (options.json) console.print_line(stats_json(*report));
   const Finish& finish = report->finish;
   if (console.broken()) return kExitRuntime;

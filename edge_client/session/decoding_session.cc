@@ -16,10 +16,25 @@ constexpr Duration kFarewell = std::chrono::milliseconds(500);
 constexpr std::uint32_t kAcksPerRunAhead = 8;
 
 Policy first_policy(Strategy strategy) {
-  return {.pass_policy = strategy == Strategy::kAr ? PassPolicy::kEager : PassPolicy::kOnRequest};
+  return {.pass_policy = strategy == Strategy::kAr ? PassPolicy::kEager : PassPolicy::kOnRequest,
+          .wants_exits = strategy == Strategy::kFsd};
 }
 
 }  // namespace
+
+const char* name_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kAr:
+      return "ar";
+    case Strategy::kSd:
+      return "sd";
+    case Strategy::kFsd:
+      return "fsd";
+    case Strategy::kMirror:
+      return "mirror";
+  }
+  return "ar";
+}
 
 DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> prompt,
                                  Drafter& drafter, AnswerText& text)
@@ -28,17 +43,21 @@ DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> p
       text_(text),
       prompt_length_(static_cast<Position>(prompt.size())),
       end_position_(options_.end_position),
-      drafting_(options_.strategy == Strategy::kSd),
-      policy_(first_policy(options_.strategy)),
+      drafting_(options_.strategy != Strategy::kAr),
+      controller_(options_.optimize, options_.gamma),
+      allowance_(options_.uplink_budget),
+      policy_(mirrors() ? controller_.current().policy : first_policy(options_.strategy)),
       reconnector_(options_.reconnect_timeout, options_.jitter_seed) {
   OUTRIDER_CHECK(!prompt.empty());
   stats_.prompt_tokens = prompt.size();
   drafter_.restart(prompt);
+  evicted_before_ = drafter_.evicted();
 }
 
 SessionActions DecodingSession::start(TimePoint now) {
   now_ = now;
   stats_.started = now;
+  keeper_.started(now);
   if (end_position_ <= prompt_length_) {
     finish(Ending::kLength, {});
   } else {
@@ -97,40 +116,17 @@ void DecodingSession::on(const DraftStepFinished& event) {
     return;
   }
   ++stats_.draft_steps;
+  if (const std::size_t rows = event.result->slots.size(); rows > 0) {
+    timings_.draft_step.add(rows, event.result->compute);
+  }
+  if (options_.timeline != nullptr) {
+    const std::size_t rows = event.result->slots.size();
+    options_.timeline->span(Timeline::Track::kDraft,
+                            rows == 0 ? "catch up" : "draft " + std::to_string(rows) + " rows",
+                            now_ - event.result->compute, event.result->compute);
+  }
   stats_.draft_compute += event.result->compute;
   drafter_.finish_step(*event.result);
-}
-
-// As deep as a node can be of use: the verdict that takes it ends with one token more.
-Position DecodingSession::useful_depth() const {
-  const Position to_end = end_position_ - drafter_.tree().end() - 1;
-  return std::min({to_end, static_cast<Position>(opened_.limits.max_rows) - 1,
-                   static_cast<Position>(opened_.limits.max_nodes)});
-}
-
-void DecodingSession::draft() {
-  if (!drafting_ || !linked() || round_sent_) return;
-  if (const std::optional<std::string> reason = drafter_.exhausted()) {
-    return stop_drafting(*reason);
-  }
-  if (std::optional<DraftStep> step = drafter_.grow(useful_depth())) {
-    actions_.emplace_back(RunDraftStep{*std::move(step)});
-  } else if (!drafter_.step_is_out()) {
-    send_round();
-  }
-}
-
-// The whole round in one message. Without nodes it still asks for a pass (liveness), except
-// before pass 0, which the verifier starts by itself.
-void DecodingSession::send_round() {
-  const std::int32_t bound = opened_.limits.vocab_size > 0
-                                 ? std::min(options_.token_bound, opened_.limits.vocab_size)
-                                 : options_.token_bound;
-  Grow grow = drafter_.select(opened_.limits.max_nodes, bound);
-  round_sent_ = true;
-  const bool idle = next_pass_ > 0;
-  if (!grow.nodes.empty() || idle) send(std::move(grow));
-  if (idle) asked_at_ = now_;
 }
 
 void DecodingSession::stop_drafting(const std::string& reason) {
@@ -145,7 +141,7 @@ void DecodingSession::stop_drafting(const std::string& reason) {
 
 // The verdict has passed every check.
 void DecodingSession::commit(const Verdict& verdict) {
-  count(verdict);
+  const Position depth = count(verdict);
   Emit emit;
   bool stopped = false;
   for (std::size_t i = 0; i < verdict.tokens.size() && !stopped; ++i) {
@@ -158,20 +154,32 @@ void DecodingSession::commit(const Verdict& verdict) {
   stats_.completion_tokens = answer_.size();
   if (!stats_.first_token) stats_.first_token = now_;
   stats_.last_token = now_;
-  drafter_.commit(verdict.tokens);
+  keeper_.verdict(verdict.timings, timings_.round_trip(), now_);
+  const CacheLookup found = drafter_.look_up(verdict.tokens);
+  trace_verdict(verdict, found);
+  stats_.predraft.ahead_dead += drafter_.commit(verdict.tokens);
+  stats_.predraft.evicted_nodes = drafter_.evicted() - evicted_before_;
+  allowance_.committed(verdict.tokens.size());
   actions_.emplace_back(std::move(emit));
 
-  // Nodes that still live are the next round: the verifier goes on with them by itself.
-  round_sent_ = !drafter_.tree().ids().living().empty();
   if (stopped) {
     send(Cancel{});
-    leave(Ending::kStopString);
-  } else if (const std::optional<Ending> ending = natural_ending()) {
-    leave(*ending);
+    return leave(Ending::kStopString);
   }
+  if (const std::optional<Ending> ending = natural_ending()) return leave(*ending);
+  if (mirrors() && drafting_) {
+    controller_.verdict(verdict.tokens.size(), static_cast<std::size_t>(depth), now_);
+    follow_plan();
+  }
+  if (const std::size_t wanted = useful(gamma()); drafting_ && drafts_ahead() && wanted > 0) {
+    stats_.predraft.count(found, wanted);
+  }
+  // Nodes that still live are the next round: the verifier goes on with them by itself.
+  round_sent_ = !drafter_.tree().ids().living().empty() || verifier_goes_on();
+  pass_origin_ = now_ - timings_.round_trip();
 }
 
-void DecodingSession::count(const Verdict& verdict) {
+Position DecodingSession::count(const Verdict& verdict) {
   if (!stats_.first_token) {
     stats_.first_tokens = verdict.tokens.size();
     stats_.first_rows = verdict.rows;
@@ -184,6 +192,7 @@ void DecodingSession::count(const Verdict& verdict) {
   if (asked_for_) {
     const Duration round_trip = *asked_for_ - verdict.timings.queued;
     if (round_trip > Duration::zero()) stats_.round_trips.push_back(round_trip);
+    timings_.asked(round_trip);
   }
   asked_for_.reset();
   const MirroredTree& tree = drafter_.tree();
@@ -197,6 +206,11 @@ void DecodingSession::count(const Verdict& verdict) {
     depth = std::max(depth, depth_of(tree, node));
   }
   stats_.count_round(nodes, static_cast<std::size_t>(depth), verdict.tokens.size() - 1);
+  if (verdict.pass > 0) {  // pass 0 reads the prompt
+    timings_.pass.add(verdict.rows, verdict.timings.computed);
+    if (verdict.rows > nodes + 1) stats_.predraft.surplus_rows += verdict.rows - nodes - 1;
+  }
+  return depth;
 }
 
 // Whether the committed text ends the answer by itself.
@@ -215,7 +229,35 @@ void DecodingSession::acknowledge() {
   if (drafter_.tree().end() - acked_ >= step) send(AckOnly{});
 }
 
+void DecodingSession::trace(Timeline::Track track, const std::string& what) {
+  if (options_.timeline != nullptr) options_.timeline->mark(track, what, now_);
+}
+
+// The pass ended half a round trip before its verdict was heard.
+void DecodingSession::trace_verdict(const Verdict& verdict, const CacheLookup& found) {
+  if (options_.timeline == nullptr) return;
+  const std::string pass = "pass " + std::to_string(verdict.pass);
+  const TimePoint end = now_ - timings_.round_trip() / 2;
+  const TimePoint begin = end - verdict.timings.computed;
+  options_.timeline->span(Timeline::Track::kTarget,
+                          pass + ", " + std::to_string(verdict.rows) + " rows", begin,
+                          verdict.timings.computed);
+  trace(Timeline::Track::kHeard,
+        "verdict of " + pass + ": " + std::to_string(verdict.tokens.size()) + " tokens");
+  if (!drafts_ahead()) return;
+  const std::string who =
+      found.exit ? ", named by exit " + std::to_string(*found.exit) : ", the draft's own guess";
+  trace(Timeline::Track::kAnswer,
+        found.named ? "hit: " + std::to_string(found.drafted) + " tokens drafted ahead" + who
+                    : std::string("miss"));
+}
+
 void DecodingSession::send(decltype(EdgeMessage::body) body) {
+  if (const auto* grow = std::get_if<Grow>(&body)) {
+    trace(Timeline::Track::kSent, "Grow of " + std::to_string(grow->nodes.size()) + " nodes");
+  } else if (std::holds_alternative<Policy>(body)) {
+    trace(Timeline::Track::kSent, "Policy");
+  }
   acked_ = drafter_.tree().end();
   actions_.emplace_back(Send{{acked_, reports_seen_, std::move(body)}});
 }

@@ -7,8 +7,11 @@
 // verifier: the committed ids are the state (L3), so a reconnect opens a new stream with them.
 //
 // Strategies: kAr decodes in the cloud alone (pass policy eager, no nodes). kSd drafts a round,
-// sends it whole (on_request), and drafts the next after its verdict. When the draft can go on no
-// further, kSd says so once and goes on as kAr does.
+// sends it whole (on_request), and drafts the next after its verdict. kFsd also drafts the next
+// round before the verdict, for the outcomes that the target's early exits name (FSD section 3).
+// kMirror drafts ahead for its own guesses too and sends what it drafts before the verdict, so that
+// the verifier need not wait for it; a controller says how far to go. When the draft can go on no
+// further, the session says so once and goes on as kAr does.
 //
 // Thread rule: none of its own; one thread. drafter and text outlive the session.
 // Errors: none are returned; every failure becomes a Say or the Finish.
@@ -21,17 +24,28 @@
 
 #include "edge_client/drafting/drafter.h"
 #include "edge_client/session/answer_text.h"
+#include "edge_client/session/controller.h"
 #include "edge_client/session/decoding_stats.h"
 #include "edge_client/session/events.h"
 #include "edge_client/session/message_checks.h"
 #include "edge_client/session/reconnector.h"
+#include "edge_client/session/sending_rule.h"
+#include "edge_client/session/timeline.h"
+#include "edge_client/session/timings.h"
 
 namespace outrider {
 
-enum class Strategy : std::uint8_t { kAr, kSd };
+enum class Strategy : std::uint8_t { kAr, kSd, kFsd, kMirror };
+
+const char* name_of(Strategy strategy);
 
 struct DecodingOptions {
   Strategy strategy = Strategy::kAr;
+  int gamma = 4;    // drafted tokens of a round
+  int fan_out = 3;  // kMirror: next tokens considered at each position
+  QueueOrder queue = QueueOrder::kPriority;
+  Optimize optimize = Optimize::kLatency;  // kMirror
+  double uplink_budget = 0;  // kMirror: bytes/s for what may turn out vain; 0: per token alone
   // Said with the target's name when the first stream opens: "ON (draft x, γ=4)", "OFF because ..".
   // Empty: neither is said (later turns of a chat).
   std::string speculation;
@@ -42,6 +56,7 @@ struct DecodingOptions {
   Position end_position = 0;  // prompt and answer; the target's context may end it sooner
   std::vector<TokenId> stop_ids;
   std::string replaced_session;  // of the turn before
+  Timeline* timeline = nullptr;  // filled if there is one; outlives the session
   Duration reconnect_timeout = std::chrono::seconds(30);
   std::uint64_t jitter_seed = 0;
 };
@@ -97,9 +112,21 @@ class DecodingSession final {
   void lose_link(const Status& why);
   void give_up(const std::string& why);
   void commit(const Verdict& verdict);
-  void count(const Verdict& verdict);
+  Position count(const Verdict& verdict);
   void draft();
+  void draft_round();
+  void draft_ahead();
+  void send_ahead(bool draft_works);
+  bool drafts_ahead() const;
+  int fan_out() const;
+  std::size_t useful(int length) const;
+  bool verifier_goes_on() const;
+  void follow_plan();
+  bool mirrors() const { return options_.strategy == Strategy::kMirror; }
+  int gamma() const { return mirrors() ? controller_.current().gamma : options_.gamma; }
   void send_round();
+  void send_nodes(Grow grow);
+  std::int32_t token_bound() const;
   void stop_drafting(const std::string& reason);
   void acknowledge();
   void send(decltype(EdgeMessage::body) body);
@@ -108,6 +135,8 @@ class DecodingSession final {
   void fail(const Status& status);
   void finish(Ending ending, Status status);
 
+  void trace(Timeline::Track track, const std::string& what);
+  void trace_verdict(const Verdict& verdict, const CacheLookup& found);
   StreamView view() const;
   std::optional<Ending> natural_ending() const;
   Position useful_depth() const;
@@ -120,10 +149,15 @@ class DecodingSession final {
   std::vector<TokenId> answer_;
   Position end_position_;  // options_.end_position, or the target's context if that is less
   DecodingStats stats_;
+  TimeKeeper keeper_{stats_.time_spent};
   std::optional<std::string> speculation_ended_;
   bool drafting_;
   bool draft_failed_ = false;
+  Controller controller_;  // kMirror
+  Timings timings_;
+  ByteAllowance allowance_;
   Policy policy_;
+  std::uint64_t evicted_before_ = 0;  // by the drafter, in answers before
 
   Phase phase_ = Phase::kUnlinked;
   Ending ending_ = Ending::kFailed;  // while leaving
@@ -143,8 +177,10 @@ class DecodingSession final {
   bool round_sent_ = false;  // the verifier has what it needs for its next pass
   Position acked_ = 0;
   std::uint32_t reports_seen_ = 0;
-  TimePoint opened_at_{};              // Open left
-  std::optional<TimePoint> asked_at_;  // an idle verifier was asked for a pass
+  TimePoint pass_origin_{};  // what leaves within T_q of this is there before the pass ends
+  TimePoint opened_at_{};    // Open left
+  std::optional<TimePoint> asked_at_;  // an idle verifier was asked for a pass ..
+  NodeId asked_id_ = 0;                // .. with nodes up to this
   std::optional<Duration> asked_for_;  // that took so long to start
 
   TimePoint now_{};         // of the event being handled

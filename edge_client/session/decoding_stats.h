@@ -8,10 +8,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/verify/messages.h"
+#include "edge_client/session/predraft_stats.h"
+#include "edge_client/session/time_spent.h"
 
 namespace outrider {
 
@@ -45,8 +48,19 @@ struct DecodingStats {
   std::vector<Duration> round_trips;        // request to the pass's start, less queueing
   std::optional<Duration> open_round_trip;  // Open to Opened; includes connecting if that was due
   std::uint64_t reconnects = 0;
-  std::uint64_t ignored_reports = 0;  // exit reports nobody asked for
-  std::optional<Usage> usage;         // the verifier's own count, of the last stream
+  PredraftStats predraft;
+  TimeSpent time_spent;
+
+  // What the controller changed, and why.
+  struct PlanChange {
+    std::uint64_t token = 0;  // of the answer, before which it was
+    bool speculates = true;
+    int gamma = 0;
+    int wait_for = 0;
+    std::string reason;
+  };
+  std::vector<PlanChange> plan_changes;
+  std::optional<Usage> usage;  // the verifier's own count, of the last stream
 
   // Counts one pass that took nodes down to `depth` and accepted the first `accepted` tokens.
   void count_round(std::uint64_t nodes, std::size_t depth, std::size_t accepted);

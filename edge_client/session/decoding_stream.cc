@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "edge_client/session/decoding_session.h"
+#include "edge_client/session/exit_reports.h"
 
 namespace outrider {
 namespace {
@@ -32,6 +33,7 @@ void DecodingSession::open_stream() {
   retry_was_asked_ = false;
   asked_at_.reset();
   asked_for_.reset();
+  timings_.restart();
   opened_at_ = now_;
   const std::span<const TokenId> text = drafter_.tree().text();
   std::vector<TokenId> prefix(text.begin(), text.end());
@@ -70,6 +72,7 @@ void DecodingSession::receive(const Opened& opened) {
   Status checked = check_opened(opened, opened_.fingerprint, opened_.arithmetic_id);
   if (!checked.ok()) return fail(checked);
   phase_ = Phase::kStreaming;
+  timings_.opened(now_ - opened_at_);
   opened_ = opened;
   end_position_ = std::min(options_.end_position, opened.limits.max_positions);
   if (ever_opened_) {
@@ -88,6 +91,10 @@ void DecodingSession::receive(const Opened& opened) {
   if (options_.speculation.empty()) return;
   say(Say::Level::kInfo, "target: " + opened.model_name);
   if (!speculation_ended_) say(Say::Level::kInfo, "speculation: " + options_.speculation);
+  if (options_.strategy == Strategy::kFsd && opened.exits.empty()) {
+    say(Say::Level::kWarning,
+        "speculation: as --strategy sd, because the target has no early exits");
+  }
 }
 
 void DecodingSession::receive(const Progress& progress) {
@@ -100,8 +107,14 @@ void DecodingSession::receive(const Started& started) {
   Status checked = check_started(started, view());
   if (!checked.ok()) return fail(checked);
   started_ = started;
-  if (asked_at_) asked_for_ = now_ - *asked_at_;
+  drafter_.pass_started(started.last_id, started.left_out);
+  // An eager verifier may have started without what we sent.
+  if (asked_at_ && started.last_id >= asked_id_) asked_for_ = now_ - *asked_at_;
   asked_at_.reset();
+  timings_.started(started.last_id, now_);
+  pass_origin_ = now_ - timings_.round_trip();
+  round_sent_ = true;
+  trace(Timeline::Track::kHeard, "pass " + std::to_string(started.pass) + " started");
 }
 
 void DecodingSession::receive(const Verdict& verdict) {
@@ -115,8 +128,17 @@ void DecodingSession::receive(const Verdict& verdict) {
 }
 
 void DecodingSession::receive(const ExitReport& report) {
+  const std::optional<Drafter::Advice> advice = read_report(report, reports_seen_, view());
   reports_seen_ = std::max(reports_seen_, report.seq);
-  ++stats_.ignored_reports;
+  if (!advice || !drafting_ || !drafts_ahead()) {
+    ++stats_.predraft.ignored_reports;
+    return;
+  }
+  ++stats_.predraft.reports;
+  trace(Timeline::Track::kHeard, "exit " + std::to_string(report.exit) + " of pass " +
+                                     std::to_string(report.pass) + ", confidence " +
+                                     std::to_string(report.confidence) + "/255");
+  drafter_.advise(*advice);
 }
 
 void DecodingSession::receive(const Usage& usage) {

@@ -45,16 +45,24 @@ struct World {
       plan.prompt.push_back(static_cast<TokenId>(random.below(vocab)));
     }
     DecodingOptions& decoding = plan.decoding;
-    decoding.strategy = random.chance(0.3) ? Strategy::kAr : Strategy::kSd;
+    decoding.strategy = static_cast<Strategy>(random.below(4));
+    decoding.fan_out = static_cast<int>(random.between(1, 4));
+    decoding.queue = static_cast<QueueOrder>(random.below(3));
+    decoding.optimize = static_cast<Optimize>(random.below(3));
+    if (random.chance(0.2)) decoding.uplink_budget = 1000;
+    plan.workers = static_cast<int>(random.between(1, 5));
+    if (random.chance(0.3)) plan.cache_nodes = static_cast<std::size_t>(random.between(70, 90));
+    plan.exits = static_cast<ExitManner>(random.below(3));
     decoding.tokenizer_hash = "toy";
     decoding.token_bound = model.info().vocab_size;
-    decoding.sampling.temperature = random.chance(0.5) ? 0.0f : 1.0f;
+    constexpr float kTemperatures[] = {0.0f, 0.7f, 1.0f};
+    decoding.sampling.temperature = kTemperatures[random.below(3)];
     decoding.seed = random.below(1000);
     decoding.end_position = static_cast<Position>(plan.prompt.size()) + random.between(1, 60);
     if (random.chance(0.2)) decoding.stop_ids = {0};
     decoding.reconnect_timeout = std::chrono::minutes(30);
     decoding.jitter_seed = random.below(1000);
-    plan.gamma = static_cast<int>(random.between(1, 8));
+    decoding.gamma = static_cast<int>(random.between(1, 8));
     plan.strays = 0.25f * static_cast<float>(random.between(0, 6));
     if (random.chance(0.2)) plan.draft_context = random.between(1, 40);
     plan.prefill_chunk = static_cast<int>(random.between(1, 16));
@@ -117,6 +125,10 @@ struct World {
   void count(const DecodingStats& stats) {
     reconnects += stats.reconnects;
     accepted += stats.num_accepted_tokens;
+    hits += stats.predraft.hits;
+    named_hits += stats.predraft.hits_by_exit.empty() ? 0 : 1;
+    ignored_reports += stats.predraft.ignored_reports;
+    evicted += stats.predraft.evicted_nodes;
     tokens += stats.completion_tokens;
   }
 
@@ -129,6 +141,10 @@ struct World {
   std::uint64_t reconnects = 0;
   std::uint64_t accepted = 0;
   std::uint64_t tokens = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t named_hits = 0;
+  std::uint64_t ignored_reports = 0;
+  std::uint64_t evicted = 0;
 };
 
 TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
@@ -141,16 +157,28 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
   std::uint64_t reconnects = 0;
   std::uint64_t accepted = 0;
   std::uint64_t tokens = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t named_hits = 0;
+  std::uint64_t ignored_reports = 0;
+  std::uint64_t evicted = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     World world(seed);
     ASSERT_EQ(world.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
     reconnects += world.reconnects;
     accepted += world.accepted;
     tokens += world.tokens;
+    hits += world.hits;
+    named_hits += world.named_hits;
+    ignored_reports += world.ignored_reports;
+    evicted += world.evicted;
   }
   if (first == last) return;
   EXPECT_GT(reconnects, kSeeds / 2) << "these worlds are too kind";
   EXPECT_GT(accepted, tokens / 5) << "these drafts are of no use";
+  EXPECT_GT(hits, kSeeds / 2) << "nothing is drafted ahead";
+  EXPECT_GT(named_hits, kSeeds / 10) << "the exits are of no use";
+  EXPECT_GT(ignored_reports, kSeeds) << "these servers are too honest";
+  EXPECT_GT(evicted, 0u) << "the cache's bound is never met";
 }
 
 TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {
@@ -159,7 +187,7 @@ TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {
     ToyModel model(12, 256);
     SimServer server(simulation, model, {.tokenizer_hash = "toy"}, {});
     SimLink link(simulation, server, {from_ms(20), from_ms(20)}, {from_ms(20), from_ms(20)});
-    SimEdge::Plan plan{.prompt = {1, 2, 3}, .decoding = {}, .gamma = 4, .strays = strays};
+    SimEdge::Plan plan{.prompt = {1, 2, 3}, .decoding = {}, .strays = strays};
     plan.decoding.strategy = Strategy::kSd;
     plan.decoding.tokenizer_hash = "toy";
     plan.decoding.token_bound = 12;

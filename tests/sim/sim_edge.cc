@@ -2,6 +2,7 @@
 #include "tests/sim/sim_edge.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace outrider {
@@ -10,7 +11,8 @@ SimEdge::SimEdge(Simulation& simulation, SimLink& link, const ToyModel& target, 
     : simulation_(simulation),
       link_(link),
       plan_(std::move(plan)),
-      draft_(target, plan_.strays, plan_.draft_context) {
+      draft_(target, plan_.strays, plan_.draft_context),
+      forger_(simulation.random(), plan_.exits) {
   const DecodingOptions& decoding = plan_.decoding;
   std::vector<TokenId> stops = decoding.stop_ids;
   if (plan_.stop_after) stops.push_back(*plan_.stop_after);
@@ -18,13 +20,15 @@ SimEdge::SimEdge(Simulation& simulation, SimLink& link, const ToyModel& target, 
       target.decode(plan_.prompt, decoding.end_position, decoding.sampling, decoding.seed, stops);
   expected_.assign(whole.begin() + static_cast<std::ptrdiff_t>(plan_.prompt.size()), whole.end());
 
-  const bool drafts = decoding.strategy == Strategy::kSd;
-  drafter_ =
-      std::make_unique<Drafter>(DrafterOptions{.max_positions = plan_.draft_context,
-                                               .vocab_size = draft_.info().vocab_size,
-                                               .prefill_chunk = plan_.prefill_chunk},
-                                drafts ? std::make_unique<ChainPolicy>(plan_.gamma) : nullptr);
-  engine_ = *DraftEngine::create(draft_, simulation_.clock(), 1100);
+  drafter_ = std::make_unique<Drafter>(DrafterOptions{.max_positions = plan_.draft_context,
+                                                      .vocab_size = draft_.info().vocab_size,
+                                                      .prefill_chunk = plan_.prefill_chunk,
+                                                      .workers = plan_.workers,
+                                                      .max_nodes = plan_.cache_nodes});
+  // As small as it may be, so that a slot too much is noticed.
+  engine_ = *DraftEngine::create(
+      draft_, simulation_.clock(),
+      static_cast<std::int32_t>(plan_.draft_context + static_cast<Position>(plan_.cache_nodes)));
   engine_->set_sampling(decoding.sampling, decoding.seed);
   session_ = std::make_unique<DecodingSession>(decoding, plan_.prompt, *drafter_, *this);
 }
@@ -78,9 +82,37 @@ void SimEdge::take(const SessionActions& actions) {
 void SimEdge::on(const Connect& connect) {
   link_.stop();
   reference_ = std::make_unique<ReferenceModel>();
-  link_.start([this, epoch = connect.epoch](VerifierEvent event) {
-    handle(FromVerifier{epoch, std::move(event)});
-  });
+  epoch_ = connect.epoch;
+  forger_.restart();
+  link_.start(
+      [this, epoch = connect.epoch](VerifierEvent event) { hear(epoch, std::move(event)); });
+}
+
+void SimEdge::hear(std::uint32_t epoch, VerifierEvent event) {
+  auto* message = std::get_if<ServerMessage>(&event);
+  if (message == nullptr) return handle(FromVerifier{epoch, std::move(event)});
+  if (auto* opened = std::get_if<Opened>(message)) forger_.add_exits(*opened);
+  const ServerMessage said = *message;
+  handle(FromVerifier{epoch, std::move(event)});
+  if (const auto* started = std::get_if<Started>(&said)) forge_reports(epoch, *started);
+}
+
+// They come at any time, also after the verdict.
+void SimEdge::forge_reports(std::uint32_t epoch, const Started& started) {
+  if (session_->finished() || epoch != epoch_) return;
+  const MirroredTree& tree = drafter_->tree();
+  const auto said = static_cast<std::size_t>(tree.end()) - plan_.prompt.size();
+  if (said >= expected_.size()) return;
+  const auto rest = std::span<const TokenId>(expected_).subspan(said);
+  for (const ExitReport& report : forger_.reports(started, tree, rest, draft_.info().vocab_size)) {
+    const Duration after =
+        plan_.report_after
+            ? plan_.report_after(static_cast<std::size_t>(report.exit), drafter_->flying() + 1)
+            : simulation_.random().between(Duration{0}, from_ms(20));
+    simulation_.after(after, [this, epoch, report] {
+      handle(FromVerifier{epoch, VerifierEvent(ServerMessage(report))});
+    });
+  }
 }
 
 void SimEdge::on(const Send& send) {
@@ -88,17 +120,23 @@ void SimEdge::on(const Send& send) {
     reference_->sent(drafter_->tree().text(), *grow);
   }
   if (send.message.acked_position != drafter_->tree().end()) fail("a wrong acknowledgement");
-  link_.send(send.message);
+  if (send.message.acked_reports > forger_.last_seq()) fail("a report acknowledged before it came");
+  EdgeMessage message = send.message;
+  message.acked_reports = 0;  // the server knows nothing of the forger
+  link_.send(std::move(message));
 }
 
 void SimEdge::on(const RunDraftStep& run) {
   if (step_is_out_) fail("two draft steps at once");
   step_is_out_ = true;
-  const Duration takes = simulation_.random().between(Duration{0}, plan_.slowest_step);
-  simulation_.after(takes, [this, step = run.step] {
+  const Duration takes = plan_.step_takes
+                             ? plan_.step_takes(run.step.catch_up.size() + run.step.grow.size())
+                             : simulation_.random().between(Duration{0}, plan_.slowest_step);
+  simulation_.after(takes, [this, takes, step = run.step] {
     step_is_out_ = false;
     Result<DraftStepDone> done = engine_->run(step);
     if (!done.ok()) fail("draft step: " + done.status().to_string());
+    if (done.ok()) done->compute = takes;
     handle(DraftStepFinished{std::move(done)});
   });
 }

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "edge_client/drafting/draft_engine.h"
 #include "edge_client/session/decoding_session.h"
+#include "tests/sim/exit_forger.h"
 #include "tests/sim/reference_model.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/simulation.h"
@@ -24,7 +26,9 @@ class SimEdge final : public AnswerText {
   struct Plan {
     std::vector<TokenId> prompt;
     DecodingOptions decoding;  // strategy, sampling, end, stop ids
-    int gamma = 4;
+    int workers = 1;
+    std::size_t cache_nodes = 256;
+    ExitManner exits = ExitManner::kNone;
     float strays = 1;  // of the draft
     Position draft_context = 1000;
     int prefill_chunk = 64;
@@ -32,6 +36,10 @@ class SimEdge final : public AnswerText {
     double cancel = 0;                       // chance per event that the user gives up
     std::optional<TokenId> stop_after = {};  // the token that completes a stop string
     Duration slowest_step = from_ms(10);
+    // Instead of a random time: what a draft step takes, by its rows.
+    std::function<Duration(std::size_t rows)> step_takes = {};
+    // Of trained exits: when their reports come after the start of a pass, by its rows.
+    std::function<Duration(std::size_t exit, std::size_t rows)> report_after = {};
   };
 
   SimEdge(Simulation& simulation, SimLink& link, const ToyModel& target, Plan plan);
@@ -52,6 +60,8 @@ class SimEdge final : public AnswerText {
   Update push(TokenId token) override;
   std::string finish() override { return {}; }
 
+  void hear(std::uint32_t epoch, VerifierEvent event);
+  void forge_reports(std::uint32_t epoch, const Started& started);
   void handle(const SessionEvent& event);
   void take(const SessionActions& actions);
   void on(const Connect& connect);
@@ -71,6 +81,8 @@ class SimEdge final : public AnswerText {
   std::unique_ptr<DraftEngine> engine_;
   std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<DecodingSession> session_;
+  ExitForger forger_;
+  std::uint32_t epoch_ = 0;
   std::unique_ptr<ReferenceModel> reference_;  // of the stream that is open
   std::vector<TokenId> shown_;
   std::optional<Finish> finish_;

@@ -66,12 +66,23 @@ void SimServer::finish_turn() {
 
 void SimServer::deliver() {
   for (StreamEvent& event : scheduler_.take_events()) {
+    note_rows(event);
     const auto sink = sinks_.find(event.stream);
     if (sink == sinks_.end()) continue;
     const bool last = std::holds_alternative<StreamEnded>(event.event);
     sink->second(std::move(event.event));
     if (last) sinks_.erase(event.stream);
   }
+}
+
+// The rows of the pass that starts (every living node, less those left out, and the root's) say how
+// long it takes.
+void SimServer::note_rows(const StreamEvent& event) {
+  const auto* message = std::get_if<ServerMessage>(&event.event);
+  const auto* started = message == nullptr ? nullptr : std::get_if<Started>(message);
+  if (started == nullptr || !pace_.takes) return;
+  const std::size_t living = scheduler_.session(event.stream)->tree().size();
+  pace_.shortest = pace_.longest = pace_.takes(living - started->left_out.size() + 1);
 }
 
 void SimServer::show(StreamId stream) {

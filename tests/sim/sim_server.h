@@ -17,10 +17,11 @@ namespace outrider {
 
 class SimServer final {
  public:
-  // Each turn of the device takes between these.
+  // Each turn of the device takes between these, or what `takes` says for its rows.
   struct Pace {
     Duration shortest = from_ms(1);
     Duration longest = from_ms(20);
+    std::function<Duration(std::size_t rows)> takes = {};
   };
 
   SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, Pace pace);
@@ -39,10 +40,11 @@ class SimServer final {
   void go_on();
   void finish_turn();
   void deliver();
+  void note_rows(const StreamEvent& event);
   void show(StreamId stream);
 
   Simulation& simulation_;
-  const Pace pace_;
+  Pace pace_;
   Scheduler scheduler_;
   std::map<StreamId, Verifier::EventSink> sinks_;
   StreamId next_stream_ = 1;

@@ -23,7 +23,8 @@ class DraftingTest : public testing::Test {
   void begin(int gamma, const Ids& prompt, Position context = 1000, int chunk = 64) {
     const DrafterOptions options{
         .max_positions = context, .vocab_size = model_.info().vocab_size, .prefill_chunk = chunk};
-    drafter_ = std::make_unique<Drafter>(options, std::make_unique<ChainPolicy>(gamma));
+    drafter_ = std::make_unique<Drafter>(options);
+    gamma_ = gamma;
     engine_ = *DraftEngine::create(model_, clock_, 1064);
     engine_->set_sampling(sampling_, seed_);
     drafter_->restart(prompt);
@@ -36,14 +37,19 @@ class DraftingTest : public testing::Test {
     drafter_->finish_step(*done);
   }
 
+  std::optional<DraftStep> grow(Position max_depth = 100) {
+    return drafter_->grow(ChainPolicy(gamma_), max_depth);
+  }
+
   void grow_all(Position max_depth = 100) {
-    while (std::optional<DraftStep> step = drafter_->grow(max_depth)) run(*step);
+    while (std::optional<DraftStep> step = grow(max_depth)) run(*step);
   }
 
   Ids round(Position max_depth = 100) {
     grow_all(max_depth);
     Ids tokens;
-    for (const GrowNode& node : drafter_->select(64, 100).nodes) tokens.push_back(node.token);
+    for (const GrowNode& node : drafter_->select_round(64, 64, 100).nodes)
+      tokens.push_back(node.token);
     return tokens;
   }
 
@@ -65,6 +71,7 @@ class DraftingTest : public testing::Test {
   ToyDraft model_{target_};
   SamplingParams sampling_;
   std::uint64_t seed_ = 7;
+  int gamma_ = 4;
   std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<DraftEngine> engine_;
   Ids text_;
@@ -98,8 +105,8 @@ TEST_F(DraftingTest, EveryKindOfVerdictLeavesTheDraftAtTheCommittedText) {
 
 TEST_F(DraftingTest, AVerdictInTheMiddleOfARoundKeepsWhatItConfirms) {
   begin(4, {1, 2, 3});
-  run(*drafter_->grow(100));
-  run(*drafter_->grow(100));
+  run(*grow());
+  run(*grow());
   const Ids two = expected(2);
   commit({two[0]});
   EXPECT_EQ(drafter_->tree().size(), 1u);
@@ -108,10 +115,10 @@ TEST_F(DraftingTest, AVerdictInTheMiddleOfARoundKeepsWhatItConfirms) {
 
 TEST_F(DraftingTest, AVerdictWhileTheStepOfItsTokenRunsUsesThatStep) {
   begin(4, {1, 2, 3});
-  run(*drafter_->grow(100));
-  const std::optional<DraftStep> step = drafter_->grow(100);
+  run(*grow());
+  const std::optional<DraftStep> step = grow();
   commit(expected(1));  // the row that the step runs
-  EXPECT_EQ(drafter_->grow(100), std::nullopt);
+  EXPECT_EQ(grow(), std::nullopt);
   run(*step);
   const std::size_t rows_before = model_.rows_run();
   EXPECT_EQ(round(), expected(4));
@@ -120,8 +127,8 @@ TEST_F(DraftingTest, AVerdictWhileTheStepOfItsTokenRunsUsesThatStep) {
 
 TEST_F(DraftingTest, AVerdictWhileADyingStepRunsDropsItsResult) {
   begin(4, {1, 2, 3});
-  run(*drafter_->grow(100));
-  const std::optional<DraftStep> step = drafter_->grow(100);
+  run(*grow());
+  const std::optional<DraftStep> step = grow();
   commit({(expected(1)[0] + 1) % 13, 5});
   run(*step);
   EXPECT_EQ(round(), expected(4));
@@ -129,7 +136,7 @@ TEST_F(DraftingTest, AVerdictWhileADyingStepRunsDropsItsResult) {
 
 TEST_F(DraftingTest, AVerdictWhileThePromptIsReadMakesItsGuessStale) {
   begin(4, {1, 2, 3});
-  const std::optional<DraftStep> step = drafter_->grow(100);
+  const std::optional<DraftStep> step = grow();
   commit({(expected(1)[0] + 1) % 13});
   run(*step);
   EXPECT_EQ(drafter_->tree().size(), 0u);
@@ -138,8 +145,8 @@ TEST_F(DraftingTest, AVerdictWhileThePromptIsReadMakesItsGuessStale) {
 
 TEST_F(DraftingTest, TwoVerdictsDuringOneStepStillLeadToTheText) {
   begin(4, {1, 2, 3});
-  run(*drafter_->grow(100));
-  const std::optional<DraftStep> step = drafter_->grow(100);
+  run(*grow());
+  const std::optional<DraftStep> step = grow();
   commit(expected(1));
   commit({(expected(1)[0] + 1) % 13});
   run(*step);
@@ -168,8 +175,8 @@ TEST_F(DraftingTest, AnotherTurnRunsOnlyTheRowsThatDiffer) {
 
 TEST_F(DraftingTest, ATurnThatBeginsWhileAStepRunsIgnoresIt) {
   begin(3, {1, 2, 3});
-  run(*drafter_->grow(100));
-  const std::optional<DraftStep> step = drafter_->grow(100);
+  run(*grow());
+  const std::optional<DraftStep> step = grow();
   text_ = {1, 2, 9};
   drafter_->restart(text_);
   run(*step);
@@ -179,21 +186,21 @@ TEST_F(DraftingTest, ATurnThatBeginsWhileAStepRunsIgnoresIt) {
 TEST_F(DraftingTest, NodesAreSentOnceAndParentsFirst) {
   begin(3, {1, 2, 3});
   grow_all();
-  const Grow grow = drafter_->select(64, 100);
+  const Grow grow = drafter_->select_round(64, 64, 100);
   EXPECT_EQ(grow.first_id, 1u);
   EXPECT_EQ(grow.anchor_position, 3);
   ASSERT_THAT(grow.nodes, SizeIs(3));
   EXPECT_EQ(grow.nodes[0].parent, 0u);
   EXPECT_EQ(grow.nodes[1].parent, 1u);
   EXPECT_EQ(grow.nodes[2].parent, 1u);
-  EXPECT_THAT(drafter_->select(64, 100).nodes, IsEmpty());
+  EXPECT_THAT(drafter_->select_round(64, 64, 100).nodes, IsEmpty());
 }
 
 TEST_F(DraftingTest, NoMoreNodesAreSentThanTheVerifierTakes) {
   begin(5, {1, 2, 3});
   grow_all();
-  EXPECT_THAT(drafter_->select(2, 100).nodes, SizeIs(2));
-  EXPECT_THAT(drafter_->select(3, 100).nodes, SizeIs(1)) << "the first two still live";
+  EXPECT_THAT(drafter_->select_round(64, 2, 100).nodes, SizeIs(2));
+  EXPECT_THAT(drafter_->select_round(64, 3, 100).nodes, SizeIs(1)) << "the first two still live";
 }
 
 TEST_F(DraftingTest, TokensOutsideTheTargetsVocabularyAreNotSent) {
@@ -201,7 +208,7 @@ TEST_F(DraftingTest, TokensOutsideTheTargetsVocabularyAreNotSent) {
   grow_all();
   const Ids chain = expected(4);
   const auto outside = std::ranges::find(chain, *std::ranges::max_element(chain));
-  const Grow grow = drafter_->select(64, *outside);
+  const Grow grow = drafter_->select_round(64, 64, *outside);
   EXPECT_THAT(grow.nodes, SizeIs(static_cast<std::size_t>(outside - chain.begin())));
 }
 
@@ -229,14 +236,14 @@ TEST_F(DraftingTest, AFullDraftContextEndsDraftingAndSaysSo) {
 TEST_F(DraftingTest, ATokenThatTheDraftDoesNotHaveEndsDrafting) {
   begin(4, {1, 2, 3});
   commit({13});
-  EXPECT_EQ(drafter_->grow(100), std::nullopt);
+  EXPECT_EQ(grow(), std::nullopt);
   EXPECT_THAT(drafter_->exhausted().value_or(""), HasSubstr("token 13 is outside"));
 }
 
-TEST_F(DraftingTest, WithoutAPolicyTheTreeIsKeptAndNothingGrows) {
-  Drafter drafter({}, nullptr);
+TEST_F(DraftingTest, WithNothingWantedTheTreeIsKeptAndNothingGrows) {
+  Drafter drafter({.vocab_size = 13});
   drafter.restart(Ids{1, 2});
-  EXPECT_EQ(drafter.grow(10), std::nullopt);
+  EXPECT_EQ(drafter.grow(ChainPolicy(0), 10), std::nullopt);
   drafter.commit(Ids{3});
   EXPECT_THAT(drafter.tree().text(), ElementsAre(1, 2, 3));
 }

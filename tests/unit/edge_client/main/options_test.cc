@@ -62,6 +62,29 @@ TEST(Strategy, FollowsTheModelUnlessSaid) {
   EXPECT_FALSE(wants_draft(parse("--model d --strategy ar")));
 }
 
+TEST(Strategy, MirrorsUnlessAnotherIsNamed) {
+  EXPECT_EQ(strategy_of(parse("--model d")), Strategy::kMirror);
+  EXPECT_EQ(strategy_of(parse("--model d --strategy fsd")), Strategy::kFsd);
+  EXPECT_EQ(strategy_of(parse("--model d --strategy sd")), Strategy::kSd);
+}
+
+TEST(DraftingAhead, HasItsFlags) {
+  const AnswerOptions options = parse(
+      "--model d --client-queue fifo --predraft-workers 7 --fan-out 2 --optimize cost "
+      "--uplink-budget 5000 --explain --trace f");
+  EXPECT_EQ(queue_of(options), QueueOrder::kFifo);
+  EXPECT_EQ(goal_of(options), Optimize::kCost);
+  EXPECT_EQ(options.predraft_workers, 7);
+  EXPECT_EQ(options.fan_out, 2);
+  EXPECT_EQ(options.uplink_budget, 5000);
+  EXPECT_TRUE(options.explain);
+  EXPECT_EQ(options.trace, "f");
+  EXPECT_EQ(queue_of(parse("--model d")), QueueOrder::kPriority);
+  EXPECT_EQ(goal_of(parse("--model d")), Optimize::kLatency);
+  EXPECT_THROW(parse("--client-queue lifo"), CLI::ParseError);
+  EXPECT_THROW(parse("--predraft-workers 0"), CLI::ParseError);
+}
+
 TEST(Strategy, SpeculatingNeedsADraft) {
   const Status status = validate(parse("--strategy sd"));
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/json.h"
+#include "edge_client/main/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -80,6 +81,33 @@ TEST(Report, StopStringsAreQuoted) {
   report.finish.ending = Ending::kStopString;
   report.stop_string = "\nUser:";
   EXPECT_EQ(why_stopped(report), "the stop string \"\\nUser:\"");
+}
+
+TEST(PredraftReport, TellsWhatDraftingAheadWasGoodFor) {
+  PredraftStats stats;
+  EXPECT_EQ(predraft_lines(stats), "");
+  stats.count({.walked = 2, .named = true, .drafted = 4, .sent = true, .exit = 1}, 4);
+  stats.count({.walked = 2, .named = true, .drafted = 2, .exit = {}}, 4);
+  stats.count({.walked = 2, .named = true, .in_step = true, .exit = {}}, 4);
+  stats.count({.walked = 1, .exit = {}}, 4);
+  stats.ahead_nodes = 9;
+  stats.ahead_dead = 3;
+  const std::string lines = predraft_lines(stats);
+  EXPECT_THAT(lines, testing::HasSubstr("25 % hits, 25 % partial, 25 % late, 25 % misses"));
+  EXPECT_THAT(lines, testing::HasSubstr("2 by the draft, 1 by exit 1"));
+  EXPECT_THAT(lines, testing::HasSubstr("9 nodes, 3 died unused; no wait for a round after 25 %"));
+  EXPECT_EQ(predraft_json(stats)["partial_by_length"], Json::array({0, 1}));
+}
+
+TEST(Explain, DividesTheTimeAndNamesEachChange) {
+  DecodingStats stats;
+  stats.time_spent = {.first = from_ms(10), .drafting = from_ms(30), .target = from_ms(60)};
+  stats.plan_changes.push_back(
+      {.token = 7, .speculates = false, .gamma = 4, .wait_for = 0, .reason = "it loses"});
+  const std::string block = explain_block(stats);
+  EXPECT_THAT(block, testing::HasSubstr("60.0 ms  60.0 %"));
+  EXPECT_THAT(block, testing::HasSubstr("waiting for the draft"));
+  EXPECT_THAT(block, testing::HasSubstr("token 7: speculation off, because it loses"));
 }
 
 }  // namespace

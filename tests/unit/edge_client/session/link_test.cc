@@ -286,7 +286,7 @@ TEST(Garbled, ExitReportsNobodyAskedForAreCountedAndAcknowledged) {
   edge.from_verifier(ExitReport{.pass = 77, .leaf_id = 1000, .next_token = -5, .seq = 3});
   edge.from_verifier(ExitReport{.pass = 0, .seq = 2});
   EXPECT_FALSE(edge.finish);
-  EXPECT_EQ(edge.session->stats().ignored_reports, 2u);
+  EXPECT_EQ(edge.session->stats().predraft.ignored_reports, 2u);
   edge.handle(CancelRequested{});
   EXPECT_EQ(edge.messages.back().acked_reports, 3u);
 }

@@ -42,18 +42,16 @@ class SessionHarness {
   explicit SessionHarness(Strategy strategy, int gamma = 3, std::string stop = "")
       : text_(std::move(stop)) {
     options.strategy = strategy;
-    options.speculation = strategy == Strategy::kSd ? "ON (draft toy)" : "OFF because ar";
+    options.speculation = strategy == Strategy::kAr ? "OFF because ar" : "ON (draft toy)";
     options.tokenizer_hash = "hash";
     options.token_bound = 13;
     options.end_position = 100;
-    gamma_ = gamma;
+    options.gamma = gamma;
   }
 
   void start(const Ids& prompt = {1, 2, 3}) {
-    auto policy = options.strategy == Strategy::kSd ? std::make_unique<ChainPolicy>(gamma_)
-                                                    : std::unique_ptr<ChainPolicy>();
     drafter_ = std::make_unique<Drafter>(
-        DrafterOptions{.max_positions = draft_context, .vocab_size = 13}, std::move(policy));
+        DrafterOptions{.max_positions = draft_context, .vocab_size = 13, .workers = workers});
     engine_ = *DraftEngine::create(draft, clock, 1100);
     session = std::make_unique<DecodingSession>(options, prompt, *drafter_, text_);
     prompt_ = prompt;
@@ -95,7 +93,8 @@ class SessionHarness {
     handle(Tick{});
   }
 
-  Position end() const { return drafter_->tree().end(); }
+  const MirroredTree& tree() const { return drafter_->tree(); }
+  Position end() const { return tree().end(); }
   // The draft's own continuation of the committed text.
   Ids draft_says(std::size_t count) const {
     const std::span<const TokenId> text = drafter_->tree().text();
@@ -124,6 +123,7 @@ class SessionHarness {
 
   DecodingOptions options;
   Position draft_context = 1000;
+  int workers = 1;
   ManualClock clock;
   ToyModel toy{13};
   ToyDraft draft{toy};
@@ -181,7 +181,6 @@ class SessionHarness {
 
  private:
   LetterText text_;
-  int gamma_ = 3;
   Ids prompt_;
   std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<DraftEngine> engine_;

@@ -46,8 +46,7 @@ class Listener final : public AnswerListener {
 class RunnerTest : public testing::Test {
  protected:
   RunnerTest() {
-    drafter_ = std::make_unique<Drafter>(DrafterOptions{.max_positions = 1000, .vocab_size = 13},
-                                         std::make_unique<ChainPolicy>(3));
+    drafter_ = std::make_unique<Drafter>(DrafterOptions{.max_positions = 1000, .vocab_size = 13});
     worker_ = std::make_unique<DraftWorker>(*DraftEngine::create(draft_, clock_, 1100));
     engine_ = std::make_unique<VerifyEngine>(target_, SchedulerOptions{}, clock_);
     verifier_ = std::make_unique<ResidentVerifier>(*engine_);
@@ -57,6 +56,7 @@ class RunnerTest : public testing::Test {
   DecodingOptions options(Position end) const {
     DecodingOptions options;
     options.strategy = Strategy::kSd;
+    options.gamma = 3;
     options.token_bound = 13;
     options.end_position = end;
     options.sampling = sampling_;

@@ -1,0 +1,38 @@
+// What the draft's confidence is worth: learns, from what became text, how often a guess of this
+// rank and this confidence was right. A draft that is too sure of itself would send rounds that
+// die; one that is too modest would let the link idle (DESIGN L1: confidences are calibrated).
+//
+//   right(rank, confidence) = (seen right + n * confidence) / (seen + n)        n: kPrior
+//
+// so without experience the draft is believed, and what is long past counts less and less.
+//
+// Thread rule: none of its own; owned by the drafter. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace outrider {
+
+class Calibration final {
+ public:
+  // rank: 0 for the best guess of its position. confidence: the draft's own, 0..1.
+  float right(std::size_t rank, float confidence) const;
+
+  // The token at the position of such a guess became known.
+  void observe(std::size_t rank, float confidence, bool was_right);
+
+ private:
+  static constexpr std::size_t kRanks = 4;  // the last one is of all later ranks
+  static constexpr std::size_t kBins = 8;
+  struct Bin {
+    double seen = 0;
+    double right = 0;
+  };
+
+  static std::size_t place(std::size_t rank, float confidence);
+
+  std::array<Bin, kRanks * kBins> bins_;
+};
+
+}  // namespace outrider

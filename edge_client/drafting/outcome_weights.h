@@ -1,0 +1,42 @@
+// How likely each node of the tree is to become text.
+//
+// While a pass is in flight, its verdict says "the walk ends at node v, the next token is t". That
+// is the event "node (v, t) becomes text", so outcomes need no list of their own: they are nodes,
+// and their chances follow from the tree. Without news a node's chance is the product of the
+// confidences on its path. An early exit (FSD section 3, step 3) names one outcome o and how sure
+// it is of the whole of it; the chances then follow by Jeffrey's rule: o gets the reported one,
+// and within "o" and within "not o" all proportions stay:
+//
+//   w'(a) = p * w(a and o) / w(o)  +  (1 - p) * (w(a) - w(a and o)) / (1 - w(o))
+//
+//   text - a(.8) - b(.5)    an exit says: the walk ends at a, then c, chance .9
+//              \ c(.2)      w: a .80 -> .98   c .16 -> .90   b .40 -> .05
+//
+// Thread rule: pure. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "common/tree/mirrored_tree.h"
+
+namespace outrider {
+
+// Somebody who saw more than the draft did expects this node to become text.
+struct OutcomeAdvice {
+  NodeIndex outcome = kNoNode;  // living
+  double probability = 0;       // of the whole outcome; 0..1
+};
+
+// The likeliest child, the earlier one of equals; kNoNode without children.
+NodeIndex likeliest_child(const MirroredTree& tree, NodeIndex parent);
+
+// The path of likeliest children below `from`, at most `most` nodes.
+std::vector<NodeIndex> likeliest_chain(const MirroredTree& tree, NodeIndex from, std::size_t most);
+
+// weights[node]: the chance of every living node, [tree.index_limit()]; of other indices 0. Advice
+// counts in its order.
+void weigh_outcomes(const MirroredTree& tree, std::span<const OutcomeAdvice> advice,
+                    std::vector<double>& weights);
+
+}  // namespace outrider

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/session/timings.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+constexpr double kKeep = 0.9;  // of the older samples' weight, per sample: about ten count
+constexpr double kKeepRoundTrip = 0.7;
+constexpr std::size_t kMostSent = 64;
+
+}  // namespace
+
+void RowTimes::add(std::size_t rows, Duration took) {
+  const auto x = static_cast<double>(rows);
+  const double y = to_seconds(took);
+  weight_ = weight_ * kKeep + 1;
+  rows_ = rows_ * kKeep + x;
+  seconds_ = seconds_ * kKeep + y;
+  rows_rows_ = rows_rows_ * kKeep + x * x;
+  rows_seconds_ = rows_seconds_ * kKeep + x * y;
+}
+
+Duration RowTimes::of(std::size_t rows) const {
+  if (weight_ == 0) return Duration{0};
+  const double mean_rows = rows_ / weight_;
+  const double mean_seconds = seconds_ / weight_;
+  const double spread = rows_rows_ / weight_ - mean_rows * mean_rows;
+  double slope = 0;
+  if (spread > 0.05) {
+    const double together = rows_seconds_ / weight_ - mean_rows * mean_seconds;
+    // More rows never make a pass shorter, nor can it be proportional to them beyond the origin.
+    slope = std::clamp(together / spread, 0.0, mean_seconds / std::max(mean_rows, 1.0));
+  }
+  const double seconds = mean_seconds + slope * (static_cast<double>(rows) - mean_rows);
+  return from_ms(std::max(seconds, 0.0) * 1e3);
+}
+
+void Timings::opened(Duration took) {
+  if (!measured_) round_trip_ = took;
+}
+
+void Timings::asked(Duration took) {
+  if (took < Duration{0}) return;
+  const Duration before = measured_ ? *round_trip_ : took;
+  round_trip_ = from_ms(kKeepRoundTrip * to_ms(before) + (1 - kKeepRoundTrip) * to_ms(took));
+  measured_ = true;
+}
+
+void Timings::sent(NodeId last_id, TimePoint now) {
+  if (sent_.size() == kMostSent) sent_.pop_front();
+  sent_.push_back({last_id, now});
+}
+
+void Timings::started(NodeId last_id, TimePoint now) {
+  std::optional<Duration> at_most;
+  while (!sent_.empty() && sent_.front().last_id <= last_id) {
+    at_most = now - sent_.front().at;
+    sent_.pop_front();
+  }
+  if (at_most) {
+    round_trip_ = round_trip_ ? std::min(*round_trip_, *at_most) : *at_most;
+    measured_ = true;
+  }
+  if (!sent_.empty()) {
+    const Duration at_least = now - sent_.front().at;
+    round_trip_ = round_trip_ ? std::max(*round_trip_, at_least) : at_least;
+    measured_ = true;
+  }
+}
+
+}  // namespace outrider

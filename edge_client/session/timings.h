@@ -1,0 +1,66 @@
+// Online estimates of the times that drafting decisions rest on (FSD table 3): a draft step T_p, a
+// pass of the target T_q by its rows, the round trip 2 T_c. All follow changes within a few rounds.
+//
+// The round trip is measured without a message of its own: Started tells the last node that had
+// arrived when a pass began, so a message that had arrived was under way for less than now - sent
+// (a bound from above), and one that had not for more (a bound from below).
+//
+// Thread rule: none of its own; owned by the session. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+#include "common/base/clock.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+// Time as a line over the number of rows, fitted to recent samples.
+class RowTimes final {
+ public:
+  void add(std::size_t rows, Duration took);
+  bool known() const { return weight_ > 0; }
+  // 0 while nothing is known.
+  Duration of(std::size_t rows) const;
+
+ private:
+  double weight_ = 0;
+  double rows_ = 0;     // sums over the samples, older ones weighted less
+  double seconds_ = 0;  // likewise
+  double rows_rows_ = 0;
+  double rows_seconds_ = 0;
+};
+
+class Timings final {
+ public:
+  RowTimes draft_step;
+  RowTimes pass;
+
+  // A new stream: nodes are numbered anew.
+  void restart() { sent_.clear(); }
+  // The answer to Open came after this; an upper bound, as it may include connecting.
+  void opened(Duration took);
+  // An idle verifier was asked for a pass and started it so long after, queueing not counted.
+  void asked(Duration took);
+  // Nodes up to this id left.
+  void sent(NodeId last_id, TimePoint now);
+  // A pass was heard to have started with nodes up to this id.
+  void started(NodeId last_id, TimePoint now);
+
+  // 0 while nothing is known.
+  Duration round_trip() const { return round_trip_.value_or(Duration{0}); }
+
+ private:
+  struct Sent {
+    NodeId last_id;
+    TimePoint at;
+  };
+
+  std::optional<Duration> round_trip_;
+  bool measured_ = false;  // not only of the opening
+  std::deque<Sent> sent_;  // not yet heard of
+};
+
+}  // namespace outrider

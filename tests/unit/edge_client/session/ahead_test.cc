@@ -1,0 +1,242 @@
+// Drafting and sending before the verdict. SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "edge_client/session/decoding_session.h"
+#include "tests/unit/edge_client/session/session_harness.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+using Ids = std::vector<TokenId>;
+
+class Ahead {
+ public:
+  explicit Ahead(Strategy strategy, Optimize optimize = Optimize::kCost) : edge(strategy) {
+    edge.options.optimize = optimize;
+    edge.start();
+    Opened opened = SessionHarness::target();
+    opened.exits = {2, 4, 6};
+    edge.opened(opened);
+  }
+
+  void starts() {
+    const NodeId last_id = edge.tree().ids().next_id() - 1;
+    edge.from_verifier(Started{.pass = edge.next_pass, .position = edge.end(), .last_id = last_id});
+  }
+  void verdict(const Ids& tokens, std::uint32_t rows = 4) {
+    edge.from_verifier(
+        Verdict{.pass = edge.next_pass++, .position = edge.end(), .tokens = tokens, .rows = rows});
+  }
+  void report(NodeId leaf, TokenId token, std::uint8_t confidence = 200) {
+    edge.from_verifier(ExitReport{.pass = edge.next_pass,
+                                  .exit = 1,
+                                  .leaf_id = leaf,
+                                  .next_token = token,
+                                  .confidence = confidence,
+                                  .seq = ++seq});
+  }
+  // A token that the draft would not write next.
+  TokenId other(std::size_t after) const { return (edge.draft_says(after + 1)[after] + 1) % 12; }
+  // A next token that is not even among the guesses.
+  TokenId surprise(TokenId from = 0) const {
+    while (edge.tree().child(kRoot, from) != kNoNode) ++from;
+    return from;
+  }
+  Ids walk(std::size_t drafted, TokenId next) const {
+    Ids tokens = edge.draft_says(drafted);
+    tokens.push_back(next);
+    return tokens;
+  }
+  const PredraftStats& stats() const { return edge.session->stats().predraft; }
+
+  SessionHarness edge;
+  std::uint32_t seq = 0;
+};
+
+TEST(Fsd, WhatAnExitNamedLeavesWithTheVerdictAndWithoutAStep) {
+  Ahead fsd(Strategy::kFsd);
+  EXPECT_TRUE(fsd.edge.sent<Open>().at(0).policy.wants_exits);
+  fsd.starts();
+  EXPECT_FALSE(fsd.edge.held_step) << "nothing is named yet";
+  const TokenId token = fsd.other(1);
+  fsd.report(1, token);
+  const std::uint64_t steps = fsd.edge.session->stats().draft_steps;
+  const std::size_t grows = fsd.edge.sent<Grow>().size();
+  EXPECT_GT(steps, 0u);
+  fsd.verdict(fsd.walk(1, token));
+  EXPECT_EQ(fsd.edge.session->stats().draft_steps, steps);
+  ASSERT_THAT(fsd.edge.sent<Grow>(), SizeIs(grows + 1));
+  EXPECT_EQ(SessionHarness::tokens_of(fsd.edge.sent<Grow>().back()), fsd.edge.draft_says(3));
+  EXPECT_EQ(fsd.stats().hits, 1u);
+  EXPECT_THAT(fsd.stats().hits_by_exit, testing::ElementsAre(0, 1));
+  EXPECT_EQ(fsd.edge.messages.back().acked_reports, 1u);
+}
+
+TEST(Fsd, AMissIsDraftedAsPlainSpeculationDoes) {
+  Ahead fsd(Strategy::kFsd);
+  fsd.starts();
+  fsd.report(1, fsd.other(1));
+  fsd.verdict({fsd.other(0)});
+  EXPECT_EQ(SessionHarness::tokens_of(fsd.edge.sent<Grow>().back()), fsd.edge.draft_says(3));
+  EXPECT_EQ(fsd.stats().misses, 1u);
+}
+
+TEST(Fsd, ARoundThatIsNotDoneIsAPartialHitAndIsFinished) {
+  Ahead fsd(Strategy::kFsd);
+  fsd.edge.hold_draft_steps = true;
+  fsd.starts();
+  const TokenId token = fsd.other(0);
+  fsd.report(0, token);
+  ASSERT_TRUE(fsd.edge.held_step);
+  fsd.edge.run_held_step();  // one of three
+  fsd.verdict({token});
+  EXPECT_EQ(fsd.stats().partial_hits, 1u);
+  fsd.edge.run_held_step();
+  fsd.edge.run_held_step();
+  EXPECT_EQ(SessionHarness::tokens_of(fsd.edge.sent<Grow>().back()), fsd.edge.draft_says(3));
+}
+
+TEST(Fsd, AHitAtWorkIsLate) {
+  Ahead fsd(Strategy::kFsd);
+  fsd.edge.hold_draft_steps = true;
+  fsd.starts();
+  const TokenId token = fsd.other(0);
+  fsd.report(0, token);
+  fsd.verdict({token});
+  EXPECT_EQ(fsd.stats().late_hits, 1u);
+}
+
+TEST(Fsd, WithoutExitsIsPlainSpeculationAndSaysSo) {
+  SessionHarness edge(Strategy::kFsd);
+  edge.start();
+  edge.opened();
+  EXPECT_TRUE(edge.said("as --strategy sd, because the target has no early exits"));
+  edge.from_verifier(Started{.pass = 0, .position = 3, .last_id = 3});
+  edge.from_verifier(ExitReport{.pass = 0, .exit = 0, .next_token = 1, .seq = 1});
+  EXPECT_EQ(edge.session->stats().predraft.ignored_reports, 1u);
+}
+
+TEST(ExitReports, ThatMakeNoSenseAreCountedAndForgotten) {
+  Ahead fsd(Strategy::kFsd);
+  fsd.edge.hold_draft_steps = true;
+  const std::uint32_t before = fsd.edge.next_pass;
+  fsd.report(0, 1);  // before the pass
+  fsd.starts();
+  const auto drafted = fsd.edge.draft_says(3);
+  fsd.report(9, 1);            // no such node
+  fsd.report(0xffffffffu, 1);  // nor this
+  fsd.report(0, -1);
+  fsd.report(0, 13);
+  fsd.report(0, drafted[0]);  // the walk would go on
+  fsd.edge.from_verifier(
+      ExitReport{.pass = before, .exit = 3, .next_token = fsd.other(0), .seq = ++fsd.seq});
+  fsd.edge.from_verifier(
+      ExitReport{.pass = before, .exit = -1, .next_token = fsd.other(0), .seq = ++fsd.seq});
+  fsd.edge.from_verifier(
+      ExitReport{.pass = before + 1, .exit = 1, .next_token = fsd.other(0), .seq = ++fsd.seq});
+  fsd.edge.from_verifier(ExitReport{
+      .pass = before, .exit = 1, .next_token = fsd.other(0), .seq = fsd.seq});  // repeated
+  EXPECT_EQ(fsd.stats().ignored_reports, 10u);
+  EXPECT_EQ(fsd.stats().reports, 0u);
+  EXPECT_FALSE(fsd.edge.held_step);
+  EXPECT_FALSE(fsd.edge.finish);
+  fsd.report(0, fsd.other(0));
+  EXPECT_EQ(fsd.stats().reports, 1u);
+}
+
+TEST(Mirror, RoundsForLikelyOutcomesLeaveBeforeTheVerdict) {
+  Ahead mirror(Strategy::kMirror);
+  mirror.starts();
+  const TokenId token = mirror.surprise();
+  mirror.report(0, token, 240);
+  const Grow ahead = mirror.edge.sent<Grow>().back();
+  EXPECT_GT(mirror.stats().ahead_nodes, 3u);
+  EXPECT_EQ(ahead.anchor_position, 3);
+  const std::size_t messages = mirror.edge.messages.size();
+  mirror.verdict({token});
+  EXPECT_EQ(mirror.stats().synced, 1u);
+  EXPECT_EQ(mirror.stats().hits, 1u);
+  for (std::size_t i = messages; i < mirror.edge.messages.size(); ++i) {
+    const auto* grow = std::get_if<Grow>(&mirror.edge.messages[i].body);
+    EXPECT_TRUE(grow == nullptr || !grow->nodes.empty()) << "no pass needs to be asked for";
+  }
+}
+
+TEST(Mirror, AMissIsAnsweredAtOnce) {
+  Ahead mirror(Strategy::kMirror);
+  mirror.edge.hold_draft_steps = true;
+  mirror.starts();
+  mirror.verdict({mirror.surprise()});
+  while (mirror.edge.held_step && mirror.edge.messages.back().acked_position < 4) {
+    mirror.edge.run_held_step();
+  }
+  EXPECT_EQ(SessionHarness::tokens_of(mirror.edge.sent<Grow>().back()), mirror.edge.draft_says(3));
+}
+
+TEST(Mirror, RoundsForOutcomesThatDidNotComeAreCountedAsDead) {
+  Ahead mirror(Strategy::kMirror);
+  const std::uint64_t before = mirror.stats().ahead_nodes;  // rows of the pass that starts
+  mirror.starts();
+  const TokenId token = mirror.surprise();
+  mirror.report(0, token, 240);
+  const std::uint64_t sent = mirror.stats().ahead_nodes - before;
+  ASSERT_GT(sent, 0u);
+  mirror.edge.hold_draft_steps = true;
+  mirror.verdict({mirror.surprise(token + 1)}, 4);
+  EXPECT_EQ(mirror.stats().ahead_dead, sent);
+  EXPECT_EQ(mirror.stats().surplus_rows, 0u);
+}
+
+TEST(Mirror, RowsNobodyAskedForAreCounted) {
+  Ahead mirror(Strategy::kMirror);
+  mirror.edge.hold_draft_steps = true;
+  mirror.starts();
+  mirror.verdict({mirror.surprise()});
+  mirror.starts();
+  mirror.verdict({1}, 9);
+  EXPECT_GT(mirror.stats().surplus_rows, 0u);
+}
+
+TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
+  Ahead mirror(Strategy::kMirror, Optimize::kLatency);
+  EXPECT_EQ(mirror.edge.sent<Open>().at(0).policy.pass_policy, PassPolicy::kEager);
+  mirror.edge.hold_draft_steps = true;
+  for (int pass = 0; pass < 30 && !mirror.edge.said("OFF, because"); ++pass) {
+    mirror.starts();
+    mirror.edge.clock.advance(from_ms(30));
+    mirror.edge.from_verifier(Verdict{.pass = mirror.edge.next_pass++,
+                                      .position = mirror.edge.end(),
+                                      .tokens = {static_cast<TokenId>(pass % 11)},
+                                      .rows = 1,
+                                      .timings = {.computed = from_ms(20)}});
+    if (mirror.edge.held_step) mirror.edge.run_held_step();
+  }
+  EXPECT_TRUE(mirror.edge.said("ms with the draft and 20.0 ms without"));
+  const std::vector<Policy> policies = mirror.edge.sent<Policy>();
+  ASSERT_FALSE(policies.empty());
+  EXPECT_EQ(policies.back().pass_policy, PassPolicy::kEager);
+  EXPECT_EQ(policies.back().patience, Duration{0});
+  EXPECT_FALSE(mirror.edge.session->stats().plan_changes.empty());
+}
+
+TEST(Mirror, ATraceTellsOfBothSides) {
+  Timeline timeline;
+  SessionHarness edge(Strategy::kMirror);
+  edge.options.timeline = &timeline;
+  edge.start();
+  edge.opened();
+  edge.from_verifier(Started{.pass = 0, .position = 3, .last_id = 3});
+  edge.from_verifier(Verdict{.pass = 0, .position = 3, .tokens = {11}, .rows = 4});
+  const std::string trace = timeline.chrome_trace();
+  EXPECT_THAT(trace, HasSubstr("catch up"));
+  EXPECT_THAT(trace, HasSubstr("Grow of 3 nodes"));
+  EXPECT_THAT(trace, HasSubstr("pass 0 started"));
+  EXPECT_THAT(trace, HasSubstr("pass 0, 4 rows"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -28,6 +28,8 @@
 
 namespace outrider {
 
+class ThreadPool;
+
 // Constant facts about a loaded model.
 struct ModelInfo {
   std::string name;           // the directory's last component
@@ -65,10 +67,36 @@ struct Row {
   bool wants_logits = true;
 };
 
+// The residual stream of rows that want logits, after one of the layers.
+struct HiddenRows {
+  std::int32_t layer = 0;         // layers passed: 1 .. num_layers - 1
+  std::size_t first = 0;          // place of these rows among all that want logits
+  std::size_t count = 0;          // at least 1
+  std::size_t width = 0;          // hidden_size
+  const float* values = nullptr;  // [count, width] f32, valid during the call
+  ThreadPool* threads = nullptr;  // idle during the call, free to use; null: the model has none
+
+  std::span<const float> row(std::size_t index) const { return {values + index * width, width}; }
+};
+
+// Looks at hidden states while a pass goes on: early exits read them, and training of exits.
+//
+// on_layer() runs on the thread that called forward(), between two layers, so its time is the
+// pass's. Layers come in rising order. A pass too long for a backend is computed part by part, each
+// through all layers; `first` tells the parts apart. Parts are filled from the end of the pass, so
+// that a few rows behind a long prompt come together.
+class LayerTap {
+ public:
+  virtual ~LayerTap() = default;
+  virtual bool wants(std::int32_t layer) const = 0;
+  virtual void on_layer(const HiddenRows& rows) = 0;
+};
+
 // Reused from pass to pass, so that a steady state allocates nothing.
 struct PassOutput {
+  LayerTap* tap = nullptr;  // set by the caller; null: nobody looks, and it costs nothing
   std::int32_t vocab_size = 0;
-  std::vector<float> logits;  // [rows that wanted them, in row order; vocab_size] f32
+  std::vector<float> logits = {};  // [rows that wanted them, in row order; vocab_size] f32
 
   std::span<const float> row(std::size_t index) const {
     const auto width = static_cast<std::size_t>(vocab_size);
@@ -85,7 +113,8 @@ class Model {
   // Room for `capacity` slots. RESOURCE_EXHAUSTED if that much memory is not to be had.
   virtual Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) = 0;
 
-  // Runs one pass: fills the rows' keys and values, writes the wanted logits. Blocks.
+  // Runs one pass: fills the rows' keys and values, writes the wanted logits. Blocks. A model of
+  // one step (null) has no layers to show to a tap.
   virtual Status forward(std::span<const Row> rows, PassOutput& out) = 0;
 };
 

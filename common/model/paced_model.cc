@@ -5,6 +5,30 @@
 
 namespace outrider {
 
+namespace {
+
+// Holds each layer back until its share of the pass is over.
+class PacedTap final : public LayerTap {
+ public:
+  PacedTap(LayerTap& tap, Clock& clock, Duration pass, std::int32_t num_layers)
+      : tap_(tap), clock_(clock), start_(clock.now()), pass_(pass), num_layers_(num_layers) {}
+
+  bool wants(std::int32_t layer) const override { return tap_.wants(layer); }
+  void on_layer(const HiddenRows& rows) override {
+    clock_.sleep_until(start_ + pass_ * rows.layer / num_layers_);
+    tap_.on_layer(rows);
+  }
+
+ private:
+  LayerTap& tap_;
+  Clock& clock_;
+  const TimePoint start_;
+  const Duration pass_;
+  const std::int32_t num_layers_;
+};
+
+}  // namespace
+
 PacedModel::PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& clock)
     : model_(std::move(model)), pace_(std::move(pace)), clock_(clock), info_(model_->info()) {
   info_.name += " (emulated pace: " + pace_.to_string() + " ms a pass)";
@@ -13,10 +37,19 @@ PacedModel::PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& cloc
 Status PacedModel::forward(std::span<const Row> rows, PassOutput& out) {
   const double ms = pace_.ms(static_cast<std::int64_t>(rows.size()));
   const TimePoint end = clock_.now() + from_ms(ms);
-  OUTRIDER_RETURN_IF_ERROR(model_->forward(rows, out));
+  OUTRIDER_RETURN_IF_ERROR(tapped_forward(rows, out, from_ms(ms)));
   if (clock_.now() > end) overruns_.fetch_add(1, std::memory_order_relaxed);
   clock_.sleep_until(end);
   return {};
+}
+
+Status PacedModel::tapped_forward(std::span<const Row> rows, PassOutput& out, Duration pass) {
+  if (out.tap == nullptr) return model_->forward(rows, out);
+  PacedTap paced(*out.tap, clock_, pass, info_.num_layers);
+  LayerTap* const tap = std::exchange(out.tap, &paced);
+  const Status status = model_->forward(rows, out);
+  out.tap = tap;
+  return status;
 }
 
 }  // namespace outrider

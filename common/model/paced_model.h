@@ -3,6 +3,8 @@
 //
 //   PacedModel paced(std::move(model), *PaceCurve::parse("1:18,5:26"), clock);
 //
+// A tap sees layer l of L no earlier than l/L of the stretched pass.
+//
 // Thread rule: as model.h; the clock must outlive the model. A pass that takes longer by itself is
 // not shortened: overruns() counts those. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,6 +34,8 @@ class PacedModel final : public Model {
   std::int64_t overruns() const { return overruns_.load(std::memory_order_relaxed); }
 
  private:
+  Status tapped_forward(std::span<const Row> rows, PassOutput& out, Duration pass);
+
   const std::unique_ptr<Model> model_;
   const PaceCurve pace_;
   Clock& clock_;

@@ -31,6 +31,12 @@ class OwnedKvCache : public KvCache {
 
 Status check_capacity(std::int32_t capacity);
 
+// Rows of a pass's first part where at most `most` rows are computed together: what is left over,
+// so that all later parts are full (LayerTap in model.h).
+constexpr std::size_t first_part(std::size_t rows, std::size_t most) {
+  return rows % most != 0 ? rows % most : most;
+}
+
 // kInvalidArgument naming the row unless every row's cache is an OwnedKvCache of `owner`, its token
 // in the vocabulary, its slot in use, uncommitted and no other row's, its position within the
 // model's, and its parent, if of this pass, before it.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/model/loader.h"
 #include "common/model/torch/torch_model.h"
 #include "tests/golden/model_goldens.h"
 #include "tests/unit/common/model/test_directory.h"
@@ -87,6 +88,44 @@ TEST(TorchModelTest, ARowHasTheSameBitsInAnyChunkingAndInATree) {
     ASSERT_TRUE(status.ok()) << status.to_string();
     EXPECT_EQ(out.logits, alone) << name;
   }
+}
+
+// Keeps the hidden states after layer 1.
+class FirstLayer final : public LayerTap {
+ public:
+  bool wants(std::int32_t layer) const override { return layer == 1; }
+  void on_layer(const HiddenRows& rows) override {
+    EXPECT_EQ(rows.first * rows.width, values.size());
+    values.insert(values.end(), rows.values, rows.values + rows.count * rows.width);
+  }
+  std::vector<float> values;
+};
+
+TEST(TorchModelTest, ATapSeesWhatItSeesInTheCpuBackend) {
+  const ModelGolden golden = golden_of("llama");
+  TestDirectory directory;
+  write_golden(directory.path(), golden);
+  LoadOptions options;
+  options.directory = directory.path();
+  options.threads = 1;
+  const std::unique_ptr<Model> cpu = *load_model(options), torch = load(directory.path());
+  std::vector<std::vector<float>> seen;
+  for (Model* model : {cpu.get(), torch.get()}) {
+    const auto cache = *model->new_cache(64);
+    std::vector<Row> rows;
+    Slot slot = kRootSlot;
+    for (const TokenId id : std::span(golden.ids).first(20)) {
+      slot = *cache->slots().append(slot);
+      rows.push_back({cache.get(), slot, id, rows.size() % 3 == 1});
+    }
+    FirstLayer tap;
+    PassOutput out{.tap = &tap};
+    ASSERT_TRUE(model->forward(rows, out).ok());
+    seen.push_back(std::move(tap.values));
+  }
+  ASSERT_EQ(seen[0].size(), seen[1].size());
+  ASSERT_EQ(seen[0].size(), static_cast<std::size_t>(7 * cpu->info().hidden_size));
+  for (std::size_t i = 0; i < seen[0].size(); ++i) ASSERT_NEAR(seen[0][i], seen[1][i], 1e-3) << i;
 }
 
 TEST(TorchModelTest, RefusesWhatItDoesNotHave) {

@@ -75,10 +75,11 @@ class CpuModel final : public Model {
     out.vocab_size = info_.vocab_size;
     out.logits.resize(wanted * vocab);
     float* logits = out.logits.data();
-    for (std::size_t begin = 0; begin < rows.size(); begin += CpuPass::kMaxRows) {
-      const auto part = rows.subspan(begin, std::min(CpuPass::kMaxRows, rows.size() - begin));
-      pass_.run(part, logits);
-      for (const Row& row : part) logits += row.wants_logits ? vocab : 0;
+    std::size_t done = 0;  // of those that want logits
+    std::size_t count = first_part(rows.size(), CpuPass::kMaxRows);
+    for (std::size_t begin = 0; begin < rows.size(); begin += count) {
+      if (begin > 0) count = CpuPass::kMaxRows;
+      done += pass_.run(rows.subspan(begin, count), logits + done * vocab, {out.tap, done});
     }
     return {};
   }

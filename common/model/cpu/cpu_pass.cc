@@ -40,10 +40,33 @@ CpuPass::CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& 
   size_activations(gate_, config_.intermediate_size);
 }
 
-void CpuPass::run(std::span<const Row> rows, float* logits) {
+std::size_t CpuPass::run(std::span<const Row> rows, float* logits, const Tapping& tapping) {
   prepare(rows);
-  for (std::int64_t layer = 0; layer < config_.num_layers; ++layer) run_layer(layer);
-  write_logits(rows, logits);
+  for (std::int32_t layer = 0; layer < config_.num_layers; ++layer) {
+    if (layer > 0 && tapping.tap != nullptr && tapping.tap->wants(layer)) {
+      show(rows, layer, tapping);
+    }
+    run_layer(layer);
+  }
+  return write_logits(rows, logits);
+}
+
+// Gathers the rows that want logits: in a prefill few of many.
+void CpuPass::show(std::span<const Row> rows, std::int32_t layer, const Tapping& tapping) {
+  shown_.clear();
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (!rows[r].wants_logits) continue;
+    const float* row = hidden_.data() + static_cast<std::int64_t>(r) * hidden_stride_;
+    shown_.insert(shown_.end(), row, row + config_.hidden_size);
+  }
+  const std::size_t width = size(config_.hidden_size);
+  if (shown_.empty()) return;
+  tapping.tap->on_layer({.layer = layer,
+                         .first = tapping.first,
+                         .count = shown_.size() / width,
+                         .width = width,
+                         .values = shown_.data(),
+                         .threads = &pool_});
 }
 
 void CpuPass::prepare(std::span<const Row> rows) {
@@ -226,7 +249,7 @@ void CpuPass::feed_forward(const CpuLayer& layer) {
   multiply(down, input(gate_, rows_));
 }
 
-void CpuPass::write_logits(std::span<const Row> rows, float* logits) {
+std::size_t CpuPass::write_logits(std::span<const Row> rows, float* logits) {
   std::int64_t wanted = 0;
   for (std::int64_t r = 0; r < rows_; ++r) {
     if (!rows[size(r)].wants_logits) continue;
@@ -236,9 +259,10 @@ void CpuPass::write_logits(std::span<const Row> rows, float* logits) {
     quantize(normed_, wanted);
     ++wanted;
   }
-  if (wanted == 0) return;
+  if (wanted == 0) return 0;
   const Product head[] = {{&weights_.head, {logits, config_.vocab_size}}};
   multiply(head, input(normed_, wanted));
+  return size(wanted);
 }
 
 }  // namespace outrider

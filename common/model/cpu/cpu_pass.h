@@ -28,9 +28,16 @@ class CpuPass final {
   // weights, kernels and pool outlive this.
   CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& pool);
 
+  // Who looks at this part's hidden states, and how many rows before it want logits.
+  struct Tapping {
+    LayerTap* tap = nullptr;
+    std::size_t first = 0;
+  };
+
   // rows: checked, at most kMaxRows; their caches are CpuKvCaches of this model. Fills keys and
-  // values, and writes the wanted logits one after the other to `logits`.
-  void run(std::span<const Row> rows, float* logits);
+  // values, and writes the wanted logits one after the other to `logits`; returns how many rows
+  // want them.
+  std::size_t run(std::span<const Row> rows, float* logits, const Tapping& tapping);
 
   // Longer passes are run in parts: bounds the scratch memory and changes no bit.
   static constexpr std::size_t kMaxRows = 256;
@@ -69,7 +76,8 @@ class CpuPass final {
   void attend(const CpuLayer& layer, std::int64_t index);
   void attend_task(std::int64_t index, std::int64_t window, std::int64_t row, std::int64_t head);
   void feed_forward(const CpuLayer& layer);
-  void write_logits(std::span<const Row> rows, float* logits);
+  void show(std::span<const Row> rows, std::int32_t layer, const Tapping& tapping);
+  std::size_t write_logits(std::span<const Row> rows, float* logits);
 
   // Constant after construction.
   const CpuWeights& weights_;
@@ -101,6 +109,7 @@ class CpuPass final {
   Activations attended_;                 // [rows, query_size]
   Activations gate_;                     // [rows, intermediate]
   AlignedBuffer<float> up_;              // [rows, pad_to_lanes(intermediate)]
+  std::vector<float> shown_;             // [rows that want logits, hidden]: for the tap
 };
 
 }  // namespace outrider

@@ -6,7 +6,6 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 
-#include <algorithm>
 #include <exception>
 #include <new>
 #include <utility>
@@ -94,8 +93,10 @@ class TorchModel final : public Model {
     out.vocab_size = info_.vocab_size;
     out.logits.clear();
     try {
-      for (std::size_t begin = 0; begin < rows.size(); begin += pass_.tile_rows()) {
-        run_tile(rows.subspan(begin, std::min(pass_.tile_rows(), rows.size() - begin)), out);
+      std::size_t count = first_part(rows.size(), pass_.tile_rows());
+      for (std::size_t begin = 0; begin < rows.size(); begin += count) {
+        if (begin > 0) count = pass_.tile_rows();
+        run_tile(rows.subspan(begin, count), out);
       }
     } catch (const std::exception& error) {
       return status_of(error);
@@ -105,7 +106,8 @@ class TorchModel final : public Model {
 
  private:
   void run_tile(std::span<const Row> rows, PassOutput& out) {
-    const at::Tensor logits = pass_.run(rows);
+    const std::size_t done = out.logits.size() / static_cast<std::size_t>(info_.vocab_size);
+    const at::Tensor logits = pass_.run(rows, {out.tap, done});
     const float* values = logits.const_data_ptr<float>();
     for (std::size_t row = 0; row < rows.size(); ++row) {
       const float* line = values + row * static_cast<std::size_t>(info_.vocab_size);

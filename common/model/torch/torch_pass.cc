@@ -7,6 +7,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -132,10 +133,34 @@ void TorchPass::run_layer(std::size_t index, std::span<const Row> rows, at::Tens
   x = x + apply(layer.down, at::silu(apply(layer.gate, normed)) * apply(layer.up, normed));
 }
 
-at::Tensor TorchPass::run(std::span<const Row> rows) {
+// A device waits here for its own work so far: a few rows of one layer, copied to the cpu.
+void TorchPass::show(const at::Tensor& x, std::span<const Row> rows, std::int32_t layer,
+                     const Tapping& tapping) const {
+  std::vector<std::int64_t> wanted;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row].wants_logits) wanted.push_back(static_cast<std::int64_t>(row));
+  }
+  if (wanted.empty()) return;
+  const at::Tensor places = at::tensor(wanted, at::kLong).to(device_);
+  const at::Tensor values = x.index_select(0, places).to(at::kCPU).contiguous();
+  tapping.tap->on_layer({.layer = layer,
+                         .first = tapping.first,
+                         .count = wanted.size(),
+                         .width = static_cast<std::size_t>(config_.hidden_size),
+                         .values = values.const_data_ptr<float>(),
+                         .threads = nullptr});
+}
+
+at::Tensor TorchPass::run(std::span<const Row> rows, const Tapping& tapping) {
   fill_rope(rows);
   at::Tensor x = embed(rows);
-  for (std::size_t i = 0; i < weights_.layers.size(); ++i) run_layer(i, rows, x);
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const auto layer = static_cast<std::int32_t>(i);
+    if (layer > 0 && tapping.tap != nullptr && tapping.tap->wants(layer)) {
+      show(x, rows, layer, tapping);
+    }
+    run_layer(i, rows, x);
+  }
   return apply(weights_.head, normalize(x, weights_.final_norm)).to(at::kCPU).contiguous();
 }
 

@@ -30,14 +30,22 @@ class TorchPass final {
   // The most rows of one tile. A parent's row stands in the same tile or an earlier one.
   std::size_t tile_rows() const { return tile_rows_; }
 
+  // Who looks at this tile's hidden states, and how many rows before it want logits.
+  struct Tapping {
+    LayerTap* tap = nullptr;
+    std::size_t first = 0;
+  };
+
   // Computes 1 to tile_rows() rows, fills their keys and values, and returns the logits, f32 on the
   // cpu: [tile_rows(), vocab], those of padding rows without meaning.
-  at::Tensor run(std::span<const Row> rows);
+  at::Tensor run(std::span<const Row> rows, const Tapping& tapping);
 
  private:
   at::Tensor embed(std::span<const Row> rows) const;
   void fill_rope(std::span<const Row> rows);
   void run_layer(std::size_t index, std::span<const Row> rows, at::Tensor& x) const;
+  void show(const at::Tensor& x, std::span<const Row> rows, std::int32_t layer,
+            const Tapping& tapping) const;
   at::Tensor attend(const TorchLayer& layer, std::size_t index, std::span<const Row> rows,
                     const at::Tensor& x) const;
   at::Tensor apply(const TorchLinear& linear, const at::Tensor& x) const;

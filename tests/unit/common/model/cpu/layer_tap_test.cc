@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/model_writer.h"
+#include "common/model/paced_model.h"
+#include "tests/unit/common/model/cpu/reference_transformer.h"
+#include "tests/unit/common/model/cpu/small_models.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Keeps what it sees.
+class RecordingTap final : public LayerTap {
+ public:
+  explicit RecordingTap(std::vector<std::int32_t> layers) : layers_(std::move(layers)) {}
+  bool wants(std::int32_t layer) const override {
+    return std::find(layers_.begin(), layers_.end(), layer) != layers_.end();
+  }
+  void on_layer(const HiddenRows& rows) override {
+    calls.push_back({rows.layer, rows.first, rows.count});
+    for (std::size_t i = 0; i < rows.count; ++i) {
+      seen[rows.layer].emplace_back(rows.row(i).begin(), rows.row(i).end());
+    }
+    if (clock != nullptr) times.push_back(clock->now());
+  }
+
+  std::vector<std::tuple<std::int32_t, std::size_t, std::size_t>> calls;
+  std::map<std::int32_t, std::vector<std::vector<float>>> seen;
+  Clock* clock = nullptr;
+  std::vector<TimePoint> times;
+
+ private:
+  std::vector<std::int32_t> layers_;
+};
+
+std::vector<TokenId> some_tokens(int count) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back((i * 37 + i * i) % 101);
+  return tokens;
+}
+
+// A chain of rows of which the last `wanted` want logits.
+Status run(Model& model, const std::vector<TokenId>& tokens, std::size_t wanted, PassOutput& out) {
+  auto cache = *model.new_cache(static_cast<std::int32_t>(tokens.size()));
+  std::vector<Row> rows;
+  Slot slot = kRootSlot;
+  for (const TokenId token : tokens) {
+    slot = *cache->slots().append(slot);
+    rows.push_back({cache.get(), slot, token, rows.size() + wanted >= tokens.size()});
+  }
+  return model.forward(rows, out);
+}
+
+// The logits of a hidden state if the model ended there.
+std::vector<double> logits_of(const ModelFiles& files, const std::vector<float>& hidden) {
+  const auto width = static_cast<std::int64_t>(hidden.size());
+  std::vector<float> gain(hidden.size()), weights(hidden.size());
+  widen(files.weights.at("model.norm.weight"), 0, gain);
+  double square = 0;
+  for (const float x : hidden) square += double{x} * x;
+  const double scale =
+      1 / std::sqrt(square / static_cast<double>(width) + files.config.rms_norm_eps);
+  const TensorView& head = files.weights.at(
+      files.config.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+  std::vector<double> logits;
+  for (std::int64_t token = 0; token < files.config.vocab_size; ++token) {
+    widen(head, token * width, weights);
+    double sum = 0;
+    for (std::size_t i = 0; i < hidden.size(); ++i) {
+      sum += double{hidden[i]} * scale * gain[i] * weights[i];
+    }
+    logits.push_back(sum);
+  }
+  return logits;
+}
+
+class LayerTapTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Model> model(const std::string& architecture) {
+    return *make_cpu_model(small_model(directory_.path(), architecture, DType::kF32),
+                           {.dtype = "f32", .threads = 2, .progress = {}});
+  }
+
+  TestDirectory directory_;
+  PassOutput out_;
+};
+
+// A model that ends after the layer, with the same weights, has the logits of the hidden states.
+TEST_F(LayerTapTest, ShowsTheResidualStreamAfterTheLayer) {
+  const std::vector<TokenId> tokens = some_tokens(20);
+  for (const std::string& architecture : kSmallModels) {
+    ModelConfig config = small_config(architecture);
+    config.num_layers = 1;
+    config.windows.resize(1);
+    const TestDirectory shorter;
+    ASSERT_TRUE(write_model(shorter.path(), config, DType::kF32, random_source(7)).ok());
+    const auto files = *load_model_files(shorter.path(), {});
+    const auto expected = reference_logits(*files, tokens);
+
+    ModelConfig whole = small_config(architecture);
+    ASSERT_GE(whole.num_layers, 2) << architecture;
+    const TestDirectory longer;
+    ASSERT_TRUE(write_model(longer.path(), whole, DType::kF32, random_source(7)).ok());
+    const auto model = *make_cpu_model(*load_model_files(longer.path(), {}),
+                                       {.dtype = "f32", .threads = 2, .progress = {}});
+    RecordingTap tap({1});
+    out_.tap = &tap;
+    ASSERT_TRUE(run(*model, tokens, 3, out_).ok());
+    ASSERT_EQ(tap.seen[1].size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::vector<double> logits = logits_of(*files, tap.seen[1][i]);
+      for (std::size_t v = 0; v < logits.size(); ++v) {
+        ASSERT_NEAR(logits[v], expected[17 + i][v], 1e-4) << architecture << " row " << i;
+      }
+    }
+  }
+}
+
+TEST_F(LayerTapTest, LooksOnlyWhereItWantsToAndChangesNoBit) {
+  const auto llama = model("llama");
+  const std::vector<TokenId> tokens = some_tokens(9);
+  ASSERT_TRUE(run(*llama, tokens, 9, out_).ok());
+  const std::vector<float> plain = out_.logits;
+  RecordingTap tap({0, 1, llama->info().num_layers});  // neither before the first nor at the end
+  out_.tap = &tap;
+  ASSERT_TRUE(run(*llama, tokens, 9, out_).ok());
+  EXPECT_EQ(out_.logits, plain);
+  EXPECT_THAT(tap.calls, ElementsAre(std::tuple(1, 0u, 9u)));
+}
+
+TEST_F(LayerTapTest, AFewRowsBehindALongPromptComeTogether) {
+  const auto llama = model("llama");
+  RecordingTap tap({1});
+  out_.tap = &tap;
+  ASSERT_TRUE(run(*llama, some_tokens(258), 5, out_).ok());
+  EXPECT_THAT(tap.calls, ElementsAre(std::tuple(1, 0u, 5u)));
+}
+
+TEST_F(LayerTapTest, PartsOfALongPassSayWhereTheyStand) {
+  const auto llama = model("llama");
+  RecordingTap tap({1});
+  out_.tap = &tap;
+  ASSERT_TRUE(run(*llama, some_tokens(300), 300, out_).ok());
+  EXPECT_THAT(tap.calls, ElementsAre(std::tuple(1, 0u, 44u), std::tuple(1, 44u, 256u)));
+  ASSERT_TRUE(run(*llama, some_tokens(256), 2, out_).ok());
+  EXPECT_THAT(tap.calls.back(), std::tuple(1, 0u, 2u));
+}
+
+TEST_F(LayerTapTest, APacedModelShowsALayerAtItsShareOfThePass) {
+  ManualClock clock;
+  auto llama = model("llama");
+  const std::int32_t layers = llama->info().num_layers;
+  PacedModel paced(std::move(llama), *PaceCurve::parse("1:60"), clock);
+  RecordingTap tap({1});
+  tap.clock = &clock;
+  out_.tap = &tap;
+  ASSERT_TRUE(run(paced, some_tokens(4), 4, out_).ok());
+  EXPECT_THAT(tap.times, ElementsAre(TimePoint() + from_ms(60) / layers));
+  EXPECT_EQ(clock.now(), TimePoint() + from_ms(60));
+  EXPECT_EQ(out_.tap, &tap);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,156 @@
+// The weights of exit adapters, and both files together. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "common/base/files.h"
+#include "common/base/sha256.h"
+#include "common/exits/adapters.h"
+#include "common/model/mapped_file.h"
+#include "common/model/safetensors.h"
+#include "common/model/safetensors_header.h"
+#include "common/model/safetensors_writer.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::int64_t kMaxIndexBytes = std::int64_t{16} << 20;
+
+using Entries = std::map<std::string, SafetensorsEntry, std::less<>>;
+
+std::string tensor_name(const ExitAdapter& exit, const char* part) {
+  return "exits." + std::to_string(exit.layer) + "." + part + ".weight";
+}
+
+std::string digest_of(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return hash.finish_hex();
+}
+
+// Takes tensors out of a file and out of the list of those that nobody has asked for yet.
+class TensorTaker final {
+ public:
+  TensorTaker(std::span<const std::byte> file, Entries& entries, const std::string& what)
+      : file_(file), entries_(entries), what_(what) {}
+
+  template <typename T>
+  Status take(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+              std::vector<T>& out) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) return data_loss(what_ + ": tensor " + name + " is missing");
+    const SafetensorsEntry entry = found->second;
+    entries_.erase(found);
+    if (entry.dtype != dtype || entry.shape != shape) {
+      return data_loss(what_ + ": tensor " + name + " is " + describe(entry.dtype, entry.shape) +
+                       ", must be " + describe(dtype, shape));
+    }
+    out.resize(static_cast<std::size_t>(entry.end - entry.begin) / sizeof(T));
+    std::memcpy(out.data(), file_.data() + entry.begin, out.size() * sizeof(T));
+    const auto bad = std::find_if(out.begin(), out.end(),
+                                  [](T value) { return !std::isfinite(as_float(value)); });
+    if (bad == out.end()) return {};
+    return data_loss(what_ + ": tensor " + name + " holds NaN or infinity at element " +
+                     std::to_string(bad - out.begin()));
+  }
+
+ private:
+  static float as_float(float value) { return value; }
+  static float as_float(std::uint16_t bits) { return from_bf16(bits); }
+
+  static std::string describe(DType dtype, std::span<const std::int64_t> shape) {
+    std::string text(to_string(dtype));
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      text += (i == 0 ? " [" : ", ") + std::to_string(shape[i]);
+    }
+    return text + "]";
+  }
+
+  const std::span<const std::byte> file_;
+  Entries& entries_;
+  const std::string& what_;
+};
+
+// Replaces the file at once, so that no reader sees half of it.
+Status write_whole(const std::string& path, const std::string& text) {
+  const std::string partial = path + ".partial";
+  std::ofstream out(partial, std::ios::binary);
+  out << text;
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(partial, path, error);
+  return out && !error ? Status() : resource_exhausted(path + ": cannot be written");
+}
+
+template <typename T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+}  // namespace
+
+Status attach_adapter_weights(ExitAdapters& adapters, std::span<const std::byte> file,
+                              const std::string& digest, const std::string& what) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<SafetensorsEntry> list,
+                            parse_safetensors(file, what));
+  if (digest_of(file) != digest) {
+    return data_loss(what + ": SHA-256 is " + digest_of(file) + ", " + kAdapterIndexFile +
+                     " was written for " + digest + ". Remedy: copy both files together");
+  }
+  Entries entries;
+  for (const SafetensorsEntry& entry : list) entries.emplace(entry.name, entry);
+  TensorTaker taker(file, entries, what);
+  const std::int64_t hidden = adapters.hidden_size;
+  for (ExitAdapter& exit : adapters.exits) {
+    const std::int64_t bottleneck = exit.bottleneck;
+    OUTRIDER_RETURN_IF_ERROR(
+        taker.take(tensor_name(exit, "norm"), DType::kF32, {hidden}, exit.norm));
+    OUTRIDER_RETURN_IF_ERROR(
+        taker.take(tensor_name(exit, "down"), DType::kBF16, {bottleneck, hidden}, exit.down));
+    OUTRIDER_RETURN_IF_ERROR(
+        taker.take(tensor_name(exit, "up"), DType::kBF16, {hidden, bottleneck}, exit.up));
+  }
+  if (entries.empty()) return {};
+  return data_loss(what + ": tensor " + printable(entries.begin()->first) + " is of no exit that " +
+                   kAdapterIndexFile + " names");
+}
+
+Result<ExitAdapters> load_adapters(const std::string& directory) {
+  const std::string index_path = directory + "/" + kAdapterIndexFile;
+  const std::string weights_path = directory + "/" + kAdapterWeightsFile;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(index_path, kMaxIndexBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(AdapterIndex index, parse_adapter_index(text, index_path));
+  Result<std::unique_ptr<MappedFile>> file = MappedFile::open(weights_path);
+  if (file.status().code() == StatusCode::kNotFound) {  // half a set is damage, not absence
+    return data_loss(weights_path + " is missing beside " + kAdapterIndexFile);
+  }
+  if (!file.ok()) return file.status();
+  OUTRIDER_RETURN_IF_ERROR(
+      attach_adapter_weights(index.adapters, (*file)->bytes(), index.weights_digest, weights_path));
+  return std::move(index.adapters);
+}
+
+Status save_adapters(const std::string& directory, const ExitAdapters& adapters) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return invalid_argument(directory + ": " + error.message());
+  const std::string weights_path = directory + "/" + kAdapterWeightsFile;
+  std::vector<TensorBytes> tensors;
+  for (const ExitAdapter& exit : adapters.exits) {
+    const std::int64_t hidden = adapters.hidden_size, bottleneck = exit.bottleneck;
+    tensors.push_back({{tensor_name(exit, "norm"), DType::kF32, {hidden}}, bytes_of(exit.norm)});
+    tensors.push_back(
+        {{tensor_name(exit, "down"), DType::kBF16, {bottleneck, hidden}}, bytes_of(exit.down)});
+    tensors.push_back(
+        {{tensor_name(exit, "up"), DType::kBF16, {hidden, bottleneck}}, bytes_of(exit.up)});
+  }
+  OUTRIDER_RETURN_IF_ERROR(write_safetensors(weights_path, std::move(tensors)));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<MappedFile> file, MappedFile::open(weights_path));
+  return write_whole(directory + "/" + kAdapterIndexFile,
+                     adapter_index_text({adapters, digest_of(file->bytes())}));
+}
+
+}  // namespace outrider

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/exits/adapter_heads.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "common/base/thread_pool.h"
+#include "common/model/cpu/aligned_buffer.h"
+#include "common/model/cpu/kernels.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::int64_t kOutputGrain = 16;
+
+std::size_t size(std::int64_t count) {
+  return static_cast<std::size_t>(count);
+}
+
+WeightMatrix bf16_matrix(const std::vector<std::uint16_t>& values, std::int64_t outputs,
+                         std::int64_t inputs) {
+  return {.type = WeightType::kBf16, .data = values.data(), .outputs = outputs, .inputs = inputs};
+}
+
+// Rows of a matrix as int8.
+class Int8Rows final {
+ public:
+  Int8Rows(const Kernels& kernels, const TensorView& source, std::span<const TokenId> rows)
+      : inputs_(source.shape[1]), outputs_(static_cast<std::int64_t>(rows.size())) {
+    const std::int64_t blocks = int8_blocks(inputs_);
+    values_.resize(size(outputs_ * blocks * kInt8Block));
+    scales_.resize(size(outputs_ * blocks * kInt8BlockGroups));
+    std::vector<float> row(size(inputs_));
+    for (std::int64_t n = 0; n < outputs_; ++n) {
+      widen(source, rows[size(n)] * inputs_, row);
+      kernels.quantize_weights(row.data(), WeightType::kF32, inputs_,
+                               values_.data() + n * blocks * kInt8Block,
+                               scales_.data() + n * blocks * kInt8BlockGroups);
+    }
+  }
+
+  WeightMatrix matrix() const {
+    return {.type = WeightType::kInt8,
+            .data = values_.data(),
+            .scales = scales_.data(),
+            .outputs = outputs_,
+            .inputs = inputs_};
+  }
+
+ private:
+  std::int64_t inputs_, outputs_;
+  std::vector<std::int8_t> values_;
+  std::vector<std::uint16_t> scales_;
+};
+
+class AdapterHeads final : public ExitHeads {
+ public:
+  AdapterHeads(ExitAdapters adapters, const Kernels& kernels, const ModelFiles& target)
+      : adapters_(std::move(adapters)),
+        kernels_(kernels),
+        hidden_(adapters_.hidden_size),
+        stride_(pad_to_lanes(hidden_)),
+        epsilon_(static_cast<float>(target.config.rms_norm_eps)),
+        tokens_(all_tokens()),
+        head_(kernels, head_of(target), tokens_),
+        final_norm_(size(hidden_)) {
+    widen(target.weights.at("model.norm.weight"), 0, final_norm_);
+    for (const ExitAdapter& exit : adapters_.exits) layers_.push_back(exit.layer);
+  }
+
+  std::span<const std::int32_t> layers() const override { return layers_; }
+
+  void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) override {
+    OUTRIDER_CHECK(rows.width == size(hidden_));
+    OUTRIDER_CHECK(logits.size() == rows.count * size(adapters_.vocab_size));
+    const ExitAdapter& adapter = adapters_.exits.at(exit);
+    adapt(adapter, rows);
+    const auto count = static_cast<std::int64_t>(rows.count);
+    for (std::int64_t r = 0; r < count; ++r) {
+      float* row = adapted_.data() + r * stride_;
+      kernels_.rms_norm(row, final_norm_.data(), hidden_, epsilon_, row);
+      kernels_.quantize_row(row, hidden_, quantized_.data() + r * int8_blocks(hidden_));
+    }
+    const MatmulInput x{count, stride_, adapted_.data(), quantized_.data()};
+    if (adapters_.shortlist.empty()) {
+      multiply(head_.matrix(), x, {logits.data(), adapters_.vocab_size}, rows.threads);
+      return;
+    }
+    const auto listed = static_cast<std::int64_t>(tokens_.size());
+    shortlisted_.grow(size(count * listed));
+    multiply(head_.matrix(), x, {shortlisted_.data(), listed}, rows.threads);
+    spread(count, logits);
+  }
+
+  double prior(std::size_t exit, double temperature) const override {
+    return calibration(exit, temperature).prior;
+  }
+  double confidence(std::size_t exit, double temperature,
+                    std::span<const RowEvidence> rows) const override {
+    return outrider::confidence(calibration(exit, temperature), rows);
+  }
+
+ private:
+  static const TensorView& head_of(const ModelFiles& target) {
+    return target.weights.at(target.config.tied_embeddings ? "model.embed_tokens.weight"
+                                                           : "lm_head.weight");
+  }
+
+  const Calibration& calibration(std::size_t exit, double temperature) const {
+    static const Calibration kNone;
+    const Calibration* fitted = find_calibration(adapters_.exits.at(exit).calibration, temperature);
+    return fitted != nullptr ? *fitted : kNone;
+  }
+
+  std::vector<TokenId> all_tokens() const {
+    if (!adapters_.shortlist.empty()) return adapters_.shortlist;
+    std::vector<TokenId> tokens(size(adapters_.vocab_size));
+    std::iota(tokens.begin(), tokens.end(), 0);
+    return tokens;
+  }
+
+  // adapted_ = h + up(silu(down(rms_norm(h) * norm)))
+  void adapt(const ExitAdapter& adapter, const HiddenRows& rows) {
+    const auto count = static_cast<std::int64_t>(rows.count);
+    const std::int64_t inner = adapter.bottleneck, inner_stride = pad_to_lanes(inner);
+    normed_.grow(size(count * stride_));
+    adapted_.grow(size(count * stride_));
+    quantized_.grow(size(count * int8_blocks(hidden_)));
+    inner_.grow(size(count * inner_stride));
+    ones_.assign(size(inner_stride), 1.0f);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const float* row = rows.row(size(r)).data();
+      std::copy_n(row, hidden_, adapted_.data() + r * stride_);
+      kernels_.rms_norm(row, adapter.norm.data(), hidden_, epsilon_, normed_.data() + r * stride_);
+      // Another exit may have had another width: the padding must be zero again.
+      std::fill_n(inner_.data() + r * inner_stride, inner_stride, 0.0f);
+    }
+    multiply(bf16_matrix(adapter.down, inner, hidden_), {count, stride_, normed_.data(), nullptr},
+             {inner_.data(), inner_stride}, rows.threads);
+    for (std::int64_t r = 0; r < count; ++r) {
+      kernels_.silu_multiply(inner_.data() + r * inner_stride, ones_.data(), inner_stride);
+    }
+    multiply(bf16_matrix(adapter.up, hidden_, inner), {count, inner_stride, inner_.data(), nullptr},
+             {adapted_.data(), stride_, nullptr, true}, rows.threads);
+  }
+
+  void multiply(const WeightMatrix& weights, const MatmulInput& x, const MatmulOutput& y,
+                ThreadPool* threads) const {
+    if (threads == nullptr) return kernels_.matmul(weights, x, {0, weights.outputs}, y);
+    threads->parallel_for(weights.outputs, kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.matmul(weights, x, {begin, end}, y);
+    });
+  }
+
+  void spread(std::int64_t count, std::span<float> logits) const {
+    std::fill(logits.begin(), logits.end(), -std::numeric_limits<float>::infinity());
+    for (std::int64_t r = 0; r < count; ++r) {
+      float* row = logits.data() + r * adapters_.vocab_size;
+      const float* from = shortlisted_.data() + r * static_cast<std::int64_t>(tokens_.size());
+      for (std::size_t i = 0; i < tokens_.size(); ++i) row[tokens_[i]] = from[i];
+    }
+  }
+
+  // Constant after construction.
+  const ExitAdapters adapters_;
+  const Kernels& kernels_;
+  const std::int64_t hidden_, stride_;
+  const float epsilon_;
+  const std::vector<TokenId> tokens_;
+  const Int8Rows head_;
+  std::vector<float> final_norm_;
+  std::vector<std::int32_t> layers_;
+
+  // Of the call at hand.
+  AlignedBuffer<float> normed_, adapted_;  // [rows, stride]
+  AlignedBuffer<float> inner_;             // [rows, pad_to_lanes(bottleneck)]
+  AlignedBuffer<Int8Block> quantized_;     // [rows, int8_blocks(hidden)]
+  AlignedBuffer<float> shortlisted_;       // [rows, shortlist]
+  std::vector<float> ones_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ExitHeads>> make_adapter_heads(ExitAdapters adapters,
+                                                      const ModelFiles& target) {
+  OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget kernels, find_vector_target("auto"));
+  return std::unique_ptr<ExitHeads>(
+      std::make_unique<AdapterHeads>(std::move(adapters), kernels_for(kernels), target));
+}
+
+}  // namespace outrider

@@ -1,0 +1,28 @@
+// Exit adapters at work, on the cpu kernels.
+//
+// The target's output matrix would be the dearest part of an exit: here its rows are an int8 copy,
+// of the shortlist alone if the adapters have one. Exits are advice, so they owe nobody exact bits;
+// they are still the same for any number of threads.
+//
+//   auto files = *load_model_files("models/demo-target", {});
+//   auto heads = *make_adapter_heads(*load_adapters("models/demo-target"), *files);
+//
+// Thread rule: as exit_heads.h; compute() uses the threads that HiddenRows lends.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "common/base/status.h"
+#include "common/exits/adapters.h"
+#include "common/exits/exit_heads.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+
+// target: read here, not kept. The adapters have passed check_target(). UNIMPLEMENTED or
+// FAILED_PRECONDITION where this CPU has no kernels.
+Result<std::unique_ptr<ExitHeads>> make_adapter_heads(ExitAdapters adapters,
+                                                      const ModelFiles& target);
+
+}  // namespace outrider

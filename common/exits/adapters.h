@@ -1,0 +1,97 @@
+// Exit adapters of a target model: a small bottleneck per exit, between the residual stream and the
+// target's own final norm and output matrix (after Venkatesha, Kundu and Panda 2025, section 3).
+//
+//   y      = h + up(silu(down(rms_norm(h) * norm)))
+//   logits = head(rms_norm(y) * final_norm)             head and final_norm: the target's, frozen
+//
+// Two files: adapters.safetensors (weights) and adapters.json (everything else, with the digest of
+// the weights and the fingerprint of the target, so that neither can be mixed up).
+//
+// Thread rule: values and free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/exits/calibration.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+inline constexpr const char* kAdapterIndexFile = "adapters.json";
+inline constexpr const char* kAdapterWeightsFile = "adapters.safetensors";
+
+// How often an exit was right on text that nothing was fitted to.
+struct ExitMeasurement {
+  std::string text = {};  // which; for instance the held-out file's name
+  double temperature = 0;
+  std::int64_t passes = 0;
+  double named = 0;               // part of the passes whose whole outcome it named
+  double mean_confidence = 0;     // after calibration
+  double error_uncalibrated = 0;  // expected calibration error of the row margins' softmax
+  double error = 0;               // expected calibration error after
+};
+
+struct ExitAdapter {
+  std::int32_t layer = 0;  // layers passed: 1 .. num_layers - 1
+  std::int32_t bottleneck = 0;
+  std::vector<float> norm = {};          // [hidden]
+  std::vector<std::uint16_t> down = {};  // [bottleneck, hidden] bf16
+  std::vector<std::uint16_t> up = {};    // [hidden, bottleneck] bf16
+  double cost = 0;  // measured, as a share of a pass of five rows; 0: not measured
+  std::vector<Calibration> calibration = {};  // one per temperature, T = 0 among them; or none
+  std::vector<ExitMeasurement> measured = {};
+};
+
+struct ExitAdapters {
+  std::string fingerprint = {};  // of the target
+  std::int32_t hidden_size = 0;
+  std::int32_t num_layers = 0;
+  std::int32_t vocab_size = 0;
+  std::vector<TokenId> shortlist = {};    // the tokens that exits consider, rising; empty: all
+  std::vector<ExitAdapter> exits = {};    // by layer, rising; at least one
+  std::vector<std::int32_t> chosen = {};  // layers that "auto" takes, rising
+};
+
+// Small random adapters, for tests and for measuring costs.
+ExitAdapters random_adapters(const ModelInfo& target, std::span<const std::int32_t> layers,
+                             std::int32_t bottleneck, std::uint64_t seed);
+
+// FAILED_PRECONDITION unless the adapters were made for this very target.
+Status check_target(const ExitAdapters& adapters, const ModelInfo& target);
+
+// Narrows to the exits of `wanted`: "auto" (the chosen ones), "all", or layers as "3,6,9".
+// INVALID_ARGUMENT names a layer that has no adapter, and those that have one.
+Result<ExitAdapters> select_exits(ExitAdapters adapters, std::string_view wanted);
+
+// --- files (adapter_file.cc) ---
+
+// Reads both files of `directory`, which a stranger may have written. Errors: NOT_FOUND if there is
+// no adapters.json; else as parse_adapter_index() and attach_adapter_weights(), naming the file.
+Result<ExitAdapters> load_adapters(const std::string& directory);
+// Writes both files, each whole or not at all.
+Status save_adapters(const std::string& directory, const ExitAdapters& adapters);
+
+// Takes the weights from a safetensors file's bytes. DATA_LOSS for another digest than `digest`, a
+// tensor that is missing, unknown, of another type or shape, or holds NaN or infinity.
+Status attach_adapter_weights(ExitAdapters& adapters, std::span<const std::byte> file,
+                              const std::string& digest, const std::string& what);
+
+// --- adapters.json (adapter_index.cc) ---
+
+struct AdapterIndex {
+  ExitAdapters adapters;       // without weights
+  std::string weights_digest;  // SHA-256 of adapters.safetensors, hex
+};
+
+// INVALID_ARGUMENT or DATA_LOSS naming field and value; unknown fields are refused.
+Result<AdapterIndex> parse_adapter_index(std::string_view text, const std::string& what);
+std::string adapter_index_text(const AdapterIndex& index);
+
+}  // namespace outrider

@@ -1,0 +1,75 @@
+// How sure an early exit may be: from the margins of its walk to the probability that it names the
+// verdict's whole outcome, i.e. leaf and next token.
+//
+//   q(row)     = 1 / (1 + exp(-(slope * margin + offset)))     by kind of row
+//   confidence = outcome(q(row 1) * q(row 2) * ..)              monotone
+//
+// A row's margin is the perturbed score of the exit's choice less that of its runner-up (at T = 0
+// the logits), so the same noise speaks in it as in the target's choice. Whether a drafted token
+// agrees with the exit's choice says more than any margin: hence the kinds. It says something about
+// the choice too: a drafted token's score counts for `prior` more than it is, since two models that
+// both find a token good err more rarely than either.
+//
+// Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace outrider {
+
+// What the pass's nodes say to an exit's choice at a row.
+enum class RowKind : unsigned char {
+  kDrafted = 0,    // the choice is a node below the row
+  kCorrected = 1,  // there are nodes below the row, and the choice is none of them
+  kBeyond = 2,     // no node below the row
+};
+inline constexpr std::size_t kRowKinds = 3;
+
+inline constexpr float kMaxMargin = 30.0f;
+
+struct RowEvidence {
+  RowKind kind = RowKind::kBeyond;
+  float margin = 0;  // 0 .. kMaxMargin
+};
+
+struct Logistic {
+  double slope = 1;
+  double offset = 0;
+
+  double at(double margin) const;
+  friend bool operator==(const Logistic&, const Logistic&) = default;
+};
+
+// A point of a piecewise linear map; level before the first and behind the last.
+struct Knot {
+  double x = 0;
+  double y = 0;
+  friend bool operator==(const Knot&, const Knot&) = default;
+};
+
+// Of one exit at one temperature.
+struct Calibration {
+  double temperature = 0;
+  double prior = 0;  // 0 .. kMaxMargin
+  std::array<Logistic, kRowKinds> rows = {};
+  std::vector<Knot> outcome = {};  // x rising, y not falling, all in [0, 1]; empty: y = x
+
+  friend bool operator==(const Calibration&, const Calibration&) = default;
+};
+
+// The product of the rows' probabilities, before the last map.
+double row_product(const Calibration& calibration, std::span<const RowEvidence> rows);
+
+double interpolate(std::span<const Knot> knots, double x);
+
+// Between 0 and 1.
+double confidence(const Calibration& calibration, std::span<const RowEvidence> rows);
+
+// The one for this temperature: greedy and sampled choices have margins of different kinds, so
+// T = 0 has its own; of the others the nearest. Null if there is none of the kind.
+const Calibration* find_calibration(std::span<const Calibration> all, double temperature);
+
+}  // namespace outrider

@@ -22,7 +22,22 @@ struct ServerFlags {
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_draft_tokens = 64;
   double shutdown_timeout = 45;
+  std::string server_queue = "priority";
+  std::string exit_score = "calibrated";
 };
+
+void add_exit_flags(CLI::App& app, ServerFlags& flags) {
+  app.add_option("--exits", flags.target.exits,
+                 "Early exits: auto (those chosen in training), none, all, or layers like 3,6,9");
+  app.add_option("--adapters", flags.target.adapters,
+                 "Directory of the exit adapters, if not the model's");
+  app.add_option("--server-queue", flags.server_queue,
+                 "Which exit report goes first: the surest (priority), or the oldest (fifo)")
+      ->check(CLI::IsMember({"priority", "fifo"}));
+  app.add_option("--exit-score", flags.exit_score,
+                 "Confidence of exit reports: calibrated, or the likeliest token's (max-softmax)")
+      ->check(CLI::IsMember({"calibrated", "max-softmax"}));
+}
 
 void add_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--model", flags.target.model,
@@ -48,6 +63,7 @@ void add_flags(CLI::App& app, ServerFlags& flags) {
       ->check(CLI::Range(64, 4096));
   app.add_option("--pace-pass-ms", flags.pace,
                  "Emulate a slower device: each pass takes MS; or ROWS:MS,ROWS:MS,..");
+  add_exit_flags(app, flags);
   app.add_option("--shutdown-timeout", flags.shutdown_timeout,
                  "Seconds that sessions may go on after SIGTERM")
       ->check(CLI::Range(0.0, 86400.0));
@@ -72,6 +88,7 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, const Add
   std::printf("  fingerprint  %s\n", info.fingerprint.c_str());
   std::printf("  arithmetic   %s\n", info.arithmetic_id.c_str());
   std::printf("  tokenizer    %s\n", target.tokenizer_hash.c_str());
+  std::printf("  exits        %s\n", target.about_exits.c_str());
   std::printf("  sessions     %u at once\n", flags.max_concurrent_sessions);
   if (!flags.target.pace.empty()) {
     std::printf("  pace         emulated: %s ms a pass\n", flags.target.pace.to_string().c_str());
@@ -107,6 +124,11 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.tokenizer_hash = target.tokenizer_hash;
   options.scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
   options.scheduler.max_nodes = flags.max_draft_tokens;
+  options.scheduler.exits = target.exits.get();
+  options.scheduler.report_queue =
+      flags.server_queue == "fifo" ? ReportQueue::kFifo : ReportQueue::kPriority;
+  options.scheduler.exit_score =
+      flags.exit_score == "max-softmax" ? ExitScore::kMaxSoftmax : ExitScore::kCalibrated;
   options.rpc.listen = {flags.host, static_cast<std::uint16_t>(flags.port)};
   options.rpc.log = [](const std::string& line) { log(LogLevel::kWarning, line); };
   options.shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3);

@@ -55,6 +55,10 @@ void log_totals(const SchedulerStats& stats) {
        {"completion_tokens", stats.completion_tokens},
        {"passes", stats.passes},
        {"rows", stats.rows},
+       {"exits_computed", stats.exits_computed},
+       {"reports_sent", stats.reports_sent},
+       {"reports_deduplicated", stats.reports_deduplicated},
+       {"reports_dropped", stats.reports_dropped},
        {"compute_s", to_seconds(stats.compute)}});
 }
 

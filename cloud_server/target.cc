@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/exits/adapter_heads.h"
 #include "common/model/loader.h"
 #include "common/model/null_model.h"
 #include "common/model/paced_model.h"
@@ -29,7 +30,11 @@ CudaFactory cuda_factory() {
 #endif
 }
 
-Result<LoadedTarget> null_target(std::string_view vocab) {
+Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& target_options) {
+  if (target_options.exits != "auto" && target_options.exits != "none") {
+    return invalid_argument("--exits " + target_options.exits +
+                            ": the null model has no layers to exit from");
+  }
   NullModelOptions options;
   options.max_positions = kNullPositions;
   if (!vocab.empty()) {
@@ -41,7 +46,46 @@ Result<LoadedTarget> null_target(std::string_view vocab) {
                               ": the vocabulary must be 1 to " + std::to_string(kMaxNullVocab));
     }
   }
-  return LoadedTarget{make_null_model(options), kNullTokenizer};
+  LoadedTarget target{make_null_model(options), kNullTokenizer};
+  target.about_exits = "none: the null model has no layers";
+  return target;
+}
+
+std::string layers_text(const ExitHeads& heads) {
+  std::string text;
+  for (const std::int32_t layer : heads.layers()) {
+    text += (text.empty() ? "after layers " : ", ") + std::to_string(layer);
+  }
+  return text;
+}
+
+// Fills in the target's exits, or why there are none.
+Status add_exits(const TargetOptions& options, LoadedTarget& target) {
+  if (options.exits == "none") {
+    target.about_exits = "none (--exits none)";
+    return {};
+  }
+  const std::string& directory = options.adapters.empty() ? options.model : options.adapters;
+  Result<ExitAdapters> adapters = load_adapters(directory);
+  const bool asked_for = !options.adapters.empty() || options.exits != "auto";
+  if (adapters.status().code() == StatusCode::kNotFound && !asked_for) {
+    target.about_exits = std::string("none: the model has no ") + kAdapterIndexFile +
+                         "; edges speculate without early exits";
+    return {};
+  }
+  if (!adapters.ok()) return adapters.status();
+  OUTRIDER_RETURN_IF_ERROR(check_target(*adapters, target.model->info()));
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters selected,
+                            select_exits(*std::move(adapters), options.exits));
+  if (selected.exits.empty()) {
+    target.about_exits = std::string("none: ") + kAdapterIndexFile + " has chosen none";
+    return {};
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(options.model, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(target.exits, make_adapter_heads(std::move(selected), *files));
+  target.about_exits = layers_text(*target.exits);
+  return {};
 }
 
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
@@ -53,7 +97,9 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
   load.threads = options.threads;
   load.check_finite = options.check_tensors;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(load, cuda_factory()));
-  return LoadedTarget{std::move(model), tokenizer.content_hash()};
+  LoadedTarget target{std::move(model), tokenizer.content_hash()};
+  OUTRIDER_RETURN_IF_ERROR(add_exits(options, target));
+  return target;
 }
 
 }  // namespace
@@ -61,7 +107,7 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
 Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock) {
   const bool is_null = options.model.rfind(kNullScheme, 0) == 0;
   Result<LoadedTarget> loaded =
-      is_null ? null_target(std::string_view(options.model).substr(kNullScheme.size()))
+      is_null ? null_target(std::string_view(options.model).substr(kNullScheme.size()), options)
               : directory_target(options);
   if (!loaded.ok() || options.pace.empty()) return loaded;
   loaded->model = std::make_unique<PacedModel>(std::move(loaded->model), options.pace, clock);

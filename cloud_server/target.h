@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/exits/exit_heads.h"
 #include "common/model/model.h"
 #include "common/model/pace.h"
 
@@ -23,11 +24,16 @@ struct TargetOptions {
   int threads = 0;             // of the cpu engine; 0: all cores
   bool check_tensors = false;  // look for NaN and infinity in every weight first
   PaceCurve pace;              // stretch each pass to this; empty: as fast as it goes
+  // Early exits: "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
+  std::string exits = "auto";
+  std::string adapters;  // directory of the adapters; empty: the model's
 };
 
 struct LoadedTarget {
   std::unique_ptr<Model> model;
   std::string tokenizer_hash;
+  std::unique_ptr<ExitHeads> exits = {};  // null: none
+  std::string about_exits = {};           // one line: which exits, or why there are none
 };
 
 // clock: outlives the model.

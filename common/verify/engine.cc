@@ -85,6 +85,7 @@ struct Input {
 struct VerifyEngine::Core {
   struct Stream {
     std::shared_ptr<Outlet> outlet;
+    std::shared_ptr<ReportLane> lane;  // of the pass in work and those before; null: none yet
     std::size_t waiting_messages = 0;
     std::size_t waiting_bytes = 0;
     bool overflowed = false;
@@ -94,10 +95,15 @@ struct VerifyEngine::Core {
       : clock(its_clock), scheduler(model, options) {}
 
   void push(Input input);
+  void enqueue(StreamId stream, EdgeMessage message);
+  void note_acknowledgement(StreamId stream, std::uint32_t seq);
   bool supersede_acknowledgement(StreamId stream, const EdgeMessage& message);
   void run();
+  void run_reports();
   bool await_work(std::vector<Input>& taken);
   void apply(Input& input);
+  void open_lane(StreamId stream);
+  void send_reports(StreamId stream);
   void deliver();
   void publish();
   void end_all();
@@ -106,10 +112,13 @@ struct VerifyEngine::Core {
   Clock& clock;
   Scheduler scheduler;
   std::thread thread;
+  std::thread report_thread;  // runs if the target has exits
 
   mutable std::mutex mu;  // guards what follows; no sink is called with it held
   std::condition_variable wake;
   std::condition_variable rested;
+  std::condition_variable room;
+  std::vector<StreamId> with_room;  // for the report thread
   std::vector<Input> inbox;
   std::map<StreamId, Stream> streams;
   StreamId next_stream = 1;
@@ -121,6 +130,8 @@ struct VerifyEngine::Core {
 VerifyEngine::VerifyEngine(Model& model, const SchedulerOptions& options, Clock& clock)
     : core_(std::make_unique<Core>(model, options, clock)) {
   core_->thread = std::thread([core = core_.get()] { core->run(); });
+  if (options.exits == nullptr) return;
+  core_->report_thread = std::thread([core = core_.get()] { core->run_reports(); });
 }
 
 VerifyEngine::~VerifyEngine() {
@@ -129,6 +140,8 @@ VerifyEngine::~VerifyEngine() {
     core_->stopping = true;
   }
   core_->wake.notify_one();
+  core_->room.notify_one();
+  if (core_->report_thread.joinable()) core_->report_thread.join();
   core_->thread.join();
 }
 
@@ -155,20 +168,58 @@ bool VerifyEngine::Core::supersede_acknowledgement(StreamId stream, const EdgeMe
 }
 
 void VerifyEngine::post(StreamId stream, EdgeMessage message) {
+  core_->note_acknowledgement(stream, message.acked_reports);
+  core_->enqueue(stream, std::move(message));
+}
+
+// At once, not when the pass is over: the window must open while there is still time to report. A
+// wrong one is refused when the message's turn comes.
+void VerifyEngine::Core::note_acknowledgement(StreamId stream, std::uint32_t seq) {
+  std::shared_ptr<ReportLane> lane;
+  {
+    const std::lock_guard lock(mu);
+    const auto at = streams.find(stream);
+    if (at == streams.end() || !at->second.lane) return;
+    lane = at->second.lane;
+  }
+  if (!lane->acknowledge(seq, clock.now()).ok() || !lane->waiting()) return;
+  const std::lock_guard lock(mu);
+  if (std::find(with_room.begin(), with_room.end(), stream) != with_room.end()) return;
+  with_room.push_back(stream);
+  room.notify_one();
+}
+
+// The report thread: sends what an acknowledgement made room for, so that no sink runs on the
+// thread that posts.
+void VerifyEngine::Core::run_reports() {
+  std::vector<StreamId> taken;
+  while (true) {
+    {
+      std::unique_lock lock(mu);
+      room.wait(lock, [&] { return stopping || !with_room.empty(); });
+      if (stopping) return;
+      taken.swap(with_room);
+    }
+    for (const StreamId stream : taken) send_reports(stream);
+    taken.clear();
+  }
+}
+
+void VerifyEngine::Core::enqueue(StreamId stream, EdgeMessage message) {
   const std::size_t bytes = sizeof(Input) + std::visit(SizeOfBody{}, message.body);
-  const std::lock_guard lock(core_->mu);
-  const auto at = core_->streams.find(stream);
-  if (at == core_->streams.end() || at->second.overflowed) return;
-  if (core_->supersede_acknowledgement(stream, message)) return;
-  Core::Stream& entry = at->second;
+  const std::lock_guard lock(mu);
+  const auto at = streams.find(stream);
+  if (at == streams.end() || at->second.overflowed) return;
+  if (supersede_acknowledgement(stream, message)) return;
+  Stream& entry = at->second;
   entry.waiting_messages += 1;
   entry.waiting_bytes += bytes;
   entry.overflowed = entry.waiting_messages > kInboxMessages || entry.waiting_bytes > kInboxBytes;
-  if (!entry.overflowed) return core_->push({stream, std::move(message)});
-  std::erase_if(core_->inbox, [&](const Input& input) {
+  if (!entry.overflowed) return push({stream, std::move(message)});
+  std::erase_if(inbox, [&](const Input& input) {
     return input.stream == stream && std::holds_alternative<EdgeMessage>(input.what);
   });
-  core_->push({stream, Overflow{}});
+  push({stream, Overflow{}});
 }
 
 void VerifyEngine::disconnect(StreamId stream) {
@@ -216,7 +267,8 @@ void VerifyEngine::Core::run() {
     const bool turn = scheduler.start(clock.now());
     deliver();  // Started leaves before the device works
     if (turn) {
-      scheduler.compute();
+      open_lane(scheduler.last_served());
+      scheduler.compute([this](StreamId stream) { send_reports(stream); });
       scheduler.finish(clock.now());
       deliver();
     }
@@ -257,6 +309,28 @@ void VerifyEngine::Core::apply(Input& input) {
         input.stream, resource_exhausted("messages come faster than they can be taken; at most " +
                                          std::to_string(kInboxMessages) + " may wait"));
   }
+}
+
+// Acknowledgements that come during the stream's pass find its lane from here on.
+void VerifyEngine::Core::open_lane(StreamId stream) {
+  std::shared_ptr<ReportLane> lane = scheduler.lane(stream);
+  if (!lane) return;
+  const std::lock_guard lock(mu);
+  if (const auto at = streams.find(stream); at != streams.end()) at->second.lane = std::move(lane);
+}
+
+// On the compute thread when there is something to say, on the report thread when there is room.
+void VerifyEngine::Core::send_reports(StreamId stream) {
+  std::shared_ptr<Outlet> outlet;
+  std::shared_ptr<ReportLane> lane;
+  {
+    const std::lock_guard lock(mu);
+    const auto at = streams.find(stream);
+    if (at == streams.end() || !at->second.lane) return;
+    outlet = at->second.outlet;
+    lane = at->second.lane;
+  }
+  lane->send(clock, [&](const ExitReport& report) { outlet->emit(ServerMessage(report)); });
 }
 
 void VerifyEngine::Core::deliver() {

@@ -6,10 +6,10 @@
 //   ... sink(Opened), sink(Started), sink(Verdict), .., sink(Usage), sink(StreamEnded)
 //   engine.disconnect(stream);
 //
-// Thread rule: every method may be called from any thread and none waits for a pass. Sinks run on
-// the engine's compute thread, one event at a time; a sink must return soon and must not call
-// disconnect() or the destructor; post() and connect() are allowed. Do not call disconnect() with a
-// lock held that the sink takes.
+// Thread rule: every method may be called from any thread and none waits for a pass. A stream's
+// sink gets one event at a time, on the engine's compute thread or (exit reports) its report
+// thread; a sink must return soon and must not call disconnect() or the destructor; post() and
+// connect() are allowed. Do not call disconnect() with a lock held that the sink takes.
 // Bounds: a stream's messages wait in an inbox; a peer that sends faster than they are taken loses
 // its stream (RESOURCE_EXHAUSTED). What a slow reader is owed is bounded by the caller, which
 // disconnects it.

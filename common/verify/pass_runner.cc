@@ -3,10 +3,11 @@
 
 namespace outrider {
 
-Status PassRunner::compute(const PassPlan& plan, KvCache& cache) {
+Status PassRunner::compute(const PassPlan& plan, KvCache& cache, LayerTap* tap) {
   OUTRIDER_CHECK(cache.slots().committed() == plan.position);
   OUTRIDER_CHECK(!plan.tokens.empty());
   Status status = append_rows(plan, cache);
+  output_.tap = tap;
   if (status.ok()) status = model_.forward(rows_, output_);
   if (!status.ok()) cache.slots().release_all_uncommitted();
   return status;

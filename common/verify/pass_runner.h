@@ -21,8 +21,9 @@ class PassRunner final {
  public:
   explicit PassRunner(Model& model) : model_(model) {}
 
-  // Runs the plan's rows. On an error the cache holds what it held before.
-  Status compute(const PassPlan& plan, KvCache& cache);
+  // Runs the plan's rows, under the eyes of `tap` if there is one. On an error the cache holds what
+  // it held before.
+  Status compute(const PassPlan& plan, KvCache& cache, LayerTap* tap = nullptr);
 
   // [vocab] f32, of a row in Chooser's numbering; only of a plan that decides.
   std::span<const float> logits(std::size_t row) const { return output_.row(row); }

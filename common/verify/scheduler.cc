@@ -11,6 +11,12 @@ namespace {
 // Streams that have not opened a session yet are cheap, but not free.
 constexpr std::size_t kUnopenedStreams = 64;
 
+std::vector<std::int32_t> exit_layers(const SchedulerOptions& options) {
+  if (options.exits == nullptr) return {};
+  const auto layers = options.exits->layers();
+  return {layers.begin(), layers.end()};
+}
+
 Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
   const Position max_positions = options.max_positions > 0
                                      ? std::min(options.max_positions, model.max_positions)
@@ -22,7 +28,8 @@ Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
                      .run_ahead = std::max(options.run_ahead, 1u),
                      .max_message_bytes = options.max_message_bytes,
                      .max_positions = max_positions,
-                     .vocab_size = model.vocab_size}};
+                     .vocab_size = model.vocab_size},
+          .exits = exit_layers(options)};
 }
 
 // Every cache holds the whole context, so that any session can take over any other's.
@@ -30,6 +37,13 @@ std::int32_t cache_capacity(const Limits& limits) {
   const Position slots = limits.max_positions + limits.max_rows;
   return static_cast<std::int32_t>(
       std::min<Position>(slots, std::numeric_limits<std::int32_t>::max()));
+}
+
+void count_reports(SchedulerStats& stats, const ReportCounts& counts) {
+  stats.exits_computed += counts.computed;
+  stats.reports_sent += counts.sent;
+  stats.reports_deduplicated += counts.deduplicated;
+  stats.reports_dropped += counts.dropped;
 }
 
 std::string seconds(Duration d) {
@@ -42,7 +56,9 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     : options_(options),
       target_(make_target(model.info(), options)),
       pool_(model, cache_capacity(target_.limits), options.kept_caches),
-      runner_(model) {}
+      runner_(model) {
+  if (options.exits != nullptr) probe_.emplace(*options.exits, options.exit_score);
+}
 
 void Scheduler::connect(StreamId stream, std::string session_id, TimePoint now) {
   const auto [at, fresh] = streams_.try_emplace(stream);
@@ -61,14 +77,24 @@ void Scheduler::receive(StreamId id, const EdgeMessage& message, TimePoint now) 
   if (at == streams_.end()) return;
   Stream& stream = at->second;
   stream.last_active = now;
-  const Status status =
-      stream.session ? stream.session->on_message(message, now) : open(id, stream, message, now);
+  Status status = acknowledge_reports(stream, message.acked_reports, now);
+  if (status.ok()) {
+    status =
+        stream.session ? stream.session->on_message(message, now) : open(id, stream, message, now);
+  }
   if (stream.session) flush(id, stream);
   if (!status.ok()) {
     close(at, status);
   } else if (stream.session->finished()) {
     close(at, {});
   }
+}
+
+Status Scheduler::acknowledge_reports(const Stream& stream, std::uint32_t seq, TimePoint now) {
+  if (stream.lane) return stream.lane->acknowledge(seq, now);
+  if (seq == 0) return {};
+  return failed_precondition("acked_reports: " + std::to_string(seq) +
+                             "; this verifier has sent no exit report");
 }
 
 Status Scheduler::open(StreamId id, Stream& stream, const EdgeMessage& message, TimePoint now) {
@@ -86,6 +112,7 @@ Status Scheduler::open(StreamId id, Stream& stream, const EdgeMessage& message, 
                            .cached = taken.cached,
                            .prefill_chunk = std::max(options_.prefill_chunk, 1u)},
       now);
+  if (probe_) stream.lane = std::make_shared<ReportLane>(options_.report_queue);
   ++sessions_open_;
   ++stats_.sessions_opened;
   return stream.session->on_message({message.acked_position, message.acked_reports, AckOnly{}},
@@ -183,9 +210,26 @@ bool Scheduler::start(TimePoint now) {
   return true;
 }
 
-void Scheduler::compute() {
+void Scheduler::compute(const OnReport& on_report) {
   OUTRIDER_CHECK(turn_.has_value());
-  turn_->status = runner_.compute(turn_->plan, *streams_.at(turn_->stream).cache);
+  const Stream& stream = streams_.at(turn_->stream);
+  if (!probe_ || !turn_->plan.exits) {
+    turn_->status = runner_.compute(turn_->plan, *stream.cache);
+    return;
+  }
+  ReportLane& lane = *stream.lane;
+  lane.begin_pass(turn_->plan.pass);
+  probe_->begin(*stream.session, turn_->plan, target_.limits.vocab_size,
+                [&](const ExitGuess& guess) {
+                  lane.offer(guess);
+                  if (on_report) on_report(turn_->stream);
+                });
+  turn_->status = runner_.compute(turn_->plan, *stream.cache, &*probe_);
+}
+
+std::shared_ptr<ReportLane> Scheduler::lane(StreamId stream) const {
+  const auto at = streams_.find(stream);
+  return at == streams_.end() ? nullptr : at->second.lane;
 }
 
 void Scheduler::finish(TimePoint now) {
@@ -195,6 +239,7 @@ void Scheduler::finish(TimePoint now) {
   Stream& stream = at->second;
   VerifySession& session = *stream.session;
   stream.last_active = now;
+  if (stream.lane) stream.lane->end_pass();
   if (!turn.status.ok()) return close(at, turn.status.with_context("pass"));
   const Open& open = session.opened();
   const std::int32_t leaf = session.finish(
@@ -237,6 +282,7 @@ void Scheduler::retire(Stream& stream) {
   stats_.cached_tokens += usage.cached_tokens;
   stats_.completion_tokens += usage.completion_tokens;
   stats_.dead_on_arrival += usage.dead_on_arrival;
+  if (stream.lane) count_reports(stats_, std::exchange(stream.lane, nullptr)->counts());
   pool_.keep(stream.session_id, std::move(stream.cache), stream.session->cached_text());
   stream.session.reset();
   --sessions_open_;
@@ -259,6 +305,9 @@ SchedulerStats Scheduler::stats() const {
   stats.streams_open = streams_.size();
   stats.sessions_open = sessions_open_;
   stats.caches_kept = pool_.size();
+  for (const auto& [id, stream] : streams_) {
+    if (stream.lane) count_reports(stats, stream.lane->counts());
+  }
   return stats;
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,10 +24,12 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
+#include "common/verify/exit_probe.h"
 #include "common/verify/kv_pool.h"
 #include "common/verify/messages.h"
 #include "common/verify/open_check.h"
 #include "common/verify/pass_runner.h"
+#include "common/verify/report_lane.h"
 #include "common/verify/scheduler_options.h"
 #include "common/verify/session.h"
 #include "common/verify/verifier.h"
@@ -62,12 +65,18 @@ class Scheduler final {
 
   // Begins the next turn. False if no session wants the device at `now`.
   bool start(TimePoint now);
+  // Called in compute() when an exit has given the stream something to report.
+  using OnReport = std::function<void(StreamId)>;
   // Runs it. Blocks for as long as the model works.
-  void compute();
+  void compute(const OnReport& on_report = {});
   // Ends it.
   void finish(TimePoint now);
   // Whose turn it was last.
   StreamId last_served() const { return last_served_; }
+
+  // The stream's way for exit reports, which do not wait for take_events(); null before Open and
+  // where the target has no exits. May be used from other threads, also while compute() runs.
+  std::shared_ptr<ReportLane> lane(StreamId stream) const;
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
   // The stream's session, to look at; null before Open and after the end.
@@ -80,6 +89,7 @@ class Scheduler final {
     TimePoint last_active;                   // heard of, or served
     std::unique_ptr<VerifySession> session;  // none before Open
     std::unique_ptr<KvCache> cache;          // the session's
+    std::shared_ptr<ReportLane> lane;        // likewise; null without exits
   };
   using Streams = std::map<StreamId, Stream>;
 
@@ -91,11 +101,13 @@ class Scheduler final {
   void close(Streams::iterator at, const Status& status);
   void retire(Stream& stream);
   void count_finished(const VerifySession& session);
+  static Status acknowledge_reports(const Stream& stream, std::uint32_t seq, TimePoint now);
 
   const SchedulerOptions options_;
   const Target target_;
   KvPool pool_;
   PassRunner runner_;
+  std::optional<ExitProbe> probe_;  // if the target has exits
 
   Streams streams_;
   std::size_t sessions_open_ = 0;

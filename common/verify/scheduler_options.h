@@ -11,6 +11,20 @@
 
 namespace outrider {
 
+class ExitHeads;
+
+// What a guess's confidence is (exit_probe.h).
+enum class ExitScore : std::uint8_t {
+  kCalibrated,  // the probability that it names the whole outcome
+  kMaxSoftmax,  // the likeliest token's probability in the walk's last row (FSD, equation 4)
+};
+
+// In which order exit reports go (exit_reporter.h).
+enum class ReportQueue : std::uint8_t {
+  kPriority,  // the surest guess first (FSD, algorithm 2)
+  kFifo,
+};
+
 struct SchedulerOptions {
   std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge
   std::uint32_t max_concurrent_sessions = 8;  // the next Open is refused
@@ -23,6 +37,9 @@ struct SchedulerOptions {
   std::uint32_t max_message_bytes = 1 << 20;
   Duration idle_timeout = std::chrono::minutes(2);  // a silent edge loses its session
   Duration retry_after = std::chrono::seconds(2);   // told to whom max_concurrent_sessions refuses
+  ExitHeads* exits = nullptr;  // of the model; outlives the scheduler. Null: no early exits
+  ReportQueue report_queue = ReportQueue::kPriority;
+  ExitScore exit_score = ExitScore::kCalibrated;
 };
 
 // Totals since the start, and what is there now.
@@ -42,6 +59,10 @@ struct SchedulerStats {
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;             // computed, prefill included
   std::uint64_t dead_on_arrival = 0;  // nodes
+  std::uint64_t exits_computed = 0;   // guesses of early exits
+  std::uint64_t reports_sent = 0;
+  std::uint64_t reports_deduplicated = 0;  // another exit had said it in that pass
+  std::uint64_t reports_dropped = 0;       // the verdict came first
   Duration compute{0};
 };
 

@@ -43,7 +43,7 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
                                 .arithmetic_id = target.model.arithmetic_id,
                                 .model_name = target.model.name,
                                 .stop_ids = stop_ids_,
-                                .exits = {},
+                                .exits = target.exits,
                                 .limits = target.limits});
 }
 
@@ -71,10 +71,6 @@ Status VerifySession::acknowledge(const EdgeMessage& message, TimePoint now) {
   if (message.acked_position < 0) {
     return invalid_argument("acked_position: " + std::to_string(message.acked_position) +
                             "; expected 0 to " + std::to_string(tree_.end()));
-  }
-  if (message.acked_reports != 0) {
-    return failed_precondition("acked_reports: " + std::to_string(message.acked_reports) +
-                               "; this verifier has sent no exit report");
   }
   const bool was_paused = paused();
   acked_ = std::max(acked_, message.acked_position);
@@ -136,6 +132,8 @@ PassPlan VerifySession::start(TimePoint now) {
   const auto tokens = tree_.text().subspan(static_cast<std::size_t>(cached_end_), chunk);
   plan.tokens.assign(tokens.begin(), tokens.end());
   plan.decides = chunk == missing;
+  plan.exits = plan.decides && policy_.wants_exits;
+  plan.pass = next_pass_;
   if (plan.decides) take_nodes(plan);
   pass_rows_ += static_cast<std::uint32_t>(plan.rows());
   plan_ = plan;
@@ -151,7 +149,7 @@ void VerifySession::take_nodes(PassPlan& plan) {
   for (const NodeIndex index : selection.taken) {
     const TreeNode& node = tree_.node(index);
     row_of[index] = static_cast<std::int32_t>(plan.nodes.size());
-    plan.nodes.push_back({.token = node.token, .parent = row_of.at(node.parent)});
+    plan.nodes.push_back({.token = node.token, .parent = row_of.at(node.parent), .id = node.id});
   }
   messages_.emplace_back(Started{.pass = next_pass_,
                                  .position = tree_.end(),
@@ -175,7 +173,8 @@ std::int32_t VerifySession::finish(const Chooser& choose, Duration computed, Tim
                   .tokens = {},
                   .rows = std::exchange(pass_rows_, 0),
                   .timings = std::exchange(timings_, {})};
-  const std::int32_t leaf = walk(choose, verdict.tokens);
+  PassWalk walked = walk(*plan_, choose);
+  verdict.tokens = std::move(walked.tokens);
   plan_.reset();
   tree_.commit(verdict.tokens);
   cached_end_ = tree_.end() - 1;  // every token but the last was a node
@@ -192,24 +191,22 @@ std::int32_t VerifySession::finish(const Chooser& choose, Duration computed, Tim
     const bool stop = std::binary_search(stop_ids_.begin(), stop_ids_.end(), last);
     finish_with(stop ? FinishReason::kStop : FinishReason::kLength);
   }
-  return leaf;
+  return walked.leaf;
 }
 
-// The walk from the root by the law of choice along the nodes of the pass, and the next token.
-std::int32_t VerifySession::walk(const Chooser& choose, std::vector<TokenId>& tokens) const {
-  const std::vector<PassPlan::NodeRow>& nodes = plan_->nodes;
-  std::int32_t leaf = -1;
+// From the root by the law of choice along the nodes of the pass, and the next token.
+PassWalk VerifySession::walk(const PassPlan& plan, const Chooser& choose) const {
+  PassWalk walked;
   while (true) {
-    const Position position = tree_.end() + static_cast<Position>(tokens.size());
-    const std::size_t row = leaf == -1 ? 0 : static_cast<std::size_t>(leaf) + 1;
-    const TokenId token = choose(row, position);
-    tokens.push_back(token);
-    if (ends_at(token, position)) return leaf;
-    const auto next = std::find_if(nodes.begin(), nodes.end(), [&](const auto& node) {
-      return node.parent == leaf && node.token == token;
+    const Position position = tree_.end() + static_cast<Position>(walked.tokens.size());
+    const TokenId token = choose(static_cast<std::size_t>(walked.leaf + 1), position);
+    walked.tokens.push_back(token);
+    if (ends_at(token, position)) return walked;
+    const auto next = std::find_if(plan.nodes.begin(), plan.nodes.end(), [&](const auto& node) {
+      return node.parent == walked.leaf && node.token == token;
     });
-    if (next == nodes.end()) return leaf;
-    leaf = static_cast<std::int32_t>(next - nodes.begin());
+    if (next == plan.nodes.end()) return walked;
+    walked.leaf = static_cast<std::int32_t>(next - plan.nodes.begin());
   }
 }
 

@@ -31,12 +31,15 @@ struct PassPlan {
   struct NodeRow {
     TokenId token;
     std::int32_t parent;  // an earlier index of `nodes`; -1: the last of `tokens`
+    NodeId id = 0;
   };
 
   Position position = 0;        // of tokens[0]: as many positions have keys and values
   std::vector<TokenId> tokens;  // at least one
   std::vector<NodeRow> nodes;
   bool decides = true;  // false: a chunk of the prefill, wants no logits
+  bool exits = false;   // the edge wants to hear of early exits
+  std::uint32_t pass = 0;
 
   std::size_t rows() const { return tokens.size() + nodes.size(); }
 };
@@ -44,6 +47,12 @@ struct PassPlan {
 // The law of choice applied to the logits of a row: row 0 is the last of PassPlan::tokens, row
 // 1 + i is PassPlan::nodes[i]; position is that of the token to choose.
 using Chooser = std::function<TokenId(std::size_t row, Position position)>;
+
+// Where a chooser leads from the root along the nodes of a pass.
+struct PassWalk {
+  std::int32_t leaf = -1;            // index of the last node that stands; -1: none does
+  std::vector<TokenId> tokens = {};  // the choices, at least one; the last is no node's
+};
 
 class VerifySession final {
  public:
@@ -70,6 +79,10 @@ class VerifySession final {
   // plan that stands: its path keeps keys and values, all other nodes lose them; -1: none does.
   std::int32_t finish(const Chooser& choose, Duration computed, TimePoint now);
 
+  // The walk that finish() would take with these choices: for whoever predicts them. `plan` is the
+  // one that start() gave, and its pass is not finished.
+  PassWalk walk(const PassPlan& plan, const Chooser& choose) const;
+
   // Messages to the edge, oldest first.
   std::vector<ServerMessage> take_messages() { return std::exchange(messages_, {}); }
 
@@ -94,7 +107,6 @@ class VerifySession final {
   void finish_with(FinishReason reason);
   bool paused() const;
   void take_nodes(PassPlan& plan);
-  std::int32_t walk(const Chooser& choose, std::vector<TokenId>& tokens) const;
   bool ends_at(TokenId token, Position position) const;
 
   Open open_;  // its prefix has moved into tree_

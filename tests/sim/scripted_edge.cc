@@ -7,12 +7,14 @@
 namespace outrider {
 
 ScriptedEdge::ScriptedEdge(Simulation& simulation, SimLink& link, const ToyModel& target,
-                           Script script)
+                           const ToyExits* exits, Script script)
     : simulation_(simulation),
       random_(simulation.random()),
       link_(link),
+      exits_(exits),
       script_(std::move(script)),
       vocab_size_(target.info().vocab_size),
+      max_positions_(target.info().max_positions),
       expected_(target.decode(script_.open.prefix, script_.open.end_position, script_.open.sampling,
                               script_.open.seed, script_.open.stop_ids)),
       text_(script_.open.prefix) {
@@ -41,13 +43,16 @@ void ScriptedEdge::open_stream() {
   if (random_.chance(0.8)) open.replaced_session = last_session_;
   policy_ = open.policy;
   ever_eager_ = policy_.pass_policy == PassPolicy::kEager;
+  ever_wanted_exits_ = policy_.wants_exits;
+  last_report_ = acked_reports_ = 0;
   link_.start([this](const VerifierEvent& event) { on_event(event); });
   send(std::move(open));
 }
 
 void ScriptedEdge::send(decltype(EdgeMessage::body) body) {
   acked_ = tree_->end();
-  link_.send({.acked_position = acked_, .body = std::move(body)});
+  if (random_.chance(0.7)) acked_reports_ = last_report_;
+  link_.send({.acked_position = acked_, .acked_reports = acked_reports_, .body = std::move(body)});
 }
 
 void ScriptedEdge::send_grow(const std::vector<NodeIndex>& nodes) {
@@ -76,6 +81,7 @@ void ScriptedEdge::on(const Started& started) {
   if (started.position != tree_->end()) fail("Started elsewhere than at the end");
   if (started.pass != passes_) fail("Started out of order");
   started_ = started;
+  reported_.clear();
   taken_ = reference_->living(tree_->text(), started.last_id);
   for (const NodeId id : started.left_out) {
     if (taken_.erase(reference_->text_of(id)) == 0) fail("left out what did not live");
@@ -94,6 +100,40 @@ std::size_t ScriptedEdge::expected_walk() const {
     ++length;
   }
   return length;
+}
+
+// The walk that the exit must have found; its last token is the next one.
+std::vector<TokenId> ScriptedEdge::expected_exit_walk(std::size_t exit) const {
+  const Open& open = script_.open;
+  std::vector<TokenId> text(tree_->text().begin(), tree_->text().end());
+  while (true) {
+    const auto position = static_cast<Position>(text.size());
+    text.push_back(choose(exits_->logits_after(exit, text), open.sampling, open.seed, position));
+    const bool ends =
+        position + 1 >= std::min(open.end_position, max_positions_) ||
+        std::find(open.stop_ids.begin(), open.stop_ids.end(), text.back()) != open.stop_ids.end();
+    if (ends || !taken_.contains(ReferenceModel::spell(text))) break;
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(tree_->end()), text.end()};
+}
+
+void ScriptedEdge::on(const ExitReport& report) {
+  if (exits_ == nullptr || !ever_wanted_exits_) return fail("exit report that nobody asked for");
+  if (!started_ || report.pass != started_->pass) return fail("exit report of no pass in work");
+  if (report.seq != ++last_report_) return fail("exit reports out of order");
+  if (!opened_ || static_cast<std::size_t>(report.exit) >= opened_->exits.size()) {
+    return fail("report of an exit that is not there");
+  }
+  if (!reported_.emplace(report.leaf_id, report.next_token).second) fail("reported twice");
+  const auto walk = expected_exit_walk(static_cast<std::size_t>(report.exit));
+  std::vector<TokenId> leaf(tree_->text().begin(), tree_->text().end());
+  leaf.insert(leaf.end(), walk.begin(), walk.end() - 1);
+  const bool right_leaf = report.leaf_id == 0
+                              ? walk.size() == 1
+                              : reference_->text_of(report.leaf_id) == ReferenceModel::spell(leaf);
+  if (!right_leaf || report.next_token != walk.back()) fail("not what the exit must say");
+  ++reports_;
+  if (random_.chance(0.3)) send(AckOnly{});
 }
 
 void ScriptedEdge::on(const Verdict& verdict) {
@@ -238,6 +278,8 @@ void ScriptedEdge::send_policy() {
   ever_eager_ |= policy_.pass_policy == PassPolicy::kEager;
   policy_.patience = random_.between(Duration{0}, from_ms(30));
   policy_.row_limit = static_cast<std::uint32_t>(random_.below(6));
+  policy_.wants_exits = random_.chance(0.5);
+  ever_wanted_exits_ |= policy_.wants_exits;
   send(policy_);
   keep_alive();
 }

@@ -10,12 +10,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/tree/mirrored_tree.h"
 #include "common/verify/messages.h"
 #include "tests/sim/reference_model.h"
 #include "tests/sim/sim_link.h"
+#include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
@@ -31,12 +33,16 @@ class ScriptedEdge final {
     Duration think = from_ms(15);  // longest time between two actions
   };
 
-  ScriptedEdge(Simulation& simulation, SimLink& link, const ToyModel& target, Script script);
+  // exits: of the target; null if it has none.
+  ScriptedEdge(Simulation& simulation, SimLink& link, const ToyModel& target, const ToyExits* exits,
+               Script script);
 
   void begin();
 
   // It has its answer, or has cancelled and heard that the stream ended.
   bool done() const { return done_; }
+  // Exit reports that it has seen.
+  int reports() const { return reports_; }
   // The first thing that was wrong; empty if nothing was.
   const std::string& failure() const { return failure_; }
   const std::vector<TokenId>& text() const { return text_; }
@@ -54,7 +60,7 @@ class ScriptedEdge final {
   void on(const Started& started);
   void on(const Verdict& verdict);
   void on(const Usage& usage);
-  void on(const ExitReport&) { fail("exit report that nobody asked for"); }
+  void on(const ExitReport& report);
   void on(const Notice&) {}
   void on_end(const Status& status);
 
@@ -68,13 +74,16 @@ class ScriptedEdge final {
   void send_grow(const std::vector<NodeIndex>& nodes);
   TokenId guess_after(NodeIndex parent);
   std::size_t expected_walk() const;
+  std::vector<TokenId> expected_exit_walk(std::size_t exit) const;
   void fail(const std::string& what);
 
   Simulation& simulation_;
   SimRandom& random_;
   SimLink& link_;
+  const ToyExits* const exits_;
   const Script script_;
   const std::int32_t vocab_size_;
+  const Position max_positions_;
   std::vector<TokenId> expected_;  // by the target alone
   std::vector<TokenId> text_;      // committed, over all streams
 
@@ -87,12 +96,17 @@ class ScriptedEdge final {
   std::set<std::string> taken_;  // by the pass in work, as texts
   std::set<Position> asked_;     // where an empty Grow asked for a pass
   bool ever_eager_ = false;
+  bool ever_wanted_exits_ = false;
+  std::uint32_t last_report_ = 0;  // ExitReport.seq
+  std::uint32_t acked_reports_ = 0;
+  std::set<std::pair<NodeId, TokenId>> reported_;  // in the pass in work
   Position acked_ = 0;
   Policy policy_;
   std::uint64_t passes_ = 0;
   bool usage_seen_ = false;
   bool sent_cancel_ = false;
 
+  int reports_ = 0;
   std::string last_session_;
   bool cancelled_ = false;
   bool done_ = false;

@@ -19,6 +19,9 @@ StreamId SimServer::connect(Verifier::EventSink sink) {
 }
 
 void SimServer::post(StreamId stream, EdgeMessage message) {
+  if (const auto lane = busy_ ? scheduler_.lane(stream) : nullptr) {
+    if (lane->acknowledge(message.acked_reports, simulation_.now()).ok()) send_reports(stream);
+  }
   apply([this, stream, message = std::move(message)] {
     scheduler_.receive(stream, message, simulation_.now());
     show(stream);
@@ -45,8 +48,10 @@ void SimServer::go_on() {
   deliver();
   const std::uint64_t timer = ++timer_;
   if (busy_) {
-    simulation_.after(simulation_.random().between(pace_.shortest, pace_.longest),
-                      [this] { finish_turn(); });
+    const Duration turn = simulation_.random().between(pace_.shortest, pace_.longest);
+    const Duration reports = simulation_.random().between(Duration{0}, turn);
+    simulation_.after(reports, [this] { compute_turn(); });
+    simulation_.after(turn, [this] { finish_turn(); });
   } else if (const auto wake = scheduler_.wake_at()) {
     simulation_.at(*wake, [this, timer] {
       if (timer == timer_) go_on();
@@ -54,8 +59,18 @@ void SimServer::go_on() {
   }
 }
 
+void SimServer::compute_turn() {
+  scheduler_.compute([this](StreamId stream) { send_reports(stream); });
+}
+
+void SimServer::send_reports(StreamId stream) {
+  const auto sink = sinks_.find(stream);
+  if (sink == sinks_.end()) return;
+  scheduler_.lane(stream)->send(
+      simulation_.clock(), [&](const ExitReport& report) { sink->second(ServerMessage(report)); });
+}
+
 void SimServer::finish_turn() {
-  scheduler_.compute();
   scheduler_.finish(simulation_.now());
   show(scheduler_.last_served());
   deliver();

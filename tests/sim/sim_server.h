@@ -1,5 +1,6 @@
 // The verifying engine in a simulation: the real scheduler, sessions and pass runner, with events
-// in place of the thread. The same face as VerifyEngine.
+// in place of the thread. The same face as VerifyEngine. Early exits all report at one random
+// moment of the turn; what the window then holds back goes as acknowledgements arrive.
 //
 // Thread rule: one thread. Ownership: simulation and model outlive it.
 // SPDX-License-Identifier: Apache-2.0
@@ -38,7 +39,9 @@ class SimServer final {
  private:
   void apply(const std::function<void()>& input);  // now, or when the device is done
   void go_on();
+  void compute_turn();
   void finish_turn();
+  void send_reports(StreamId stream);
   void deliver();
   void note_rows(const StreamEvent& event);
   void show(StreamId stream);

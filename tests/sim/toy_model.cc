@@ -31,6 +31,8 @@ ToyModel::ToyModel(std::int32_t vocab_size, Position max_positions) {
   info_.dtype = "f32";
   info_.vocab_size = vocab_size;
   info_.max_positions = max_positions;
+  info_.num_layers = 4;
+  info_.hidden_size = static_cast<std::int32_t>(max_positions) + 1;
 }
 
 Result<std::unique_ptr<KvCache>> ToyModel::new_cache(std::int32_t capacity) {
@@ -49,18 +51,53 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
   out.vocab_size = info_.vocab_size;
   out.logits.clear();
   std::vector<Slot> path;
-  std::vector<TokenId> text;
+  std::vector<std::vector<TokenId>> texts;  // of the rows that want logits
   for (const Row& row : rows) {
     auto& cache = static_cast<ToyCache&>(*row.cache);
     cache.tokens.at(static_cast<std::size_t>(row.slot)) = row.token;
     if (!row.wants_logits) continue;
     cache.slots().path(row.slot, path);
-    text.clear();
+    std::vector<TokenId>& text = texts.emplace_back();
     for (const Slot slot : path) text.push_back(cache.tokens.at(static_cast<std::size_t>(slot)));
+  }
+  if (out.tap != nullptr && !texts.empty()) show(*out.tap, texts);
+  for (const std::vector<TokenId>& text : texts) {
     const std::vector<float> logits = logits_after(text);
     out.logits.insert(out.logits.end(), logits.begin(), logits.end());
   }
   return {};
+}
+
+// In two parts if there are rows enough, as backends with small tiles do.
+void ToyModel::show(LayerTap& tap, const std::vector<std::vector<TokenId>>& texts) const {
+  const auto width = static_cast<std::size_t>(info_.hidden_size);
+  std::vector<float> hidden(texts.size() * width, -1.0f);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::copy(texts[i].begin(), texts[i].end(),
+              hidden.begin() + static_cast<std::ptrdiff_t>(i * width));
+  }
+  const std::size_t first = texts.size() / 3;
+  for (const auto& [begin, end] :
+       {std::pair(std::size_t{0}, first), std::pair(first, texts.size())}) {
+    for (std::int32_t layer = 1; layer < info_.num_layers && begin < end; ++layer) {
+      if (!tap.wants(layer)) continue;
+      tap.on_layer({.layer = layer,
+                    .first = begin,
+                    .count = end - begin,
+                    .width = width,
+                    .values = hidden.data() + begin * width,
+                    .threads = nullptr});
+    }
+  }
+}
+
+std::vector<TokenId> ToyModel::text_of_hidden(std::span<const float> row) {
+  std::vector<TokenId> text;
+  for (const float token : row) {
+    if (token < 0) break;
+    text.push_back(static_cast<TokenId>(token));
+  }
+  return text;
 }
 
 std::vector<float> ToyModel::logits_after(std::span<const TokenId> text) const {

@@ -1,6 +1,7 @@
 // A deterministic language model of a few tokens, for tests of everything above Model: the logits
 // of a row are a hash of the tokens on its path. It keeps each row's token in its KV slot and reads
 // the path from there, so a row in a wrong slot, a lost slot or a slot used twice changes the text.
+// A tap sees the path's tokens as the hidden state of every layer.
 //
 // Thread rule: as model.h says. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -30,6 +31,9 @@ class ToyModel final : public Model {
   // The logits after a text, [vocab]: what forward() gives for a row whose path has these tokens.
   std::vector<float> logits_after(std::span<const TokenId> text) const;
 
+  // The path of a row that a tap was shown.
+  static std::vector<TokenId> text_of_hidden(std::span<const float> row);
+
   // Decoding by the target alone, from the prefix to end_position or the first stop id: the text
   // (prefix included) that every verifying session must give.
   std::vector<TokenId> decode(std::span<const TokenId> prefix, Position end_position,
@@ -37,6 +41,8 @@ class ToyModel final : public Model {
                               std::span<const TokenId> stop_ids = {}) const;
 
  private:
+  void show(LayerTap& tap, const std::vector<std::vector<TokenId>>& texts) const;
+
   ModelInfo info_;
   int failing_caches_ = 0;
   int failing_passes_ = 0;

@@ -24,6 +24,8 @@ struct World {
       : simulation(seed),
         random(simulation.random()),
         model(static_cast<std::int32_t>(random.between(2, 12))),
+        exits(model),
+        has_exits(random.chance(0.7)),
         server(simulation, model, server_options(), {}) {}
 
   SchedulerOptions server_options() {
@@ -33,6 +35,9 @@ struct World {
     options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
+    if (has_exits) options.exits = &exits;
+    options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
+    options.exit_score = random.chance(0.5) ? ExitScore::kCalibrated : ExitScore::kMaxSoftmax;
     options.idle_timeout = std::chrono::hours(1);  // so that a deadlock is not healed by it
     return options;
   }
@@ -50,6 +55,7 @@ struct World {
     if (random.chance(0.2)) open.stop_ids = {0};
     open.policy.pass_policy = random.chance(0.4) ? PassPolicy::kEager : PassPolicy::kOnRequest;
     open.policy.patience = random.between(Duration{0}, from_ms(20));
+    open.policy.wants_exits = random.chance(0.7);
     script.guess_right = 0.25 * static_cast<double>(random.between(0, 4));
     script.guesses = random.chance(0.8);
     script.think = random.chance(0.7) ? from_ms(15) : from_ms(300);
@@ -63,7 +69,8 @@ struct World {
     links.push_back(std::make_unique<SimLink>(
         simulation, server, SimLink::Delays{Duration{0}, random.between(Duration{1}, longest)},
         SimLink::Delays{Duration{0}, random.between(Duration{1}, longest)}));
-    edges.push_back(std::make_unique<ScriptedEdge>(simulation, *links.back(), model, script()));
+    edges.push_back(std::make_unique<ScriptedEdge>(simulation, *links.back(), model,
+                                                   has_exits ? &exits : nullptr, script()));
   }
 
   // Runs until every edge is done; what is wrong, or nothing.
@@ -92,6 +99,8 @@ struct World {
   Simulation simulation;
   SimRandom& random;
   ToyModel model;
+  ToyExits exits;
+  bool has_exits;
   SimServer server;
   std::vector<std::unique_ptr<SimLink>> links;
   std::vector<std::unique_ptr<ScriptedEdge>> edges;
@@ -104,9 +113,14 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
   if (const char* only = std::getenv("OUTRIDER_SIM_SEED")) {
     first = last = std::strtoull(only, nullptr, 10);
   }
+  int reports = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     World world(seed);
     ASSERT_EQ(world.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
+    for (const auto& edge : world.edges) reports += edge->reports();
+  }
+  if (first != last) {
+    EXPECT_GT(reports, 10'000);
   }
 }
 

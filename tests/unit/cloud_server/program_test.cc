@@ -11,7 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "common/exits/adapters.h"
+#include "common/model/loader.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
+#include "tests/unit/common/model/test_directory.h"
 
 namespace outrider {
 namespace {
@@ -115,6 +118,57 @@ TEST(ServerProgram, RefusesPortsAndHostsWithAReason) {
   expect_failure({"--model", "null:0"}, 2, HasSubstr("must be 1 to"));
   expect_failure({"--model", "/no/such/model"}, 1, HasSubstr("/no/such/model"));
   expect_failure({}, 2, HasSubstr("--model"));
+}
+
+// A model directory without adapters.
+const std::string kPlain = OUTRIDER_SOURCE_DIR "/models/demo-draft";
+
+ModelInfo info_of(const std::string& directory) {
+  LoadOptions options;
+  options.directory = directory;
+  options.threads = 1;
+  return (*load_model(options))->info();
+}
+
+TEST(ServerProgram, WithoutAdaptersItServesAndSaysThatThereAreNoExits) {
+  Program program({"--model", kPlain, "--port", "0", "--threads", "1"});
+  EXPECT_THAT(program.read_until("ready"), HasSubstr("exits        none: the model has no"));
+  EXPECT_GT(program.address().port, 0);
+}
+
+TEST(ServerProgram, SaysAfterWhichLayersItReports) {
+  const TestDirectory adapters;
+  const std::int32_t layers[] = {1, 2};
+  ASSERT_TRUE(save_adapters(adapters.path(), random_adapters(info_of(kPlain), layers, 4, 1)).ok());
+  for (const auto& [exits, shown] :
+       {std::pair("auto", "after layers 1, 2"), std::pair("all", "after layers 1, 2"),
+        std::pair("2", "after layers 2"), std::pair("none", "none (--exits none)")}) {
+    Program program({"--model", kPlain, "--port", "0", "--threads", "1", "--adapters",
+                     adapters.path(), "--exits", exits});
+    EXPECT_THAT(program.read_until("ready"), HasSubstr("exits        " + std::string(shown)));
+  }
+}
+
+TEST(ServerProgram, RefusesAdaptersThatDoNotFitWithAReason) {
+  const TestDirectory adapters;
+  const std::vector<std::string> start = {"--model", kPlain,       "--port",
+                                          "0",       "--adapters", adapters.path()};
+  const auto with = [&](const char* exits) {
+    std::vector<std::string> arguments = start;
+    arguments.insert(arguments.end(), {"--exits", exits});
+    return arguments;
+  };
+  expect_failure(start, 1, HasSubstr("adapters.json: no such file"));
+  const std::int32_t layers[] = {1};
+  ModelInfo info = info_of(kPlain);
+  ASSERT_TRUE(save_adapters(adapters.path(), random_adapters(info, layers, 4, 1)).ok());
+  expect_failure(with("2"), 2, HasSubstr("no adapter after layer 2; these have one: 1"));
+  expect_failure(with("some"), 2, HasSubstr("must be auto, none, all"));
+  info.fingerprint = std::string(64, '0');
+  ASSERT_TRUE(save_adapters(adapters.path(), random_adapters(info, layers, 4, 1)).ok());
+  expect_failure(start, 1, HasSubstr("Remedy: `outrider-train exits` for this target"));
+  expect_failure({"--model", "null:", "--exits", "all"}, 2, HasSubstr("no layers to exit from"));
+  expect_failure({"--model", kPlain, "--exits", "all"}, 1, HasSubstr("adapters.json"));
 }
 
 TEST(ServerProgram, ATakenPortEndsItWithTheRemedy) {

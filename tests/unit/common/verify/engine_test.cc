@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
@@ -26,6 +27,7 @@ class Listener {
         if (const auto* verdict = std::get_if<Verdict>(message)) {
           answer_.insert(answer_.end(), verdict->tokens.begin(), verdict->tokens.end());
         }
+        if (const auto* report = std::get_if<ExitReport>(message)) reports_ = report->seq;
       } else {
         status_ = std::get<StreamEnded>(event).status;
       }
@@ -43,6 +45,14 @@ class Listener {
     std::unique_lock lock(mu_);
     changed_.wait(lock, [&] { return answer_.size() >= count; });
   }
+  void wait_for_reports(std::uint32_t count) {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return reports_ >= count; });
+  }
+  std::uint32_t reports() {
+    const std::lock_guard lock(mu_);
+    return reports_;
+  }
   std::vector<TokenId> answer() {
     const std::lock_guard lock(mu_);
     return answer_;
@@ -57,6 +67,7 @@ class Listener {
   std::condition_variable changed_;
   std::vector<TokenId> answer_;
   std::optional<Status> status_;
+  std::uint32_t reports_ = 0;
   int events_ = 0;
 };
 
@@ -85,6 +96,30 @@ class GatedModel final : public Model {
   Model& model_;
   std::atomic<bool> inside_ = false;
   std::atomic<bool> open_ = false;
+};
+
+// A model whose passes wait at their end, when the exits have spoken, until the test lets them go.
+class HeldModel final : public Model {
+ public:
+  explicit HeldModel(Model& model) : model_(model) {}
+  const ModelInfo& info() const override { return model_.info(); }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
+    return model_.new_cache(capacity);
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    const Status status = model_.forward(rows, out);
+    held_.wait(true);
+    return status;
+  }
+  void hold() { held_ = true; }
+  void let_go() {
+    held_ = false;
+    held_.notify_all();
+  }
+
+ private:
+  Model& model_;
+  std::atomic<bool> held_ = false;
 };
 
 Open open_message(std::vector<TokenId> prefix, Position tokens, PassPolicy policy) {
@@ -196,6 +231,53 @@ TEST_F(EngineTest, AcknowledgementsThatWaitTogetherCountAsOne) {
   for (int i = 0; i < 1000; ++i) engine.post(stream, {.acked_position = 1, .body = AckOnly{}});
   gated.open();
   EXPECT_EQ(diligent.wait_for_end(), Status());
+}
+
+TEST_F(EngineTest, ReportsLeaveWhileThePassRuns) {
+  HeldModel held(model_);
+  ToyExits exits(model_);
+  options_.exits = &exits;
+  held.hold();
+  VerifyEngine engine(held, options_, clock_);
+  Listener listener;
+  const StreamId stream = engine.connect(listener.sink());
+  Open open = open_message({1, 2}, 3, PassPolicy::kEager);
+  open.policy.wants_exits = true;
+  engine.post(stream, {.body = open});
+  listener.wait_for_reports(1);
+  EXPECT_TRUE(listener.answer().empty());
+  held.let_go();
+  EXPECT_TRUE(listener.wait_for_end().ok());
+  EXPECT_EQ(listener.answer(), expected(model_, open));
+}
+
+TEST_F(EngineTest, AnAcknowledgementDuringThePassMakesRoomForWhatWaits) {
+  HeldModel held(model_);
+  ToyExits exits(model_);
+  options_.exits = &exits;
+  VerifyEngine engine(held, options_, clock_);
+  Listener listener;
+  const StreamId stream = engine.connect(listener.sink());
+  Open open = open_message({1, 2}, 200, PassPolicy::kOnRequest);
+  open.policy.wants_exits = true;
+  engine.post(stream, {.body = open});
+  // Pass after pass without an acknowledgement of reports, until the window is full.
+  Position end = 3;
+  for (; listener.reports() < 10; ++end) {
+    listener.wait_for_tokens(static_cast<std::size_t>(end) - 2);
+    engine.post(stream, {.acked_position = end, .body = Grow{1, end, {}}});
+    ASSERT_LT(end, 100);
+  }
+  listener.wait_for_tokens(static_cast<std::size_t>(end) - 2);
+  held.hold();
+  engine.post(stream, {.acked_position = end, .body = Grow{1, end, {}}});
+  EXPECT_EQ(listener.reports(), 10u);
+  engine.post(stream, {.acked_position = end, .acked_reports = 10, .body = AckOnly{}});
+  listener.wait_for_reports(11);
+  EXPECT_EQ(listener.answer().size(), static_cast<std::size_t>(end) - 2);
+  held.let_go();
+  engine.post(stream, {.acked_position = end, .acked_reports = 11, .body = Cancel{}});
+  EXPECT_TRUE(listener.wait_for_end().ok());
 }
 
 TEST_F(EngineTest, LargeMessagesFillTheInboxSooner) {

@@ -1,0 +1,34 @@
+// Early exits of ToyModel that are right now and then: the logits of an exit are those of the
+// model, or, for a share of the texts that shrinks from exit to exit, of another text. A function
+// of exit and text alone, so that a test can say what an exit must have reported.
+//
+// Thread rule: as exit_heads.h says. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "common/exits/exit_heads.h"
+#include "tests/sim/toy_model.h"
+
+namespace outrider {
+
+class ToyExits final : public ExitHeads {
+ public:
+  // One exit after every layer but the last. model: outlives it.
+  explicit ToyExits(const ToyModel& model);
+
+  std::span<const std::int32_t> layers() const override { return layers_; }
+  void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) override;
+  double prior(std::size_t, double) const override { return 0; }
+  double confidence(std::size_t exit, double temperature,
+                    std::span<const RowEvidence> rows) const override;
+
+  // What the exit says after a text.
+  std::vector<float> logits_after(std::size_t exit, std::span<const TokenId> text) const;
+
+ private:
+  const ToyModel& model_;
+  std::vector<std::int32_t> layers_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,208 @@
+// Early exits through the scheduler: what a stream hears of them, and when.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/exit_probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/verify/scheduler.h"
+#include "tests/sim/toy_exits.h"
+
+namespace outrider {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class ExitProbeTest : public testing::Test {
+ protected:
+  void begin(bool wants_exits) {
+    options_.exits = &exits_;
+    scheduler_.emplace(model_, options_);
+    scheduler_->connect(1, "session", clock_.now());
+    open_.prefix = {1, 2};
+    open_.end_position = 60;
+    open_.policy.wants_exits = wants_exits;
+    post({.body = open_});
+  }
+  void post(const EdgeMessage& message) { scheduler_->receive(1, message, clock_.now()); }
+
+  // One pass with its reports.
+  std::vector<ExitReport> turn() {
+    std::vector<ExitReport> reports;
+    if (!scheduler_->start(clock_.now())) return reports;
+    scheduler_->compute([&](StreamId stream) {
+      EXPECT_EQ(stream, 1u);
+      scheduler_->lane(1)->send(clock_,
+                                [&](const ExitReport& report) { reports.push_back(report); });
+    });
+    scheduler_->finish(clock_.now());
+    return reports;
+  }
+  std::vector<ServerMessage> heard() {
+    std::vector<ServerMessage> messages;
+    for (StreamEvent& event : scheduler_->take_events()) {
+      if (auto* message = std::get_if<ServerMessage>(&event.event)) messages.push_back(*message);
+      if (auto* end = std::get_if<StreamEnded>(&event.event)) ended_ = end->status;
+    }
+    return messages;
+  }
+  Position end() const { return scheduler_->session(1)->tree().end(); }
+  std::vector<TokenId> text() const {
+    const auto text = scheduler_->session(1)->tree().text();
+    return {text.begin(), text.end()};
+  }
+
+  ManualClock clock_;
+  ToyModel model_{12};
+  ToyExits exits_{model_};
+  SchedulerOptions options_;
+  std::optional<Scheduler> scheduler_;
+  Open open_;
+  std::optional<Status> ended_;
+};
+
+TEST_F(ExitProbeTest, OpenedNamesTheLayers) {
+  begin(true);
+  const auto messages = heard();
+  ASSERT_THAT(messages, SizeIs(1));
+  EXPECT_THAT(std::get<Opened>(messages[0]).exits, ElementsAre(1, 2, 3));
+}
+
+TEST_F(ExitProbeTest, EachOutcomeIsReportedOnceByTheFirstExitThatNamesIt) {
+  begin(true);
+  std::size_t reported = 0;
+  for (int pass = 0; pass < 20; ++pass) {
+    std::vector<std::pair<NodeId, TokenId>> outcomes;
+    std::vector<std::int32_t> first_exits;
+    for (std::int32_t exit = 0; exit < 3; ++exit) {
+      const std::vector<float> logits = exits_.logits_after(static_cast<std::size_t>(exit), text());
+      const std::pair outcome{NodeId{0}, choose(logits, open_.sampling, open_.seed, end())};
+      if (std::find(outcomes.begin(), outcomes.end(), outcome) != outcomes.end()) continue;
+      outcomes.push_back(outcome);
+      first_exits.push_back(exit);
+    }
+    const std::vector<ExitReport> reports = turn();
+    ASSERT_THAT(reports, SizeIs(outcomes.size()));
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      EXPECT_EQ(std::pair(reports[i].leaf_id, reports[i].next_token), outcomes[i]);
+      EXPECT_EQ(reports[i].exit, first_exits[i]);
+      EXPECT_EQ(reports[i].pass, static_cast<std::uint32_t>(pass));
+    }
+    reported += reports.size();
+    post({end(), static_cast<std::uint32_t>(reported), Grow{1, end(), {}}});
+  }
+  EXPECT_EQ(scheduler_->stats().exits_computed, 60u);
+  EXPECT_EQ(scheduler_->stats().reports_sent, reported);
+  EXPECT_EQ(scheduler_->stats().reports_deduplicated, 60u - reported);
+  EXPECT_EQ(scheduler_->stats().reports_dropped, 0u);
+}
+
+TEST_F(ExitProbeTest, AnExitWalksTheNodesOfThePass) {
+  begin(true);
+  turn();
+  // A chain of what the last exit (right but for few texts) chooses.
+  std::vector<TokenId> guessed = text();
+  std::vector<GrowNode> nodes;
+  for (int i = 0; i < 4; ++i) {
+    guessed.push_back(choose(exits_.logits_after(2, guessed), open_.sampling, open_.seed,
+                             static_cast<Position>(guessed.size())));
+    nodes.push_back({guessed.back(), i == 0 ? 0u : 1u, 255});
+  }
+  const TokenId next = choose(exits_.logits_after(2, guessed), open_.sampling, open_.seed,
+                              static_cast<Position>(guessed.size()));
+  post({end(), 0, Grow{1, end(), nodes}});
+  const std::vector<ExitReport> reports = turn();
+  const auto last = std::find_if(reports.begin(), reports.end(), [&](const ExitReport& report) {
+    return report.leaf_id == 4 && report.next_token == next;
+  });
+  EXPECT_NE(last, reports.end());
+}
+
+TEST_F(ExitProbeTest, PolicySwitchesExitsMidAnswer) {
+  begin(false);
+  EXPECT_THAT(turn(), IsEmpty());
+  Policy policy;
+  for (const bool wanted : {true, false, true}) {
+    policy.wants_exits = wanted;
+    post({end(), 0, policy});
+    post({end(), 0, Grow{1, end(), {}}});
+    EXPECT_EQ(turn().empty(), !wanted);
+  }
+}
+
+TEST_F(ExitProbeTest, ExitsChangeNoText) {
+  begin(true);
+  while (!ended_) {
+    turn();
+    if (scheduler_->session(1) != nullptr) post({end(), 0, Grow{1, end(), {}}});
+    for (const ServerMessage& message : heard()) {
+      if (const auto* verdict = std::get_if<Verdict>(&message)) {
+        open_.prefix.insert(open_.prefix.end(), verdict->tokens.begin(), verdict->tokens.end());
+      }
+    }
+  }
+  EXPECT_EQ(open_.prefix, model_.decode(std::vector<TokenId>{1, 2}, 60, open_.sampling, 0));
+}
+
+TEST_F(ExitProbeTest, AcknowledgingAReportThatWasNeverSentEndsTheStream) {
+  begin(false);
+  post({2, 1, AckOnly{}});
+  heard();
+  ASSERT_TRUE(ended_.has_value());
+  EXPECT_EQ(ended_->code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(ended_->message(), HasSubstr("acked_reports: 1"));
+}
+
+TEST_F(ExitProbeTest, WithoutExitsNothingIsReportedOrAcknowledged) {
+  scheduler_.emplace(model_, options_);
+  scheduler_->connect(1, "session", clock_.now());
+  open_.prefix = {1, 2};
+  open_.end_position = 60;
+  open_.policy.wants_exits = true;
+  post({.body = open_});
+  EXPECT_EQ(scheduler_->lane(1), nullptr);
+  scheduler_->start(clock_.now());
+  scheduler_->compute([](StreamId) { FAIL() << "there is nothing to report"; });
+  scheduler_->finish(clock_.now());
+  EXPECT_THAT(std::get<Opened>(heard()[0]).exits, IsEmpty());
+  post({2, 1, AckOnly{}});
+  heard();
+  EXPECT_EQ(ended_->code(), StatusCode::kFailedPrecondition);
+}
+
+// The margin of a choice, and what the nodes say to it.
+TEST_F(ExitProbeTest, FindingsTellMarginsAndKinds) {
+  ExitProbe probe(exits_, ExitScore::kCalibrated);
+  const Target target{.model = model_.info(),
+                      .tokenizer_hash = "",
+                      .limits = {.max_positions = 60, .vocab_size = 12}};
+  open_.prefix = {1, 2};
+  open_.end_position = 60;
+  VerifySession session(open_, target, {.session_id = "", .prefill_chunk = 8}, clock_.now());
+  const TokenId first = choose(exits_.logits_after(2, open_.prefix), {}, 0, 2);
+  ASSERT_TRUE(
+      session.on_message({.body = Grow{1, 2, {{first, 0, 255}, {11, 1, 255}}}}, clock_.now()).ok());
+  const PassPlan plan = session.start(clock_.now());
+  ASSERT_THAT(plan.nodes, SizeIs(2));
+  std::vector<std::vector<RowEvidence>> found(3);
+  probe.observe([&](const ExitProbe::Finding& finding) {
+    found[finding.exit].assign(finding.rows.begin(), finding.rows.end());
+  });
+  probe.begin(session, plan, 12, {});
+  const auto cache = *model_.new_cache(16);
+  PassRunner runner(model_);
+  ASSERT_TRUE(runner.compute(plan, *cache, &probe).ok());
+  ASSERT_GE(found[2].size(), 2u);
+  EXPECT_EQ(found[2][0].kind, RowKind::kDrafted);
+  const TokenId second =
+      choose(exits_.logits_after(2, std::vector<TokenId>{1, 2, first}), {}, 0, 3);
+  EXPECT_EQ(found[2][1].kind, second == 11 ? RowKind::kDrafted : RowKind::kCorrected);
+  const auto best = rank(exits_.logits_after(2, open_.prefix), {}, 0, 2, 2);
+  EXPECT_FLOAT_EQ(found[2][0].margin, best[0].score - best[1].score);
+}
+
+}  // namespace
+}  // namespace outrider

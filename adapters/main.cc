@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
 #ifdef OUTRIDER_TRAIN_TORCH
   outrider::add_pretrain_command(commands);
   outrider::add_distill_command(commands);
+  outrider::add_exits_command(commands);
   outrider::add_generate_command(commands);
   outrider::add_evaluate_command(commands);
 #endif

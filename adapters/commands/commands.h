@@ -49,6 +49,7 @@ void add_plot_command(CommandList& commands);
 // These need libtorch.
 void add_pretrain_command(CommandList& commands);
 void add_distill_command(CommandList& commands);
+void add_exits_command(CommandList& commands);
 void add_generate_command(CommandList& commands);
 void add_evaluate_command(CommandList& commands);
 

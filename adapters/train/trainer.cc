@@ -154,7 +154,7 @@ Status run_to_end(Run& run, const LossFunction& loss, const std::vector<HeldOut>
   while (run.steps_done() < run.end()) {
     OUTRIDER_RETURN_IF_ERROR(run.step(loss, held_out));
     bar.show(run.steps_done(), note_of(run.latest()));
-    if (stop_wanted != 0) {
+    if (stop_was_asked_for()) {
       OUTRIDER_RETURN_IF_ERROR(run.checkpoint());
       return cancelled("stopped after step " + std::to_string(run.steps_done()) +
                        "; --resume goes on from there");
@@ -186,6 +186,10 @@ Status train(Llama& model, Packer packer, const LossFunction& loss,
     Run run(model, packer, options);
     return run_to_end(run, loss, held_out, options);
   });
+}
+
+bool stop_was_asked_for() {
+  return stop_wanted != 0;
 }
 
 void stop_on_signals() {

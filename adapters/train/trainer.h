@@ -66,5 +66,7 @@ Status train(Llama& model, Packer packer, const LossFunction& loss,
              const std::vector<HeldOut>& held_out, const TrainOptions& options);
 
 void stop_on_signals();
+// One of the signals has come.
+bool stop_was_asked_for();
 
 }  // namespace outrider

@@ -1,0 +1,215 @@
+// outrider-train exits. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <numeric>
+
+#include "adapters/commands/commands.h"
+#include "adapters/commands/torch_flags.h"
+#include "adapters/data/jsonl.h"
+#include "adapters/data/progress.h"
+#include "adapters/exits/exit_trainer.h"
+#include "adapters/exits/measure.h"
+#include "common/model/loader.h"
+#include "common/telemetry/log.h"
+#include "common/text/chat_template.h"
+
+namespace outrider {
+namespace {
+
+struct ExitFlags {
+  std::string target, draft, loss = "kl";
+  std::vector<std::int32_t> layers;
+  std::int64_t shortlist = 8192;
+  std::int64_t prompts = 60;
+  TrainFlags train;  // of it: data, held_out, compute
+  ExitTrainOptions options;
+  MeasureOptions measure;
+
+  void add_to(CLI::App* command);
+  void add_training(CLI::App* command);
+};
+
+void ExitFlags::add_to(CLI::App* command) {
+  command->add_option("--target", target, "The target's directory")->required();
+  command->add_option("--draft", draft, "Its draft's directory: whole outcomes need one")
+      ->required();
+  command->add_option("--data", train.data, "JSONL of prompts and answers; FILE[=SHARE]");
+  command->add_option("--answers", train.answers, "JSONL whose answers alone count; FILE[=SHARE]");
+  command
+      ->add_option("--held-out", train.held_out,
+                   "JSONL never learnt: half of its prompts calibrate, half measure")
+      ->required();
+  command->add_option("--out", options.out, "The run's directory")->required();
+  command->add_option("--layers", layers, "Exits after these layers; default: after every one")
+      ->delimiter(',');
+  command->add_option("--bottleneck", options.bottleneck, "Width of an adapter")
+      ->check(CLI::Range(1, 65536));
+  command
+      ->add_option("--shortlist", shortlist,
+                   "Exits consider only so many of the commonest tokens; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--gamma", measure.gamma, "Drafted tokens a pass")->check(CLI::Range(1, 31));
+  command->add_option("--prompts", prompts, "Held-out prompts of each file and half")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--max-tokens", measure.max_tokens, "Longest answer in calibration")
+      ->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--chain-share", measure.chain_share,
+                   "Time of drafting a chain against that of a pass, for the choice of exits")
+      ->check(CLI::Range(0.01, 100.0));
+  add_training(command);
+}
+
+void ExitFlags::add_training(CLI::App* command) {
+  OptimizerOptions& optimizer = options.optimizer;
+  optimizer = {.learning_rate = 3e-3, .warmup_steps = 20, .total_steps = 400, .weight_decay = 0.01};
+  command->add_option("--loss", loss, "ce: the text's next token; kl: the target's distribution")
+      ->check(CLI::IsMember({"ce", "kl"}));
+  command
+      ->add_option("--greedy-weight", options.greedy_weight,
+                   "With kl: weight of the target's likeliest token beside its distribution")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--steps", optimizer.total_steps, "Steps of the whole schedule")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--stop-after", options.stop_after, "Stop after so many steps of this run");
+  command->add_option("--rows", options.rows, "Learnt tokens a step, at least")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--warmup", optimizer.warmup_steps, "Steps of warm-up")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--learning-rate", optimizer.learning_rate, "At its peak");
+  command->add_option("--evaluate-every", options.evaluate_every, "Steps between measurements")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--checkpoint-every", options.checkpoint_every, "Steps between checkpoints")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seed", options.seed, "Seed of weights, order and draws");
+  command->add_flag("--resume", options.resume, "Go on with the run in --out");
+  train.compute.add_to(command);
+}
+
+Status check_layers(std::vector<std::int32_t>& layers, std::int32_t num_layers) {
+  if (layers.empty()) {
+    layers.resize(static_cast<std::size_t>(std::max(0, num_layers - 1)));
+    std::iota(layers.begin(), layers.end(), 1);
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] >= 1 && layers[i] < num_layers && (i == 0 || layers[i] > layers[i - 1])) continue;
+    return invalid_argument("--layers: " + std::to_string(layers[i]) + " must be from 1 to " +
+                            std::to_string(num_layers - 1) + " and larger than the one before");
+  }
+  return layers.empty() ? invalid_argument("--target: a model of one layer has no exits")
+                        : Status();
+}
+
+// The commonest tokens of the training text, and those that end an answer; empty: all.
+std::vector<TokenId> shortlist_of(const std::vector<Source>& sources, const ModelInfo& target,
+                                  std::int64_t size) {
+  if (size == 0 || size >= target.vocab_size) return {};
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(target.vocab_size));
+  for (const Source& source : sources) {
+    for (const Document& document : source.documents) {
+      for (const TokenId token : document.tokens) ++counts[static_cast<std::size_t>(token)];
+    }
+  }
+  for (const TokenId stop : target.stop_ids) counts[static_cast<std::size_t>(stop)] = 1LL << 60;
+  std::vector<TokenId> tokens(counts.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  std::stable_sort(tokens.begin(), tokens.end(), [&](TokenId a, TokenId b) {
+    return counts[static_cast<std::size_t>(a)] > counts[static_cast<std::size_t>(b)];
+  });
+  tokens.resize(static_cast<std::size_t>(size));
+  std::sort(tokens.begin(), tokens.end());
+  return tokens;
+}
+
+// Prompts by turns into the two halves.
+Result<ExitText> read_text(const std::string& path, const Tokenizer& tokenizer,
+                           std::int64_t prompts) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
+  ExitText text{.name = std::filesystem::path(path).stem(), .fit = {}, .measure = {}};
+  const auto add = [&](const Json& line, const std::string& where) -> Status {
+    auto& half = text.fit.size() > text.measure.size() ? text.measure : text.fit;
+    if (static_cast<std::int64_t>(half.size()) >= prompts) return {};
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, string_field(line, "prompt", where));
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids,
+                              chat.encode_chat(tokenizer, {{ChatRole::kUser, prompt}}));
+    half.push_back(std::move(ids));
+    return {};
+  };
+  OUTRIDER_RETURN_IF_ERROR(for_each_line(path, add));
+  if (text.measure.empty()) return data_loss(path + " holds fewer than two prompts");
+  return text;
+}
+
+Result<std::unique_ptr<Model>> load_runner(const std::string& directory, int threads) {
+  LoadOptions load;
+  load.directory = directory;
+  load.threads = threads;
+  return load_model(load);
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  return out ? Status() : resource_exhausted(path + ": cannot be written");
+}
+
+// Calibrates, measures, chooses; writes the adapters and what was found.
+Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFiles& files,
+              Model& target, ExitAdapters& adapters) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft,
+                            load_runner(flags.draft, flags.train.compute.threads));
+  std::vector<ExitText> texts;
+  std::size_t prompts = 0;
+  for (const std::string& path : flags.train.held_out) {
+    OUTRIDER_ASSIGN_OR_RETURN(ExitText text, read_text(path, tokenizer, flags.prompts));
+    prompts += (2 * text.fit.size() + text.measure.size()) * flags.measure.temperatures.size();
+    texts.push_back(std::move(text));
+  }
+  ProgressBar bar("replay", 0, static_cast<std::int64_t>(prompts));
+  OUTRIDER_ASSIGN_OR_RETURN(const MeasureReport report,
+                            measure_exits(adapters, target, files, *draft, texts, flags.measure,
+                                          [&](std::int64_t done) { bar.show(done, "prompts"); }));
+  OUTRIDER_RETURN_IF_ERROR(save_adapters(flags.options.out, adapters));
+  const std::string& out = flags.options.out;
+  OUTRIDER_RETURN_IF_ERROR(write_text(out + "/report.json", report_json(report) + "\n"));
+  OUTRIDER_RETURN_IF_ERROR(write_text(out + "/reliability.svg", reliability_svg(report)));
+  OUTRIDER_RETURN_IF_ERROR(write_text(out + "/depth.svg", depth_svg(report)));
+  std::printf("%s\n", report_json(report).c_str());
+  return {};
+}
+
+Status run_exits(ExitFlags flags) {
+  flags.options.loss = flags.loss == "ce" ? ExitLoss::kCrossEntropy : ExitLoss::kDivergence;
+  flags.measure.seed = flags.options.seed;
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.target));
+  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
+  const at::ScalarType compute = flags.train.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(flags.target, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> target,
+                            load_runner(flags.target, flags.train.compute.threads));
+  flags.options.layers = flags.layers;
+  OUTRIDER_RETURN_IF_ERROR(check_layers(flags.options.layers, target->info().num_layers));
+  std::vector<TokenId> shortlist = shortlist_of(data.sources, target->info(), flags.shortlist);
+  stop_on_signals();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      ExitAdapters adapters,
+      train_exits(*target, *files, compute, std::move(data.sources), data.held_out, flags.options));
+  adapters.shortlist = std::move(shortlist);
+  return finish(flags, tokenizer, *files, *target, adapters);
+}
+
+}  // namespace
+
+void add_exits_command(CommandList& commands) {
+  const auto flags = std::make_shared<ExitFlags>();
+  CLI::App* command = commands.add("exits", "Train, calibrate and choose early exits of a target",
+                                   [flags] { return run_exits(*flags); });
+  flags->add_to(command);
+}
+
+}  // namespace outrider

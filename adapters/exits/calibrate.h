@@ -1,0 +1,52 @@
+// Fits an exit's confidence to what it was right about, and measures how honest a confidence is.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "adapters/exits/replay.h"
+#include "common/exits/calibration.h"
+
+namespace outrider {
+
+// A confidence and whether what it was given for was right.
+struct Judged {
+  double confidence = 0;
+  bool right = false;
+};
+
+// The rows' logistic functions by maximum likelihood (with a weak prior, so that a kind of which
+// there are few rows stays sensible), then the outcome by isotonic regression on their product.
+// `prior`: the one that the samples were made with.
+Calibration fit_calibration(std::span<const ExitSample> samples, double temperature, double prior);
+
+// What to add to drafted tokens' scores so that most rows with nodes come out right. samples: made
+// without a prior.
+double fit_prior(std::span<const ExitSample> samples);
+
+// Expected calibration error: over `bins` equal parts of [0, 1], the mean distance between mean
+// confidence and the part that was right, weighted by how many fell there (Guo et al. 2017).
+double calibration_error(std::span<const Judged> judged, int bins = 15);
+
+// A part of [0, 1] of a reliability plot.
+struct ReliabilityBin {
+  double confidence = 0;  // means
+  double right = 0;
+  std::size_t count = 0;
+};
+std::vector<ReliabilityBin> reliability(std::span<const Judged> judged, int bins = 15);
+
+// --- the parts of fit_calibration ---
+
+struct Labelled {
+  double x = 0;
+  bool right = false;
+};
+
+Logistic fit_logistic(std::span<const Labelled> points);
+// Knots of the best rising map from x to the probability of `right`.
+std::vector<Knot> fit_isotonic(std::vector<Labelled> points);
+
+}  // namespace outrider

@@ -1,0 +1,66 @@
+// A trainable exit adapter in libtorch (common/exits/adapters.h has its formula). At first it
+// changes nothing: `up` is zero.
+//
+// Thread rule: one thread. Errors of libtorch are exceptions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+#include "adapters/train/llama.h"
+#include "common/base/status.h"
+#include "common/exits/adapters.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+
+// What exits share with their target, never trained.
+struct FrozenHead {
+  at::Tensor final_norm;  // [hidden] f32
+  at::Tensor head;        // [vocab, hidden], in the compute type
+  double epsilon = 1e-6;
+};
+
+FrozenHead frozen_head(const ModelFiles& target, at::ScalarType compute);
+
+class ExitModule final {
+ public:
+  ExitModule(std::int32_t layer, std::int64_t hidden, std::int64_t bottleneck, std::uint64_t seed);
+
+  std::int32_t layer() const { return layer_; }
+
+  // hidden: [n, hidden] f32, without gradients -> [n, vocab] in the head's type.
+  at::Tensor logits(const at::Tensor& hidden, const FrozenHead& head) const;
+
+  // Leaves that require gradients: "exits.<layer>.norm", ".down", ".up".
+  const NamedTensors& parameters() const { return parameters_; }
+  // Throws if a tensor of parameters() is missing or has another shape.
+  void load(const NamedTensors& tensors);
+
+  ExitAdapter adapter() const;
+
+ private:
+  std::int32_t layer_;
+  at::Tensor norm_;  // [hidden]
+  at::Tensor down_;  // [bottleneck, hidden]
+  at::Tensor up_;    // [hidden, bottleneck]
+  NamedTensors parameters_;
+};
+
+enum class ExitLoss : std::uint8_t {
+  kCrossEntropy,  // with the text's next token
+  kDivergence,    // KL from the target's final distribution
+};
+
+struct ExitTargets {
+  at::Tensor logits;  // [n, vocab] f32: the target's
+  at::Tensor next;    // [n] int64: the text's
+};
+
+// Mean over rows. kDivergence adds `greedy_weight` times the cross entropy with the target's
+// likeliest token, which is what greedy verification compares.
+at::Tensor exit_loss(const at::Tensor& logits, const ExitTargets& targets, ExitLoss loss,
+                     double greedy_weight);
+
+}  // namespace outrider

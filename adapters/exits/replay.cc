@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/exits/replay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/verify/exit_probe.h"
+#include "common/verify/pass_runner.h"
+#include "common/verify/session.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::uint32_t kPrefillChunk = 128;
+
+// Takes the time that a probe takes from the pass.
+class TimedTap final : public LayerTap {
+ public:
+  TimedTap(ExitProbe& probe, std::span<const std::int32_t> layers, Clock& clock)
+      : probe_(probe), layers_(layers), clock_(clock), seconds_(layers.size()) {}
+
+  bool wants(std::int32_t layer) const override { return probe_.wants(layer); }
+  void on_layer(const HiddenRows& rows) override {
+    const TimePoint start = clock_.now();
+    probe_.on_layer(rows);
+    const auto exit = std::lower_bound(layers_.begin(), layers_.end(), rows.layer);
+    seconds_[static_cast<std::size_t>(exit - layers_.begin())] += to_seconds(clock_.now() - start);
+  }
+  const std::vector<double>& seconds() const { return seconds_; }
+
+ private:
+  ExitProbe& probe_;
+  const std::span<const std::int32_t> layers_;
+  Clock& clock_;
+  std::vector<double> seconds_;
+};
+
+Target describe(const ModelInfo& info, int gamma) {
+  return {.model = info,
+          .tokenizer_hash = {},
+          .limits = {.max_rows = static_cast<std::uint32_t>(gamma) + 1,
+                     .max_positions = info.max_positions,
+                     .vocab_size = info.vocab_size}};
+}
+
+}  // namespace
+
+// Guesses chains with the draft, by the law of choice and the stream's own noise.
+class PassReplay::Chain final {
+ public:
+  Chain(Model& draft, std::unique_ptr<KvCache> cache, const ReplayOptions& options)
+      : draft_(draft), cache_(std::move(cache)), options_(options) {}
+
+  Result<std::vector<GrowNode>> after(std::span<const TokenId> text) {
+    KvSlots& slots = cache_->slots();
+    rows_.clear();
+    Slot slot = kRootSlot;
+    for (const TokenId token : text.subspan(static_cast<std::size_t>(slots.committed()))) {
+      OUTRIDER_ASSIGN_OR_RETURN(slot, slots.append(slot));
+      rows_.push_back({cache_.get(), slot, token, false});
+    }
+    rows_.back().wants_logits = true;
+    std::vector<GrowNode> nodes;
+    for (int i = 0; i < options_.gamma; ++i) {
+      OUTRIDER_RETURN_IF_ERROR(draft_.forward(rows_, out_));
+      if (i == 0) slots.commit(slot);
+      const auto position = static_cast<Position>(text.size()) + i;
+      const TokenId token = choose(out_.row(0), options_.sampling, options_.seed, position);
+      nodes.push_back({token, i == 0 ? 0u : 1u, 255});
+      if (position + 1 >= draft_.info().max_positions) break;
+      OUTRIDER_ASSIGN_OR_RETURN(slot, slots.append(i == 0 ? kRootSlot : slot));
+      rows_ = {{cache_.get(), slot, token, true}};
+    }
+    slots.release_all_uncommitted();
+    return nodes;
+  }
+
+ private:
+  Model& draft_;
+  std::unique_ptr<KvCache> cache_;
+  const ReplayOptions& options_;
+  std::vector<Row> rows_;
+  PassOutput out_;
+};
+
+// One answer on its way.
+class PassReplay::Answer final {
+ public:
+  Answer(PassReplay& replay, Chain chain, std::unique_ptr<KvCache> cache, const Open& open,
+         const Target& target)
+      : replay_(replay),
+        chain_(std::move(chain)),
+        cache_(std::move(cache)),
+        open_(open),
+        session_(open, target, {.session_id = {}, .prefill_chunk = kPrefillChunk},
+                 replay.clock_.now()),
+        runner_(replay.target_),
+        probe_(replay.heads_, ExitScore::kCalibrated) {
+    probe_.observe([this](const ExitProbe::Finding& finding) { note(finding); });
+  }
+
+  bool finished() const { return session_.finished(); }
+
+  // One pass, or one chunk of the prefill.
+  Status step(const std::function<void(PassSample)>& on_pass) {
+    OUTRIDER_RETURN_IF_ERROR(send_chain());
+    const PassPlan plan = session_.start(replay_.clock_.now());
+    sample_ = {.exits = std::vector<ExitSample>(replay_.heads_.layers().size())};
+    walks_.assign(sample_.exits.size(), {});
+    rivals_.resize(sample_.exits.size());
+    OUTRIDER_RETURN_IF_ERROR(compute(plan));
+    const Chooser choose = [this](std::size_t row, Position position) {
+      return outrider::choose(runner_.logits(row), open_.sampling, open_.seed, position);
+    };
+    if (plan.decides) {
+      judge(plan, choose);
+      on_pass(std::move(sample_));
+    }
+    runner_.keep(session_.finish(choose, Duration{0}, replay_.clock_.now()), *cache_);
+    session_.take_messages();
+    return {};
+  }
+
+ private:
+  // Drafted tokens belong to passes that decide.
+  Status send_chain() {
+    const auto text = session_.tree().text();
+    if (text.size() - session_.cached_text().size() > kPrefillChunk) return {};
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<GrowNode> nodes, chain_.after(text));
+    const Position end = session_.tree().end();
+    const NodeId first = session_.tree().ids().next_id();
+    return session_.on_message({.acked_position = end, .body = Grow{first, end, std::move(nodes)}},
+                               replay_.clock_.now());
+  }
+
+  Status compute(const PassPlan& plan) {
+    probe_.begin(session_, plan, replay_.target_.info().vocab_size, {});
+    TimedTap tap(probe_, replay_.heads_.layers(), replay_.clock_);
+    const TimePoint start = replay_.clock_.now();
+    OUTRIDER_RETURN_IF_ERROR(runner_.compute(plan, *cache_, plan.decides ? &tap : nullptr));
+    if (plan.tokens.size() > 1 || !plan.decides) return {};
+    ReplayTimes& times = replay_.times_;
+    times.passes_s += to_seconds(replay_.clock_.now() - start);
+    for (std::size_t i = 0; i < times.exits_s.size(); ++i) {
+      times.passes_s -= tap.seconds()[i];
+      times.exits_s[i] += tap.seconds()[i];
+    }
+    return {};
+  }
+
+  void note(const ExitProbe::Finding& finding) {
+    walks_[finding.exit] = finding.walk;
+    ExitSample& exit = sample_.exits[finding.exit];
+    exit.rows.assign(finding.rows.begin(), finding.rows.end());
+    exit.max_softmax = finding.max_softmax;
+    rivals_[finding.exit].assign(finding.rivals.begin(), finding.rivals.end());
+  }
+
+  // Holds what the exits said against what the target chooses.
+  void judge(const PassPlan& plan, const Chooser& choose) {
+    const PassWalk verdict = session_.walk(plan, choose);
+    sample_.accepted = verdict.leaf + 1;
+    for (std::size_t i = 0; i < walks_.size(); ++i) {
+      ExitSample& exit = sample_.exits[i];
+      exit.right = walks_[i].leaf == verdict.leaf && walks_[i].tokens == verdict.tokens;
+      // A chain's rows stand in order, so the walk's k-th row is the pass's k-th.
+      Position position = session_.tree().end();
+      for (std::size_t row = 0; row < walks_[i].tokens.size(); ++row, ++position) {
+        const TokenId right = choose(row, position);
+        exit.row_right.push_back(right == walks_[i].tokens[row]);
+        const ExitProbe::Rivals& rivals = rivals_[i][row];
+        if (!rivals.drafted_any) continue;
+        exit.duels.push_back({rivals.lead, right == rivals.drafted, right == rivals.other});
+      }
+    }
+  }
+
+  PassReplay& replay_;
+  Chain chain_;
+  const std::unique_ptr<KvCache> cache_;
+  const Open open_;
+  VerifySession session_;
+  PassRunner runner_;
+  ExitProbe probe_;
+  PassSample sample_;
+  std::vector<PassWalk> walks_;                         // by exit, of the pass at hand
+  std::vector<std::vector<ExitProbe::Rivals>> rivals_;  // likewise, by row of the walk
+};
+
+PassReplay::PassReplay(Model& target, Model& draft, ExitHeads& heads, Clock& clock)
+    : target_(target), draft_(draft), heads_(heads), clock_(clock) {
+  times_.exits_s.resize(heads.layers().size());
+}
+
+Status PassReplay::run(std::span<const TokenId> prompt, const ReplayOptions& options,
+                       const std::function<void(PassSample)>& on_pass) {
+  const auto longest = static_cast<Position>(prompt.size()) + options.max_tokens;
+  if (longest > std::min(target_.info().max_positions, draft_.info().max_positions)) {
+    return invalid_argument("a prompt of " + std::to_string(prompt.size()) +
+                            " tokens and an answer of " + std::to_string(options.max_tokens) +
+                            " do not fit the models' contexts. Remedy: a smaller --max-tokens");
+  }
+  const auto capacity = static_cast<std::int32_t>(longest) + options.gamma + 2;
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, target_.new_cache(capacity));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> draft_cache, draft_.new_cache(capacity));
+  Open open;
+  open.sampling = options.sampling;
+  open.seed = options.seed;
+  open.prefix.assign(prompt.begin(), prompt.end());
+  open.end_position = longest;
+  Answer answer(*this, Chain(draft_, std::move(draft_cache), options), std::move(cache), open,
+                describe(target_.info(), options.gamma));
+  while (!answer.finished()) OUTRIDER_RETURN_IF_ERROR(answer.step(on_pass));
+  return {};
+}
+
+}  // namespace outrider

@@ -48,6 +48,9 @@ void add_rows_check(CheckList& checks);
 // Decoding speed against the memory's read bandwidth.
 void add_decode_check(CheckList& checks);
 
+// Pass time with early exits against without.
+void add_exits_check(CheckList& checks);
+
 // Logits of given tokens as a .npy file.
 void add_logits_check(CheckList& checks);
 

@@ -1,0 +1,179 @@
+// exits: what early exits add to a pass. Two sessions of one scheduler decode by turns, the same
+// number of rows a pass; one wants exits, and its reports leave while the pass goes on.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "bench/checks/checks.h"
+#include "common/exits/adapter_heads.h"
+#include "common/model/cpu/cpu_model.h"
+#include "common/verify/scheduler.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kBar = 1.10;
+constexpr Position kPrompt = 96;
+
+struct ExitsOptions {
+  std::string model, adapters;
+  std::string dtype = "auto";
+  std::vector<double> depths = {0.5, 0.75};
+  std::int32_t shortlist = 8192;
+  int threads = 2;
+  int rows = 5;
+  int passes = 40;
+};
+
+// The model's own adapters, or random ones at the asked depths: weights do not change the cost.
+Result<ExitAdapters> find_adapters(const ExitsOptions& options, const ModelInfo& model) {
+  const std::string& directory = options.adapters.empty() ? options.model : options.adapters;
+  Result<ExitAdapters> adapters = load_adapters(directory);
+  if (adapters.ok()) {
+    OUTRIDER_RETURN_IF_ERROR(check_target(*adapters, model));
+    return select_exits(*std::move(adapters), "auto");
+  }
+  if (adapters.status().code() != StatusCode::kNotFound || !options.adapters.empty()) {
+    return adapters.status();
+  }
+  std::vector<std::int32_t> layers;
+  for (const double depth : options.depths) {
+    layers.push_back(std::clamp(static_cast<std::int32_t>(std::lround(depth * model.num_layers)), 1,
+                                model.num_layers - 1));
+  }
+  std::sort(layers.begin(), layers.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  ExitAdapters random = random_adapters(model, layers, std::max(1, model.hidden_size / 10), 1);
+  if (options.shortlist > 0 && options.shortlist < model.vocab_size) {
+    random.shortlist.resize(static_cast<std::size_t>(options.shortlist));
+    std::iota(random.shortlist.begin(), random.shortlist.end(), 0);
+  }
+  return random;
+}
+
+// One session that drafts chains of tokens, mostly wrong ones, as a draft of a random model would.
+class ChainSession final {
+ public:
+  ChainSession(Scheduler& scheduler, StreamId stream, bool wants_exits, const ExitsOptions& options)
+      : scheduler_(scheduler), stream_(stream), options_(options) {
+    Open open;
+    for (Position i = 0; i < kPrompt; ++i) open.prefix.push_back(static_cast<TokenId>(i % 50));
+    open.end_position = kPrompt + (options.rows + 1) * (options.passes + 2);
+    open.policy.wants_exits = wants_exits;
+    scheduler_.connect(stream, std::to_string(stream), clock_.now());
+    scheduler_.receive(stream, {.body = std::move(open)}, clock_.now());
+  }
+
+  // Milliseconds of one pass; 0 for a chunk of the prefill.
+  double pass() {
+    const bool first = std::exchange(first_, false);
+    if (!first) send_chain();
+    OUTRIDER_CHECK(scheduler_.start(clock_.now()) && scheduler_.last_served() == stream_);
+    const TimePoint start = clock_.now();
+    scheduler_.compute([&](StreamId) {
+      scheduler_.lane(stream_)->send(
+          clock_, [&](const ExitReport& report) { acked_reports_ = report.seq; });
+    });
+    const double ms = to_ms(clock_.now() - start);
+    scheduler_.finish(clock_.now());
+    scheduler_.take_events();
+    return first ? 0 : ms;
+  }
+
+  std::uint32_t reports() const { return acked_reports_; }
+
+ private:
+  void send_chain() {
+    const VerifySession& session = *scheduler_.session(stream_);
+    const Position end = session.tree().end();
+    Grow grow{session.tree().ids().next_id(), end, {}};
+    for (int i = 0; i + 1 < options_.rows; ++i) {
+      const auto token = static_cast<TokenId>((end * 31 + i * 7) % 997);
+      grow.nodes.push_back({token, i == 0 ? 0u : 1u, 255});
+    }
+    scheduler_.receive(stream_, {end, acked_reports_, std::move(grow)}, clock_.now());
+  }
+
+  Scheduler& scheduler_;
+  const StreamId stream_;
+  const ExitsOptions& options_;
+  SystemClock clock_;
+  bool first_ = true;
+  std::uint32_t acked_reports_ = 0;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+Result<CheckOutcome> run_exits(const ExitsOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(auto files, load_model_files(options.model, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Model> model,
+      make_cpu_model(files, {.dtype = options.dtype, .threads = options.threads, .progress = {}}));
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters, find_adapters(options, model->info()));
+  if (adapters.exits.empty()) return failed_precondition("the adapters have chosen no exit");
+  const std::size_t listed = adapters.shortlist.empty()
+                                 ? static_cast<std::size_t>(adapters.vocab_size)
+                                 : adapters.shortlist.size();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ExitHeads> heads,
+                            make_adapter_heads(std::move(adapters), *files));
+  SchedulerOptions scheduling;
+  scheduling.max_positions = kPrompt + (options.rows + 1) * (options.passes + 3);
+  scheduling.exits = heads.get();
+  Scheduler scheduler(*model, scheduling);
+  ChainSession with(scheduler, 1, true, options);
+  std::vector<double> with_ms, without_ms;
+  with.pass();  // each session's prefill, before the other wants the device
+  ChainSession without(scheduler, 2, false, options);
+  without.pass();
+  for (int i = 0; i < options.passes; ++i) {
+    with_ms.push_back(with.pass());
+    without_ms.push_back(without.pass());
+  }
+  const double ratio = median(with_ms) / median(without_ms);
+  CheckOutcome outcome;
+  outcome.passed = ratio <= kBar;
+  const auto layers = heads->layers();
+  outcome.figures = {{"pass_ratio", ratio},
+                     {"with_ms", median(with_ms)},
+                     {"without_ms", median(without_ms)},
+                     {"rows", options.rows},
+                     {"exits", std::vector<std::int32_t>(layers.begin(), layers.end())},
+                     {"layers", model->info().num_layers},
+                     {"tokens_considered", listed},
+                     {"reports", with.reports()},
+                     {"dtype", model->info().dtype},
+                     {"threads", options.threads}};
+  return outcome;
+}
+
+}  // namespace
+
+void add_exits_check(CheckList& checks) {
+  auto options = std::make_shared<ExitsOptions>();
+  CLI::App* command = checks.add("exits", "Pass time with early exits against without",
+                                 [options] { return run_exits(*options); });
+  command->add_option("--model", options->model, "Model directory")->required();
+  command->add_option("--adapters", options->adapters,
+                      "Directory of its exit adapters, if not the model's");
+  command
+      ->add_option("--depths", options->depths,
+                   "For a model without adapters: random ones at these depths, 0 to 1")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--shortlist", options->shortlist,
+                      "For a model without adapters: tokens that exits consider; 0: all");
+  command->add_option("--dtype", options->dtype, "auto, f32, bf16 or int8");
+  command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
+  command->add_option("--rows", options->rows, "Rows of a pass")->check(CLI::Range(1, 33));
+  command->add_option("--passes", options->passes, "Passes of each kind")
+      ->check(CLI::Range(1, 10000));
+}
+
+}  // namespace outrider

@@ -20,29 +20,50 @@ struct Block {
   double mean() const { return right / count; }
 };
 
+using Vector3 = std::array<double, 3>;
+using Matrix3 = std::array<Vector3, 3>;
+
+// Of a positive definite system, which needs no pivots.
+Vector3 solve(Matrix3 a, Vector3 b) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t row = i + 1; row < 3; ++row) {
+      const double factor = a[row][i] / a[i][i];
+      for (std::size_t j = i; j < 3; ++j) a[row][j] -= factor * a[i][j];
+      b[row] -= factor * b[i];
+    }
+  }
+  for (std::size_t i = 3; i-- > 0;) {
+    for (std::size_t j = i + 1; j < 3; ++j) b[i] -= a[i][j] * b[j];
+    b[i] /= a[i][i];
+  }
+  return b;
+}
+
 }  // namespace
 
 // Newton's method on the penalised log likelihood, which is concave.
-Logistic fit_logistic(std::span<const Labelled> points) {
+Logistic fit_logistic(std::span<const LabelledRow> rows) {
   Logistic fit;
   for (int step = 0; step < 50; ++step) {
-    double gradient[2] = {-kPrior * (fit.slope - 1), -kPrior * fit.offset};
-    double curvature[3] = {kPrior, 0, kPrior};  // slope slope, slope offset, offset offset
-    for (const Labelled& point : points) {
-      const double p = fit.at(point.x), w = p * (1 - p), error = (point.right ? 1 : 0) - p;
-      gradient[0] += error * point.x;
-      gradient[1] += error;
-      curvature[0] += w * point.x * point.x;
-      curvature[1] += w * point.x;
-      curvature[2] += w;
+    Vector3 gradient = {-kPrior * (fit.slope - 1), -kPrior * fit.spread_slope,
+                        -kPrior * fit.offset};
+    Matrix3 curvature = {};
+    for (std::size_t i = 0; i < 3; ++i) curvature[i][i] = kPrior;
+    for (const LabelledRow& one : rows) {
+      const Vector3 x = {one.row.margin, one.row.spread, 1};
+      const double p = fit.at(one.row), w = p * (1 - p), error = (one.right ? 1 : 0) - p;
+      for (std::size_t i = 0; i < 3; ++i) {
+        gradient[i] += error * x[i];
+        for (std::size_t j = 0; j < 3; ++j) curvature[i][j] += w * x[i] * x[j];
+      }
     }
-    const double determinant = curvature[0] * curvature[2] - curvature[1] * curvature[1];
-    const double slope = (gradient[0] * curvature[2] - gradient[1] * curvature[1]) / determinant;
-    const double offset = (gradient[1] * curvature[0] - gradient[0] * curvature[1]) / determinant;
-    const double size = std::max(std::abs(slope), std::abs(offset));
+    const Vector3 change = solve(curvature, gradient);
+    double size = 0;
+    for (const double one : change) size = std::max(size, std::abs(one));
     const double scale = size > 2 ? 2 / size : 1;  // far from the optimum Newton overshoots
-    fit.slope = std::max(0.0, fit.slope + scale * slope);
-    fit.offset += scale * offset;
+    fit.slope = std::max(0.0, fit.slope + scale * change[0]);
+    fit.spread_slope += scale * change[1];
+    fit.offset += scale * change[2];
     if (size < 1e-9) break;
   }
   return fit;
@@ -107,11 +128,11 @@ Calibration fit_calibration(std::span<const ExitSample> samples, double temperat
   Calibration calibration;
   calibration.temperature = temperature;
   calibration.prior = prior;
-  std::array<std::vector<Labelled>, kRowKinds> rows;
+  std::array<std::vector<LabelledRow>, kRowKinds> rows;
   for (const ExitSample& sample : samples) {
     for (std::size_t i = 0; i < sample.rows.size(); ++i) {
       rows[static_cast<std::size_t>(sample.rows[i].kind)].push_back(
-          {sample.rows[i].margin, sample.row_right[i]});
+          {sample.rows[i], sample.row_right[i]});
     }
   }
   for (std::size_t kind = 0; kind < kRowKinds; ++kind) {

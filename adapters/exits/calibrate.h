@@ -40,12 +40,16 @@ std::vector<ReliabilityBin> reliability(std::span<const Judged> judged, int bins
 
 // --- the parts of fit_calibration ---
 
+struct LabelledRow {
+  RowEvidence row;
+  bool right = false;
+};
+Logistic fit_logistic(std::span<const LabelledRow> rows);
+
 struct Labelled {
   double x = 0;
   bool right = false;
 };
-
-Logistic fit_logistic(std::span<const Labelled> points);
 // Knots of the best rising map from x to the probability of `right`.
 std::vector<Knot> fit_isotonic(std::vector<Labelled> points);
 

@@ -2,6 +2,7 @@
 #include "adapters/exits/replay.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/verify/exit_probe.h"
@@ -152,7 +153,7 @@ class PassReplay::Answer final {
     walks_[finding.exit] = finding.walk;
     ExitSample& exit = sample_.exits[finding.exit];
     exit.rows.assign(finding.rows.begin(), finding.rows.end());
-    exit.max_softmax = finding.max_softmax;
+    exit.max_softmax = std::exp(-double{finding.rows.back().spread});
     rivals_[finding.exit].assign(finding.rivals.begin(), finding.rivals.end());
   }
 

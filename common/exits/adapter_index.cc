@@ -1,5 +1,6 @@
 // adapters.json. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <optional>
@@ -68,27 +69,30 @@ std::vector<T> rising(FieldReader& in, const char* key, std::size_t most, std::i
   return values;
 }
 
-// Two finite numbers.
-std::optional<std::pair<double, double>> number_pair(const Json& from, double largest) {
-  if (!from.is_array() || from.size() != 2) return std::nullopt;
-  for (const Json& one : from) {
-    if (!one.is_number() || !(std::abs(one.get<double>()) <= largest)) return std::nullopt;
+// A list of just so many finite numbers.
+template <std::size_t kCount>
+std::optional<std::array<double, kCount>> numbers(const Json& from, double largest) {
+  if (!from.is_array() || from.size() != kCount) return std::nullopt;
+  std::array<double, kCount> values;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (!from[i].is_number() || !(std::abs(from[i].get<double>()) <= largest)) return std::nullopt;
+    values[i] = from[i].get<double>();
   }
-  return std::pair(from[0].get<double>(), from[1].get<double>());
+  return values;
 }
 
 void read_knots(FieldReader& in, std::vector<Knot>& knots) {
   const Json* list = array(in, "outcome", kMaxKnots);
   if (list == nullptr) return;
   for (const Json& entry : *list) {
-    const auto point = number_pair(entry, 1.0);
+    const auto point = numbers<2>(entry, 1.0);
     const Knot last = knots.empty() ? Knot{-1, 0} : knots.back();
-    if (!point || point->first < 0 || point->first <= last.x || point->second < last.y) {
+    if (!point || (*point)[0] < 0 || (*point)[0] <= last.x || (*point)[1] < last.y) {
       return in.fail(invalid_argument(in.what() + ": outcome[" + std::to_string(knots.size()) +
                                       "] must be [x, y] from 0 to 1, x larger and y no smaller "
                                       "than before"));
     }
-    knots.push_back({point->first, point->second});
+    knots.push_back({(*point)[0], (*point)[1]});
   }
 }
 
@@ -100,13 +104,13 @@ Result<Calibration> read_calibration(const Json& json, const std::string& what) 
   calibration.prior = in.real("prior", 0, kMaxMargin);
   for (std::size_t kind = 0; kind < kRowKinds && in.status().ok(); ++kind) {
     const auto found = json.find(kKindNames[kind]);
-    const auto pair = found == json.end() ? std::nullopt : number_pair(*found, kMaxSlope);
-    if (!pair || pair->first < 0) {
+    const auto fit = found == json.end() ? std::nullopt : numbers<3>(*found, kMaxSlope);
+    if (!fit || (*fit)[0] < 0) {
       in.fail(invalid_argument(what + ": " + kKindNames[kind] +
-                               " must be [slope, offset], slope not negative"));
+                               " must be [slope, spread slope, offset], the first not negative"));
       break;
     }
-    calibration.rows[kind] = {pair->first, pair->second};
+    calibration.rows[kind] = {(*fit)[0], (*fit)[1], (*fit)[2]};
   }
   read_knots(in, calibration.outcome);
   if (!in.status().ok()) return in.status();
@@ -196,7 +200,8 @@ Status check_whole(const ExitAdapters& adapters, const std::string& what) {
 OrderedJson to_json(const Calibration& calibration) {
   OrderedJson json = {{"temperature", calibration.temperature}, {"prior", calibration.prior}};
   for (std::size_t kind = 0; kind < kRowKinds; ++kind) {
-    json[kKindNames[kind]] = {calibration.rows[kind].slope, calibration.rows[kind].offset};
+    const Logistic& fit = calibration.rows[kind];
+    json[kKindNames[kind]] = {fit.slope, fit.spread_slope, fit.offset};
   }
   json["outcome"] = OrderedJson::array();
   for (const Knot& knot : calibration.outcome) json["outcome"].push_back({knot.x, knot.y});

@@ -6,14 +6,14 @@
 
 namespace outrider {
 
-double Logistic::at(double margin) const {
-  return 1 / (1 + std::exp(-(slope * margin + offset)));
+double Logistic::at(const RowEvidence& row) const {
+  return 1 / (1 + std::exp(-(slope * row.margin + spread_slope * row.spread + offset)));
 }
 
 double row_product(const Calibration& calibration, std::span<const RowEvidence> rows) {
   double product = 1;
   for (const RowEvidence& row : rows) {
-    product *= calibration.rows[static_cast<std::size_t>(row.kind)].at(row.margin);
+    product *= calibration.rows[static_cast<std::size_t>(row.kind)].at(row);
   }
   return product;
 }

@@ -1,11 +1,13 @@
 // How sure an early exit may be: from the margins of its walk to the probability that it names the
 // verdict's whole outcome, i.e. leaf and next token.
 //
-//   q(row)     = 1 / (1 + exp(-(slope * margin + offset)))     by kind of row
+//   q(row)     = 1 / (1 + exp(-(slope * margin + spread_slope * spread + offset)))   by kind of row
 //   confidence = outcome(q(row 1) * q(row 2) * ..)              monotone
 //
 // A row's margin is the perturbed score of the exit's choice less that of its runner-up (at T = 0
-// the logits), so the same noise speaks in it as in the target's choice. Whether a drafted token
+// the logits), so the same noise speaks in it as in the target's choice. Its spread says how open
+// the question is at all: on text that leaves many tokens possible the same margin is worth less.
+// Whether a drafted token
 // agrees with the exit's choice says more than any margin: hence the kinds. It says something about
 // the choice too: a drafted token's score counts for `prior` more than it is, since two models that
 // both find a token good err more rarely than either.
@@ -33,13 +35,15 @@ inline constexpr float kMaxMargin = 30.0f;
 struct RowEvidence {
   RowKind kind = RowKind::kBeyond;
   float margin = 0;  // 0 .. kMaxMargin
+  float spread = 0;  // -log of the greatest probability in the exit's softmax; 0 .. kMaxMargin
 };
 
 struct Logistic {
   double slope = 1;
+  double spread_slope = 0;
   double offset = 0;
 
-  double at(double margin) const;
+  double at(const RowEvidence& row) const;
   friend bool operator==(const Logistic&, const Logistic&) = default;
 };
 

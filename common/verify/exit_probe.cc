@@ -5,15 +5,19 @@
 #include <cmath>
 #include <utility>
 
+#include "common/sampling/noise.h"
+
 namespace outrider {
 namespace {
 
-// The greatest probability of a row's softmax.
-double max_softmax(std::span<const float> logits) {
-  const float largest = *std::max_element(logits.begin(), logits.end());
+// -log of the greatest probability of a row's softmax. What is less likely by e^20 adds nothing.
+float spread_of(std::span<const float> logits) {
+  const float largest = max_logit(logits);
   double sum = 0;
-  for (const float logit : logits) sum += std::exp(double{logit} - largest);
-  return 1 / sum;
+  for (const float logit : logits) {
+    if (logit - largest > -20.0f) sum += std::exp(double{logit} - largest);
+  }
+  return std::clamp(static_cast<float>(std::log(sum)), 0.0f, kMaxMargin);
 }
 
 // Candidates of a row that are looked at: a drafted token beyond these will not be chosen.
@@ -72,7 +76,7 @@ TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position pos
   const bool nodes = has_nodes(*plan_, row);
   const std::vector<Candidate> ranked =
       rank(logits(exit, row), open.sampling, open.seed, position, nodes ? kRanked : 2);
-  last_row_ = row;
+  const float spread = spread_of(logits(exit, row));
   const float worst = ranked.empty() ? 0 : ranked.front().score - kMaxMargin;
   Candidate drafted{0, worst}, other{0, worst}, next{0, worst};  // next: the second best other
   for (auto at = ranked.rbegin(); at != ranked.rend(); ++at) {   // the best comes last
@@ -87,12 +91,12 @@ TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position pos
   const float with_prior =
       clamp_margin(lead + static_cast<float>(heads_.prior(exit, open.sampling.temperature)));
   if (nodes && with_prior > 0) {
-    rows_.push_back({RowKind::kDrafted, with_prior});
+    rows_.push_back({RowKind::kDrafted, with_prior, spread});
     return drafted.token;
   }
   const float rest = clamp_margin(other.score - next.score);
-  rows_.push_back(
-      {nodes ? RowKind::kCorrected : RowKind::kBeyond, nodes ? std::min(rest, -with_prior) : rest});
+  rows_.push_back({nodes ? RowKind::kCorrected : RowKind::kBeyond,
+                   nodes ? std::min(rest, -with_prior) : rest, spread});
   return other.token;
 }
 
@@ -108,13 +112,13 @@ void ExitProbe::find(std::size_t exit) {
                         .next_token = walk.tokens.back(),
                         .confidence = score(exit)};
   if (observer_) {
-    observer_({exit, std::move(walk), rows_, rivals_, max_softmax(logits(exit, last_row_))});
+    observer_({exit, std::move(walk), rows_, rivals_});
   }
   if (sink_) sink_(guess);
 }
 
 double ExitProbe::score(std::size_t exit) const {
-  if (score_ == ExitScore::kMaxSoftmax) return max_softmax(logits(exit, last_row_));
+  if (score_ == ExitScore::kMaxSoftmax) return std::exp(-rows_.back().spread);
   return heads_.confidence(exit, session_->opened().sampling.temperature, rows_);
 }
 

@@ -33,7 +33,6 @@ class ExitProbe final : public LayerTap {
     PassWalk walk = {};
     std::span<const RowEvidence> rows = {};  // of the walk
     std::span<const Rivals> rivals = {};     // likewise
-    double max_softmax = 0;                  // of the walk's last row
   };
   using Observer = std::function<void(const Finding&)>;
 
@@ -65,7 +64,6 @@ class ExitProbe final : public LayerTap {
   std::vector<std::vector<float>> logits_;  // by exit: [rows that want logits, vocab]
   std::vector<Rivals> rivals_;              // of the walk at hand
   std::vector<RowEvidence> rows_;           // of the walk at hand
-  std::size_t last_row_ = 0;
 };
 
 }  // namespace outrider

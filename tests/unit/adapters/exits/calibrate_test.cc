@@ -13,26 +13,32 @@ namespace {
 
 TEST(CalibrateTest, LogisticFindsTheFunctionThatMadeTheLabels) {
   SplitMix64 random(1);
-  const Logistic truth{1.5, -2};
-  std::vector<Labelled> points;
+  const Logistic truth{1.5, -0.7, -2};
+  std::vector<LabelledRow> rows;
   for (int i = 0; i < 20'000; ++i) {
-    const double x = 6 * random.uniform();
-    points.push_back({x, random.chance(truth.at(x))});
+    RowEvidence row;
+    row.margin = static_cast<float>(6 * random.uniform());
+    row.spread = static_cast<float>(4 * random.uniform());
+    rows.push_back({row, random.chance(truth.at(row))});
   }
-  const Logistic fit = fit_logistic(points);
+  const Logistic fit = fit_logistic(rows);
   EXPECT_NEAR(fit.slope, truth.slope, 0.1);
+  EXPECT_NEAR(fit.spread_slope, truth.spread_slope, 0.1);
   EXPECT_NEAR(fit.offset, truth.offset, 0.2);
 }
 
-TEST(CalibrateTest, LogisticStaysSensibleOnFewOrOneSidedPoints) {
+TEST(CalibrateTest, LogisticStaysSensibleOnFewOrOneSidedRows) {
   const Logistic nothing = fit_logistic({});
   EXPECT_NEAR(nothing.slope, 1, 1e-9);
   EXPECT_NEAR(nothing.offset, 0, 1e-9);
-  const std::vector<Labelled> always(50, {2.0, true});
-  EXPECT_GT(fit_logistic(always).at(2), 0.9);
-  EXPECT_LT(fit_logistic(always).at(2), 1.0);
-  std::vector<Labelled> falling;  // the surer, the more often wrong: a slope may not be negative
-  for (int i = 0; i < 100; ++i) falling.push_back({static_cast<double>(i), i < 50});
+  const RowEvidence sure{RowKind::kDrafted, 2.0f, 0.1f};
+  const std::vector<LabelledRow> always(50, {sure, true});
+  EXPECT_GT(fit_logistic(always).at(sure), 0.9);
+  EXPECT_LT(fit_logistic(always).at(sure), 1.0);
+  std::vector<LabelledRow> falling;  // the surer, the more often wrong: no slope may be negative
+  for (int i = 0; i < 100; ++i) {
+    falling.push_back({{RowKind::kDrafted, static_cast<float>(i) / 4}, i < 50});
+  }
   EXPECT_GE(fit_logistic(falling).slope, 0);
 }
 
@@ -63,7 +69,7 @@ std::vector<ExitSample> made_up_samples(std::uint64_t seed, int count) {
     for (int row = random.below(3); row >= 0; --row) {
       const RowEvidence evidence{static_cast<RowKind>(random.below(3)),
                                  static_cast<float>(6 * random.uniform())};
-      const bool right = random.chance(Logistic{1.0, -0.5}.at(evidence.margin));
+      const bool right = random.chance(Logistic{1.0, 0, -0.5}.at(evidence));
       sample.rows.push_back(evidence);
       sample.row_right.push_back(right);
       all = all && right;

@@ -38,7 +38,7 @@ ExitAdapters some_adapters() {
   exit.cost = 0.02;
   exit.calibration.resize(2);
   exit.calibration[0].prior = 0.75;
-  exit.calibration[0].rows[1] = {0.5, -2};
+  exit.calibration[0].rows[1] = {0.5, -0.25, -2};
   exit.calibration[0].outcome = {{0, 0.1}, {0.5, 0.1}, {1, 0.9}};
   exit.calibration[1].temperature = 1;
   exit.measured = {{.text = "robot",
@@ -187,7 +187,7 @@ TEST_F(AdapterFileTest, BadFieldsAreRefusedByName) {
        },
        "outcome[2]"},
       {[](Json& j) {
-         j["exits"][1]["calibration"][0]["drafted"] = {-1, 0};
+         j["exits"][1]["calibration"][0]["drafted"] = {-1, 0, 0};
        },
        "drafted"},
       {[](Json& j) { j["exits"][1]["calibration"][0]["drafted"] = "x"; }, "drafted"},

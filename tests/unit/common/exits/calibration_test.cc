@@ -10,10 +10,10 @@ namespace {
 
 TEST(CalibrationTest, TheProbabilityOfAWalkIsTheProductOverItsRows) {
   Calibration calibration;
-  calibration.rows[0] = {2, 1};
-  calibration.rows[1] = {0, 0};
-  const RowEvidence rows[] = {{RowKind::kDrafted, 1.5f}, {RowKind::kCorrected, 7}};
-  EXPECT_DOUBLE_EQ(row_product(calibration, rows), 0.5 / (1 + std::exp(-4.0)));
+  calibration.rows[0] = {2, -1, 1};
+  calibration.rows[1] = {0, 0, 0};
+  const RowEvidence rows[] = {{RowKind::kDrafted, 1.5f, 0.5f}, {RowKind::kCorrected, 7}};
+  EXPECT_DOUBLE_EQ(row_product(calibration, rows), 0.5 / (1 + std::exp(-3.5)));
   EXPECT_DOUBLE_EQ(confidence(calibration, rows), row_product(calibration, rows));
 }
 

@@ -1,5 +1,5 @@
-// Replays with toy models, whose every choice a test can compute. SPDX-License-Identifier:
-// Apache-2.0
+// Replays with toy models, whose every choice a test can compute.
+// SPDX-License-Identifier: Apache-2.0
 #include "adapters/exits/replay.h"
 
 #include <gtest/gtest.h>

@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "common/tree/mirrored_tree.h"
-#include "edge_client/drafting/calibration.h"
 #include "edge_client/drafting/draft_step.h"
 #include "edge_client/drafting/draft_text.h"
 #include "edge_client/drafting/growth_policy.h"
+#include "edge_client/drafting/guess_calibration.h"
 #include "edge_client/drafting/outcome_weights.h"
 
 namespace outrider {
@@ -137,7 +137,7 @@ class Drafter final {
 
   const DrafterOptions options_;
   MirroredTree tree_;
-  Calibration calibration_;
+  GuessCalibration calibration_;
   DraftText text_;
   bool root_expanded_ = false;            // the root's children are known
   std::optional<TokenId> foreign_token_;  // committed, outside the draft's vocabulary

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "edge_client/drafting/calibration.h"
+#include "edge_client/drafting/guess_calibration.h"
 
 namespace outrider {
 namespace {
@@ -84,13 +84,13 @@ TEST_F(Weights, TheLikeliestChainFollowsTheConfidences) {
 }
 
 TEST(Calibrated, ADraftIsBelievedUntilItIsKnown) {
-  const Calibration fresh;
+  const GuessCalibration fresh;
   EXPECT_NEAR(fresh.right(0, 0.7f), 0.7f, 1e-6);
   EXPECT_NEAR(fresh.right(9, 0.1f), 0.1f, 1e-6);
 }
 
 TEST(Calibrated, BoastingIsSeenThroughForItsRankAndConfidenceOnly) {
-  Calibration known;
+  GuessCalibration known;
   for (int i = 0; i < 200; ++i) known.observe(0, 0.95f, i % 4 == 0);
   EXPECT_NEAR(known.right(0, 0.95f), 0.25f, 0.1f);
   EXPECT_NEAR(known.right(0, 0.5f), 0.5f, 1e-6);
@@ -98,7 +98,7 @@ TEST(Calibrated, BoastingIsSeenThroughForItsRankAndConfidenceOnly) {
 }
 
 TEST(Calibrated, NoConfidenceIsOutOfRange) {
-  Calibration known;
+  GuessCalibration known;
   for (const float odd : {-1.0f, 0.0f, 1.0f, 7.0f, std::nanf("")}) {
     known.observe(0, odd, true);
     EXPECT_GE(known.right(0, odd), 0.0f);

@@ -14,7 +14,7 @@
 
 namespace outrider {
 
-class Calibration final {
+class GuessCalibration final {
  public:
   // rank: 0 for the best guess of its position. confidence: the draft's own, 0..1.
   float right(std::size_t rank, float confidence) const;

@@ -59,34 +59,50 @@ Result<ExitAdapters> find_adapters(const ExitsOptions& options, const ModelInfo&
 class ChainSession final {
  public:
   ChainSession(Scheduler& scheduler, StreamId stream, bool wants_exits, const ExitsOptions& options)
-      : scheduler_(scheduler), stream_(stream), options_(options) {
-    Open open;
-    for (Position i = 0; i < kPrompt; ++i) open.prefix.push_back(static_cast<TokenId>(i % 50));
-    open.end_position = kPrompt + (options.rows + 1) * (options.passes + 2);
-    open.policy.wants_exits = wants_exits;
-    scheduler_.connect(stream, std::to_string(stream), clock_.now());
-    scheduler_.receive(stream, {.body = std::move(open)}, clock_.now());
+      : scheduler_(scheduler), stream_(stream), wants_exits_(wants_exits), options_(options) {
+    open();
   }
 
-  // Milliseconds of one pass; 0 for a chunk of the prefill.
+  // Milliseconds of one pass.
   double pass() {
-    const bool first = std::exchange(first_, false);
-    if (!first) send_chain();
+    if (scheduler_.session(stream_) == nullptr) {  // the model has ended its answer
+      stream_ += 2;
+      open();
+    }
+    send_chain();
+    return turn();
+  }
+
+  std::uint32_t reports() const { return reports_; }
+
+ private:
+  // Opens the stream and runs its prefill, while no other stream wants the device.
+  void open() {
+    Open open;
+    for (Position i = 0; i < kPrompt; ++i) open.prefix.push_back(static_cast<TokenId>(i % 50));
+    open.end_position = kPrompt + (options_.rows + 1) * (options_.passes + 2);
+    open.policy.wants_exits = wants_exits_;
+    acked_reports_ = 0;
+    scheduler_.connect(stream_, std::to_string(stream_), clock_.now());
+    scheduler_.receive(stream_, {.body = std::move(open)}, clock_.now());
+    turn();
+  }
+
+  double turn() {
     OUTRIDER_CHECK(scheduler_.start(clock_.now()) && scheduler_.last_served() == stream_);
     const TimePoint start = clock_.now();
     scheduler_.compute([&](StreamId) {
-      scheduler_.lane(stream_)->send(
-          clock_, [&](const ExitReport& report) { acked_reports_ = report.seq; });
+      scheduler_.lane(stream_)->send(clock_, [&](const ExitReport& report) {
+        acked_reports_ = report.seq;
+        ++reports_;
+      });
     });
     const double ms = to_ms(clock_.now() - start);
     scheduler_.finish(clock_.now());
     scheduler_.take_events();
-    return first ? 0 : ms;
+    return ms;
   }
 
-  std::uint32_t reports() const { return acked_reports_; }
-
- private:
   void send_chain() {
     const VerifySession& session = *scheduler_.session(stream_);
     const Position end = session.tree().end();
@@ -99,11 +115,12 @@ class ChainSession final {
   }
 
   Scheduler& scheduler_;
-  const StreamId stream_;
+  StreamId stream_;  // odd ids for one session, even ones for the other
+  const bool wants_exits_;
   const ExitsOptions& options_;
   SystemClock clock_;
-  bool first_ = true;
-  std::uint32_t acked_reports_ = 0;
+  std::uint32_t acked_reports_ = 0;  // of the open stream
+  std::uint32_t reports_ = 0;        // of all
 };
 
 double median(std::vector<double> values) {
@@ -129,9 +146,7 @@ Result<CheckOutcome> run_exits(const ExitsOptions& options) {
   Scheduler scheduler(*model, scheduling);
   ChainSession with(scheduler, 1, true, options);
   std::vector<double> with_ms, without_ms;
-  with.pass();  // each session's prefill, before the other wants the device
   ChainSession without(scheduler, 2, false, options);
-  without.pass();
   for (int i = 0; i < options.passes; ++i) {
     with_ms.push_back(with.pass());
     without_ms.push_back(without.pass());

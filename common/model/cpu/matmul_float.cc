@@ -9,7 +9,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/model/cpu/matmul_float.cc"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // compiles this file again for each instruction set
 #include "hwy/highway.h"
 
@@ -30,9 +29,6 @@ constexpr int kTileRows = 3;
 constexpr int kTileColumns = 2;
 #endif
 
-// How far ahead of its use a weight is asked for.
-constexpr std::size_t kPrefetchBytes = 1024;
-
 template <class T>
 struct FloatProduct {
   const T* weights;  // [outputs, inputs]
@@ -45,16 +41,13 @@ struct FloatProduct {
   HWY_INLINE void tile(std::size_t row, const std::size_t* columns, Quad* folded) const {
     const T* w[kColumns];
     for (int c = 0; c < kColumns; ++c) w[c] = weights + columns[c] * inputs;
+    const T* const next_tile = w[0] + kColumns * inputs;
     const float* first = x + row * stride;
     Lanes sums[kRows * kColumns];
     for (Lanes& sum : sums) sum = zero_lanes();
     const std::size_t whole = inputs / kLanes * kLanes;
     for (std::size_t k = 0; k < whole; k += kLanes) {
-      if (kRows == 1) {
-        for (int c = 0; c < kColumns; ++c) {
-          hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(w[c] + k) + kPrefetchBytes);
-        }
-      }
+      ask_for(next_tile + kColumns * k, kColumns * kLanes * sizeof(T));
       step<kRows, kColumns>(w, k, first + k, sums);
     }
     if (whole < inputs) {

@@ -11,7 +11,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/model/cpu/matmul_int8.cc"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // compiles this file again for each instruction set
 #include "hwy/highway.h"
 
@@ -36,7 +35,6 @@ using BytePart = hn::Vec<ByteTag>;
 constexpr std::size_t kStepBytes = 4 * kInt8BlockGroups;
 constexpr std::size_t kPartBytes = 4 * kPartLanes;
 constexpr std::size_t kSteps = kInt8Block / kStepBytes;
-constexpr std::size_t kPrefetchBytes = 1024;
 
 // The integer lanes before the first product, and sum + the products of four weights and four
 // activations in each lane.
@@ -104,6 +102,8 @@ struct Int8Product {
   template <int kRows, int kColumns>
   HWY_INLINE void add_block(std::size_t row, const std::size_t* columns, std::size_t b,
                             Lanes* sums) const {
+    const std::int8_t* next_tile =
+        weights + (columns[0] * blocks + kColumns * (blocks + b)) * kInt8Block;
     for (int p = 0; p < kParts; ++p) {
       IntPart groups[kRows * kColumns];
       for (int i = 0; i < kRows * kColumns; ++i) {
@@ -111,9 +111,10 @@ struct Int8Product {
       }
       for (std::size_t s = 0; s < kSteps; ++s) {
         const std::size_t at = s * kStepBytes + p * kPartBytes;
+        ask_for(next_tile, kColumns * kPartBytes);
+        next_tile += kColumns * kPartBytes;
         for (int c = 0; c < kColumns; ++c) {
           const std::int8_t* from = weights + (columns[c] * blocks + b) * kInt8Block + at;
-          if (kRows == 1) hwy::Prefetch(from + kPrefetchBytes);
           const BytePart w = hn::LoadU(ByteTag(), from);
           for (int r = 0; r < kRows; ++r) {
             const BytePart value = hn::LoadU(ByteTag(), input(row + r, b).values + at);

@@ -8,10 +8,10 @@
 
 #include "adapters/commands/commands.h"
 #include "adapters/commands/torch_flags.h"
-#include "adapters/data/jsonl.h"
 #include "adapters/data/progress.h"
 #include "adapters/exits/exit_trainer.h"
 #include "adapters/exits/measure.h"
+#include "adapters/data/jsonl.h"
 #include "common/model/loader.h"
 #include "common/telemetry/log.h"
 #include "common/text/chat_template.h"
@@ -24,7 +24,8 @@ struct ExitFlags {
   std::vector<std::int32_t> layers;
   std::int64_t shortlist = 8192;
   std::int64_t prompts = 60;
-  TrainFlags train;  // of it: data, held_out, compute
+  DataFlags data;
+  ComputeFlags compute;
   ExitTrainOptions options;
   MeasureOptions measure;
 
@@ -36,13 +37,10 @@ void ExitFlags::add_to(CLI::App* command) {
   command->add_option("--target", target, "The target's directory")->required();
   command->add_option("--draft", draft, "Its draft's directory: whole outcomes need one")
       ->required();
-  command->add_option("--data", train.data, "JSONL of prompts and answers; FILE[=SHARE]");
-  command->add_option("--answers", train.answers, "JSONL whose answers alone count; FILE[=SHARE]");
-  command
-      ->add_option("--held-out", train.held_out,
-                   "JSONL never learnt: half of its prompts calibrate, half measure")
+  data.add_to(command);
+  CLI::Option* held_out = command->get_option("--held-out");
+  held_out->description("JSONL never learnt: half of its prompts calibrate, half measure")
       ->required();
-  command->add_option("--out", options.out, "The run's directory")->required();
   command->add_option("--layers", layers, "Exits after these layers; default: after every one")
       ->delimiter(',');
   command->add_option("--bottleneck", options.bottleneck, "Width of an adapter")
@@ -64,29 +62,18 @@ void ExitFlags::add_to(CLI::App* command) {
 }
 
 void ExitFlags::add_training(CLI::App* command) {
-  OptimizerOptions& optimizer = options.optimizer;
-  optimizer = {.learning_rate = 3e-3, .warmup_steps = 20, .total_steps = 400, .weight_decay = 0.01};
+  options.optimizer = {
+      .learning_rate = 3e-3, .warmup_steps = 20, .total_steps = 400, .weight_decay = 0.01};
   command->add_option("--loss", loss, "ce: the text's next token; kl: the target's distribution")
       ->check(CLI::IsMember({"ce", "kl"}));
   command
       ->add_option("--greedy-weight", options.greedy_weight,
                    "With kl: weight of the target's likeliest token beside its distribution")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--steps", optimizer.total_steps, "Steps of the whole schedule")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--stop-after", options.stop_after, "Stop after so many steps of this run");
   command->add_option("--rows", options.rows, "Learnt tokens a step, at least")
       ->check(CLI::PositiveNumber);
-  command->add_option("--warmup", optimizer.warmup_steps, "Steps of warm-up")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--learning-rate", optimizer.learning_rate, "At its peak");
-  command->add_option("--evaluate-every", options.evaluate_every, "Steps between measurements")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--checkpoint-every", options.checkpoint_every, "Steps between checkpoints")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--seed", options.seed, "Seed of weights, order and draws");
-  command->add_flag("--resume", options.resume, "Go on with the run in --out");
-  train.compute.add_to(command);
+  add_run_flags(command, options);
+  compute.add_to(command);
 }
 
 Status check_layers(std::vector<std::int32_t>& layers, std::int32_t num_layers) {
@@ -161,10 +148,10 @@ Status write_text(const std::string& path, const std::string& text) {
 Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFiles& files,
               Model& target, ExitAdapters& adapters) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft,
-                            load_runner(flags.draft, flags.train.compute.threads));
+                            load_runner(flags.draft, flags.compute.threads));
   std::vector<ExitText> texts;
   std::size_t prompts = 0;
-  for (const std::string& path : flags.train.held_out) {
+  for (const std::string& path : flags.data.held_out) {
     OUTRIDER_ASSIGN_OR_RETURN(ExitText text, read_text(path, tokenizer, flags.prompts));
     prompts += (2 * text.fit.size() + text.measure.size()) * flags.measure.temperatures.size();
     texts.push_back(std::move(text));
@@ -186,12 +173,12 @@ Status run_exits(ExitFlags flags) {
   flags.options.loss = flags.loss == "ce" ? ExitLoss::kCrossEntropy : ExitLoss::kDivergence;
   flags.measure.seed = flags.options.seed;
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.target));
-  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
-  const at::ScalarType compute = flags.train.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.data, tokenizer, false));
+  const at::ScalarType compute = flags.compute.apply();
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(flags.target, {}));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> target,
-                            load_runner(flags.target, flags.train.compute.threads));
+                            load_runner(flags.target, flags.compute.threads));
   flags.options.layers = flags.layers;
   OUTRIDER_RETURN_IF_ERROR(check_layers(flags.options.layers, target->info().num_layers));
   std::vector<TokenId> shortlist = shortlist_of(data.sources, target->info(), flags.shortlist);

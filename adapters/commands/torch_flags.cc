@@ -44,12 +44,14 @@ at::ScalarType ComputeFlags::apply() const {
   return bf16 ? at::kBFloat16 : at::kFloat;
 }
 
-void TrainFlags::add_to(CLI::App* command) {
+void DataFlags::add_to(CLI::App* command) {
   command->add_option("--data", data, "JSONL of prompts and answers, both learnt; FILE[=SHARE]");
   command->add_option("--answers", answers, "JSONL whose answers alone are learnt; FILE[=SHARE]");
   command->add_option("--held-out", held_out, "JSONL that is only measured");
-  command->add_option("--out", options.out, "The run's directory, in the end the model's")
-      ->required();
+}
+
+void add_run_flags(CLI::App* command, RunOptions& options) {
+  command->add_option("--out", options.out, "The run's directory")->required();
   command->add_option("--steps", options.optimizer.total_steps, "Steps of the whole schedule")
       ->check(CLI::PositiveNumber);
   command->add_option("--stop-after", options.stop_after, "Stop after so many steps of this run");
@@ -58,17 +60,12 @@ void TrainFlags::add_to(CLI::App* command) {
   command->add_option("--learning-rate", options.optimizer.learning_rate, "At its peak");
   command->add_option("--weight-decay", options.optimizer.weight_decay, "Of matrices");
   command->add_option("--clip", options.optimizer.max_gradient_norm, "Largest gradient norm");
-  command->add_option("--batch", options.batch, "Sequences a step");
-  command->add_option("--length", options.length, "Tokens a sequence");
-  command->add_option("--long-every", options.long_every,
-                      "Every so many steps, half as many sequences of twice the length; 0: never");
   command->add_option("--evaluate-every", options.evaluate_every, "Steps between measurements")
       ->check(CLI::PositiveNumber);
   command->add_option("--checkpoint-every", options.checkpoint_every, "Steps between checkpoints")
       ->check(CLI::PositiveNumber);
-  command->add_option("--seed", options.seed, "Seed of weights and order");
+  command->add_option("--seed", options.seed, "Seed of weights, order and draws");
   command->add_flag("--resume", options.resume, "Go on with the run in --out");
-  compute.add_to(command);
 }
 
 Result<TokenId> special_token(const Tokenizer& tokenizer, std::string_view text) {
@@ -78,7 +75,7 @@ Result<TokenId> special_token(const Tokenizer& tokenizer, std::string_view text)
                              ". Remedy: make it with `outrider-train tokenizer`");
 }
 
-Result<TrainData> load_train_data(const TrainFlags& flags, const Tokenizer& tokenizer,
+Result<TrainData> load_train_data(const DataFlags& flags, const Tokenizer& tokenizer,
                                   bool answers_only) {
   TrainData data;
   for (const std::string& path : flags.data) {

@@ -25,13 +25,14 @@ struct ComputeFlags {
 // bf16 products are tens of times slower than f32.
 bool cpu_has_bf16();
 
-struct TrainFlags {
-  TrainOptions options;
+struct DataFlags {
   std::vector<std::string> data, answers, held_out;
-  ComputeFlags compute;
 
   void add_to(CLI::App* command);
 };
+
+// What every training run has: its directory, its schedule, its seed.
+void add_run_flags(CLI::App* command, RunOptions& options);
 
 // Everything that a run reads beside models.
 struct TrainData {
@@ -40,7 +41,7 @@ struct TrainData {
   TokenId end_of_text = 0, end_of_turn = 0;
 };
 
-Result<TrainData> load_train_data(const TrainFlags& flags, const Tokenizer& tokenizer,
+Result<TrainData> load_train_data(const DataFlags& flags, const Tokenizer& tokenizer,
                                   bool answers_only);
 
 // The ids of special tokens. Errors: kFailedPrecondition if the tokenizer lacks one.

@@ -46,8 +46,10 @@ struct ShapeFlags {
   }
 };
 
-struct TrainCommandFlags {
-  TrainFlags train;
+struct TrainFlags {
+  TrainOptions options;
+  DataFlags data;
+  ComputeFlags compute;
   ShapeFlags shape;
   std::string init;
   std::string target;
@@ -56,16 +58,23 @@ struct TrainCommandFlags {
   void add_to(CLI::App* command) {
     command->add_option("--init", init,
                         "Start from this model's weights and shape, not from random ones");
-    train.add_to(command);
+    data.add_to(command);
+    add_run_flags(command, options);
+    command->add_option("--batch", options.batch, "Sequences a step");
+    command->add_option("--length", options.length, "Tokens a sequence");
+    command->add_option(
+        "--long-every", options.long_every,
+        "Every so many steps, half as many sequences of twice the length; 0: never");
+    compute.add_to(command);
     shape.add_to(command);
   }
 };
 
 // The model to train: of the flags' shape with random weights, or the one --init names.
-Result<Llama> first_model(const TrainCommandFlags& flags, const Tokenizer& tokenizer,
+Result<Llama> first_model(const TrainFlags& flags, const Tokenizer& tokenizer,
                           const TrainData& data, at::ScalarType compute) {
   OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, flags.shape.config(tokenizer, data));
-  Llama model(config, compute, flags.train.options.seed);
+  Llama model(config, compute, flags.options.seed);
   if (!flags.init.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(model, load_model(flags.init, compute));
     if (model.config().vocab_size != config.vocab_size) {
@@ -80,11 +89,11 @@ Result<Llama> first_model(const TrainCommandFlags& flags, const Tokenizer& token
   return model;
 }
 
-Status pretrain(const TrainCommandFlags& flags) {
-  const TrainOptions& options = flags.train.options;
+Status pretrain(const TrainFlags& flags) {
+  const TrainOptions& options = flags.options;
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
-  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
-  const at::ScalarType compute = flags.train.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.data, tokenizer, false));
+  const at::ScalarType compute = flags.compute.apply();
   OUTRIDER_ASSIGN_OR_RETURN(Llama model, first_model(flags, tokenizer, data, compute));
   stop_on_signals();
   const auto loss = [&](const Batch& batch) { return next_token_loss(model, batch); };
@@ -92,12 +101,12 @@ Status pretrain(const TrainCommandFlags& flags) {
                data.held_out, options);
 }
 
-Status distill(TrainCommandFlags flags) {
-  TrainOptions& options = flags.train.options;
+Status distill(TrainFlags flags) {
+  TrainOptions& options = flags.options;
   options.tokenizer = flags.target;
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
-  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.train, tokenizer, false));
-  const at::ScalarType compute = flags.train.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.data, tokenizer, false));
+  const at::ScalarType compute = flags.compute.apply();
   OUTRIDER_ASSIGN_OR_RETURN(const Llama target, load_model(flags.target, compute));
   OUTRIDER_ASSIGN_OR_RETURN(Llama draft, first_model(flags, tokenizer, data, compute));
   stop_on_signals();
@@ -111,16 +120,16 @@ Status distill(TrainCommandFlags flags) {
 }  // namespace
 
 void add_pretrain_command(CommandList& commands) {
-  const auto flags = std::make_shared<TrainCommandFlags>();
+  const auto flags = std::make_shared<TrainFlags>();
   CLI::App* command =
       commands.add("pretrain", "Train a model on text", [flags] { return pretrain(*flags); });
-  command->add_option("--tokenizer", flags->train.options.tokenizer, "Directory of the tokenizer")
+  command->add_option("--tokenizer", flags->options.tokenizer, "Directory of the tokenizer")
       ->required();
   flags->add_to(command);
 }
 
 void add_distill_command(CommandList& commands) {
-  const auto flags = std::make_shared<TrainCommandFlags>();
+  const auto flags = std::make_shared<TrainFlags>();
   flags->shape = {.hidden = 128, .ffn = 352, .layers = 3, .heads = 4, .kv_heads = 2};
   CLI::App* command = commands.add("distill", "Train a draft to say what a target would say",
                                    [flags] { return distill(*flags); });

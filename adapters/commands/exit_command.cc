@@ -11,7 +11,7 @@
 #include "adapters/data/progress.h"
 #include "adapters/exits/exit_trainer.h"
 #include "adapters/exits/measure.h"
-#include "adapters/data/jsonl.h"
+#include "common/base/jsonl.h"
 #include "common/model/loader.h"
 #include "common/telemetry/log.h"
 #include "common/text/chat_template.h"

@@ -5,13 +5,13 @@
 
 #include "adapters/commands/commands.h"
 #include "adapters/commands/torch_flags.h"
-#include "adapters/data/jsonl.h"
 #include "adapters/data/progress.h"
 #include "adapters/data/robot_text.h"
 #include "adapters/train/border.h"
 #include "adapters/train/evaluate.h"
 #include "adapters/train/generate.h"
 #include "adapters/train/model_io.h"
+#include "common/base/jsonl.h"
 #include "common/text/chat_template.h"
 
 namespace outrider {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "adapters/commands/commands.h"
-#include "adapters/data/jsonl.h"
 #include "adapters/tokenizer/bpe_trainer.h"
 #include "common/base/files.h"
+#include "common/base/jsonl.h"
 
 namespace outrider {
 namespace {

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-#include "adapters/data/jsonl.h"
+#include "common/base/jsonl.h"
 
 namespace outrider {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/data/gsm8k.h"
 
-#include "adapters/data/jsonl.h"
+#include "common/base/jsonl.h"
 
 namespace outrider {
 

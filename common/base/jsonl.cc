@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/data/jsonl.h"
+#include "common/base/jsonl.h"
 
 #include <algorithm>
 #include <string_view>
@@ -10,7 +10,7 @@ namespace outrider {
 
 Status for_each_line(const std::string& path,
                      const std::function<Status(const Json&, const std::string&)>& body) {
-  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;  // memory for the whole text
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxBytes));
   std::size_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -18,7 +18,7 @@ Status for_each_line(const std::string& path,
     const std::string_view line = std::string_view(text).substr(at, end - at);
     at = end + 1;
     ++number;
-    if (line.empty()) continue;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string where = path + ":" + std::to_string(number);
     OUTRIDER_ASSIGN_OR_RETURN(const Json object, parse_json(line, where));
     OUTRIDER_RETURN_IF_ERROR(body(object, where));

@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// Calls body(object, "path:line") for every line that is not empty, until one fails.
+// Calls body(object, "path:line") for every line that is not blank, until one fails.
 Status for_each_line(const std::string& path,
                      const std::function<Status(const Json&, const std::string&)>& body);
 

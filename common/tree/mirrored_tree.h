@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -67,7 +68,12 @@ class MirroredTree final {
   NodeIndex child(NodeIndex parent, TokenId token) const;
   // Whether the node still lives; stays callable with the index of one that does not.
   bool contains(NodeIndex node) const;
-  // Nodes alive, sent or not; and one more than the largest index in use, for arrays beside it.
+  // The living nodes, sent or not, by index. Not to be walked while nodes are added.
+  auto nodes() const {
+    return std::views::iota(NodeIndex{0}, static_cast<NodeIndex>(slots_.size())) |
+           std::views::filter([this](NodeIndex node) { return contains(node); });
+  }
+  // How many; and one more than the largest index in use, for arrays beside the tree.
   std::size_t size() const { return size_; }
   std::size_t index_limit() const { return slots_.size(); }
 

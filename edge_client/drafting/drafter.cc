@@ -26,7 +26,7 @@ void Drafter::restart(std::span<const TokenId> committed) {
   text_.restart(committed);
   root_expanded_ = false;
   step_guesses_root_ = false;
-  for (StepRow& row : step_rows_) row.node = kNoNode;
+  std::ranges::fill(step_rows_, kNoNode);
   notes_.clear();
   advice_.clear();
   forgotten_.clear();  // the restart cuts the cache to committed slots
@@ -72,11 +72,11 @@ std::vector<NodeIndex> Drafter::most_wanted(const GrowthPolicy& policy, Position
     double worth;
   };
   std::vector<Wanted> queue;
-  for (std::size_t i = 0; i < tree_.index_limit(); ++i) {
-    const auto index = static_cast<NodeIndex>(i);
-    if (!tree_.contains(index) || !may_run(index, max_depth)) continue;
-    if (const double worth = policy.worth(view(), index); worth > 0)
+  for (const NodeIndex index : tree_.nodes()) {
+    if (!may_run(index, max_depth)) continue;
+    if (const double worth = policy.worth(view(), index); worth > 0) {
       queue.push_back({index, worth});
+    }
   }
   std::ranges::sort(queue, [&](const Wanted& a, const Wanted& b) {
     return a.worth != b.worth ? a.worth > b.worth : note(a.node).order < note(b.node).order;
@@ -91,7 +91,7 @@ std::vector<NodeIndex> Drafter::most_wanted(const GrowthPolicy& policy, Position
 }
 
 int Drafter::row_of(NodeIndex node) const {
-  const auto found = std::ranges::find(step_rows_, node, &StepRow::node);
+  const auto found = std::ranges::find(step_rows_, node);
   return found == step_rows_.end() ? -1 : static_cast<int>(found - step_rows_.begin());
 }
 
@@ -111,7 +111,7 @@ void Drafter::add_rows(NodeIndex index, DraftStep& step) {
       row.parent_row = row_of(node.parent);
     }
     step.grow.push_back(row);
-    step_rows_.push_back({*it});
+    step_rows_.push_back(*it);
   }
 }
 
@@ -125,7 +125,7 @@ void Drafter::finish_step(const DraftStepDone& done) {
     add_guesses(kRoot, done.guesses.at(0));
   }
   for (std::size_t i = 0; i < step_rows_.size(); ++i) {
-    if (const NodeIndex node = step_rows_[i].node; node != kNoNode) {
+    if (const NodeIndex node = step_rows_[i]; node != kNoNode) {
       tree_.set_slot(node, done.slots[i]);
       add_guesses(node, done.guesses.at(i));
     } else if (text_.row_done(static_cast<int>(i), done.slots[i])) {
@@ -187,9 +187,8 @@ std::size_t Drafter::commit(std::span<const TokenId> tokens) {
     text_.append(tokens[i], i < accepted.size() ? accepted[i].slot : kRootSlot, rows[i]);
   }
   root_expanded_ = accepted.size() == tokens.size() && accepted.back().slot != kRootSlot;
-  for (StepRow& row : step_rows_) {
-    if (row.node != kNoNode && !tree_.contains(row.node)) row.node = kNoNode;
-  }
+  const auto gone = [&](NodeIndex node) { return node != kNoNode && !tree_.contains(node); };
+  std::ranges::replace_if(step_rows_, gone, kNoNode);
   advice_.clear();
   std::erase_if(vain, [&](NodeIndex node) { return tree_.contains(node); });
   mark_flying();

@@ -113,11 +113,6 @@ class Drafter final {
   std::uint64_t evicted() const { return evicted_; }
 
  private:
-  // A row of the step that is out; node: kNoNode if it died or was committed.
-  struct StepRow {
-    NodeIndex node = kNoNode;
-  };
-
   void weigh() { weigh_outcomes(tree_, advice_, weights_); }
   GrowthView view() const { return {tree_, notes_, weights_}; }
   NodeNote& note(NodeIndex node) { return notes_[static_cast<std::size_t>(node)]; }
@@ -150,9 +145,9 @@ class Drafter final {
   std::uint64_t evicted_ = 0;
 
   bool step_is_out_ = false;
-  bool step_guesses_root_ = false;  // the step is a catch-up that reached the text's end ..
-  Position step_end_ = 0;           // .. which was this
-  std::vector<StepRow> step_rows_;
+  bool step_guesses_root_ = false;    // the step is a catch-up that reached the text's end ..
+  Position step_end_ = 0;             // .. which was this
+  std::vector<NodeIndex> step_rows_;  // of the step that is out; kNoNode: died or was committed
 };
 
 }  // namespace outrider

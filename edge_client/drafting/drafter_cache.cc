@@ -14,9 +14,7 @@ constexpr std::size_t kMostAdvice = 64;
 }  // namespace
 
 void Drafter::pass_started(NodeId last_id, std::span<const NodeId> left_out) {
-  for (std::size_t i = 0; i < tree_.index_limit(); ++i) {
-    const auto index = static_cast<NodeIndex>(i);
-    if (!tree_.contains(index)) continue;
+  for (const NodeIndex index : tree_.nodes()) {
     const NodeId id = tree_.node(index).id;
     note(index).flies =
         id != 0 && id <= last_id && std::ranges::find(left_out, id) == left_out.end();
@@ -25,30 +23,21 @@ void Drafter::pass_started(NodeId last_id, std::span<const NodeId> left_out) {
 }
 
 std::size_t Drafter::flying() const {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < tree_.index_limit(); ++i) {
-    count += tree_.contains(static_cast<NodeIndex>(i)) && notes_[i].flies ? 1 : 0;
-  }
-  return count;
+  const auto flies = [&](NodeIndex index) { return note(index).flies; };
+  return static_cast<std::size_t>(std::ranges::count_if(tree_.nodes(), flies));
 }
 
 std::vector<NodeIndex> Drafter::sent_in_vain() const {
   std::vector<NodeIndex> nodes;
-  for (std::size_t i = 0; i < tree_.index_limit(); ++i) {
-    const auto index = static_cast<NodeIndex>(i);
-    if (tree_.contains(index) && tree_.node(index).id != 0 && !notes_[i].flew) {
-      nodes.push_back(index);
-    }
+  for (const NodeIndex index : tree_.nodes()) {
+    if (tree_.node(index).id != 0 && !note(index).flew) nodes.push_back(index);
   }
   return nodes;
 }
 
 // Until the verifier says what its pass took, every node that it holds counts as a row of it.
 void Drafter::mark_flying() {
-  for (std::size_t i = 0; i < tree_.index_limit(); ++i) {
-    const auto index = static_cast<NodeIndex>(i);
-    if (tree_.contains(index)) note(index).flies = tree_.node(index).id != 0;
-  }
+  for (const NodeIndex index : tree_.nodes()) note(index).flies = tree_.node(index).id != 0;
 }
 
 void Drafter::advise(const Advice& advice) {
@@ -86,9 +75,8 @@ Grow Drafter::select_round(std::size_t length, std::size_t max_nodes, std::int32
 std::vector<DraftedRound> Drafter::rounds_ahead(std::size_t length, std::int32_t token_bound) {
   weigh();
   std::vector<DraftedRound> rounds;
-  for (std::size_t i = 0; i < tree_.index_limit(); ++i) {
-    const auto index = static_cast<NodeIndex>(i);
-    if (!tree_.contains(index) || note(index).flies) continue;
+  for (const NodeIndex index : tree_.nodes()) {
+    if (note(index).flies) continue;
     const NodeIndex parent = tree_.node(index).parent;
     if (parent != kRoot && !note(parent).flies) continue;
     DraftedRound round{.unsent = {}, .chance = view().weight(index), .length = 0};
@@ -120,8 +108,8 @@ CacheLookup Drafter::look_up(std::span<const TokenId> tokens) const {
   const std::vector<NodeIndex> chain = likeliest_chain(tree_, at, tree_.size());
   found.drafted = chain.size();
   found.sent = !chain.empty() && tree_.node(chain.front()).id != 0;
-  for (const StepRow& row : step_rows_) {
-    for (NodeIndex above = row.node; above >= 0; above = tree_.node(above).parent) {
+  for (const NodeIndex node : step_rows_) {
+    for (NodeIndex above = node; above >= 0; above = tree_.node(above).parent) {
       found.in_step |= above == at;
     }
   }
@@ -139,9 +127,8 @@ void Drafter::keep_bound() {
   weigh();
   while (tree_.size() > options_.max_nodes) {
     NodeIndex least = kNoNode;
-    for (std::size_t i = 0; i < tree_.index_limit(); ++i) {
-      const auto index = static_cast<NodeIndex>(i);
-      if (!tree_.contains(index) || !evictable(index)) continue;
+    for (const NodeIndex index : tree_.nodes()) {
+      if (!evictable(index)) continue;
       if (least == kNoNode || view().weight(index) < view().weight(least)) least = index;
     }
     if (least == kNoNode) return;  // all are sent, or about to have children

@@ -67,7 +67,7 @@ void Controller::verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
   if (chain > 0) acceptance_.observe(chain, tokens - 1);
   tokens_ += tokens;
   if (last_verdict_) {
-    Pace& pace = this->pace();
+    Pace& pace = plan_.speculates ? with_ : without_;
     pace.seconds = pace.seconds * kKeepPace + to_seconds(now - *last_verdict_);
     pace.tokens = pace.tokens * kKeepPace + static_cast<double>(tokens);
     ++pace.verdicts;
@@ -76,8 +76,7 @@ void Controller::verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
 }
 
 Duration Controller::per_token() const {
-  const Pace& pace = plan_.speculates ? with_ : without_;
-  return from_ms(pace.per_token().value_or(0) * 1e3);
+  return from_ms(pace().per_token().value_or(0) * 1e3);
 }
 
 const SpeculationPlan& Controller::plan(const Timings& timings) {

@@ -90,7 +90,7 @@ class Controller final {
   int best_wait(const Timings& timings, double theta) const;
   double added_time(const Timings& timings, int rows) const;
   void set_policy(const Timings& timings);
-  Pace& pace() { return plan_.speculates ? with_ : without_; }
+  const Pace& pace() const { return plan_.speculates ? with_ : without_; }
 
   const Optimize goal_;
   const int most_gamma_;

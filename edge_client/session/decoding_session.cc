@@ -198,10 +198,9 @@ Position DecodingSession::count(const Verdict& verdict) {
   const MirroredTree& tree = drafter_.tree();
   std::uint64_t nodes = 0;
   Position depth = 0;
-  for (std::size_t i = 0; i < tree.index_limit(); ++i) {
-    const auto node = static_cast<NodeIndex>(i);
-    if (!tree.contains(node) || tree.node(node).id == 0) continue;
-    if (!pass_took(*started_, tree.node(node).id)) continue;
+  for (const NodeIndex node : tree.nodes()) {
+    const NodeId id = tree.node(node).id;
+    if (id == 0 || !pass_took(*started_, id)) continue;
     ++nodes;
     depth = std::max(depth, depth_of(tree, node));
   }

@@ -2,6 +2,7 @@
 #include "tests/sim/scripted_edge.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace outrider {
@@ -238,10 +239,7 @@ TokenId ScriptedEdge::guess_after(NodeIndex parent) {
 void ScriptedEdge::grow_guesses() {
   for (std::uint64_t left = random_.below(6); left > 0; --left) {
     std::vector<NodeIndex> parents{kRoot};
-    for (std::size_t i = 0; i < tree_->index_limit(); ++i) {
-      const auto node = static_cast<NodeIndex>(i);
-      if (tree_->contains(node)) parents.push_back(node);
-    }
+    std::ranges::copy(tree_->nodes(), std::back_inserter(parents));
     // The newest are the deepest: favour chains.
     const std::size_t pick =
         random_.chance(0.6) ? parents.size() - 1 : random_.below(parents.size());

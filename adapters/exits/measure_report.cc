@@ -1,10 +1,11 @@
 // What measure_exits() found, for people and scripts. SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "adapters/exits/measure.h"
-#include "adapters/train/line_plot.h"
 #include "common/base/json.h"
+#include "common/plot/line_plot.h"
 
 namespace outrider {
 namespace {
@@ -12,9 +13,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 std::string title_of(const TextResult& result) {
-  char text[160];
-  std::snprintf(text, sizeof text, "%.100s, T = %.2g", result.text.c_str(), result.temperature);
-  return text;
+  return fmt::format("{:.100}, T = {:.2g}", result.text, result.temperature);
 }
 
 bool is_chosen(const MeasureReport& report, std::int32_t layer) {
@@ -55,7 +54,8 @@ std::string report_json(const MeasureReport& report) {
 // The chosen exits' bins, put together by their place.
 std::string reliability_svg(const MeasureReport& report) {
   constexpr int kParts = 15;
-  std::vector<Curve> curves;
+  PlotPanel panel{.x_label = "confidence", .y_label = "named right", .x_end = 1, .y_end = 1};
+  panel.diagonal = true;
   for (const TextResult& result : report.results) {
     std::vector<ReliabilityBin> parts(kParts);
     for (const ExitResult& exit : result.exits) {
@@ -69,32 +69,32 @@ std::string reliability_svg(const MeasureReport& report) {
         part.count += bin.count;
       }
     }
-    Curve curve{title_of(result), {}};
+    PlotSeries series{.name = title_of(result)};
     for (const ReliabilityBin& part : parts) {
       const auto count = static_cast<double>(part.count);
-      if (part.count > 0) curve.points.emplace_back(part.confidence / count, part.right / count);
+      if (part.count > 0) series.points.push_back({part.confidence / count, part.right / count});
     }
-    curves.push_back(std::move(curve));
+    panel.series.push_back(std::move(series));
   }
-  return line_plot_svg(curves, {.title = "Part named right over confidence, chosen exits",
-                                .x_format = "%.2f",
-                                .diagonal = true});
+  return to_svg({.title = "Reliability of the chosen exits", .panels = {std::move(panel)}});
 }
 
 std::string depth_svg(const MeasureReport& report) {
-  std::vector<Curve> curves;
+  PlotPanel panel{.x_label = "layer of the exit", .y_label = "whole outcome named right"};
+  panel.x_end = report.num_layers;
+  panel.y_end = 1;
   for (const bool confidence : {false, true}) {
     for (const TextResult& result : report.results) {
-      Curve curve{title_of(result) + (confidence ? ": confidence" : ""), {}, confidence};
+      PlotSeries series{.name = title_of(result) + (confidence ? ": confidence" : ""),
+                        .dashed = confidence};
       for (const ExitResult& exit : result.exits) {
-        curve.points.emplace_back(exit.layer, confidence ? exit.mean_confidence : exit.named);
+        const double value = confidence ? exit.mean_confidence : exit.named;
+        series.points.push_back({static_cast<double>(exit.layer), value});
       }
-      curves.push_back(std::move(curve));
+      panel.series.push_back(std::move(series));
     }
   }
-  return line_plot_svg(curves, {.title = "Whole outcome named right, over the exit's layer",
-                                .right = static_cast<double>(report.num_layers),
-                                .x_ticks = report.num_layers});
+  return to_svg({.title = "Match and confidence by depth", .panels = {std::move(panel)}});
 }
 
 }  // namespace outrider

@@ -1,5 +1,7 @@
 // The paper's ablations (section 4.3) on our processes: queues (table 7), workers (figure 4a),
 // draft length (figure 4b). SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -7,7 +9,7 @@
 #include "bench/checks/checks.h"
 #include "bench/checks/grid_flags.h"
 #include "bench/harness/summary.h"
-#include "bench/plot/line_plot.h"
+#include "common/plot/line_plot.h"
 
 namespace outrider {
 namespace {
@@ -48,7 +50,9 @@ Json cells_json(const GridResult& result) {
 }
 
 PlotPoint point(double x, const Estimate& estimate) {
-  return {x, estimate.value, estimate.interval};
+  PlotPoint point{x, estimate.value};
+  if (estimate.interval) point.interval = {estimate.interval->low, estimate.interval->high};
+  return point;
 }
 
 // ------------------------------------------------------------------------------------- queues
@@ -75,22 +79,18 @@ std::string queue_table(const GridResult& result, const std::vector<int>& worker
   text += "\n";
   for (const char* client : {"priority", "random", "fifo"}) {
     for (const char* server : {"priority", "fifo"}) {
-      char cell_text[64];
-      std::snprintf(cell_text, sizeof cell_text, "%-20s",
-                    (std::string(client) + "/" + server).c_str());
-      text += cell_text;
+      text += fmt::format("{:20}", std::string(client) + "/" + server);
       for (const int count : workers) {
         const GridCell* cell =
             result.find(result.cells.front().setting, queue_name(client, server, count));
         const std::optional<Estimate> misses = cell != nullptr ? miss_rate(*cell) : std::nullopt;
         if (!misses) {
-          std::snprintf(cell_text, sizeof cell_text, " %-20s", "-");
-        } else {
-          const Interval around = misses->interval.value_or(Interval{misses->value, misses->value});
-          std::snprintf(cell_text, sizeof cell_text, " %5.1f %% [%4.1f, %4.1f] ",
-                        100 * misses->value, 100 * around.low, 100 * around.high);
+          text += fmt::format(" {:20}", "-");
+          continue;
         }
-        text += cell_text;
+        const Interval around = misses->interval.value_or(Interval{misses->value, misses->value});
+        text += fmt::format(" {:5.1f} % [{:4.1f}, {:4.1f}] ", 100 * misses->value, 100 * around.low,
+                            100 * around.high);
       }
       text += "\n";
     }
@@ -141,7 +141,7 @@ Result<CheckOutcome> ablate_workers(const AblateOptions& options, GridExperiment
   }
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   const std::string& setting = experiment.paces.front().name;
-  PlotSeries faster{"fsd over sd", {}}, missed{"miss rate", {}};
+  PlotSeries faster{.name = "fsd over sd"}, missed{.name = "miss rate"};
   for (const int count : workers) {
     const std::string name = "fsd " + std::to_string(count);
     const auto ratio = speedup_at(result, setting, name, "sd");
@@ -155,7 +155,8 @@ Result<CheckOutcome> ablate_workers(const AblateOptions& options, GridExperiment
   if (options.out.empty()) return outcome;
   OUTRIDER_RETURN_IF_ERROR(write_plot(
       make_plot("Pre-drafting over the number of workers", experiment,
-                {{"workers", "speed-up over sd", {faster}}, {"workers", "miss rate", {missed}}}),
+                {{.x_label = "workers", .y_label = "speed-up over sd", .series = {faster}},
+                 {.x_label = "workers", .y_label = "miss rate", .series = {missed}}}),
       options.out));
   return outcome;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/grid.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -34,9 +36,7 @@ std::string complaint(const std::string& err) {
 }
 
 std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
+  return fmt::format("{:.9g}", value);
 }
 
 // A server and the link to it.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/law.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "bench/harness/statistics.h"
 
@@ -98,13 +99,11 @@ std::string law_table(const std::vector<LawRow>& rows) {
       "pace                  strategy  measured       law  residual     T_q     T_p    T_c   tau"
       "     r     s\n";
   for (const LawRow& row : rows) {
-    char line[200];
-    std::snprintf(line, sizeof line,
-                  "%-21s %-8s %9.2f %9.2f %8.1f%% %7.1f %7.2f %6.1f %5.2f %5.2f %5.2f\n",
-                  row.setting.c_str(), row.strategy.c_str(), row.measured_ms, row.law_ms,
-                  100 * row.residual(), row.terms.pass_ms, row.terms.step_ms, row.terms.one_way_ms,
-                  row.terms.tau, row.terms.miss_rate, row.terms.synced_rate);
-    text += line;
+    text += fmt::format(
+        "{:21} {:8} {:9.2f} {:9.2f} {:8.1f}% {:7.1f} {:7.2f} {:6.1f} {:5.2f} {:5.2f} {:5.2f}\n",
+        row.setting, row.strategy, row.measured_ms, row.law_ms, 100 * row.residual(),
+        row.terms.pass_ms, row.terms.step_ms, row.terms.one_way_ms, row.terms.tau,
+        row.terms.miss_rate, row.terms.synced_rate);
   }
   return text;
 }

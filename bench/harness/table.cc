@@ -1,38 +1,32 @@
 // The grid as rows for people. SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
+#include <fmt/core.h>
 
 #include "bench/harness/summary.h"
 
 namespace outrider {
 namespace {
 
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[200];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
+std::string shown(std::optional<double> value, int digits, int width) {
+  if (!value) return fmt::format("{:>{}}", "-", width);
+  return fmt::format("{:{}.{}f}", *value, width, digits);
 }
 
-std::string shown(std::optional<double> value, const char* pattern, int width) {
-  return format("%*s", width, value ? format(pattern, *value).c_str() : "-");
-}
-
-std::string with_interval(const std::optional<Estimate>& estimate, const char* pattern) {
+std::string with_interval(const std::optional<Estimate>& estimate, int digits) {
   if (!estimate) return "-";
-  std::string text = format(pattern, estimate->value);
-  if (!estimate->interval) return text;
-  return text + " [" + format(pattern, estimate->interval->low) + ", " +
-         format(pattern, estimate->interval->high) + "]";
+  const auto number = [&](double value) { return fmt::format("{:.{}f}", value, digits); };
+  if (!estimate->interval) return number(estimate->value);
+  return fmt::format("{} [{}, {}]", number(estimate->value), number(estimate->interval->low),
+                     number(estimate->interval->high));
 }
 
 // The paper's figure for the ratio that this row shows.
 std::string paper_ratio(const PaperPace& pace, const std::string& strategy, bool over_ar) {
   if (!pace.paper) return "-";
-  if (over_ar && strategy == "sd") return format("%.2f", pace.paper->ar_to_sd);
+  if (over_ar && strategy == "sd") return fmt::format("{:.2f}", pace.paper->ar_to_sd);
   if (over_ar && strategy == "fsd") {
-    return format("%.2f", pace.paper->ar_to_sd * pace.paper->sd_to_fsd);
+    return fmt::format("{:.2f}", pace.paper->ar_to_sd * pace.paper->sd_to_fsd);
   }
-  if (!over_ar && strategy == "fsd") return format("%.2f", pace.paper->sd_to_fsd);
+  if (!over_ar && strategy == "fsd") return fmt::format("{:.2f}", pace.paper->sd_to_fsd);
   return "-";
 }
 
@@ -40,17 +34,14 @@ std::string row(const GridResult& result, const GridCell& cell, const PaperPace&
   const AnswerFigures sum = sum_of(cell.answers);
   const std::optional<double> up =
       sum.all_tokens > 0 ? std::optional(sum.wire_up / sum.all_tokens) : std::nullopt;
-  const std::string tpot = with_interval(tpot_of(cell.answers), "%.1f");
-  const std::string ar =
-      with_interval(speedup_at(result, cell.setting, cell.variant, "ar"), "%.2f");
-  const std::string sd =
-      with_interval(speedup_at(result, cell.setting, cell.variant, "sd"), "%.2f");
-  return format("  %-10s %-24s %-18s %5s  %-18s %5s ", cell.variant.c_str(), tpot.c_str(),
-                ar.c_str(), paper_ratio(pace, cell.strategy, true).c_str(), sd.c_str(),
-                paper_ratio(pace, cell.strategy, false).c_str()) +
-         shown(sum.tau(), "%.2f", 6) + shown(sum.rows_per_pass(), "%.1f", 6) +
-         shown(sum.acceptance(), "%.2f", 8) + shown(sum.miss_rate(), "%.2f", 6) +
-         shown(up, "%.0f", 7) + "\n";
+  const std::string tpot = with_interval(tpot_of(cell.answers), 1);
+  const std::string ar = with_interval(speedup_at(result, cell.setting, cell.variant, "ar"), 2);
+  const std::string sd = with_interval(speedup_at(result, cell.setting, cell.variant, "sd"), 2);
+  return fmt::format("  {:10} {:24} {:18} {:>5}  {:18} {:>5} ", cell.variant, tpot, ar,
+                     paper_ratio(pace, cell.strategy, true), sd,
+                     paper_ratio(pace, cell.strategy, false)) +
+         shown(sum.tau(), 2, 6) + shown(sum.rows_per_pass(), 1, 6) + shown(sum.acceptance(), 2, 8) +
+         shown(sum.miss_rate(), 2, 6) + shown(up, 0, 7) + "\n";
 }
 
 }  // namespace
@@ -59,11 +50,11 @@ std::string table(const GridResult& result, const std::vector<PaperPace>& paces)
   std::string text;
   for (const PaperPace& pace : paces) {
     text += pace.name;
-    text += format(": T_p %.4g ms, T_q %.4g ms, T_c %.4g ms one way (all emulated)", pace.step_ms,
-                   pace.pass_ms, pace.one_way_ms);
+    text += fmt::format(": T_p {:.4g} ms, T_q {:.4g} ms, T_c {:.4g} ms one way (all emulated)",
+                        pace.step_ms, pace.pass_ms, pace.one_way_ms);
     if (pace.paper) {
-      text +=
-          format("; the paper's tau %.2f, miss rate %.2f", pace.paper->tau, pace.paper->miss_rate);
+      text += fmt::format("; the paper's tau {:.2f}, miss rate {:.2f}", pace.paper->tau,
+                          pace.paper->miss_rate);
     }
     text +=
         "\n  strategy   ms/token [95 %]          over ar            paper  over sd            "

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/plot/line_plot.h"
+#include "common/plot/line_plot.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
+#include <string_view>
 
 namespace outrider {
 namespace {
 
-constexpr double kPanelWidth = 460, kHeight = 400, kLeft = 60, kRight = 20, kTop = 70, kBottom = 80;
+constexpr double kPanelWidth = 460, kLeft = 60, kRight = 20, kTop = 70;
+constexpr double kAxesEnd = 320;  // where the x axis lies
+constexpr double kLegendTop = kAxesEnd + 56, kLegendLine = 16, kLegendWidth = 200;
+constexpr std::size_t kLegendColumns = 2;
 constexpr int kTicks = 5;
-constexpr std::array<const char*, 6> kColours = {"#4477aa", "#cc6677", "#228833",
-                                                 "#aa3377", "#ccbb44", "#66ccee"};
+constexpr std::array<std::string_view, 8> kColours = {"#4477aa", "#cc6677", "#228833", "#aa3377",
+                                                      "#ccbb44", "#66ccee", "#999933", "#555555"};
 
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
-
-std::string escaped(const std::string& text) {
+std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '<') {
@@ -47,9 +45,9 @@ double round_up(double value) {
   return 10 * power * kTicks;
 }
 
-std::string text_at(double x, double y, const char* anchor, const std::string& text) {
-  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) + escaped(text) +
-         "</text>\n";
+std::string text_at(double x, double y, std::string_view anchor, std::string_view text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     escaped(text));
 }
 
 class Panel final {
@@ -62,56 +60,66 @@ class Panel final {
         most_y = std::max({most_y, point.y, point.interval ? point.interval->high : 0});
       }
     }
-    x_end_ = round_up(most_x);
-    y_end_ = round_up(most_y);
+    x_end_ = panel.x_end.value_or(round_up(most_x));
+    y_end_ = panel.y_end.value_or(round_up(most_y));
   }
 
   std::string svg() const {
     std::string svg = axes();
-    for (std::size_t i = 0; i < panel_.series.size(); ++i) svg += line(i);
+    for (std::size_t i = 0; i < panel_.series.size(); ++i) svg += line(i) + legend(i);
     return svg;
   }
 
  private:
+  static std::string_view colour(std::size_t index) { return kColours[index % kColours.size()]; }
+
   double x(double value) const { return left_ + value / x_end_ * (kPanelWidth - kLeft - kRight); }
-  double y(double value) const {
-    return kHeight - kBottom - value / y_end_ * (kHeight - kTop - kBottom);
+  double y(double value) const { return kAxesEnd - value / y_end_ * (kAxesEnd - kTop); }
+
+  std::string segment(double x1, double y1, double x2, double y2, std::string_view stroke) const {
+    return fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x(x1),
+        y(y1), x(x2), y(y2), stroke);
   }
 
   std::string axes() const {
     std::string svg;
     for (int i = 0; i <= kTicks; ++i) {
       const double across = x_end_ * i / kTicks, up = y_end_ * i / kTicks;
-      svg += format("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n",
-                    x(0), x(x_end_), y(up), y(up));
-      svg += text_at(left_ - 8, y(up) + 4, "end", format("%.4g", up));
-      svg += text_at(x(across), kHeight - kBottom + 18, "middle", format("%.4g", across));
+      svg += segment(0, up, x_end_, up, "#ddd");
+      svg += text_at(left_ - 8, y(up) + 4, "end", fmt::format("{:.4g}", up));
+      svg += text_at(x(across), kAxesEnd + 18, "middle", fmt::format("{:.4g}", across));
     }
-    svg += text_at(x(x_end_ / 2), kHeight - kBottom + 36, "middle", panel_.x_label);
+    if (panel_.diagonal) svg += segment(0, 0, x_end_, y_end_, "#aaa");
+    svg += text_at(x(x_end_ / 2), kAxesEnd + 36, "middle", panel_.x_label);
     return svg + text_at(left_, kTop - 10, "start", panel_.y_label);
   }
 
   std::string line(std::size_t index) const {
     const PlotSeries& series = panel_.series[index];
-    const char* colour = kColours[index % kColours.size()];
     std::string svg =
-        format("<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"%s\" points=\"", colour);
+        fmt::format("<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"{}\"{} points=\"",
+                    colour(index), series.dashed ? " stroke-dasharray=\"4 3\"" : "");
     for (const PlotPoint& point : series.points) {
-      svg += format("%.1f,%.1f ", x(point.x), y(point.y));
+      svg += fmt::format("{:.1f},{:.1f} ", x(point.x), y(point.y));
     }
     svg += "\"/>\n";
     for (const PlotPoint& point : series.points) {
-      svg += format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" fill=\"%s\"/>\n", x(point.x),
-                    y(point.y), colour);
+      if (series.marked) {
+        svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n",
+                           x(point.x), y(point.y), colour(index));
+      }
       if (!point.interval) continue;
-      svg +=
-          format("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n",
-                 x(point.x), x(point.x), y(point.interval->low), y(point.interval->high), colour);
+      svg += segment(point.x, point.interval->low, point.x, point.interval->high, colour(index));
     }
-    const double legend_x = left_ + 125.0 * static_cast<double>(index % 3);
-    const double legend_y = kHeight - kBottom + 54 + 16.0 * static_cast<double>(index / 3);
-    return svg + format("<g fill=\"%s\">", colour) +
-           text_at(legend_x, legend_y, "start", series.name) + "</g>\n";
+    return svg;
+  }
+
+  std::string legend(std::size_t index) const {
+    const double at = left_ + kLegendWidth * static_cast<double>(index % kLegendColumns);
+    const double down = kLegendTop + kLegendLine * static_cast<double>(index / kLegendColumns);
+    return fmt::format("<g fill=\"{}\">", colour(index)) +
+           text_at(at, down, "start", panel_.series[index].name) + "</g>\n";
   }
 
   const PlotPanel& panel_;
@@ -120,16 +128,23 @@ class Panel final {
   double y_end_ = 1;
 };
 
+double height_of(const LinePlot& plot) {
+  std::size_t most = 0;
+  for (const PlotPanel& panel : plot.panels) most = std::max(most, panel.series.size());
+  const std::size_t lines = (most + kLegendColumns - 1) / kLegendColumns;
+  return kLegendTop + kLegendLine * static_cast<double>(lines);
+}
+
 }  // namespace
 
 std::string to_svg(const LinePlot& plot) {
   const double width =
       kPanelWidth * static_cast<double>(std::max<std::size_t>(plot.panels.size(), 1));
-  std::string svg = format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
-      "height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-      width, kHeight);
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+      width, height_of(plot));
   svg += "<g font-size=\"14\">" + text_at(kLeft, 22, "start", plot.title) + "</g>\n";
   svg += text_at(kLeft, 40, "start", plot.note);
   for (std::size_t i = 0; i < plot.panels.size(); ++i) {

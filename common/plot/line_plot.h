@@ -1,9 +1,8 @@
-// Line plots as SVG of a fixed size: no plotting library, and the same bytes everywhere.
+// Line plots as SVG: no plotting library, and the same bytes everywhere.
 //
-//   LinePlot plot;
-//   plot.title = "fsd over sd";
-//   plot.panels.push_back({.x_label = "γ", .y_label = "speed-up", .series = {{"fsd",
-//   {{1, 1.1}}}}}); write_file(path, to_svg(plot));
+//   const LinePlot plot{.title = "fsd over sd", .note = "emulated", .panels = {{.x_label = "γ",
+//       .y_label = "speed-up", .series = {{.name = "fsd", .points = {{1, 1.1}}}}}}};
+//   write_plot(plot, "plot.svg");
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,33 +11,42 @@
 #include <string>
 #include <vector>
 
-#include "bench/harness/statistics.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
+struct PlotInterval {
+  double low = 0;
+  double high = 0;
+};
+
 struct PlotPoint {
   double x = 0;
   double y = 0;
-  std::optional<Interval> interval = {};  // drawn as a bar
+  std::optional<PlotInterval> interval = {};  // drawn as a bar
 };
 
 struct PlotSeries {
-  std::string name;
-  std::vector<PlotPoint> points;  // by ascending x
+  std::string name = {};
+  std::vector<PlotPoint> points = {};  // by ascending x
+  bool marked = true;                  // a dot at each point
+  bool dashed = false;
 };
 
-// One pair of axes. They begin at 0 and end above the largest value.
+// One pair of axes. They begin at 0 and end above the largest value, or where they are told to.
 struct PlotPanel {
-  std::string x_label;
-  std::string y_label;
-  std::vector<PlotSeries> series;
+  std::string x_label = {};
+  std::string y_label = {};
+  std::vector<PlotSeries> series = {};
+  std::optional<double> x_end = {};
+  std::optional<double> y_end = {};
+  bool diagonal = false;  // a thin line from corner to corner
 };
 
 struct LinePlot {
-  std::string title;
-  std::string note;               // below the title: what was measured how
-  std::vector<PlotPanel> panels;  // side by side
+  std::string title = {};
+  std::string note = {};               // below the title: what was measured how
+  std::vector<PlotPanel> panels = {};  // side by side
 };
 
 std::string to_svg(const LinePlot& plot);

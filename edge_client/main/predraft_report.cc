@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/main/predraft_report.h"
 
-#include <cstdio>
+#include <fmt/core.h>
 
 namespace outrider {
 namespace {
 
 std::string line(const char* name, const std::string& value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "  %-22s", name);
-  return text + value + "\n";
+  return fmt::format("  {:22}{}\n", name, value);
 }
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {
-  char text[32];
   const double share = whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-  std::snprintf(text, sizeof text, "%.0f %%", share * 100);
-  return text;
+  return fmt::format("{:.0f} %", share * 100);
 }
 
 std::string time_line(const char* name, Duration part, Duration total) {
-  char text[64];
   const double share = total > Duration{0} ? to_seconds(part) / to_seconds(total) : 0;
-  std::snprintf(text, sizeof text, "%9.1f ms  %4.1f %%", to_ms(part), share * 100);
-  return line(name, text);
+  return line(name, fmt::format("{:9.1f} ms  {:4.1f} %", to_ms(part), share * 100));
 }
 
 }  // namespace

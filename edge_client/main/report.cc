@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/main/report.h"
 
-#include <cstdio>
+#include <fmt/core.h>
+
+#include <string_view>
 
 #include "common/base/json.h"
 #include "edge_client/main/predraft_report.h"
@@ -9,20 +11,13 @@
 namespace outrider {
 namespace {
 
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[160];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
-
 // Empty if the figure is not known.
-std::string known(const char* pattern, std::optional<double> value) {
-  return value ? format(pattern, *value) : "";
+std::string known(fmt::format_string<double&> pattern, std::optional<double> value) {
+  return value ? fmt::format(pattern, *value) : "";
 }
 
-void add_line(std::string& block, const char* name, const std::string& value) {
-  if (!value.empty()) block += format("  %-22s", name) + value + "\n";
+void add_line(std::string& block, std::string_view name, const std::string& value) {
+  if (!value.empty()) block += fmt::format("  {:22}{}\n", name, value);
 }
 
 std::optional<double> per_token(std::uint64_t bytes, const DecodingStats& stats) {
@@ -39,10 +34,9 @@ std::vector<double> acceptance_per_position(const DecodingStats& stats) {
 }
 
 std::string acceptance_text(const DecodingStats& stats) {
-  std::string text = format("%.1f %% of %llu drafted", *stats.acceptance_rate() * 100,
-                            static_cast<unsigned long long>(stats.num_draft_tokens));
-  text += "; by position";
-  for (const double rate : acceptance_per_position(stats)) text += format(" %.2f", rate);
+  std::string text = fmt::format("{:.1f} % of {} drafted; by position",
+                                 *stats.acceptance_rate() * 100, stats.num_draft_tokens);
+  for (const double rate : acceptance_per_position(stats)) text += fmt::format(" {:.2f}", rate);
   return text;
 }
 
@@ -108,38 +102,35 @@ std::string stats_block(const AnswerReport& report) {
   const DecodingStats& stats = report.stats;
   std::string block = "\n";
   add_line(block, "stopped by", why_stopped(report));
-  add_line(
-      block, "tokens",
-      format("%llu answered, %llu prompt", static_cast<unsigned long long>(stats.completion_tokens),
-             static_cast<unsigned long long>(stats.prompt_tokens)) +
-          (stats.usage && stats.usage->cached_tokens > 0
-               ? format(" (%llu from the server's cache)",
-                        static_cast<unsigned long long>(stats.usage->cached_tokens))
-               : ""));
-  add_line(block, "time to first token", known("%.1f ms", stats.ttft_ms()));
-  add_line(block, "time per output token", known("%.2f ms", stats.tpot_ms()));
-  add_line(block, "tokens/s", known("%.1f", stats.tokens_per_s()));
+  add_line(block, "tokens",
+           fmt::format("{} answered, {} prompt", stats.completion_tokens, stats.prompt_tokens) +
+               (stats.usage && stats.usage->cached_tokens > 0
+                    ? fmt::format(" ({} from the server's cache)", stats.usage->cached_tokens)
+                    : ""));
+  add_line(block, "time to first token", known("{:.1f} ms", stats.ttft_ms()));
+  add_line(block, "time per output token", known("{:.2f} ms", stats.tpot_ms()));
+  add_line(block, "tokens/s", known("{:.1f}", stats.tokens_per_s()));
   add_line(block, "target passes",
-           format("%llu", static_cast<unsigned long long>(stats.passes)) +
-               known(", %.2f tokens each", stats.tokens_per_pass()));
+           std::to_string(stats.passes) + known(", {:.2f} tokens each", stats.tokens_per_pass()));
   if (stats.num_drafts > 0) {
     add_line(block, "acceptance rate", acceptance_text(stats));
-    add_line(block, "acceptance length", known("%.2f", stats.acceptance_length()));
+    add_line(block, "acceptance length", known("{:.2f}", stats.acceptance_length()));
   }
   if (stats.draft_steps > 0) {
-    add_line(
-        block, "drafting",
-        format("%llu steps, %.2f ms each%s", static_cast<unsigned long long>(stats.draft_steps),
-               to_ms(stats.draft_compute) / static_cast<double>(stats.draft_steps),
-               report.paced ? " (emulated pace)" : ""));
+    add_line(block, "drafting",
+             fmt::format("{} steps, {:.2f} ms each{}", stats.draft_steps,
+                         to_ms(stats.draft_compute) / static_cast<double>(stats.draft_steps),
+                         report.paced ? " (emulated pace)" : ""));
   }
   block += predraft_lines(stats.predraft);
   if (report.traffic) {
-    const char* how = stats.round_trips.empty() ? "%.2f ms (of the opening)" : "%.2f ms";
-    add_line(block, "round trip", known(how, stats.rtt_ms()));
+    const char* how = stats.round_trips.empty() ? " (of the opening)" : "";
+    if (stats.rtt_ms()) {
+      add_line(block, "round trip", fmt::format("{:.2f} ms{}", *stats.rtt_ms(), how));
+    }
     add_line(block, "bytes/token",
-             known("%.1f up", per_token(report.traffic->framed_up, stats)) +
-                 known(", %.1f down", per_token(report.traffic->framed_down, stats)));
+             known("{:.1f} up", per_token(report.traffic->framed_up, stats)) +
+                 known(", {:.1f} down", per_token(report.traffic->framed_down, stats)));
   }
   if (stats.reconnects > 0) {
     add_line(block, "reconnects", std::to_string(stats.reconnects));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/session/controller.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace outrider {
 namespace {
@@ -23,12 +24,6 @@ constexpr std::uint64_t kLastProbe = 1024;   // .. and at most
 constexpr double kPatienceSlack = 1.5;
 constexpr Duration kLeastSlack = std::chrono::milliseconds(3);
 constexpr double kPatienceStep = 1.5;
-
-std::string in_words(const char* pattern, double a, double b) {
-  char text[160];
-  std::snprintf(text, sizeof text, pattern, a, b);
-  return text;
-}
 
 }  // namespace
 
@@ -89,10 +84,11 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
     plan_.gamma = best_gamma(timings, theta);
     plan_.wait_for = best_wait(timings, theta);
     if (!plan_.same_course(before)) {
-      plan_.reason = in_words("a token takes %.1f ms, a draft step %.1f ms", theta * 1e3,
-                              to_ms(timings.draft_step.of(1))) +
-                     in_words(", the round trip %.1f ms, and the first guess stands in %.0f %%",
-                              to_ms(timings.round_trip()), acceptance_.of(1) * 100);
+      plan_.reason = fmt::format(
+          "a token takes {:.1f} ms, a draft step {:.1f} ms, the round trip {:.1f} ms, and the "
+          "first guess stands in {:.0f} %",
+          theta * 1e3, to_ms(timings.draft_step.of(1)), to_ms(timings.round_trip()),
+          acceptance_.of(1) * 100);
     }
   }
   set_policy(timings);
@@ -116,8 +112,8 @@ void Controller::switch_on_or_off(const Timings& timings) {
     return;
   }
   plan_.speculates = false;
-  plan_.reason = in_words("a token takes %.1f ms with the draft and %.1f ms without", *with * 1e3,
-                          without * 1e3);
+  plan_.reason = fmt::format("a token takes {:.1f} ms with the draft and {:.1f} ms without",
+                             *with * 1e3, without * 1e3);
   probe_at_ = tokens_ + probe_after_;
   probe_after_ = std::min(2 * probe_after_, kLastProbe);
   without_ = {};

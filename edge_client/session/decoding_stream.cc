@@ -1,7 +1,8 @@
 // The session's ear: what each message of the verifier means, and what becomes of a lost link.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "edge_client/session/decoding_session.h"
@@ -15,9 +16,7 @@ bool may_retry(StatusCode code) {
 }
 
 std::string seconds_text(Duration d) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", to_seconds(d));
-  return text;
+  return fmt::format("{:.1f} s", to_seconds(d));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/plot/line_plot.h"
+#include "common/plot/line_plot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,11 @@ using testing::Not;
 LinePlot plot() {
   return {.title = "a < b & c",
           .note = "emulated",
-          .panels = {{.x_label = "γ",
-                      .y_label = "speed-up",
-                      .series = {{"fsd", {{1, 1.5, Interval{1.4, 1.6}}, {10, 2.0}}}, {"sd", {}}}}}};
+          .panels = {
+              {.x_label = "γ",
+               .y_label = "speed-up",
+               .series = {{.name = "fsd", .points = {{1, 1.5, PlotInterval{1.4, 1.6}}, {10, 2.0}}},
+                          {.name = "sd"}}}}};
 }
 
 TEST(LinePlotTest, AxesEndAtRoundMarksAboveTheLargestValue) {
@@ -34,8 +36,15 @@ TEST(LinePlotTest, PointsStandWhereTheirValuesAre) {
   EXPECT_THAT(to_svg(plot()), HasSubstr("440.0,70.0"));
 }
 
+TEST(LinePlotTest, AxesEndWhereTheyAreTold) {
+  LinePlot fixed = plot();
+  fixed.panels[0].x_end = 20;
+  fixed.panels[0].y_end = 2.5;
+  EXPECT_THAT(to_svg(fixed), HasSubstr("250.0,120.0"));
+}
+
 TEST(LinePlotTest, NothingToShowIsStillAPlot) {
-  const std::string svg = to_svg({.title = "empty", .note = "", .panels = {{"x", "y", {}}}});
+  const std::string svg = to_svg({.title = "empty", .note = "", .panels = {{.x_label = "x"}}});
   EXPECT_THAT(svg, HasSubstr("</svg>"));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }

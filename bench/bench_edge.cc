@@ -6,13 +6,13 @@
 
 #include "common/model/loader.h"
 #include "edge_client/drafting/drafter.h"
-#include "edge_client/session/decoding_session.h"
 #include "edge_client/shell/runner.h"
 
 namespace outrider {
 namespace {
 
-constexpr Position kTreeSlots = 256;  // of the draft's cache, beyond the text
+constexpr int kWorkers = 4;              // hypotheses that one step of the draft serves
+constexpr std::size_t kTreeNodes = 256;  // and so slots of the draft's cache, beyond the text
 
 class NoText final : public AnswerText {
  public:
@@ -42,7 +42,14 @@ Result<std::unique_ptr<BenchEdge>> BenchEdge::create(const std::string& draft,
                                                      const Tokenizer& tokenizer,
                                                      Position max_positions, Clock& clock) {
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_bench_model(draft, "auto", 1));
-  const auto capacity = static_cast<std::int32_t>(max_positions + kTreeSlots);
+  return create(std::move(model), tokenizer, max_positions, clock);
+}
+
+Result<std::unique_ptr<BenchEdge>> BenchEdge::create(std::unique_ptr<Model> model,
+                                                     const Tokenizer& tokenizer,
+                                                     Position max_positions, Clock& clock) {
+  const auto capacity =
+      static_cast<std::int32_t>(max_positions + static_cast<Position>(kTreeNodes));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<DraftEngine> engine,
                             DraftEngine::create(*model, clock, capacity));
   return std::unique_ptr<BenchEdge>(
@@ -59,9 +66,13 @@ BenchEdge::BenchEdge(std::unique_ptr<Model> draft, std::unique_ptr<DraftEngine> 
 
 Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& request) {
   const bool drafts = request.draft_length > 0;
-  Drafter drafter({.max_positions = max_positions_, .vocab_size = draft_->info().vocab_size});
+  Drafter drafter({.max_positions = max_positions_,
+                   .vocab_size = draft_->info().vocab_size,
+                   .workers = kWorkers,
+                   .max_nodes = kTreeNodes});
   DecodingOptions decoding;
-  decoding.strategy = drafts ? Strategy::kSd : Strategy::kAr;
+  decoding.strategy = drafts ? request.strategy : Strategy::kAr;
+  decoding.optimize = request.optimize;
   decoding.gamma = std::max(request.draft_length, 1);
   decoding.tokenizer_hash = tokenizer_.content_hash();
   decoding.token_bound = tokenizer_.vocab_size();

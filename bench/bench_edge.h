@@ -14,7 +14,7 @@
 #include "common/sampling/sampling.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/verifier.h"
-#include "edge_client/session/decoding_stats.h"
+#include "edge_client/session/decoding_session.h"
 #include "edge_client/shell/draft_worker.h"
 
 namespace outrider {
@@ -30,6 +30,8 @@ struct BenchRequest {
   std::uint64_t seed = 0;
   Position max_tokens = 0;
   int draft_length = 0;  // of the chains; 0: plain cloud decoding, the draft rests
+  Strategy strategy = Strategy::kSd;
+  Optimize optimize = Optimize::kLatency;
 };
 
 struct BenchAnswer {
@@ -41,6 +43,9 @@ class BenchEdge final {
  public:
   // max_positions: of the target. tokenizer and clock must outlive the edge.
   static Result<std::unique_ptr<BenchEdge>> create(const std::string& draft,
+                                                   const Tokenizer& tokenizer,
+                                                   Position max_positions, Clock& clock);
+  static Result<std::unique_ptr<BenchEdge>> create(std::unique_ptr<Model> draft,
                                                    const Tokenizer& tokenizer,
                                                    Position max_positions, Clock& clock);
 

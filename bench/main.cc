@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
 #ifdef OUTRIDER_BENCH_SERVER
   outrider::add_ablate_check(checks);
   outrider::add_acceptance_check(checks);
+  outrider::add_controller_check(checks);
   outrider::add_economy_checks(checks);
   outrider::add_exact_check(checks);
   outrider::add_law_check(checks);
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   outrider::add_lossless_check(checks);
   outrider::add_perplexity_check(checks);
   outrider::add_run_check(checks);
+  outrider::add_startup_check(checks);
   outrider::add_sync_check(checks);
 #endif
 

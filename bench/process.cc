@@ -66,7 +66,8 @@ bool read_some(int fd, std::string& into) {
 }
 
 // Both streams to their ends; false if time ran out first.
-bool read_both(Pipe& out, Pipe& err, FinishedProcess& finished, TimePoint deadline) {
+bool read_both(Pipe& out, Pipe& err, FinishedProcess& finished, TimePoint start,
+               TimePoint deadline) {
   const SystemClock clock;
   while (out.read.valid() || err.read.valid()) {
     const double left_ms = to_ms(deadline - clock.now());
@@ -74,6 +75,7 @@ bool read_both(Pipe& out, Pipe& err, FinishedProcess& finished, TimePoint deadli
     std::array<pollfd, 2> polled = {{{out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}}};
     poll(polled.data(), polled.size(), static_cast<int>(std::min(left_ms + 1, 1e6)));
     if (polled[0].revents != 0 && !read_some(out.read.get(), finished.out)) out.read.reset();
+    if (!finished.first_out && !finished.out.empty()) finished.first_out = clock.now() - start;
     if (polled[1].revents != 0 && !read_some(err.read.get(), finished.err)) err.read.reset();
   }
   return true;
@@ -126,13 +128,13 @@ Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err) {
 Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout) {
   OUTRIDER_ASSIGN_OR_RETURN(Pipe out, make_pipe());
   OUTRIDER_ASSIGN_OR_RETURN(Pipe err, make_pipe());
-  const TimePoint deadline = SystemClock().now() + timeout;
+  const TimePoint start = SystemClock().now();
   OUTRIDER_ASSIGN_OR_RETURN(const pid_t pid,
                             spawn_process(options, out.write.get(), err.write.get()));
   out.write.reset();
   err.write.reset();
   FinishedProcess finished;
-  const bool in_time = read_both(out, err, finished, deadline);
+  const bool in_time = read_both(out, err, finished, start, start + timeout);
   if (!in_time) kill(pid, SIGKILL);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {

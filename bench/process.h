@@ -34,6 +34,7 @@ struct FinishedProcess {
   int exit_code = 0;  // 128 + the signal that ended it
   std::string out;
   std::string err;
+  std::optional<Duration> first_out = {};  // from its start to its first byte on stdout
 };
 
 // Runs it to its end. DEADLINE_EXCEEDED, and it is killed, if that takes longer than timeout.

@@ -24,6 +24,9 @@ void add_exact_check(CheckList& checks);
 // `bytes` and `cost`: what mirrored sends spend on the uplink and on the target.
 void add_economy_checks(CheckList& checks);
 
+// The controller while the draft, the device or the link change, against the best fixed setting.
+void add_controller_check(CheckList& checks);
+
 // What a hit costs: from a verdict to the start of a pass whose nodes are there already.
 void add_sync_check(CheckList& checks);
 
@@ -32,6 +35,9 @@ void add_loopback_check(CheckList& checks);
 
 // Speculative decoding over gRPC against plain decoding, token by token.
 void add_lossless_check(CheckList& checks);
+
+// From starting the edge program to its first token.
+void add_startup_check(CheckList& checks);
 
 // Tokens per target pass with a draft's chains, answers cut where they begin to loop.
 void add_acceptance_check(CheckList& checks);

@@ -1,0 +1,269 @@
+// The controller in changing weather: while an answer is decoded the draft forgets what it knows,
+// the link grows long and short again, or the device is throttled. Against it stand settings that
+// never change; it may cost at most kMostRatio of the best of them, chosen with hindsight.
+//
+// The server is a process of its own, the edge is this one; passes, draft steps and the link are
+// emulated, tokens are the models' own. Settings take turns within each run.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "bench/bench_edge.h"
+#include "bench/checks/checks.h"
+#include "bench/device/changing_model.h"
+#include "bench/harness/statistics.h"
+#include "bench/link/delay_link.h"
+#include "bench/prompts.h"
+#include "bench/server_process.h"
+#include "common/model/config.h"
+#include "edge_client/verifiers/remote.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kMostRatio = 1.03;
+
+struct ControllerOptions {
+  std::string target = "models/demo-target";
+  std::string draft = "models/demo-draft";
+  std::string prompts;
+  std::vector<std::string> scenarios = {"acceptance", "link", "device"};
+  std::size_t runs = 20;
+  int max_tokens = 400;
+  std::string pass_pace = "1:60,5:64,33:96";
+  std::string step_pace = "6";
+};
+
+// From `at_s` seconds after the answer's begin.
+struct Change {
+  double at_s = 0;
+  double one_way_ms = 5;
+  double slowdown = 1;  // of the draft
+};
+
+struct Scenario {
+  std::string name;
+  std::vector<Change> changes;  // the first at 0
+  double knows = 1;             // the share of the answer that the draft has learnt
+};
+
+const std::vector<Scenario>& all_scenarios() {
+  static const std::vector<Scenario> scenarios = {
+      {"acceptance", {{}}, 0.5},
+      {"link", {{}, {.at_s = 3, .one_way_ms = 150}, {.at_s = 8}}, 1},
+      {"device", {{}, {.at_s = 3, .slowdown = 4}, {.at_s = 13}}, 1},
+  };
+  return scenarios;
+}
+
+struct Setting {
+  std::string name;
+  Strategy strategy = Strategy::kMirror;
+  int draft_length = 0;
+  Optimize optimize = Optimize::kLatency;
+};
+
+// The first is the controller; the others go their way whatever comes.
+std::vector<Setting> all_settings() {
+  constexpr int kMostDrafted = 8;
+  std::vector<Setting> settings = {{"controller", Strategy::kMirror, kMostDrafted},
+                                   {"ar", Strategy::kAr, 0}};
+  for (const int length : {2, 4, kMostDrafted}) {
+    const std::string suffix = " " + std::to_string(length);
+    settings.push_back({"sd" + suffix, Strategy::kSd, length});
+    settings.push_back({"fsd" + suffix, Strategy::kFsd, length});
+    settings.push_back(
+        {"mirror, whole rounds" + suffix, Strategy::kMirror, length, Optimize::kCost});
+  }
+  return settings;
+}
+
+// Carries a scenario's changes out while it lives.
+class Weather final {
+ public:
+  Weather(const Scenario& scenario, DelayLink& link, ChangingModel& draft, Clock& clock)
+      : scenario_(scenario), link_(link), draft_(draft), begin_(clock.now()) {
+    apply(scenario.changes.front());
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+
+ private:
+  void apply(const Change& change) {
+    link_.set_one_way(from_ms(change.one_way_ms));
+    draft_.set_slowdown(change.slowdown);
+  }
+  void run(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    for (const Change& change : scenario_.changes) {
+      const TimePoint due = begin_ + from_ms(change.at_s * 1e3);
+      wake.wait_until(lock, stop, due, [] { return false; });
+      if (stop.stop_requested()) return;
+      apply(change);
+    }
+  }
+
+  const Scenario& scenario_;
+  DelayLink& link_;
+  ChangingModel& draft_;
+  const TimePoint begin_;
+  std::jthread thread_;
+};
+
+// What all runs share.
+struct World {
+  const ControllerOptions& options;
+  Tokenizer tokenizer;
+  std::vector<BenchPrompt> prompts;
+  SystemClock clock = {};
+  std::unique_ptr<ServerProcess> server = {};
+  std::unique_ptr<DelayLink> link = {};
+  std::unique_ptr<BenchEdge> edge = {};
+  ChangingModel* draft = nullptr;  // the edge's
+};
+
+Status start(World& world) {
+  const ControllerOptions& options = world.options;
+  OUTRIDER_ASSIGN_OR_RETURN(const PaceCurve step, PaceCurve::parse(options.step_pace));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      world.server,
+      ServerProcess::start({"--model", options.target, "--threads", "1", "--log-level", "warning",
+                            "--pace-pass-ms", options.pass_pace}));
+  OUTRIDER_ASSIGN_OR_RETURN(world.link, DelayLink::start({.upstream = world.server->address()}));
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, load_config(options.target));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
+                            load_bench_model(options.draft, "auto", 1));
+  auto changing = std::make_unique<ChangingModel>(std::move(draft), step, world.clock);
+  world.draft = changing.get();
+  OUTRIDER_ASSIGN_OR_RETURN(world.edge, BenchEdge::create(std::move(changing), world.tokenizer,
+                                                          config.max_positions, world.clock));
+  return {};
+}
+
+struct SettingResult {
+  std::vector<AnswerFigures> answers;  // [run]
+  std::size_t mismatches = 0;
+  Json plan_changes = Json::array();  // of the last run
+};
+
+Status run_once(World& world, const Scenario& scenario, const Setting& setting, std::size_t run,
+                std::vector<TokenId>& wanted, SettingResult& result) {
+  const BenchPrompt& prompt = world.prompts[run % world.prompts.size()];
+  const BenchRequest request{.name = prompt.name,
+                             .prompt = prompt.ids,
+                             .sampling = {},
+                             .seed = run,
+                             .max_tokens = world.options.max_tokens,
+                             .draft_length = setting.draft_length,
+                             .strategy = setting.strategy,
+                             .optimize = setting.optimize};
+  world.draft->forget_from(
+      static_cast<Position>(prompt.ids.size()) +
+      static_cast<Position>(scenario.knows * static_cast<double>(request.max_tokens)));
+  RemoteVerifier verifier({.server = world.link->address()});
+  const Weather weather(scenario, *world.link, *world.draft, world.clock);
+  OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer answer, world.edge->decode(verifier, request));
+  if (wanted.empty()) wanted = answer.ids;
+  if (answer.ids != wanted) ++result.mismatches;
+  AnswerFigures figures;
+  figures.decode_ms = answer.stats.decode_ms().value_or(0);
+  figures.tokens =
+      static_cast<double>(answer.ids.size()) - static_cast<double>(answer.stats.first_tokens);
+  result.answers.push_back(figures);
+  result.plan_changes = Json::array();
+  for (const DecodingStats::PlanChange& change : answer.stats.plan_changes) {
+    result.plan_changes.push_back({{"token", change.token},
+                                   {"speculates", change.speculates},
+                                   {"gamma", change.gamma},
+                                   {"wait_for", change.wait_for},
+                                   {"reason", change.reason}});
+  }
+  return {};
+}
+
+// The figures of one scenario; `passed` becomes false if it misses the bar.
+Json report(const std::vector<Setting>& settings, const std::vector<SettingResult>& results,
+            bool& passed) {
+  Json times = Json::object();
+  std::size_t best = 0;
+  std::size_t mismatches = 0;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    mismatches += results[i].mismatches;
+    const double ms = tpot_of(results[i].answers).value_or(Estimate{}).value;
+    times[settings[i].name] = ms;
+    if (i > 0 && (best == 0 || ms < times[settings[best].name])) best = i;
+  }
+  // How many times faster the best fixed setting is than the controller.
+  const std::optional<Estimate> ratio = speedup(results[0].answers, results[best].answers);
+  passed &=
+      mismatches == 0 && ratio && ratio->value <= kMostRatio && !results[0].plan_changes.empty();
+  Json figures = {{"ms_per_token", times},
+                  {"best_fixed", settings[best].name},
+                  {"mismatches", mismatches},
+                  {"plan_changes", results[0].plan_changes}};
+  if (ratio) figures["controller_over_best_fixed"] = ratio->value;
+  if (ratio && ratio->interval) {
+    figures["interval"] = {ratio->interval->low, ratio->interval->high};
+  }
+  return figures;
+}
+
+Result<CheckOutcome> run_controller(const ControllerOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.target));
+  World world{.options = options, .tokenizer = std::move(tokenizer), .prompts = {}};
+  OUTRIDER_ASSIGN_OR_RETURN(world.prompts,
+                            read_prompts(options.prompts, world.tokenizer, options.runs));
+  OUTRIDER_RETURN_IF_ERROR(start(world));
+  const std::vector<Setting> settings = all_settings();
+  CheckOutcome outcome;
+  outcome.passed = true;
+  for (const Scenario& scenario : all_scenarios()) {
+    if (std::ranges::find(options.scenarios, scenario.name) == options.scenarios.end()) continue;
+    std::vector<SettingResult> results(settings.size());
+    for (std::size_t run = 0; run < options.runs; ++run) {
+      std::vector<TokenId> wanted;
+      for (std::size_t i = 0; i < settings.size(); ++i) {
+        const std::size_t at = (run + i) % settings.size();
+        std::fprintf(stderr, "\r%s: run %zu of %zu, %s          ", scenario.name.c_str(), run + 1,
+                     options.runs, settings[at].name.c_str());
+        OUTRIDER_RETURN_IF_ERROR(run_once(world, scenario, settings[at], run, wanted, results[at]));
+      }
+    }
+    outcome.figures[scenario.name] = report(settings, results, outcome.passed);
+    std::fprintf(stderr, "\n%s\n", outcome.figures[scenario.name].dump().c_str());
+  }
+  outcome.figures["runs"] = options.runs;
+  outcome.figures["emulated"] = true;
+  return outcome;
+}
+
+}  // namespace
+
+void add_controller_check(CheckList& checks) {
+  auto options = std::make_shared<ControllerOptions>();
+  CLI::App* command =
+      checks.add("controller", "The controller in changing weather against the best fixed setting",
+                 [options] { return run_controller(*options); });
+  command->add_option("--target", options->target, "Directory of the target");
+  command->add_option("--draft", options->draft, "Directory of the draft");
+  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
+  command
+      ->add_option(
+          "--scenarios", options->scenarios,
+          "acceptance: the draft forgets; link: 10, 300, 10 ms; device: throttled fourfold")
+      ->check(CLI::IsMember({"acceptance", "link", "device"}))
+      ->delimiter(',');
+  command->add_option("--runs", options->runs, "Answers by each setting")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--max-tokens", options->max_tokens, "Tokens of each answer")
+      ->check(CLI::Range(8, 100'000));
+  command->add_option("--pace-pass-ms", options->pass_pace, "Of the emulated target");
+  command->add_option("--pace-step-ms", options->step_pace, "Of the emulated draft");
+}
+
+}  // namespace outrider

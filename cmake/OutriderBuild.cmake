@@ -55,6 +55,8 @@ function(outrider_program name)
 endfunction()
 
 # outrider_test(NAME SOURCES x_test.cc.. DEPS libs.. [LABELS unit|sim|..] [ARGS ..])
+# Label `threads`: the test runs code on several threads; target threaded_tests builds all of these.
+add_custom_target(threaded_tests)
 function(outrider_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
   find_package(GTest REQUIRED)
@@ -69,6 +71,9 @@ function(outrider_test name)
   endif()
   target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                              OUTRIDER_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
+  if("threads" IN_LIST arg_LABELS)
+    add_dependencies(threaded_tests ${name})
+  endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
 endfunction()

@@ -31,7 +31,7 @@ Source source_of(double share, TokenId token, std::size_t length, std::size_t co
 }
 
 std::string write_temporary(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + name;
+  std::string path = testing::TempDir() + name;
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }

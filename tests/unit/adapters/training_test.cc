@@ -191,8 +191,10 @@ TEST_F(Training, DistillationBringsADraftToTheTargetsGuesses) {
 
 TEST(Distillation, IsZeroAgainstOneself) {
   Llama model(tiny_config(), at::kFloat, 1);
-  const Batch batch{at::arange(16, at::kLong).view({1, 16}), at::arange(1, 9, at::kLong),
-                    at::arange(8, at::kLong)};
+  const Batch batch{at::arange(16, at::kLong).view({1, 16}),
+                    at::arange(1, 9, at::kLong),
+                    at::arange(8, at::kLong),
+                    {}};
   EXPECT_NEAR(distillation_loss(model, model, batch, 0).item<double>(), 0.0, 1e-6);
 }
 

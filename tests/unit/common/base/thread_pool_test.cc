@@ -43,7 +43,7 @@ TEST(ThreadPool, ManyShortLoopsInARowAllComplete) {
     });
     total += sum.load();
   }
-  EXPECT_EQ(total, 20000 * 28);
+  EXPECT_EQ(total, std::int64_t{20000} * 28);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Tokenizer bytes() {
     const int letter = printable ? byte : next_stand_in++;
     std::string name;
     if (letter < 128) {
-      name = static_cast<char>(letter);
+      name.push_back(static_cast<char>(letter));
     } else {
       name = {static_cast<char>(0xc0 | letter >> 6), static_cast<char>(0x80 | (letter & 63))};
     }

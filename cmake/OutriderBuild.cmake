@@ -9,7 +9,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # What ccache wants to be told before it keeps what was compiled with a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      ${CCACHE_PROGRAM})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 
@@ -21,7 +23,7 @@ set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of g++ 12: maybe-uninitialized whenever a std::variant is moved, restrict for
   # "literal" + std::string (GCC bug 105651).
-  list(APPEND OUTRIDER_CXX_FLAGS -Wno-maybe-uninitialized -Wno-restrict)
+  list(APPEND OUTRIDER_CXX_FLAGS -Wno-maybe-uninitialized -Wno-restrict -fpch-preprocess)
 endif()
 if(OUTRIDER_SANITIZE)
   list(APPEND OUTRIDER_CXX_FLAGS -fsanitize=${OUTRIDER_SANITIZE} -fno-omit-frame-pointer
@@ -54,6 +56,14 @@ function(outrider_program name)
   target_link_libraries(${name} PRIVATE ${arg_DEPS})
 endfunction()
 
+# Headers that take longer to read than the rest of a file: each of these targets reads them once.
+function(outrider_precompile)
+  cmake_parse_arguments(arg "" "" "TARGETS;HEADERS" ${ARGN})
+  foreach(target ${arg_TARGETS})
+    target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
+  endforeach()
+endfunction()
+
 # outrider_test(NAME SOURCES x_test.cc.. DEPS libs.. [LABELS unit|sim|..] [ARGS ..])
 # Label `threads`: the test runs code on several threads; target threaded_tests builds all of these.
 add_custom_target(threaded_tests)
@@ -68,6 +78,14 @@ function(outrider_test name)
     target_compile_options(${name} PRIVATE -O0)
   elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O1)
+  endif()
+  # The first test reads the heavy headers for all of them.
+  get_property(reader GLOBAL PROPERTY OUTRIDER_TEST_HEADERS)
+  if(reader)
+    target_precompile_headers(${name} REUSE_FROM ${reader})
+  else()
+    outrider_precompile(TARGETS ${name} HEADERS <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
+    set_property(GLOBAL PROPERTY OUTRIDER_TEST_HEADERS ${name})
   endif()
   target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                              OUTRIDER_BIN_DIR="${CMAKE_BINARY_DIR}/bin")

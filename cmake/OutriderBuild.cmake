@@ -79,7 +79,9 @@ function(outrider_test name)
   elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O1)
   endif()
-  # The first test reads the heavy headers for all of them.
+  # The first test reads the heavy headers for all of them, so all are compiled alike: as the users
+  # of protobuf are, with -pthread.
+  target_compile_options(${name} PRIVATE -pthread)
   get_property(reader GLOBAL PROPERTY OUTRIDER_TEST_HEADERS)
   if(reader)
     target_precompile_headers(${name} REUSE_FROM ${reader})

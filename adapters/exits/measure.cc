@@ -2,6 +2,7 @@
 #include "adapters/exits/measure.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "adapters/exits/choose_exits.h"
@@ -11,6 +12,19 @@ namespace outrider {
 namespace {
 
 using Passes = std::vector<PassSample>;
+
+// As many passes of each text as there are of the one with the fewest: a text of long answers
+// would fit the others' confidence to its own.
+Passes in_equal_parts(std::vector<Passes> by_text) {
+  std::size_t least = by_text.front().size();
+  for (const Passes& passes : by_text) least = std::min(least, passes.size());
+  Passes all;
+  for (Passes& passes : by_text) {
+    std::move(passes.begin(), passes.begin() + static_cast<std::ptrdiff_t>(least),
+              std::back_inserter(all));
+  }
+  return all;
+}
 
 std::vector<ExitSample> of_exit(const Passes& passes, std::size_t exit) {
   std::vector<ExitSample> samples;
@@ -98,11 +112,13 @@ Status Measuring::replay(PassReplay& replay, const Prompts& prompts, double temp
 }
 
 Status Measuring::replay_fit(PassReplay& replayer) {
-  fitted_.assign(options_.temperatures.size(), {});
-  for (const ExitText& text : texts_) {
-    for (std::size_t t = 0; t < fitted_.size(); ++t) {
-      OUTRIDER_RETURN_IF_ERROR(replay(replayer, text.fit, options_.temperatures[t], fitted_[t]));
+  fitted_.clear();
+  for (const double temperature : options_.temperatures) {
+    std::vector<Passes> by_text(texts_.size());
+    for (std::size_t text = 0; text < texts_.size(); ++text) {
+      OUTRIDER_RETURN_IF_ERROR(replay(replayer, texts_[text].fit, temperature, by_text[text]));
     }
+    fitted_.push_back(in_equal_parts(std::move(by_text)));
   }
   return {};
 }

@@ -65,7 +65,9 @@ function(outrider_precompile)
 endfunction()
 
 # outrider_test(NAME SOURCES x_test.cc.. DEPS libs.. [LABELS unit|sim|..] [ARGS ..])
-# Label `threads`: the test runs code on several threads; target threaded_tests builds all of these.
+# Target all_tests builds them and what they run, but no program; threaded_tests those with the
+# label `threads`, whose code runs on several.
+add_custom_target(all_tests)
 add_custom_target(threaded_tests)
 function(outrider_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
@@ -91,6 +93,7 @@ function(outrider_test name)
   endif()
   target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                              OUTRIDER_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
+  add_dependencies(all_tests ${name})
   if("threads" IN_LIST arg_LABELS)
     add_dependencies(threaded_tests ${name})
   endif()

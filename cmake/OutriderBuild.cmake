@@ -56,14 +56,6 @@ function(outrider_program name)
   target_link_libraries(${name} PRIVATE ${arg_DEPS})
 endfunction()
 
-# Headers that take longer to read than the rest of a file: each of these targets reads them once.
-function(outrider_precompile)
-  cmake_parse_arguments(arg "" "" "TARGETS;HEADERS" ${ARGN})
-  foreach(target ${arg_TARGETS})
-    target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
-  endforeach()
-endfunction()
-
 # outrider_test(NAME SOURCES x_test.cc.. DEPS libs.. [LABELS unit|sim|..] [ARGS ..])
 # Target all_tests builds them and what they run, but no program; threaded_tests those with the
 # label `threads`, whose code runs on several.
@@ -88,7 +80,7 @@ function(outrider_test name)
   if(reader)
     target_precompile_headers(${name} REUSE_FROM ${reader})
   else()
-    outrider_precompile(TARGETS ${name} HEADERS <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
+    target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
     set_property(GLOBAL PROPERTY OUTRIDER_TEST_HEADERS ${name})
   endif()
   target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${CMAKE_SOURCE_DIR}"

@@ -50,9 +50,7 @@ Json cells_json(const GridResult& result) {
 }
 
 PlotPoint point(double x, const Estimate& estimate) {
-  PlotPoint point{x, estimate.value};
-  if (estimate.interval) point.interval = {estimate.interval->low, estimate.interval->high};
-  return point;
+  return {x, estimate.value, estimate.interval};
 }
 
 // ------------------------------------------------------------------------------------- queues

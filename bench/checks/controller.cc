@@ -20,6 +20,7 @@
 #include "bench/prompts.h"
 #include "bench/server_process.h"
 #include "common/model/config.h"
+#include "edge_client/main/predraft_report.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {
@@ -175,14 +176,7 @@ Status run_once(World& world, const Scenario& scenario, const Setting& setting, 
   figures.tokens =
       static_cast<double>(answer.ids.size()) - static_cast<double>(answer.stats.first_tokens);
   result.answers.push_back(figures);
-  result.plan_changes = Json::array();
-  for (const DecodingStats::PlanChange& change : answer.stats.plan_changes) {
-    result.plan_changes.push_back({{"token", change.token},
-                                   {"speculates", change.speculates},
-                                   {"gamma", change.gamma},
-                                   {"wait_for", change.wait_for},
-                                   {"reason", change.reason}});
-  }
+  result.plan_changes = plan_changes_json(answer.stats);
   return {};
 }
 

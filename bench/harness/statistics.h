@@ -14,13 +14,9 @@
 #include <vector>
 
 #include "bench/harness/answer.h"
+#include "common/base/interval.h"
 
 namespace outrider {
-
-struct Interval {
-  double low = 0;
-  double high = 0;
-};
 
 struct Estimate {
   double value = 0;

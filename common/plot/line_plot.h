@@ -11,19 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "common/base/interval.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
-struct PlotInterval {
-  double low = 0;
-  double high = 0;
-};
-
 struct PlotPoint {
   double x = 0;
   double y = 0;
-  std::optional<PlotInterval> interval = {};  // drawn as a bar
+  std::optional<Interval> interval = {};  // drawn as a bar
 };
 
 struct PlotSeries {

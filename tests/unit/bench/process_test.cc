@@ -30,6 +30,14 @@ TEST(ProcessTest, ALotOnBothStreamsDoesNotStall) {
   EXPECT_EQ(done->err.size(), 1000000u);
 }
 
+TEST(ProcessTest, TheFirstOutputIsTimedAndErrorsAreNone) {
+  const auto late = shell("echo err >&2; sleep 0.1; echo out; sleep 0.3", std::chrono::minutes(1));
+  ASSERT_TRUE(late.ok() && late->first_out);
+  EXPECT_GE(to_ms(*late->first_out), 100);
+  EXPECT_LT(to_ms(*late->first_out), 390);
+  EXPECT_FALSE(shell("echo err >&2", std::chrono::minutes(1))->first_out);
+}
+
 TEST(ProcessTest, OneThatTakesTooLongIsKilled) {
   const auto done = run_process({"/bin/sleep", {"100"}, std::nullopt}, from_ms(50));
   ASSERT_FALSE(done.ok());

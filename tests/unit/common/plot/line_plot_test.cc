@@ -11,13 +11,13 @@ using testing::HasSubstr;
 using testing::Not;
 
 LinePlot plot() {
-  return {.title = "a < b & c",
-          .note = "emulated",
-          .panels = {
-              {.x_label = "γ",
-               .y_label = "speed-up",
-               .series = {{.name = "fsd", .points = {{1, 1.5, PlotInterval{1.4, 1.6}}, {10, 2.0}}},
-                          {.name = "sd"}}}}};
+  return {
+      .title = "a < b & c",
+      .note = "emulated",
+      .panels = {{.x_label = "γ",
+                  .y_label = "speed-up",
+                  .series = {{.name = "fsd", .points = {{1, 1.5, Interval{1.4, 1.6}}, {10, 2.0}}},
+                             {.name = "sd"}}}}};
 }
 
 TEST(LinePlotTest, AxesEndAtRoundMarksAboveTheLargestValue) {

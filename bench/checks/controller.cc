@@ -14,12 +14,13 @@
 
 #include "bench/bench_edge.h"
 #include "bench/checks/checks.h"
-#include "bench/device/changing_model.h"
+#include "bench/device/forgetful_model.h"
 #include "bench/harness/statistics.h"
 #include "bench/link/delay_link.h"
 #include "bench/prompts.h"
 #include "bench/server_process.h"
 #include "common/model/config.h"
+#include "common/model/paced_model.h"
 #include "edge_client/main/predraft_report.h"
 #include "edge_client/verifiers/remote.h"
 
@@ -86,7 +87,7 @@ std::vector<Setting> all_settings() {
 // Carries a scenario's changes out while it lives.
 class Weather final {
  public:
-  Weather(const Scenario& scenario, DelayLink& link, ChangingModel& draft, Clock& clock)
+  Weather(const Scenario& scenario, DelayLink& link, PacedModel& draft, Clock& clock)
       : scenario_(scenario), link_(link), draft_(draft), begin_(clock.now()) {
     apply(scenario.changes.front());
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -111,7 +112,7 @@ class Weather final {
 
   const Scenario& scenario_;
   DelayLink& link_;
-  ChangingModel& draft_;
+  PacedModel& draft_;
   const TimePoint begin_;
   std::jthread thread_;
 };
@@ -125,7 +126,8 @@ struct World {
   std::unique_ptr<ServerProcess> server = {};
   std::unique_ptr<DelayLink> link = {};
   std::unique_ptr<BenchEdge> edge = {};
-  ChangingModel* draft = nullptr;  // the edge's
+  ForgetfulModel* knowledge = nullptr;  // of the edge's draft
+  PacedModel* draft = nullptr;          // the edge's
 };
 
 Status start(World& world) {
@@ -139,9 +141,11 @@ Status start(World& world) {
   OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, load_config(options.target));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
                             load_bench_model(options.draft, "auto", 1));
-  auto changing = std::make_unique<ChangingModel>(std::move(draft), step, world.clock);
-  world.draft = changing.get();
-  OUTRIDER_ASSIGN_OR_RETURN(world.edge, BenchEdge::create(std::move(changing), world.tokenizer,
+  auto forgetful = std::make_unique<ForgetfulModel>(std::move(draft));
+  world.knowledge = forgetful.get();
+  auto paced = std::make_unique<PacedModel>(std::move(forgetful), step, world.clock);
+  world.draft = paced.get();
+  OUTRIDER_ASSIGN_OR_RETURN(world.edge, BenchEdge::create(std::move(paced), world.tokenizer,
                                                           config.max_positions, world.clock));
   return {};
 }
@@ -163,7 +167,7 @@ Status run_once(World& world, const Scenario& scenario, const Setting& setting, 
                              .draft_length = setting.draft_length,
                              .strategy = setting.strategy,
                              .optimize = setting.optimize};
-  world.draft->forget_from(
+  world.knowledge->forget_from(
       static_cast<Position>(prompt.ids.size()) +
       static_cast<Position>(scenario.knows * static_cast<double>(request.max_tokens)));
   RemoteVerifier verifier({.server = world.link->address()});

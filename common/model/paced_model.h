@@ -5,8 +5,8 @@
 //
 // A tap sees layer l of L no earlier than l/L of the stretched pass.
 //
-// Thread rule: as model.h; the clock must outlive the model. A pass that takes longer by itself is
-// not shortened: overruns() counts those. SPDX-License-Identifier: Apache-2.0
+// Thread rule: as model.h, set_slowdown() from anywhere; the clock must outlive the model. A pass
+// that takes longer by itself is not shortened: overruns() counts those. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -22,6 +22,9 @@ namespace outrider {
 class PacedModel final : public Model {
  public:
   PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& clock);
+
+  // Each pass takes the pace's time times this from now on: a device that is throttled.
+  void set_slowdown(double factor) { slowdown_.store(factor, std::memory_order_relaxed); }
 
   const ModelInfo& info() const override { return info_; }
   Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
@@ -40,6 +43,7 @@ class PacedModel final : public Model {
   const PaceCurve pace_;
   Clock& clock_;
   ModelInfo info_;
+  std::atomic<double> slowdown_{1};
   std::atomic<std::int64_t> overruns_{0};
 };
 

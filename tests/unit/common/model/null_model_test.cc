@@ -95,6 +95,9 @@ TEST_F(NullModelTest, APacedPassTakesItsTimeByTheRow) {
   const std::vector<Row> bad = {{cache_.get(), a, -1}};
   EXPECT_FALSE(paced.forward(bad, out_).ok());
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(11));
+  paced.set_slowdown(4);
+  ASSERT_TRUE(paced.forward(rows, out_).ok());
+  EXPECT_EQ(clock.now(), TimePoint() + from_ms(11 + 44));
 }
 
 // A pass that is slower than the pace by itself.

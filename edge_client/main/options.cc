@@ -108,7 +108,8 @@ void add_answer_flags(CLI::App& command, AnswerOptions& o) {
       ->group(kLinkGroup);
   command
       .add_option("--uplink-budget", o.uplink_budget,
-                  "mirror: most bytes per second sent before a verdict; 0: bounded per token only")
+                  "mirror: most bytes per second sent before a verdict; 0: what the measured link "
+                  "carries")
       ->check(CLI::Range(0.0, 1e12))
       ->group(kLinkGroup);
   command.add_flag("--insecure", o.insecure, "Allow plaintext to a server on another machine")

@@ -25,7 +25,7 @@ struct AnswerOptions {
   int predraft_workers = 4;
   std::string queue = "priority";    // "fifo", "random"
   std::string optimize = "latency";  // "cost", "balanced"
-  double uplink_budget = 0;          // bytes/s; 0: bounded per token alone
+  double uplink_budget = 0;          // bytes/s; 0: what the measured link carries
 
   std::int64_t max_tokens = -1;  // -1: until a stop or the end of the context
   std::int64_t context = 0;      // prompt and answer together; 0: the target's context

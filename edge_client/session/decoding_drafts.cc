@@ -124,7 +124,8 @@ void DecodingSession::send_ahead(bool draft_works) {
   const SendingLimits limits{.whole = whole,
                              .least = options_.optimize == Optimize::kCost ? whole : 1,
                              .due = due,
-                             .room = most - std::min(most, living)};
+                             .room = most - std::min(most, living),
+                             .link_room = uplink_.room()};
   const std::vector<DraftedRound> rounds =
       drafter_.rounds_ahead(whole + std::min<std::size_t>(lead, 2 * whole), token_bound());
   const std::vector<NodeIndex> nodes = nodes_to_send(rounds, limits, allowance_);
@@ -160,7 +161,9 @@ void DecodingSession::send_round() {
 }
 
 void DecodingSession::send_nodes(Grow grow) {
-  timings_.sent(drafter_.tree().ids().next_id() - 1, now_);
+  const NodeId last_id = drafter_.tree().ids().next_id() - 1;
+  timings_.sent(last_id, now_);
+  uplink_.sent(last_id, ByteAllowance::cost(grow.nodes.size()), now_);
   send(std::move(grow));
 }
 

@@ -32,6 +32,7 @@
 #include "edge_client/session/sending_rule.h"
 #include "edge_client/session/timeline.h"
 #include "edge_client/session/timings.h"
+#include "edge_client/session/uplink_window.h"
 
 namespace outrider {
 
@@ -45,7 +46,7 @@ struct DecodingOptions {
   int fan_out = 3;  // kMirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;
   Optimize optimize = Optimize::kLatency;  // kMirror
-  double uplink_budget = 0;  // kMirror: bytes/s for what may turn out vain; 0: per token alone
+  double uplink_budget = 0;  // kMirror: bytes/s for what may turn out vain; 0: as the link carries
   // Said with the target's name when the first stream opens: "ON (draft x, γ=4)", "OFF because ..".
   // Empty: neither is said (later turns of a chat).
   std::string speculation;
@@ -156,6 +157,7 @@ class DecodingSession final {
   Controller controller_;  // kMirror
   Timings timings_;
   ByteAllowance allowance_;
+  UplinkWindow uplink_;
   Policy policy_;
   std::uint64_t evicted_before_ = 0;  // by the drafter, in answers before
 

@@ -33,6 +33,7 @@ void DecodingSession::open_stream() {
   asked_at_.reset();
   asked_for_.reset();
   timings_.restart();
+  uplink_.restart();
   opened_at_ = now_;
   const std::span<const TokenId> text = drafter_.tree().text();
   std::vector<TokenId> prefix(text.begin(), text.end());
@@ -110,6 +111,7 @@ void DecodingSession::receive(const Started& started) {
   // An eager verifier may have started without what we sent.
   if (asked_at_ && started.last_id >= asked_id_) asked_for_ = now_ - *asked_at_;
   asked_at_.reset();
+  uplink_.started(started.last_id, timings_.round_trip(), now_);
   timings_.started(started.last_id, now_);
   pass_origin_ = now_ - timings_.round_trip();
   round_sent_ = true;

@@ -50,7 +50,8 @@ std::vector<NodeIndex> nodes_to_send(std::span<const DraftedRound> rounds,
     const bool ready = round.length >= limits.whole || (limits.due && round.length >= limits.least);
     if (!ready) continue;
     const std::size_t after = nodes.size() + round.unsent.size();
-    if (after > limits.room || !allowance.covers(after)) break;
+    if (after > limits.room || ByteAllowance::cost(after) > limits.link_room) break;
+    if (!allowance.covers(after)) break;
     nodes.insert(nodes.end(), round.unsent.begin(), round.unsent.end());
   }
   return nodes;

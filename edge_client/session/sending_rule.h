@@ -2,7 +2,8 @@
 // the tree"). A sent round whose outcome comes saves the round trip; one whose outcome does not
 // come costs its bytes and no row. So the likeliest go first, and the rule weighs
 //   - the chance of the outcome,
-//   - bytes: an allowance that grows with every committed token, and with time if a budget is set,
+//   - bytes: an allowance that grows with every committed token, and with time if a budget is set;
+//     and the room that the link has (uplink_window.h),
 //   - time: a round goes whole, unless waiting for its end would make it late for the verdict.
 //
 // Thread rule: pure, but for the allowance, which is a value. SPDX-License-Identifier: Apache-2.0
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -42,11 +44,12 @@ class ByteAllowance final {
 };
 
 struct SendingLimits {
-  std::size_t whole = 4;       // drafted tokens of a whole round
-  std::size_t least = 1;       // of one that is worth sending when it is due
-  bool due = false;            // what does not leave now comes too late
-  std::size_t room = 0;        // nodes that the verifier takes
-  double least_chance = 0.03;  // of an outcome whose round is sent
+  std::size_t whole = 4;  // drafted tokens of a whole round
+  std::size_t least = 1;  // of one that is worth sending when it is due
+  bool due = false;       // what does not leave now comes too late
+  std::size_t room = 0;   // nodes that the verifier takes
+  double link_room = std::numeric_limits<double>::infinity();  // bytes that may be under way
+  double least_chance = 0.03;                                  // of an outcome whose round is sent
 };
 
 // The nodes to send now in one message, parents first. rounds: likeliest first.

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes model/cases.json and model/NAME.npy: the logits of small random models by transformers.
+"""Makes model/cases.json and model/NAME.npy: the logits of small random models and of the demo
+models by transformers.
 
 Run by hand, with torch, transformers and numpy installed:
 
     python3 tests/golden/make_model_goldens.py
 
-No weights are stored: random_tensor() of common/model/model_writer.h gives the same ones from the
+No random weights are stored: random_tensor() of common/model/model_writer.h gives the same ones from the
 tensors' names, and the test writes the model directories itself.
 """
 import json
@@ -17,6 +18,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 HERE = pathlib.Path(__file__).resolve().parent / "model"
+MODELS = HERE.parents[2] / "models"
 SEED = 1
 VOCAB = 80
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -45,8 +47,8 @@ def random_tensor(name, shape):
     return torch.from_numpy(values.astype(np.float32).reshape(shape))
 
 
-def token_ids(length):
-    return [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(length)]
+def token_ids(length, vocab):
+    return [(i * i * 7 + i * 13 + 5) % vocab for i in range(length)]
 
 
 BASE = {
@@ -88,6 +90,8 @@ CASES = {
 LENGTH = 96
 # Early rows, rows on both sides of the windows' ends, and the last.
 POSITIONS = [0, 1, 7, 16, 17, 21, 33, 64, 95]
+DEMO_MODELS = ["demo-target", "demo-draft"]
+DEMO_POSITIONS = [0, 30, 95]
 
 
 def logits_of(config, storage):
@@ -98,8 +102,21 @@ def logits_of(config, storage):
             if tied and name == "lm_head.weight":
                 continue
             parameter.copy_(random_tensor(name, tuple(parameter.shape)).to(STORAGE[storage]).float())
-        out = model(torch.tensor([token_ids(LENGTH)]), use_cache=False).logits[0]
-    return out[POSITIONS].numpy().astype(np.float32)
+        return logits_at(model, token_ids(LENGTH, VOCAB), POSITIONS)
+
+
+def logits_at(model, ids, positions):
+    with torch.no_grad():
+        return model(torch.tensor([ids]), use_cache=False).logits[0][positions].numpy().astype(np.float32)
+
+
+def demo_case(name):
+    """The stored weights as they are, computed in f32."""
+    model = AutoModelForCausalLM.from_pretrained(MODELS / name, attn_implementation="eager",
+                                                 dtype=torch.float32).eval()
+    ids = token_ids(LENGTH, model.config.vocab_size)
+    np.save(HERE / f"{name}.npy", logits_at(model, ids, DEMO_POSITIONS))
+    return {"name": name, "ids": ids, "positions": DEMO_POSITIONS}
 
 
 def main():
@@ -114,7 +131,8 @@ def main():
         text.pop("transformers_version", None)
         cases.append({"name": name, "storage": storage, "shards": shards, "config": text})
     (HERE / "cases.json").write_text(json.dumps(
-        {"seed": SEED, "ids": token_ids(LENGTH), "positions": POSITIONS, "cases": cases}, indent=1) + "\n")
+        {"seed": SEED, "ids": token_ids(LENGTH, VOCAB), "positions": POSITIONS, "cases": cases,
+         "demo": [demo_case(name) for name in DEMO_MODELS]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

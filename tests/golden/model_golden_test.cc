@@ -31,6 +31,15 @@ TEST(ModelGoldenTest, TheCpuBackendComputesWhatTransformersComputes) {
   }
 }
 
+TEST(ModelGoldenTest, TheDemoModelsGiveTransformersLogits) {
+  const std::vector<ModelGolden> goldens = load_demo_goldens();
+  ASSERT_EQ(goldens.size(), 2u);
+  for (const ModelGolden& golden : goldens) {
+    EXPECT_LE(cpu_distance(OUTRIDER_SOURCE_DIR "/models/" + golden.name, golden), kGoldenBar)
+        << golden.name;
+  }
+}
+
 // Takes a feature out of a config; false if it has none.
 struct Feature {
   const char* name;

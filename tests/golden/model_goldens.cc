@@ -61,22 +61,41 @@ void split_into_shards(const std::string& directory, int num_shards) {
   std::remove(single.c_str());
 }
 
+Json read_cases() {
+  Json json = Json::parse(contents(kFolder + "cases.json"), nullptr, false);
+  EXPECT_TRUE(json.is_object());
+  return json;
+}
+
+// text: has the ids and the positions.
+ModelGolden make_golden(const std::string& name, const Json& text) {
+  ModelGolden golden;
+  golden.name = name;
+  golden.ids = text.at("ids").get<std::vector<TokenId>>();
+  golden.positions = text.at("positions").get<std::vector<Position>>();
+  golden.logits = read_npy(kFolder + name + ".npy");
+  return golden;
+}
+
 }  // namespace
 
 std::vector<ModelGolden> load_model_goldens() {
-  const Json json = Json::parse(contents(kFolder + "cases.json"), nullptr, false);
-  EXPECT_TRUE(json.is_object());
+  const Json json = read_cases();
   std::vector<ModelGolden> goldens;
   for (const Json& entry : json.value("cases", Json::array())) {
-    ModelGolden golden;
-    golden.name = entry.at("name");
+    ModelGolden& golden = goldens.emplace_back(make_golden(entry.at("name"), json));
     golden.config_text = entry.at("config").dump();
     golden.storage = parse_dtype(entry.at("storage").get<std::string>()).value();
     golden.num_shards = entry.at("shards");
-    golden.ids = json.at("ids").get<std::vector<TokenId>>();
-    golden.positions = json.at("positions").get<std::vector<Position>>();
-    golden.logits = read_npy(kFolder + golden.name + ".npy");
-    goldens.push_back(std::move(golden));
+  }
+  return goldens;
+}
+
+std::vector<ModelGolden> load_demo_goldens() {
+  const Json json = read_cases();
+  std::vector<ModelGolden> goldens;
+  for (const Json& entry : json.value("demo", Json::array())) {
+    goldens.push_back(make_golden(entry.at("name"), entry));
   }
   return goldens;
 }

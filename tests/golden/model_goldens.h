@@ -1,5 +1,5 @@
-// The golden models: small random ones of every family and feature, with transformers' logits
-// (make_model_goldens.py).
+// The golden models: small random ones of every family and feature, and the demo models, with
+// transformers' logits (make_model_goldens.py).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,8 +22,11 @@ struct ModelGolden {
   std::vector<float> logits;        // [positions, vocab]
 };
 
-// All of them; fails the calling test if they cannot be read.
+// All random ones; fails the calling test if they cannot be read.
 std::vector<ModelGolden> load_model_goldens();
+
+// The demo models': those of models/NAME, so neither config nor storage is set.
+std::vector<ModelGolden> load_demo_goldens();
 
 // Writes the golden's model with its config as transformers wrote it, in its number of shards.
 void write_golden(const std::string& directory, const ModelGolden& golden);

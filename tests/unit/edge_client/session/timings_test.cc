@@ -78,6 +78,9 @@ TEST(SendingRule, LeavesOutWhatIsUnlikelyAndWhatHasNoRoom) {
   const std::vector<DraftedRound> rounds{round_of(5, 0.6), round_of(5, 0.3), round_of(5, 0.001)};
   EXPECT_EQ(nodes_to_send(rounds, {.whole = 4, .room = 64}, allowance).size(), 10u);
   EXPECT_EQ(nodes_to_send(rounds, {.whole = 4, .room = 7}, allowance).size(), 5u);
+  const double one = ByteAllowance::cost(5);
+  EXPECT_EQ(nodes_to_send(rounds, {.whole = 4, .room = 64, .link_room = one}, allowance).size(),
+            5u);
 }
 
 TEST(SendingRule, SpendsNoMoreThanItsAllowance) {

@@ -8,7 +8,9 @@
 
 #include "bench/checks/checks.h"
 #include "bench/checks/grid_flags.h"
+#include "bench/harness/queue_ablation.h"
 #include "bench/harness/summary.h"
+#include "common/exits/adapters.h"
 #include "common/plot/line_plot.h"
 
 namespace outrider {
@@ -17,23 +19,16 @@ namespace {
 struct AblateOptions {
   GridFlags grid;
   std::string what;
-  std::vector<int> values;  // workers or draft lengths; empty: the paper's
-  std::string out;          // an SVG; empty: none
+  std::vector<int> values;           // workers or draft lengths; empty: the paper's
+  std::optional<double> service_ms;  // queues: of a report; none: as loaded as the paper's workers
+  std::string out;                   // an SVG; empty: none
 };
-
-std::string queue_name(const std::string& client, const std::string& server, int workers) {
-  return client + "/" + server + " " + std::to_string(workers) + "T";
-}
 
 GridVariant worker_variant(const std::string& name, int workers) {
   GridVariant variant = variant_of("fsd");
   variant.name = name;
   variant.edge_flags = {"--predraft-workers=" + std::to_string(workers)};
   return variant;
-}
-
-std::optional<Estimate> miss_rate(const GridCell& cell) {
-  return estimate(cell.answers, &AnswerFigures::miss_rate);
 }
 
 Json variant_json(const GridResult& result, const GridCell& cell) {
@@ -55,66 +50,61 @@ PlotPoint point(double x, const Estimate& estimate) {
 
 // ------------------------------------------------------------------------------------- queues
 
-// Whether no other order misses less than priority at both ends does, beyond the intervals.
-bool priority_is_best(const GridResult& result, const std::string& setting, int workers) {
-  const GridCell* both = result.find(setting, queue_name("priority", "priority", workers));
-  const std::optional<Estimate> own = both != nullptr ? miss_rate(*both) : std::nullopt;
-  if (!own) return false;
-  const double low = own->interval ? own->interval->low : own->value;
-  for (const GridCell& cell : result.cells) {
-    const std::optional<Estimate> other = miss_rate(cell);
-    const bool same_count = cell.variant.ends_with(" " + std::to_string(workers) + "T");
-    if (!same_count || cell.setting != setting || !other) continue;
-    const double high = other->interval ? other->interval->high : other->value;
-    if (other->value < own->value && high < low) return false;
-  }
-  return true;
+// How long a report takes a worker. In the paper one exit's pre-draft is γ T_p of a thread, and 31
+// exits (table 2, Vicuna-7B) come in a pass. Fewer exits load the workers as much if each takes so
+// much longer.
+Result<double> service_ms(const AblateOptions& options, const PaperPace& pace) {
+  constexpr double kPaperExits = 31;
+  if (options.service_ms) return *options.service_ms;
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters all, load_adapters(options.grid.target));
+  OUTRIDER_ASSIGN_OR_RETURN(const ExitAdapters used,
+                            select_exits(std::move(all), options.grid.exits));
+  if (used.exits.empty()) return failed_precondition("--exits: queues are of exits' reports");
+  return options.grid.gamma * pace.step_ms * kPaperExits / static_cast<double>(used.exits.size());
 }
 
-std::string queue_table(const GridResult& result, const std::vector<int>& workers) {
-  std::string text = "client/server       ";
-  for (const int count : workers) text += "      r (" + std::to_string(count) + "T)      ";
-  text += "\n";
-  for (const char* client : {"priority", "random", "fifo"}) {
-    for (const char* server : {"priority", "fifo"}) {
-      text += fmt::format("{:20}", std::string(client) + "/" + server);
-      for (const int count : workers) {
-        const GridCell* cell =
-            result.find(result.cells.front().setting, queue_name(client, server, count));
-        const std::optional<Estimate> misses = cell != nullptr ? miss_rate(*cell) : std::nullopt;
-        if (!misses) {
-          text += fmt::format(" {:20}", "-");
-          continue;
-        }
-        const Interval around = misses->interval.value_or(Interval{misses->value, misses->value});
-        text += fmt::format(" {:5.1f} % [{:4.1f}, {:4.1f}] ", 100 * misses->value, 100 * around.low,
-                            100 * around.high);
+// A step takes that share of it with any number of rows: no worker waits for another.
+Status set_service(const AblateOptions& options, double ms, GridExperiment& experiment) {
+  OUTRIDER_ASSIGN_OR_RETURN(experiment.plan.settings.front().step,
+                            PaceCurve::create({{1, ms / options.grid.gamma}}));
+  return {};
+}
+
+void add_queue_variants(const std::vector<int>& workers, GridPlan& plan) {
+  for (const int count : workers) {
+    for (const char* client : kClientQueues) {
+      for (const char* server : kServerQueues) {
+        GridVariant variant = worker_variant(queue_cell(client, server, count), count);
+        variant.edge_flags.push_back(std::string("--client-queue=") + client);
+        variant.server_flags.push_back(std::string("--server-queue=") + server);
+        plan.variants.push_back(std::move(variant));
       }
-      text += "\n";
     }
   }
-  return text;
 }
 
 Result<CheckOutcome> ablate_queues(const AblateOptions& options, GridExperiment& experiment) {
   const std::vector<int> workers =
       options.values.empty() ? std::vector<int>{3, 5, 10} : options.values;
-  for (const int count : workers) {
-    for (const char* client : {"priority", "random", "fifo"}) {
-      for (const char* server : {"priority", "fifo"}) {
-        GridVariant variant = worker_variant(queue_name(client, server, count), count);
-        variant.edge_flags.push_back(std::string("--client-queue=") + client);
-        variant.server_flags = {std::string("--server-queue=") + server};
-        experiment.plan.variants.push_back(std::move(variant));
-      }
-    }
-  }
+  const PaperPace& pace = experiment.paces.front();
+  OUTRIDER_ASSIGN_OR_RETURN(const double service, service_ms(options, pace));
+  OUTRIDER_RETURN_IF_ERROR(set_service(options, service, experiment));
+  add_queue_variants(workers, experiment.plan);
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
-  std::fputs(queue_table(result, workers).c_str(), stdout);
+  const QueueEffects effects = queue_effects(result, pace.name, workers);
+  std::printf("each report takes a worker %.0f ms (emulated)\n%s", service,
+              queue_table(result, pace.name, workers).c_str());
+  if (!effects.any()) std::puts("all cells are equal but for noise: nothing is shown here");
   CheckOutcome outcome;
-  outcome.passed = result.mismatches == 0 &&
-                   priority_is_best(result, experiment.paces.front().name, workers.front());
-  outcome.figures = {{"mismatches", result.mismatches}, {"cells", cells_json(result)}};
+  outcome.passed = result.mismatches == 0 && priority_is_best(result, pace.name, workers.front());
+  outcome.figures = {{"mismatches", result.mismatches},
+                     {"emulated_service_ms", service},
+                     {"distinct", effects.any()},
+                     {"distinct_by",
+                      {{"client_queue", effects.client},
+                       {"server_queue", effects.server},
+                       {"workers", effects.workers}}},
+                     {"cells", cells_json(result)}};
   return outcome;
 }
 
@@ -217,6 +207,7 @@ Result<CheckOutcome> run_ablate(const AblateOptions& options) {
 void add_ablate_check(CheckList& checks) {
   auto options = std::make_shared<AblateOptions>();
   options->grid.paces = {"rtx-68m-7b"};  // the paper's
+  options->grid.exits = "all";           // one report a pass fills no queue
   CLI::App* command =
       checks.add("ablate", "The paper's ablations: queues (table 7), workers, gamma (figure 4)",
                  [options] { return run_ablate(*options); });
@@ -226,6 +217,11 @@ void add_ablate_check(CheckList& checks) {
   command->add_option("--values", options->values, "Worker counts or draft lengths [the paper's]")
       ->check(CLI::Range(1, 64))
       ->delimiter(',');
+  command
+      ->add_option("--service-ms", options->service_ms,
+                   "queues: what a report takes a worker, emulated [31 γ T_p / exits: the load of "
+                   "the paper's 31]")
+      ->check(CLI::Range(0.0, 60000.0));
   command->add_option("--out", options->out, "Write the plot of workers or gamma to this SVG file");
   add_grid_flags(*command, options->grid);
 }

@@ -18,10 +18,23 @@ struct ExactOptions {
   GridFlags grid;
   std::vector<std::string> strategies = {"sd", "fsd", "mirror"};
   std::vector<std::string> queues = {"priority", "fifo", "random"};
+  std::vector<std::string> server_queues = {"priority", "fifo"};
   std::vector<int> workers = {1, 3, 10};
   std::vector<double> temperatures = {0, 0.7, 1.0};
 };
 
+GridVariant queue_variant(const std::string& strategy, const std::string& client,
+                          const std::string& server, int workers) {
+  GridVariant variant = variant_of(strategy);
+  variant.name += " " + client + "/" + server + " " + std::to_string(workers);
+  variant.edge_flags = {"--client-queue=" + client,
+                        "--predraft-workers=" + std::to_string(workers)};
+  variant.server_flags.push_back("--server-queue=" + server);
+  return variant;
+}
+
+// The first server queue meets every client queue and number of workers, the others each client
+// queue at the last number: the two queues know nothing of each other's order.
 std::vector<GridVariant> variants_of(const ExactOptions& options) {
   std::vector<GridVariant> variants;
   for (const std::string& strategy : options.strategies) {
@@ -31,11 +44,11 @@ std::vector<GridVariant> variants_of(const ExactOptions& options) {
     }
     for (const std::string& queue : options.queues) {
       for (const int workers : options.workers) {
-        GridVariant variant = variant_of(strategy);
-        variant.name += " " + queue + " " + std::to_string(workers);
-        variant.edge_flags = {"--client-queue=" + queue,
-                              "--predraft-workers=" + std::to_string(workers)};
-        variants.push_back(std::move(variant));
+        variants.push_back(queue_variant(strategy, queue, options.server_queues.front(), workers));
+      }
+      for (std::size_t i = 1; i < options.server_queues.size(); ++i) {
+        variants.push_back(
+            queue_variant(strategy, queue, options.server_queues[i], options.workers.back()));
       }
     }
   }
@@ -80,6 +93,7 @@ void add_exact_check(CheckList& checks) {
   auto options = std::make_shared<ExactOptions>();
   options->grid.paces = {"unpaced"};
   options->grid.delays_ms = {2};
+  options->grid.exits = "all";
   options->grid.num_prompts = 75;
   options->grid.max_tokens = 64;
   CLI::App* command =
@@ -89,6 +103,11 @@ void add_exact_check(CheckList& checks) {
       ->check(CLI::IsMember({"ar", "sd", "fsd", "mirror"}))
       ->delimiter(',');
   command->add_option("--queues", options->queues, "Client queues")->delimiter(',');
+  command
+      ->add_option("--server-queue", options->server_queues,
+                   "Server queues: the first with every number of workers, others with the last")
+      ->check(CLI::IsMember({"priority", "fifo"}))
+      ->delimiter(',');
   command->add_option("--workers", options->workers, "Numbers of pre-draft workers")
       ->delimiter(',');
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');

@@ -9,6 +9,10 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
   command.add_option("--target", flags.target, "Directory of the target");
   command.add_option("--draft", flags.draft, "Directory of the draft");
   command.add_option("--dtype", flags.dtype, "How the target computes: auto, f32, bf16, int8");
+  command.add_option("--exits", flags.exits,
+                     "The target's early exits, as outrider-server takes them: auto, none, all, or "
+                     "layers like 3,6 [" +
+                         flags.exits + "]");
   command.add_option("--prompts", flags.prompts, "JSONL file with \"prompt\"")->required();
   command.add_option("--num-prompts", flags.num_prompts, "Only the first ones; 0: all");
   command.add_option("--max-tokens", flags.max_tokens, "Most tokens of each answer")
@@ -63,6 +67,7 @@ Result<GridExperiment> make_experiment(const GridFlags& flags) {
   plan.target = flags.target;
   plan.draft = flags.draft;
   plan.dtype = flags.dtype;
+  plan.exits = flags.exits;
   plan.max_tokens = flags.max_tokens;
   plan.gamma = flags.gamma;
   plan.sampling.temperature = static_cast<float>(flags.temperature);
@@ -81,6 +86,7 @@ Result<GridExperiment> make_experiment(const GridFlags& flags) {
 Json experiment_json(const GridFlags& flags) {
   return {{"emulated", true},
           {"pace_exits", flags.pass_times},
+          {"exits", flags.exits},
           {"exit_cost", flags.exit_cost},
           {"time_scale", flags.time_scale},
           {"spec_draft_n_max", flags.gamma},

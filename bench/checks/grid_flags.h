@@ -15,6 +15,7 @@ struct GridFlags {
   std::string target = "models/demo-target";
   std::string draft = "models/demo-draft";
   std::string dtype = "auto";
+  std::string exits = "auto";
   std::string prompts;
   std::size_t num_prompts = 8;
   int max_tokens = 200;

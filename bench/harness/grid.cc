@@ -44,6 +44,7 @@ struct Place {
   std::unique_ptr<ServerProcess> server;
   std::unique_ptr<DelayLink> link;
 };
+using Places = std::map<std::string, Place>;  // by what their servers were started with
 
 class Grid final {
  public:
@@ -66,8 +67,9 @@ class Grid final {
 
   Result<Place> start_place(const PaceCurve& pass, double one_way_ms,
                             const std::vector<std::string>& flags) {
-    std::vector<std::string> arguments = {"--model",   plan_.target, "--dtype",     plan_.dtype,
-                                          "--threads", "1",          "--log-level", "warning"};
+    std::vector<std::string> arguments = {"--model",     plan_.target, "--dtype",   plan_.dtype,
+                                          "--exits",     plan_.exits,  "--threads", "1",
+                                          "--log-level", "warning"};
     if (!pass.empty()) {
       arguments.insert(arguments.end(),
                        {"--pace-pass-ms", pass.scaled(1 / plan_.time_scale).to_string()});
@@ -134,40 +136,45 @@ class Grid final {
     return answer;
   }
 
+  // The place among `places` whose server was started like that; started if there is none.
+  Result<const Place*> place_for(Places& places, const PaceCurve& pass, double one_way_ms,
+                                 const std::vector<std::string>& flags) {
+    std::string key = pass.to_string();
+    for (const std::string& flag : flags) key += ' ' + flag;
+    if (!places.contains(key)) {
+      OUTRIDER_ASSIGN_OR_RETURN(places[key], start_place(pass, one_way_ms, flags));
+    }
+    return &places[key];
+  }
+
   // The text of each prompt, as the target alone writes it; and one short answer of each variant,
   // so that a flag which a program does not know ends the run now and not after an hour.
   Status decode_references() {
-    OUTRIDER_ASSIGN_OR_RETURN(const Place place, start_place({}, 0, {}));
+    Places places;
+    OUTRIDER_ASSIGN_OR_RETURN(const Place* plain_place, place_for(places, {}, 0, {}));
     for (const std::string& prompt : plan_.prompts) {
-      OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer plain, answer(place, variant_of("ar"), {}, prompt));
+      OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer plain,
+                                answer(*plain_place, variant_of("ar"), {}, prompt));
       result_.reference_tokens += plain.ids.size();
       references_.push_back(std::move(plain.ids));
     }
     for (const GridVariant& variant : plan_.variants) {
       if (variant.strategy == "ar") continue;
-      Place own;
-      if (!variant.server_flags.empty()) {
-        OUTRIDER_ASSIGN_OR_RETURN(own, start_place({}, 0, variant.server_flags));
-      }
-      const Place& asked = own.server != nullptr ? own : place;
-      OUTRIDER_RETURN_IF_ERROR(answer(asked, variant, {}, plan_.prompts.front()).status());
+      OUTRIDER_ASSIGN_OR_RETURN(const Place* place, place_for(places, {}, 0, variant.server_flags));
+      OUTRIDER_RETURN_IF_ERROR(answer(*place, variant, {}, plan_.prompts.front()).status());
     }
     return {};
   }
 
   Status run_setting(const GridSetting& setting) {
-    std::map<std::string, Place> places;  // by what their servers were started with
-    std::vector<Place*> place_of;
+    Places places;
+    std::vector<const Place*> place_of;
     std::vector<GridCell> cells;
     for (const GridVariant& variant : plan_.variants) {
       const PaceCurve& pass = variant.uses_exits ? setting.pass_with_exits : setting.pass;
-      std::string key = pass.to_string();
-      for (const std::string& flag : variant.server_flags) key += ' ' + flag;
-      if (!places.contains(key)) {
-        OUTRIDER_ASSIGN_OR_RETURN(places[key],
-                                  start_place(pass, setting.one_way_ms, variant.server_flags));
-      }
-      place_of.push_back(&places[key]);
+      OUTRIDER_ASSIGN_OR_RETURN(const Place* place,
+                                place_for(places, pass, setting.one_way_ms, variant.server_flags));
+      place_of.push_back(place);
       cells.push_back({setting.name, variant.name, variant.strategy, {}, 0, ""});
     }
     const std::size_t variants = plan_.variants.size();

@@ -50,6 +50,7 @@ struct GridPlan {
   std::string target;  // directories
   std::string draft;
   std::string dtype = "auto";
+  std::string exits = "auto";  // of the target, for outrider-server
   std::vector<std::string> prompts;
   int max_tokens = 200;
   int gamma = 4;

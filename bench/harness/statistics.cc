@@ -80,6 +80,19 @@ std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
                    });
 }
 
+std::optional<Estimate> difference(std::span<const AnswerFigures> base,
+                                   std::span<const AnswerFigures> answers,
+                                   std::optional<double> (AnswerFigures::*figure)() const) {
+  OUTRIDER_CHECK(base.size() == answers.size());
+  return bootstrap(answers.size(),
+                   [&](std::span<const std::size_t> indices) -> std::optional<double> {
+                     const std::optional<double> less = (sum_at(base, indices).*figure)();
+                     const std::optional<double> more = (sum_at(answers, indices).*figure)();
+                     if (!less || !more) return std::nullopt;
+                     return *more - *less;
+                   });
+}
+
 AnswerFigures sum_of(std::span<const AnswerFigures> answers) {
   AnswerFigures sum;
   for (const AnswerFigures& figures : answers) sum += figures;

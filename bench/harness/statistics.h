@@ -40,6 +40,11 @@ inline std::optional<Estimate> tpot_of(std::span<const AnswerFigures> answers) {
 std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
                                 std::span<const AnswerFigures> answers);
 
+// How much more of a figure `answers` have than `base`, prompt by prompt the same.
+std::optional<Estimate> difference(std::span<const AnswerFigures> base,
+                                   std::span<const AnswerFigures> answers,
+                                   std::optional<double> (AnswerFigures::*figure)() const);
+
 AnswerFigures sum_of(std::span<const AnswerFigures> answers);
 
 }  // namespace outrider

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness/queue_ablation.h"
+
+#include <fmt/core.h>
+
+namespace outrider {
+namespace {
+
+// How much more `other` misses than `base`; nothing if either was not run or counted nothing.
+std::optional<Estimate> more_misses(const GridCell* base, const GridCell* other) {
+  if (base == nullptr || other == nullptr) return std::nullopt;
+  return difference(base->answers, other->answers, &AnswerFigures::miss_rate);
+}
+
+bool misses_less(const std::optional<Estimate>& more) {
+  return more && (more->interval ? more->interval->high : more->value) < 0;
+}
+
+bool differs(const std::optional<Estimate>& more) {
+  if (!more) return false;
+  return misses_less(more) || (more->interval ? more->interval->low : more->value) > 0;
+}
+
+std::string shown(const GridCell* cell) {
+  const std::optional<Estimate> misses = cell != nullptr ? miss_rate(*cell) : std::nullopt;
+  if (!misses) return fmt::format(" {:20}", "-");
+  const Interval around = misses->interval.value_or(Interval{misses->value, misses->value});
+  return fmt::format(" {:5.1f} % [{:4.1f}, {:4.1f}] ", 100 * misses->value, 100 * around.low,
+                     100 * around.high);
+}
+
+}  // namespace
+
+std::string queue_cell(const std::string& client, const std::string& server, int workers) {
+  return client + "/" + server + " " + std::to_string(workers) + "T";
+}
+
+std::optional<Estimate> miss_rate(const GridCell& cell) {
+  return estimate(cell.answers, &AnswerFigures::miss_rate);
+}
+
+bool priority_is_best(const GridResult& result, const std::string& setting, int workers) {
+  const GridCell* both = result.find(setting, queue_cell("priority", "priority", workers));
+  if (both == nullptr || !miss_rate(*both)) return false;
+  for (const char* client : kClientQueues) {
+    for (const char* server : kServerQueues) {
+      const GridCell* other = result.find(setting, queue_cell(client, server, workers));
+      if (misses_less(more_misses(both, other))) return false;
+    }
+  }
+  return true;
+}
+
+QueueEffects queue_effects(const GridResult& result, const std::string& setting,
+                           const std::vector<int>& workers) {
+  const auto cell = [&](const char* client, const char* server, int count) {
+    return result.find(setting, queue_cell(client, server, count));
+  };
+  QueueEffects effects;
+  for (const int count : workers) {
+    const GridCell* both = cell("priority", "priority", count);
+    for (const char* client : kClientQueues) {
+      effects.client |= differs(more_misses(both, cell(client, "priority", count)));
+    }
+    for (const char* server : kServerQueues) {
+      effects.server |= differs(more_misses(both, cell("priority", server, count)));
+    }
+    effects.workers |= differs(more_misses(cell("priority", "priority", workers.front()), both));
+  }
+  return effects;
+}
+
+std::string queue_table(const GridResult& result, const std::string& setting,
+                        const std::vector<int>& workers) {
+  std::string text = "client/server       ";
+  for (const int count : workers) text += "      r (" + std::to_string(count) + "T)      ";
+  text += "\n";
+  for (const char* client : kClientQueues) {
+    for (const char* server : kServerQueues) {
+      text += fmt::format("{:20}", std::string(client) + "/" + server);
+      for (const int count : workers) {
+        text += shown(result.find(setting, queue_cell(client, server, count)));
+      }
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace outrider

@@ -227,12 +227,12 @@ class Grid final {
 }  // namespace
 
 GridVariant variant_of(const std::string& strategy) {
-  const bool uses_exits = strategy == "fsd" || strategy == "mirror";
-  return {.name = strategy,
-          .strategy = strategy,
-          .uses_exits = uses_exits,
-          .edge_flags = {},
-          .server_flags = {}};
+  GridVariant variant;
+  variant.name = variant.strategy = strategy;
+  variant.uses_exits = strategy == "fsd" || strategy == "mirror";
+  // The paper's algorithm 2 knows no calibration.
+  if (strategy == "fsd") variant.server_flags = {"--exit-score=max-softmax"};
+  return variant;
 }
 
 const GridCell* GridResult::find(const std::string& setting, const std::string& variant) const {

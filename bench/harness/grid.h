@@ -43,7 +43,8 @@ struct GridVariant {
   std::vector<std::string> server_flags;  // variants with the same ones share a server
 };
 
-// The variant of a strategy without further flags.
+// The variant of a strategy as it is compared: "fsd" is the paper's, on a server of its own whose
+// exits are not calibrated.
 GridVariant variant_of(const std::string& strategy);
 
 struct GridPlan {

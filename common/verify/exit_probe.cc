@@ -70,6 +70,12 @@ std::span<const float> ExitProbe::logits(std::size_t exit, std::size_t row) cons
   return std::span(logits_[exit]).subspan(row * vocab_, vocab_);
 }
 
+// What a drafted token counts for more than its score. The paper's exits are taken as they are.
+float ExitProbe::prior(std::size_t exit) const {
+  if (score_ == ExitScore::kMaxSoftmax) return 0;
+  return static_cast<float>(heads_.prior(exit, session_->opened().sampling.temperature));
+}
+
 // By the law of choice, but for the prior. Keeps what the choice rests on.
 TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position position) {
   const Open& open = session_->opened();
@@ -88,8 +94,7 @@ TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position pos
   }
   const float lead = clamp_margin(drafted.score - other.score);
   rivals_.push_back({nodes, drafted.token, other.token, lead});
-  const float with_prior =
-      clamp_margin(lead + static_cast<float>(heads_.prior(exit, open.sampling.temperature)));
+  const float with_prior = clamp_margin(lead + prior(exit));
   if (nodes && with_prior > 0) {
     rows_.push_back({RowKind::kDrafted, with_prior, spread});
     return drafted.token;

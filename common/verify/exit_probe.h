@@ -50,6 +50,7 @@ class ExitProbe final : public LayerTap {
   void find(std::size_t exit);
   TokenId choose_in_row(std::size_t exit, std::size_t row, Position position);
   double score(std::size_t exit) const;
+  float prior(std::size_t exit) const;
   std::span<const float> logits(std::size_t exit, std::size_t row) const;
 
   ExitHeads& heads_;

@@ -35,7 +35,7 @@ struct ControllerOptions {
   std::string prompts;
   std::vector<std::string> scenarios = {"acceptance", "link", "device"};
   std::size_t runs = 20;
-  int max_tokens = 400;
+  int max_tokens = 800;
   std::string pass_pace = "1:60,5:64,33:96";
   std::string step_pace = "6";
 };
@@ -51,6 +51,9 @@ struct Scenario {
   std::string name;
   std::vector<Change> changes;  // the first at 0
   double knows = 1;             // the share of the answer that the draft has learnt
+
+  double last_change_s() const { return changes.back().at_s; }
+  double known_tokens(int max_tokens) const { return knows * max_tokens; }
 };
 
 const std::vector<Scenario>& all_scenarios() {
@@ -69,7 +72,8 @@ struct Setting {
   Optimize optimize = Optimize::kLatency;
 };
 
-// The first is the controller; the others go their way whatever comes.
+// The first is the controller; the others go their way whatever comes. A mirror that lets the
+// verifier go on alone is not among them: there is none without a controller.
 std::vector<Setting> all_settings() {
   constexpr int kMostDrafted = 8;
   std::vector<Setting> settings = {{"controller", Strategy::kMirror, kMostDrafted},
@@ -92,6 +96,8 @@ class Weather final {
     apply(scenario.changes.front());
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
+
+  TimePoint begin() const { return begin_; }
 
  private:
   void apply(const Change& change) {
@@ -153,8 +159,27 @@ Status start(World& world) {
 struct SettingResult {
   std::vector<AnswerFigures> answers;  // [run]
   std::size_t mismatches = 0;
+  Json too_short = Json::array();     // answers that ended before the last change
   Json plan_changes = Json::array();  // of the last run
 };
+
+// Whether the answer saw all of its scenario; if not, says so. A part of the weather that comes
+// after the text would be judged without having been.
+void check_length(const Scenario& scenario, const Setting& setting, std::size_t run, int max_tokens,
+                  std::size_t tokens, double seconds, SettingResult& result) {
+  const bool outlasts = seconds > scenario.last_change_s();
+  const bool beyond_known =
+      scenario.knows >= 1 || static_cast<double>(tokens) > scenario.known_tokens(max_tokens);
+  if (outlasts && beyond_known) return;
+  std::fprintf(stderr,
+               "\n%s: %s, run %zu: the answer has %zu tokens and took %.1f s, but changes come up "
+               "to %.1f s and token %.0f. Remedy: more --max-tokens, or a slower --pace-pass-ms\n",
+               scenario.name.c_str(), setting.name.c_str(), run + 1, tokens, seconds,
+               scenario.last_change_s(),
+               scenario.knows < 1 ? scenario.known_tokens(max_tokens) : 0);
+  result.too_short.push_back(
+      {{"setting", setting.name}, {"run", run + 1}, {"tokens", tokens}, {"seconds", seconds}});
+}
 
 Status run_once(World& world, const Scenario& scenario, const Setting& setting, std::size_t run,
                 std::vector<TokenId>& wanted, SettingResult& result) {
@@ -169,7 +194,7 @@ Status run_once(World& world, const Scenario& scenario, const Setting& setting, 
                              .optimize = setting.optimize};
   world.knowledge->forget_from(
       static_cast<Position>(prompt.ids.size()) +
-      static_cast<Position>(scenario.knows * static_cast<double>(request.max_tokens)));
+      static_cast<Position>(scenario.known_tokens(world.options.max_tokens)));
   RemoteVerifier verifier({.server = world.link->address()});
   const Weather weather(scenario, *world.link, *world.draft, world.clock);
   OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer answer, world.edge->decode(verifier, request));
@@ -179,7 +204,11 @@ Status run_once(World& world, const Scenario& scenario, const Setting& setting, 
   figures.decode_ms = answer.stats.decode_ms().value_or(0);
   figures.tokens =
       static_cast<double>(answer.ids.size()) - static_cast<double>(answer.stats.first_tokens);
+  figures.all_tokens = static_cast<double>(answer.ids.size());
   result.answers.push_back(figures);
+  const TimePoint end = answer.stats.last_token.value_or(weather.begin());
+  check_length(scenario, setting, run, world.options.max_tokens, answer.ids.size(),
+               to_seconds(end - weather.begin()), result);
   result.plan_changes = plan_changes_json(answer.stats);
   return {};
 }
@@ -190,19 +219,25 @@ Json report(const std::vector<Setting>& settings, const std::vector<SettingResul
   Json times = Json::object();
   std::size_t best = 0;
   std::size_t mismatches = 0;
+  Json too_short = Json::array();
   for (std::size_t i = 0; i < settings.size(); ++i) {
     mismatches += results[i].mismatches;
+    for (const Json& answer : results[i].too_short) too_short.push_back(answer);
     const double ms = tpot_of(results[i].answers).value_or(Estimate{}).value;
     times[settings[i].name] = ms;
     if (i > 0 && (best == 0 || ms < times[settings[best].name])) best = i;
   }
   // How many times faster the best fixed setting is than the controller.
   const std::optional<Estimate> ratio = speedup(results[0].answers, results[best].answers);
-  passed &=
-      mismatches == 0 && ratio && ratio->value <= kMostRatio && !results[0].plan_changes.empty();
+  passed &= mismatches == 0 && too_short.empty() && ratio && ratio->value <= kMostRatio &&
+            !results[0].plan_changes.empty();
+  Json tokens = Json::array();
+  for (const AnswerFigures& answer : results[0].answers) tokens.push_back(answer.all_tokens);
   Json figures = {{"ms_per_token", times},
                   {"best_fixed", settings[best].name},
                   {"mismatches", mismatches},
+                  {"tokens", std::move(tokens)},
+                  {"too_short", std::move(too_short)},
                   {"plan_changes", results[0].plan_changes}};
   if (ratio) figures["controller_over_best_fixed"] = ratio->value;
   if (ratio && ratio->interval) {

@@ -34,7 +34,8 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
       ->check(CLI::IsMember({"printed", "measured"}));
   command
       .add_option("--exit-cost", flags.exit_cost,
-                  "measured: how much longer a pass takes with exits")
+                  "measured: how much longer a pass takes with exits, the pass_ratio of "
+                  "outrider-bench exits")
       ->check(CLI::Range(1.0, 10.0));
   command.add_option("--temp", flags.temperature, "Temperature")->check(CLI::Range(0.0, 100.0));
   command.add_option("--seed", flags.seed, "Seed of the noise");
@@ -44,7 +45,28 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
       ->check(CLI::Range(1.0, 100.0));
 }
 
+namespace {
+
+// Exits are not free, and printed pass times hold their cost already.
+Status check_exit_cost(const GridFlags& flags) {
+  const bool printed = flags.pass_times == "printed";
+  if (printed && flags.exit_cost.value_or(1) != 1) {
+    return invalid_argument(
+        "--exit-cost needs --pace-exits measured: printed pass times hold "
+        "what exits cost in the paper");
+  }
+  if (!printed && !flags.exit_cost) {
+    return invalid_argument(
+        "--pace-exits measured needs --exit-cost, how much longer a pass takes with exits. Remedy: "
+        "measure it with 'outrider-bench exits --model DIR --rows 5' and give its pass_ratio");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<GridExperiment> make_experiment(const GridFlags& flags) {
+  OUTRIDER_RETURN_IF_ERROR(check_exit_cost(flags));
   GridExperiment experiment;
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<PaperPace> paces, find_paces(flags.paces));
   for (const PaperPace& pace : paces) {
@@ -53,13 +75,7 @@ Result<GridExperiment> make_experiment(const GridFlags& flags) {
       experiment.paces.push_back(at_distance(pace, delay));
     }
   }
-  const bool printed = flags.pass_times == "printed";
-  if (printed && flags.exit_cost != 1) {
-    return invalid_argument(
-        "--exit-cost needs --pace-exits measured: printed pass times hold "
-        "what exits cost in the paper");
-  }
-  experiment.times = printed ? PassTimes::kPrinted : PassTimes::kMeasured;
+  experiment.times = flags.pass_times == "printed" ? PassTimes::kPrinted : PassTimes::kMeasured;
   GridPlan& plan = experiment.plan;
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines,
                             read_prompt_file(flags.prompts, flags.num_prompts));
@@ -74,11 +90,12 @@ Result<GridExperiment> make_experiment(const GridFlags& flags) {
   plan.seed = flags.seed;
   plan.time_scale = flags.time_scale;
   for (const PaperPace& pace : experiment.paces) {
-    plan.settings.push_back({.name = pace.name,
-                             .pass = pass_curve(pace, experiment.times, 1),
-                             .pass_with_exits = pass_curve(pace, experiment.times, flags.exit_cost),
-                             .step = step_curve(pace),
-                             .one_way_ms = pace.one_way_ms});
+    plan.settings.push_back(
+        {.name = pace.name,
+         .pass = pass_curve(pace, experiment.times, 1),
+         .pass_with_exits = pass_curve(pace, experiment.times, flags.exit_cost.value_or(1)),
+         .step = step_curve(pace),
+         .one_way_ms = pace.one_way_ms});
   }
   return experiment;
 }
@@ -87,7 +104,7 @@ Json experiment_json(const GridFlags& flags) {
   return {{"emulated", true},
           {"pace_exits", flags.pass_times},
           {"exits", flags.exits},
-          {"exit_cost", flags.exit_cost},
+          {"exit_cost", flags.exit_cost ? Json(*flags.exit_cost) : Json()},
           {"time_scale", flags.time_scale},
           {"spec_draft_n_max", flags.gamma},
           {"max_tokens", flags.max_tokens},

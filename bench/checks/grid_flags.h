@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct GridFlags {
   std::vector<std::string> paces = {"all"};
   std::vector<double> delays_ms;  // one way; empty: the pace's own
   std::string pass_times = "printed";
-  double exit_cost = 1;
+  std::optional<double> exit_cost;  // measured pass times need it
   double temperature = 0;
   std::uint64_t seed = 0;
   double time_scale = 1;

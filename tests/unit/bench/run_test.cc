@@ -68,6 +68,11 @@ TEST(BenchRunTest, WrongUsageIsToldBeforeAnythingIsTimed) {
   const FinishedProcess moon = bench(arguments);
   EXPECT_EQ(moon.exit_code, 2);
   EXPECT_THAT(moon.err, HasSubstr("jetson-68m-7b"));
+  arguments = command("run");
+  arguments.emplace_back("--pace-exits=measured");
+  const FinishedProcess measured = bench(arguments);
+  EXPECT_EQ(measured.exit_code, 2);
+  EXPECT_THAT(measured.err, HasSubstr("outrider-bench exits"));
   arguments = command("cost");
   arguments[2] = "--draft=/nowhere";
   const FinishedProcess cost = bench(arguments);

@@ -10,18 +10,23 @@
 namespace outrider {
 namespace {
 
+double share(double part, double whole) {
+  return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
+}
+
 // Of what a round needs, how much was still to be drafted when its verdict came, and how often the
-// verifier had the round already. False if the edge did not count it.
+// verifier had the round already or went on without. False if the edge did not count it.
 bool read_predraft(const AnswerFigures& sum, LawTerms& terms) {
   if (!sum.predraft || sum.predraft->verdicts <= 0) return false;
   const PredraftCounts& counts = *sum.predraft;
-  double left = counts.misses;
+  double left = counts.misses + counts.late_hits * late_share(terms.gamma);
   for (std::size_t i = 0; i < counts.partial_by_length.size(); ++i) {
     const double there = std::min(static_cast<double>(i + 1), terms.gamma);
     left += counts.partial_by_length[i] * (terms.gamma - there) / terms.gamma;
   }
   terms.miss_rate = left / counts.verdicts;
-  terms.synced_rate = counts.synced / counts.verdicts;
+  terms.synced_rate = share(counts.synced, sum.passes);
+  terms.alone_rate = share(sum.passes - sum.rounds, sum.passes);
   return true;
 }
 
@@ -35,6 +40,14 @@ const LawRow* find_row(const std::vector<LawRow>& rows, const std::string& setti
 
 }  // namespace
 
+double LawTerms::waited_rate() const {
+  return std::clamp(1 - synced_rate - alone_rate, 0.0, 1.0);
+}
+
+double late_share(double gamma) {
+  return (gamma - 0.5) / gamma;
+}
+
 double law_ms(const std::string& strategy, const LawTerms& terms) {
   if (strategy == "ar") return terms.pass_ms;
   const double drafting = terms.gamma * terms.step_ms;
@@ -42,7 +55,8 @@ double law_ms(const std::string& strategy, const LawTerms& terms) {
   if (strategy == "sd") round += 2 * terms.one_way_ms + drafting;
   if (strategy == "fsd") round += 2 * terms.one_way_ms + terms.miss_rate * drafting;
   if (strategy == "mirror") {
-    round += (1 - terms.synced_rate) * 2 * terms.one_way_ms + terms.miss_rate * drafting;
+    const double waited = terms.waited_rate();
+    round += waited * 2 * terms.one_way_ms + std::min(terms.miss_rate, waited) * drafting;
   }
   return round / terms.tau;
 }
@@ -52,6 +66,7 @@ std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int ga
   if (!sum.tpot_ms() || !sum.tau() || cell.mismatches > 0) return std::nullopt;
   LawRow row;
   row.setting = cell.setting;
+  row.variant = cell.variant;
   row.strategy = cell.strategy;
   row.measured_ms = *sum.tpot_ms();
   LawTerms& terms = row.terms;
@@ -72,7 +87,7 @@ std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int ga
 std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::string& setting) {
   const LawRow* sd = find_row(rows, setting, "sd");
   const LawRow* fsd = find_row(rows, setting, "fsd");
-  if (sd == nullptr || fsd == nullptr) return std::nullopt;
+  if (sd == nullptr || fsd == nullptr || fsd->terms.miss_rate >= 1) return std::nullopt;
   return FsdSaving{
       setting, sd->measured_ms - fsd->measured_ms,
       (1 - fsd->terms.miss_rate) * sd->terms.gamma * sd->terms.step_ms / fsd->terms.tau};
@@ -80,6 +95,7 @@ std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::
 
 Json to_json(const LawRow& row) {
   return {{"pace", row.setting},
+          {"variant", row.variant},
           {"strategy", row.strategy},
           {"measured_ms", row.measured_ms},
           {"law_ms", row.law_ms},
@@ -91,19 +107,21 @@ Json to_json(const LawRow& row) {
             {"gamma", row.terms.gamma},
             {"tau", row.terms.tau},
             {"miss_rate", row.terms.miss_rate},
-            {"synced_rate", row.terms.synced_rate}}}};
+            {"synced_rate", row.terms.synced_rate},
+            {"alone_rate", row.terms.alone_rate}}}};
 }
 
 std::string law_table(const std::vector<LawRow>& rows) {
   std::string text =
-      "pace                  strategy  measured       law  residual     T_q     T_p    T_c   tau"
-      "     r     s\n";
+      "pace                  strategy      measured       law  residual     T_q     T_p    T_c"
+      "   tau     r     s     e\n";
   for (const LawRow& row : rows) {
     text += fmt::format(
-        "{:21} {:8} {:9.2f} {:9.2f} {:8.1f}% {:7.1f} {:7.2f} {:6.1f} {:5.2f} {:5.2f} {:5.2f}\n",
-        row.setting, row.strategy, row.measured_ms, row.law_ms, 100 * row.residual(),
+        "{:21} {:12} {:9.2f} {:9.2f} {:8.1f}% {:7.1f} {:7.2f} {:6.1f} {:5.2f} {:5.2f} {:5.2f} "
+        "{:5.2f}\n",
+        row.setting, row.variant, row.measured_ms, row.law_ms, 100 * row.residual(),
         row.terms.pass_ms, row.terms.step_ms, row.terms.one_way_ms, row.terms.tau,
-        row.terms.miss_rate, row.terms.synced_rate);
+        row.terms.miss_rate, row.terms.synced_rate, row.terms.alone_rate);
   }
   return text;
 }

@@ -1,11 +1,12 @@
 // The latency law of the FSD paper (table 4, eq. 9), per token after the first, with our term for
-// mirrored sends (docs/benchmarks.md derives it):
+// mirrored sends (docs/latency-law.md derives it):
 //
 //   ar      T_q
 //   sd      (2 T_c +   γ T_p + T_q) / τ
-//   fsd     (2 T_c + r γ T_p + T_q) / τ            r: share of the drafting left after a verdict
-//   mirror  ((1 - s) 2 T_c + r γ T_p + T_q) / τ    s: share of verdicts that found the next round
-//                                                     at the verifier already
+//   fsd     (2 T_c + r γ T_p + T_q) / τ                r: share of the drafting left by a verdict
+//   mirror  (w 2 T_c + min(r, w) γ T_p + T_q) / τ      w = 1 - s - e: share of passes waited for,
+//                                                      s: whose round was there at the verdict,
+//                                                      e: that went on without one, of one row
 //
 // The paper's (1 - r) T_r is left out: what synchronising costs is part of the residual.
 //
@@ -30,13 +31,21 @@ struct LawTerms {
   double tau = 1;
   double miss_rate = 1;    // r
   double synced_rate = 0;  // s
+  double alone_rate = 0;   // e
+
+  double waited_rate() const;  // w
 };
+
+// What a late hit leaves to be drafted, as a share of a round: the verdict falls anywhere in the
+// step that drafts the first token, so half of that step and the rest are still to come.
+double late_share(double gamma);
 
 // Milliseconds per token. strategy: "ar", "sd", "fsd", "mirror".
 double law_ms(const std::string& strategy, const LawTerms& terms);
 
 struct LawRow {
   std::string setting;
+  std::string variant;
   std::string strategy;
   LawTerms terms;
   double measured_ms = 0;
@@ -49,8 +58,8 @@ struct LawRow {
 std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int gamma);
 
 // What pre-drafting saved against plain speculation, per token, beside what the law says it saves
-// with the run's own r: (1 - r) γ T_p / τ. Late hits count as hits, though the law would charge
-// them their lateness: the bar errs against us.
+// with the run's own r, late hits charged their lateness: (1 - r) γ T_p / τ. Nothing if one of both
+// was not measured, or nothing was drafted ahead (a server without exits): then nothing is shown.
 struct FsdSaving {
   std::string setting;
   double measured_ms = 0;

@@ -26,6 +26,18 @@ TEST(LawTest, Table4AndTheMirroredTerm) {
   EXPECT_DOUBLE_EQ(law_ms("mirror", never), law_ms("fsd", never));
 }
 
+// A verifier that goes on alone pays in tokens per pass, not in waits.
+TEST(LawTest, AMirrorThatWaitsForNothingPaysItsPassesAlone) {
+  LawTerms eager = terms();
+  eager.miss_rate = 0.5;
+  eager.alone_rate = 0.5;
+  EXPECT_DOUBLE_EQ(law_ms("mirror", eager), 400 / 2.0);
+  eager.alone_rate = 0.4;
+  EXPECT_NEAR(law_ms("mirror", eager), (0.1 * 100 + 0.1 * 100 + 400) / 2, 1e-9);
+  eager.alone_rate = 0.9;
+  EXPECT_DOUBLE_EQ(eager.waited_rate(), 0) << "sent before the verdict, and there too late";
+}
+
 // 100 tokens in 50 passes of 400 ms; per round 4 drafted.
 GridCell cell(const std::string& strategy, double tpot_ms) {
   AnswerFigures figures;
@@ -59,6 +71,22 @@ TEST(LawTest, PartialHitsLeaveAShareOfTheDrafting) {
   const std::optional<LawRow> row = law_of(fsd, rtx(), 4);
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->terms.miss_rate, 15.0 / 50);
+  fsd.answers[0].predraft->late_hits = 8;  // half of the step in work, and three more
+  EXPECT_DOUBLE_EQ(law_of(fsd, rtx(), 4)->terms.miss_rate, (15.0 + 7) / 50);
+}
+
+TEST(LawTest, AMirrorsPassesAreSyncedAloneOrWaitedFor) {
+  GridCell mirror = cell("mirror", 230);
+  mirror.answers[0].rounds = 40;
+  mirror.answers[0].predraft = PredraftCounts{};
+  mirror.answers[0].predraft->verdicts = 50;
+  mirror.answers[0].predraft->synced = 30;
+  mirror.answers[0].predraft->misses = 15;
+  const std::optional<LawRow> row = law_of(mirror, rtx(), 4);
+  ASSERT_TRUE(row.has_value());
+  EXPECT_DOUBLE_EQ(row->terms.synced_rate, 0.6);
+  EXPECT_DOUBLE_EQ(row->terms.alone_rate, 0.2);
+  EXPECT_NEAR(row->law_ms, (0.2 * 84 + 0.2 * 102 + 400) / 2, 1e-9);
 }
 
 TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
@@ -72,6 +100,15 @@ TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
   EXPECT_DOUBLE_EQ(saving->measured_ms, 20);
   EXPECT_DOUBLE_EQ(saving->law_ms, 0.5 * 4 * 25.5 / 2);
   EXPECT_FALSE(fsd_saving(rows, "jetson-68m-7b").has_value());
+}
+
+TEST(LawTest, WhereNothingWasDraftedAheadThereIsNoSavingToMeet) {
+  GridCell fsd = cell("fsd", 290);
+  fsd.answers[0].predraft = PredraftCounts{};
+  fsd.answers[0].predraft->verdicts = 50;
+  fsd.answers[0].predraft->misses = 50;
+  const std::vector<LawRow> rows = {*law_of(cell("sd", 300), rtx(), 4), *law_of(fsd, rtx(), 4)};
+  EXPECT_FALSE(fsd_saving(rows, "rtx-68m-7b").has_value());
 }
 
 TEST(LawTest, AWrongTextHasNoLaw) {

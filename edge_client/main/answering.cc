@@ -2,7 +2,6 @@
 #include "edge_client/main/answering.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <future>
 #include <limits>
 #include <random>
@@ -19,11 +18,22 @@ namespace {
 // Nodes of the tree, and so slots of the draft's cache beyond the committed text.
 constexpr std::size_t kTreeNodes = 256;
 
-Result<std::unique_ptr<Model>> load(const std::string& directory, const AnswerOptions& options) {
+LoadOptions load_options(const std::string& directory, const AnswerOptions& options) {
   LoadOptions load;
   load.directory = directory;
   load.dtype = options.dtype;
   load.threads = options.threads;
+  return load;
+}
+
+// With its whole context: -c is the answer's length, and where a draft has less, drafting ends
+// there and the answer goes on.
+Result<std::unique_ptr<Model>> load_draft(const AnswerOptions& options) {
+  return load_model(load_options(options.model, options));
+}
+
+Result<std::unique_ptr<Model>> load_target(const AnswerOptions& options) {
+  LoadOptions load = load_options(options.target, options);
   load.max_context = options.context;
   return load_model(load);
 }
@@ -34,7 +44,7 @@ Result<std::unique_ptr<Answering>> Answering::create(const AnswerOptions& option
                                                      AnswerListener& listener) {
   std::future<Result<std::unique_ptr<Model>>> draft;
   if (wants_draft(options)) {
-    draft = std::async(std::launch::async, [&] { return load(options.model, options); });
+    draft = std::async(std::launch::async, [&] { return load_draft(options); });
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(options));
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(directory));
@@ -74,16 +84,17 @@ Status Answering::take_draft(Result<std::unique_ptr<Model>> loaded) {
     draft_ = std::make_unique<PacedModel>(std::move(draft_), std::move(pace), clock_);
   }
   const ModelInfo& info = draft_->info();
-  const auto capacity = static_cast<std::int32_t>(
-      std::min<Position>(info.max_positions + static_cast<Position>(kTreeNodes),
-                         std::numeric_limits<std::int32_t>::max()));
+  const Position context =
+      options_.context > 0 ? std::min(options_.context, info.max_positions) : info.max_positions;
+  const auto capacity = static_cast<std::int32_t>(std::min<Position>(
+      context + static_cast<Position>(kTreeNodes), std::numeric_limits<std::int32_t>::max()));
   Result<std::unique_ptr<DraftEngine>> engine = DraftEngine::create(*draft_, clock_, capacity);
   if (!engine.ok()) {
     return engine.status().with_context("the draft's cache of " + std::to_string(capacity) +
                                         " tokens (ask for less with -c)");
   }
   worker_ = std::make_unique<DraftWorker>(*std::move(engine));
-  drafter_ = std::make_unique<Drafter>(DrafterOptions{.max_positions = info.max_positions,
+  drafter_ = std::make_unique<Drafter>(DrafterOptions{.max_positions = context,
                                                       .vocab_size = info.vocab_size,
                                                       .workers = options_.predraft_workers,
                                                       .max_nodes = kTreeNodes});
@@ -99,7 +110,7 @@ Status Answering::make_verifier() {
     return {};
   }
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer targets, Tokenizer::load(options_.target));
-  Result<std::unique_ptr<Model>> target = load(options_.target, options_);
+  Result<std::unique_ptr<Model>> target = load_target(options_);
   if (!target.ok()) return target.status().with_context("target " + options_.target);
   target_ = *std::move(target);
   SchedulerOptions scheduling;

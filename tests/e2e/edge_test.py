@@ -54,6 +54,25 @@ class Answers(WithServer):
             self.assertLess(drafted.json['target_passes'], plain.json['target_passes'])
             self.assertGreater(drafted.json['spec_decode_num_accepted_tokens'], 0)
 
+    def test_a_draft_with_a_shorter_context_drafts_as_far_as_it_reaches(self):
+        common = ('-p', PROMPT, *LONG_ANSWER, '-c', '400', '--json')
+        plain = self.run_edge('--strategy', 'ar', '--tokenizer', DRAFT, *common)
+        self.assertEqual(plain.code, 0, plain.err)
+        context = plain.json['prompt_tokens'] + 6
+        self.assertLess(context, 400)
+        with tempfile.TemporaryDirectory() as folder:
+            short = Path(folder) / 'draft'
+            shutil.copytree(DRAFT, short)
+            config = json.loads((short / 'config.json').read_text(encoding='utf-8'))
+            config['max_position_embeddings'] = context
+            (short / 'config.json').write_text(json.dumps(config), encoding='utf-8')
+            drafted = self.run_edge('--model', short, *common)
+        self.assertEqual(drafted.code, 0, drafted.err)
+        self.assertEqual(drafted.json['ids'], plain.json['ids'])
+        self.assertGreater(drafted.json['spec_decode_num_draft_tokens'], 0)
+        said = f"OFF from here because the draft's context of {context} tokens is full"
+        self.assertEqual(drafted.err.count(said), 1, drafted.err)
+
     def test_the_text_on_stdout_is_the_text_of_the_json_line(self):
         answer = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '40', '--json')
         self.assertTrue(answer.out.startswith(answer.json['text']), answer.out)

@@ -47,7 +47,7 @@ struct TrustedText {
 class Tokenizer final {
  public:
   // Reads tokenizer.json, or else tokenizer.model; beside it, where they exist,
-  // tokenizer_config.json and chat_template.jinja.
+  // tokenizer_config.json and chat_template.jinja. Errors: kNotFound if it has neither.
   static Result<Tokenizer> load(const std::string& directory);
   // From the content of the two JSON files; `config` may be empty.
   static Result<Tokenizer> load_json(std::string_view tokenizer, std::string_view config = {});

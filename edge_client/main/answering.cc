@@ -65,13 +65,14 @@ Answering::~Answering() = default;
 
 // The server compares our tokenizer with the target's; whether the draft speaks it, only we know.
 Status Answering::check_draft_tokenizer() const {
-  const std::filesystem::path own = std::filesystem::path(options_.model) / "tokenizer.json";
-  std::error_code error;
-  if (options_.tokenizer.empty() || !std::filesystem::exists(own, error)) return {};
-  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer drafts, Tokenizer::load(options_.model));
-  if (drafts.content_hash() == tokenizer_.content_hash()) return {};
+  if (options_.tokenizer.empty()) return {};
+  const Result<Tokenizer> drafts = Tokenizer::load(options_.model);
+  // A directory without a tokenizer of its own leaves nothing to compare.
+  if (drafts.status().code() == StatusCode::kNotFound) return {};
+  if (!drafts.ok()) return drafts.status();
+  if (drafts->content_hash() == tokenizer_.content_hash()) return {};
   return failed_precondition("the draft " + options_.model + " has another tokenizer (" +
-                             drafts.content_hash() + ") than --tokenizer " + options_.tokenizer +
+                             drafts->content_hash() + ") than --tokenizer " + options_.tokenizer +
                              " (" + tokenizer_.content_hash() +
                              "); use a draft of the same family");
 }

@@ -161,6 +161,27 @@ class WrongUse(WithServer):
         self.assertEqual(answer.code, 1, answer.err)
         self.assertEqual(len(set(re.findall('[0-9a-f]{64}', answer.err))), 2, answer.err)
 
+    def test_so_is_one_whose_tokenizer_is_a_sentencepiece_model(self):
+        def message(field, content):
+            return bytes([field << 3 | 2, len(content)]) + content
+
+        pieces = [('<unk>', 2), ('<s>', 3), ('</s>', 3), ('a', 1)]
+        model = b''.join(message(1, message(1, text.encode()) + bytes([3 << 3, kind]))
+                         for text, kind in pieces)
+        model += message(2, bytes([3 << 3, 2]))  # BPE
+        with tempfile.TemporaryDirectory() as folder:
+            other = Path(folder) / 'draft'
+            shutil.copytree(DRAFT, other)
+            (other / 'tokenizer_config.json').unlink()
+            (other / 'tokenizer.json').unlink()
+            flags = ('--tokenizer', DRAFT, '--model', other, '-p', PROMPT, '-n', '5', '--json')
+            without = self.run_edge(*flags)
+            (other / 'tokenizer.model').write_bytes(model)
+            answer = self.run_edge(*flags)
+        self.assertEqual(without.code, 0, without.err)
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertEqual(len(set(re.findall('[0-9a-f]{64}', answer.err))), 2, answer.err)
+
     def test_a_damaged_model_names_its_file(self):
         with tempfile.TemporaryDirectory() as folder:
             broken = Path(folder) / 'draft'

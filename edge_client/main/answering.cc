@@ -2,6 +2,7 @@
 #include "edge_client/main/answering.h"
 
 #include <algorithm>
+#include <fstream>
 #include <future>
 #include <limits>
 #include <random>
@@ -177,6 +178,15 @@ LinkTraffic Answering::traffic() const {
           .payload_down = bytes.payload_down,
           .framed_up = bytes.framed_up(),
           .framed_down = bytes.framed_down()};
+}
+
+Status Answering::write_trace() const {
+  if (options_.trace.empty()) return {};
+  std::ofstream file(options_.trace, std::ios::binary);
+  file << timeline_.chrome_trace();
+  file.close();
+  if (file) return {};
+  return invalid_argument("--trace " + options_.trace + ": cannot be written");
 }
 
 Result<AnswerReport> Answering::answer(Turn turn) {

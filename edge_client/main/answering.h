@@ -31,8 +31,8 @@ class Answering final {
   ~Answering();
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
-  // Of all answers; filled if options.trace is set.
-  const Timeline& timeline() const { return timeline_; }
+  // Writes what happened in all answers so far to options.trace; without it, does nothing.
+  Status write_trace() const;
 
   struct Turn {
     std::vector<TokenId> prompt;    // ids of all the text so far
@@ -61,7 +61,7 @@ class Answering final {
   const AnswerOptions options_;
   const Tokenizer tokenizer_;
   SystemClock clock_;
-  Timeline timeline_;
+  Timeline timeline_;  // of all answers; filled if options.trace is set
 
   std::unique_ptr<Model> draft_;
   std::unique_ptr<Drafter> drafter_;

@@ -11,6 +11,7 @@
 #include "edge_client/main/answering.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
+#include "edge_client/main/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -72,6 +73,7 @@ class Chat final {
         exit_code_ = kExitRuntime;
       }
       if (console_.broken()) return kExitRuntime;
+      if (cancelled_ && !interactive_) return kExitInterrupted;  // nobody asks for more
     }
     return exit_code_;
   }
@@ -100,10 +102,14 @@ class Chat final {
     interrupts_.on_interrupt(nullptr);
     if (!report.ok()) return report.status();
     console_.end_line();
+    const Finish& finish = report->finish;
+    cancelled_ = finish.ending == Ending::kCancelled;
     last_stats_ = stats_block(*report);
+    if (cancelled_) console_.print_error_stream(last_stats_);
+    if (options_.explain) console_.print_error_stream(explain_block(report->stats));
     if (options_.json) console_.print_line(stats_json(*report));
     conversation_.take_answer(prompt, report->ids);
-    const Finish& finish = report->finish;
+    OUTRIDER_RETURN_IF_ERROR(answering_.write_trace());
     const bool failed = finish.ending == Ending::kLinkLost || finish.ending == Ending::kFailed;
     return failed ? finish.status : Status();
   }
@@ -116,6 +122,7 @@ class Chat final {
   const TokenId end_of_turn_;
   const bool interactive_ = ::isatty(STDIN_FILENO) == 1;
   std::string last_stats_;
+  bool cancelled_ = false;  // the last answer was
   int exit_code_ = kExitOk;
 };
 

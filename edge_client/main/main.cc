@@ -31,6 +31,15 @@ constexpr char kRunExamples[] = R"(Examples:
 The text goes to stdout as it is committed, everything else to stderr. Ctrl-C ends the answer at
 the server and shows the figures (exit code 130), a second one ends at once.)";
 
+constexpr char kChatExamples[] = R"(Examples:
+  outrider-edge chat --model models/demo-draft
+  outrider-edge chat --model models/demo-draft --explain --trace chat.json
+
+The figures of an answer are shown when asked for: /stats shows those of the last answer, --json
+prints them after each, --explain tells after each where its time went.
+Ctrl-C ends the answer in work at the server and shows its figures. At a terminal the conversation
+goes on, and Ctrl-C at the prompt ends it; otherwise it ends there (both: exit code 130).)";
+
 constexpr char kTokenizeExamples[] = R"(Example:
   echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --no-special)";
 
@@ -53,7 +62,7 @@ int main(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "Answer one prompt")->footer(kRunExamples);
   outrider::add_prompt_flags(*run, prompt);
   outrider::add_answer_flags(*run, answer);
-  CLI::App* chat = app.add_subcommand("chat", "Hold a conversation");
+  CLI::App* chat = app.add_subcommand("chat", "Hold a conversation")->footer(kChatExamples);
   outrider::add_answer_flags(*chat, answer);
   CLI::App* tokenize =
       app.add_subcommand("tokenize", "Text to token ids")->footer(kTokenizeExamples);

@@ -116,13 +116,18 @@ void add_answer_flags(CLI::App& command, AnswerOptions& o) {
       ->group(kLinkGroup);
   command.add_flag("--color-accept", o.color_accept, "Colour the tokens that the draft guessed")
       ->group(kOutputGroup);
-  command.add_flag("--explain", o.explain, "End with where the time went and what was changed why")
+  command
+      .add_flag("--explain", o.explain,
+                "End each answer with where the time went and what was changed why")
       ->group(kOutputGroup);
   command
       .add_option("--trace", o.trace,
-                  "Write what happened when on both sides to this file, for Perfetto")
+                  "Write what happened when on both sides to this file, for Perfetto; chat: of all "
+                  "answers, written anew after each")
       ->group(kOutputGroup);
-  command.add_flag("--json", o.json, "End stdout with one line of JSON: text, ids, figures")
+  command
+      .add_flag("--json", o.json,
+                "End each answer on stdout with one line of JSON: text, ids, figures")
       ->group(kOutputGroup);
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -42,14 +41,6 @@ Result<Answering::Turn> make_turn(const Tokenizer& tokenizer, const std::string&
   return turn;
 }
 
-Status write_trace(const std::string& path, const Timeline& timeline) {
-  std::ofstream file(path, std::ios::binary);
-  file << timeline.chrome_trace();
-  file.close();
-  if (file) return {};
-  return invalid_argument("--trace " + path + ": cannot be written");
-}
-
 }  // namespace
 
 Result<int> run_command(const AnswerOptions& options, const PromptOptions& prompt_options,
@@ -74,9 +65,7 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
   console.end_line();
   console.print_error_stream(stats_block(*report));
   if (options.explain) console.print_error_stream(explain_block(report->stats));
-  if (!options.trace.empty()) {
-    OUTRIDER_RETURN_IF_ERROR(write_trace(options.trace, answering->timeline()));
-  }
+  OUTRIDER_RETURN_IF_ERROR(answering->write_trace());
   if (options.json) console.print_line(stats_json(*report));
   const Finish& finish = report->finish;
   if (console.broken()) return kExitRuntime;

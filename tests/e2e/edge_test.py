@@ -19,6 +19,7 @@ from pathlib import Path
 from programs import DRAFT, TARGET, Edge, Server, edge
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+CHAT_LINE = f'{PROMPT.splitlines()[0]} red chair ahead at 1.0 m. Find it.'
 LONG_ANSWER = ('-n', '60', '--temp', '1', '--seed', '11')
 PACED = ('--pace-pass-ms', '200')  # slow enough that a test can act in the middle of an answer
 
@@ -88,10 +89,21 @@ class Answers(WithServer):
         self.assertEqual(cut.json['text'], whole[:whole.index(stop)])
 
     def test_later_turns_of_a_chat_reuse_the_server_s_cache(self):
-        talk = f'{PROMPT.splitlines()[0]} red chair ahead at 1.0 m. Find it.\nAnd now?\n/stats\n'
+        talk = f'{CHAT_LINE}\nAnd now?\n/stats\n'
         answer = self.run_edge('--model', DRAFT, '-n', '12', command='chat', stdin=talk)
         self.assertEqual(answer.code, 0, answer.err)
         self.assertIn("from the server's cache", answer.out + answer.err)
+
+    def test_a_chat_explains_each_answer_and_traces_all(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder) / 'trace.json'
+            answer = self.run_edge('--model', DRAFT, '-n', '8', '--explain', '--trace', trace,
+                                   command='chat', stdin=f'{CHAT_LINE}\nAnd now?\n')
+            events = json.loads(trace.read_text(encoding='utf-8'))['traceEvents']
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertEqual(answer.err.count('where the time went'), 2)
+        first_passes = [e for e in events if e['name'].startswith('pass 0, ')]
+        self.assertEqual(len(first_passes), 2, 'one for each answer')
 
     def test_garbage_on_the_port_disturbs_nobody(self):
         for garbage in (b'\x00' * 4096, b'GET / HTTP/1.1\r\n\r\n', bytes(range(256)) * 64):
@@ -282,6 +294,39 @@ class BrokenLinks(unittest.TestCase):
             running.interrupt()
             self.assertEqual(running.wait().code, 130)
             self.assertLess(time.monotonic() - begin, 2)
+
+    def start_chat(self, server, **streams):
+        return Edge('chat', '--server', server.address, '--model', DRAFT, *LONG_ANSWER, **streams)
+
+    def test_ctrl_c_in_a_piped_chat_ends_it_after_the_stats(self):
+        with Server(*PACED) as server:
+            running = self.start_chat(server)
+            running.process.stdin.write(f'{CHAT_LINE}\nAnd now?\n/stats\n')
+            running.process.stdin.flush()
+            time.sleep(0.8)
+            running.interrupt()
+            answer = running.wait()
+        self.assertEqual(answer.code, 130, answer.err)
+        self.assertIn('cancelled', answer.err)
+        self.assertEqual(answer.err.count('target passes'), 1, 'what followed was not read')
+
+    def test_ctrl_c_at_a_terminal_goes_back_to_the_prompt(self):
+        keyboard, terminal = pty.openpty()
+        with Server(*PACED) as server:
+            running = self.start_chat(server, stdin=terminal)
+            os.close(terminal)
+            os.write(keyboard, f'{CHAT_LINE}\n'.encode())
+            time.sleep(0.8)
+            running.interrupt()
+            time.sleep(1.5)
+            self.assertIsNone(running.process.poll(), 'the chat should go on')
+            os.write(keyboard, b'/stats\n')
+            time.sleep(0.5)
+            running.interrupt()
+            answer = running.wait()
+        os.close(keyboard)
+        self.assertEqual(answer.code, 130, answer.err)
+        self.assertEqual(answer.err.count('target passes'), 2, 'of the answer and of /stats')
 
     def test_a_drained_server_lets_its_answers_finish(self):
         with Server(*PACED) as server:

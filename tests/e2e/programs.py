@@ -89,9 +89,10 @@ class Answer:
 class Edge:
     """An outrider-edge in the background."""
 
-    def __init__(self, *arguments, environment=None, stdout=subprocess.PIPE):
+    def __init__(self, *arguments, environment=None, stdin=subprocess.PIPE,
+                 stdout=subprocess.PIPE):
         command = [str(BIN / 'outrider-edge'), *map(str, arguments)]
-        self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
+        self.process = subprocess.Popen(command, text=True, stdin=stdin,
                                         env={**CLEAN_ENVIRONMENT, **(environment or {})},
                                         stdout=stdout, stderr=subprocess.PIPE)
 

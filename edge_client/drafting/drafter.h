@@ -44,7 +44,7 @@ struct CacheLookup {
   bool named = false;                     // all of them are
   std::size_t drafted = 0;                // nodes of the next round that are there
   bool in_step = false;                   // the step that is out runs a row of the path or under it
-  bool sent = false;                      // the verifier holds the beginning of that round
+  NodeId sent_id = 0;                     // of that round's first node; 0: it was not sent
   std::optional<std::int32_t> exit = {};  // the first exit that named this outcome
 };
 

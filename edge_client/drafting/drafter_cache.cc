@@ -107,7 +107,7 @@ CacheLookup Drafter::look_up(std::span<const TokenId> tokens) const {
   found.exit = note(at).exit;
   const std::vector<NodeIndex> chain = likeliest_chain(tree_, at, tree_.size());
   found.drafted = chain.size();
-  found.sent = !chain.empty() && tree_.node(chain.front()).id != 0;
+  found.sent_id = chain.empty() ? 0 : tree_.node(chain.front()).id;
   for (const NodeIndex node : step_rows_) {
     for (NodeIndex above = node; above >= 0; above = tree_.node(above).parent) {
       found.in_step |= above == at;

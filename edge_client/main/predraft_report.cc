@@ -27,7 +27,8 @@ std::string predraft_lines(const PredraftStats& stats) {
   std::string named = std::to_string(stats.hits_by_guess) + " by the draft";
   for (std::size_t exit = 0; exit < stats.hits_by_exit.size(); ++exit) {
     if (stats.hits_by_exit[exit] == 0) continue;
-    named += ", " + std::to_string(stats.hits_by_exit[exit]) + " by exit " + std::to_string(exit);
+    named += ", " + std::to_string(stats.hits_by_exit[exit]) + " by " +
+             stats.exit_name(static_cast<std::int32_t>(exit));
   }
   std::string lines =
       line("drafted ahead", percent(stats.hits, stats.verdicts) + " hits, " +
@@ -76,6 +77,7 @@ Json predraft_json(const PredraftStats& stats) {
           {"misses", stats.misses},
           {"partial_by_length", stats.partial_by_length},
           {"hits_by_exit", stats.hits_by_exit},
+          {"exit_layers", stats.exit_layers},
           {"hits_by_guess", stats.hits_by_guess},
           {"synced", stats.synced},
           {"ahead_nodes", stats.ahead_nodes},

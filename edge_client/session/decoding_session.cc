@@ -156,7 +156,8 @@ void DecodingSession::commit(const Verdict& verdict) {
   stats_.last_token = now_;
   keeper_.verdict(verdict.timings, timings_.round_trip(), now_);
   const CacheLookup found = drafter_.look_up(verdict.tokens);
-  trace_verdict(verdict, found);
+  const bool speculated = drafting_ && (!mirrors() || controller_.current().speculates);
+  trace_verdict(verdict);
   stats_.predraft.ahead_dead += drafter_.commit(verdict.tokens);
   stats_.predraft.evicted_nodes = drafter_.evicted() - evicted_before_;
   allowance_.committed(verdict.tokens.size());
@@ -171,12 +172,19 @@ void DecodingSession::commit(const Verdict& verdict) {
     controller_.verdict(verdict.tokens.size(), static_cast<std::size_t>(depth), now_);
     follow_plan();
   }
-  if (const std::size_t wanted = useful(gamma()); drafting_ && drafts_ahead() && wanted > 0) {
-    stats_.predraft.count(found, wanted);
-  }
+  if (speculated && drafts_ahead()) count_hit(found);
   // Nodes that still live are the next round: the verifier goes on with them by itself.
   round_sent_ = !drafter_.tree().ids().living().empty() || verifier_goes_on();
   pass_origin_ = now_ - timings_.round_trip();
+}
+
+// Of a verdict before which something could be drafted.
+void DecodingSession::count_hit(const CacheLookup& found) {
+  const std::size_t wanted = useful(gamma());
+  if (wanted == 0) return;
+  const CacheHit hit = stats_.predraft.count(found, wanted);
+  ahead_id_ = found.sent_id;
+  trace_hit(found, hit);
 }
 
 Position DecodingSession::count(const Verdict& verdict) {
@@ -233,7 +241,7 @@ void DecodingSession::trace(Timeline::Track track, const std::string& what) {
 }
 
 // The pass ended half a round trip before its verdict was heard.
-void DecodingSession::trace_verdict(const Verdict& verdict, const CacheLookup& found) {
+void DecodingSession::trace_verdict(const Verdict& verdict) {
   if (options_.timeline == nullptr) return;
   const std::string pass = "pass " + std::to_string(verdict.pass);
   const TimePoint end = now_ - timings_.round_trip() / 2;
@@ -243,12 +251,24 @@ void DecodingSession::trace_verdict(const Verdict& verdict, const CacheLookup& f
                           verdict.timings.computed);
   trace(Timeline::Track::kHeard,
         "verdict of " + pass + ": " + std::to_string(verdict.tokens.size()) + " tokens");
-  if (!drafts_ahead()) return;
-  const std::string who =
-      found.exit ? ", named by exit " + std::to_string(*found.exit) : ", the draft's own guess";
-  trace(Timeline::Track::kAnswer,
-        found.named ? "hit: " + std::to_string(found.drafted) + " tokens drafted ahead" + who
-                    : std::string("miss"));
+}
+
+// As it is counted.
+void DecodingSession::trace_hit(const CacheLookup& found, CacheHit hit) {
+  if (options_.timeline == nullptr) return;
+  const std::string who = found.exit ? ", named by " + stats_.predraft.exit_name(*found.exit)
+                                     : ", the draft's own guess";
+  const std::string length = std::to_string(found.drafted) + " tokens drafted ahead";
+  switch (hit) {
+    case CacheHit::kWhole:
+      return trace(Timeline::Track::kAnswer, "hit: " + length + who);
+    case CacheHit::kPartial:
+      return trace(Timeline::Track::kAnswer, "partial hit: " + length + who);
+    case CacheHit::kLate:
+      return trace(Timeline::Track::kAnswer, "late hit: its first draft step runs" + who);
+    case CacheHit::kMiss:
+      return trace(Timeline::Track::kAnswer, "miss");
+  }
 }
 
 void DecodingSession::send(decltype(EdgeMessage::body) body) {

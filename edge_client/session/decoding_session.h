@@ -122,6 +122,7 @@ class DecodingSession final {
   int fan_out() const;
   std::size_t useful(int length) const;
   bool verifier_goes_on() const;
+  void count_hit(const CacheLookup& found);
   void follow_plan();
   bool mirrors() const { return options_.strategy == Strategy::kMirror; }
   int gamma() const { return mirrors() ? controller_.current().gamma : options_.gamma; }
@@ -137,7 +138,8 @@ class DecodingSession final {
   void finish(Ending ending, Status status);
 
   void trace(Timeline::Track track, const std::string& what);
-  void trace_verdict(const Verdict& verdict, const CacheLookup& found);
+  void trace_verdict(const Verdict& verdict);
+  void trace_hit(const CacheLookup& found, CacheHit hit);
   StreamView view() const;
   std::optional<Ending> natural_ending() const;
   Position useful_depth() const;
@@ -177,6 +179,7 @@ class DecodingSession final {
   std::uint32_t next_pass_ = 0;
   std::optional<Started> started_;
   bool round_sent_ = false;  // the verifier has what it needs for its next pass
+  NodeId ahead_id_ = 0;      // of the next round's first node if that left before the verdict
   Position acked_ = 0;
   std::uint32_t reports_seen_ = 0;
   TimePoint pass_origin_{};  // what leaves within T_q of this is there before the pass ends

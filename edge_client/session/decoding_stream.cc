@@ -27,6 +27,7 @@ void DecodingSession::open_stream() {
   next_pass_ = 0;
   started_.reset();
   round_sent_ = false;
+  ahead_id_ = 0;
   reports_seen_ = 0;
   asked_delay_ = Duration::zero();
   retry_was_asked_ = false;
@@ -74,6 +75,7 @@ void DecodingSession::receive(const Opened& opened) {
   phase_ = Phase::kStreaming;
   timings_.opened(now_ - opened_at_);
   opened_ = opened;
+  stats_.predraft.exit_layers = opened.exits;
   end_position_ = std::min(options_.end_position, opened.limits.max_positions);
   if (ever_opened_) {
     ++stats_.reconnects;
@@ -108,6 +110,10 @@ void DecodingSession::receive(const Started& started) {
   if (!checked.ok()) return fail(checked);
   started_ = started;
   drafter_.pass_started(started.last_id, started.left_out);
+  // What had left before the verdict may still have been on its way when the pass began.
+  if (const NodeId id = std::exchange(ahead_id_, 0); id != 0 && pass_took(started, id)) {
+    ++stats_.predraft.synced;
+  }
   // An eager verifier may have started without what we sent.
   if (asked_at_ && started.last_id >= asked_id_) asked_for_ = now_ - *asked_at_;
   asked_at_.reset();
@@ -136,7 +142,7 @@ void DecodingSession::receive(const ExitReport& report) {
     return;
   }
   ++stats_.predraft.reports;
-  trace(Timeline::Track::kHeard, "exit " + std::to_string(report.exit) + " of pass " +
+  trace(Timeline::Track::kHeard, stats_.predraft.exit_name(report.exit) + " of pass " +
                                      std::to_string(report.pass) + ", confidence " +
                                      std::to_string(report.confidence) + "/255");
   drafter_.advise(*advice);

@@ -6,12 +6,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "edge_client/drafting/drafter.h"
 
 namespace outrider {
+
+// What a verdict found: one name for each counter below.
+enum class CacheHit : std::uint8_t { kWhole, kPartial, kLate, kMiss };
+
+// wanted: drafted tokens of a whole round.
+CacheHit judge(const CacheLookup& found, std::size_t wanted);
 
 struct PredraftStats {
   std::uint64_t verdicts = 0;                    // after which a round was wanted
@@ -21,9 +28,10 @@ struct PredraftStats {
   std::uint64_t misses = 0;                      // nothing
   std::vector<std::uint64_t> partial_by_length;  // [k - 1]: partial hits with k tokens there
   std::vector<std::uint64_t> hits_by_exit;  // [exit]: whole, partial and late, named by that exit
+  std::vector<std::int32_t> exit_layers;    // [exit]: the layer after which it looks
   std::uint64_t hits_by_guess = 0;          // .. named by the draft alone
 
-  std::uint64_t synced = 0;        // verdicts after which the verifier had its next round already
+  std::uint64_t synced = 0;        // verdicts whose next pass took what was sent before them
   std::uint64_t ahead_nodes = 0;   // sent before the verdict that they were for ..
   std::uint64_t ahead_dead = 0;    // .. of those, died without having been a row of any pass
   std::uint64_t surplus_rows = 0;  // computed by the verifier beyond the text's and living nodes'
@@ -33,7 +41,10 @@ struct PredraftStats {
   std::uint64_t evicted_nodes = 0;    // forgotten to keep the cache's bound
 
   // Counts a verdict after which `wanted` drafted tokens make a round.
-  void count(const CacheLookup& found, std::size_t wanted);
+  CacheHit count(const CacheLookup& found, std::size_t wanted);
+
+  // "the exit after layer 4", for the reader.
+  std::string exit_name(std::int32_t exit) const;
 };
 
 }  // namespace outrider

@@ -251,7 +251,7 @@ TEST_F(CacheTest, ARoundThatComesIsNotInVain) {
   for (const DraftedRound& round : drafter_->rounds_ahead(2, 13)) {
     if (round.unsent[0] == node_of(tokens)) drafter_->select(round.unsent);
   }
-  EXPECT_TRUE(drafter_->look_up(tokens).sent);
+  EXPECT_TRUE(drafter_->look_up(tokens).sent_id != 0);
   EXPECT_EQ(drafter_->commit(tokens), 0u);
   EXPECT_THAT(drafter_->tree().ids().living(), SizeIs(2));
   EXPECT_THAT(drafter_->select_round(2, 64, 13).nodes, IsEmpty());

@@ -86,15 +86,18 @@ TEST(Report, StopStringsAreQuoted) {
 TEST(PredraftReport, TellsWhatDraftingAheadWasGoodFor) {
   PredraftStats stats;
   EXPECT_EQ(predraft_lines(stats), "");
-  stats.count({.walked = 2, .named = true, .drafted = 4, .sent = true, .exit = 1}, 4);
+  stats.count({.walked = 2, .named = true, .drafted = 4, .exit = 1}, 4);
   stats.count({.walked = 2, .named = true, .drafted = 2, .exit = {}}, 4);
   stats.count({.walked = 2, .named = true, .in_step = true, .exit = {}}, 4);
   stats.count({.walked = 1, .exit = {}}, 4);
+  stats.synced = 1;
   stats.ahead_nodes = 9;
   stats.ahead_dead = 3;
   const std::string lines = predraft_lines(stats);
   EXPECT_THAT(lines, testing::HasSubstr("25 % hits, 25 % partial, 25 % late, 25 % misses"));
-  EXPECT_THAT(lines, testing::HasSubstr("2 by the draft, 1 by exit 1"));
+  EXPECT_THAT(lines, testing::HasSubstr("2 by the draft, 1 by exit 1")) << "of no known layer";
+  stats.exit_layers = {3, 8};
+  EXPECT_THAT(predraft_lines(stats), testing::HasSubstr("1 by the exit after layer 8"));
   EXPECT_THAT(lines, testing::HasSubstr("9 nodes, 3 died unused; no wait for a round after 25 %"));
   EXPECT_EQ(predraft_json(stats)["partial_by_length"], Json::array({0, 1}));
 }

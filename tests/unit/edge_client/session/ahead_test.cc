@@ -158,12 +158,27 @@ TEST(Mirror, RoundsForLikelyOutcomesLeaveBeforeTheVerdict) {
   EXPECT_EQ(ahead.anchor_position, 3);
   const std::size_t messages = mirror.edge.messages.size();
   mirror.verdict({token});
-  EXPECT_EQ(mirror.stats().synced, 1u);
   EXPECT_EQ(mirror.stats().hits, 1u);
   for (std::size_t i = messages; i < mirror.edge.messages.size(); ++i) {
     const auto* grow = std::get_if<Grow>(&mirror.edge.messages[i].body);
     EXPECT_TRUE(grow == nullptr || !grow->nodes.empty()) << "no pass needs to be asked for";
   }
+  EXPECT_EQ(mirror.stats().synced, 0u) << "not known before the next pass starts";
+  mirror.starts();
+  EXPECT_EQ(mirror.stats().synced, 1u);
+}
+
+TEST(Mirror, ARoundThatWasOnItsWayWhenThePassBeganCameTooLate) {
+  Ahead mirror(Strategy::kMirror);
+  mirror.starts();
+  const NodeId arrived = mirror.edge.tree().ids().next_id() - 1;
+  const TokenId token = mirror.surprise();
+  mirror.report(0, token, 240);
+  mirror.verdict({token});
+  EXPECT_EQ(mirror.stats().hits, 1u);
+  mirror.edge.from_verifier(
+      Started{.pass = mirror.edge.next_pass, .position = mirror.edge.end(), .last_id = arrived});
+  EXPECT_EQ(mirror.stats().synced, 0u);
 }
 
 TEST(Mirror, AMissIsAnsweredAtOnce) {
@@ -221,6 +236,12 @@ TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
   EXPECT_EQ(policies.back().pass_policy, PassPolicy::kEager);
   EXPECT_EQ(policies.back().patience, Duration{0});
   EXPECT_FALSE(mirror.edge.session->stats().plan_changes.empty());
+  const std::uint64_t counted = mirror.stats().verdicts;
+  for (int pass = 0; pass < 3; ++pass) {
+    mirror.starts();
+    mirror.verdict({1}, 1);
+  }
+  EXPECT_EQ(mirror.stats().verdicts, counted) << "nobody drafted, so nothing was missed";
 }
 
 TEST(Mirror, ATraceTellsOfBothSides) {

@@ -46,6 +46,8 @@ struct CacheLookup {
   bool in_step = false;                   // the step that is out runs a row of the path or under it
   NodeId sent_id = 0;                     // of that round's first node; 0: it was not sent
   std::optional<std::int32_t> exit = {};  // the first exit that named this outcome
+  double own_chance = 0;   // the draft's own guess of its last token; 0: it never guessed it
+  bool runner_up = false;  // .. and not as the likeliest
 };
 
 // A hypothesis as the sending rule sees it: an outcome of the pass in flight with its round.

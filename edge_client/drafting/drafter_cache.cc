@@ -105,6 +105,8 @@ CacheLookup Drafter::look_up(std::span<const TokenId> tokens) const {
   }
   found.named = true;
   found.exit = note(at).exit;
+  found.own_chance = std::max(0.0, static_cast<double>(note(at).guessed));
+  found.runner_up = note(at).guessed >= 0 && note(at).rank > 0;
   const std::vector<NodeIndex> chain = likeliest_chain(tree_, at, tree_.size());
   found.drafted = chain.size();
   found.sent_id = chain.empty() ? 0 : tree_.node(chain.front()).id;

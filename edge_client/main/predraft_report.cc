@@ -20,6 +20,14 @@ std::string time_line(const char* name, Duration part, Duration total) {
   return line(name, fmt::format("{:9.1f} ms  {:4.1f} %", to_ms(part), share * 100));
 }
 
+std::string course_of(const DecodingStats::PlanChange& change) {
+  const std::string most =
+      change.wait_for > 0 ? fmt::format(" (at most {:.0f} ms)", to_ms(change.patience)) : "";
+  return fmt::format("rounds of {}, waits for {} after a miss{}, fan-out {}, exits {}",
+                     change.gamma, change.wait_for, most, change.fan_out,
+                     change.exits ? "on" : "off");
+}
+
 }  // namespace
 
 std::string predraft_lines(const PredraftStats& stats) {
@@ -59,10 +67,7 @@ std::string explain_block(const DecodingStats& stats) {
       time_line("waiting for the draft", spent.drafting, total) +
       time_line("waiting for the link", spent.link, total) + time_line("other", spent.other, total);
   for (const DecodingStats::PlanChange& change : stats.plan_changes) {
-    const std::string how = change.speculates
-                                ? "rounds of " + std::to_string(change.gamma) + ", waits for " +
-                                      std::to_string(change.wait_for) + " after a miss"
-                                : "speculation off";
+    const std::string how = change.speculates ? course_of(change) : "speculation off";
     block += "  token " + std::to_string(change.token) + ": " + how + ", because " + change.reason +
              "\n";
   }
@@ -101,6 +106,9 @@ Json plan_changes_json(const DecodingStats& stats) {
                        {"speculates", change.speculates},
                        {"gamma", change.gamma},
                        {"wait_for", change.wait_for},
+                       {"patience_ms", to_ms(change.patience)},
+                       {"fan_out", change.fan_out},
+                       {"exits", change.exits},
                        {"reason", change.reason}});
   }
   return changes;

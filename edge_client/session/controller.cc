@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -24,6 +25,15 @@ constexpr std::uint64_t kLastProbe = 1024;   // .. and at most
 constexpr double kPatienceSlack = 1.5;
 constexpr Duration kLeastSlack = std::chrono::milliseconds(3);
 constexpr double kPatienceStep = 1.5;
+
+constexpr double kKeepRunnersUp = 0.97;   // per verdict: about thirty count
+constexpr double kRunnersUpTrial = 24;    // judged after so much weight
+constexpr double kLeastRunnersUp = 0.02;  // share of verdicts that is worth their place in the tree
+constexpr std::uint64_t kFanOutAgain = 256;  // tokens until they are tried again
+
+void set_if_empty(std::string& text, std::string other) {
+  if (text.empty()) text = std::move(other);
+}
 
 }  // namespace
 
@@ -47,8 +57,13 @@ std::optional<double> Controller::Pace::per_token() const {
   return seconds / tokens;
 }
 
-Controller::Controller(Optimize goal, int most_gamma)
-    : goal_(goal), most_gamma_(most_gamma), probe_after_(kFirstProbe) {
+Controller::Controller(Optimize goal, int most_gamma, int most_fan_out)
+    : goal_(goal),
+      most_gamma_(most_gamma),
+      most_fan_out_(most_fan_out),
+      runners_up_(kKeepRunnersUp),
+      probe_after_(kFirstProbe) {
+  plan_.fan_out = most_fan_out;
   plan_.gamma = most_gamma;
   plan_.wait_for = most_gamma;
   plan_.reason = "nothing is measured yet";
@@ -58,6 +73,13 @@ Controller::Controller(Optimize goal, int most_gamma)
   if (goal_ != Optimize::kCost) plan_.policy.pass_policy = PassPolicy::kEager;
 }
 
+// A hit is the exits' as far as the draft itself did not expect it.
+void Controller::looked_up(const CacheLookup& found, bool exits_spoke) {
+  const bool brings = found.drafted > 0 || found.in_step;
+  if (exits_spoke) exits_.verdict(brings && found.exit ? 1 - found.own_chance : 0);
+  if (plan_.fan_out > 1) runners_up_.add(brings && found.runner_up ? 1 : 0);
+}
+
 void Controller::verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
   if (chain > 0) acceptance_.observe(chain, tokens - 1);
   tokens_ += tokens;
@@ -65,6 +87,7 @@ void Controller::verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
     Pace& pace = plan_.speculates ? with_ : without_;
     pace.seconds = pace.seconds * kKeepPace + to_seconds(now - *last_verdict_);
     pace.tokens = pace.tokens * kKeepPace + static_cast<double>(tokens);
+    pace.weight = pace.weight * kKeepPace + 1;
     ++pace.verdicts;
   }
   last_verdict_ = now;
@@ -75,54 +98,99 @@ Duration Controller::per_token() const {
 }
 
 const SpeculationPlan& Controller::plan(const Timings& timings) {
-  if (goal_ == Optimize::kCost || !timings.pass.known()) return plan_;
-  switch_on_or_off(timings);
+  if (goal_ == Optimize::kCost || !timings.knows_passes()) return plan_;
+  const SpeculationPlan before = plan_;
+  std::string why = switch_on_or_off(timings);
+  std::string measured;
   if (plan_.speculates && timings.draft_step.known()) {
-    double theta = with_.per_token().value_or(to_seconds(timings.pass.of(1)));
-    if (goal_ == Optimize::kBalanced) theta += 0.5 * to_seconds(timings.pass.of(1));
-    const SpeculationPlan before = plan_;
+    const double pass = to_seconds(timings.pass_of(1, plan_.policy.wants_exits));
+    double theta = with_.per_token().value_or(pass);
+    if (goal_ == Optimize::kBalanced) theta += 0.5 * pass;
     plan_.gamma = best_gamma(timings, theta);
     plan_.wait_for = best_wait(timings, theta);
-    if (!plan_.same_course(before)) {
-      plan_.reason = fmt::format(
-          "a token takes {:.1f} ms, a draft step {:.1f} ms, the round trip {:.1f} ms, and the "
-          "first guess stands in {:.0f} %",
-          theta * 1e3, to_ms(timings.draft_step.of(1)), to_ms(timings.round_trip()),
-          acceptance_.of(1) * 100);
-    }
+    set_if_empty(why, exits_.decide(timings, hit_saves(timings, theta), tokens_));
+    set_if_empty(why, choose_fan_out());
+    measured = fmt::format(
+        "a token takes {:.1f} ms, a draft step {:.1f} ms, the round trip {:.1f} ms, and the "
+        "first guess stands in {:.0f} %",
+        theta * 1e3, to_ms(timings.draft_step.of(1)), to_ms(timings.round_trip()),
+        acceptance_.of(1) * 100);
   }
   set_policy(timings);
+  if (!plan_.same_course(before)) set_if_empty(why, std::move(measured));
+  if (!why.empty()) plan_.reason = std::move(why);
   return plan_;
 }
 
-void Controller::switch_on_or_off(const Timings& timings) {
+std::string Controller::switch_on_or_off(const Timings& timings) {
   if (!plan_.speculates) {
-    if (tokens_ < probe_at_) return;
+    if (tokens_ < probe_at_) return {};
     plan_.speculates = true;
-    plan_.reason = "to see whether it pays by now";
     with_ = {};
     last_verdict_.reset();
-    return;
+    return "to see whether it pays by now";
   }
   const std::optional<double> with = with_.per_token();
-  if (!with || with_.verdicts < kTrialVerdicts) return;
-  const double without = without_.per_token().value_or(to_seconds(timings.pass.of(1)));
+  if (!with || with_.verdicts < kTrialVerdicts) return {};
+  const double without = without_.per_token().value_or(to_seconds(timings.pass_of(1, false)));
   if (*with <= without * kTooSlow) {
     probe_after_ = kFirstProbe;
-    return;
+    return {};
   }
+  if (std::string why = drop_exits(*with, without); !why.empty()) return why;
   plan_.speculates = false;
-  plan_.reason = fmt::format("a token takes {:.1f} ms with the draft and {:.1f} ms without",
-                             *with * 1e3, without * 1e3);
   probe_at_ = tokens_ + probe_after_;
   probe_after_ = std::min(2 * probe_after_, kLastProbe);
   without_ = {};
   last_verdict_.reset();
+  return fmt::format("a token takes {:.1f} ms with the draft and {:.1f} ms without", *with * 1e3,
+                     without * 1e3);
+}
+
+// Speculation loses, but would not if its passes were as short as those without exits.
+std::string Controller::drop_exits(double with, double without) {
+  if (!exits_.wanted() || !exits_.cost()) return {};
+  const double tokens_per_pass = with_.tokens / with_.weight;
+  if (with - *exits_.cost() / tokens_per_pass > without * kTooSlow) return {};
+  exits_.drop(tokens_);
+  with_ = {};
+  last_verdict_.reset();
+  return fmt::format(
+      "a token takes {:.1f} ms with draft and exits and {:.1f} ms without, and the exits cost "
+      "{:.1f} ms a pass",
+      with * 1e3, without * 1e3, *exits_.cost() * 1e3);
+}
+
+std::string Controller::choose_fan_out() {
+  if (plan_.fan_out > 1) {
+    if (runners_up_.weight() < kRunnersUpTrial || runners_up_.mean() >= kLeastRunnersUp) return {};
+    plan_.fan_out = 1;
+    fan_out_at_ = tokens_ + kFanOutAgain;
+    return fmt::format("the draft's second choices brought a round after {:.1f} % of the verdicts",
+                       runners_up_.mean() * 100);
+  }
+  if (most_fan_out_ == 1 || tokens_ < fan_out_at_) return {};
+  plan_.fan_out = most_fan_out_;
+  runners_up_.clear();
+  return "to see whether the draft's second choices come by now";
+}
+
+// Seconds that a round which is there in time wins: the wait for one, or if nobody waits, the
+// tokens that it brings.
+double Controller::hit_saves(const Timings& timings, double theta) const {
+  if (plan_.wait_for > 0) {
+    return to_seconds(timings.round_trip() + plan_.wait_for * timings.draft_step.of(1));
+  }
+  double expected = 0;
+  for (int k = 1; k <= plan_.gamma; ++k) expected += acceptance_.of(static_cast<std::size_t>(k));
+  return std::max(0.0, expected * theta - added_time(timings, plan_.gamma + 1));
 }
 
 // What a pass of `rows` rows takes longer than one of a single row.
 double Controller::added_time(const Timings& timings, int rows) const {
-  return to_seconds(timings.pass.of(static_cast<std::size_t>(rows)) - timings.pass.of(1));
+  const bool exits = plan_.policy.wants_exits;
+  return to_seconds(timings.pass_of(static_cast<std::size_t>(rows), exits) -
+                    timings.pass_of(1, exits));
 }
 
 int Controller::best_gamma(const Timings& timings, double theta) const {
@@ -154,7 +222,7 @@ int Controller::best_wait(const Timings& timings, double theta) const {
 
 void Controller::set_policy(const Timings& timings) {
   Policy& policy = plan_.policy;
-  policy.wants_exits = plan_.speculates;
+  policy.wants_exits = plan_.speculates && exits_.wanted();
   policy.row_limit = plan_.speculates ? static_cast<std::uint32_t>(plan_.gamma) : 0;
   if (!plan_.speculates || plan_.wait_for == 0) {
     policy.patience = Duration{0};

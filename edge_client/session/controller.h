@@ -1,5 +1,6 @@
 // Chooses, after every verdict, how to speculate: how long a round is, whether to let the verifier
-// wait for one after a miss and how long, and whether to speculate at all (docs/latency-law.md).
+// wait for one after a miss and how long, whether to ask for exits, and whether to speculate at all
+// (docs/latency-law.md).
 //
 // With theta the present time per token, everything is a question of what a token is worth:
 //   - node k of a round goes along while  a_k * theta > T_q(k + 1) - T_q(k),
@@ -8,8 +9,10 @@
 //       (a_1 + .. + a_j) * theta - (2 T_c + j T_p) - (T_q(j + 1) - T_q(1)),
 //     and for none if that is less than 0: then it goes on alone, as cloud decoding does, while the
 //     edge drafts further ahead;
-//   - when a token takes longer than it does without a draft, speculation goes off; after a while
-//     it is tried again, after each failure twice as long a while.
+//   - exits go where they cost more than the verdicts that they alone foresee win (exit_worth.h);
+//   - the draft's runners-up go where they almost never bring a round;
+//   - when a token takes longer than it does without draft and exits, speculation goes off; after a
+//     while it is tried again, after each failure twice as long a while.
 //
 // Thread rule: pure; time is an argument. Owned by the session. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,6 +25,9 @@
 
 #include "common/base/clock.h"
 #include "common/verify/messages.h"
+#include "edge_client/drafting/drafter.h"
+#include "edge_client/session/decayed_mean.h"
+#include "edge_client/session/exit_worth.h"
 #include "edge_client/session/timings.h"
 
 namespace outrider {
@@ -37,12 +43,15 @@ struct SpeculationPlan {
   bool speculates = true;
   int gamma = 4;     // drafted tokens of a whole round
   int wait_for = 4;  // after a miss; 0: the verifier does not wait
+  int fan_out = 3;   // next tokens considered at each position
   Policy policy;
   std::string reason;  // for the reader; of the last change
 
   // What a change of is worth a word.
   bool same_course(const SpeculationPlan& other) const {
-    return speculates == other.speculates && gamma == other.gamma && wait_for == other.wait_for;
+    return speculates == other.speculates && gamma == other.gamma && wait_for == other.wait_for &&
+           fan_out == other.fan_out && policy.wants_exits == other.policy.wants_exits &&
+           policy.patience == other.policy.patience;  // which moves by half at least
   }
 };
 
@@ -63,8 +72,15 @@ class AcceptanceByDepth final {
 
 class Controller final {
  public:
-  // most_gamma: the longest round that may be drafted, >= 1.
-  Controller(Optimize goal, int most_gamma);
+  // most_gamma: the longest round that may be drafted, most_fan_out: the most next tokens that may
+  // be considered; both >= 1.
+  Controller(Optimize goal, int most_gamma, int most_fan_out = 3);
+
+  void target_has_exits(bool has) { exits_.target_has_exits(has); }
+
+  // What was drafted ahead for a verdict, before verdict() tells of it. exits_spoke: they looked at
+  // its pass.
+  void looked_up(const CacheLookup& found, bool exits_spoke);
 
   // A verdict came: of how many tokens, along a chain of how many nodes.
   void verdict(std::size_t tokens, std::size_t chain, TimePoint now);
@@ -81,11 +97,17 @@ class Controller final {
   struct Pace {
     double seconds = 0;
     double tokens = 0;
+    double weight = 0;  // of the verdicts
     std::uint64_t verdicts = 0;
     std::optional<double> per_token() const;
   };
 
-  void switch_on_or_off(const Timings& timings);
+  // Each returns why, if it changed something.
+  std::string switch_on_or_off(const Timings& timings);
+  std::string drop_exits(double with, double without);
+  std::string choose_fan_out();
+
+  double hit_saves(const Timings& timings, double theta) const;
   int best_gamma(const Timings& timings, double theta) const;
   int best_wait(const Timings& timings, double theta) const;
   double added_time(const Timings& timings, int rows) const;
@@ -94,7 +116,11 @@ class Controller final {
 
   const Optimize goal_;
   const int most_gamma_;
+  const int most_fan_out_;
   AcceptanceByDepth acceptance_;
+  ExitWorth exits_;
+  DecayedMean runners_up_;        // the share of verdicts whose round hung under one
+  std::uint64_t fan_out_at_ = 0;  // tokens; while they are left out
   SpeculationPlan plan_;
   Pace with_;     // since speculation is on
   Pace without_;  // as of the last time it was off

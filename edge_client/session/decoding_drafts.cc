@@ -35,7 +35,7 @@ std::size_t DecodingSession::useful(int length) const {
 
 // Exits name corrections; the draft's own runners-up cost no row, but a place in the tree.
 int DecodingSession::fan_out() const {
-  return mirrors() ? options_.fan_out : 1;
+  return mirrors() ? controller_.current().fan_out : 1;
 }
 
 bool DecodingSession::drafts_ahead() const {
@@ -55,16 +55,17 @@ void DecodingSession::follow_plan() {
     say(Say::Level::kInfo, std::string("speculation: ") +
                                (plan.speculates ? "ON again " : "OFF, because ") + plan.reason);
   }
-  if (!plan.same_course(before)) {
+  if (!plan.same_course(before) || plan.reason != before.reason) {
     stats_.plan_changes.push_back({.token = answer_.size(),
                                    .speculates = plan.speculates,
                                    .gamma = plan.gamma,
                                    .wait_for = plan.wait_for,
+                                   .patience = plan.policy.patience,
+                                   .fan_out = plan.fan_out,
+                                   .exits = plan.policy.wants_exits,
                                    .reason = plan.reason});
   }
-  if (plan.policy == policy_) return;
-  policy_ = plan.policy;
-  send(policy_);
+  if (plan.policy != policy_) set_policy(plan.policy);
 }
 
 void DecodingSession::draft() {
@@ -115,10 +116,10 @@ void DecodingSession::send_ahead(bool draft_works) {
   const auto lead =
       per_token > Duration{0} ? static_cast<std::size_t>(timings_.round_trip() / per_token) : 0;
   const auto whole = static_cast<std::size_t>(gamma());
-  const Duration pass = timings_.pass.of(drafter_.flying() + 1);
+  const Duration pass = timings_.pass_of(drafter_.flying() + 1, policy_.wants_exits);
   const TimePoint last_moment = pass_origin_ + pass - kSendSlack;
   const bool due =
-      !draft_works || (timings_.pass.known() && now_ + timings_.draft_step.of(1) >= last_moment);
+      !draft_works || (timings_.knows_passes() && now_ + timings_.draft_step.of(1) >= last_moment);
   const std::size_t living = drafter_.tree().ids().living().size();
   const std::size_t most = std::min<std::size_t>(opened_.limits.max_nodes, kMostAhead);
   const SendingLimits limits{.whole = whole,

@@ -15,6 +15,9 @@ constexpr Duration kFarewell = std::chrono::milliseconds(500);
 // acknowledges: it must never be the reason for a pause.
 constexpr std::uint32_t kAcksPerRunAhead = 8;
 
+// Beyond a round trip, until a change of policy has surely been heard.
+constexpr Duration kCrossingSlack = std::chrono::milliseconds(1);
+
 Policy first_policy(Strategy strategy) {
   return {.pass_policy = strategy == Strategy::kAr ? PassPolicy::kEager : PassPolicy::kOnRequest,
           .wants_exits = strategy == Strategy::kFsd};
@@ -44,7 +47,7 @@ DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> p
       prompt_length_(static_cast<Position>(prompt.size())),
       end_position_(options_.end_position),
       drafting_(options_.strategy != Strategy::kAr),
-      controller_(options_.optimize, options_.gamma),
+      controller_(options_.optimize, options_.gamma, options_.fan_out),
       allowance_(options_.uplink_budget),
       policy_(mirrors() ? controller_.current().policy : first_policy(options_.strategy)),
       reconnector_(options_.reconnect_timeout, options_.jitter_seed) {
@@ -135,8 +138,21 @@ void DecodingSession::stop_drafting(const std::string& reason) {
   say(Say::Level::kWarning,
       (answer_.empty() ? "speculation: OFF because " : "speculation: OFF from here because ") +
           reason);
-  policy_ = first_policy(Strategy::kAr);
+  set_policy(first_policy(Strategy::kAr));
+}
+
+void DecodingSession::set_policy(const Policy& policy) {
+  if (policy.wants_exits != policy_.wants_exits) exits_changed_at_ = now_;
+  policy_ = policy;
   if (linked()) send(policy_);
+}
+
+// Whether exits look at the pass that was just heard to start. Where a change of that may have
+// crossed its start, nobody knows.
+std::optional<bool> DecodingSession::exits_of_pass() const {
+  const Duration crossing = timings_.round_trip() * 5 / 4 + kCrossingSlack;
+  if (exits_changed_at_ && now_ - *exits_changed_at_ < crossing) return std::nullopt;
+  return policy_.wants_exits;
 }
 
 // The verdict has passed every check.
@@ -169,6 +185,7 @@ void DecodingSession::commit(const Verdict& verdict) {
   }
   if (const std::optional<Ending> ending = natural_ending()) return leave(*ending);
   if (mirrors() && drafting_) {
+    if (speculated) controller_.looked_up(found, pass_has_exits_.value_or(false));
     controller_.verdict(verdict.tokens.size(), static_cast<std::size_t>(depth), now_);
     follow_plan();
   }
@@ -214,7 +231,10 @@ Position DecodingSession::count(const Verdict& verdict) {
   }
   stats_.count_round(nodes, static_cast<std::size_t>(depth), verdict.tokens.size() - 1);
   if (verdict.pass > 0) {  // pass 0 reads the prompt
-    timings_.pass.add(verdict.rows, verdict.timings.computed);
+    if (pass_has_exits_) {
+      RowTimes& times = *pass_has_exits_ ? timings_.pass : timings_.plain_pass;
+      times.add(verdict.rows, verdict.timings.computed);
+    }
     if (verdict.rows > nodes + 1) stats_.predraft.surplus_rows += verdict.rows - nodes - 1;
   }
   return depth;

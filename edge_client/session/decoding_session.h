@@ -114,6 +114,8 @@ class DecodingSession final {
   void give_up(const std::string& why);
   void commit(const Verdict& verdict);
   Position count(const Verdict& verdict);
+  std::optional<bool> exits_of_pass() const;
+  void set_policy(const Policy& policy);
   void draft();
   void draft_round();
   void draft_ahead();
@@ -178,8 +180,10 @@ class DecodingSession final {
   Opened opened_;
   std::uint32_t next_pass_ = 0;
   std::optional<Started> started_;
-  bool round_sent_ = false;  // the verifier has what it needs for its next pass
-  NodeId ahead_id_ = 0;      // of the next round's first node if that left before the verdict
+  std::optional<bool> pass_has_exits_;         // its; nothing if that is not known
+  std::optional<TimePoint> exits_changed_at_;  // the policy's word on them
+  bool round_sent_ = false;                    // the verifier has what it needs for its next pass
+  NodeId ahead_id_ = 0;  // of the next round's first node if that left before the verdict
   Position acked_ = 0;
   std::uint32_t reports_seen_ = 0;
   TimePoint pass_origin_{};  // what leaves within T_q of this is there before the pass ends

@@ -57,6 +57,9 @@ struct DecodingStats {
     bool speculates = true;
     int gamma = 0;
     int wait_for = 0;
+    Duration patience{0};  // .. at most so long
+    int fan_out = 0;
+    bool exits = false;
     std::string reason;
   };
   std::vector<PlanChange> plan_changes;

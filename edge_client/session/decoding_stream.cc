@@ -35,6 +35,7 @@ void DecodingSession::open_stream() {
   asked_for_.reset();
   timings_.restart();
   uplink_.restart();
+  exits_changed_at_.reset();  // Open carries the policy
   opened_at_ = now_;
   const std::span<const TokenId> text = drafter_.tree().text();
   std::vector<TokenId> prefix(text.begin(), text.end());
@@ -76,6 +77,7 @@ void DecodingSession::receive(const Opened& opened) {
   timings_.opened(now_ - opened_at_);
   opened_ = opened;
   stats_.predraft.exit_layers = opened.exits;
+  controller_.target_has_exits(!opened.exits.empty());
   end_position_ = std::min(options_.end_position, opened.limits.max_positions);
   if (ever_opened_) {
     ++stats_.reconnects;
@@ -119,6 +121,7 @@ void DecodingSession::receive(const Started& started) {
   asked_at_.reset();
   uplink_.started(started.last_id, timings_.round_trip(), now_);
   timings_.started(started.last_id, now_);
+  pass_has_exits_ = exits_of_pass();
   pass_origin_ = now_ - timings_.round_trip();
   round_sent_ = true;
   trace(Timeline::Track::kHeard, "pass " + std::to_string(started.pass) + " started");

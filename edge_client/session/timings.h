@@ -1,5 +1,6 @@
 // Online estimates of the times that drafting decisions rest on (FSD table 3): a draft step T_p, a
-// pass of the target T_q by its rows, the round trip 2 T_c. All follow changes within a few rounds.
+// pass of the target T_q by its rows, with and without exits, the round trip 2 T_c. All follow
+// changes within a few rounds.
 //
 // The round trip is measured without a message of its own: Started tells the last node that had
 // arrived when a pass began, so a message that had arrived was under way for less than now - sent
@@ -9,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 
@@ -21,11 +23,17 @@ namespace outrider {
 class RowTimes final {
  public:
   void add(std::size_t rows, Duration took);
-  bool known() const { return weight_ > 0; }
+  bool known() const { return count_ > 0; }
   // 0 while nothing is known.
-  Duration of(std::size_t rows) const;
+  Duration of(std::size_t rows) const { return at(static_cast<double>(rows)); }
+  Duration at(double rows) const;
+
+  std::uint64_t count() const { return count_; }  // samples so far
+  double weight() const { return weight_; }       // .. as they count
+  double mean_rows() const { return count_ > 0 ? rows_ / weight_ : 1; }
 
  private:
+  std::uint64_t count_ = 0;
   double weight_ = 0;
   double rows_ = 0;     // sums over the samples, older ones weighted less
   double seconds_ = 0;  // likewise
@@ -36,7 +44,15 @@ class RowTimes final {
 class Timings final {
  public:
   RowTimes draft_step;
-  RowTimes pass;
+  RowTimes pass;        // that the target's exits looked at, if it has any
+  RowTimes plain_pass;  // that they did not
+
+  bool knows_passes() const { return pass.known() || plain_pass.known(); }
+  // A pass with or without exits. The kind of which little was seen is taken for the other, less or
+  // more what exits cost.
+  Duration pass_of(std::size_t rows, bool exits) const;
+  // What exits make a pass longer; nothing until both kinds were seen.
+  std::optional<Duration> exits_cost() const;
 
   // A new stream: nodes are numbered anew.
   void restart() { sent_.clear(); }

@@ -244,6 +244,29 @@ TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
   EXPECT_EQ(mirror.stats().verdicts, counted) << "nobody drafted, so nothing was missed";
 }
 
+TEST(Mirror, AsksForNoExitsThatForeseeNothing) {
+  Ahead mirror(Strategy::kMirror, Optimize::kLatency);
+  bool exits = true;  // as the verifier has it
+  for (int pass = 0; pass < 20; ++pass) {
+    mirror.starts();
+    mirror.edge.clock.advance(from_ms(10));
+    mirror.edge.from_verifier(Verdict{.pass = mirror.edge.next_pass++,
+                                      .position = mirror.edge.end(),
+                                      .tokens = {static_cast<TokenId>(pass % 11)},
+                                      .rows = 1,
+                                      .timings = {.computed = from_ms(exits ? 25 : 20)}});
+    const std::vector<Policy> policies = mirror.edge.sent<Policy>();
+    if (!policies.empty()) exits = policies.back().wants_exits;
+  }
+  EXPECT_FALSE(exits);
+  std::string reasons;
+  for (const auto& change : mirror.edge.session->stats().plan_changes) {
+    reasons += change.reason + "\n";
+  }
+  EXPECT_THAT(reasons, HasSubstr("to see what the exits cost"));
+  EXPECT_THAT(reasons, HasSubstr("the exits cost 5.0 ms a pass and win 0.0 ms"));
+}
+
 TEST(Mirror, ATraceTellsOfBothSides) {
   Timeline timeline;
   SessionHarness edge(Strategy::kMirror);

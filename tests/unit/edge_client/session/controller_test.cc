@@ -119,6 +119,125 @@ TEST(Controller, TriesAgainLaterAndLaterAndStaysWhenItPays) {
   }
 }
 
+// Passes with exits 5 ms longer than without.
+Timings with_dear_exits() {
+  Timings known = timings({.pass_ms = 25, .round_trip_ms = 300});
+  for (int i = 0; i < 10; ++i) known.plain_pass.add(1, from_ms(20));
+  return known;
+}
+
+TEST(Controller, WithoutADraftIsAlsoWithoutExits) {
+  Controller controller(Optimize::kLatency, 4);
+  TimePoint now{};
+  play(controller, 12, 0, 25, now);  // as long as a pass with exits takes
+  const SpeculationPlan& plan = controller.plan(with_dear_exits());
+  EXPECT_FALSE(plan.speculates);
+  EXPECT_THAT(plan.reason, HasSubstr("25.0 ms with the draft and 20.0 ms without"));
+}
+
+// One verdict of a pass as the policy wants it: it takes 20 ms and with exits 5 more.
+void follow(Controller& controller, Timings& known, const CacheLookup& found, TimePoint& now) {
+  const bool exits = controller.current().policy.wants_exits;
+  const double ms = exits ? 25 : 20;
+  (exits ? known.pass : known.plain_pass).add(5, from_ms(ms));
+  controller.looked_up(found, exits);
+  now += from_ms(ms);
+  controller.verdict(1, 4, now);
+  controller.plan(known);
+}
+
+TEST(Controller, SpeculationThatLosesByItsExitsOnlyGoesOnWithoutThem) {
+  Controller controller(Optimize::kLatency, 4);
+  controller.target_has_exits(true);
+  Timings known = timings({.pass_ms = 25, .round_trip_ms = 300});
+  TimePoint now{};
+  for (int i = 0; i < 50; ++i) {
+    follow(controller, known, {}, now);
+    ASSERT_TRUE(controller.current().speculates) << i << ": " << controller.current().reason;
+  }
+  EXPECT_FALSE(controller.current().policy.wants_exits);
+}
+
+TEST(Controller, ExitsThatAloneForeseeRoundsStay) {
+  Controller controller(Optimize::kLatency, 4);
+  controller.target_has_exits(true);
+  Timings known = timings({.pass_ms = 25, .round_trip_ms = 300});
+  TimePoint now{};
+  int with_exits = 0;
+  for (int i = 0; i < 100; ++i) {
+    const bool exits = controller.current().policy.wants_exits;
+    with_exits += exits ? 1 : 0;
+    (exits ? known.pass : known.plain_pass).add(5, from_ms(exits ? 25 : 20));
+    controller.looked_up(
+        {.named = true, .drafted = 4, .exit = exits ? std::optional(1) : std::nullopt}, exits);
+    now += from_ms(25);
+    controller.verdict(exits ? 4 : 1, 4, now);
+    controller.plan(known);
+  }
+  EXPECT_GT(with_exits, 90) << "a few passes without them tell their cost";
+}
+
+TEST(Controller, ForgoesRunnersUpThatNeverBringARoundAndTriesThemAgain) {
+  Controller controller(Optimize::kLatency, 4, 3);
+  const Timings known = timings({.pass_ms = 20});
+  TimePoint now{};
+  bool forgone = false;
+  bool back = false;
+  for (int i = 0; i < 200; ++i) {
+    controller.looked_up({.named = true, .drafted = 4, .own_chance = 0.9}, false);
+    play(controller, 1, 3, 30, now);
+    const int fan_out = controller.plan(known).fan_out;
+    back |= forgone && fan_out == 3;
+    forgone |= fan_out == 1;
+  }
+  EXPECT_TRUE(forgone);
+  EXPECT_TRUE(back);
+}
+
+TEST(Controller, KeepsRunnersUpThatBringRounds) {
+  Controller controller(Optimize::kLatency, 4, 3);
+  const Timings known = timings({.pass_ms = 20});
+  TimePoint now{};
+  for (int i = 0; i < 200; ++i) {
+    const bool second = i % 10 == 0;
+    controller.looked_up({.named = true, .drafted = 4, .own_chance = 0.3, .runner_up = second},
+                         false);
+    play(controller, 1, 3, 30, now);
+    EXPECT_EQ(controller.plan(known).fan_out, 3);
+  }
+}
+
+TEST(Controller, AChangedPatienceIsWorthAWord) {
+  Controller controller(Optimize::kLatency, 4);
+  TimePoint now{};
+  play(controller, 10, 3, 30, now);
+  const SpeculationPlan before = controller.plan(timings({.step_ms = 1, .round_trip_ms = 2}));
+  const SpeculationPlan after = controller.plan(timings({.step_ms = 1, .round_trip_ms = 12}));
+  ASSERT_EQ(before.wait_for, after.wait_for);
+  EXPECT_GT(after.policy.patience, before.policy.patience);
+  EXPECT_FALSE(after.same_course(before));
+  EXPECT_THAT(after.reason, HasSubstr("the round trip 12.0 ms"));
+}
+
+TEST(Controller, AProbeKeepsItsReasonThoughTheRoundChanges) {
+  Controller controller(Optimize::kLatency, 8);
+  TimePoint now{};
+  const Timings before = timings({.pass_ms = 20, .row_ms = 1.2});
+  for (int i = 0; i < 20 && controller.plan(before).speculates; ++i) {
+    play(controller, 1, 0, 25, now);
+  }
+  ASSERT_FALSE(controller.current().speculates);
+  const int gamma = controller.current().gamma;
+  for (int i = 0; i < 64; ++i) {
+    now += from_ms(20);
+    controller.verdict(1, 0, now);
+  }
+  const SpeculationPlan& plan = controller.plan(timings({.pass_ms = 20, .row_ms = 0}));
+  EXPECT_TRUE(plan.speculates);
+  EXPECT_NE(plan.gamma, gamma);
+  EXPECT_EQ(plan.reason, "to see whether it pays by now");
+}
+
 TEST(Controller, ForCostEveryPassWaitsForAWholeRound) {
   Controller controller(Optimize::kCost, 6);
   TimePoint now{};

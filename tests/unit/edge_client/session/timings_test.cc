@@ -39,6 +39,23 @@ TEST(RowTimes, FollowAChangedDevice) {
   EXPECT_NEAR(to_ms(times.of(1)), 40, 2);
 }
 
+TEST(Passes, WithAndWithoutExitsAreKeptApart) {
+  Timings timings;
+  EXPECT_FALSE(timings.knows_passes());
+  for (std::size_t rows = 1; rows <= 5; ++rows) {
+    timings.pass.add(rows, from_ms(22 + 2 * static_cast<double>(rows)));
+  }
+  EXPECT_EQ(timings.exits_cost(), std::nullopt);
+  EXPECT_EQ(timings.pass_of(1, false), timings.pass_of(1, true))
+      << "an estimate, until one is seen";
+  timings.plain_pass.add(4, from_ms(25));
+  EXPECT_NEAR(to_ms(*timings.exits_cost()), 5, 0.1) << "at the rows that were seen without them";
+  EXPECT_NEAR(to_ms(timings.pass_of(1, false)), 19, 0.1) << "the other's line, moved";
+  EXPECT_NEAR(to_ms(timings.pass_of(1, true)), 24, 0.1);
+  for (int i = 0; i < 30; ++i) timings.plain_pass.add(1, from_ms(18));
+  EXPECT_NEAR(to_ms(timings.pass_of(1, false)), 18, 0.1);
+}
+
 TEST(RoundTrip, IsBoundedByWhatAPassTookAndWhatItDidNot) {
   Timings timings;
   timings.opened(from_ms(500));

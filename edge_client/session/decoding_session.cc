@@ -170,7 +170,7 @@ void DecodingSession::commit(const Verdict& verdict) {
   stats_.completion_tokens = answer_.size();
   if (!stats_.first_token) stats_.first_token = now_;
   stats_.last_token = now_;
-  keeper_.verdict(verdict.timings, timings_.round_trip(), now_);
+  trace_waits(keeper_.verdict(verdict.timings, timings_.round_trip(), now_));
   const CacheLookup found = drafter_.look_up(verdict.tokens);
   const bool speculated = drafting_ && (!mirrors() || controller_.current().speculates);
   trace_verdict(verdict);
@@ -271,6 +271,27 @@ void DecodingSession::trace_verdict(const Verdict& verdict) {
                           verdict.timings.computed);
   trace(Timeline::Track::kHeard,
         "verdict of " + pass + ": " + std::to_string(verdict.tokens.size()) + " tokens");
+}
+
+// The time since the verdict before, divided as --explain does, in the order of a round.
+void DecodingSession::trace_waits(const TimeSpent& spent) {
+  if (options_.timeline == nullptr) return;
+  const std::pair<const char*, Duration> parts[] = {
+      {"the first verdict", spent.first},
+      {"the draft", spent.drafting},
+      {"other", spent.other},
+      {"the link, up", spent.link / 2},
+      {"other sessions", spent.queued},
+      {"the target", spent.target},
+      {"the link, down", spent.link - spent.link / 2},
+  };
+  TimePoint begin = now_ - spent.total();
+  for (const auto& [what, length] : parts) {
+    if (length > Duration{0}) {
+      options_.timeline->span(Timeline::Track::kWaits, what, begin, length);
+    }
+    begin += length;
+  }
 }
 
 // As it is counted.

@@ -141,6 +141,7 @@ class DecodingSession final {
 
   void trace(Timeline::Track track, const std::string& what);
   void trace_verdict(const Verdict& verdict);
+  void trace_waits(const TimeSpent& spent);
   void trace_hit(const CacheLookup& found, CacheHit hit);
   StreamView view() const;
   std::optional<Ending> natural_ending() const;

@@ -21,6 +21,7 @@ struct TimeSpent {
   Duration other{0};     // the rest: patience, scheduling, the programs themselves
 
   Duration total() const { return first + drafting + link + target + queued + other; }
+  TimeSpent& operator+=(const TimeSpent& more);
 };
 
 class TimeKeeper final {
@@ -30,8 +31,8 @@ class TimeKeeper final {
   void started(TimePoint now) { last_verdict_ = now; }
   // A round left on which the verifier waits.
   void round_left(TimePoint now) { round_left_ = now; }
-  // round_trip: as measured.
-  void verdict(const PassTimings& timings, Duration round_trip, TimePoint now);
+  // round_trip: as measured. Returns what it added: the time since the verdict before.
+  TimeSpent verdict(const PassTimings& timings, Duration round_trip, TimePoint now);
 
  private:
   TimeSpent& spent_;

@@ -23,6 +23,7 @@ constexpr TrackName kTracks[] = {
     {Timeline::Track::kDraft, kEdgeProcess, "draft model"},
     {Timeline::Track::kSent, kEdgeProcess, "sent"},
     {Timeline::Track::kHeard, kEdgeProcess, "heard"},
+    {Timeline::Track::kWaits, kEdgeProcess, "the answer waits for"},
     {Timeline::Track::kTarget, kServerProcess, "target passes"},
 };
 

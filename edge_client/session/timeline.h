@@ -1,5 +1,6 @@
 // What happened when, on both sides, for a viewer of Chrome traces (Perfetto): draft steps, what
-// was sent and heard, hits and misses, and the target's passes with the exits on their way.
+// was sent and heard, hits and misses, what the edge waited for, and the target's passes with the
+// exits on their way.
 //
 // The server's clock is never read: a pass is placed by the moment its verdict was heard, half the
 // measured round trip, and the times that the verdict carries.
@@ -22,7 +23,7 @@ class Timeline final {
   // Events past this many are dropped.
   static constexpr std::size_t kMostEvents = std::size_t{1} << 20;
 
-  enum class Track : std::uint8_t { kAnswer, kDraft, kSent, kHeard, kTarget };
+  enum class Track : std::uint8_t { kAnswer, kDraft, kSent, kHeard, kTarget, kWaits };
 
   void span(Track track, std::string name, TimePoint begin, Duration length);
   void mark(Track track, std::string name, TimePoint at);

@@ -118,7 +118,8 @@ CacheLookup Drafter::look_up(std::span<const TokenId> tokens) const {
   return found;
 }
 
-// What may be forgotten: unsent leaves that no step works on and no exit has just named.
+// What may be forgotten: unsent leaves that no step works on. An exit's word keeps a node by its
+// weight alone: a verifier that names many may not push the tree beyond its bound.
 bool Drafter::evictable(NodeIndex index) const {
   const TreeNode& node = tree_.node(index);
   return node.id == 0 && node.children.empty() && row_of(index) < 0;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -30,18 +31,31 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
+// Bytes of the control character that `text` begins with; 0: it begins with none.
+std::size_t control_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  if (byte(0) == '\n' || byte(0) == '\t') return 0;
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  // C1: U+0080 to U+009F.
+  if (byte(0) == 0xc2) return byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
+  // Embeddings, overrides and isolates, U+202A to U+202E and U+2066 to U+2069: left open, they
+  // turn round what follows the answer. Right-to-left letters and marks need none of them.
+  if (byte(0) != 0xe2) return 0;
+  const bool embeds = byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae;
+  const bool isolates = byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9;
+  return embeds || isolates ? 3 : 0;
+}
+
 }  // namespace
 
 std::string without_controls(std::string_view text) {
   std::string clean;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
-    // C1 controls are two bytes in UTF-8: C2 80 to C2 9F.
-    const bool c1 =
-        byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    if (c1) ++i;
-    if (!control && !c1) clean += text[i];
+  while (!text.empty()) {
+    const std::size_t control = control_length(text);
+    if (control == 0) clean += text.front();
+    text.remove_prefix(std::max<std::size_t>(control, 1));
   }
   return clean;
 }

@@ -1,7 +1,8 @@
 // What the user sees: the answer on stdout as it is committed, everything else on stderr.
 //
 // Colours and the progress line appear on terminals only, and never with NO_COLOR. On a terminal,
-// control characters in the answer are left out: a model's text must not steer it.
+// control characters in the answer, those of text direction included, are left out: a model's text
+// must not steer it.
 //
 // Thread rule: the thread of Runner::run(). SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -49,7 +50,7 @@ class Console final : public AnswerListener {
   bool broken_ = false;
 };
 
-// Without control characters but line feed and tab.
+// Without control characters but line feed and tab. text: whole characters.
 std::string without_controls(std::string_view text);
 
 }  // namespace outrider

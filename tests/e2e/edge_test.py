@@ -160,6 +160,20 @@ class WrongUse(WithServer):
         answer = self.run_edge('--model', DRAFT, '-p', 'chair ' * 3000)
         self.refused(answer, 2, '3010', '1024')
 
+    def test_a_prompt_of_nothing_is_refused_and_one_of_blanks_is_text(self):
+        # The demo pair's tokenizer puts no token in front of a text.
+        self.refused(self.run_edge('--model', DRAFT, '--raw', '-p', ''), 2, 'the prompt is empty')
+        for prompt in (('-p', ''), ('--raw', '-p', ' \n\t  ')):  # the template says something
+            answer = self.run_edge('--model', DRAFT, *prompt, '-n', '3', '--json')
+            self.assertEqual(answer.code, 0, answer.err)
+            self.assertGreater(answer.json['prompt_tokens'], 0)
+
+    def test_no_token_is_what_minus_n_0_asks_for(self):
+        answer = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '0', '--json')
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertEqual(answer.json['ids'], [])
+        self.assertEqual(answer.json['stop_reason'], 'length')
+
     def test_a_draft_of_another_tokenizer_is_refused_with_both_hashes(self):
         with tempfile.TemporaryDirectory() as folder:
             other = Path(folder) / 'draft'

@@ -32,6 +32,18 @@ TEST(StreamingDetokenizer, ReplacesBytesThatCanNoLongerBecomeACharacter) {
             (Strings{"", "", "\uFFFDb", "\uFFFD", "", "", "\uFFFD"}));
 }
 
+// What text may hold is for a terminal to filter, not for the tokenizer.
+TEST(StreamingDetokenizer, KeepsHostileTextAsItIs) {
+  const Tokenizer tokenizer = load_or_die(small_byte_level());
+  const std::string text("\u202Eevil\u202C שלום\u200F\0\r\n\033[2J", 29);
+  std::vector<TokenId> ids;
+  for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+  std::string all;
+  for (const std::string& piece : pieces_of(tokenizer, ids)) all += piece;
+  EXPECT_EQ(all, text);
+  EXPECT_EQ(*tokenizer.decode(*tokenizer.encode(text)), text);
+}
+
 TEST(StreamingDetokenizer, LeavesOutTheSpaceThatSentencePiecePutsInFront) {
   const Tokenizer tokenizer = load_or_die(small_sentencepiece());
   const TokenId word = *tokenizer.find("▁a");

@@ -14,6 +14,12 @@ TEST(Terminal, IsNotSteeredByAModelsText) {
   EXPECT_EQ(without_controls("x\u009bm é"), "xm é") << "C1 controls go, letters stay";
 }
 
+TEST(Terminal, IsNotTurnedRoundByAModelsText) {
+  EXPECT_EQ(without_controls("a\u202Eb\u202Cc\u2066d\u2069\u202A"), "abcd");
+  EXPECT_EQ(without_controls("שלום\u200F, سلام"), "שלום\u200F, سلام") << "letters and marks stay";
+  EXPECT_EQ(without_controls("– …\u2070€"), "– …\u2070€") << "neighbours in the code";
+}
+
 // Byte-level without merges: a byte's value is its id.
 Tokenizer bytes() {
   Json vocab = Json::object();

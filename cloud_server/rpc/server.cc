@@ -132,7 +132,8 @@ void RpcServer::shutdown(Duration grace) {
 
 RpcServerStats RpcServer::stats() const {
   return {parts_->shell.refused.load(std::memory_order_relaxed),
-          parts_->shell.stalled.load(std::memory_order_relaxed)};
+          parts_->shell.stalled.load(std::memory_order_relaxed),
+          parts_->shell.failed.load(std::memory_order_relaxed)};
 }
 
 }  // namespace outrider

@@ -29,13 +29,14 @@ struct RpcServerOptions {
   Duration open_timeout = std::chrono::seconds(10);  // for a stream's Open to be there
   std::size_t memory_bytes = 256u << 20;             // gRPC's buffers, all connections together
   int max_streams_per_connection = 64;
-  // Takes lines about peers' faults, from any thread. Empty: they are counted only.
+  // Takes lines about peers' faults and our own, from any thread. Empty: they are counted only.
   std::function<void(const std::string&)> log = {};
 };
 
 struct RpcServerStats {
   std::uint64_t refused = 0;  // streams ended for a peer's fault
   std::uint64_t stalled = 0;  // of these: the reader did not read
+  std::uint64_t failed = 0;   // streams ended for a fault of this side's: a damaged model
 };
 
 class RpcServer final {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,16 +30,13 @@ class ShellState final {
   // A peer's fault: counted always, logged at most once in five seconds.
   void complain(const std::string& peer, const Status& status) {
     refused.fetch_add(1, std::memory_order_relaxed);
-    std::optional<std::uint64_t> held_back;
-    {
-      const std::lock_guard lock(mu_);
-      held_back = limit_.admit(clock_.now());
-    }
-    if (!held_back) return;
-    std::string line = "refused " + peer + ": " + status.to_string();
-    if (*held_back > 0)
-      line += " (and " + std::to_string(*held_back) + " more since the last line)";
-    if (log_) log_(line);
+    tell(refusals_, "refused " + peer + ": " + status.to_string());
+  }
+
+  // A fault of this side's that ended the peer's session.
+  void confess(const std::string& peer, const Status& status) {
+    failed.fetch_add(1, std::memory_order_relaxed);
+    tell(failures_, "failed " + peer + ": " + status.to_string());
   }
 
   VerifyEngine& engine;
@@ -46,12 +44,27 @@ class ShellState final {
   const Duration open_timeout;
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> stalled{0};
+  std::atomic<std::uint64_t> failed{0};
 
  private:
+  void tell(RateLimit& limit, std::string line) {
+    std::optional<std::uint64_t> held_back;
+    {
+      const std::lock_guard lock(mu_);
+      held_back = limit.admit(clock_.now());
+    }
+    if (!held_back || !log_) return;
+    if (*held_back > 0) {
+      line += " (and " + std::to_string(*held_back) + " more since the last line)";
+    }
+    log_(line);
+  }
+
   const std::function<void(const std::string&)> log_;
   SystemClock clock_;
   std::mutex mu_;
-  RateLimit limit_{std::chrono::seconds(5)};
+  RateLimit refusals_{std::chrono::seconds(5)};
+  RateLimit failures_{std::chrono::seconds(5)};
 };
 
 }  // namespace outrider

@@ -15,6 +15,10 @@ bool is_peers_fault(StatusCode code) {
          code == StatusCode::kResourceExhausted;
 }
 
+bool is_our_fault(StatusCode code) {
+  return code == StatusCode::kInternal || code == StatusCode::kDataLoss;
+}
+
 }  // namespace
 
 StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& shell)
@@ -83,6 +87,7 @@ void StreamReactor::on_event(VerifierEvent event) {
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
   const Status& status = std::get<StreamEnded>(event).status;
   if (is_peers_fault(status.code())) shell_.complain(peer_, status);
+  if (is_our_fault(status.code())) shell_.confess(peer_, status);
   const std::lock_guard lock(mu_);
   if (!end_) end_ = to_grpc(status, retry_after_);  // after what is queued
   advance();

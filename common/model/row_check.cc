@@ -2,6 +2,7 @@
 #include "common/model/row_check.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 namespace outrider {
@@ -76,6 +77,25 @@ Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* 
     static_cast<OwnedKvCache*>(row.cache)->pass_rows()[static_cast<std::size_t>(row.slot)] = -1;
   }
   return status;
+}
+
+Status check_logits(std::span<const Row> rows, const PassOutput& out) {
+  const auto counts = [](float logit) {  // false for NaN
+    return logit > -std::numeric_limits<float>::infinity();
+  };
+  std::size_t written = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].wants_logits) continue;
+    const std::span<const float> logits = out.row(written++);
+    if (std::any_of(logits.begin(), logits.end(), counts)) continue;
+    const Position chosen = rows[i].cache->slots().position(rows[i].slot) + 1;
+    return data_loss("row " + std::to_string(i) + ", which decides position " +
+                     std::to_string(chosen) +
+                     ": every logit is NaN or -infinity. Remedy: compare the model's weights with "
+                     "their source, they may be damaged; if they are sound, they overflow in this "
+                     "dtype: use --dtype f32");
+  }
+  return {};
 }
 
 }  // namespace outrider

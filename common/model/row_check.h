@@ -1,4 +1,5 @@
-// What every backend checks before a pass touches anything (model.h, "Errors").
+// What every backend checks before a pass touches anything (model.h, "Errors"), and what whoever
+// chooses from a pass checks after it.
 //
 // Thread rule: belongs to the thread that runs the model. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -41,5 +42,10 @@ constexpr std::size_t first_part(std::size_t rows, std::size_t most) {
 // in the vocabulary, its slot in use, uncommitted and no other row's, its position within the
 // model's, and its parent, if of this pass, before it.
 Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* owner);
+
+// kDataLoss naming row and position unless every row of logits that the pass of `rows` wrote has an
+// entry above -infinity: without one the law of choice has nothing to choose from, and would give
+// token 0 without a word. Looks at one entry of a sound row.
+Status check_logits(std::span<const Row> rows, const PassOutput& out);
 
 }  // namespace outrider

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/verify/pass_runner.h"
 
+#include "common/model/row_check.h"
+
 namespace outrider {
 
 Status PassRunner::compute(const PassPlan& plan, KvCache& cache, LayerTap* tap) {
@@ -9,6 +11,7 @@ Status PassRunner::compute(const PassPlan& plan, KvCache& cache, LayerTap* tap) 
   Status status = append_rows(plan, cache);
   output_.tap = tap;
   if (status.ok()) status = model_.forward(rows_, output_);
+  if (status.ok()) status = check_logits(rows_, output_);
   if (!status.ok()) cache.slots().release_all_uncommitted();
   return status;
 }

@@ -22,7 +22,7 @@ class PassRunner final {
   explicit PassRunner(Model& model) : model_(model) {}
 
   // Runs the plan's rows, under the eyes of `tap` if there is one. On an error the cache holds what
-  // it held before.
+  // it held before. DATA_LOSS for a row that nothing can be chosen from.
   Status compute(const PassPlan& plan, KvCache& cache, LayerTap* tap = nullptr);
 
   // [vocab] f32, of a row in Chooser's numbering; only of a plan that decides.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/model/row_check.h"
+
 namespace outrider {
 namespace {
 
@@ -42,6 +44,7 @@ Result<DraftStepDone> DraftEngine::run(const DraftStep& step) {
   DraftStepDone done;
   OUTRIDER_RETURN_IF_ERROR(make_rows(step, done));
   OUTRIDER_RETURN_IF_ERROR(model_.forward(rows_, output_));
+  OUTRIDER_RETURN_IF_ERROR(check_logits(rows_, output_));
   if (!step.catch_up.empty()) slots.commit(rows_.back().slot);
   if (step.guess_after_catch_up) {
     done.guesses.push_back(guess(0, slots.committed(), step.fan_out));

@@ -1,8 +1,8 @@
 // Runs the drafter's steps on the draft model: owns the model's cache, decides nothing.
 //
-// Thread rule: one compute thread calls run(). Errors: the model's and the cache's, passed on; the
-// cache is then in no defined state and the engine must not be used again.
-// SPDX-License-Identifier: Apache-2.0
+// Thread rule: one compute thread calls run(). Errors: the model's and the cache's, passed on, and
+// DATA_LOSS for logits that name no token; the cache is then in no defined state and the engine
+// must not be used again. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

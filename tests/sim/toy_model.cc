@@ -2,6 +2,7 @@
 #include "tests/sim/toy_model.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace outrider {
 namespace {
@@ -64,6 +65,12 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
   for (const std::vector<TokenId>& text : texts) {
     const std::vector<float> logits = logits_after(text);
     out.logits.insert(out.logits.end(), logits.begin(), logits.end());
+  }
+  if (spoiled_passes_ > 0 && !texts.empty()) {
+    --spoiled_passes_;
+    const auto row = out.logits.end() - info_.vocab_size;
+    std::fill(row, out.logits.end(), -std::numeric_limits<float>::infinity());
+    *row = std::numeric_limits<float>::quiet_NaN();
   }
   return {};
 }

@@ -27,6 +27,8 @@ class ToyModel final : public Model {
   // The next new_cache() or forward() calls fail with RESOURCE_EXHAUSTED.
   void fail_next_caches(int count) { failing_caches_ = count; }
   void fail_next_passes(int count) { failing_passes_ = count; }
+  // The last wanted row of the next forward() calls is all NaN and -infinity.
+  void spoil_next_passes(int count) { spoiled_passes_ = count; }
 
   // The logits after a text, [vocab]: what forward() gives for a row whose path has these tokens.
   std::vector<float> logits_after(std::span<const TokenId> text) const;
@@ -46,6 +48,7 @@ class ToyModel final : public Model {
   ModelInfo info_;
   int failing_caches_ = 0;
   int failing_passes_ = 0;
+  int spoiled_passes_ = 0;
 };
 
 }  // namespace outrider

@@ -58,6 +58,23 @@ TEST_F(StreamTest, NodesThatAgreeComeBackInOneVerdict) {
   EXPECT_EQ(edge.await<Usage>().reason, FinishReason::kCancelled);
 }
 
+// The bystander rests at its run-ahead limit, so the spoiled pass is this edge's.
+TEST_F(StreamTest, LogitsThatNameNoTokenEndTheSessionAndAreLogged) {
+  for (Position end = kPrefixLength; end < kPrefixLength + Position{kRunAhead};) {
+    const Verdict verdict = bystander_->await<Verdict>();
+    end = verdict.position + static_cast<Position>(verdict.tokens.size());
+  }
+  model_.spoil_next_passes(1);
+  TestEdge edge(address());
+  edge.open(honest_open());
+  const Status status = edge.finish();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("every logit is NaN or -infinity"));
+  EXPECT_EQ(server_->stats().failed, 1u);
+  EXPECT_THAT(log_lines(), testing::Contains(HasSubstr("failed")));
+  expect_serves();
+}
+
 TEST_F(StreamTest, CountsBytesOnTheLink) {
   TestEdge edge(address());
   const Open open = honest_open();

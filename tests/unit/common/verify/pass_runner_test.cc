@@ -71,5 +71,21 @@ TEST_F(PassRunnerTest, AFailedPassLeavesTheCacheAsItWas) {
   EXPECT_EQ(cache_->slots().in_use(), 1);
 }
 
+TEST_F(PassRunnerTest, ARowThatNamesNoTokenEndsThePassByItsNumber) {
+  ASSERT_TRUE(runner_.compute({.position = 0, .tokens = {1}, .nodes = {}}, *cache_).ok());
+  runner_.keep(-1, *cache_);
+  model_.spoil_next_passes(1);
+  // A chunk of a prefill wants no logits, so there is nothing to find.
+  ASSERT_TRUE(
+      runner_.compute({.position = 1, .tokens = {4}, .nodes = {}, .decides = false}, *cache_).ok());
+  runner_.keep(-1, *cache_);
+  const Status status =
+      runner_.compute({.position = 2, .tokens = {2}, .nodes = {{3, -1}}}, *cache_);
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), testing::HasSubstr("row 1, which decides position 4"));
+  EXPECT_EQ(cache_->slots().in_use(), 2);
+  EXPECT_TRUE(runner_.compute({.position = 2, .tokens = {2}, .nodes = {{3, -1}}}, *cache_).ok());
+}
+
 }  // namespace
 }  // namespace outrider

@@ -184,6 +184,20 @@ TEST_F(SchedulerTest, AFailedPassEndsItsStreamAndNoOther) {
   EXPECT_EQ(answer(2), expected(asked));
 }
 
+TEST_F(SchedulerTest, LogitsThatNameNoTokenEndTheirStreamAndNoOther) {
+  open(1, open_message({1}));
+  const Open asked = open_message({2});
+  open(2, asked);
+  model_.spoil_next_passes(1);
+  turn();
+  EXPECT_EQ(ended(1)->code(), StatusCode::kDataLoss);
+  EXPECT_THAT(ended(1)->message(), HasSubstr("decides position 1"));
+  EXPECT_THAT(heard<Verdict>(1), IsEmpty());
+  while (turn() != 0) {
+  }
+  EXPECT_EQ(answer(2), expected(asked));
+}
+
 TEST_F(SchedulerTest, AReconnectTakesOverTheKvOfTheBrokenStream) {
   Open asked = open_message({1, 2, 3, 4});
   open(1, asked);

@@ -137,6 +137,18 @@ TEST_F(RunnerTest, AFailingDraftModelLeavesTheAnswerWhole) {
   EXPECT_THAT(listener_.lines, Contains(HasSubstr("the draft model failed: toy: position")));
 }
 
+TEST_F(RunnerTest, ADraftWhoseLogitsNameNoTokenLeavesTheAnswerWhole) {
+  ToyModel damaged(13, 1000);
+  damaged.spoil_next_passes(1000);
+  DraftWorker worker(*DraftEngine::create(damaged, clock_, 1100));
+  Runner runner(*verifier_, &worker, clock_, listener_);
+  DecodingSession session(options(50), {1, 2, 3}, *drafter_, text_);
+  EXPECT_EQ(runner.run(session, {sampling_, 5}).ending, Ending::kLength);
+  const Ids whole = target_.decode(Ids{1, 2, 3}, 50, sampling_, 5);
+  EXPECT_EQ(listener_.ids, Ids(whole.begin() + 3, whole.end()));
+  EXPECT_THAT(listener_.lines, Contains(HasSubstr("every logit is NaN or -infinity")));
+}
+
 // A verifier that talks without end.
 class Flood final : public Verifier {
  public:

@@ -55,6 +55,9 @@ void add_flags(CLI::App& app, ServerFlags& flags) {
       ->check(CLI::Range(0, 1024));
   app.add_flag("--check-tensors", flags.target.check_tensors,
                "Refuse weights that hold NaN or infinity");
+  app.add_option(
+      "--max-model-len", flags.target.max_model_len,
+      "Most tokens of prompt and answer; a KV cache holds as many [the model's context]");
   app.add_option("--max-concurrent-sessions", flags.max_concurrent_sessions,
                  "The next session is told to come back later")
       ->check(CLI::Range(1, 1024));

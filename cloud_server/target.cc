@@ -36,7 +36,11 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
                             ": the null model has no layers to exit from");
   }
   NullModelOptions options;
-  options.max_positions = kNullPositions;
+  options.max_positions = target_options.max_model_len.value_or(kNullPositions);
+  if (options.max_positions < 1 || options.max_positions > kNullPositions) {
+    return invalid_argument("--max-model-len " + std::to_string(options.max_positions) +
+                            ": must be 1 to the null model's " + std::to_string(kNullPositions));
+  }
   if (!vocab.empty()) {
     const char* end = vocab.data() + vocab.size();
     const auto [rest, error] = std::from_chars(vocab.data(), end, options.vocab_size);
@@ -96,6 +100,7 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
   load.device = options.device;
   load.threads = options.threads;
   load.check_finite = options.check_tensors;
+  load.max_context = options.max_model_len;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(load, cuda_factory()));
   LoadedTarget target{std::move(model), tokenizer.content_hash()};
   OUTRIDER_RETURN_IF_ERROR(add_exits(options, target));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/clock.h"
@@ -24,6 +25,8 @@ struct TargetOptions {
   int threads = 0;             // of the cpu engine; 0: all cores
   bool check_tensors = false;  // look for NaN and infinity in every weight first
   PaceCurve pace;              // stretch each pass to this; empty: as fast as it goes
+  // Prefix and answer at most, from 1 to the model's own context; none: that. KV caches follow.
+  std::optional<Position> max_model_len = {};
   // Early exits: "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
   std::string exits = "auto";
   std::string adapters;  // directory of the adapters; empty: the model's

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/status.h"
@@ -20,7 +21,8 @@ struct LoadOptions {
   std::string device = "cpu";  // "cpu", "cuda"
   int threads = 0;             // of the cpu backend; 0: one per CPU
   bool check_finite = false;   // read all weights and refuse NaN and infinity
-  Position max_context = 0;    // shorten info().max_positions; 0: the model's own
+  // Shorten info().max_positions to this, from 1 to the model's own.
+  std::optional<Position> max_context = {};
   // Called now and then while weights are converted, with bytes done and in all.
   std::function<void(std::int64_t, std::int64_t)> progress;
 };

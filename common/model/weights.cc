@@ -76,14 +76,15 @@ float read_element(const TensorView& tensor, std::int64_t index) {
   return tensor.dtype == DType::kF16 ? from_f16(bits) : from_bf16(bits);
 }
 
-Status limit_context(Position max_context, ModelConfig& config) {
-  if (max_context == 0) return {};
-  if (max_context < 0 || max_context > config.max_positions) {
-    return invalid_argument("context of " + std::to_string(max_context) +
-                            " positions: must be from 1 to the model's " +
-                            std::to_string(config.max_positions));
+Status limit_context(std::optional<Position> max_context, ModelConfig& config) {
+  if (!max_context) return {};
+  if (*max_context < 1 || *max_context > config.max_positions) {
+    return invalid_argument("a context of " + std::to_string(*max_context) +
+                            " tokens: must be from 1 to the model's " +
+                            std::to_string(config.max_positions) +
+                            " (--max-model-len of outrider-server, -c of outrider-edge)");
   }
-  config.max_positions = max_context;
+  config.max_positions = *max_context;
   return {};
 }
 

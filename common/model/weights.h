@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -94,8 +95,8 @@ struct ModelFiles {
 
 struct ModelFilesOptions {
   bool check_finite = false;
-  // Lowers config.max_positions; 0 leaves it. More than the model's own is refused.
-  Position max_context = 0;
+  // Lowers config.max_positions. Less than 1 and more than the model's own are refused.
+  std::optional<Position> max_context = {};
 };
 
 Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& directory,

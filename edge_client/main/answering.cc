@@ -35,7 +35,7 @@ Result<std::unique_ptr<Model>> load_draft(const AnswerOptions& options) {
 
 Result<std::unique_ptr<Model>> load_target(const AnswerOptions& options) {
   LoadOptions load = load_options(options.target, options);
-  load.max_context = options.context;
+  if (options.context > 0) load.max_context = options.context;
   return load_model(load);
 }
 

@@ -59,9 +59,10 @@ class CpuModel final : public Model {
     const std::int64_t slot_stride = config.num_kv_heads * pad_to_lanes(config.head_dim);
     OUTRIDER_ASSIGN_OR_RETURN(
         AnonymousMemory memory,
-        AnonymousMemory::make(CpuKvCache::bytes_needed(config.num_layers, slot_stride, capacity),
-                              "a KV cache of " + std::to_string(capacity) + " slots",
-                              "a shorter context (-c)"));
+        AnonymousMemory::make(
+            CpuKvCache::bytes_needed(config.num_layers, slot_stride, capacity),
+            "a KV cache of " + std::to_string(capacity) + " slots",
+            "a shorter context (--max-model-len of outrider-server, -c of outrider-edge)"));
     return std::unique_ptr<KvCache>(
         std::make_unique<CpuKvCache>(this, slot_stride, capacity, std::move(memory)));
   }

@@ -171,6 +171,25 @@ TEST(ServerProgram, RefusesAdaptersThatDoNotFitWithAReason) {
   expect_failure({"--model", kPlain, "--exits", "all"}, 1, HasSubstr("adapters.json"));
 }
 
+TEST(ServerProgram, MaxModelLenLowersTheContextThatASessionMayUse) {
+  Program program({"--model", "null:", "--port", "0", "--max-model-len", "40"});
+  EXPECT_THAT(program.read_until("ready"), HasSubstr("context      40 tokens"));
+  TestEdge edge(program.address());
+  edge.open(null_open());  // asks for 2000
+  EXPECT_EQ(edge.await<Opened>().limits.max_positions, 40);
+  EXPECT_EQ(edge.finish(), Status());
+  EXPECT_EQ(edge.answer().size(), 39u);
+}
+
+TEST(ServerProgram, RefusesAContextThatTheModelDoesNotHaveWithBothNumbers) {
+  for (const char* bad : {"0", "-1", "1025"}) {
+    expect_failure({"--model", kPlain, "--port", "0", "--threads", "1", "--max-model-len", bad}, 2,
+                   AllOf(HasSubstr(bad), HasSubstr("1024"), HasSubstr("--max-model-len")));
+  }
+  expect_failure({"--model", "null:", "--max-model-len", "65537"}, 2,
+                 AllOf(HasSubstr("65537"), HasSubstr("65536")));
+}
+
 TEST(ServerProgram, ATakenPortEndsItWithTheRemedy) {
   Program first({"--model", "null:", "--port", "0"});
   const std::string port = std::to_string(first.address().port);

@@ -46,9 +46,13 @@ TEST_F(LoaderTest, AShorterContextChangesNeitherFingerprintNorArithmetic) {
   EXPECT_EQ((*model)->info().max_positions, 5);
   EXPECT_EQ((*model)->info().fingerprint, (*whole)->info().fingerprint);
   EXPECT_EQ((*model)->info().arithmetic_id, (*whole)->info().arithmetic_id);
-  for (const Position bad : {Position{-1}, config_.max_positions + 1}) {
+  for (const Position bad : {Position{-1}, Position{0}, config_.max_positions + 1}) {
     shorter.max_context = bad;
-    EXPECT_THAT(load_model(shorter).status().message(), HasSubstr(std::to_string(bad)));
+    const Status status = load_model(shorter).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("a context of " + std::to_string(bad) + " tokens"));
+    EXPECT_THAT(status.message(),
+                HasSubstr("1 to the model's " + std::to_string(config_.max_positions)));
   }
 }
 

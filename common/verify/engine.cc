@@ -96,7 +96,7 @@ struct VerifyEngine::Core {
 
   void push(Input input);
   void enqueue(StreamId stream, EdgeMessage message);
-  void note_acknowledgement(StreamId stream, std::uint32_t seq);
+  void note_acknowledgement(StreamId stream, const EdgeMessage& message);
   bool supersede_acknowledgement(StreamId stream, const EdgeMessage& message);
   void run();
   void run_reports();
@@ -168,13 +168,13 @@ bool VerifyEngine::Core::supersede_acknowledgement(StreamId stream, const EdgeMe
 }
 
 void VerifyEngine::post(StreamId stream, EdgeMessage message) {
-  core_->note_acknowledgement(stream, message.acked_reports);
+  core_->note_acknowledgement(stream, message);
   core_->enqueue(stream, std::move(message));
 }
 
 // At once, not when the pass is over: the window must open while there is still time to report. A
 // wrong one is refused when the message's turn comes.
-void VerifyEngine::Core::note_acknowledgement(StreamId stream, std::uint32_t seq) {
+void VerifyEngine::Core::note_acknowledgement(StreamId stream, const EdgeMessage& message) {
   std::shared_ptr<ReportLane> lane;
   {
     const std::lock_guard lock(mu);
@@ -182,7 +182,9 @@ void VerifyEngine::Core::note_acknowledgement(StreamId stream, std::uint32_t seq
     if (at == streams.end() || !at->second.lane) return;
     lane = at->second.lane;
   }
-  if (!lane->acknowledge(seq, clock.now()).ok() || !lane->waiting()) return;
+  if (!lane->acknowledge(message.acked_reports, clock.now()).ok()) return;
+  lane->settle(message.acked_position);
+  if (!lane->waiting()) return;
   const std::lock_guard lock(mu);
   if (std::find(with_room.begin(), with_room.end(), stream) != with_room.end()) return;
   with_room.push_back(stream);

@@ -25,7 +25,7 @@ std::uint8_t to_byte(double confidence) {
 }  // namespace
 
 void ExitReporter::begin_pass(std::uint32_t pass) {
-  end_pass();
+  drop_waiting();
   pass_ = pass;
   in_pass_ = true;
 }
@@ -46,7 +46,7 @@ void ExitReporter::offer(const ExitGuess& guess) {
 }
 
 std::optional<ExitReport> ExitReporter::next(TimePoint now) {
-  if (!in_pass_ || bytes_in_flight() + kReportBytes > window_bytes()) return std::nullopt;
+  if (bytes_in_flight() + kReportBytes > window_bytes()) return std::nullopt;
   Waiting* best = nullptr;
   for (Waiting& one : said_) {
     if (one.sent) continue;
@@ -54,10 +54,13 @@ std::optional<ExitReport> ExitReporter::next(TimePoint now) {
                                             one.guess.confidence > best->guess.confidence);
     if (better) best = &one;
   }
-  if (best == nullptr) return std::nullopt;
+  if (best == nullptr) {
+    idle_after_ = last_seq_;
+    return std::nullopt;
+  }
   best->sent = true;
   ++counts_.sent;
-  in_flight_.push_back({++last_seq_, now, acked_seq_});
+  in_flight_.push_back({++last_seq_, now, delivered_, idle_after_.has_value()});
   return ExitReport{.pass = pass_,
                     .exit = best->guess.exit,
                     .leaf_id = best->guess.leaf_id,
@@ -78,9 +81,20 @@ Status ExitReporter::acknowledge(std::uint32_t seq, TimePoint now) {
   while (!in_flight_.empty() && in_flight_.front().seq <= seq) {
     newest = in_flight_.front();
     in_flight_.pop_front();
+    ++delivered_;
   }
   measure(*newest, now);
+  if (idle_after_ && seq > *idle_after_) idle_after_.reset();
+  if (!waiting()) idle_after_ = last_seq_;
   return {};
+}
+
+void ExitReporter::settle(Position acked) {
+  while (!ended_.empty() && ended_.front().text_end <= acked) {
+    acked_seq_ = std::max(acked_seq_, ended_.front().last_seq);
+    ended_.pop_front();
+  }
+  while (!in_flight_.empty() && in_flight_.front().seq <= acked_seq_) in_flight_.pop_front();
 }
 
 // BBR's delivery rate: what was acknowledged since this report left, over that time.
@@ -88,12 +102,21 @@ void ExitReporter::measure(const InFlight& report, TimePoint now) {
   const Duration elapsed = now - report.sent_at;
   if (elapsed <= Duration{0}) return;
   shortest_ = std::min(shortest_.value_or(elapsed), elapsed);
-  const double bytes = static_cast<double>(acked_seq_ - report.acked_before) * kReportBytes;
-  rates_.push_back(bytes / to_seconds(elapsed));
+  const double bytes = static_cast<double>(delivered_ - report.delivered_before) * kReportBytes;
+  const double rate = bytes / to_seconds(elapsed);
+  if (report.limited && product(rate) <= window_bytes()) return;
+  rates_.push_back(rate);
   if (rates_.size() > kMeasurements) rates_.pop_front();
 }
 
-void ExitReporter::end_pass() {
+void ExitReporter::end_pass(Position text_end) {
+  const bool in_flight = acked_seq_ < last_seq_;
+  const bool known = !ended_.empty() && ended_.back().last_seq == last_seq_;
+  if (in_pass_ && in_flight && !known) ended_.push_back({text_end, last_seq_});
+  drop_waiting();
+}
+
+void ExitReporter::drop_waiting() {
   for (const Waiting& one : said_) counts_.dropped += one.sent ? 0 : 1;
   said_.clear();
   in_pass_ = false;
@@ -106,9 +129,12 @@ bool ExitReporter::waiting() const {
 std::uint32_t ExitReporter::window_bytes() const {
   if (rates_.empty()) return kInitialWindow;
   const double rate = *std::max_element(rates_.begin(), rates_.end());
-  const double product =
-      std::min(kWindowGain * rate * to_seconds(*shortest_), double{kLargestWindow});
-  return std::max(static_cast<std::uint32_t>(product), kSmallestWindow);
+  return std::max(static_cast<std::uint32_t>(product(rate)), kSmallestWindow);
+}
+
+// The window for a link of this rate.
+double ExitReporter::product(double rate) const {
+  return std::min(kWindowGain * rate * to_seconds(*shortest_), double{kLargestWindow});
 }
 
 }  // namespace outrider

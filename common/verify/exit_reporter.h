@@ -4,9 +4,11 @@
 // pass is not said twice. The others wait in a queue; at most W bytes of reports are on their way
 // unacknowledged, so that on a slow link the queue decides what goes first, not a full buffer. When
 // the verdict is out, what still waits is dropped. W follows the link: twice the measured bandwidth
-// times the shortest round trip, both from acknowledgements (after BBR, Cardwell et al. 2016).
+// times the shortest round trip, both from acknowledgements (after BBR, Cardwell et al. 2016). A
+// rate measured while there was less to say than the window holds tells of the exits, not of the
+// link: it may raise the window, never lower it.
 //
-//   (acknowledge | begin_pass (offer | next | acknowledge)* end_pass)*
+//   (acknowledge | settle | begin_pass (offer | next | acknowledge | settle)* end_pass)*
 //
 // Pure: time is an argument. Thread rule: owned by one thread; ReportLane shares it.
 // SPDX-License-Identifier: Apache-2.0
@@ -53,8 +55,12 @@ class ExitReporter final {
   // The edge has seen all reports up to `seq`. An older acknowledgement changes nothing.
   // FAILED_PRECONDITION for a report that was never sent.
   Status acknowledge(std::uint32_t seq, TimePoint now);
-  // The verdict is out: nothing of this pass is sent any more.
-  void end_pass();
+  // The verdict is out, and the text with it ends at `text_end`: nothing of this pass is sent any
+  // more.
+  void end_pass(Position text_end);
+  // The edge has the text up to `acked`: reports of passes that decided it are no longer on their
+  // way. It has them, or a queue dropped them for their verdict and nobody will acknowledge them.
+  void settle(Position acked);
 
   bool waiting() const;  // a guess of this pass that was not sent
   std::uint32_t window_bytes() const;
@@ -69,9 +75,17 @@ class ExitReporter final {
   struct InFlight {
     std::uint32_t seq;
     TimePoint sent_at;
-    std::uint32_t acked_before;  // acked_seq_ as it was sent
+    std::uint64_t delivered_before;  // delivered_ as it was sent
+    bool limited;                    // by what there was to say, not by the window
+  };
+  // The last report of a pass, and where the text ended with its verdict.
+  struct PassEnd {
+    Position text_end;
+    std::uint32_t last_seq;
   };
 
+  void drop_waiting();
+  double product(double rate) const;
   void measure(const InFlight& report, TimePoint now);
 
   const ReportQueue queue_;
@@ -80,6 +94,10 @@ class ExitReporter final {
   std::vector<Waiting> said_;  // of this pass, one per outcome, in order of arrival
   std::uint32_t last_seq_ = 0, acked_seq_ = 0;
   std::deque<InFlight> in_flight_;
+  std::deque<PassEnd> ended_;    // passes with reports in flight
+  std::uint64_t delivered_ = 0;  // reports that were acknowledged by number
+  // The window had room and nothing to fill it after this report; until one after it is seen.
+  std::optional<std::uint32_t> idle_after_ = 0;
   std::deque<double> rates_;          // bytes per second, of the latest acknowledgements
   std::optional<Duration> shortest_;  // round trip; of all, as a full window lengthens the latest
   ReportCounts counts_;

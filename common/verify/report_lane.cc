@@ -18,9 +18,14 @@ Status ReportLane::acknowledge(std::uint32_t seq, TimePoint now) {
   return reporter_.acknowledge(seq, now);
 }
 
-void ReportLane::end_pass() {
+void ReportLane::end_pass(Position text_end) {
   const std::lock_guard lock(mu_);
-  reporter_.end_pass();
+  reporter_.end_pass(text_end);
+}
+
+void ReportLane::settle(Position acked) {
+  const std::lock_guard lock(mu_);
+  reporter_.settle(acked);
 }
 
 bool ReportLane::waiting() const {

@@ -20,7 +20,8 @@ class ReportLane final {
   void begin_pass(std::uint32_t pass);
   void offer(const ExitGuess& guess);
   Status acknowledge(std::uint32_t seq, TimePoint now);
-  void end_pass();
+  void end_pass(Position text_end);
+  void settle(Position acked);
   bool waiting() const;  // something to send, now or when there is room
   ReportCounts counts() const;
 

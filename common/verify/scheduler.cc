@@ -77,7 +77,7 @@ void Scheduler::receive(StreamId id, const EdgeMessage& message, TimePoint now) 
   if (at == streams_.end()) return;
   Stream& stream = at->second;
   stream.last_active = now;
-  Status status = acknowledge_reports(stream, message.acked_reports, now);
+  Status status = acknowledge_reports(stream, message, now);
   if (status.ok()) {
     status =
         stream.session ? stream.session->on_message(message, now) : open(id, stream, message, now);
@@ -90,8 +90,14 @@ void Scheduler::receive(StreamId id, const EdgeMessage& message, TimePoint now) 
   }
 }
 
-Status Scheduler::acknowledge_reports(const Stream& stream, std::uint32_t seq, TimePoint now) {
-  if (stream.lane) return stream.lane->acknowledge(seq, now);
+Status Scheduler::acknowledge_reports(const Stream& stream, const EdgeMessage& message,
+                                      TimePoint now) {
+  const std::uint32_t seq = message.acked_reports;
+  if (stream.lane) {
+    OUTRIDER_RETURN_IF_ERROR(stream.lane->acknowledge(seq, now));
+    stream.lane->settle(message.acked_position);
+    return {};
+  }
   if (seq == 0) return {};
   return failed_precondition("acked_reports: " + std::to_string(seq) +
                              "; this verifier has sent no exit report");
@@ -239,7 +245,6 @@ void Scheduler::finish(TimePoint now) {
   Stream& stream = at->second;
   VerifySession& session = *stream.session;
   stream.last_active = now;
-  if (stream.lane) stream.lane->end_pass();
   if (!turn.status.ok()) return close(at, turn.status.with_context("pass"));
   const Open& open = session.opened();
   const std::int32_t leaf = session.finish(
@@ -247,6 +252,7 @@ void Scheduler::finish(TimePoint now) {
         return choose(runner_.logits(row), open.sampling, open.seed, position);
       },
       now - turn.started, now);
+  if (stream.lane) stream.lane->end_pass(session.tree().end());
   runner_.keep(leaf, *stream.cache);
   stats_.rows += turn.plan.rows();
   stats_.passes += turn.plan.decides ? 1 : 0;

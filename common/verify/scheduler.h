@@ -101,7 +101,8 @@ class Scheduler final {
   void close(Streams::iterator at, const Status& status);
   void retire(Stream& stream);
   void count_finished(const VerifySession& session);
-  static Status acknowledge_reports(const Stream& stream, std::uint32_t seq, TimePoint now);
+  static Status acknowledge_reports(const Stream& stream, const EdgeMessage& message,
+                                    TimePoint now);
 
   const SchedulerOptions options_;
   const Target target_;

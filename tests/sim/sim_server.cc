@@ -20,7 +20,10 @@ StreamId SimServer::connect(Verifier::EventSink sink) {
 
 void SimServer::post(StreamId stream, EdgeMessage message) {
   if (const auto lane = busy_ ? scheduler_.lane(stream) : nullptr) {
-    if (lane->acknowledge(message.acked_reports, simulation_.now()).ok()) send_reports(stream);
+    if (lane->acknowledge(message.acked_reports, simulation_.now()).ok()) {
+      lane->settle(message.acked_position);
+      send_reports(stream);
+    }
   }
   apply([this, stream, message = std::move(message)] {
     scheduler_.receive(stream, message, simulation_.now());

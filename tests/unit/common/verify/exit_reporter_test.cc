@@ -104,7 +104,7 @@ TEST_F(ExitReporterTest, TheVerdictDropsWhatWaits) {
   reporter.begin_pass(1);
   fill_window(reporter);
   reporter.offer(guess(0, 0, 1, 0.1));
-  reporter.end_pass();
+  reporter.end_pass(1);
   ASSERT_TRUE(reporter.acknowledge(10, clock_.now()).ok());
   EXPECT_THAT(sent(reporter), IsEmpty());
   reporter.offer(guess(0, 0, 1, 0.1));  // late
@@ -151,8 +151,8 @@ double settled_window(double rate, Duration delay) {
 }
 
 TEST_F(ExitReporterTest, TheWindowSettlesNearTwiceTheBandwidthDelayProduct) {
-  for (const auto& [rate, delay] :
-       {std::pair(20e3, from_ms(30)), std::pair(100e3, from_ms(25)), std::pair(4e3, from_ms(50))}) {
+  for (const auto& [rate, delay] : {std::pair(20e3, from_ms(30)), std::pair(100e3, from_ms(25)),
+                                    std::pair(4e3, from_ms(50)), std::pair(1e3, from_ms(20))}) {
     const double product = rate * to_seconds(2 * delay) + kReportBytes;
     EXPECT_GE(settled_window(rate, delay), product) << rate;
     EXPECT_LE(settled_window(rate, delay), 3 * product) << rate;
@@ -170,6 +170,51 @@ TEST_F(ExitReporterTest, ALinkThatNeverAcknowledgesGetsTheFirstWindowOnly) {
   EXPECT_EQ(total, 10u);
 }
 
+TEST_F(ExitReporterTest, LittleToSayDoesNotLowerTheWindow) {
+  ExitReporter reporter(ReportQueue::kFifo);
+  const std::uint32_t first_window = reporter.window_bytes();
+  for (std::uint32_t pass = 0; pass < 100; ++pass) {
+    reporter.begin_pass(pass);
+    reporter.offer(guess(0, 0, 1, 0.5));
+    ASSERT_EQ(sent(reporter).size(), 1u);
+    clock_.advance(from_ms(100));
+    ASSERT_TRUE(reporter.acknowledge(pass + 1, clock_.now()).ok());
+    reporter.end_pass(pass + 1);
+    ASSERT_EQ(reporter.window_bytes(), first_window) << pass;
+  }
+}
+
+TEST_F(ExitReporterTest, LittleToSayMayRaiseTheWindow) {
+  ExitReporter reporter(ReportQueue::kFifo);
+  const std::uint32_t first_window = reporter.window_bytes();
+  reporter.begin_pass(1);
+  fill_window(reporter);
+  clock_.advance(from_ms(100));
+  ASSERT_TRUE(reporter.acknowledge(10, clock_.now()).ok());  // all of it, in one round trip
+  EXPECT_NEAR(reporter.window_bytes(), 2 * first_window, 1);
+}
+
+TEST_F(ExitReporterTest, AnAcknowledgedVerdictSettlesReportsThatWereDroppedForIt) {
+  ExitReporter reporter(ReportQueue::kFifo);
+  reporter.begin_pass(1);
+  fill_window(reporter);
+  reporter.end_pass(5);  // the verdict overtakes them all: the edge will never see them
+  clock_.advance(from_ms(100));
+  reporter.begin_pass(2);
+  reporter.offer(guess(3, 0, 1, 0.5));
+  reporter.settle(4);
+  EXPECT_THAT(sent(reporter), IsEmpty());
+  const std::uint32_t window = reporter.window_bytes();
+  reporter.settle(5);
+  EXPECT_EQ(reporter.bytes_in_flight(), 0u);
+  EXPECT_EQ(reporter.window_bytes(), window);  // nothing was delivered, so nothing was measured
+  EXPECT_THAT(sent(reporter), ElementsAre(3));
+  EXPECT_TRUE(reporter.acknowledge(10, clock_.now()).ok());  // one had come through
+  EXPECT_EQ(reporter.bytes_in_flight(), kReportBytes);
+  EXPECT_TRUE(reporter.acknowledge(11, clock_.now()).ok());
+  EXPECT_EQ(reporter.bytes_in_flight(), 0u);
+}
+
 // Random passes against a plain restatement of the rules.
 TEST_F(ExitReporterTest, UnderRandomUseNothingIsRepeatedLateOrBeyondTheWindow) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -177,14 +222,23 @@ TEST_F(ExitReporterTest, UnderRandomUseNothingIsRepeatedLateOrBeyondTheWindow) {
     ExitReporter reporter(seed % 2 == 0 ? ReportQueue::kPriority : ReportQueue::kFifo);
     std::map<std::pair<NodeId, TokenId>, bool> said;  // of the pass; whether sent
     std::uint32_t pass = 0, last = 0, acked = 0;
+    std::vector<std::uint32_t> last_of_pass;  // the text is as long as there were passes
     reporter.begin_pass(pass);
     for (int step = 0; step < 400; ++step) {
       clock_.advance(from_ms(static_cast<double>(random() % 5)));
-      switch (random() % 8) {
+      switch (random() % 9) {
         case 0:
+          last_of_pass.push_back(last);
+          reporter.end_pass(static_cast<Position>(last_of_pass.size()));
           reporter.begin_pass(++pass);
           said.clear();
           break;
+        case 8: {
+          const std::size_t position = random() % (last_of_pass.size() + 1);
+          if (position > 0) acked = std::max(acked, last_of_pass[position - 1]);
+          reporter.settle(static_cast<Position>(position));
+          break;
+        }
         case 1:
           acked += static_cast<std::uint32_t>(random() % (last - acked + 1));
           ASSERT_TRUE(reporter.acknowledge(acked, clock_.now()).ok());

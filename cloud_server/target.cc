@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/exits/adapter_heads.h"
+#include "common/exits/find_exits.h"
 #include "common/model/loader.h"
 #include "common/model/null_model.h"
 #include "common/model/paced_model.h"
@@ -55,43 +55,6 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
   return target;
 }
 
-std::string layers_text(const ExitHeads& heads) {
-  std::string text;
-  for (const std::int32_t layer : heads.layers()) {
-    text += (text.empty() ? "after layers " : ", ") + std::to_string(layer);
-  }
-  return text;
-}
-
-// Fills in the target's exits, or why there are none.
-Status add_exits(const TargetOptions& options, LoadedTarget& target) {
-  if (options.exits == "none") {
-    target.about_exits = "none (--exits none)";
-    return {};
-  }
-  const std::string& directory = options.adapters.empty() ? options.model : options.adapters;
-  Result<ExitAdapters> adapters = load_adapters(directory);
-  const bool asked_for = !options.adapters.empty() || options.exits != "auto";
-  if (adapters.status().code() == StatusCode::kNotFound && !asked_for) {
-    target.about_exits = std::string("none: the model has no ") + kAdapterIndexFile +
-                         "; edges speculate without early exits";
-    return {};
-  }
-  if (!adapters.ok()) return adapters.status();
-  OUTRIDER_RETURN_IF_ERROR(check_target(*adapters, target.model->info()));
-  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters selected,
-                            select_exits(*std::move(adapters), options.exits));
-  if (selected.exits.empty()) {
-    target.about_exits = std::string("none: ") + kAdapterIndexFile + " has chosen none";
-    return {};
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
-                            load_model_files(options.model, {}));
-  OUTRIDER_ASSIGN_OR_RETURN(target.exits, make_adapter_heads(std::move(selected), *files));
-  target.about_exits = layers_text(*target.exits);
-  return {};
-}
-
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.model));
   LoadOptions load;
@@ -103,7 +66,12 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
   load.max_context = options.max_model_len;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(load, cuda_factory()));
   LoadedTarget target{std::move(model), tokenizer.content_hash()};
-  OUTRIDER_RETURN_IF_ERROR(add_exits(options, target));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      FoundExits found,
+      find_exits({.model = options.model, .adapters = options.adapters, .exits = options.exits},
+                 target.model->info()));
+  target.exits = std::move(found.heads);
+  target.about_exits = std::move(found.about);
   return target;
 }
 

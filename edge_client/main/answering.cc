@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "common/exits/find_exits.h"
 #include "common/model/loader.h"
 #include "common/model/paced_model.h"
 #include "edge_client/main/streamed_text.h"
@@ -37,6 +38,11 @@ Result<std::unique_ptr<Model>> load_target(const AnswerOptions& options) {
   LoadOptions load = load_options(options.target, options);
   if (options.context > 0) load.max_context = options.context;
   return load_model(load);
+}
+
+// Whether the edge may ask its verifier for exit reports: plain decoding and plain drafting never.
+bool wants_exits(const AnswerOptions& options) {
+  return wants_draft(options) && strategy_of(options) != Strategy::kSd;
 }
 
 }  // namespace
@@ -117,6 +123,12 @@ Status Answering::make_verifier() {
   target_ = *std::move(target);
   SchedulerOptions scheduling;
   scheduling.tokenizer_hash = targets.content_hash();
+  if (wants_exits(options_)) {
+    Result<FoundExits> found = find_exits({.model = options_.target}, target_->info());
+    if (!found.ok()) return found.status().with_context("target " + options_.target);
+    exits_ = std::move(found->heads);
+    scheduling.exits = exits_.get();
+  }
   engine_ = std::make_unique<VerifyEngine>(*target_, scheduling, clock_);
   verifier_ = std::make_unique<ResidentVerifier>(*engine_);
   return {};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/exits/exit_heads.h"
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
@@ -68,6 +69,7 @@ class Answering final {
   std::unique_ptr<DraftWorker> worker_;
 
   std::unique_ptr<Model> target_;         // --target
+  std::unique_ptr<ExitHeads> exits_;      // likewise; null: none
   std::unique_ptr<VerifyEngine> engine_;  // likewise
   RemoteVerifier* remote_ = nullptr;      // verifier_, if it is that one
   std::unique_ptr<Verifier> verifier_;

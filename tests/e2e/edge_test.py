@@ -74,6 +74,14 @@ class Answers(WithServer):
         said = f"OFF from here because the draft's context of {context} tokens is full"
         self.assertEqual(drafted.err.count(said), 1, drafted.err)
 
+    def test_a_target_on_the_device_has_its_exits_too(self):
+        common = ('-p', PROMPT, '-n', '40', '--json')
+        plain = self.run_edge('--strategy', 'ar', '--tokenizer', DRAFT, *common)
+        resident = edge('run', '--target', TARGET, '--model', DRAFT, '--strategy', 'fsd', *common)
+        self.assertEqual(resident.code, 0, resident.err)
+        self.assertNotIn('no early exits', resident.out + resident.err)
+        self.assertEqual(resident.json['ids'], plain.json['ids'])
+
     def test_the_text_on_stdout_is_the_text_of_the_json_line(self):
         answer = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '40', '--json')
         self.assertTrue(answer.out.startswith(answer.json['text']), answer.out)

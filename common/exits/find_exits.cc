@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/exits/find_exits.h"
+
+#include <utility>
+
+#include "common/exits/adapter_heads.h"
+#include "common/exits/adapters.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+namespace {
+
+FoundExits none(std::string why) {
+  return {nullptr, "none" + std::move(why)};
+}
+
+std::string layers_text(const ExitHeads& heads) {
+  std::string text;
+  for (const std::int32_t layer : heads.layers()) {
+    text += (text.empty() ? "after layers " : ", ") + std::to_string(layer);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target) {
+  if (source.exits == "none") return none(" (--exits none)");
+  Result<ExitAdapters> adapters =
+      load_adapters(source.adapters.empty() ? source.model : source.adapters);
+  const bool asked_for = !source.adapters.empty() || source.exits != "auto";
+  if (adapters.status().code() == StatusCode::kNotFound && !asked_for) {
+    return none(std::string(": the model has no ") + kAdapterIndexFile +
+                "; edges speculate without early exits");
+  }
+  if (!adapters.ok()) return adapters.status();
+  OUTRIDER_RETURN_IF_ERROR(check_target(*adapters, target));
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters selected,
+                            select_exits(*std::move(adapters), source.exits));
+  if (selected.exits.empty()) {
+    return none(std::string(": ") + kAdapterIndexFile + " has chosen none");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(source.model, {}));
+  FoundExits found;
+  OUTRIDER_ASSIGN_OR_RETURN(found.heads, make_adapter_heads(std::move(selected), *files));
+  found.about = layers_text(*found.heads);
+  return found;
+}
+
+}  // namespace outrider

@@ -1,0 +1,32 @@
+// From directories to a target's early exits: the one place where it is decided which exits a
+// verifier has, and told why it has none.
+//
+// Thread rule: a free function; reads files. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/exits/exit_heads.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+struct ExitSource {
+  std::string model = {};     // the target's directory
+  std::string adapters = {};  // that of the adapters; empty: the target's
+  // "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
+  std::string exits = "auto";
+};
+
+struct FoundExits {
+  std::unique_ptr<ExitHeads> heads = {};  // null: none
+  std::string about = {};                 // one line: which exits, or why there are none
+};
+
+// target: what runs. Errors: adapters that were asked for and are not there, that do not fit the
+// target, or that are damaged; as load_adapters(), check_target(), select_exits().
+Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target);
+
+}  // namespace outrider

@@ -151,5 +151,6 @@ int main(int argc, char** argv) {
   outrider::add_flags(program.app(), flags);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
   outrider::take_over_grpc_log();
+  outrider::raise_descriptor_limit();
   return program.finish(outrider::run_server(flags));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/serve.h"
 
+#include <sys/resource.h>
+
 #include <csignal>
 #include <ctime>
 
@@ -67,6 +69,16 @@ void log_totals(const SchedulerStats& stats) {
 void block_signals() {
   const sigset_t signals = ending_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = limit.rlim_max;
+  const bool raised = setrlimit(RLIMIT_NOFILE, &limit) == 0;
+  log(LogLevel::kDebug, raised ? "file descriptors" : "file descriptors could not be raised",
+      {{"before", before}, {"limit", limit.rlim_cur}});
 }
 
 Status serve(Model& model, const ServeOptions& options,

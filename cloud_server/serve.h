@@ -27,6 +27,10 @@ struct ServeOptions {
 // SIGTERM and SIGINT wait until serve() asks for them.
 void block_signals();
 
+// Takes as many file descriptors as the system allows this process: gRPC 1.51 never accepts another
+// connection once it has run out of them (CVE-2023-4785). Call it before the server listens.
+void raise_descriptor_limit();
+
 // Blocks until the end. on_ready hears once where the server listens.
 Status serve(Model& model, const ServeOptions& options,
              const std::function<void(const Address&)>& on_ready);

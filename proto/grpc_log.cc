@@ -3,21 +3,49 @@
 
 #include <grpc/support/log.h>
 
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+
+#include "common/base/clock.h"
+#include "common/base/rate_limit.h"
 #include "common/telemetry/log.h"
 
 namespace outrider {
 namespace {
 
+constexpr Duration kErrorInterval = std::chrono::seconds(10);
+
+std::atomic<std::uint64_t> errors{0};
+
+// If this error may be told: how many were held back before it.
+std::optional<std::uint64_t> admit_error() {
+  static std::mutex mu;
+  static RateLimit limit(kErrorInterval);
+  const std::lock_guard lock(mu);
+  return limit.admit(SystemClock().now());
+}
+
+// A field, as a peer may have had a hand in it.
 void pass_on(gpr_log_func_args* line) {
-  log(LogLevel::kDebug, line->message,
-      {{"from", "grpc"},
-       {"severity", line->severity == GPR_LOG_SEVERITY_ERROR ? "error" : "info"}});
+  if (line->severity != GPR_LOG_SEVERITY_ERROR) {
+    return log(LogLevel::kDebug, "grpc", {{"line", line->message}});
+  }
+  errors.fetch_add(1, std::memory_order_relaxed);
+  const std::optional<std::uint64_t> held_back = admit_error();
+  log(held_back ? LogLevel::kWarning : LogLevel::kDebug, "grpc error",
+      {{"line", line->message}, {"held_back", held_back.value_or(0)}});
 }
 
 }  // namespace
 
 void take_over_grpc_log() {
   gpr_set_log_function(pass_on);
+}
+
+std::uint64_t grpc_errors() {
+  return errors.load(std::memory_order_relaxed);
 }
 
 }  // namespace outrider

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "cloud_server/rpc/rate_limit.h"
 #include "common/base/clock.h"
+#include "common/base/rate_limit.h"
 #include "common/base/status.h"
 #include "common/verify/engine.h"
 

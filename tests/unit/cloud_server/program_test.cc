@@ -3,16 +3,20 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/exits/adapters.h"
 #include "common/model/loader.h"
+#include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 #include "tests/unit/common/model/test_directory.h"
 
@@ -22,10 +26,17 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
+// How many file descriptors a program may have: at first, and if it asks for more.
+struct DescriptorLimits {
+  rlim_t first;
+  rlim_t most;
+};
+
 // A running outrider-server; stdout and stderr in one.
 class Program final {
  public:
-  explicit Program(std::vector<std::string> arguments) {
+  explicit Program(std::vector<std::string> arguments,
+                   std::optional<DescriptorLimits> descriptors = {}) {
     std::array<int, 2> ends;
     EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
     arguments.insert(arguments.begin(), OUTRIDER_BIN_DIR "/outrider-server");
@@ -36,6 +47,10 @@ class Program final {
     if (pid_ == 0) {
       dup2(ends[1], STDOUT_FILENO);
       dup2(ends[1], STDERR_FILENO);
+      if (descriptors) {
+        const rlimit limit{descriptors->first, descriptors->most};
+        setrlimit(RLIMIT_NOFILE, &limit);
+      }
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -188,6 +203,39 @@ TEST(ServerProgram, RefusesAContextThatTheModelDoesNotHaveWithBothNumbers) {
   }
   expect_failure({"--model", "null:", "--max-model-len", "65537"}, 2,
                  AllOf(HasSubstr("65537"), HasSubstr("65536")));
+}
+
+void expect_serves(const Address& address) {
+  TestEdge edge(address);
+  edge.open(null_open());
+  EXPECT_EQ(edge.finish(), Status());
+  EXPECT_EQ(edge.answer().size(), 1999u);
+}
+
+// Many shells start programs with few descriptors and let them have more.
+TEST(ServerProgram, ConnectionsHeldOpenBeyondTheFirstLimitHarmNobody) {
+  rlimit own{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &own), 0);
+  if (own.rlim_max < 512) GTEST_SKIP() << "this machine allows " << own.rlim_max << " descriptors";
+  Program program({"--model", "null:", "--port", "0"}, DescriptorLimits{64, own.rlim_max});
+  const Address address = program.address();
+  {
+    std::deque<RawSocket> held;
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(held.emplace_back(address).connected());
+    expect_serves(address);
+  }
+  expect_serves(address);
+}
+
+// gRPC 1.51 accepts nobody any more after this (CVE-2023-4785, mended in 1.53.2), so what is left
+// is to say it.
+TEST(ServerProgram, WithoutDescriptorsItSaysWhy) {
+  Program program({"--model", "null:", "--port", "0"}, DescriptorLimits{64, 64});
+  const Address address = program.address();
+  std::deque<RawSocket> held;
+  for (int i = 0; i < 100; ++i) held.emplace_back(address);
+  EXPECT_THAT(program.read_until("Too many open files"),
+              AllOf(HasSubstr("warning"), HasSubstr("Too many open files")));
 }
 
 TEST(ServerProgram, ATakenPortEndsItWithTheRemedy) {

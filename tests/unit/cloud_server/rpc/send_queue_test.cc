@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-
-#include "cloud_server/rpc/rate_limit.h"
 #include "proto/codec.h"
 
 namespace outrider {
@@ -50,17 +47,6 @@ TEST(SendQueue, AFullQueueDropsReportsFirstThenGivesUp) {
   ASSERT_TRUE(queue.push(Progress{1, 2}));  // takes the report's place
   EXPECT_EQ(queue.size(), 2u);
   EXPECT_FALSE(queue.push(verdict(1)));
-}
-
-TEST(RateLimit, TellsHowManyItHeldBack) {
-  using std::chrono::seconds;
-  RateLimit limit(seconds(5));
-  const TimePoint start{};
-  EXPECT_EQ(limit.admit(start), 0u);
-  EXPECT_EQ(limit.admit(start + seconds(1)), std::nullopt);
-  EXPECT_EQ(limit.admit(start + seconds(4)), std::nullopt);
-  EXPECT_EQ(limit.admit(start + seconds(5)), 2u);
-  EXPECT_EQ(limit.admit(start + seconds(10)), 0u);
 }
 
 }  // namespace

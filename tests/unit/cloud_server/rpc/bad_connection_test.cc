@@ -102,6 +102,23 @@ TEST_F(BadConnectionTest, StrangePseudoHeadersDoNotAbort) {
   expect_serves();
 }
 
+// CVE-2023-1428: telling of headers that are too long, gRPC aborted on values it could not print.
+TEST_F(BadConnectionTest, StrangeValuesAmongTooManyHeadersDoNotAbort) {
+  const std::string padding = repeat(header("x-padding", std::string(100, 'p')), 120);
+  for (const std::string& strange :
+       {header("te", "x"), header(":scheme", "x"), header("grpclb_client_stats", "x")}) {
+    for (const std::string& headers : {strange, http2::request_headers() + strange}) {
+      RawSocket socket(address());
+      socket.send(
+          http2::hello() +
+          frame(Frame::kHeaders, http2::kEndHeaders | http2::kEndStream, 1, headers + padding) +
+          frame(Frame::kPing, 0, 0, "12345678"));
+      socket.read_until("12345678");
+    }
+  }
+  expect_serves();
+}
+
 TEST_F(BadConnectionTest, HeadersOverTheLimitEndTheirStreamOnly) {
   RawSocket socket(address());
   std::string headers = http2::request_headers();
@@ -136,6 +153,21 @@ TEST_F(BadConnectionTest, EndlessContinuationsTakeNoMemory) {
   }
   EXPECT_LT(resident_mib(), before + 64);
   expect_serves();
+}
+
+// CVE-2023-33953: the string is kept until it is whole, though the limit is long passed. gRPC 1.51
+// also reads it again from its beginning with each frame, hence no more than 8 MiB here.
+TEST_F(BadConnectionTest, ALargeHeaderStringThatReallyComesTakesLittleMemory) {
+  const long before = resident_mib();
+  RawSocket socket(address());
+  // A literal header "x" whose value claims 127 + 2^28 - 128 bytes.
+  const std::string claim("\x00\x01x\x7f\x80\xff\xff\x7f", 8);
+  socket.send(http2::hello() + frame(Frame::kHeaders, 0, 1, claim));
+  const std::string more = frame(Frame::kContinuation, 0, 1, std::string(16384, 'p'));
+  for (int i = 0; i < 512 && socket.send(more); ++i) {
+  }
+  expect_serves();
+  EXPECT_LT(resident_mib(), before + 64);
 }
 
 TEST_F(BadConnectionTest, ConnectionsThatAbortAtOnceHarmNobody) {
@@ -192,6 +224,13 @@ TEST_F(StalledReaderTest, AReaderThatDoesNotReadLosesItsSession) {
   // The stream ends with RST_STREAM, which no window holds back: its header and stream id.
   EXPECT_TRUE(socket.read_until(std::string("\x00\x00\x04\x03\x00\x00\x00\x00\x01", 9)));
   EXPECT_EQ(server_->stats().stalled, 1u);
+  // Its session is over and its KV free to be taken: only the bystander's is left.
+  const TimePoint give_up = clock_.now() + kPatience;
+  while (engine_->stats().sessions_open > 1 && clock_.now() < give_up) {
+    clock_.sleep_until(clock_.now() + std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(engine_->stats().sessions_open, 1u);
+  EXPECT_EQ(engine_->stats().caches_kept, 1u);
   expect_serves();
 }
 

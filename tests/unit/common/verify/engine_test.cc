@@ -261,22 +261,24 @@ TEST_F(EngineTest, AnAcknowledgementDuringThePassMakesRoomForWhatWaits) {
   Open open = open_message({1, 2}, 200, PassPolicy::kOnRequest);
   open.policy.wants_exits = true;
   engine.post(stream, {.body = open});
-  // Pass after pass without an acknowledgement of reports, until the window is full.
+  // Pass after pass without an acknowledgement of reports, nor of text that would settle them,
+  // until the window is full.
+  constexpr Position kAcked = 2;
   Position end = 3;
   for (; listener.reports() < 10; ++end) {
     listener.wait_for_tokens(static_cast<std::size_t>(end) - 2);
-    engine.post(stream, {.acked_position = end, .body = Grow{1, end, {}}});
+    engine.post(stream, {.acked_position = kAcked, .body = Grow{1, end, {}}});
     ASSERT_LT(end, 100);
   }
   listener.wait_for_tokens(static_cast<std::size_t>(end) - 2);
   held.hold();
-  engine.post(stream, {.acked_position = end, .body = Grow{1, end, {}}});
+  engine.post(stream, {.acked_position = kAcked, .body = Grow{1, end, {}}});
   EXPECT_EQ(listener.reports(), 10u);
-  engine.post(stream, {.acked_position = end, .acked_reports = 10, .body = AckOnly{}});
+  engine.post(stream, {.acked_position = kAcked, .acked_reports = 10, .body = AckOnly{}});
   listener.wait_for_reports(11);
   EXPECT_EQ(listener.answer().size(), static_cast<std::size_t>(end) - 2);
   held.let_go();
-  engine.post(stream, {.acked_position = end, .acked_reports = 11, .body = Cancel{}});
+  engine.post(stream, {.acked_position = kAcked, .acked_reports = 11, .body = Cancel{}});
   EXPECT_TRUE(listener.wait_for_end().ok());
 }
 

@@ -43,9 +43,12 @@ double microseconds(Duration d) {
 }  // namespace
 
 void Timeline::span(Track track, std::string name, TimePoint begin, Duration length) {
-  if (events_.size() < kMostEvents) {
-    events_.push_back({track, std::move(name), begin, length, false});
-  }
+  if (events_.size() == kMostEvents) return;
+  TimePoint& last_end = ends_.at(static_cast<std::size_t>(track));
+  const TimePoint end = std::max(begin + length, last_end);
+  begin = std::max(begin, last_end);
+  events_.push_back({track, std::move(name), begin, end - begin, false});
+  last_end = end;
 }
 
 void Timeline::mark(Track track, std::string name, TimePoint at) {

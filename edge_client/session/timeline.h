@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -25,6 +26,8 @@ class Timeline final {
 
   enum class Track : std::uint8_t { kAnswer, kDraft, kSent, kHeard, kTarget, kWaits };
 
+  // Spans of one track may not overlap, or viewers nest them wrongly: one that begins before the
+  // latest end of its track (a pass is placed by an estimate) begins there.
   void span(Track track, std::string name, TimePoint begin, Duration length);
   void mark(Track track, std::string name, TimePoint at);
 
@@ -42,6 +45,7 @@ class Timeline final {
   };
 
   std::vector<Event> events_;
+  std::array<TimePoint, 6> ends_{};  // of the latest span, by track
 };
 
 }  // namespace outrider

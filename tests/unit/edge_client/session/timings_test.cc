@@ -160,5 +160,15 @@ TEST(Timeline, IsAChromeTraceFromTheFirstEventOn) {
   EXPECT_NE(trace.find("outrider-server"), std::string::npos);
 }
 
+TEST(Timeline, SpansOfOneTrackDoNotOverlap) {
+  Timeline timeline;
+  timeline.span(Timeline::Track::kTarget, "pass 0", at(10), from_ms(20));
+  timeline.span(Timeline::Track::kDraft, "draft", at(12), from_ms(1));
+  timeline.span(Timeline::Track::kTarget, "pass 1", at(25), from_ms(20));
+  const std::string trace = timeline.chrome_trace();
+  EXPECT_NE(trace.find("\"dur\":15000.0,\"name\":\"pass 1\""), std::string::npos) << trace;
+  EXPECT_NE(trace.find("\"dur\":1000.0,\"name\":\"draft\""), std::string::npos) << trace;
+}
+
 }  // namespace
 }  // namespace outrider

@@ -58,6 +58,8 @@ void add_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option(
       "--max-model-len", flags.target.max_model_len,
       "Most tokens of prompt and answer; a KV cache holds as many [the model's context]");
+  app.add_flag("--ignore-eos", flags.target.ignore_eos,
+               "Go on after the model's end-of-text token, to measure answers of one length");
   app.add_option("--max-concurrent-sessions", flags.max_concurrent_sessions,
                  "The next session is told to come back later")
       ->check(CLI::Range(1, 1024));

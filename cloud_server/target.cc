@@ -64,6 +64,7 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
   load.threads = options.threads;
   load.check_finite = options.check_tensors;
   load.max_context = options.max_model_len;
+  load.ignore_eos = options.ignore_eos;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(load, cuda_factory()));
   LoadedTarget target{std::move(model), tokenizer.content_hash()};
   OUTRIDER_ASSIGN_OR_RETURN(

@@ -27,6 +27,7 @@ struct TargetOptions {
   PaceCurve pace;              // stretch each pass to this; empty: as fast as it goes
   // Prefix and answer at most, from 1 to the model's own context; none: that. KV caches follow.
   std::optional<Position> max_model_len = {};
+  bool ignore_eos = false;  // answers end by their length: for measurements
   // Early exits: "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
   std::string exits = "auto";
   std::string adapters;  // directory of the adapters; empty: the model's

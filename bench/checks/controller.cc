@@ -142,7 +142,7 @@ Status start(World& world) {
   OUTRIDER_ASSIGN_OR_RETURN(
       world.server,
       ServerProcess::start({"--model", options.target, "--threads", "1", "--log-level", "warning",
-                            "--pace-pass-ms", options.pass_pace}));
+                            "--ignore-eos", "--pace-pass-ms", options.pass_pace}));
   OUTRIDER_ASSIGN_OR_RETURN(world.link, DelayLink::start({.upstream = world.server->address()}));
   OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, load_config(options.target));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,

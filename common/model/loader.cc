@@ -18,8 +18,9 @@ Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
   }
   OUTRIDER_ASSIGN_OR_RETURN(
       std::shared_ptr<const ModelFiles> files,
-      load_model_files(options.directory,
-                       {.check_finite = options.check_finite, .max_context = options.max_context}));
+      load_model_files(options.directory, {.check_finite = options.check_finite,
+                                           .max_context = options.max_context,
+                                           .ignore_eos = options.ignore_eos}));
   if (options.device == "cuda") return make_cuda(std::move(files), options);
   return make_cpu_model(
       std::move(files),

@@ -23,6 +23,7 @@ struct LoadOptions {
   bool check_finite = false;   // read all weights and refuse NaN and infinity
   // Shorten info().max_positions to this, from 1 to the model's own.
   std::optional<Position> max_context = {};
+  bool ignore_eos = false;  // the model has no end-of-text tokens: answers end by their length
   // Called now and then while weights are converted, with bytes done and in all.
   std::function<void(std::int64_t, std::int64_t)> progress;
 };

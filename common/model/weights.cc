@@ -232,6 +232,7 @@ Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& di
   }
   std::string fingerprint = model_fingerprint(config, weights);
   OUTRIDER_RETURN_IF_ERROR(limit_context(options.max_context, config));
+  if (options.ignore_eos) config.stop_ids.clear();
   std::filesystem::path path(directory);
   if (!path.has_filename()) path = path.parent_path();  // a slash at the end
   return std::make_shared<const ModelFiles>(ModelFiles{path.filename().string(), std::move(config),

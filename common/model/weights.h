@@ -97,6 +97,7 @@ struct ModelFilesOptions {
   bool check_finite = false;
   // Lowers config.max_positions. Less than 1 and more than the model's own are refused.
   std::optional<Position> max_context = {};
+  bool ignore_eos = false;  // clears config.stop_ids
 };
 
 Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& directory,

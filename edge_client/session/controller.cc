@@ -67,7 +67,7 @@ Controller::Controller(Optimize goal, int most_gamma, int most_fan_out)
   plan_.gamma = most_gamma;
   plan_.wait_for = most_gamma;
   plan_.reason = "nothing is measured yet";
-  plan_.policy.wants_exits = true;
+  plan_.policy.wants_exits = goal_ == Optimize::kCost;
   // A round drafted while the prompt is read is whole; after that nobody waits for what was not
   // measured.
   if (goal_ != Optimize::kCost) plan_.policy.pass_policy = PassPolicy::kEager;
@@ -108,7 +108,9 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
     if (goal_ == Optimize::kBalanced) theta += 0.5 * pass;
     plan_.gamma = best_gamma(timings, theta);
     plan_.wait_for = best_wait(timings, theta);
-    set_if_empty(why, exits_.decide(timings, hit_saves(timings, theta), tokens_));
+    if (exits_in_time(timings)) {
+      set_if_empty(why, exits_.decide(timings, hit_saves(timings, theta), tokens_));
+    }
     set_if_empty(why, choose_fan_out());
     measured = fmt::format(
         "a token takes {:.1f} ms, a draft step {:.1f} ms, the round trip {:.1f} ms, and the "
@@ -175,6 +177,12 @@ std::string Controller::choose_fan_out() {
   return "to see whether the draft's second choices come by now";
 }
 
+// A round that an exit made likely reaches the target a round trip after the exit spoke: later than
+// the end of its pass if that is shorter, and then nobody waits for it unless it was agreed.
+bool Controller::exits_in_time(const Timings& timings) const {
+  return plan_.wait_for > 0 || timings.round_trip() < timings.pass_of(1, false);
+}
+
 // Seconds that a round which is there in time wins: the wait for one, or if nobody waits, the
 // tokens that it brings.
 double Controller::hit_saves(const Timings& timings, double theta) const {
@@ -222,7 +230,7 @@ int Controller::best_wait(const Timings& timings, double theta) const {
 
 void Controller::set_policy(const Timings& timings) {
   Policy& policy = plan_.policy;
-  policy.wants_exits = plan_.speculates && exits_.wanted();
+  policy.wants_exits = plan_.speculates && exits_.wanted() && exits_in_time(timings);
   policy.row_limit = plan_.speculates ? static_cast<std::uint32_t>(plan_.gamma) : 0;
   if (!plan_.speculates || plan_.wait_for == 0) {
     policy.patience = Duration{0};

@@ -107,6 +107,7 @@ class Controller final {
   std::string drop_exits(double with, double without);
   std::string choose_fan_out();
 
+  bool exits_in_time(const Timings& timings) const;
   double hit_saves(const Timings& timings, double theta) const;
   int best_gamma(const Timings& timings, double theta) const;
   int best_wait(const Timings& timings, double theta) const;

@@ -8,9 +8,8 @@
 namespace outrider {
 namespace {
 
-constexpr std::uint64_t kSeenBefore = 4;    // passes with exits until the first probe
-constexpr std::uint64_t kProbePasses = 2;   // without them
-constexpr std::uint64_t kProbeTokens = 64;  // no probe is longer
+constexpr std::uint64_t kSeenBefore = 4;   // passes with exits until the next probe
+constexpr std::uint64_t kProbePasses = 2;  // without them
 constexpr std::uint64_t kTrialVerdicts = 8;
 constexpr std::uint64_t kLastWait = 1024;  // tokens
 constexpr double kNoise = 0.02;            // of a pass: what is less may be none
@@ -54,6 +53,7 @@ std::string ExitWorth::end_probe(const Timings& timings, double hit_saves, std::
   probe_after_ = std::min(2 * probe_after_, kLastWait);
   if (std::string why = judge(timings, hit_saves, tokens); !why.empty()) return why;
   if (!seen) return "no pass without exits was seen";
+  if (!cost_) return "passes without exits were seen";
   return fmt::format("the exits cost {:.1f} ms a pass", *cost_ * 1e3);
 }
 
@@ -89,8 +89,8 @@ std::string ExitWorth::try_again(std::uint64_t tokens) {
 }
 
 void ExitWorth::measure(const Timings& timings) {
-  cost_is_old_ = false;
   const std::optional<Duration> cost = timings.exits_cost();
+  cost_is_old_ = !cost;
   if (!cost) return;
   const bool noise = to_seconds(*cost) < kNoise * to_seconds(timings.pass.of(1));
   cost_ = noise ? 0 : to_seconds(*cost);

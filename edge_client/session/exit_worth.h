@@ -1,9 +1,9 @@
 // Whether the target's early exits are worth what they cost, from verdict to verdict.
 //
 // Exits make every pass longer, and name outcomes whose rounds are then drafted in time. What they
-// cost is seen from two passes without them, early in the answer and rarely again. What they bring
-// is the share of verdicts that they alone foresaw, times what a hit saves. Where that is less,
-// they go; after a while they are tried again, after each failure twice as long a while.
+// cost is seen from two passes without them, at the answer's begin and rarely again. What they
+// bring is the share of verdicts that they alone foresaw, times what a hit saves. Where that is
+// less, they go; after a while they are tried again, after each failure twice as long a while.
 //
 // Thread rule: pure. Owned by the controller. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,7 +19,7 @@ namespace outrider {
 
 class ExitWorth final {
  public:
-  // The target has exits; without this there is nothing to decide.
+  // The target has exits; without this there is nothing to decide, and none are wanted.
   void target_has_exits(bool has) { exist_ = has; }
 
   // A verdict of a pass that exits looked at: how far its round was theirs alone, 0 .. 1.
@@ -31,7 +31,7 @@ class ExitWorth final {
   // Without them at once: they are what makes speculation lose.
   void drop(std::uint64_t tokens);
 
-  bool wanted() const { return state_ == State::kOn; }
+  bool wanted() const { return exist_ && state_ == State::kOn; }
   // Seconds per pass; nothing until it was seen.
   std::optional<double> cost() const { return cost_; }
   // The share of verdicts that they alone foresaw.
@@ -54,9 +54,10 @@ class ExitWorth final {
   // Tokens until it is looked again at the cost, and at exits that were dropped.
   static constexpr std::uint64_t kFirstProbe = 256;
   static constexpr std::uint64_t kFirstTry = 64;
+  static constexpr std::uint64_t kProbeTokens = 64;  // no probe is longer
 
   bool exist_ = false;
-  State state_ = State::kOn;
+  State state_ = State::kProbe;
   DecayedMean theirs_{kKeep};
   std::uint64_t verdicts_ = 0;  // since they are on
   std::optional<double> cost_;
@@ -64,8 +65,8 @@ class ExitWorth final {
 
   std::uint64_t probe_at_ = 0;
   std::uint64_t probe_after_ = kFirstProbe;
-  std::uint64_t plain_before_ = 0;  // passes without exits, as the probe began
-  std::uint64_t give_up_at_ = 0;    // tokens; an on_request verifier may run few passes
+  std::uint64_t plain_before_ = 0;           // passes without exits, as the probe began
+  std::uint64_t give_up_at_ = kProbeTokens;  // an on_request verifier may run few passes
   std::uint64_t try_at_ = 0;
   std::uint64_t try_after_ = kFirstTry;
 };

@@ -56,6 +56,20 @@ TEST_F(LoaderTest, AShorterContextChangesNeitherFingerprintNorArithmetic) {
   }
 }
 
+TEST_F(LoaderTest, EndOfTextTokensCanBeIgnored) {
+  config_.stop_ids = {3};
+  const Status written = write_model(directory_.path(), config_, DType::kF32, random_source(1));
+  ASSERT_TRUE(written.ok()) << written.to_string();
+  const auto model = load_model(options());
+  LoadOptions without = options();
+  without.ignore_eos = true;
+  const auto endless = load_model(without);
+  ASSERT_TRUE(model.ok() && endless.ok());
+  EXPECT_EQ((*model)->info().stop_ids, std::vector<TokenId>{3});
+  EXPECT_EQ((*endless)->info().stop_ids, std::vector<TokenId>{});
+  EXPECT_EQ((*endless)->info().fingerprint, (*model)->info().fingerprint);
+}
+
 TEST_F(LoaderTest, CudaIsRefusedWhereTheProgramHasNone) {
   LoadOptions cuda = options();
   cuda.device = "cuda";

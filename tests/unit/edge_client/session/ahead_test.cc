@@ -246,7 +246,8 @@ TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
 
 TEST(Mirror, AsksForNoExitsThatForeseeNothing) {
   Ahead mirror(Strategy::kMirror, Optimize::kLatency);
-  bool exits = true;  // as the verifier has it
+  bool exits = false;  // as the verifier has it
+  bool asked = false;
   for (int pass = 0; pass < 20; ++pass) {
     mirror.starts();
     mirror.edge.clock.advance(from_ms(10));
@@ -257,13 +258,14 @@ TEST(Mirror, AsksForNoExitsThatForeseeNothing) {
                                       .timings = {.computed = from_ms(exits ? 25 : 20)}});
     const std::vector<Policy> policies = mirror.edge.sent<Policy>();
     if (!policies.empty()) exits = policies.back().wants_exits;
+    asked |= exits;
   }
+  EXPECT_TRUE(asked);
   EXPECT_FALSE(exits);
   std::string reasons;
   for (const auto& change : mirror.edge.session->stats().plan_changes) {
     reasons += change.reason + "\n";
   }
-  EXPECT_THAT(reasons, HasSubstr("to see what the exits cost"));
   EXPECT_THAT(reasons, HasSubstr("the exits cost 5.0 ms a pass and win 0.0 ms"));
 }
 

@@ -40,7 +40,7 @@ TEST(Controller, BeforeAnythingIsKnownTheVerifierWaitsForNobody) {
   EXPECT_EQ(plan.gamma, 4);
   EXPECT_EQ(plan.policy.pass_policy, PassPolicy::kEager);
   EXPECT_EQ(plan.policy.patience, Duration{0});
-  EXPECT_TRUE(plan.policy.wants_exits);
+  EXPECT_FALSE(plan.policy.wants_exits);
 }
 
 TEST(Controller, AGoodFastDraftNearbyIsWaitedFor) {
@@ -149,7 +149,7 @@ void follow(Controller& controller, Timings& known, const CacheLookup& found, Ti
 TEST(Controller, SpeculationThatLosesByItsExitsOnlyGoesOnWithoutThem) {
   Controller controller(Optimize::kLatency, 4);
   controller.target_has_exits(true);
-  Timings known = timings({.pass_ms = 25, .round_trip_ms = 300});
+  Timings known = timings({.pass_ms = 25, .round_trip_ms = 10});
   TimePoint now{};
   for (int i = 0; i < 50; ++i) {
     follow(controller, known, {}, now);
@@ -161,7 +161,7 @@ TEST(Controller, SpeculationThatLosesByItsExitsOnlyGoesOnWithoutThem) {
 TEST(Controller, ExitsThatAloneForeseeRoundsStay) {
   Controller controller(Optimize::kLatency, 4);
   controller.target_has_exits(true);
-  Timings known = timings({.pass_ms = 25, .round_trip_ms = 300});
+  Timings known = timings({.pass_ms = 25, .round_trip_ms = 10});
   TimePoint now{};
   int with_exits = 0;
   for (int i = 0; i < 100; ++i) {
@@ -175,6 +175,22 @@ TEST(Controller, ExitsThatAloneForeseeRoundsStay) {
     controller.plan(known);
   }
   EXPECT_GT(with_exits, 90) << "a few passes without them tell their cost";
+}
+
+TEST(Controller, ExitsWhoseRoundsWouldComeTooLateAreNotAskedFor) {
+  for (const double round_trip_ms : {10.0, 300.0}) {
+    Controller controller(Optimize::kLatency, 4);
+    controller.target_has_exits(true);
+    Timings known = timings({.step_ms = 50, .pass_ms = 20, .round_trip_ms = round_trip_ms});
+    TimePoint now{};
+    bool asked = false;
+    for (int i = 0; i < 30; ++i) {
+      known.plain_pass.add(1, from_ms(20));
+      play(controller, 1, 2, 20, now);
+      asked |= controller.plan(known).policy.wants_exits;
+    }
+    EXPECT_EQ(asked, round_trip_ms < 20);
+  }
 }
 
 TEST(Controller, ForgoesRunnersUpThatNeverBringARoundAndTriesThemAgain) {

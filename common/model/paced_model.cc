@@ -35,8 +35,8 @@ PacedModel::PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& cloc
 }
 
 Status PacedModel::forward(std::span<const Row> rows, PassOutput& out) {
-  const double ms = pace_.ms(static_cast<std::int64_t>(rows.size())) *
-                    slowdown_.load(std::memory_order_relaxed);
+  const double ms =
+      pace_.ms(static_cast<std::int64_t>(rows.size())) * slowdown_.load(std::memory_order_relaxed);
   const TimePoint end = clock_.now() + from_ms(ms);
   OUTRIDER_RETURN_IF_ERROR(tapped_forward(rows, out, from_ms(ms)));
   if (clock_.now() > end) overruns_.fetch_add(1, std::memory_order_relaxed);

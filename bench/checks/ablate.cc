@@ -10,7 +10,6 @@
 #include "bench/checks/grid_flags.h"
 #include "bench/harness/queue_ablation.h"
 #include "bench/harness/summary.h"
-#include "common/exits/adapters.h"
 #include "common/plot/line_plot.h"
 
 namespace outrider {
@@ -20,7 +19,7 @@ struct AblateOptions {
   GridFlags grid;
   std::string what;
   std::vector<int> values;           // workers or draft lengths; empty: the paper's
-  std::optional<double> service_ms;  // queues: of a report; none: as loaded as the paper's workers
+  std::optional<double> service_ms;  // queues: of a report; none: γ T_p
   std::string out;                   // an SVG; empty: none
 };
 
@@ -50,20 +49,8 @@ PlotPoint point(double x, const Estimate& estimate) {
 
 // ------------------------------------------------------------------------------------- queues
 
-// How long a report takes a worker. In the paper one exit's pre-draft is γ T_p of a thread, and 31
-// exits (table 2, Vicuna-7B) come in a pass. Fewer exits load the workers as much if each takes so
-// much longer.
-Result<double> service_ms(const AblateOptions& options, const PaperPace& pace) {
-  constexpr double kPaperExits = 31;
-  if (options.service_ms) return *options.service_ms;
-  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters all, load_adapters(options.grid.target));
-  OUTRIDER_ASSIGN_OR_RETURN(const ExitAdapters used,
-                            select_exits(std::move(all), options.grid.exits));
-  if (used.exits.empty()) return failed_precondition("--exits: queues are of exits' reports");
-  return options.grid.gamma * pace.step_ms * kPaperExits / static_cast<double>(used.exits.size());
-}
-
-// A step takes that share of it with any number of rows: no worker waits for another.
+// What a report takes a worker: in the paper one exit's pre-draft is γ T_p of a thread. A step
+// takes a γ-th of it with any number of rows: no worker waits for another.
 Status set_service(const AblateOptions& options, double ms, GridExperiment& experiment) {
   OUTRIDER_ASSIGN_OR_RETURN(experiment.plan.settings.front().step,
                             PaceCurve::create({{1, ms / options.grid.gamma}}));
@@ -87,7 +74,7 @@ Result<CheckOutcome> ablate_queues(const AblateOptions& options, GridExperiment&
   const std::vector<int> workers =
       options.values.empty() ? std::vector<int>{3, 5, 10} : options.values;
   const PaperPace& pace = experiment.paces.front();
-  OUTRIDER_ASSIGN_OR_RETURN(const double service, service_ms(options, pace));
+  const double service = options.service_ms.value_or(options.grid.gamma * pace.step_ms);
   OUTRIDER_RETURN_IF_ERROR(set_service(options, service, experiment));
   add_queue_variants(workers, experiment.plan);
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
@@ -219,8 +206,7 @@ void add_ablate_check(CheckList& checks) {
       ->delimiter(',');
   command
       ->add_option("--service-ms", options->service_ms,
-                   "queues: what a report takes a worker, emulated [31 γ T_p / exits: the load of "
-                   "the paper's 31]")
+                   "queues: what a report takes a worker, emulated [γ T_p]")
       ->check(CLI::Range(0.0, 60000.0));
   command->add_option("--out", options->out, "Write the plot of workers or gamma to this SVG file");
   add_grid_flags(*command, options->grid);

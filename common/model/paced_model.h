@@ -6,7 +6,8 @@
 // A tap sees layer l of L no earlier than l/L of the stretched pass.
 //
 // Thread rule: as model.h, set_slowdown() from anywhere; the clock must outlive the model. A pass
-// that takes longer by itself is not shortened: overruns() counts those. SPDX-License-Identifier: Apache-2.0
+// that takes longer by itself is not shortened: overruns() counts those.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>

@@ -64,6 +64,15 @@ class RunnerTest : public testing::Test {
     return options;
   }
 
+  // An answer with this draft in place of the fixture's is the target's text all the same.
+  void expect_whole_answer(Model& draft, DecodingSession& session) {
+    DraftWorker worker(*DraftEngine::create(draft, clock_, 1100));
+    Runner runner(*verifier_, &worker, clock_, listener_);
+    EXPECT_EQ(runner.run(session, {sampling_, 5}).ending, Ending::kLength);
+    const Ids whole = target_.decode(Ids{1, 2, 3}, 50, sampling_, 5);
+    EXPECT_EQ(listener_.ids, Ids(whole.begin() + 3, whole.end()));
+  }
+
   Finish run(DecodingSession& session) { return runner_->run(session, {sampling_, 5}); }
 
   SystemClock clock_;
@@ -126,13 +135,8 @@ TEST_F(RunnerTest, ACancelOfTheAnswerBeforeDoesNotReachTheNext) {
 TEST_F(RunnerTest, AFailingDraftModelLeavesTheAnswerWhole) {
   // This draft's context ends before the drafter's does: a step will fail.
   ToyDraft short_draft(target_, 0, 10);
-  worker_.reset();
-  DraftWorker worker(*DraftEngine::create(short_draft, clock_, 1100));
-  Runner runner(*verifier_, &worker, clock_, listener_);
   DecodingSession session(options(50), {1, 2, 3}, *drafter_, text_);
-  EXPECT_EQ(runner.run(session, {sampling_, 5}).ending, Ending::kLength);
-  const Ids whole = target_.decode(Ids{1, 2, 3}, 50, sampling_, 5);
-  EXPECT_EQ(listener_.ids, Ids(whole.begin() + 3, whole.end()));
+  expect_whole_answer(short_draft, session);
   EXPECT_TRUE(session.draft_failed());
   EXPECT_THAT(listener_.lines, Contains(HasSubstr("the draft model failed: toy: position")));
 }
@@ -140,12 +144,8 @@ TEST_F(RunnerTest, AFailingDraftModelLeavesTheAnswerWhole) {
 TEST_F(RunnerTest, ADraftWhoseLogitsNameNoTokenLeavesTheAnswerWhole) {
   ToyModel damaged(13, 1000);
   damaged.spoil_next_passes(1000);
-  DraftWorker worker(*DraftEngine::create(damaged, clock_, 1100));
-  Runner runner(*verifier_, &worker, clock_, listener_);
   DecodingSession session(options(50), {1, 2, 3}, *drafter_, text_);
-  EXPECT_EQ(runner.run(session, {sampling_, 5}).ending, Ending::kLength);
-  const Ids whole = target_.decode(Ids{1, 2, 3}, 50, sampling_, 5);
-  EXPECT_EQ(listener_.ids, Ids(whole.begin() + 3, whole.end()));
+  expect_whole_answer(damaged, session);
   EXPECT_THAT(listener_.lines, Contains(HasSubstr("every logit is NaN or -infinity")));
 }
 

@@ -16,6 +16,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -94,7 +95,14 @@ class LayerTap {
 
 // Reused from pass to pass, so that a steady state allocates nothing.
 struct PassOutput {
+  bool is_abandoned() const {
+    return abandoned != nullptr && abandoned->load(std::memory_order_relaxed);
+  }
+
   LayerTap* tap = nullptr;  // set by the caller; null: nobody looks, and it costs nothing
+  // Set by the caller, true perhaps in the midst of a pass: nobody wants its rows any more. It may
+  // then end early with CANCELLED, its rows without keys and values. Null: it goes to its end.
+  const std::atomic<bool>* abandoned = nullptr;
   std::int32_t vocab_size = 0;
   std::vector<float> logits = {};  // [rows that wanted them, in row order; vocab_size] f32
 

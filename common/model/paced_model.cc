@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/paced_model.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace outrider {
@@ -37,10 +38,19 @@ PacedModel::PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& cloc
 Status PacedModel::forward(std::span<const Row> rows, PassOutput& out) {
   const double ms =
       pace_.ms(static_cast<std::int64_t>(rows.size())) * slowdown_.load(std::memory_order_relaxed);
-  const TimePoint end = clock_.now() + from_ms(ms);
+  const TimePoint begin = clock_.now();
   OUTRIDER_RETURN_IF_ERROR(tapped_forward(rows, out, from_ms(ms)));
-  if (clock_.now() > end) overruns_.fetch_add(1, std::memory_order_relaxed);
-  clock_.sleep_until(end);
+  if (clock_.now() > begin + from_ms(ms)) overruns_.fetch_add(1, std::memory_order_relaxed);
+  return rest(begin, from_ms(ms), out);
+}
+
+// Layer by layer, as a pass on the device could be left.
+Status PacedModel::rest(TimePoint begin, Duration pass, const PassOutput& out) {
+  const std::int32_t layers = out.abandoned == nullptr ? 1 : std::max(info_.num_layers, 1);
+  for (std::int32_t layer = 1; layer <= layers; ++layer) {
+    if (out.is_abandoned()) return cancelled("the pass was abandoned");
+    clock_.sleep_until(begin + pass * layer / layers);
+  }
   return {};
 }
 
@@ -48,7 +58,7 @@ Status PacedModel::tapped_forward(std::span<const Row> rows, PassOutput& out, Du
   if (out.tap == nullptr) return model_->forward(rows, out);
   PacedTap paced(*out.tap, clock_, pass, info_.num_layers);
   LayerTap* const tap = std::exchange(out.tap, &paced);
-  const Status status = model_->forward(rows, out);
+  Status status = model_->forward(rows, out);
   out.tap = tap;
   return status;
 }

@@ -3,7 +3,8 @@
 //
 //   PacedModel paced(std::move(model), *PaceCurve::parse("1:18,5:26"), clock);
 //
-// A tap sees layer l of L no earlier than l/L of the stretched pass.
+// A tap sees layer l of L no earlier than l/L of the stretched pass, and a pass that is abandoned
+// ends at such a moment.
 //
 // Thread rule: as model.h, set_slowdown() from anywhere; the clock must outlive the model. A pass
 // that takes longer by itself is not shortened: overruns() counts those.
@@ -39,6 +40,7 @@ class PacedModel final : public Model {
 
  private:
   Status tapped_forward(std::span<const Row> rows, PassOutput& out, Duration pass);
+  Status rest(TimePoint begin, Duration pass, const PassOutput& out);
 
   const std::unique_ptr<Model> model_;
   const PaceCurve pace_;

@@ -31,7 +31,7 @@ void DraftEngine::set_sampling(const SamplingParams& sampling, std::uint64_t see
   seed_ = seed;
 }
 
-Result<DraftStepDone> DraftEngine::run(const DraftStep& step) {
+Result<DraftStepDone> DraftEngine::run(const DraftStep& step, const std::atomic<bool>* abandoned) {
   const TimePoint begin = clock_.now();
   KvSlots& slots = cache_->slots();
   if (step.keep && *step.keep < slots.committed()) slots.truncate(*step.keep);
@@ -43,7 +43,14 @@ Result<DraftStepDone> DraftEngine::run(const DraftStep& step) {
   }
   DraftStepDone done;
   OUTRIDER_RETURN_IF_ERROR(make_rows(step, done));
-  OUTRIDER_RETURN_IF_ERROR(model_.forward(rows_, output_));
+  output_.abandoned = step.catch_up.empty() ? abandoned : nullptr;
+  const Status passed = model_.forward(rows_, output_);
+  if (passed.code() == StatusCode::kCancelled) {
+    done.abandoned = true;
+    done.compute = clock_.now() - begin;
+    return done;
+  }
+  OUTRIDER_RETURN_IF_ERROR(passed);
   OUTRIDER_RETURN_IF_ERROR(check_logits(rows_, output_));
   if (!step.catch_up.empty()) slots.commit(rows_.back().slot);
   if (step.guess_after_catch_up) {

@@ -5,6 +5,7 @@
 // must not be used again. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -27,8 +28,9 @@ class DraftEngine final {
   // The law of choice the guesses follow; set before the first step of an answer.
   void set_sampling(const SamplingParams& sampling, std::uint64_t seed);
 
-  // Blocks for as long as the model's pass takes.
-  Result<DraftStepDone> run(const DraftStep& step);
+  // Blocks for as long as the model's pass takes. abandoned: true, perhaps in its midst, if nobody
+  // wants the step's rows any more; only for steps that grow. Outlives the call.
+  Result<DraftStepDone> run(const DraftStep& step, const std::atomic<bool>* abandoned = nullptr);
 
  private:
   DraftEngine(Model& model, const Clock& clock, std::unique_ptr<KvCache> cache)

@@ -43,6 +43,7 @@ struct DraftStepDone {
   std::vector<Slot> slots;                  // per grown row
   std::vector<std::vector<Guess>> guesses;  // per grown row, or one for the end of the catch-up
   Duration compute{0};
+  bool abandoned = false;  // nobody wanted its rows any more: the slots hold nothing, no guesses
 };
 
 }  // namespace outrider

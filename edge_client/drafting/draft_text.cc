@@ -30,6 +30,10 @@ bool DraftText::row_done(int step_row, Slot slot) {
   return std::next(found) == pending_.end();
 }
 
+bool DraftText::awaits_row() const {
+  return std::ranges::any_of(pending_, [](const Pending& p) { return p.step_row >= 0; });
+}
+
 // Accepted nodes that have KV stand first: rows are run parents first.
 void DraftText::settle(DraftStep& step) {
   step.keep = std::exchange(keep_, std::nullopt);

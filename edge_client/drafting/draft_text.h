@@ -28,6 +28,9 @@ class DraftText final {
   // True if that token ends the text.
   bool row_done(int step_row, Slot slot);
 
+  // A committed token waits for a row of the step that is out.
+  bool awaits_row() const;
+
   // Into the step: what to cut and to commit before its rows.
   void settle(DraftStep& step);
   // Into the step: at most `chunk` committed tokens without KV.

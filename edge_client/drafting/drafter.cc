@@ -137,6 +137,12 @@ void Drafter::finish_step(const DraftStepDone& done) {
   keep_bound();
 }
 
+bool Drafter::step_is_in_vain() const {
+  const auto dead = [](NodeIndex node) { return node == kNoNode; };
+  return step_is_out_ && !step_rows_.empty() && std::ranges::all_of(step_rows_, dead) &&
+         !text_.awaits_row();
+}
+
 NodeIndex Drafter::add_node(NodeIndex parent, TokenId token) {
   const NodeIndex node = tree_.add(parent, token);
   notes_.resize(tree_.index_limit());

@@ -72,6 +72,8 @@ class Drafter final {
   // The step given last is done.
   void finish_step(const DraftStepDone& done);
   bool step_is_out() const { return step_is_out_; }
+  // The step that is out runs rows of dead nodes only.
+  bool step_is_in_vain() const;
 
   // Sends the likeliest chain under the root, at most `length` nodes deep, less what was sent. The
   // verifier holds at most max_nodes living ones; token_bound is its vocabulary.

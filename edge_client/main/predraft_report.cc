@@ -90,7 +90,8 @@ Json predraft_json(const PredraftStats& stats) {
           {"surplus_rows", stats.surplus_rows},
           {"reports", stats.reports},
           {"ignored_reports", stats.ignored_reports},
-          {"evicted_nodes", stats.evicted_nodes}};
+          {"evicted_nodes", stats.evicted_nodes},
+          {"abandoned_steps", stats.abandoned_steps}};
 }
 
 Json time_spent_json(const TimeSpent& spent) {

@@ -118,12 +118,11 @@ void DecodingSession::on(const DraftStepFinished& event) {
     if (drafting_) stop_drafting("the draft model failed: " + event.result.status().message());
     return;
   }
-  ++stats_.draft_steps;
-  if (const std::size_t rows = event.result->slots.size(); rows > 0) {
-    timings_.draft_step.add(rows, event.result->compute);
-  }
+  const std::size_t rows = event.result->slots.size();
+  const bool abandoned = event.result->abandoned;
+  ++(abandoned ? stats_.predraft.abandoned_steps : stats_.draft_steps);
+  if (rows > 0 && !abandoned) timings_.draft_step.add(rows, event.result->compute);
   if (options_.timeline != nullptr) {
-    const std::size_t rows = event.result->slots.size();
     options_.timeline->span(Timeline::Track::kDraft,
                             rows == 0 ? "catch up" : "draft " + std::to_string(rows) + " rows",
                             now_ - event.result->compute, event.result->compute);
@@ -176,6 +175,7 @@ void DecodingSession::commit(const Verdict& verdict) {
   trace_verdict(verdict);
   stats_.predraft.ahead_dead += drafter_.commit(verdict.tokens);
   stats_.predraft.evicted_nodes = drafter_.evicted() - evicted_before_;
+  if (drafter_.step_is_in_vain()) actions_.emplace_back(AbandonDraftStep{});
   allowance_.committed(verdict.tokens.size());
   actions_.emplace_back(std::move(emit));
 

@@ -39,7 +39,10 @@ void DecodingSession::open_stream() {
   opened_at_ = now_;
   const std::span<const TokenId> text = drafter_.tree().text();
   std::vector<TokenId> prefix(text.begin(), text.end());
-  if (epoch_ > 1) drafter_.restart(prefix);  // a new stream numbers its nodes anew
+  if (epoch_ > 1) {
+    drafter_.restart(prefix);  // a new stream numbers its nodes anew
+    if (drafter_.step_is_in_vain()) actions_.emplace_back(AbandonDraftStep{});
+  }
   actions_.emplace_back(Connect{epoch_});
   send(Open{.tokenizer_hash = options_.tokenizer_hash,
             .sampling = options_.sampling,

@@ -49,6 +49,9 @@ struct RunDraftStep {
   DraftStep step;
 };
 
+// Nobody wants the rows of the step that is out: its DraftStepFinished may come early.
+struct AbandonDraftStep {};
+
 // Committed tokens, in order, each with the text it completes (perhaps none: half a character, a
 // special token, text held back because a stop string may begin there).
 struct Emit {
@@ -88,7 +91,8 @@ struct Finish {
   Status status;
 };
 
-using SessionAction = std::variant<Connect, Send, RunDraftStep, Emit, Say, PrefillProgress, Finish>;
+using SessionAction =
+    std::variant<Connect, Send, RunDraftStep, AbandonDraftStep, Emit, Say, PrefillProgress, Finish>;
 using SessionActions = std::vector<SessionAction>;
 
 }  // namespace outrider

@@ -39,6 +39,7 @@ struct PredraftStats {
   std::uint64_t reports = 0;          // from exits, taken
   std::uint64_t ignored_reports = 0;  // late, repeated, or senseless
   std::uint64_t evicted_nodes = 0;    // forgotten to keep the cache's bound
+  std::uint64_t abandoned_steps = 0;  // of the draft, ended early as a verdict made them vain
 
   // Counts a verdict after which `wanted` drafted tokens make a round.
   CacheHit count(const CacheLookup& found, std::size_t wanted);

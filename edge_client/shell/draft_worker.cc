@@ -21,6 +21,7 @@ void DraftWorker::submit(Job job) {
   {
     const std::lock_guard lock(mu_);
     OUTRIDER_CHECK(!job_.has_value());
+    abandoned_.store(false, std::memory_order_relaxed);
     job_ = std::move(job);
   }
   wake_.notify_one();
@@ -34,7 +35,7 @@ void DraftWorker::work() {
     const Job job = *std::exchange(job_, std::nullopt);
     lock.unlock();
     engine_->set_sampling(job.sampling, job.seed);
-    job.done(engine_->run(job.step));
+    job.done(engine_->run(job.step, &abandoned_));
   }
 }
 

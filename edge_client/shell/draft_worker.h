@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -35,11 +36,14 @@ class DraftWorker final {
 
   // Only when no step is out.
   void submit(Job job);
+  // Nobody wants the rows of the step that is out any more: it may end early. Thread of submit().
+  void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
 
  private:
   void work();
 
   const std::unique_ptr<DraftEngine> engine_;  // worker thread only
+  std::atomic<bool> abandoned_{false};         // the step that is out
   std::mutex mu_;
   std::condition_variable wake_;
   std::optional<Job> job_;  // guarded by mu_

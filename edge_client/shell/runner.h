@@ -66,6 +66,7 @@ class Runner final {
   void on(const Connect& connect);
   void on(Send& send);
   void on(RunDraftStep& run);
+  void on(const AbandonDraftStep&) { worker_->abandon(); }
   void on(const Emit& emit) { listener_.on_emit(emit); }
   void on(const Say& say) { listener_.on_say(say); }
   void on(const PrefillProgress& progress) { listener_.on_prefill(progress); }

@@ -127,18 +127,28 @@ void SimEdge::on(const Send& send) {
 }
 
 void SimEdge::on(const RunDraftStep& run) {
-  if (step_is_out_) fail("two draft steps at once");
-  step_is_out_ = true;
+  if (step_) fail("two draft steps at once");
   const Duration takes = plan_.step_takes
                              ? plan_.step_takes(run.step.catch_up.size() + run.step.grow.size())
                              : simulation_.random().between(Duration{0}, plan_.slowest_step);
-  simulation_.after(takes, [this, takes, step = run.step] {
-    step_is_out_ = false;
-    Result<DraftStepDone> done = engine_->run(step);
-    if (!done.ok()) fail("draft step: " + done.status().to_string());
-    if (done.ok()) done->compute = takes;
-    handle(DraftStepFinished{std::move(done)});
-  });
+  step_.reset(new StepOut{run.step, simulation_.now(), takes});
+  simulation_.after(takes, [this, number = ++step_number_] { finish_step(number); });
+}
+
+void SimEdge::on(const AbandonDraftStep&) {
+  if (!step_) return fail("abandons a step that is not out");
+  step_->abandoned = true;
+  const Duration layer = step_->takes / 4;  // the one that runs is finished
+  simulation_.after(layer, [this, number = step_number_] { finish_step(number); });
+}
+
+void SimEdge::finish_step(std::uint64_t number) {
+  if (!step_ || number != step_number_) return;  // it ended early
+  const std::unique_ptr<StepOut> step = std::move(step_);
+  Result<DraftStepDone> done = engine_->run(step->step, &step->abandoned);
+  if (!done.ok()) fail("draft step: " + done.status().to_string());
+  if (done.ok()) done->compute = simulation_.now() - step->began;
+  handle(DraftStepFinished{std::move(done)});
 }
 
 void SimEdge::on(const Emit& emit) {

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -67,6 +68,8 @@ class SimEdge final : public AnswerText {
   void on(const Connect& connect);
   void on(const Send& send);
   void on(const RunDraftStep& run);
+  void on(const AbandonDraftStep&);
+  void finish_step(std::uint64_t number);
   void on(const Emit& emit);
   void on(const Say&) {}
   void on(const PrefillProgress&) {}
@@ -87,7 +90,15 @@ class SimEdge final : public AnswerText {
   std::vector<TokenId> shown_;
   std::optional<Finish> finish_;
   TimePoint tick_at_ = TimePoint::max();
-  bool step_is_out_ = false;
+  // The draft step that is out, one of four layers at a time.
+  struct StepOut {
+    DraftStep step;
+    TimePoint began;
+    Duration takes;
+    std::atomic<bool> abandoned = false;
+  };
+  std::unique_ptr<StepOut> step_;
+  std::uint64_t step_number_ = 0;
   bool cancelled_ = false;
   std::string failure_;
 };

@@ -29,6 +29,7 @@ Result<std::unique_ptr<KvCache>> ToyDraft::new_cache(std::int32_t capacity) {
 Status ToyDraft::forward(std::span<const Row> rows, PassOutput& out) {
   out.vocab_size = info_.vocab_size;
   out.logits.clear();
+  if (out.is_abandoned()) return cancelled("toy: abandoned");
   ++passes_;
   rows_run_ += rows.size();
   std::vector<Slot> path;

@@ -80,7 +80,10 @@ class CpuModel final : public Model {
     std::size_t count = first_part(rows.size(), CpuPass::kMaxRows);
     for (std::size_t begin = 0; begin < rows.size(); begin += count) {
       if (begin > 0) count = CpuPass::kMaxRows;
-      done += pass_.run(rows.subspan(begin, count), logits + done * vocab, {out.tap, done});
+      const std::optional<std::size_t> written =
+          pass_.run(rows.subspan(begin, count), logits + done * vocab, out, done);
+      if (!written) return cancelled("the pass was abandoned");
+      done += *written;
     }
     return {};
   }

@@ -40,11 +40,13 @@ CpuPass::CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& 
   size_activations(gate_, config_.intermediate_size);
 }
 
-std::size_t CpuPass::run(std::span<const Row> rows, float* logits, const Tapping& tapping) {
+std::optional<std::size_t> CpuPass::run(std::span<const Row> rows, float* logits,
+                                        const PassOutput& out, std::size_t first) {
   prepare(rows);
   for (std::int32_t layer = 0; layer < config_.num_layers; ++layer) {
-    if (layer > 0 && tapping.tap != nullptr && tapping.tap->wants(layer)) {
-      show(rows, layer, tapping);
+    if (out.is_abandoned()) return std::nullopt;
+    if (layer > 0 && out.tap != nullptr && out.tap->wants(layer)) {
+      show(rows, layer, *out.tap, first);
     }
     run_layer(layer);
   }
@@ -52,7 +54,8 @@ std::size_t CpuPass::run(std::span<const Row> rows, float* logits, const Tapping
 }
 
 // Gathers the rows that want logits: in a prefill few of many.
-void CpuPass::show(std::span<const Row> rows, std::int32_t layer, const Tapping& tapping) {
+void CpuPass::show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap,
+                   std::size_t first) {
   shown_.clear();
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (!rows[r].wants_logits) continue;
@@ -61,12 +64,12 @@ void CpuPass::show(std::span<const Row> rows, std::int32_t layer, const Tapping&
   }
   const std::size_t width = size(config_.hidden_size);
   if (shown_.empty()) return;
-  tapping.tap->on_layer({.layer = layer,
-                         .first = tapping.first,
-                         .count = shown_.size() / width,
-                         .width = width,
-                         .values = shown_.data(),
-                         .threads = &pool_});
+  tap.on_layer({.layer = layer,
+                .first = first,
+                .count = shown_.size() / width,
+                .width = width,
+                .values = shown_.data(),
+                .threads = &pool_});
 }
 
 void CpuPass::prepare(std::span<const Row> rows) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,16 +29,12 @@ class CpuPass final {
   // weights, kernels and pool outlive this.
   CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& pool);
 
-  // Who looks at this part's hidden states, and how many rows before it want logits.
-  struct Tapping {
-    LayerTap* tap = nullptr;
-    std::size_t first = 0;
-  };
-
-  // rows: checked, at most kMaxRows; their caches are CpuKvCaches of this model. Fills keys and
+  // rows: checked, at most kMaxRows; their caches are CpuKvCaches of this model. out: whose tap
+  // looks, and who may abandon the pass; first: rows before these that want logits. Fills keys and
   // values, and writes the wanted logits one after the other to `logits`; returns how many rows
-  // want them.
-  std::size_t run(std::span<const Row> rows, float* logits, const Tapping& tapping);
+  // want them. Nothing if the pass was abandoned between two layers.
+  std::optional<std::size_t> run(std::span<const Row> rows, float* logits, const PassOutput& out,
+                                 std::size_t first);
 
   // Longer passes are run in parts: bounds the scratch memory and changes no bit.
   static constexpr std::size_t kMaxRows = 256;
@@ -76,7 +73,7 @@ class CpuPass final {
   void attend(const CpuLayer& layer, std::int64_t index);
   void attend_task(std::int64_t index, std::int64_t window, std::int64_t row, std::int64_t head);
   void feed_forward(const CpuLayer& layer);
-  void show(std::span<const Row> rows, std::int32_t layer, const Tapping& tapping);
+  void show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap, std::size_t first);
   std::size_t write_logits(std::span<const Row> rows, float* logits);
 
   // Constant after construction.

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <atomic>
 
 #include "edge_client/drafting/draft_engine.h"
 #include "tests/sim/toy_draft.h"
@@ -132,6 +133,34 @@ TEST_F(DraftingTest, AVerdictWhileADyingStepRunsDropsItsResult) {
   commit({(expected(1)[0] + 1) % 13, 5});
   run(*step);
   EXPECT_EQ(round(), expected(4));
+}
+
+TEST_F(DraftingTest, AStepOfDeadRowsMayBeAbandoned) {
+  begin(4, {1, 2, 3});
+  run(*grow());
+  const std::optional<DraftStep> step = grow();
+  EXPECT_FALSE(drafter_->step_is_in_vain());
+  commit({(expected(1)[0] + 1) % 13, 5});
+  EXPECT_TRUE(drafter_->step_is_in_vain());
+  const std::atomic<bool> abandoned = true;
+  const Result<DraftStepDone> done = engine_->run(*step, &abandoned);
+  ASSERT_TRUE(done.ok()) << done.status().to_string();
+  EXPECT_TRUE(done->abandoned);
+  drafter_->finish_step(*done);
+  EXPECT_FALSE(drafter_->step_is_in_vain());
+  EXPECT_EQ(round(), expected(4));
+}
+
+TEST_F(DraftingTest, AStepThatRunsTextOrLivingRowsIsNotInVain) {
+  begin(4, {1, 2, 3});
+  EXPECT_TRUE(grow().has_value());
+  commit({5});
+  EXPECT_FALSE(drafter_->step_is_in_vain()) << "it reads the prompt";
+  begin(4, {1, 2, 3});
+  run(*grow());
+  EXPECT_TRUE(grow().has_value());
+  commit(expected(1));
+  EXPECT_FALSE(drafter_->step_is_in_vain()) << "its row is text by now";
 }
 
 TEST_F(DraftingTest, AVerdictWhileThePromptIsReadMakesItsGuessStale) {

@@ -110,6 +110,24 @@ TEST(Fsd, AHitAtWorkIsLate) {
   EXPECT_EQ(fsd.stats().late_hits, 1u);
 }
 
+TEST(Fsd, AStepThatAVerdictMakesVainIsAbandoned) {
+  Ahead fsd(Strategy::kFsd);
+  fsd.edge.hold_draft_steps = true;
+  fsd.starts();
+  const TokenId token = fsd.other(0);
+  fsd.report(0, token);
+  ASSERT_TRUE(fsd.edge.held_step);
+  EXPECT_FALSE(fsd.edge.abandoned);
+  fsd.verdict({fsd.surprise(token + 1)});
+  EXPECT_TRUE(fsd.edge.abandoned);
+  const std::uint64_t steps = fsd.edge.session->stats().draft_steps;
+  fsd.edge.run_held_step();
+  EXPECT_EQ(fsd.stats().abandoned_steps, 1u);
+  EXPECT_EQ(fsd.edge.session->stats().draft_steps, steps);
+  while (fsd.edge.held_step) fsd.edge.run_held_step();
+  EXPECT_EQ(SessionHarness::tokens_of(fsd.edge.sent<Grow>().back()), fsd.edge.draft_says(3));
+}
+
 TEST(Fsd, WithoutExitsIsPlainSpeculationAndSaysSo) {
   SessionHarness edge(Strategy::kFsd);
   edge.start();

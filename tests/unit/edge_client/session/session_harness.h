@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <atomic>
 
 #include <algorithm>
 #include <memory>
@@ -129,6 +130,7 @@ class SessionHarness {
   ToyDraft draft{toy};
   bool hold_draft_steps = false;
   std::optional<DraftStep> held_step;
+  std::atomic<bool> abandoned = false;  // the held step
 
   std::unique_ptr<DecodingSession> session;
   std::uint32_t epoch = 0;
@@ -142,7 +144,9 @@ class SessionHarness {
 
   void run_held_step() {
     const DraftStep step = *std::exchange(held_step, std::nullopt);
-    handle(DraftStepFinished{engine_->run(step)});
+    Result<DraftStepDone> done = engine_->run(step, &abandoned);
+    abandoned = false;
+    handle(DraftStepFinished{std::move(done)});
   }
 
  private:
@@ -160,6 +164,10 @@ class SessionHarness {
     ASSERT_FALSE(held_step) << "one step at a time";
     held_step = std::move(run.step);
     if (!hold_draft_steps) run_held_step();
+  }
+  void on(const AbandonDraftStep&) {
+    ASSERT_TRUE(held_step) << "no step is out";
+    abandoned = true;
   }
   void on(const Emit& emit) {
     for (const Emit::Token& token : emit.tokens) {

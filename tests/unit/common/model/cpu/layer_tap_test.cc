@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -154,6 +155,49 @@ TEST_F(LayerTapTest, PartsOfALongPassSayWhereTheyStand) {
   EXPECT_THAT(tap.calls, ElementsAre(std::tuple(1, 0u, 44u), std::tuple(1, 44u, 256u)));
   ASSERT_TRUE(run(*llama, some_tokens(256), 2, out_).ok());
   EXPECT_THAT(tap.calls.back(), std::tuple(1, 0u, 2u));
+}
+
+// Abandons the pass as soon as it sees a layer.
+class AbandoningTap final : public LayerTap {
+ public:
+  bool wants(std::int32_t) const override { return true; }
+  void on_layer(const HiddenRows&) override {
+    ++layers;
+    abandoned = true;
+  }
+  int layers = 0;
+  std::atomic<bool> abandoned = false;
+};
+
+TEST_F(LayerTapTest, AnAbandonedPassEndsBeforeTheNextLayerAndHarmsNoOther) {
+  ModelConfig config = small_config("llama");
+  config.num_layers = 4;
+  config.windows.resize(4);
+  ASSERT_TRUE(write_model(directory_.path(), config, DType::kF32, random_source(7)).ok());
+  const auto llama = *make_cpu_model(*load_model_files(directory_.path(), {}),
+                                     {.dtype = "f32", .threads = 2, .progress = {}});
+  const std::vector<TokenId> tokens = some_tokens(6);
+  ASSERT_TRUE(run(*llama, tokens, 6, out_).ok());
+  const std::vector<float> whole = out_.logits;
+  AbandoningTap tap;
+  out_.tap = &tap;
+  out_.abandoned = &tap.abandoned;
+  EXPECT_EQ(run(*llama, tokens, 6, out_).code(), StatusCode::kCancelled);
+  EXPECT_EQ(tap.layers, 1);
+  out_.tap = nullptr;
+  tap.abandoned = false;
+  ASSERT_TRUE(run(*llama, tokens, 6, out_).ok());
+  EXPECT_EQ(out_.logits, whole);
+}
+
+TEST_F(LayerTapTest, AnAbandonedPassAtAPaceEndsWithALayer) {
+  ManualClock clock;
+  auto llama = model("llama");
+  PacedModel paced(std::move(llama), *PaceCurve::parse("1:60"), clock);
+  const std::atomic<bool> abandoned = true;
+  out_.abandoned = &abandoned;
+  EXPECT_EQ(run(paced, some_tokens(4), 4, out_).code(), StatusCode::kCancelled);
+  EXPECT_LT(clock.now(), TimePoint() + from_ms(60));
 }
 
 TEST_F(LayerTapTest, APacedModelShowsALayerAtItsShareOfThePass) {

@@ -10,6 +10,8 @@ namespace {
 
 // The prior's weight: that of a few observations that say slope 1, offset 0.
 constexpr double kPrior = 1.0;
+// Of a lead in the log odds of a duel: less is none.
+constexpr double kLeastSlope = 1e-3;
 // Points are put into this many groups of equal size before isotonic regression: fewer points a
 // group would fit noise.
 constexpr std::size_t kGroups = 24;
@@ -20,53 +22,76 @@ struct Block {
   double mean() const { return right / count; }
 };
 
-using Vector3 = std::array<double, 3>;
-using Matrix3 = std::array<Vector3, 3>;
+template <std::size_t N>
+using Vector = std::array<double, N>;
+template <std::size_t N>
+using Matrix = std::array<Vector<N>, N>;
 
 // Of a positive definite system, which needs no pivots.
-Vector3 solve(Matrix3 a, Vector3 b) {
-  for (std::size_t i = 0; i < 3; ++i) {
-    for (std::size_t row = i + 1; row < 3; ++row) {
+template <std::size_t N>
+Vector<N> solve(Matrix<N> a, Vector<N> b) {
+  for (std::size_t i = 0; i < N; ++i) {
+    for (std::size_t row = i + 1; row < N; ++row) {
       const double factor = a[row][i] / a[i][i];
-      for (std::size_t j = i; j < 3; ++j) a[row][j] -= factor * a[i][j];
+      for (std::size_t j = i; j < N; ++j) a[row][j] -= factor * a[i][j];
       b[row] -= factor * b[i];
     }
   }
-  for (std::size_t i = 3; i-- > 0;) {
-    for (std::size_t j = i + 1; j < 3; ++j) b[i] -= a[i][j] * b[j];
+  for (std::size_t i = N; i-- > 0;) {
+    for (std::size_t j = i + 1; j < N; ++j) b[i] -= a[i][j] * b[j];
     b[i] /= a[i][i];
   }
   return b;
 }
 
-}  // namespace
+template <std::size_t N>
+struct Observation {
+  Vector<N> x;
+  bool right = false;
+};
 
-// Newton's method on the penalised log likelihood, which is concave.
-Logistic fit_logistic(std::span<const LabelledRow> rows) {
-  Logistic fit;
+// What x weighs in the log odds of `right`: by Newton's method on the penalised log likelihood,
+// which is concave. Few observations change `start` little; the first weight is never negative.
+template <std::size_t N>
+Vector<N> fit_weights(const std::vector<Observation<N>>& seen, const Vector<N>& start) {
+  Vector<N> fit = start;
   for (int step = 0; step < 50; ++step) {
-    Vector3 gradient = {-kPrior * (fit.slope - 1), -kPrior * fit.spread_slope,
-                        -kPrior * fit.offset};
-    Matrix3 curvature = {};
-    for (std::size_t i = 0; i < 3; ++i) curvature[i][i] = kPrior;
-    for (const LabelledRow& one : rows) {
-      const Vector3 x = {one.row.margin, one.row.spread, 1};
-      const double p = fit.at(one.row), w = p * (1 - p), error = (one.right ? 1 : 0) - p;
-      for (std::size_t i = 0; i < 3; ++i) {
-        gradient[i] += error * x[i];
-        for (std::size_t j = 0; j < 3; ++j) curvature[i][j] += w * x[i] * x[j];
+    Vector<N> gradient;
+    Matrix<N> curvature = {};
+    for (std::size_t i = 0; i < N; ++i) {
+      gradient[i] = -kPrior * (fit[i] - start[i]);
+      curvature[i][i] = kPrior;
+    }
+    for (const Observation<N>& one : seen) {
+      double sum = 0;
+      for (std::size_t i = 0; i < N; ++i) sum += fit[i] * one.x[i];
+      const double p = 1 / (1 + std::exp(-sum)), w = p * (1 - p), error = (one.right ? 1 : 0) - p;
+      for (std::size_t i = 0; i < N; ++i) {
+        gradient[i] += error * one.x[i];
+        for (std::size_t j = 0; j < N; ++j) curvature[i][j] += w * one.x[i] * one.x[j];
       }
     }
-    const Vector3 change = solve(curvature, gradient);
+    const Vector<N> change = solve(curvature, gradient);
     double size = 0;
     for (const double one : change) size = std::max(size, std::abs(one));
     const double scale = size > 2 ? 2 / size : 1;  // far from the optimum Newton overshoots
-    fit.slope = std::max(0.0, fit.slope + scale * change[0]);
-    fit.spread_slope += scale * change[1];
-    fit.offset += scale * change[2];
+    for (std::size_t i = 0; i < N; ++i) fit[i] += scale * change[i];
+    fit[0] = std::max(0.0, fit[0]);
     if (size < 1e-9) break;
   }
   return fit;
+}
+
+}  // namespace
+
+Logistic fit_logistic(std::span<const LabelledRow> rows) {
+  std::vector<Observation<4>> seen;
+  seen.reserve(rows.size());
+  for (const LabelledRow& one : rows) {
+    seen.push_back({{one.row.margin, one.row.spread, one.row.odds, 1}, one.right});
+  }
+  const Vector<4> fit = fit_weights<4>(seen, {1, 0, 0, 0});
+  return {.slope = fit[0], .spread_slope = fit[1], .odds_slope = fit[2], .offset = fit[3]};
 }
 
 // Pool adjacent violators over groups of neighbours.
@@ -102,29 +127,25 @@ std::vector<Knot> fit_isotonic(std::vector<Labelled> points) {
   return knots;
 }
 
-// The drafted token wins where lead > -prior: sorted by lead, every place between two rows is a
-// prior, and all are tried.
-double fit_prior(std::span<const ExitSample> samples) {
-  std::vector<ExitSample::Duel> duels;
+// The drafted token should win where its odds against the other are even:
+//   slope * lead + odds_slope * odds + offset = 0
+// and that is where lead + prior = 0 if the prior is the rest, in units of the lead.
+DraftPrior fit_prior(std::span<const ExitSample> samples) {
+  std::vector<Observation<3>> duels;
   for (const ExitSample& sample : samples) {
-    duels.insert(duels.end(), sample.duels.begin(), sample.duels.end());
+    for (const ExitSample::Duel& duel : sample.duels) {
+      if (duel.drafted_right == duel.other_right) continue;  // both wrong: says nothing
+      duels.push_back({{duel.lead, duel.odds, 1}, duel.drafted_right});
+    }
   }
-  std::sort(duels.begin(), duels.end(),
-            [](const auto& a, const auto& b) { return a.lead > b.lead; });
-  double best = 0;
-  std::int64_t gain = 0, best_gain = 0;  // rows more right than with prior 0
-  for (std::size_t i = 0; i < duels.size(); ++i) {
-    if (duels[i].lead > 0) continue;
-    gain += (duels[i].drafted_right ? 1 : 0) - (duels[i].other_right ? 1 : 0);
-    const double below = i + 1 < duels.size() ? duels[i + 1].lead : duels[i].lead - 1;
-    if (gain <= best_gain || below == duels[i].lead) continue;
-    best_gain = gain;
-    best = -(duels[i].lead + below) / 2;
-  }
-  return std::clamp<double>(best, 0, kMaxMargin);
+  const auto [slope, odds_slope, offset] = fit_weights<3>(duels, {1, 0, 0});
+  if (slope < kLeastSlope) return {};  // leads say nothing here
+  const auto limited = [](double x) { return std::clamp<double>(x, -kMaxMargin, kMaxMargin); };
+  return {.offset = limited(offset / slope), .odds_slope = limited(odds_slope / slope)};
 }
 
-Calibration fit_calibration(std::span<const ExitSample> samples, double temperature, double prior) {
+Calibration fit_calibration(std::span<const ExitSample> samples, double temperature,
+                            const DraftPrior& prior) {
   Calibration calibration;
   calibration.temperature = temperature;
   calibration.prior = prior;

@@ -20,11 +20,12 @@ struct Judged {
 // The rows' logistic functions by maximum likelihood (with a weak prior, so that a kind of which
 // there are few rows stays sensible), then the outcome by isotonic regression on their product.
 // `prior`: the one that the samples were made with.
-Calibration fit_calibration(std::span<const ExitSample> samples, double temperature, double prior);
+Calibration fit_calibration(std::span<const ExitSample> samples, double temperature,
+                            const DraftPrior& prior);
 
 // What to add to drafted tokens' scores so that most rows with nodes come out right. samples: made
 // without a prior.
-double fit_prior(std::span<const ExitSample> samples);
+DraftPrior fit_prior(std::span<const ExitSample> samples);
 
 // Expected calibration error: over `bins` equal parts of [0, 1], the mean distance between mean
 // confidence and the part that was right, weighted by how many fell there (Guo et al. 2017).

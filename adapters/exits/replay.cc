@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/sampling/guess.h"
+#include "common/sampling/guess_calibration.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/pass_runner.h"
 #include "common/verify/session.h"
@@ -46,7 +48,8 @@ Target describe(const ModelInfo& info, int gamma) {
 
 }  // namespace
 
-// Guesses chains with the draft, by the law of choice and the stream's own noise.
+// Guesses chains with the draft, by the law of choice and the stream's own noise, as sure of them
+// as an edge would be.
 class PassReplay::Chain final {
  public:
   Chain(Model& draft, std::unique_ptr<KvCache> cache, const ReplayOptions& options)
@@ -61,19 +64,32 @@ class PassReplay::Chain final {
       rows_.push_back({cache_.get(), slot, token, false});
     }
     rows_.back().wants_logits = true;
+    guesses_.clear();
     std::vector<GrowNode> nodes;
     for (int i = 0; i < options_.gamma; ++i) {
       OUTRIDER_RETURN_IF_ERROR(draft_.forward(rows_, out_));
       if (i == 0) slots.commit(slot);
       const auto position = static_cast<Position>(text.size()) + i;
-      const TokenId token = choose(out_.row(0), options_.sampling, options_.seed, position);
-      nodes.push_back({token, i == 0 ? 0u : 1u, 255});
+      const Guess guess =
+          guess_next(out_.row(0), options_.sampling, options_.seed, position, 1).front();
+      guesses_.push_back(guess);
+      const float right = calibration_.right(0, guess.confidence);
+      nodes.push_back(
+          {guess.token, i == 0 ? 0u : 1u, static_cast<std::uint8_t>(std::lround(right * 255))});
       if (position + 1 >= draft_.info().max_positions) break;
       OUTRIDER_ASSIGN_OR_RETURN(slot, slots.append(i == 0 ? kRootSlot : slot));
-      rows_ = {{cache_.get(), slot, token, true}};
+      rows_ = {{cache_.get(), slot, guess.token, true}};
     }
     slots.release_all_uncommitted();
     return nodes;
+  }
+
+  void learn(const PassWalk& verdict) {
+    const std::size_t known = std::min(guesses_.size(), verdict.tokens.size());
+    for (std::size_t i = 0; i < known; ++i) {
+      const bool right = guesses_[i].token == verdict.tokens[i];
+      calibration_.observe(0, guesses_[i].confidence, right);
+    }
   }
 
  private:
@@ -82,6 +98,8 @@ class PassReplay::Chain final {
   const ReplayOptions& options_;
   std::vector<Row> rows_;
   PassOutput out_;
+  std::vector<Guess> guesses_;  // of the last chain
+  GuessCalibration calibration_;
 };
 
 // One answer on its way.
@@ -160,6 +178,7 @@ class PassReplay::Answer final {
   // Holds what the exits said against what the target chooses.
   void judge(const PassPlan& plan, const Chooser& choose) {
     const PassWalk verdict = session_.walk(plan, choose);
+    chain_.learn(verdict);
     sample_.accepted = verdict.leaf + 1;
     for (std::size_t i = 0; i < walks_.size(); ++i) {
       ExitSample& exit = sample_.exits[i];
@@ -171,7 +190,10 @@ class PassReplay::Answer final {
         exit.row_right.push_back(right == walks_[i].tokens[row]);
         const ExitProbe::Rivals& rivals = rivals_[i][row];
         if (!rivals.drafted_any) continue;
-        exit.duels.push_back({rivals.lead, right == rivals.drafted, right == rivals.other});
+        exit.duels.push_back({.lead = rivals.lead,
+                              .odds = rivals.odds,
+                              .drafted_right = right == rivals.drafted,
+                              .other_right = right == rivals.other});
       }
     }
   }

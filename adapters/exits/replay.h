@@ -20,10 +20,10 @@ namespace outrider {
 
 // What one exit said in one pass.
 struct ExitSample {
-  // Of a row with nodes below: the drafted token's lead over the best other (ExitProbe::Rivals),
-  // and which of the two the target chose.
+  // Of a row with a drafted token in it: that token's lead over the best other and the edge's odds
+  // for it (ExitProbe::Rivals), and which of the two the target chose.
   struct Duel {
-    double lead = 0;
+    double lead = 0, odds = 0;
     bool drafted_right = false, other_right = false;
   };
 

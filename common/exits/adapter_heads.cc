@@ -94,7 +94,7 @@ class AdapterHeads final : public ExitHeads {
     spread(count, logits);
   }
 
-  double prior(std::size_t exit, double temperature) const override {
+  DraftPrior prior(std::size_t exit, double temperature) const override {
     return calibration(exit, temperature).prior;
   }
   double confidence(std::size_t exit, double temperature,

@@ -15,7 +15,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "outrider exit adapters 1";
+constexpr const char* kFormat = "outrider exit adapters 2";
 constexpr std::size_t kMaxKnots = 256;
 constexpr std::size_t kMaxCalibrations = 16;
 constexpr std::size_t kMaxMeasurements = 256;
@@ -101,16 +101,23 @@ Result<Calibration> read_calibration(const Json& json, const std::string& what) 
   refuse_unknown(in, {"temperature", "prior", "drafted", "corrected", "beyond", "outcome"});
   Calibration calibration;
   calibration.temperature = in.real("temperature", 0, 100);
-  calibration.prior = in.real("prior", 0, kMaxMargin);
+  const auto given = json.find("prior");
+  const auto prior = given == json.end() ? std::nullopt : numbers<2>(*given, kMaxMargin);
+  if (prior) {
+    calibration.prior = {(*prior)[0], (*prior)[1]};
+  } else {
+    in.fail(invalid_argument(what + ": prior must be [offset, odds slope]"));
+  }
   for (std::size_t kind = 0; kind < kRowKinds && in.status().ok(); ++kind) {
     const auto found = json.find(kKindNames[kind]);
-    const auto fit = found == json.end() ? std::nullopt : numbers<3>(*found, kMaxSlope);
+    const auto fit = found == json.end() ? std::nullopt : numbers<4>(*found, kMaxSlope);
     if (!fit || (*fit)[0] < 0) {
-      in.fail(invalid_argument(what + ": " + kKindNames[kind] +
-                               " must be [slope, spread slope, offset], the first not negative"));
+      in.fail(invalid_argument(
+          what + ": " + kKindNames[kind] +
+          " must be [slope, spread slope, odds slope, offset], the first not negative"));
       break;
     }
-    calibration.rows[kind] = {(*fit)[0], (*fit)[1], (*fit)[2]};
+    calibration.rows[kind] = {(*fit)[0], (*fit)[1], (*fit)[2], (*fit)[3]};
   }
   read_knots(in, calibration.outcome);
   if (!in.status().ok()) return in.status();
@@ -198,10 +205,12 @@ Status check_whole(const ExitAdapters& adapters, const std::string& what) {
 }
 
 OrderedJson to_json(const Calibration& calibration) {
-  OrderedJson json = {{"temperature", calibration.temperature}, {"prior", calibration.prior}};
+  const DraftPrior& prior = calibration.prior;
+  OrderedJson json = {{"temperature", calibration.temperature}};
+  json["prior"] = {prior.offset, prior.odds_slope};
   for (std::size_t kind = 0; kind < kRowKinds; ++kind) {
     const Logistic& fit = calibration.rows[kind];
-    json[kKindNames[kind]] = {fit.slope, fit.spread_slope, fit.offset};
+    json[kKindNames[kind]] = {fit.slope, fit.spread_slope, fit.odds_slope, fit.offset};
   }
   json["outcome"] = OrderedJson::array();
   for (const Knot& knot : calibration.outcome) json["outcome"].push_back({knot.x, knot.y});

@@ -6,8 +6,27 @@
 
 namespace outrider {
 
+namespace {
+
+constexpr float kLeastChance = 0.01f;
+
+}  // namespace
+
+float log_odds(float probability) {
+  if (!(probability > kLeastChance)) probability = kLeastChance;  // NaN too
+  const float p = std::min(probability, 1 - kLeastChance);
+  return std::log(p / (1 - p));
+}
+
 double Logistic::at(const RowEvidence& row) const {
-  return 1 / (1 + std::exp(-(slope * row.margin + spread_slope * row.spread + offset)));
+  const double sum =
+      slope * row.margin + spread_slope * row.spread + odds_slope * row.odds + offset;
+  return 1 / (1 + std::exp(-sum));
+}
+
+float DraftPrior::at(float odds) const {
+  return static_cast<float>(
+      std::clamp<double>(offset + odds_slope * odds, -kMaxMargin, kMaxMargin));
 }
 
 double row_product(const Calibration& calibration, std::span<const RowEvidence> rows) {

@@ -25,7 +25,7 @@ class ExitHeads {
   virtual void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) = 0;
 
   // What a drafted token's perturbed score counts for more in this exit's choices.
-  virtual double prior(std::size_t exit, double temperature) const = 0;
+  virtual DraftPrior prior(std::size_t exit, double temperature) const = 0;
 
   // How likely a walk with these rows names the whole outcome, 0 .. 1.
   virtual double confidence(std::size_t exit, double temperature,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "common/sampling/noise.h"
@@ -27,16 +28,21 @@ float clamp_margin(float margin) {
   return std::clamp(margin, -kMaxMargin, kMaxMargin);
 }
 
-bool has_node(const PassPlan& plan, std::size_t row, TokenId token) {
-  return std::any_of(plan.nodes.begin(), plan.nodes.end(), [&](const PassPlan::NodeRow& node) {
+const PassPlan::NodeRow* node_below(const PassPlan& plan, std::size_t row, TokenId token) {
+  const auto found = std::ranges::find_if(plan.nodes, [&](const PassPlan::NodeRow& node) {
     return static_cast<std::size_t>(node.parent + 1) == row && node.token == token;
   });
+  return found == plan.nodes.end() ? nullptr : &*found;
 }
 
-bool has_nodes(const PassPlan& plan, std::size_t row) {
-  return std::any_of(plan.nodes.begin(), plan.nodes.end(), [&](const PassPlan::NodeRow& node) {
-    return static_cast<std::size_t>(node.parent + 1) == row;
-  });
+// The edge's greatest confidence in a node below the row; nothing if there is none.
+std::optional<float> surest_below(const PassPlan& plan, std::size_t row) {
+  std::optional<float> best;
+  for (const PassPlan::NodeRow& node : plan.nodes) {
+    if (static_cast<std::size_t>(node.parent + 1) != row) continue;
+    best = std::max(best.value_or(0), node.confidence);
+  }
+  return best;
 }
 
 }  // namespace
@@ -70,39 +76,58 @@ std::span<const float> ExitProbe::logits(std::size_t exit, std::size_t row) cons
   return std::span(logits_[exit]).subspan(row * vocab_, vocab_);
 }
 
-// What a drafted token counts for more than its score. The paper's exits are taken as they are.
-float ExitProbe::prior(std::size_t exit) const {
-  if (score_ == ExitScore::kMaxSoftmax) return 0;
-  return static_cast<float>(heads_.prior(exit, session_->opened().sampling.temperature));
+// The paper's exits are taken as they are.
+DraftPrior ExitProbe::prior(std::size_t exit) const {
+  if (score_ == ExitScore::kMaxSoftmax) return {};
+  return heads_.prior(exit, session_->opened().sampling.temperature);
+}
+
+// Of a row's likeliest tokens: the best that is drafted, with its prior, against the best that is
+// not.
+ExitProbe::Contest ExitProbe::hold_contest(const std::vector<Candidate>& ranked, std::size_t row,
+                                           const DraftPrior& prior) const {
+  const float worst = ranked.empty() ? 0 : ranked.front().score - kMaxMargin;
+  Candidate drafted{0, worst}, other{0, worst}, next{0, worst};  // next: the second best other
+  Contest contest;
+  float worth = worst;                                          // of the drafted, with its prior
+  for (auto at = ranked.rbegin(); at != ranked.rend(); ++at) {  // the best comes last
+    const PassPlan::NodeRow* node = node_below(*plan_, row, at->token);
+    if (node == nullptr) {
+      next = std::exchange(other, *at);
+      continue;
+    }
+    const float odds = log_odds(node->confidence);
+    if (contest.rivals.drafted_any && at->score + prior.at(odds) < worth) continue;
+    worth = at->score + prior.at(odds);
+    drafted = *at;
+    contest.rivals = {.drafted_any = true, .drafted = at->token, .odds = odds};
+  }
+  contest.rivals.other = other.token;
+  contest.rivals.lead = clamp_margin(drafted.score - other.score);
+  contest.margin = clamp_margin(worth - other.score);
+  contest.rest = clamp_margin(other.score - next.score);
+  return contest;
 }
 
 // By the law of choice, but for the prior. Keeps what the choice rests on.
 TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position position) {
   const Open& open = session_->opened();
-  const bool nodes = has_nodes(*plan_, row);
+  const std::optional<float> surest = surest_below(*plan_, row);
   const std::vector<Candidate> ranked =
-      rank(logits(exit, row), open.sampling, open.seed, position, nodes ? kRanked : 2);
-  const float spread = spread_of(logits(exit, row));
-  const float worst = ranked.empty() ? 0 : ranked.front().score - kMaxMargin;
-  Candidate drafted{0, worst}, other{0, worst}, next{0, worst};  // next: the second best other
-  for (auto at = ranked.rbegin(); at != ranked.rend(); ++at) {   // the best comes last
-    if (nodes && has_node(*plan_, row, at->token)) {
-      drafted = *at;
-    } else {
-      next = std::exchange(other, *at);
-    }
+      rank(logits(exit, row), open.sampling, open.seed, position, surest ? kRanked : 2);
+  const Contest contest = hold_contest(ranked, row, prior(exit));
+  const Rivals& rivals = rivals_.emplace_back(contest.rivals);
+  RowEvidence& evidence = rows_.emplace_back();
+  evidence.spread = spread_of(logits(exit, row));
+  evidence.odds = surest ? log_odds(*surest) : 0;
+  if (rivals.drafted_any && contest.margin >= 0) {
+    evidence.kind = RowKind::kDrafted;
+    evidence.margin = contest.margin;
+    return rivals.drafted;
   }
-  const float lead = clamp_margin(drafted.score - other.score);
-  rivals_.push_back({nodes, drafted.token, other.token, lead});
-  const float with_prior = clamp_margin(lead + prior(exit));
-  if (nodes && with_prior > 0) {
-    rows_.push_back({RowKind::kDrafted, with_prior, spread});
-    return drafted.token;
-  }
-  const float rest = clamp_margin(other.score - next.score);
-  rows_.push_back({nodes ? RowKind::kCorrected : RowKind::kBeyond,
-                   nodes ? std::min(rest, -with_prior) : rest, spread});
-  return other.token;
+  evidence.kind = surest ? RowKind::kCorrected : RowKind::kBeyond;
+  evidence.margin = rivals.drafted_any ? std::min(contest.rest, -contest.margin) : contest.rest;
+  return rivals.other;
 }
 
 void ExitProbe::find(std::size_t exit) {

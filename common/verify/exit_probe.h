@@ -23,9 +23,10 @@ class ExitProbe final : public LayerTap {
   using Sink = std::function<void(const ExitGuess&)>;
   // The likeliest drafted token of a row against the likeliest other one.
   struct Rivals {
-    bool drafted_any = false;  // false: the row has no nodes below, and what follows says nothing
+    bool drafted_any = false;  // false: none is among the likely tokens; what follows says nothing
     TokenId drafted = 0, other = 0;
     float lead = 0;  // of the drafted one's perturbed score; within +-kMaxMargin
+    float odds = 0;  // log_odds() of the drafted one's confidence
   };
   // All that a guess rests on: for calibration and measurements.
   struct Finding {
@@ -47,10 +48,18 @@ class ExitProbe final : public LayerTap {
   void on_layer(const HiddenRows& rows) override;
 
  private:
+  struct Contest {
+    Rivals rivals = {};
+    float margin = 0;  // of the drafted token with its prior over the other
+    float rest = 0;    // of the other over the best of the rest
+  };
+
   void find(std::size_t exit);
+  Contest hold_contest(const std::vector<Candidate>& ranked, std::size_t row,
+                       const DraftPrior& prior) const;
   TokenId choose_in_row(std::size_t exit, std::size_t row, Position position);
   double score(std::size_t exit) const;
-  float prior(std::size_t exit) const;
+  DraftPrior prior(std::size_t exit) const;
   std::span<const float> logits(std::size_t exit, std::size_t row) const;
 
   ExitHeads& heads_;

@@ -149,7 +149,10 @@ void VerifySession::take_nodes(PassPlan& plan) {
   for (const NodeIndex index : selection.taken) {
     const TreeNode& node = tree_.node(index);
     row_of[index] = static_cast<std::int32_t>(plan.nodes.size());
-    plan.nodes.push_back({.token = node.token, .parent = row_of.at(node.parent), .id = node.id});
+    plan.nodes.push_back({.token = node.token,
+                          .parent = row_of.at(node.parent),
+                          .id = node.id,
+                          .confidence = node.confidence});
   }
   messages_.emplace_back(Started{.pass = next_pass_,
                                  .position = tree_.end(),

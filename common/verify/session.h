@@ -32,6 +32,7 @@ struct PassPlan {
     TokenId token;
     std::int32_t parent;  // an earlier index of `nodes`; -1: the last of `tokens`
     NodeId id = 0;
+    float confidence = 1;  // the edge's: that it stands if its parent does
   };
 
   Position position = 0;        // of tokens[0]: as many positions have keys and values

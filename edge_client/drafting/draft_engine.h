@@ -48,10 +48,4 @@ class DraftEngine final {
   PassOutput output_;
 };
 
-// Guesses for the token at `position` from one row of logits [vocab], best first by perturbed
-// score. Confidence: the softmax at T = 0; at T > 0 the logistic of the perturbed gap to the best
-// other candidate (L1), so the first is above 1/2 and the others below.
-std::vector<Guess> guess_next(std::span<const float> logits, const SamplingParams& sampling,
-                              std::uint64_t seed, Position position, int fan_out);
-
 }  // namespace outrider

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/types.h"
 #include "common/model/kv_slots.h"
+#include "common/sampling/guess.h"
 
 namespace outrider {
 
@@ -31,12 +32,6 @@ struct DraftStep {
   bool guess_after_catch_up = false;  // the last of them ends the text: guess what follows
   std::vector<DraftRow> grow;
   int fan_out = 1;  // guesses wanted per row
-};
-
-// A candidate for the next token, by perturbed score (DESIGN L1).
-struct Guess {
-  TokenId token = 0;
-  float confidence = 0;  // 0..1
 };
 
 struct DraftStepDone {

@@ -21,11 +21,11 @@
 #include <string>
 #include <vector>
 
+#include "common/sampling/guess_calibration.h"
 #include "common/tree/mirrored_tree.h"
 #include "edge_client/drafting/draft_step.h"
 #include "edge_client/drafting/draft_text.h"
 #include "edge_client/drafting/growth_policy.h"
-#include "edge_client/drafting/guess_calibration.h"
 #include "edge_client/drafting/outcome_weights.h"
 
 namespace outrider {

@@ -1,5 +1,6 @@
 // The text of an adapters.json: what is let through can be written again and read back alike, and
 // holds what the exits rely on. SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(exit.layer > last && exit.layer < adapters.num_layers && exit.bottleneck > 0);
     last = exit.layer;
     for (const outrider::Calibration& one : exit.calibration) {
+      check(std::abs(one.prior.at(outrider::log_odds(1))) <= outrider::kMaxMargin);
       for (const float margin : {0.0f, 0.5f, outrider::kMaxMargin}) {
         const outrider::RowEvidence rows[] = {{outrider::RowKind::kDrafted, margin},
                                               {outrider::RowKind::kCorrected, margin}};

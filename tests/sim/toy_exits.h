@@ -19,7 +19,7 @@ class ToyExits final : public ExitHeads {
 
   std::span<const std::int32_t> layers() const override { return layers_; }
   void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) override;
-  double prior(std::size_t, double) const override { return 0; }
+  DraftPrior prior(std::size_t, double) const override { return {}; }
   double confidence(std::size_t exit, double temperature,
                     std::span<const RowEvidence> rows) const override;
 

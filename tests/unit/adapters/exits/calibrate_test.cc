@@ -13,17 +13,19 @@ namespace {
 
 TEST(CalibrateTest, LogisticFindsTheFunctionThatMadeTheLabels) {
   SplitMix64 random(1);
-  const Logistic truth{1.5, -0.7, -2};
+  const Logistic truth{1.5, -0.7, 0.4, -2};
   std::vector<LabelledRow> rows;
   for (int i = 0; i < 20'000; ++i) {
     RowEvidence row;
     row.margin = static_cast<float>(6 * random.uniform());
     row.spread = static_cast<float>(4 * random.uniform());
+    row.odds = static_cast<float>(8 * random.uniform() - 4);
     rows.push_back({row, random.chance(truth.at(row))});
   }
   const Logistic fit = fit_logistic(rows);
   EXPECT_NEAR(fit.slope, truth.slope, 0.1);
   EXPECT_NEAR(fit.spread_slope, truth.spread_slope, 0.1);
+  EXPECT_NEAR(fit.odds_slope, truth.odds_slope, 0.05);
   EXPECT_NEAR(fit.offset, truth.offset, 0.2);
 }
 
@@ -69,7 +71,7 @@ std::vector<ExitSample> made_up_samples(std::uint64_t seed, int count) {
     for (int row = random.below(3); row >= 0; --row) {
       const RowEvidence evidence{static_cast<RowKind>(random.below(3)),
                                  static_cast<float>(6 * random.uniform())};
-      const bool right = random.chance(Logistic{1.0, 0, -0.5}.at(evidence));
+      const bool right = random.chance(Logistic{1.0, 0, 0, -0.5}.at(evidence));
       sample.rows.push_back(evidence);
       sample.row_right.push_back(right);
       all = all && right;
@@ -82,7 +84,7 @@ std::vector<ExitSample> made_up_samples(std::uint64_t seed, int count) {
 }
 
 TEST(CalibrateTest, AFittedConfidenceIsHonestOnOtherSamples) {
-  const Calibration calibration = fit_calibration(made_up_samples(3, 6000), 1, 0);
+  const Calibration calibration = fit_calibration(made_up_samples(3, 6000), 1, {});
   EXPECT_EQ(calibration.temperature, 1);
   std::vector<Judged> fitted, raw;
   for (const ExitSample& sample : made_up_samples(4, 6000)) {
@@ -93,20 +95,20 @@ TEST(CalibrateTest, AFittedConfidenceIsHonestOnOtherSamples) {
   EXPECT_GE(calibration_error(raw), 0.3);
 }
 
-TEST(CalibrateTest, ThePriorMakesMostRowsRight) {
-  // Up to a lead of -2 the draft is right where the exit is not.
+// A drafted token stands where its lead and twice the edge's odds make up for 1.
+TEST(CalibrateTest, ThePriorIsWhereTheOddsAreEven) {
+  SplitMix64 random(5);
   std::vector<ExitSample> samples(1);
-  for (int i = 0; i < 100; ++i) {
-    const double lead = 1 - 0.05 * i;
-    samples[0].duels.push_back({lead, lead > -2, lead <= -2});
+  for (int i = 0; i < 20'000; ++i) {
+    const double lead = 12 * random.uniform() - 6, odds = 8 * random.uniform() - 4;
+    const bool right = random.chance(1 / (1 + std::exp(-(lead + 2 * odds - 1))));
+    samples[0].duels.push_back({lead, odds, right, !right});
+    samples[0].duels.push_back({lead, odds, false, false});  // the target chose a third
   }
-  EXPECT_NEAR(fit_prior(samples), 2, 0.06);
-  for (auto& duel : samples[0].duels) {
-    duel.drafted_right = duel.lead > 0;
-    duel.other_right = !duel.drafted_right;
-  }
-  EXPECT_EQ(fit_prior(samples), 0);
-  EXPECT_EQ(fit_prior({}), 0);
+  const DraftPrior prior = fit_prior(samples);
+  EXPECT_NEAR(prior.offset, -1, 0.1);
+  EXPECT_NEAR(prior.odds_slope, 2, 0.1);
+  EXPECT_EQ(fit_prior({}), DraftPrior{});
 }
 
 TEST(CalibrateTest, TheErrorIsTheMeanDistanceOfConfidenceAndTruth) {

@@ -37,8 +37,8 @@ ExitAdapters some_adapters() {
   ExitAdapter& exit = adapters.exits[1];
   exit.cost = 0.02;
   exit.calibration.resize(2);
-  exit.calibration[0].prior = 0.75;
-  exit.calibration[0].rows[1] = {0.5, -0.25, -2};
+  exit.calibration[0].prior = {0.75, -0.5};
+  exit.calibration[0].rows[1] = {0.5, -0.25, 0.125, -2};
   exit.calibration[0].outcome = {{0, 0.1}, {0.5, 0.1}, {1, 0.9}};
   exit.calibration[1].temperature = 1;
   exit.measured = {{.text = "robot",
@@ -187,9 +187,14 @@ TEST_F(AdapterFileTest, BadFieldsAreRefusedByName) {
        },
        "outcome[2]"},
       {[](Json& j) {
-         j["exits"][1]["calibration"][0]["drafted"] = {-1, 0, 0};
+         j["exits"][1]["calibration"][0]["drafted"] = {-1, 0, 0, 0};
        },
        "drafted"},
+      {[](Json& j) { j["exits"][1]["calibration"][0]["prior"] = 0.5; }, "prior"},
+      {[](Json& j) {
+         j["exits"][1]["calibration"][0]["prior"] = {0, 31};
+       },
+       "prior"},
       {[](Json& j) { j["exits"][1]["calibration"][0]["drafted"] = "x"; }, "drafted"},
       {[](Json& j) { j["exits"][1]["calibration"][0]["temperature"] = 1; }, "temperature 0"},
       {[](Json& j) { j["exits"][1]["measured"][0]["named"] = 1.5; }, "named"},

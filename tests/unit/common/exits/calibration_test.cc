@@ -10,11 +10,26 @@ namespace {
 
 TEST(CalibrationTest, TheProbabilityOfAWalkIsTheProductOverItsRows) {
   Calibration calibration;
-  calibration.rows[0] = {2, -1, 1};
-  calibration.rows[1] = {0, 0, 0};
-  const RowEvidence rows[] = {{RowKind::kDrafted, 1.5f, 0.5f}, {RowKind::kCorrected, 7}};
-  EXPECT_DOUBLE_EQ(row_product(calibration, rows), 0.5 / (1 + std::exp(-3.5)));
+  calibration.rows[0] = {2, -1, 0.5, 1};
+  calibration.rows[1] = {0, 0, 0, 0};
+  const RowEvidence rows[] = {{RowKind::kDrafted, 1.5f, 0.5f, 3.0f}, {RowKind::kCorrected, 7}};
+  EXPECT_DOUBLE_EQ(row_product(calibration, rows), 0.5 / (1 + std::exp(-5.0)));
   EXPECT_DOUBLE_EQ(confidence(calibration, rows), row_product(calibration, rows));
+}
+
+TEST(CalibrationTest, OddsAreHeldWithinWhatAByteCanSay) {
+  EXPECT_FLOAT_EQ(log_odds(0.5f), 0);
+  EXPECT_NEAR(log_odds(0.75f), std::log(3), 1e-6);
+  EXPECT_NEAR(log_odds(1), std::log(99), 1e-4);
+  EXPECT_NEAR(log_odds(0), -std::log(99), 1e-4);
+  EXPECT_EQ(log_odds(std::nanf("")), log_odds(0));
+}
+
+TEST(CalibrationTest, ADraftedTokenCountsForMoreTheSurerTheEdge) {
+  const DraftPrior prior{.offset = 1, .odds_slope = 2};
+  EXPECT_FLOAT_EQ(prior.at(0.5f), 2);
+  EXPECT_FLOAT_EQ(prior.at(-4), -7);
+  EXPECT_FLOAT_EQ(prior.at(100), kMaxMargin);
 }
 
 TEST(CalibrationTest, TheLastMapIsPiecewiseLinearAndLevelOutside) {

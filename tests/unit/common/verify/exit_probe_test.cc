@@ -184,7 +184,7 @@ TEST_F(ExitProbeTest, FindingsTellMarginsAndKinds) {
   VerifySession session(open_, target, {.session_id = "", .prefill_chunk = 8}, clock_.now());
   const TokenId first = choose(exits_.logits_after(2, open_.prefix), {}, 0, 2);
   ASSERT_TRUE(
-      session.on_message({.body = Grow{1, 2, {{first, 0, 255}, {11, 1, 255}}}}, clock_.now()).ok());
+      session.on_message({.body = Grow{1, 2, {{first, 0, 191}, {11, 1, 255}}}}, clock_.now()).ok());
   const PassPlan plan = session.start(clock_.now());
   ASSERT_THAT(plan.nodes, SizeIs(2));
   std::vector<std::vector<RowEvidence>> found(3);
@@ -202,6 +202,8 @@ TEST_F(ExitProbeTest, FindingsTellMarginsAndKinds) {
   EXPECT_EQ(found[2][1].kind, second == 11 ? RowKind::kDrafted : RowKind::kCorrected);
   const auto best = rank(exits_.logits_after(2, open_.prefix), {}, 0, 2, 2);
   EXPECT_FLOAT_EQ(found[2][0].margin, best[0].score - best[1].score);
+  EXPECT_FLOAT_EQ(found[2][0].odds, log_odds(191 / 255.0f));
+  EXPECT_FLOAT_EQ(found[2][1].odds, log_odds(1));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "edge_client/drafting/guess_calibration.h"
+#include "common/sampling/guess_calibration.h"
 
 namespace outrider {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/drafting/guess_calibration.h"
+#include "common/sampling/guess_calibration.h"
 
 #include <algorithm>
 

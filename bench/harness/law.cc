@@ -52,8 +52,9 @@ double law_ms(const std::string& strategy, const LawTerms& terms) {
   if (strategy == "ar") return terms.pass_ms;
   const double drafting = terms.gamma * terms.step_ms;
   double round = terms.pass_ms;
-  if (strategy == "sd") round += 2 * terms.one_way_ms + drafting;
-  if (strategy == "fsd") round += 2 * terms.one_way_ms + terms.miss_rate * drafting;
+  if (strategy == "sd" || strategy == "fsd") {
+    round += 2 * terms.one_way_ms + terms.miss_rate * drafting;
+  }
   if (strategy == "mirror") {
     const double waited = terms.waited_rate();
     round += waited * 2 * terms.one_way_ms + std::min(terms.miss_rate, waited) * drafting;
@@ -76,10 +77,10 @@ std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int ga
   terms.tau = *sum.tau();
   terms.step_ms = step_curve(pace).ms(1);
   if (terms.step_ms <= 0 && sum.draft_steps > 0) terms.step_ms = sum.draft_ms / sum.draft_steps;
+  if (cell.strategy != "ar" && !read_predraft(sum, terms)) return std::nullopt;
   // The last rounds of an answer draft less than γ, or nothing; the mean is the run's own.
-  if (cell.strategy == "sd") terms.gamma = sum.drafted / sum.passes;
-  const bool ahead = cell.strategy == "fsd" || cell.strategy == "mirror";
-  if (ahead && !read_predraft(sum, terms)) return std::nullopt;
+  const bool by_rounds = cell.strategy == "sd" || cell.strategy == "fsd";
+  if (by_rounds && sum.passes > 0) terms.gamma = sum.drafted / sum.passes;
   row.law_ms = law_ms(cell.strategy, terms);
   return row;
 }
@@ -87,10 +88,12 @@ std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int ga
 std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::string& setting) {
   const LawRow* sd = find_row(rows, setting, "sd");
   const LawRow* fsd = find_row(rows, setting, "fsd");
-  if (sd == nullptr || fsd == nullptr || fsd->terms.miss_rate >= 1) return std::nullopt;
-  return FsdSaving{
-      setting, sd->measured_ms - fsd->measured_ms,
-      (1 - fsd->terms.miss_rate) * sd->terms.gamma * sd->terms.step_ms / fsd->terms.tau};
+  if (sd == nullptr || fsd == nullptr || fsd->terms.miss_rate >= sd->terms.miss_rate) {
+    return std::nullopt;
+  }
+  return FsdSaving{setting, sd->measured_ms - fsd->measured_ms,
+                   (sd->terms.miss_rate - fsd->terms.miss_rate) * sd->terms.gamma *
+                       sd->terms.step_ms / fsd->terms.tau};
 }
 
 Json to_json(const LawRow& row) {

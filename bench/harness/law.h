@@ -2,8 +2,8 @@
 // mirrored sends (docs/latency-law.md derives it):
 //
 //   ar      T_q
-//   sd      (2 T_c +   γ T_p + T_q) / τ
-//   fsd     (2 T_c + r γ T_p + T_q) / τ                r: share of the drafting left by a verdict
+//   sd      (2 T_c + r γ T_p + T_q) / τ                r: share of the drafting left by a verdict,
+//   fsd     (2 T_c + r γ T_p + T_q) / τ                   of sd all but what the opening hides
 //   mirror  (w 2 T_c + min(r, w) γ T_p + T_q) / τ      w = 1 - s - e: share of passes waited for,
 //                                                      s: whose round was there at the verdict,
 //                                                      e: that went on without one, of one row
@@ -58,8 +58,8 @@ struct LawRow {
 std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int gamma);
 
 // What pre-drafting saved against plain speculation, per token, beside what the law says it saves
-// with the run's own r, late hits charged their lateness: (1 - r) γ T_p / τ. Nothing if one of both
-// was not measured, or nothing was drafted ahead (a server without exits): then nothing is shown.
+// with the run's own r, late hits charged their lateness: (r_sd - r_fsd) γ T_p / τ. Nothing if one
+// of both was not measured, or no more was drafted ahead (a server without exits).
 struct FsdSaving {
   std::string setting;
   double measured_ms = 0;

@@ -5,8 +5,10 @@
 #include <utility>
 
 namespace outrider {
-
 namespace {
+
+// A layer of the CPU engine is some ten loops, of unequal length.
+constexpr std::int32_t kPartsOfLayer = 8;
 
 // Holds each layer back until its share of the pass is over.
 class PacedTap final : public LayerTap {
@@ -44,12 +46,13 @@ Status PacedModel::forward(std::span<const Row> rows, PassOutput& out) {
   return rest(begin, from_ms(ms), out);
 }
 
-// Layer by layer, as a pass on the device could be left.
+// In parts, as a pass of the CPU engine can be left before each of its loops.
 Status PacedModel::rest(TimePoint begin, Duration pass, const PassOutput& out) {
-  const std::int32_t layers = out.abandoned == nullptr ? 1 : std::max(info_.num_layers, 1);
-  for (std::int32_t layer = 1; layer <= layers; ++layer) {
+  const std::int32_t parts =
+      out.abandoned == nullptr ? 1 : kPartsOfLayer * std::max(info_.num_layers, 1);
+  for (std::int32_t part = 1; part <= parts; ++part) {
     if (out.is_abandoned()) return cancelled("the pass was abandoned");
-    clock_.sleep_until(begin + pass * layer / layers);
+    clock_.sleep_until(begin + pass * part / parts);
   }
   return {};
 }

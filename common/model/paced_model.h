@@ -3,8 +3,8 @@
 //
 //   PacedModel paced(std::move(model), *PaceCurve::parse("1:18,5:26"), clock);
 //
-// A tap sees layer l of L no earlier than l/L of the stretched pass, and a pass that is abandoned
-// ends at such a moment.
+// A tap sees layer l of L no earlier than l/L of the stretched pass. A pass that is abandoned ends
+// with the eighth of a layer that it is in.
 //
 // Thread rule: as model.h, set_slowdown() from anywhere; the clock must outlive the model. A pass
 // that takes longer by itself is not shortened: overruns() counts those.

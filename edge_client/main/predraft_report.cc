@@ -31,7 +31,8 @@ std::string course_of(const DecodingStats::PlanChange& change) {
 }  // namespace
 
 std::string predraft_lines(const PredraftStats& stats) {
-  if (stats.verdicts == 0) return "";
+  const bool tried = stats.misses < stats.verdicts || stats.ahead_nodes + stats.reports > 0;
+  if (!tried) return "";
   std::string named = std::to_string(stats.hits_by_guess) + " by the draft";
   for (std::size_t exit = 0; exit < stats.hits_by_exit.size(); ++exit) {
     if (stats.hits_by_exit[exit] == 0) continue;

@@ -189,7 +189,7 @@ void DecodingSession::commit(const Verdict& verdict) {
     controller_.verdict(verdict.tokens.size(), static_cast<std::size_t>(depth), now_);
     follow_plan();
   }
-  if (speculated && drafts_ahead()) count_hit(found);
+  if (speculated) count_hit(found);
   // Nodes that still live are the next round: the verifier goes on with them by itself.
   round_sent_ = !drafter_.tree().ids().living().empty() || verifier_goes_on();
   pass_origin_ = now_ - timings_.round_trip();

@@ -42,15 +42,17 @@ CpuPass::CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& 
 
 std::optional<std::size_t> CpuPass::run(std::span<const Row> rows, float* logits,
                                         const PassOutput& out, std::size_t first) {
+  out_ = &out;
   prepare(rows);
-  for (std::int32_t layer = 0; layer < config_.num_layers; ++layer) {
-    if (out.is_abandoned()) return std::nullopt;
+  for (std::int32_t layer = 0; layer < config_.num_layers && !out.is_abandoned(); ++layer) {
     if (layer > 0 && out.tap != nullptr && out.tap->wants(layer)) {
       show(rows, layer, *out.tap, first);
     }
     run_layer(layer);
   }
-  return write_logits(rows, logits);
+  const std::size_t written = write_logits(rows, logits);
+  if (out.is_abandoned()) return std::nullopt;
+  return written;
 }
 
 // Gathers the rows that want logits: in a prefill few of many.
@@ -118,7 +120,7 @@ void CpuPass::run_layer(std::int64_t index) {
 
 // normed_ = RMSNorm of `from` [rows, hidden_stride].
 void CpuPass::normalize(const float* from, const std::vector<float>& weight) {
-  pool_.parallel_for(rows_, 1, [&](std::int64_t begin, std::int64_t end) {
+  for_parts(rows_, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       kernels_.rms_norm(from + r * hidden_stride_, weight.data(), config_.hidden_size, epsilon_,
                         normed_.values.data() + r * normed_.stride);
@@ -141,7 +143,7 @@ MatmulInput CpuPass::input(const Activations& x, std::int64_t rows) const {
 void CpuPass::multiply(std::span<const Product> products, const MatmulInput& x) {
   std::int64_t total = 0;
   for (const Product& product : products) total += product.weights->matrix.outputs;
-  pool_.parallel_for(total, kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
+  for_parts(total, kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t first = 0;  // of the current product within the loop
     for (const Product& product : products) {
       const std::int64_t outputs = product.weights->matrix.outputs;
@@ -157,7 +159,7 @@ void CpuPass::multiply(std::span<const Product> products, const MatmulInput& x) 
 }
 
 void CpuPass::place_heads(const CpuLayer& layer, std::int64_t index) {
-  pool_.parallel_for(rows_, 4, [&](std::int64_t begin, std::int64_t end) {
+  for_parts(rows_, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) place_row(layer, index, r);
   });
 }
@@ -190,13 +192,13 @@ void CpuPass::place_head(const std::vector<float>& norm, float* from, std::int64
 }
 
 void CpuPass::attend(const CpuLayer& layer, std::int64_t index) {
-  pool_.parallel_for(rows_ * kv_heads_, 1, [&](std::int64_t begin, std::int64_t end) {
+  for_parts(rows_ * kv_heads_, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       attend_task(index, layer.window, i / kv_heads_, i % kv_heads_);
     }
   });
   if (!weights_.quantized) return;
-  pool_.parallel_for(rows_, 1, [&](std::int64_t begin, std::int64_t end) {
+  for_parts(rows_, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) quantize(attended_, r);
   });
 }
@@ -228,23 +230,22 @@ void CpuPass::attend_task(std::int64_t index, std::int64_t window, std::int64_t 
 void CpuPass::feed_forward(const CpuLayer& layer) {
   normalize(hidden_.data(), layer.mlp_norm);
   const MatmulInput x = input(normed_, rows_);
-  pool_.parallel_for(
-      config_.intermediate_size, kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
-        const auto product = [&](const LinearWeights& weights, float* y) {
-          const float* bias = weights.bias.empty() ? nullptr : weights.bias.data();
-          kernels_.matmul(weights.matrix, x, {begin, end}, {y, gate_.stride, bias, false});
-        };
-        product(layer.gate, gate_.values.data());
-        product(layer.up, up_.data());
-        // To the end of the padding: silu(0) * 0 = 0.
-        const std::int64_t count = pad_to_lanes(end - begin);
-        for (std::int64_t r = 0; r < rows_; ++r) {
-          const std::int64_t at = r * gate_.stride + begin;
-          kernels_.silu_multiply(gate_.values.data() + at, up_.data() + at, count);
-        }
-      });
+  for_parts(config_.intermediate_size, kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
+    const auto product = [&](const LinearWeights& weights, float* y) {
+      const float* bias = weights.bias.empty() ? nullptr : weights.bias.data();
+      kernels_.matmul(weights.matrix, x, {begin, end}, {y, gate_.stride, bias, false});
+    };
+    product(layer.gate, gate_.values.data());
+    product(layer.up, up_.data());
+    // To the end of the padding: silu(0) * 0 = 0.
+    const std::int64_t count = pad_to_lanes(end - begin);
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const std::int64_t at = r * gate_.stride + begin;
+      kernels_.silu_multiply(gate_.values.data() + at, up_.data() + at, count);
+    }
+  });
   if (weights_.quantized) {
-    pool_.parallel_for(rows_, 1, [&](std::int64_t begin, std::int64_t end) {
+    for_parts(rows_, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) quantize(gate_, r);
     });
   }

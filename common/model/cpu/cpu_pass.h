@@ -32,7 +32,7 @@ class CpuPass final {
   // rows: checked, at most kMaxRows; their caches are CpuKvCaches of this model. out: whose tap
   // looks, and who may abandon the pass; first: rows before these that want logits. Fills keys and
   // values, and writes the wanted logits one after the other to `logits`; returns how many rows
-  // want them. Nothing if the pass was abandoned between two layers.
+  // want them. Nothing if the pass was abandoned: its loops that had not begun were left out.
   std::optional<std::size_t> run(std::span<const Row> rows, float* logits, const PassOutput& out,
                                  std::size_t first);
 
@@ -60,6 +60,12 @@ class CpuPass final {
     std::int64_t count = 0;              // elements used of a row
     std::int64_t stride = 0;
   };
+
+  // pool_.parallel_for(), but nothing once nobody wants the pass: nobody reads what it computes.
+  template <class Body>
+  void for_parts(std::int64_t count, std::int64_t grain, const Body& body) {
+    if (!out_->is_abandoned()) pool_.parallel_for(count, grain, body);
+  }
 
   void prepare(std::span<const Row> rows);
   void run_layer(std::int64_t layer);
@@ -92,6 +98,7 @@ class CpuPass final {
   const float epsilon_;               // of every RMS norm
 
   // The current pass.
+  const PassOutput* out_ = nullptr;
   std::int64_t rows_ = 0;
   std::vector<RowState> states_;         // [at least rows]
   AlignedBuffer<float> cos_;             // [rows, head_dim / 2]

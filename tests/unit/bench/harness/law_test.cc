@@ -16,9 +16,15 @@ LawTerms terms() {
           .synced_rate = 0.5};
 }
 
+LawTerms nothing_ahead() {
+  LawTerms all_left = terms();
+  all_left.miss_rate = 1;
+  return all_left;
+}
+
 TEST(LawTest, Table4AndTheMirroredTerm) {
   EXPECT_DOUBLE_EQ(law_ms("ar", terms()), 400);
-  EXPECT_DOUBLE_EQ(law_ms("sd", terms()), (100 + 100 + 400) / 2.0);
+  EXPECT_DOUBLE_EQ(law_ms("sd", nothing_ahead()), (100 + 100 + 400) / 2.0);
   EXPECT_DOUBLE_EQ(law_ms("fsd", terms()), (100 + 25 + 400) / 2.0);
   EXPECT_DOUBLE_EQ(law_ms("mirror", terms()), (50 + 25 + 400) / 2.0);
   LawTerms never = terms();
@@ -50,12 +56,20 @@ GridCell cell(const std::string& strategy, double tpot_ms) {
   return {"rtx-68m-7b", strategy, strategy, {figures}, 0, "ON"};
 }
 
+GridCell sd_cell(double tpot_ms, double hits = 0) {
+  GridCell sd = cell("sd", tpot_ms);
+  sd.answers[0].predraft = PredraftCounts{};
+  sd.answers[0].predraft->verdicts = 50;
+  sd.answers[0].predraft->misses = 50 - hits;
+  return sd;
+}
+
 const PaperPace& rtx() {
   return paper_paces()[1];  // T_p 25.5, T_c 42
 }
 
 TEST(LawTest, ACellsOwnFiguresGiveItsResidual) {
-  const std::optional<LawRow> row = law_of(cell("sd", 300), rtx(), 4);
+  const std::optional<LawRow> row = law_of(sd_cell(300), rtx(), 4);
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->law_ms, (84 + 102 + 400) / 2.0);
   EXPECT_NEAR(row->residual(), 7.0 / 300, 1e-12);
@@ -94,7 +108,7 @@ TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
   fsd.answers[0].predraft = PredraftCounts{};
   fsd.answers[0].predraft->verdicts = 50;
   fsd.answers[0].predraft->misses = 25;
-  const std::vector<LawRow> rows = {*law_of(cell("sd", 300), rtx(), 4), *law_of(fsd, rtx(), 4)};
+  const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx(), 4), *law_of(fsd, rtx(), 4)};
   const std::optional<FsdSaving> saving = fsd_saving(rows, "rtx-68m-7b");
   ASSERT_TRUE(saving.has_value());
   EXPECT_DOUBLE_EQ(saving->measured_ms, 20);
@@ -102,12 +116,23 @@ TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
   EXPECT_FALSE(fsd_saving(rows, "jetson-68m-7b").has_value());
 }
 
+// The first round is drafted while the stream opens, by plain speculation too.
+TEST(LawTest, WhatBothStrategiesDraftedAheadIsNoSaving) {
+  GridCell fsd = cell("fsd", 280);
+  fsd.answers[0].predraft = PredraftCounts{};
+  fsd.answers[0].predraft->verdicts = 50;
+  fsd.answers[0].predraft->misses = 25;
+  const std::vector<LawRow> rows = {*law_of(sd_cell(300, 5), rtx(), 4), *law_of(fsd, rtx(), 4)};
+  EXPECT_NEAR(rows[0].law_ms, (84 + 0.9 * 102 + 400) / 2, 1e-9);
+  EXPECT_NEAR(fsd_saving(rows, "rtx-68m-7b")->law_ms, (0.9 - 0.5) * 4 * 25.5 / 2, 1e-9);
+}
+
 TEST(LawTest, WhereNothingWasDraftedAheadThereIsNoSavingToMeet) {
   GridCell fsd = cell("fsd", 290);
   fsd.answers[0].predraft = PredraftCounts{};
   fsd.answers[0].predraft->verdicts = 50;
   fsd.answers[0].predraft->misses = 50;
-  const std::vector<LawRow> rows = {*law_of(cell("sd", 300), rtx(), 4), *law_of(fsd, rtx(), 4)};
+  const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx(), 4), *law_of(fsd, rtx(), 4)};
   EXPECT_FALSE(fsd_saving(rows, "rtx-68m-7b").has_value());
 }
 

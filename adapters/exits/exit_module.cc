@@ -87,7 +87,7 @@ ExitAdapter ExitModule::adapter() const {
 at::Tensor exit_loss(const at::Tensor& logits, const ExitTargets& targets, ExitLoss loss,
                      double greedy_weight) {
   if (loss == ExitLoss::kCrossEntropy) return fused_cross_entropy(logits, targets.next);
-  const at::Tensor divergence =
+  at::Tensor divergence =
       at::kl_div(at::log_softmax(logits.to(at::kFloat), -1), at::log_softmax(targets.logits, -1),
                  at::Reduction::Sum, /*log_target=*/true) /
       static_cast<double>(logits.size(0));

@@ -15,7 +15,7 @@ at::Tensor distillation_loss(const Llama& draft, const Llama& target, const Batc
   }
   const at::Tensor logits =
       draft.logits(draft.hidden(batch.ids, batch.starts).index_select(0, batch.places));
-  const at::Tensor divergence =
+  at::Tensor divergence =
       at::kl_div(at::log_softmax(logits.to(at::kFloat), -1), at::log_softmax(wanted, -1),
                  at::Reduction::Sum, /*log_target=*/true) /
       static_cast<double>(wanted.size(0));

@@ -163,7 +163,6 @@ void DecodingSession::send_round() {
 
 void DecodingSession::send_nodes(Grow grow) {
   const NodeId last_id = drafter_.tree().ids().next_id() - 1;
-  timings_.sent(last_id, now_);
   uplink_.sent(last_id, ByteAllowance::cost(grow.nodes.size()), now_);
   send(std::move(grow));
 }

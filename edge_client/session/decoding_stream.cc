@@ -33,7 +33,6 @@ void DecodingSession::open_stream() {
   retry_was_asked_ = false;
   asked_at_.reset();
   asked_for_.reset();
-  timings_.restart();
   uplink_.restart();
   exits_changed_at_.reset();  // Open carries the policy
   opened_at_ = now_;
@@ -122,8 +121,7 @@ void DecodingSession::receive(const Started& started) {
   // An eager verifier may have started without what we sent.
   if (asked_at_ && started.last_id >= asked_id_) asked_for_ = now_ - *asked_at_;
   asked_at_.reset();
-  uplink_.started(started.last_id, timings_.round_trip(), now_);
-  timings_.started(started.last_id, now_);
+  timings_.bounded(uplink_.started(started.last_id, timings_.round_trip(), now_));
   pass_has_exits_ = exits_of_pass();
   pass_origin_ = now_ - timings_.round_trip();
   round_sent_ = true;

@@ -8,7 +8,6 @@ namespace {
 
 constexpr double kKeep = 0.9;  // of the older samples' weight, per sample: about ten count
 constexpr double kKeepRoundTrip = 0.7;
-constexpr std::size_t kMostSent = 64;
 constexpr double kLineWeight = 5;  // so many samples make a line of their own
 
 }  // namespace
@@ -66,26 +65,14 @@ void Timings::asked(Duration took) {
   measured_ = true;
 }
 
-void Timings::sent(NodeId last_id, TimePoint now) {
-  if (sent_.size() == kMostSent) sent_.pop_front();
-  sent_.push_back({last_id, now});
-}
-
-void Timings::started(NodeId last_id, TimePoint now) {
-  std::optional<Duration> at_most;
-  while (!sent_.empty() && sent_.front().last_id <= last_id) {
-    at_most = now - sent_.front().at;
-    sent_.pop_front();
+void Timings::bounded(const RoundTripBounds& bounds) {
+  if (bounds.at_most) {
+    round_trip_ = round_trip_ ? std::min(*round_trip_, *bounds.at_most) : *bounds.at_most;
   }
-  if (at_most) {
-    round_trip_ = round_trip_ ? std::min(*round_trip_, *at_most) : *at_most;
-    measured_ = true;
+  if (bounds.at_least) {
+    round_trip_ = round_trip_ ? std::max(*round_trip_, *bounds.at_least) : *bounds.at_least;
   }
-  if (!sent_.empty()) {
-    const Duration at_least = now - sent_.front().at;
-    round_trip_ = round_trip_ ? std::max(*round_trip_, at_least) : at_least;
-    measured_ = true;
-  }
+  measured_ = measured_ || bounds.at_most || bounds.at_least;
 }
 
 }  // namespace outrider

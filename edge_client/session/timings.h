@@ -2,20 +2,17 @@
 // pass of the target T_q by its rows, with and without exits, the round trip 2 T_c. All follow
 // changes within a few rounds.
 //
-// The round trip is measured without a message of its own: Started tells the last node that had
-// arrived when a pass began, so a message that had arrived was under way for less than now - sent
-// (a bound from above), and one that had not for more (a bound from below).
+// The round trip is measured without a message of its own: by what passes are heard to have started
+// with (uplink_window.h).
 //
 // Thread rule: none of its own; owned by the session. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 
 #include "common/base/clock.h"
-#include "common/base/types.h"
 
 namespace outrider {
 
@@ -41,6 +38,11 @@ class RowTimes final {
   double rows_seconds_ = 0;
 };
 
+// What is known to hold of the round trip at a moment.
+struct RoundTripBounds {
+  std::optional<Duration> at_most, at_least;
+};
+
 class Timings final {
  public:
   RowTimes draft_step;
@@ -54,29 +56,19 @@ class Timings final {
   // What exits make a pass longer; nothing until both kinds were seen.
   std::optional<Duration> exits_cost() const;
 
-  // A new stream: nodes are numbered anew.
-  void restart() { sent_.clear(); }
   // The answer to Open came after this; an upper bound, as it may include connecting.
   void opened(Duration took);
   // An idle verifier was asked for a pass and started it so long after, queueing not counted.
   void asked(Duration took);
-  // Nodes up to this id left.
-  void sent(NodeId last_id, TimePoint now);
-  // A pass was heard to have started with nodes up to this id.
-  void started(NodeId last_id, TimePoint now);
+  // The round trip lies within these.
+  void bounded(const RoundTripBounds& bounds);
 
   // 0 while nothing is known.
   Duration round_trip() const { return round_trip_.value_or(Duration{0}); }
 
  private:
-  struct Sent {
-    NodeId last_id;
-    TimePoint at;
-  };
-
   std::optional<Duration> round_trip_;
   bool measured_ = false;  // not only of the opening
-  std::deque<Sent> sent_;  // not yet heard of
 };
 
 }  // namespace outrider

@@ -26,15 +26,22 @@ void UplinkWindow::sent(NodeId last_id, double bytes, TimePoint now) {
   bytes_under_way_ += bytes;
 }
 
-void UplinkWindow::started(NodeId last_id, Duration round_trip, TimePoint now) {
+RoundTripBounds UplinkWindow::started(NodeId last_id, Duration round_trip, TimePoint now) {
+  RoundTripBounds bounds;
   while (!under_way_.empty() && under_way_.front().last_id <= last_id) {
+    bounds.at_most = now - under_way_.front().at;
     bytes_under_way_ -= under_way_.front().bytes;
     under_way_.pop_front();
   }
+  if (!under_way_.empty()) bounds.at_least = now - under_way_.front().at;
+  adapt(bounds, round_trip);
+  return bounds;
+}
+
+void UplinkWindow::adapt(const RoundTripBounds& bounds, Duration round_trip) {
   const Duration own = link_round_trip(round_trip);
   if (own == Duration{0}) return;
-  const bool late =
-      !under_way_.empty() && to_ms(now - under_way_.front().at) > kLate * to_ms(own + kJitter);
+  const bool late = bounds.at_least && to_ms(*bounds.at_least) > kLate * to_ms(own + kJitter);
   size_ = late ? std::max(size_ / 2, kSmallest) : std::min(size_ * kGrowth, kLargest);
 }
 

@@ -3,6 +3,10 @@
 // a message takes clearly longer than the link's own round trip, bytes are queueing, and the window
 // halves; otherwise it grows. On a full link it so settles near bandwidth times round trip.
 //
+// Started tells the last node that had arrived when a pass began. So a message that had arrived was
+// under way for less than now - sent, and one that had not for more: bounds of the round trip,
+// which needs no message of its own.
+//
 // Thread rule: a value, owned by the session. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
+#include "edge_client/session/timings.h"
 
 namespace outrider {
 
@@ -20,7 +25,7 @@ class UplinkWindow final {
   // Nodes up to this id left, in so many bytes.
   void sent(NodeId last_id, double bytes, TimePoint now);
   // A pass was heard to have started with nodes up to this id. round_trip: as estimated before.
-  void started(NodeId last_id, Duration round_trip, TimePoint now);
+  RoundTripBounds started(NodeId last_id, Duration round_trip, TimePoint now);
 
   double size() const { return size_; }
   // Bytes that may leave now.
@@ -33,6 +38,7 @@ class UplinkWindow final {
     TimePoint at;
   };
 
+  void adapt(const RoundTripBounds& bounds, Duration round_trip);
   Duration link_round_trip(Duration latest);
 
   static constexpr double kFirst = 4096;

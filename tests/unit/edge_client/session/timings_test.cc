@@ -59,11 +59,11 @@ TEST(Passes, WithAndWithoutExitsAreKeptApart) {
 TEST(RoundTrip, IsBoundedByWhatAPassTookAndWhatItDidNot) {
   Timings timings;
   timings.opened(from_ms(500));
-  timings.sent(3, at(0));
-  timings.started(3, at(40));  // it had arrived: at most 40
+  timings.bounded({.at_most = from_ms(40), .at_least = {}});
   EXPECT_NEAR(to_ms(timings.round_trip()), 40, 0.1);
-  timings.sent(6, at(100));
-  timings.started(3, at(180));  // it had not: at least 80
+  timings.bounded({.at_most = {}, .at_least = from_ms(80)});
+  EXPECT_NEAR(to_ms(timings.round_trip()), 80, 0.1);
+  timings.bounded({});
   EXPECT_NEAR(to_ms(timings.round_trip()), 80, 0.1);
 }
 

@@ -74,6 +74,18 @@ TEST(UplinkWindowTest, ALinkThatHasBecomeLongerIsWideAgainSoon) {
   EXPECT_GE(window.size(), 16384);
 }
 
+TEST(UplinkWindowTest, WhatAPassStartedWithBoundsTheRoundTrip) {
+  UplinkWindow window;
+  const auto at = [](double ms) { return TimePoint() + from_ms(ms); };
+  window.sent(3, kMessage, at(0));
+  window.sent(6, kMessage, at(10));
+  window.sent(9, kMessage, at(60));
+  const RoundTripBounds bounds = window.started(7, Duration{0}, at(100));
+  EXPECT_EQ(bounds.at_most, from_ms(90)) << "the second had arrived";
+  EXPECT_EQ(bounds.at_least, from_ms(40)) << "the third had not";
+  EXPECT_EQ(window.started(9, Duration{0}, at(200)).at_least, std::nullopt);
+}
+
 TEST(UplinkWindowTest, ANewStreamHasNothingUnderWay) {
   UplinkWindow window;
   window.sent(4, 4000, TimePoint() + from_ms(1));

@@ -80,7 +80,7 @@ class ChainSession final {
   void open() {
     Open open;
     for (Position i = 0; i < kPrompt; ++i) open.prefix.push_back(static_cast<TokenId>(i % 50));
-    open.end_position = kPrompt + (options_.rows + 1) * (options_.passes + 2);
+    open.end_position = kPrompt + Position{options_.rows + 1} * (options_.passes + 2);
     open.policy.wants_exits = wants_exits_;
     acked_reports_ = 0;
     scheduler_.connect(stream_, std::to_string(stream_), clock_.now());
@@ -108,7 +108,7 @@ class ChainSession final {
     const Position end = session.tree().end();
     Grow grow{session.tree().ids().next_id(), end, {}};
     for (int i = 0; i + 1 < options_.rows; ++i) {
-      const auto token = static_cast<TokenId>((end * 31 + i * 7) % 997);
+      const auto token = static_cast<TokenId>((end * 31 + Position{i} * 7) % 997);
       grow.nodes.push_back({token, i == 0 ? 0u : 1u, 255});
     }
     scheduler_.receive(stream_, {end, acked_reports_, std::move(grow)}, clock_.now());
@@ -141,7 +141,7 @@ Result<CheckOutcome> run_exits(const ExitsOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ExitHeads> heads,
                             make_adapter_heads(std::move(adapters), *files));
   SchedulerOptions scheduling;
-  scheduling.max_positions = kPrompt + (options.rows + 1) * (options.passes + 3);
+  scheduling.max_positions = kPrompt + Position{options.rows + 1} * (options.passes + 3);
   scheduling.exits = heads.get();
   Scheduler scheduler(*model, scheduling);
   ChainSession with(scheduler, 1, true, options);

@@ -73,7 +73,8 @@ class Chat final {
         exit_code_ = kExitRuntime;
       }
       if (console_.broken()) return kExitRuntime;
-      if (cancelled_ && !interactive_) return kExitInterrupted;  // nobody asks for more
+      // Nobody asks for more.
+      if (cancelled_ && (!interactive_ || interrupts_.terminated())) return kExitInterrupted;
     }
     return exit_code_;
   }

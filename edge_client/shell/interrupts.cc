@@ -46,6 +46,7 @@ void Interrupts::wait_for_signals() {
     int signal_number = 0;
     if (sigwait(&set, &signal_number) != 0 || stopping_) return;
     const std::lock_guard lock(mu_);
+    if (signal_number == SIGTERM) terminated_ = true;
     if (interrupted_ || callback_ == nullptr) _exit(kExitInterrupted);
     interrupted_ = true;
     callback_();

@@ -27,6 +27,8 @@ class Interrupts final {
   // What the first signal does from now on. nullptr: it ends the process (nothing to end well).
   // Setting it forgets earlier signals.
   void on_interrupt(std::function<void()> callback);
+  // SIGTERM has come: whoever sent it means the program, not the work at hand.
+  bool terminated() const { return terminated_; }
 
  private:
   void wait_for_signals();
@@ -34,6 +36,7 @@ class Interrupts final {
   std::mutex mu_;
   std::function<void()> callback_;  // guarded by mu_
   bool interrupted_ = false;        // guarded by mu_
+  std::atomic<bool> terminated_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

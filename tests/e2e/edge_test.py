@@ -350,6 +350,19 @@ class BrokenLinks(unittest.TestCase):
         self.assertEqual(answer.code, 130, answer.err)
         self.assertEqual(answer.err.count('target passes'), 2, 'of the answer and of /stats')
 
+    def test_sigterm_at_a_terminal_ends_the_chat_after_the_stats(self):
+        keyboard, terminal = pty.openpty()
+        with Server(*PACED) as server:
+            running = self.start_chat(server, stdin=terminal)
+            os.close(terminal)
+            os.write(keyboard, f'{CHAT_LINE}\n'.encode())
+            time.sleep(0.8)
+            running.process.terminate()
+            answer = running.wait()
+        os.close(keyboard)
+        self.assertEqual(answer.code, 130, answer.err)
+        self.assertEqual(answer.err.count('target passes'), 1)
+
     def test_a_drained_server_lets_its_answers_finish(self):
         with Server(*PACED) as server:
             running = self.start(server)

@@ -31,9 +31,9 @@ GridVariant worker_variant(const std::string& name, int workers) {
 }
 
 Json variant_json(const GridResult& result, const GridCell& cell) {
-  const std::optional<Estimate> misses = miss_rate(cell);
+  const std::optional<Estimate> left = left_rate(cell);
   Json json = cell_json(result, cell);
-  json["miss_rate"] = misses ? to_json(*misses) : Json();
+  json["left_rate"] = left ? to_json(*left) : Json();
   return json;
 }
 
@@ -106,7 +106,8 @@ LinePlot make_plot(const std::string& title, const GridExperiment& experiment,
   return {.title = title, .note = note, .panels = std::move(panels)};
 }
 
-// Figure 4a: speed-up over plain speculation and cache misses over the number of workers.
+// Figure 4a: speed-up over plain speculation and what verdicts leave to draft over the number of
+// workers.
 Result<CheckOutcome> ablate_workers(const AblateOptions& options, GridExperiment& experiment) {
   const std::vector<int> workers =
       options.values.empty() ? std::vector<int>{1, 2, 3, 5, 10, 15, 20, 30} : options.values;
@@ -116,22 +117,24 @@ Result<CheckOutcome> ablate_workers(const AblateOptions& options, GridExperiment
   }
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   const std::string& setting = experiment.paces.front().name;
-  PlotSeries faster{.name = "fsd over sd"}, missed{.name = "miss rate"};
+  PlotSeries faster{.name = "fsd over sd"}, remaining{.name = "r"};
   for (const int count : workers) {
     const std::string name = "fsd " + std::to_string(count);
     const auto ratio = speedup_at(result, setting, name, "sd");
-    const auto misses = miss_rate(*result.find(setting, name));
+    const auto left = left_rate(*result.find(setting, name));
     if (ratio) faster.points.push_back(point(count, *ratio));
-    if (misses) missed.points.push_back(point(count, *misses));
+    if (left) remaining.points.push_back(point(count, *left));
   }
   CheckOutcome outcome;
-  outcome.passed = result.mismatches == 0 && !missed.points.empty();
+  outcome.passed = result.mismatches == 0 && !remaining.points.empty();
   outcome.figures = {{"mismatches", result.mismatches}, {"cells", cells_json(result)}};
   if (options.out.empty()) return outcome;
   OUTRIDER_RETURN_IF_ERROR(write_plot(
       make_plot("Pre-drafting over the number of workers", experiment,
                 {{.x_label = "workers", .y_label = "speed-up over sd", .series = {faster}},
-                 {.x_label = "workers", .y_label = "miss rate", .series = {missed}}}),
+                 {.x_label = "workers",
+                  .y_label = "share of the drafting left by a verdict",
+                  .series = {remaining}}}),
       options.out));
   return outcome;
 }

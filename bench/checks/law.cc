@@ -51,8 +51,7 @@ CheckOutcome judge_law(const GridResult& result, const GridExperiment& experimen
   for (const PaperPace& pace : experiment.paces) {
     for (const GridCell& cell : result.cells) {
       if (cell.setting != pace.name) continue;
-      if (const std::optional<LawRow> row = law_of(cell, pace, options.grid.gamma))
-        rows.push_back(*row);
+      if (const std::optional<LawRow> row = law_of(cell, pace)) rows.push_back(*row);
     }
     if (const auto saving = fsd_saving(rows, pace.name)) {
       savings.push_back(saving_json(*saving));

@@ -14,12 +14,14 @@ std::optional<double> ratio(double numerator, double denominator) {
 }
 
 // The one list of PredraftCounts's fields and their names in JSON.
-constexpr std::array<std::pair<const char*, double PredraftCounts::*>, 9> kPredraftFields = {
+constexpr std::array<std::pair<const char*, double PredraftCounts::*>, 11> kPredraftFields = {
     {{"verdicts", &PredraftCounts::verdicts},
      {"hits", &PredraftCounts::hits},
      {"partial_hits", &PredraftCounts::partial_hits},
      {"late_hits", &PredraftCounts::late_hits},
      {"misses", &PredraftCounts::misses},
+     {"wanted_tokens", &PredraftCounts::wanted_tokens},
+     {"missing_tokens", &PredraftCounts::missing_tokens},
      {"synced", &PredraftCounts::synced},
      {"ahead_nodes", &PredraftCounts::ahead_nodes},
      {"ahead_dead", &PredraftCounts::ahead_dead},
@@ -124,6 +126,11 @@ std::optional<double> AnswerFigures::passes_per_token() const {
 std::optional<double> AnswerFigures::miss_rate() const {
   if (!predraft) return std::nullopt;
   return ratio(predraft->misses, predraft->verdicts);
+}
+
+std::optional<double> AnswerFigures::left_rate() const {
+  if (!predraft) return std::nullopt;
+  return ratio(predraft->missing_tokens - predraft->late_hits / 2, predraft->wanted_tokens);
 }
 
 Result<EdgeAnswer> read_edge_answer(std::string_view line, double time_scale) {

@@ -26,11 +26,13 @@ struct PredraftCounts {
   double partial_hits = 0;
   double late_hits = 0;
   double misses = 0;
-  double synced = 0;  // verdicts after which the verifier had its next round already
+  double wanted_tokens = 0;   // of the rounds wanted after those verdicts
+  double missing_tokens = 0;  // .. not drafted yet
+  double synced = 0;          // verdicts after which the verifier had its next round already
   double ahead_nodes = 0;
   double ahead_dead = 0;
   double surplus_rows = 0;
-  std::vector<double> partial_by_length;  // [k - 1]: partial hits with k tokens there
+  std::vector<double> partial_by_length = {};  // [k - 1]: partial hits with k tokens there
 
   PredraftCounts& operator+=(const PredraftCounts& other);
 };
@@ -63,7 +65,10 @@ struct AnswerFigures {
   std::optional<double> pass_ms() const;
   std::optional<double> acceptance() const;
   std::optional<double> passes_per_token() const;
-  std::optional<double> miss_rate() const;  // of the pre-draft cache, partial hits as their share
+  std::optional<double> miss_rate() const;  // verdicts after which nothing had been drafted
+  // The law's r: the share of the drafting left by a verdict. A late hit leaves half of the step
+  // that drafts its first token, as the verdict falls anywhere in it.
+  std::optional<double> left_rate() const;
 };
 
 struct EdgeAnswer {

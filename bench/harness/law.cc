@@ -14,18 +14,14 @@ double share(double part, double whole) {
   return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
 }
 
-// Of what a round needs, how much was still to be drafted when its verdict came, and how often the
+// How much of the rounds was still to be drafted when their verdicts came, and how often the
 // verifier had the round already or went on without. False if the edge did not count it.
 bool read_predraft(const AnswerFigures& sum, LawTerms& terms) {
-  if (!sum.predraft || sum.predraft->verdicts <= 0) return false;
-  const PredraftCounts& counts = *sum.predraft;
-  double left = counts.misses + counts.late_hits * late_share(terms.gamma);
-  for (std::size_t i = 0; i < counts.partial_by_length.size(); ++i) {
-    const double there = std::min(static_cast<double>(i + 1), terms.gamma);
-    left += counts.partial_by_length[i] * (terms.gamma - there) / terms.gamma;
-  }
-  terms.miss_rate = left / counts.verdicts;
-  terms.synced_rate = share(counts.synced, sum.passes);
+  const std::optional<double> left = sum.left_rate();
+  if (!left || sum.passes <= 0) return false;
+  terms.left_rate = *left;
+  terms.gamma = sum.predraft->wanted_tokens / sum.passes;
+  terms.synced_rate = share(sum.predraft->synced, sum.passes);
   terms.alone_rate = share(sum.passes - sum.rounds, sum.passes);
   return true;
 }
@@ -44,25 +40,21 @@ double LawTerms::waited_rate() const {
   return std::clamp(1 - synced_rate - alone_rate, 0.0, 1.0);
 }
 
-double late_share(double gamma) {
-  return (gamma - 0.5) / gamma;
-}
-
 double law_ms(const std::string& strategy, const LawTerms& terms) {
   if (strategy == "ar") return terms.pass_ms;
   const double drafting = terms.gamma * terms.step_ms;
   double round = terms.pass_ms;
   if (strategy == "sd" || strategy == "fsd") {
-    round += 2 * terms.one_way_ms + terms.miss_rate * drafting;
+    round += 2 * terms.one_way_ms + terms.left_rate * drafting;
   }
   if (strategy == "mirror") {
     const double waited = terms.waited_rate();
-    round += waited * 2 * terms.one_way_ms + std::min(terms.miss_rate, waited) * drafting;
+    round += waited * 2 * terms.one_way_ms + std::min(terms.left_rate, waited) * drafting;
   }
   return round / terms.tau;
 }
 
-std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int gamma) {
+std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace) {
   const AnswerFigures sum = sum_of(cell.answers);
   if (!sum.tpot_ms() || !sum.tau() || cell.mismatches > 0) return std::nullopt;
   LawRow row;
@@ -73,14 +65,10 @@ std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int ga
   LawTerms& terms = row.terms;
   terms.pass_ms = *sum.pass_ms();
   terms.one_way_ms = pace.one_way_ms;
-  terms.gamma = gamma;
   terms.tau = *sum.tau();
   terms.step_ms = step_curve(pace).ms(1);
   if (terms.step_ms <= 0 && sum.draft_steps > 0) terms.step_ms = sum.draft_ms / sum.draft_steps;
   if (cell.strategy != "ar" && !read_predraft(sum, terms)) return std::nullopt;
-  // The last rounds of an answer draft less than γ, or nothing; the mean is the run's own.
-  const bool by_rounds = cell.strategy == "sd" || cell.strategy == "fsd";
-  if (by_rounds && sum.passes > 0) terms.gamma = sum.drafted / sum.passes;
   row.law_ms = law_ms(cell.strategy, terms);
   return row;
 }
@@ -88,11 +76,11 @@ std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int ga
 std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::string& setting) {
   const LawRow* sd = find_row(rows, setting, "sd");
   const LawRow* fsd = find_row(rows, setting, "fsd");
-  if (sd == nullptr || fsd == nullptr || fsd->terms.miss_rate >= sd->terms.miss_rate) {
+  if (sd == nullptr || fsd == nullptr || fsd->terms.left_rate >= sd->terms.left_rate) {
     return std::nullopt;
   }
   return FsdSaving{setting, sd->measured_ms - fsd->measured_ms,
-                   (sd->terms.miss_rate - fsd->terms.miss_rate) * sd->terms.gamma *
+                   (sd->terms.left_rate - fsd->terms.left_rate) * sd->terms.gamma *
                        sd->terms.step_ms / fsd->terms.tau};
 }
 
@@ -109,7 +97,7 @@ Json to_json(const LawRow& row) {
             {"one_way_ms", row.terms.one_way_ms},
             {"gamma", row.terms.gamma},
             {"tau", row.terms.tau},
-            {"miss_rate", row.terms.miss_rate},
+            {"left_rate", row.terms.left_rate},
             {"synced_rate", row.terms.synced_rate},
             {"alone_rate", row.terms.alone_rate}}}};
 }
@@ -124,7 +112,7 @@ std::string law_table(const std::vector<LawRow>& rows) {
         "{:5.2f}\n",
         row.setting, row.variant, row.measured_ms, row.law_ms, 100 * row.residual(),
         row.terms.pass_ms, row.terms.step_ms, row.terms.one_way_ms, row.terms.tau,
-        row.terms.miss_rate, row.terms.synced_rate, row.terms.alone_rate);
+        row.terms.left_rate, row.terms.synced_rate, row.terms.alone_rate);
   }
   return text;
 }

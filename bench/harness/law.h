@@ -27,18 +27,14 @@ struct LawTerms {
   double step_ms = 0;     // T_p, of one row
   double pass_ms = 0;     // T_q, the mean of the run's own passes
   double one_way_ms = 0;  // T_c
-  double gamma = 0;
+  double gamma = 0;       // drafted tokens wanted per pass: the last rounds of an answer are short
   double tau = 1;
-  double miss_rate = 1;    // r
+  double left_rate = 1;    // r
   double synced_rate = 0;  // s
   double alone_rate = 0;   // e
 
   double waited_rate() const;  // w
 };
-
-// What a late hit leaves to be drafted, as a share of a round: the verdict falls anywhere in the
-// step that drafts the first token, so half of that step and the rest are still to come.
-double late_share(double gamma);
 
 // Milliseconds per token. strategy: "ar", "sd", "fsd", "mirror".
 double law_ms(const std::string& strategy, const LawTerms& terms);
@@ -55,7 +51,7 @@ struct LawRow {
 };
 
 // The law with a cell's own figures; nothing where its strategy's figures are not known.
-std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace, int gamma);
+std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace);
 
 // What pre-drafting saved against plain speculation, per token, beside what the law says it saves
 // with the run's own r, late hits charged their lateness: (r_sd - r_fsd) γ T_p / τ. Nothing if one

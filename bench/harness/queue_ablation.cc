@@ -6,26 +6,27 @@
 namespace outrider {
 namespace {
 
-// How much more `other` misses than `base`; nothing if either was not run or counted nothing.
-std::optional<Estimate> more_misses(const GridCell* base, const GridCell* other) {
+// How much more drafting verdicts leave at `other` than at `base`; nothing if either was not run or
+// counted nothing.
+std::optional<Estimate> more_left(const GridCell* base, const GridCell* other) {
   if (base == nullptr || other == nullptr) return std::nullopt;
-  return difference(base->answers, other->answers, &AnswerFigures::miss_rate);
+  return difference(base->answers, other->answers, &AnswerFigures::left_rate);
 }
 
-bool misses_less(const std::optional<Estimate>& more) {
+bool leaves_less(const std::optional<Estimate>& more) {
   return more && (more->interval ? more->interval->high : more->value) < 0;
 }
 
 bool differs(const std::optional<Estimate>& more) {
   if (!more) return false;
-  return misses_less(more) || (more->interval ? more->interval->low : more->value) > 0;
+  return leaves_less(more) || (more->interval ? more->interval->low : more->value) > 0;
 }
 
 std::string shown(const GridCell* cell) {
-  const std::optional<Estimate> misses = cell != nullptr ? miss_rate(*cell) : std::nullopt;
-  if (!misses) return fmt::format(" {:20}", "-");
-  const Interval around = misses->interval.value_or(Interval{misses->value, misses->value});
-  return fmt::format(" {:5.1f} % [{:4.1f}, {:4.1f}] ", 100 * misses->value, 100 * around.low,
+  const std::optional<Estimate> left = cell != nullptr ? left_rate(*cell) : std::nullopt;
+  if (!left) return fmt::format(" {:20}", "-");
+  const Interval around = left->interval.value_or(Interval{left->value, left->value});
+  return fmt::format(" {:5.1f} % [{:4.1f}, {:4.1f}] ", 100 * left->value, 100 * around.low,
                      100 * around.high);
 }
 
@@ -35,17 +36,17 @@ std::string queue_cell(const std::string& client, const std::string& server, int
   return client + "/" + server + " " + std::to_string(workers) + "T";
 }
 
-std::optional<Estimate> miss_rate(const GridCell& cell) {
-  return estimate(cell.answers, &AnswerFigures::miss_rate);
+std::optional<Estimate> left_rate(const GridCell& cell) {
+  return estimate(cell.answers, &AnswerFigures::left_rate);
 }
 
 bool priority_is_best(const GridResult& result, const std::string& setting, int workers) {
   const GridCell* both = result.find(setting, queue_cell("priority", "priority", workers));
-  if (both == nullptr || !miss_rate(*both)) return false;
+  if (both == nullptr || !left_rate(*both)) return false;
   for (const char* client : kClientQueues) {
     for (const char* server : kServerQueues) {
       const GridCell* other = result.find(setting, queue_cell(client, server, workers));
-      if (misses_less(more_misses(both, other))) return false;
+      if (leaves_less(more_left(both, other))) return false;
     }
   }
   return true;
@@ -60,12 +61,12 @@ QueueEffects queue_effects(const GridResult& result, const std::string& setting,
   for (const int count : workers) {
     const GridCell* both = cell("priority", "priority", count);
     for (const char* client : kClientQueues) {
-      effects.client |= differs(more_misses(both, cell(client, "priority", count)));
+      effects.client |= differs(more_left(both, cell(client, "priority", count)));
     }
     for (const char* server : kServerQueues) {
-      effects.server |= differs(more_misses(both, cell("priority", server, count)));
+      effects.server |= differs(more_left(both, cell("priority", server, count)));
     }
-    effects.workers |= differs(more_misses(cell("priority", "priority", workers.front()), both));
+    effects.workers |= differs(more_left(cell("priority", "priority", workers.front()), both));
   }
   return effects;
 }

@@ -1,8 +1,9 @@
 // Table 7 of the FSD paper on our cells: what the order of the client's and the server's queue, and
-// the number of pre-draft workers, do to the cache miss rate.
+// the number of pre-draft workers, do to r: the share of the drafting that verdicts leave. (There a
+// pre-draft is in the cache or not, here it can be there in part; so r counts parts.)
 //
-// Two cells differ if the 95 % interval of the difference of their miss rates, prompt by prompt,
-// leaves out 0: anything less is noise.
+// Two cells differ if the 95 % interval of the difference of their r, prompt by prompt, leaves out
+// 0: anything less is noise.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,9 +24,9 @@ inline constexpr std::array kServerQueues = {"priority", "fifo"};
 // The name of a cell's variant.
 std::string queue_cell(const std::string& client, const std::string& server, int workers);
 
-std::optional<Estimate> miss_rate(const GridCell& cell);
+std::optional<Estimate> left_rate(const GridCell& cell);
 
-// Whether no other order at so many workers misses less than priority at both ends, beyond noise.
+// Whether no other order at so many workers leaves less than priority at both ends, beyond noise.
 bool priority_is_best(const GridResult& result, const std::string& setting, int workers);
 
 // Which choices make a difference beyond noise, each against priority/priority.

@@ -81,6 +81,8 @@ Json predraft_json(const PredraftStats& stats) {
           {"partial_hits", stats.partial_hits},
           {"late_hits", stats.late_hits},
           {"misses", stats.misses},
+          {"wanted_tokens", stats.wanted_tokens},
+          {"missing_tokens", stats.missing_tokens},
           {"partial_by_length", stats.partial_by_length},
           {"hits_by_exit", stats.hits_by_exit},
           {"exit_layers", stats.exit_layers},

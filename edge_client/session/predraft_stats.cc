@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/session/predraft_stats.h"
 
+#include <algorithm>
+
 namespace outrider {
 namespace {
 
@@ -19,6 +21,8 @@ CacheHit judge(const CacheLookup& found, std::size_t wanted) {
 
 CacheHit PredraftStats::count(const CacheLookup& found, std::size_t wanted) {
   ++verdicts;
+  wanted_tokens += wanted;
+  missing_tokens += wanted - std::min(wanted, found.drafted);
   const CacheHit hit = judge(found, wanted);
   switch (hit) {
     case CacheHit::kWhole:

@@ -26,6 +26,8 @@ struct PredraftStats {
   std::uint64_t partial_hits = 0;                // its beginning was
   std::uint64_t late_hits = 0;                   // nothing yet, but the draft was at work on it
   std::uint64_t misses = 0;                      // nothing
+  std::uint64_t wanted_tokens = 0;               // of those rounds
+  std::uint64_t missing_tokens = 0;              // .. not drafted yet at the verdict
   std::vector<std::uint64_t> partial_by_length;  // [k - 1]: partial hits with k tokens there
   std::vector<std::uint64_t> hits_by_exit;  // [exit]: whole, partial and late, named by that exit
   std::vector<std::int32_t> exit_layers;    // [exit]: the layer after which it looks

@@ -59,11 +59,13 @@ TEST(EdgeAnswerTest, NodesOfThePrefillsPassAreLeftOutToo) {
 
 TEST(EdgeAnswerTest, PredraftCountsAreReadWhereTheyAre) {
   Json line = edge_line();
-  line["predraft"] = {{"verdicts", 4}, {"hits", 3}, {"misses", 1}};
+  line["predraft"] = {{"verdicts", 4},  {"hits", 3},           {"misses", 1},
+                      {"late_hits", 2}, {"wanted_tokens", 16}, {"missing_tokens", 9}};
   AnswerFigures sum = read_edge_answer(line.dump(), 1)->figures;
   sum += read_edge_answer(edge_line().dump(), 1)->figures;
   EXPECT_EQ(sum.predraft->hits, 3);
   EXPECT_EQ(sum.miss_rate(), 0.25);
+  EXPECT_EQ(sum.left_rate(), 0.5) << "the late ones' first tokens were half done";
   EXPECT_EQ(sum.tokens, 6);
 }
 

@@ -12,13 +12,13 @@ LawTerms terms() {
           .one_way_ms = 50,
           .gamma = 4,
           .tau = 2,
-          .miss_rate = 0.25,
+          .left_rate = 0.25,
           .synced_rate = 0.5};
 }
 
 LawTerms nothing_ahead() {
   LawTerms all_left = terms();
-  all_left.miss_rate = 1;
+  all_left.left_rate = 1;
   return all_left;
 }
 
@@ -35,7 +35,7 @@ TEST(LawTest, Table4AndTheMirroredTerm) {
 // A verifier that goes on alone pays in tokens per pass, not in waits.
 TEST(LawTest, AMirrorThatWaitsForNothingPaysItsPassesAlone) {
   LawTerms eager = terms();
-  eager.miss_rate = 0.5;
+  eager.left_rate = 0.5;
   eager.alone_rate = 0.5;
   EXPECT_DOUBLE_EQ(law_ms("mirror", eager), 400 / 2.0);
   eager.alone_rate = 0.4;
@@ -58,9 +58,8 @@ GridCell cell(const std::string& strategy, double tpot_ms) {
 
 GridCell sd_cell(double tpot_ms, double hits = 0) {
   GridCell sd = cell("sd", tpot_ms);
-  sd.answers[0].predraft = PredraftCounts{};
-  sd.answers[0].predraft->verdicts = 50;
-  sd.answers[0].predraft->misses = 50 - hits;
+  sd.answers[0].predraft =
+      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 200 - 4 * hits};
   return sd;
 }
 
@@ -69,34 +68,31 @@ const PaperPace& rtx() {
 }
 
 TEST(LawTest, ACellsOwnFiguresGiveItsResidual) {
-  const std::optional<LawRow> row = law_of(sd_cell(300), rtx(), 4);
+  const std::optional<LawRow> row = law_of(sd_cell(300), rtx());
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->law_ms, (84 + 102 + 400) / 2.0);
   EXPECT_NEAR(row->residual(), 7.0 / 300, 1e-12);
 }
 
-TEST(LawTest, PartialHitsLeaveAShareOfTheDrafting) {
+TEST(LawTest, WhatAVerdictLeavesToDraftIsItsShareOfTheDrafting) {
   GridCell fsd = cell("fsd", 280);
-  EXPECT_FALSE(law_of(fsd, rtx(), 4).has_value()) << "nothing is known of its hits";
-  fsd.answers[0].predraft = PredraftCounts{};
-  fsd.answers[0].predraft->verdicts = 50;
-  fsd.answers[0].predraft->misses = 10;
-  fsd.answers[0].predraft->partial_by_length = {0, 10};
-  const std::optional<LawRow> row = law_of(fsd, rtx(), 4);
+  EXPECT_FALSE(law_of(fsd, rtx()).has_value()) << "nothing is known of its hits";
+  fsd.answers[0].predraft =
+      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 60};
+  const std::optional<LawRow> row = law_of(fsd, rtx());
   ASSERT_TRUE(row.has_value());
-  EXPECT_DOUBLE_EQ(row->terms.miss_rate, 15.0 / 50);
-  fsd.answers[0].predraft->late_hits = 8;  // half of the step in work, and three more
-  EXPECT_DOUBLE_EQ(law_of(fsd, rtx(), 4)->terms.miss_rate, (15.0 + 7) / 50);
+  EXPECT_DOUBLE_EQ(row->terms.left_rate, 0.3);
+  EXPECT_DOUBLE_EQ(row->terms.gamma, 4);
+  fsd.answers[0].predraft->late_hits = 8;  // half of the step in work is done
+  EXPECT_DOUBLE_EQ(law_of(fsd, rtx())->terms.left_rate, (60.0 - 4) / 200);
 }
 
 TEST(LawTest, AMirrorsPassesAreSyncedAloneOrWaitedFor) {
   GridCell mirror = cell("mirror", 230);
   mirror.answers[0].rounds = 40;
-  mirror.answers[0].predraft = PredraftCounts{};
-  mirror.answers[0].predraft->verdicts = 50;
-  mirror.answers[0].predraft->synced = 30;
-  mirror.answers[0].predraft->misses = 15;
-  const std::optional<LawRow> row = law_of(mirror, rtx(), 4);
+  mirror.answers[0].predraft =
+      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 60, .synced = 30};
+  const std::optional<LawRow> row = law_of(mirror, rtx());
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->terms.synced_rate, 0.6);
   EXPECT_DOUBLE_EQ(row->terms.alone_rate, 0.2);
@@ -105,10 +101,9 @@ TEST(LawTest, AMirrorsPassesAreSyncedAloneOrWaitedFor) {
 
 TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
   GridCell fsd = cell("fsd", 280);
-  fsd.answers[0].predraft = PredraftCounts{};
-  fsd.answers[0].predraft->verdicts = 50;
-  fsd.answers[0].predraft->misses = 25;
-  const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx(), 4), *law_of(fsd, rtx(), 4)};
+  fsd.answers[0].predraft =
+      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 100};
+  const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx()), *law_of(fsd, rtx())};
   const std::optional<FsdSaving> saving = fsd_saving(rows, "rtx-68m-7b");
   ASSERT_TRUE(saving.has_value());
   EXPECT_DOUBLE_EQ(saving->measured_ms, 20);
@@ -119,27 +114,25 @@ TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
 // The first round is drafted while the stream opens, by plain speculation too.
 TEST(LawTest, WhatBothStrategiesDraftedAheadIsNoSaving) {
   GridCell fsd = cell("fsd", 280);
-  fsd.answers[0].predraft = PredraftCounts{};
-  fsd.answers[0].predraft->verdicts = 50;
-  fsd.answers[0].predraft->misses = 25;
-  const std::vector<LawRow> rows = {*law_of(sd_cell(300, 5), rtx(), 4), *law_of(fsd, rtx(), 4)};
+  fsd.answers[0].predraft =
+      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 100};
+  const std::vector<LawRow> rows = {*law_of(sd_cell(300, 5), rtx()), *law_of(fsd, rtx())};
   EXPECT_NEAR(rows[0].law_ms, (84 + 0.9 * 102 + 400) / 2, 1e-9);
   EXPECT_NEAR(fsd_saving(rows, "rtx-68m-7b")->law_ms, (0.9 - 0.5) * 4 * 25.5 / 2, 1e-9);
 }
 
 TEST(LawTest, WhereNothingWasDraftedAheadThereIsNoSavingToMeet) {
   GridCell fsd = cell("fsd", 290);
-  fsd.answers[0].predraft = PredraftCounts{};
-  fsd.answers[0].predraft->verdicts = 50;
-  fsd.answers[0].predraft->misses = 50;
-  const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx(), 4), *law_of(fsd, rtx(), 4)};
+  fsd.answers[0].predraft =
+      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 200};
+  const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx()), *law_of(fsd, rtx())};
   EXPECT_FALSE(fsd_saving(rows, "rtx-68m-7b").has_value());
 }
 
 TEST(LawTest, AWrongTextHasNoLaw) {
   GridCell wrong = cell("ar", 400);
   wrong.mismatches = 1;
-  EXPECT_FALSE(law_of(wrong, rtx(), 4).has_value());
+  EXPECT_FALSE(law_of(wrong, rtx()).has_value());
 }
 
 }  // namespace

@@ -9,15 +9,15 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of ten verdicts each, so many misses prompt by prompt.
+// Of ten tokens wanted each, so many missing prompt by prompt.
 GridCell cell(const char* client, const char* server, int workers,
-              const std::vector<double>& misses) {
+              const std::vector<double>& missing) {
   GridCell cell{"rtx", queue_cell(client, server, workers), "fsd", {}, 0, "ON"};
-  for (const double count : misses) {
+  for (const double count : missing) {
     AnswerFigures figures;
     figures.predraft = PredraftCounts{};
-    figures.predraft->verdicts = 10;
-    figures.predraft->misses = count;
+    figures.predraft->wanted_tokens = 10;
+    figures.predraft->missing_tokens = count;
     cell.answers.push_back(figures);
   }
   return cell;

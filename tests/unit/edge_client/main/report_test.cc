@@ -100,6 +100,8 @@ TEST(PredraftReport, TellsWhatDraftingAheadWasGoodFor) {
   EXPECT_THAT(predraft_lines(stats), testing::HasSubstr("1 by the exit after layer 8"));
   EXPECT_THAT(lines, testing::HasSubstr("9 nodes, 3 died unused; no wait for a round after 25 %"));
   EXPECT_EQ(predraft_json(stats)["partial_by_length"], Json::array({0, 1}));
+  EXPECT_EQ(predraft_json(stats)["wanted_tokens"], 16);
+  EXPECT_EQ(predraft_json(stats)["missing_tokens"], 10);
 }
 
 TEST(Explain, DividesTheTimeAndNamesEachChange) {

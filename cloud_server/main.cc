@@ -145,7 +145,8 @@ Status run_server(ServerFlags& flags) {
 }  // namespace
 }  // namespace outrider
 
-int main(int argc, char** argv) {
+// CLI11 throws only where a flag is declared wrongly.
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   outrider::block_signals();
   outrider::Program program("outrider-server",
                             "Holds the target model and decides what edges drafted.");

@@ -83,18 +83,18 @@ std::string depth_svg(const MeasureReport& report) {
   PlotPanel panel{.x_label = "layer of the exit", .y_label = "whole outcome named right"};
   panel.x_end = report.num_layers;
   panel.y_end = 1;
-  for (const bool confidence : {false, true}) {
-    for (const TextResult& result : report.results) {
-      PlotSeries series{.name = title_of(result) + (confidence ? ": confidence" : ""),
-                        .dashed = confidence};
-      for (const ExitResult& exit : result.exits) {
-        const double value = confidence ? exit.mean_confidence : exit.named;
-        series.points.push_back({static_cast<double>(exit.layer), value});
-      }
-      panel.series.push_back(std::move(series));
+  for (const TextResult& result : report.results) {
+    PlotSeries named{.name = title_of(result)}, confidence{.dashed = true};
+    for (const ExitResult& exit : result.exits) {
+      named.points.push_back({static_cast<double>(exit.layer), exit.named});
+      confidence.points.push_back({static_cast<double>(exit.layer), exit.mean_confidence});
     }
+    panel.series.push_back(std::move(named));
+    panel.series.push_back(std::move(confidence));
   }
-  return to_svg({.title = "Match and confidence by depth", .panels = {std::move(panel)}});
+  return to_svg({.title = "Match and confidence by depth",
+                 .note = "dashed: mean confidence",
+                 .panels = {std::move(panel)}});
 }
 
 }  // namespace outrider

@@ -156,7 +156,7 @@ Result<CheckOutcome> ablate_gamma(const AblateOptions& options, GridExperiment& 
   const std::string& setting = experiment.paces.front().name;
   std::vector<PlotSeries> over_sd, over_ar;
   for (const std::string strategy : {"sd", "fsd", "mirror"}) {
-    PlotSeries sd{strategy + " over sd", {}}, ar{strategy + " over ar", {}};
+    PlotSeries sd{.name = strategy}, ar{.name = strategy};
     for (const int length : lengths) {
       const std::string suffix = " " + std::to_string(length);
       const auto to_sd = speedup_at(result, setting, strategy + suffix, "sd" + suffix);
@@ -164,7 +164,7 @@ Result<CheckOutcome> ablate_gamma(const AblateOptions& options, GridExperiment& 
       if (to_sd) sd.points.push_back(point(length, *to_sd));
       if (to_ar) ar.points.push_back(point(length, *to_ar));
     }
-    if (strategy != "sd") over_sd.push_back(std::move(sd));
+    over_sd.push_back(std::move(sd));
     over_ar.push_back(std::move(ar));
   }
   CheckOutcome outcome;

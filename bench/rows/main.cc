@@ -38,7 +38,8 @@ Status print_rows(const std::string& directory, const CpuModelOptions& options, 
 }  // namespace
 }  // namespace outrider
 
-int main(int argc, char** argv) {
+// CLI11 throws only where a flag is declared wrongly.
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   CLI::App app("Prints the bits of a model's rows");
   std::string directory;
   outrider::CpuModelOptions options;

@@ -72,7 +72,7 @@ std::string config_lines(const CLI::App& app) {
     for (const std::string& value : option->results()) {
       values += (values.empty() ? "" : ", ") + config_string(value);
     }
-    if (option->count() > 1) values = "[" + values + "]";
+    if (option->count() > 1) values.insert(0, 1, '[').append("]");
     if (option->count() == 0) {
       if (option->get_default_str().empty()) continue;
       values = config_string(option->get_default_str());

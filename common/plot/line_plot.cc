@@ -66,7 +66,11 @@ class Panel final {
 
   std::string svg() const {
     std::string svg = axes();
-    for (std::size_t i = 0; i < panel_.series.size(); ++i) svg += line(i) + legend(i);
+    std::size_t named = 0;
+    for (const PlotSeries& series : panel_.series) {
+      if (!series.name.empty()) svg += legend(series.name, named++);
+      svg += line(series, colour(std::max<std::size_t>(named, 1) - 1));
+    }
     return svg;
   }
 
@@ -82,12 +86,21 @@ class Panel final {
         y(y1), x(x2), y(y2), stroke);
   }
 
+  // A few whole things are counted one by one.
+  int ticks_across() const {
+    const bool few = x_end_ == std::floor(x_end_) && x_end_ > 1 && x_end_ <= 10;
+    return few ? static_cast<int>(x_end_) : kTicks;
+  }
+
   std::string axes() const {
     std::string svg;
     for (int i = 0; i <= kTicks; ++i) {
-      const double across = x_end_ * i / kTicks, up = y_end_ * i / kTicks;
+      const double up = y_end_ * i / kTicks;
       svg += segment(0, up, x_end_, up, "#ddd");
       svg += text_at(left_ - 8, y(up) + 4, "end", fmt::format("{:.4g}", up));
+    }
+    for (int i = 0, ticks = ticks_across(); i <= ticks; ++i) {
+      const double across = x_end_ * i / ticks;
       svg += text_at(x(across), kAxesEnd + 18, "middle", fmt::format("{:.4g}", across));
     }
     if (panel_.diagonal) svg += segment(0, 0, x_end_, y_end_, "#aaa");
@@ -95,11 +108,10 @@ class Panel final {
     return svg + text_at(left_, kTop - 10, "start", panel_.y_label);
   }
 
-  std::string line(std::size_t index) const {
-    const PlotSeries& series = panel_.series[index];
+  std::string line(const PlotSeries& series, std::string_view stroke) const {
     std::string svg =
         fmt::format("<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"{}\"{} points=\"",
-                    colour(index), series.dashed ? " stroke-dasharray=\"4 3\"" : "");
+                    stroke, series.dashed ? " stroke-dasharray=\"4 3\"" : "");
     for (const PlotPoint& point : series.points) {
       svg += fmt::format("{:.1f},{:.1f} ", x(point.x), y(point.y));
     }
@@ -107,19 +119,20 @@ class Panel final {
     for (const PlotPoint& point : series.points) {
       if (series.marked) {
         svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n",
-                           x(point.x), y(point.y), colour(index));
+                           x(point.x), y(point.y), stroke);
       }
       if (!point.interval) continue;
-      svg += segment(point.x, point.interval->low, point.x, point.interval->high, colour(index));
+      svg += segment(point.x, point.interval->low, point.x, point.interval->high, stroke);
     }
     return svg;
   }
 
-  std::string legend(std::size_t index) const {
-    const double at = left_ + kLegendWidth * static_cast<double>(index % kLegendColumns);
-    const double down = kLegendTop + kLegendLine * static_cast<double>(index / kLegendColumns);
-    return fmt::format("<g fill=\"{}\">", colour(index)) +
-           text_at(at, down, "start", panel_.series[index].name) + "</g>\n";
+  std::string legend(const std::string& name, std::size_t index) const {
+    const std::size_t row = index / kLegendColumns, column = index % kLegendColumns;
+    const double at = left_ + kLegendWidth * static_cast<double>(column);
+    const double down = kLegendTop + kLegendLine * static_cast<double>(row);
+    return fmt::format("<g fill=\"{}\">", colour(index)) + text_at(at, down, "start", name) +
+           "</g>\n";
   }
 
   const PlotPanel& panel_;
@@ -130,7 +143,11 @@ class Panel final {
 
 double height_of(const LinePlot& plot) {
   std::size_t most = 0;
-  for (const PlotPanel& panel : plot.panels) most = std::max(most, panel.series.size());
+  for (const PlotPanel& panel : plot.panels) {
+    const auto named = std::ranges::count_if(
+        panel.series, [](const PlotSeries& series) { return !series.name.empty(); });
+    most = std::max(most, static_cast<std::size_t>(named));
+  }
   const std::size_t lines = (most + kLegendColumns - 1) / kLegendColumns;
   return kLegendTop + kLegendLine * static_cast<double>(lines);
 }

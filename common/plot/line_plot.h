@@ -23,6 +23,7 @@ struct PlotPoint {
 };
 
 struct PlotSeries {
+  // Empty: it goes with the one before, has its colour, and no place in the legend.
   std::string name = {};
   std::vector<PlotPoint> points = {};  // by ascending x
   bool marked = true;                  // a dot at each point

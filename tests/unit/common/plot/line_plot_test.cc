@@ -43,6 +43,26 @@ TEST(LinePlotTest, AxesEndWhereTheyAreTold) {
   EXPECT_THAT(to_svg(fixed), HasSubstr("250.0,120.0"));
 }
 
+TEST(LinePlotTest, ASeriesWithoutANameGoesWithTheOneBefore) {
+  LinePlot paired = plot();
+  const std::string before = to_svg(paired);
+  paired.panels[0].series.insert(paired.panels[0].series.begin() + 1,
+                                 {.points = {{1, 1}, {10, 1}}, .dashed = true});
+  const std::string svg = to_svg(paired);
+  EXPECT_THAT(svg, HasSubstr("stroke=\"#4477aa\" stroke-dasharray"));
+  EXPECT_THAT(before, HasSubstr("fill=\"#cc6677\"")) << "the other series' legend";
+  EXPECT_THAT(svg, HasSubstr("fill=\"#cc6677\""));
+  EXPECT_THAT(svg, Not(HasSubstr("#228833")));
+}
+
+TEST(LinePlotTest, AFewWholeThingsAreCountedOneByOne) {
+  LinePlot layers = plot();
+  layers.panels[0].x_end = 8;
+  EXPECT_THAT(to_svg(layers), HasSubstr(">7</text>"));
+  layers.panels[0].x_end = 40;
+  EXPECT_THAT(to_svg(layers), HasSubstr(">32</text>"));
+}
+
 TEST(LinePlotTest, NothingToShowIsStillAPlot) {
   const std::string svg = to_svg({.title = "empty", .note = "", .panels = {{.x_label = "x"}}});
   EXPECT_THAT(svg, HasSubstr("</svg>"));

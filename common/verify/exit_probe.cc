@@ -30,7 +30,7 @@ float clamp_margin(float margin) {
 
 const PassPlan::NodeRow* node_below(const PassPlan& plan, std::size_t row, TokenId token) {
   const auto found = std::ranges::find_if(plan.nodes, [&](const PassPlan::NodeRow& node) {
-    return static_cast<std::size_t>(node.parent + 1) == row && node.token == token;
+    return row_after(node.parent) == row && node.token == token;
   });
   return found == plan.nodes.end() ? nullptr : &*found;
 }
@@ -39,7 +39,7 @@ const PassPlan::NodeRow* node_below(const PassPlan& plan, std::size_t row, Token
 std::optional<float> surest_below(const PassPlan& plan, std::size_t row) {
   std::optional<float> best;
   for (const PassPlan::NodeRow& node : plan.nodes) {
-    if (static_cast<std::size_t>(node.parent + 1) != row) continue;
+    if (row_after(node.parent) != row) continue;
     best = std::max(best.value_or(0), node.confidence);
   }
   return best;

@@ -27,7 +27,7 @@ Status PassRunner::append_rows(const PassPlan& plan, KvCache& cache) {
   rows_.back().wants_logits = plan.decides;
   for (const PassPlan::NodeRow& node : plan.nodes) {
     // Parent -1 lands on the last of the tokens.
-    const std::size_t parent = num_tokens_ - 1 + static_cast<std::size_t>(node.parent + 1);
+    const std::size_t parent = num_tokens_ - 1 + row_after(node.parent);
     OUTRIDER_CHECK(parent < rows_.size());
     OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, cache.slots().append(rows_[parent].slot));
     rows_.push_back({.cache = &cache, .slot = slot, .token = node.token, .wants_logits = true});
@@ -36,7 +36,7 @@ Status PassRunner::append_rows(const PassPlan& plan, KvCache& cache) {
 }
 
 void PassRunner::keep(std::int32_t leaf, KvCache& cache) {
-  const std::size_t row = num_tokens_ - 1 + static_cast<std::size_t>(leaf + 1);
+  const std::size_t row = num_tokens_ - 1 + row_after(leaf);
   cache.slots().commit(rows_.at(row).slot);
   cache.slots().release_all_uncommitted();
 }

@@ -202,7 +202,7 @@ PassWalk VerifySession::walk(const PassPlan& plan, const Chooser& choose) const 
   PassWalk walked;
   while (true) {
     const Position position = tree_.end() + static_cast<Position>(walked.tokens.size());
-    const TokenId token = choose(static_cast<std::size_t>(walked.leaf + 1), position);
+    const TokenId token = choose(row_after(walked.leaf), position);
     walked.tokens.push_back(token);
     if (ends_at(token, position)) return walked;
     const auto next = std::find_if(plan.nodes.begin(), plan.nodes.end(), [&](const auto& node) {

@@ -45,8 +45,13 @@ struct PassPlan {
   std::size_t rows() const { return tokens.size() + nodes.size(); }
 };
 
-// The law of choice applied to the logits of a row: row 0 is the last of PassPlan::tokens, row
-// 1 + i is PassPlan::nodes[i]; position is that of the token to choose.
+// The row whose logits say what follows PassPlan::nodes[node] or, for -1, the text.
+inline std::size_t row_after(std::int32_t node) {
+  return static_cast<std::size_t>(std::int64_t{node} + 1);
+}
+
+// The law of choice applied to the logits of a row (row_after()); position is that of the token to
+// choose.
 using Chooser = std::function<TokenId(std::size_t row, Position position)>;
 
 // Where a chooser leads from the root along the nodes of a pass.

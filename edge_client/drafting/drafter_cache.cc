@@ -67,7 +67,7 @@ Grow Drafter::select_round(std::size_t length, std::size_t max_nodes, std::int32
     if (room-- == 0) break;
     chosen.push_back(index);
   }
-  const Grow grow = tree_.send(chosen);
+  Grow grow = tree_.send(chosen);
   mark_flying();
   return grow;
 }

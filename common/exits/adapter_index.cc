@@ -234,7 +234,9 @@ Result<AdapterIndex> parse_adapter_index(std::string_view text, const std::strin
   FieldReader in(json, what);
   refuse_unknown(in, {"format", "target", "weights_sha256", "shortlist", "chosen", "exits"});
   if (in.status().ok() && in.text("format") != kFormat) {
-    in.fail(invalid_argument(what + ": format must be \"" + kFormat + "\""));
+    in.fail(invalid_argument(what + ": format must be \"" + kFormat +
+                             "\". Remedy: write it anew with this version's 'outrider-train exits "
+                             "--resume'"));
   }
   AdapterIndex index;
   ExitAdapters& adapters = index.adapters;

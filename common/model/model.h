@@ -82,10 +82,11 @@ struct HiddenRows {
 
 // Looks at hidden states while a pass goes on: early exits read them, and training of exits.
 //
-// on_layer() runs on the thread that called forward(), between two layers, so its time is the
-// pass's. Layers come in rising order. A pass too long for a backend is computed part by part, each
-// through all layers; `first` tells the parts apart. Parts are filled from the end of the pass, so
-// that a few rows behind a long prompt come together.
+// on_layer() runs on the thread that called forward(): on the CPU between two layers, so its time
+// is the pass's; on a GPU while that goes on with the layers behind. Layers come in rising order. A
+// pass too long for a backend is computed part by part, each through all layers; `first` tells the
+// parts apart. Parts are filled from the end of the pass, so that a few rows behind a long prompt
+// come together.
 class LayerTap {
  public:
   virtual ~LayerTap() = default;

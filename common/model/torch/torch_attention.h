@@ -16,12 +16,15 @@ namespace outrider {
 
 // Rows of one cache.
 struct SlotAttention {
-  at::Tensor queries;                        // [rows, heads, head_dim] f32
-  at::Tensor keys;                           // [slots, kv_heads, head_dim] f32
-  at::Tensor values;                         // likewise
-  std::span<const std::vector<Slot>> paths;  // per row, by position, itself last
-  Position window = 0;                       // 0: all positions
+  at::Tensor queries;  // [rows, heads, head_dim] f32
+  at::Tensor keys;     // [slots, kv_heads, head_dim] f32
+  at::Tensor values;   // likewise
+  at::Tensor table;    // slot_table() of the rows, on their device
 };
+
+// [rows, 2 + longest path] i32 on the cpu: per row where what it sees begins and ends, and its
+// slots by position. paths: by row and position, the row itself last. window: 0 for all positions.
+at::Tensor slot_table(std::span<const std::vector<Slot>> paths, Position window);
 
 // Writes softmax(q k^T / sqrt(head_dim)) v: [rows, heads, head_dim] f32. Each row's order of sums
 // depends on its own positions only. Throws what libtorch throws.

@@ -54,13 +54,21 @@ Status status_of(const std::exception& error) {
                 : internal_error("libtorch: " + first_line);
 }
 
+std::unique_ptr<HostCopies> copies_from([[maybe_unused]] at::Device device) {
+#ifdef OUTRIDER_CUDA
+  if (device.is_cuda()) return make_cuda_copies();
+#endif
+  return nullptr;
+}
+
 class TorchModel final : public Model {
  public:
   TorchModel(std::shared_ptr<const ModelFiles> files, const TorchDevice& device)
       : files_(std::move(files)),
         info_(describe(*files_, device)),
         device_(device.device),
-        pass_(files_->config, load_torch_weights(*files_, device.dtype, device_), device_) {}
+        pass_(files_->config, load_torch_weights(*files_, device.dtype, device_), device_,
+              copies_from(device_)) {}
 
   const ModelInfo& info() const override { return info_; }
 

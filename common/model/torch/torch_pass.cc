@@ -32,27 +32,67 @@ std::size_t run_length(std::span<const Row> rows, std::size_t begin) {
   return end - begin;
 }
 
-at::Tensor slot_tensor(std::span<const Row> rows, at::Device device) {
+at::Tensor slot_tensor(std::span<const Row> rows) {
   const at::Tensor slots = at::empty({static_cast<std::int64_t>(rows.size())}, at::kLong);
   for (std::size_t i = 0; i < rows.size(); ++i)
     slots.mutable_data_ptr<std::int64_t>()[i] = rows[i].slot;
-  return slots.to(device);
+  return slots;
 }
 
 }  // namespace
 
-TorchPass::TorchPass(const ModelConfig& config, TorchWeights weights, at::Device device)
+TorchPass::TorchPass(const ModelConfig& config, TorchWeights weights, at::Device device,
+                     std::unique_ptr<HostCopies> copies)
     : config_(config),
       weights_(std::move(weights)),
       device_(device),
       tile_rows_(device.is_cuda() ? kCudaTile : kCpuTile),
-      frequencies_(rope_frequencies(config.rope, config.head_dim)) {}
+      frequencies_(rope_frequencies(config.rope, config.head_dim)),
+      copies_(std::move(copies)) {
+  for (const TorchLayer& layer : weights_.layers) {
+    const auto found = std::ranges::find(windows_, layer.window);
+    window_at_.push_back(static_cast<std::size_t>(found - windows_.begin()));
+    if (found == windows_.end()) windows_.push_back(layer.window);
+  }
+}
+
+// Without waiting for work that is queued there.
+at::Tensor TorchPass::to_device(const at::Tensor& x) const {
+  return x.to(device_, /*non_blocking=*/true);
+}
+
+// What the layers will ask for, while nothing is queued yet.
+void TorchPass::place(std::span<const Row> rows) {
+  if (!shown_.empty()) copies_->clear();  // of a pass that failed
+  shown_.clear();
+  fill_rope(rows);
+  cache_rows_.clear();
+  for (std::size_t begin = 0; begin < rows.size();) {
+    const std::size_t count = run_length(rows, begin);
+    const std::span<const std::vector<Slot>> paths = std::span(paths_).subspan(begin, count);
+    CacheRows& part = cache_rows_.emplace_back(
+        CacheRows{.cache = static_cast<TorchKvCache*>(rows[begin].cache),
+                  .from = static_cast<std::int64_t>(begin),
+                  .count = static_cast<std::int64_t>(count),
+                  .slots = to_device(slot_tensor(rows.subspan(begin, count))),
+                  .tables = {}});
+    for (const Position window : windows_) {
+      part.tables.push_back(to_device(slot_table(paths, window)));
+    }
+    begin += count;
+  }
+  std::vector<std::int64_t> wanted;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row].wants_logits) wanted.push_back(static_cast<std::int64_t>(row));
+  }
+  wanted_ = to_device(at::tensor(wanted, at::kLong));
+}
 
 at::Tensor TorchPass::embed(std::span<const Row> rows) const {
   const at::Tensor tokens = at::zeros({static_cast<std::int64_t>(tile_rows_)}, at::kLong);
   for (std::size_t i = 0; i < rows.size(); ++i)
     tokens.mutable_data_ptr<std::int64_t>()[i] = rows[i].token;
-  return weights_.embedding.index_select(0, tokens.to(device_)).to(at::kFloat);
+  return weights_.embedding.index_select(0, to_device(tokens)).to(at::kFloat);
 }
 
 // The angle is rounded to f32 before its sine is taken, as in transformers.
@@ -71,8 +111,8 @@ void TorchPass::fill_rope(std::span<const Row> rows) {
       sin.mutable_data_ptr<float>()[row * frequencies_.size() + i] = std::sin(angle);
     }
   }
-  cos_ = cos.to(device_);
-  sin_ = sin.to(device_);
+  cos_ = to_device(cos);
+  sin_ = to_device(sin);
 }
 
 at::Tensor TorchPass::apply(const TorchLinear& linear, const at::Tensor& x) const {
@@ -93,7 +133,7 @@ at::Tensor TorchPass::rotate(const at::Tensor& heads) const {
   return at::cat({a * cos_ - b * sin_, b * cos_ + a * sin_}, -1);
 }
 
-at::Tensor TorchPass::attend(const TorchLayer& layer, std::size_t index, std::span<const Row> rows,
+at::Tensor TorchPass::attend(const TorchLayer& layer, std::size_t index,
                              const at::Tensor& x) const {
   const auto tile = static_cast<std::int64_t>(tile_rows_);
   at::Tensor q = apply(layer.q, x).view({tile, config_.num_heads, config_.head_dim});
@@ -107,61 +147,69 @@ at::Tensor TorchPass::attend(const TorchLayer& layer, std::size_t index, std::sp
   k = rotate(k);
   const at::Tensor out = at::zeros({tile, config_.num_heads, config_.head_dim}, q.options());
   // A row sees rows of its own cache only, and all their keys are written before any is read.
-  for (std::size_t begin = 0; begin < rows.size();) {
-    const std::size_t count = run_length(rows, begin);
-    auto& cache = static_cast<TorchKvCache&>(*rows[begin].cache);
-    const at::Tensor slots = slot_tensor(rows.subspan(begin, count), device_);
-    const auto from = static_cast<std::int64_t>(begin);
-    const auto number = static_cast<std::int64_t>(count);
-    cache.keys[index].index_copy_(0, slots, k.narrow(0, from, number));
-    cache.values[index].index_copy_(0, slots, v.narrow(0, from, number));
-    attend_slots({.queries = q.narrow(0, from, number),
-                  .keys = cache.keys[index],
-                  .values = cache.values[index],
-                  .paths = std::span(paths_).subspan(begin, count),
-                  .window = layer.window},
-                 out.narrow(0, from, number));
-    begin += count;
+  for (const CacheRows& part : cache_rows_) {
+    const auto of_part = [&](const at::Tensor& all) {
+      return all.narrow(0, part.from, part.count);
+    };
+    at::Tensor& keys = part.cache->keys[index];
+    at::Tensor& values = part.cache->values[index];
+    keys.index_copy_(0, part.slots, of_part(k));
+    values.index_copy_(0, part.slots, of_part(v));
+    attend_slots({.queries = of_part(q),
+                  .keys = keys,
+                  .values = values,
+                  .table = part.tables[window_at_[index]]},
+                 of_part(out));
   }
   return apply(layer.o, out.view({tile, config_.q_size()}));
 }
 
-void TorchPass::run_layer(std::size_t index, std::span<const Row> rows, at::Tensor& x) const {
+void TorchPass::run_layer(std::size_t index, at::Tensor& x) const {
   const TorchLayer& layer = weights_.layers[index];
-  x = x + attend(layer, index, rows, normalize(x, layer.input_norm));
+  x = x + attend(layer, index, normalize(x, layer.input_norm));
   const at::Tensor normed = normalize(x, layer.attention_norm);
   x = x + apply(layer.down, at::silu(apply(layer.gate, normed)) * apply(layer.up, normed));
 }
 
-// A device waits here for its own work so far: a few rows of one layer, copied to the cpu.
-void TorchPass::show(const at::Tensor& x, std::span<const Row> rows, std::int32_t layer,
-                     const Tapping& tapping) const {
-  std::vector<std::int64_t> wanted;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    if (rows[row].wants_logits) wanted.push_back(static_cast<std::int64_t>(row));
+void TorchPass::show(const at::Tensor& x, std::int32_t layer, const Tapping& tapping) {
+  if (wanted_.size(0) == 0) return;
+  const ShownLayer shown{layer, x.index_select(0, wanted_).contiguous()};
+  const auto* values = shown.values.const_data_ptr<float>();
+  if (copies_ == nullptr) return tell(shown, values, tapping);
+  copies_->queue(values, static_cast<std::size_t>(shown.values.numel()));
+  shown_.push_back(shown);
+}
+
+// While the device is at work on the layers behind them.
+void TorchPass::hand_over(const Tapping& tapping) {
+  if (shown_.empty()) return;
+  for (std::size_t i = 0; i < shown_.size(); ++i) {
+    tell(shown_[i], copies_->wait(i).data(), tapping);
   }
-  if (wanted.empty()) return;
-  const at::Tensor places = at::tensor(wanted, at::kLong).to(device_);
-  const at::Tensor values = x.index_select(0, places).to(at::kCPU).contiguous();
-  tapping.tap->on_layer({.layer = layer,
+  copies_->clear();
+  shown_.clear();
+}
+
+void TorchPass::tell(const ShownLayer& shown, const float* values, const Tapping& tapping) const {
+  tapping.tap->on_layer({.layer = shown.layer,
                          .first = tapping.first,
-                         .count = wanted.size(),
+                         .count = static_cast<std::size_t>(shown.values.size(0)),
                          .width = static_cast<std::size_t>(config_.hidden_size),
-                         .values = values.const_data_ptr<float>(),
+                         .values = values,
                          .threads = nullptr});
 }
 
 at::Tensor TorchPass::run(std::span<const Row> rows, const Tapping& tapping) {
-  fill_rope(rows);
+  place(rows);
   at::Tensor x = embed(rows);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const auto layer = static_cast<std::int32_t>(i);
-    if (layer > 0 && tapping.tap != nullptr && tapping.tap->wants(layer)) {
-      show(x, rows, layer, tapping);
-    }
-    run_layer(i, rows, x);
+    if (layer > 0 && tapping.tap != nullptr && tapping.tap->wants(layer)) show(x, layer, tapping);
+    run_layer(i, x);
   }
-  return apply(weights_.head, normalize(x, weights_.final_norm)).to(at::kCPU).contiguous();
+  const at::Tensor logits = apply(weights_.head, normalize(x, weights_.final_norm));
+  hand_over(tapping);
+  return logits.to(at::kCPU).contiguous();
 }
 
 }  // namespace outrider

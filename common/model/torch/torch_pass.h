@@ -1,15 +1,22 @@
 // One pass of the torch backend, tile by tile. Includes ATen: for the torch backend's own files.
 //
+// A GPU is given a tile's whole work at once: what goes to it leaves before the first layer, so
+// that the host waits nowhere in between. Meanwhile the host hands over what tapped layers showed,
+// as its copies arrive: exits cost the GPU nothing but those.
+//
 // Thread rule: belongs to the thread that runs the model. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "common/model/model.h"
 #include "common/model/row_check.h"
+#include "common/model/torch/host_copies.h"
 #include "common/model/torch/torch_weights.h"
 
 namespace outrider {
@@ -25,7 +32,9 @@ class TorchKvCache final : public OwnedKvCache {
 
 class TorchPass final {
  public:
-  TorchPass(const ModelConfig& config, TorchWeights weights, at::Device device);
+  // copies: of a device that goes on while they are made; null: layers are shown where they stand.
+  TorchPass(const ModelConfig& config, TorchWeights weights, at::Device device,
+            std::unique_ptr<HostCopies> copies);
 
   // The most rows of one tile. A parent's row stands in the same tile or an earlier one.
   std::size_t tile_rows() const { return tile_rows_; }
@@ -41,13 +50,27 @@ class TorchPass final {
   at::Tensor run(std::span<const Row> rows, const Tapping& tapping);
 
  private:
-  at::Tensor embed(std::span<const Row> rows) const;
+  // Neighbouring rows of one cache.
+  struct CacheRows {
+    TorchKvCache* cache;
+    std::int64_t from, count;
+    at::Tensor slots;                // [count]
+    std::vector<at::Tensor> tables;  // slot_table() by place in windows_
+  };
+  struct ShownLayer {
+    std::int32_t layer;
+    at::Tensor values;  // [rows that want logits, hidden] f32
+  };
+
+  void place(std::span<const Row> rows);
   void fill_rope(std::span<const Row> rows);
-  void run_layer(std::size_t index, std::span<const Row> rows, at::Tensor& x) const;
-  void show(const at::Tensor& x, std::span<const Row> rows, std::int32_t layer,
-            const Tapping& tapping) const;
-  at::Tensor attend(const TorchLayer& layer, std::size_t index, std::span<const Row> rows,
-                    const at::Tensor& x) const;
+  at::Tensor to_device(const at::Tensor& x) const;
+  at::Tensor embed(std::span<const Row> rows) const;
+  void run_layer(std::size_t index, at::Tensor& x) const;
+  void show(const at::Tensor& x, std::int32_t layer, const Tapping& tapping);
+  void hand_over(const Tapping& tapping);
+  void tell(const ShownLayer& shown, const float* values, const Tapping& tapping) const;
+  at::Tensor attend(const TorchLayer& layer, std::size_t index, const at::Tensor& x) const;
   at::Tensor apply(const TorchLinear& linear, const at::Tensor& x) const;
   at::Tensor normalize(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor rotate(const at::Tensor& heads) const;
@@ -57,8 +80,15 @@ class TorchPass final {
   const at::Device device_;
   const std::size_t tile_rows_;
   const std::vector<float> frequencies_;
+  const std::unique_ptr<HostCopies> copies_;
+  std::vector<Position> windows_;       // of the layers, each once
+  std::vector<std::size_t> window_at_;  // by layer: its place in windows_
+
   // Of the tile: paths [rows][position], cos and sin [tile, 1, head_dim / 2].
   std::vector<std::vector<Slot>> paths_;
+  std::vector<CacheRows> cache_rows_;
+  at::Tensor wanted_;  // [rows that want logits] i64: their places
+  std::vector<ShownLayer> shown_;
   at::Tensor cos_;
   at::Tensor sin_;
 };

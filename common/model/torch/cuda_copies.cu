@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/model/torch/host_copies.h"
+
+namespace outrider {
+namespace {
+
+void check(cudaError_t error) {
+  if (error != cudaSuccess) {
+    throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
+  }
+}
+
+// A place in pinned memory, and the moments when its copy may begin and is there. Used again.
+class PinnedCopy final {
+ public:
+  PinnedCopy() {
+    check(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming));
+    check(cudaEventCreateWithFlags(&end_, cudaEventDisableTiming));
+  }
+  ~PinnedCopy() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+    cudaFreeHost(values_);
+  }
+  PinnedCopy(const PinnedCopy&) = delete;
+  PinnedCopy& operator=(const PinnedCopy&) = delete;
+
+  // The model's work is on the default stream, which a non-blocking one does not wait for by
+  // itself.
+  void queue(const float* from, std::size_t count, cudaStream_t stream) {
+    reserve(count);
+    count_ = count;
+    check(cudaEventRecord(begin_, nullptr));
+    check(cudaStreamWaitEvent(stream, begin_, 0));
+    check(cudaMemcpyAsync(values_, from, count * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    check(cudaEventRecord(end_, stream));
+  }
+
+  std::span<const float> wait() const {
+    check(cudaEventSynchronize(end_));
+    return {values_, count_};
+  }
+
+ private:
+  void reserve(std::size_t count) {
+    if (count <= capacity_) return;
+    check(cudaFreeHost(std::exchange(values_, nullptr)));
+    capacity_ = 0;
+    check(cudaMallocHost(reinterpret_cast<void**>(&values_), count * sizeof(float)));
+    capacity_ = count;
+  }
+
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  float* values_ = nullptr;
+  std::size_t capacity_ = 0, count_ = 0;
+};
+
+class CudaCopies final : public HostCopies {
+ public:
+  CudaCopies() {
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, least));
+  }
+  ~CudaCopies() override {
+    cudaStreamSynchronize(stream_);
+    copies_.clear();
+    cudaStreamDestroy(stream_);
+  }
+  CudaCopies(const CudaCopies&) = delete;
+  CudaCopies& operator=(const CudaCopies&) = delete;
+
+  void queue(const float* from, std::size_t count) override {
+    if (queued_ == copies_.size()) copies_.push_back(std::make_unique<PinnedCopy>());
+    copies_[queued_]->queue(from, count, stream_);
+    ++queued_;
+  }
+  std::span<const float> wait(std::size_t index) override { return copies_.at(index)->wait(); }
+  void clear() override {
+    check(cudaStreamSynchronize(stream_));
+    queued_ = 0;
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  std::vector<std::unique_ptr<PinnedCopy>> copies_;
+  std::size_t queued_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<HostCopies> make_cuda_copies() {
+  return std::make_unique<CudaCopies>();
+}
+
+}  // namespace outrider

@@ -69,7 +69,7 @@ at::Tensor slot_table(std::span<const std::vector<Slot>> paths, Position window)
   std::size_t longest = 0;
   for (const std::vector<Slot>& path : paths) longest = std::max(longest, path.size());
   const std::size_t stride = longest + 2;
-  const at::Tensor table = at::zeros(
+  at::Tensor table = at::zeros(
       {static_cast<std::int64_t>(paths.size()), static_cast<std::int64_t>(stride)}, at::kInt);
   for (std::size_t row = 0; row < paths.size(); ++row) {
     const std::vector<Slot>& path = paths[row];

@@ -33,7 +33,7 @@ std::size_t run_length(std::span<const Row> rows, std::size_t begin) {
 }
 
 at::Tensor slot_tensor(std::span<const Row> rows) {
-  const at::Tensor slots = at::empty({static_cast<std::int64_t>(rows.size())}, at::kLong);
+  at::Tensor slots = at::empty({static_cast<std::int64_t>(rows.size())}, at::kLong);
   for (std::size_t i = 0; i < rows.size(); ++i)
     slots.mutable_data_ptr<std::int64_t>()[i] = rows[i].slot;
   return slots;

@@ -74,8 +74,7 @@ class PassReplay::Chain final {
           guess_next(out_.row(0), options_.sampling, options_.seed, position, 1).front();
       guesses_.push_back(guess);
       const float right = calibration_.right(0, guess.confidence);
-      nodes.push_back(
-          {guess.token, i == 0 ? 0u : 1u, static_cast<std::uint8_t>(std::lround(right * 255))});
+      nodes.push_back({guess.token, i == 0 ? 0u : 1u, confidence_byte(right)});
       if (position + 1 >= draft_.info().max_positions) break;
       OUTRIDER_ASSIGN_OR_RETURN(slot, slots.append(i == 0 ? kRootSlot : slot));
       rows_ = {{cache_.get(), slot, guess.token, true}};

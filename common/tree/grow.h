@@ -4,12 +4,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "common/base/types.h"
 
 namespace outrider {
+
+// A confidence, 0..1, as the one byte that messages carry. NaN: 0.
+inline std::uint8_t confidence_byte(double confidence) {
+  if (!(confidence > 0)) return 0;
+  return static_cast<std::uint8_t>(std::lround(std::min(confidence, 1.0) * 255));
+}
 
 struct GrowNode {
   TokenId token = 0;

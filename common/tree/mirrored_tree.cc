@@ -2,18 +2,12 @@
 #include "common/tree/mirrored_tree.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
 
 namespace outrider {
 namespace {
-
-std::uint8_t to_wire(float confidence) {
-  if (!(confidence > 0)) return 0;  // NaN too
-  return static_cast<std::uint8_t>(std::lround(std::min(confidence, 1.0f) * 255.0f));
-}
 
 std::string number(std::int64_t value) {
   return std::to_string(value);
@@ -84,7 +78,7 @@ Grow MirroredTree::send(std::span<const NodeIndex> nodes) {
     TreeNode& node = at(index).node;
     OUTRIDER_CHECK(node.id == 0);
     node.id = ids_.add(IdState::living(index));
-    GrowNode sent{.token = node.token, .parent = 0, .confidence = to_wire(node.confidence)};
+    GrowNode sent{.token = node.token, .parent = 0, .confidence = confidence_byte(node.confidence)};
     if (node.parent != kRoot) {
       const NodeId parent_id = at(node.parent).node.id;
       OUTRIDER_CHECK(parent_id != 0);

@@ -2,7 +2,6 @@
 #include "common/verify/exit_reporter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 namespace outrider {
@@ -16,11 +15,6 @@ constexpr std::uint32_t kLargestWindow = 256 * kReportBytes;
 constexpr double kWindowGain = 2;
 // Rates that count: older ones are of another link.
 constexpr std::size_t kMeasurements = 32;
-
-std::uint8_t to_byte(double confidence) {
-  if (!(confidence > 0)) return 0;  // NaN too
-  return static_cast<std::uint8_t>(std::lround(std::min(confidence, 1.0) * 255));
-}
 
 }  // namespace
 
@@ -65,7 +59,7 @@ std::optional<ExitReport> ExitReporter::next(TimePoint now) {
                     .exit = best->guess.exit,
                     .leaf_id = best->guess.leaf_id,
                     .next_token = best->guess.next_token,
-                    .confidence = to_byte(best->guess.confidence),
+                    .confidence = confidence_byte(best->guess.confidence),
                     .seq = last_seq_};
 }
 

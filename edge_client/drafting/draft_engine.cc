@@ -32,7 +32,7 @@ Result<DraftStepDone> DraftEngine::run(const DraftStep& step, const std::atomic<
   OUTRIDER_RETURN_IF_ERROR(make_rows(step, done));
   output_.abandoned = step.catch_up.empty() ? abandoned : nullptr;
   const Status passed = model_.forward(rows_, output_);
-  if (passed.code() == StatusCode::kCancelled) {
+  if (passed.code() == StatusCode::kCancelled && output_.is_abandoned()) {
     done.abandoned = true;
     done.compute = clock_.now() - begin;
     return done;

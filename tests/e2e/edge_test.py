@@ -332,13 +332,19 @@ class BrokenLinks(unittest.TestCase):
         self.assertIn('cancelled', answer.err)
         self.assertEqual(answer.err.count('target passes'), 1, 'what followed was not read')
 
-    def test_ctrl_c_at_a_terminal_goes_back_to_the_prompt(self):
+    def start_chat_at_a_terminal(self, server):
+        """The chat in the midst of its first answer, and the keyboard's end of its terminal."""
         keyboard, terminal = pty.openpty()
+        self.addCleanup(os.close, keyboard)
+        running = self.start_chat(server, stdin=terminal)
+        os.close(terminal)
+        os.write(keyboard, f'{CHAT_LINE}\n'.encode())
+        time.sleep(0.8)
+        return running, keyboard
+
+    def test_ctrl_c_at_a_terminal_goes_back_to_the_prompt(self):
         with Server(*PACED) as server:
-            running = self.start_chat(server, stdin=terminal)
-            os.close(terminal)
-            os.write(keyboard, f'{CHAT_LINE}\n'.encode())
-            time.sleep(0.8)
+            running, keyboard = self.start_chat_at_a_terminal(server)
             running.interrupt()
             time.sleep(1.5)
             self.assertIsNone(running.process.poll(), 'the chat should go on')
@@ -346,20 +352,14 @@ class BrokenLinks(unittest.TestCase):
             time.sleep(0.5)
             running.interrupt()
             answer = running.wait()
-        os.close(keyboard)
         self.assertEqual(answer.code, 130, answer.err)
         self.assertEqual(answer.err.count('target passes'), 2, 'of the answer and of /stats')
 
     def test_sigterm_at_a_terminal_ends_the_chat_after_the_stats(self):
-        keyboard, terminal = pty.openpty()
         with Server(*PACED) as server:
-            running = self.start_chat(server, stdin=terminal)
-            os.close(terminal)
-            os.write(keyboard, f'{CHAT_LINE}\n'.encode())
-            time.sleep(0.8)
+            running, _ = self.start_chat_at_a_terminal(server)
             running.process.terminate()
             answer = running.wait()
-        os.close(keyboard)
         self.assertEqual(answer.code, 130, answer.err)
         self.assertEqual(answer.err.count('target passes'), 1)
 

@@ -19,12 +19,14 @@ class ToyExits final : public ExitHeads {
 
   std::span<const std::int32_t> layers() const override { return layers_; }
   void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) override;
-  DraftPrior prior(std::size_t, double) const override { return {}; }
+  DraftPrior prior(std::size_t, double) const override { return draft_prior; }
   double confidence(std::size_t exit, double temperature,
                     std::span<const RowEvidence> rows) const override;
 
   // What the exit says after a text.
   std::vector<float> logits_after(std::size_t exit, std::span<const TokenId> text) const;
+
+  DraftPrior draft_prior = {};  // of every exit
 
  private:
   const ToyModel& model_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-
 #include "common/model/torch/cuda_attention.h"
+
+#include "common/model/torch/cuda_check.h"
 
 namespace outrider {
 namespace {
@@ -108,12 +108,6 @@ __global__ void __launch_bounds__(kThreads) join_parts(CudaAttention a) {
   }
 }
 
-void check(cudaError_t error) {
-  if (error != cudaSuccess) {
-    throw std::runtime_error(std::string("CUDA attention: ") + cudaGetErrorString(error));
-  }
-}
-
 }  // namespace
 
 Result<std::string> find_cuda_device() {
@@ -141,9 +135,9 @@ std::size_t cuda_partial_floats(const CudaAttention& attention) {
 void cuda_attend(const CudaAttention& attention) {
   const dim3 parts(attention.rows, attention.heads, num_splits(attention.longest));
   attend_part<<<parts, kThreads>>>(attention);
-  check(cudaGetLastError());
+  check_cuda(cudaGetLastError());
   join_parts<<<dim3(attention.rows, attention.heads), kThreads>>>(attention);
-  check(cudaGetLastError());
+  check_cuda(cudaGetLastError());
 }
 
 }  // namespace outrider

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-#include <string>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "common/model/torch/cuda_check.h"
 #include "common/model/torch/host_copies.h"
 
 namespace outrider {
 namespace {
 
-void check(cudaError_t error) {
-  if (error != cudaSuccess) {
-    throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
-  }
-}
-
 // A place in pinned memory, and the moments when its copy may begin and is there. Used again.
 class PinnedCopy final {
  public:
   PinnedCopy() {
-    check(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming));
-    check(cudaEventCreateWithFlags(&end_, cudaEventDisableTiming));
+    check_cuda(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming));
+    check_cuda(cudaEventCreateWithFlags(&end_, cudaEventDisableTiming));
   }
   ~PinnedCopy() {
     cudaEventDestroy(begin_);
@@ -37,23 +31,24 @@ class PinnedCopy final {
   void queue(const float* from, std::size_t count, cudaStream_t stream) {
     reserve(count);
     count_ = count;
-    check(cudaEventRecord(begin_, nullptr));
-    check(cudaStreamWaitEvent(stream, begin_, 0));
-    check(cudaMemcpyAsync(values_, from, count * sizeof(float), cudaMemcpyDeviceToHost, stream));
-    check(cudaEventRecord(end_, stream));
+    check_cuda(cudaEventRecord(begin_, nullptr));
+    check_cuda(cudaStreamWaitEvent(stream, begin_, 0));
+    check_cuda(
+        cudaMemcpyAsync(values_, from, count * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    check_cuda(cudaEventRecord(end_, stream));
   }
 
   std::span<const float> wait() const {
-    check(cudaEventSynchronize(end_));
+    check_cuda(cudaEventSynchronize(end_));
     return {values_, count_};
   }
 
  private:
   void reserve(std::size_t count) {
     if (count <= capacity_) return;
-    check(cudaFreeHost(std::exchange(values_, nullptr)));
+    check_cuda(cudaFreeHost(std::exchange(values_, nullptr)));
     capacity_ = 0;
-    check(cudaMallocHost(reinterpret_cast<void**>(&values_), count * sizeof(float)));
+    check_cuda(cudaMallocHost(reinterpret_cast<void**>(&values_), count * sizeof(float)));
     capacity_ = count;
   }
 
@@ -66,8 +61,8 @@ class CudaCopies final : public HostCopies {
  public:
   CudaCopies() {
     int least = 0, greatest = 0;
-    check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, least));
+    check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, least));
   }
   ~CudaCopies() override {
     cudaStreamSynchronize(stream_);
@@ -84,7 +79,7 @@ class CudaCopies final : public HostCopies {
   }
   std::span<const float> wait(std::size_t index) override { return copies_.at(index)->wait(); }
   void clear() override {
-    check(cudaStreamSynchronize(stream_));
+    check_cuda(cudaStreamSynchronize(stream_));
     queued_ = 0;
   }
 

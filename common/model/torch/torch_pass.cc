@@ -62,7 +62,7 @@ at::Tensor TorchPass::to_device(const at::Tensor& x) const {
 }
 
 // What the layers will ask for, while nothing is queued yet.
-void TorchPass::place(std::span<const Row> rows) {
+void TorchPass::place(std::span<const Row> rows, bool shows) {
   if (!shown_.empty()) copies_->clear();  // of a pass that failed
   shown_.clear();
   fill_rope(rows);
@@ -81,6 +81,7 @@ void TorchPass::place(std::span<const Row> rows) {
     }
     begin += count;
   }
+  if (!shows) return;
   std::vector<std::int64_t> wanted;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (rows[row].wants_logits) wanted.push_back(static_cast<std::int64_t>(row));
@@ -200,7 +201,7 @@ void TorchPass::tell(const ShownLayer& shown, const float* values, const Tapping
 }
 
 at::Tensor TorchPass::run(std::span<const Row> rows, const Tapping& tapping) {
-  place(rows);
+  place(rows, tapping.tap != nullptr);
   at::Tensor x = embed(rows);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const auto layer = static_cast<std::int32_t>(i);

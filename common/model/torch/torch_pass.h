@@ -62,7 +62,7 @@ class TorchPass final {
     at::Tensor values;  // [rows that want logits, hidden] f32
   };
 
-  void place(std::span<const Row> rows);
+  void place(std::span<const Row> rows, bool shows);
   void fill_rope(std::span<const Row> rows);
   at::Tensor to_device(const at::Tensor& x) const;
   at::Tensor embed(std::span<const Row> rows) const;

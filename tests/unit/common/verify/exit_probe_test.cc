@@ -173,37 +173,72 @@ TEST_F(ExitProbeTest, WithoutExitsNothingIsReportedOrAcknowledged) {
   EXPECT_EQ(ended_->code(), StatusCode::kFailedPrecondition);
 }
 
+class FindingsTest : public ExitProbeTest {
+ protected:
+  // What each exit's rows rest on in a pass over these nodes behind the text 1, 2.
+  std::vector<std::vector<RowEvidence>> find(const std::vector<GrowNode>& nodes) {
+    ExitProbe probe(exits_, ExitScore::kCalibrated);
+    const Target target{.model = model_.info(),
+                        .tokenizer_hash = "",
+                        .limits = {.max_positions = 60, .vocab_size = 12}};
+    open_.prefix = {1, 2};
+    open_.end_position = 60;
+    VerifySession session(open_, target, {.session_id = "", .prefill_chunk = 8}, clock_.now());
+    EXPECT_TRUE(session.on_message({.body = Grow{1, 2, nodes}}, clock_.now()).ok());
+    const PassPlan plan = session.start(clock_.now());
+    EXPECT_THAT(plan.nodes, SizeIs(nodes.size()));
+    std::vector<std::vector<RowEvidence>> found(3);
+    probe.observe([&](const ExitProbe::Finding& finding) {
+      found[finding.exit].assign(finding.rows.begin(), finding.rows.end());
+    });
+    probe.begin(session, plan, 12, {});
+    const auto cache = *model_.new_cache(16);
+    PassRunner runner(model_);
+    EXPECT_TRUE(runner.compute(plan, *cache, &probe).ok());
+    return found;
+  }
+  // Of the last exit behind the text 1, 2, by rank.
+  std::vector<Candidate> ranked() {
+    return rank(exits_.logits_after(2, std::vector<TokenId>{1, 2}), {}, 0, 2, 8);
+  }
+};
+
 // The margin of a choice, and what the nodes say to it.
-TEST_F(ExitProbeTest, FindingsTellMarginsAndKinds) {
-  ExitProbe probe(exits_, ExitScore::kCalibrated);
-  const Target target{.model = model_.info(),
-                      .tokenizer_hash = "",
-                      .limits = {.max_positions = 60, .vocab_size = 12}};
-  open_.prefix = {1, 2};
-  open_.end_position = 60;
-  VerifySession session(open_, target, {.session_id = "", .prefill_chunk = 8}, clock_.now());
-  const TokenId first = choose(exits_.logits_after(2, open_.prefix), {}, 0, 2);
-  ASSERT_TRUE(
-      session.on_message({.body = Grow{1, 2, {{first, 0, 191}, {11, 1, 255}}}}, clock_.now()).ok());
-  const PassPlan plan = session.start(clock_.now());
-  ASSERT_THAT(plan.nodes, SizeIs(2));
-  std::vector<std::vector<RowEvidence>> found(3);
-  probe.observe([&](const ExitProbe::Finding& finding) {
-    found[finding.exit].assign(finding.rows.begin(), finding.rows.end());
-  });
-  probe.begin(session, plan, 12, {});
-  const auto cache = *model_.new_cache(16);
-  PassRunner runner(model_);
-  ASSERT_TRUE(runner.compute(plan, *cache, &probe).ok());
+TEST_F(FindingsTest, TellMarginsKindsAndOdds) {
+  const TokenId first = ranked()[0].token;
+  const auto found = find({{first, 0, 191}, {11, 1, 255}});
   ASSERT_GE(found[2].size(), 2u);
   EXPECT_EQ(found[2][0].kind, RowKind::kDrafted);
   const TokenId second =
       choose(exits_.logits_after(2, std::vector<TokenId>{1, 2, first}), {}, 0, 3);
   EXPECT_EQ(found[2][1].kind, second == 11 ? RowKind::kDrafted : RowKind::kCorrected);
-  const auto best = rank(exits_.logits_after(2, open_.prefix), {}, 0, 2, 2);
-  EXPECT_FLOAT_EQ(found[2][0].margin, best[0].score - best[1].score);
+  EXPECT_FLOAT_EQ(found[2][0].margin, ranked()[0].score - ranked()[1].score);
   EXPECT_FLOAT_EQ(found[2][0].odds, log_odds(191 / 255.0f));
   EXPECT_FLOAT_EQ(found[2][1].odds, log_odds(1));
+}
+
+// Second best to the exit: it depends on the edge's word whether the drafted token is chosen.
+TEST_F(FindingsTest, APriorDecidesByTheOddsOfTheNode) {
+  const float gap = ranked()[0].score - ranked()[1].score;
+  ASSERT_GT(gap, 0);
+  exits_.draft_prior.odds_slope = double{gap} / 2;  // even at odds of 2
+  const TokenId drafted = ranked()[1].token;
+  const RowEvidence sure = find({{drafted, 0, 255}})[2].front();
+  EXPECT_EQ(sure.kind, RowKind::kDrafted);
+  EXPECT_NEAR(sure.margin, gap / 2 * log_odds(1) - gap, 1e-4);
+  const RowEvidence unsure = find({{drafted, 0, 128}})[2].front();
+  EXPECT_EQ(unsure.kind, RowKind::kCorrected);
+  const RowEvidence doubted = find({{ranked()[0].token, 0, 0}})[2].front();
+  EXPECT_EQ(doubted.kind, RowKind::kCorrected) << "the best, but the edge does not believe in it";
+}
+
+// Of two drafted tokens the one that is worth more with its own odds.
+TEST_F(FindingsTest, EachNodeHasAPriorOfItsOwn) {
+  exits_.draft_prior.odds_slope = 5;
+  const auto found = find({{ranked()[0].token, 0, 3}, {ranked()[1].token, 0, 252}});
+  EXPECT_EQ(found[2].front().kind, RowKind::kDrafted);
+  EXPECT_NEAR(found[2].front().margin,
+              ranked()[1].score + 5 * log_odds(252 / 255.0f) - ranked()[2].score, 1e-3);
 }
 
 }  // namespace

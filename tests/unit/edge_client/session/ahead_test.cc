@@ -85,13 +85,19 @@ TEST(Fsd, AMissIsDraftedAsPlainSpeculationDoes) {
   EXPECT_EQ(fsd.stats().misses, 1u);
 }
 
-TEST(Fsd, ARoundThatIsNotDoneIsAPartialHitAndIsFinished) {
-  Ahead fsd(Strategy::kFsd);
+// A step for what an exit named is out; returns the token named.
+TokenId hold_step_of_report(Ahead& fsd) {
   fsd.edge.hold_draft_steps = true;
   fsd.starts();
   const TokenId token = fsd.other(0);
   fsd.report(0, token);
-  ASSERT_TRUE(fsd.edge.held_step);
+  EXPECT_TRUE(fsd.edge.held_step);
+  return token;
+}
+
+TEST(Fsd, ARoundThatIsNotDoneIsAPartialHitAndIsFinished) {
+  Ahead fsd(Strategy::kFsd);
+  const TokenId token = hold_step_of_report(fsd);
   fsd.edge.run_held_step();  // one of three
   fsd.verdict({token});
   EXPECT_EQ(fsd.stats().partial_hits, 1u);
@@ -102,21 +108,13 @@ TEST(Fsd, ARoundThatIsNotDoneIsAPartialHitAndIsFinished) {
 
 TEST(Fsd, AHitAtWorkIsLate) {
   Ahead fsd(Strategy::kFsd);
-  fsd.edge.hold_draft_steps = true;
-  fsd.starts();
-  const TokenId token = fsd.other(0);
-  fsd.report(0, token);
-  fsd.verdict({token});
+  fsd.verdict({hold_step_of_report(fsd)});
   EXPECT_EQ(fsd.stats().late_hits, 1u);
 }
 
 TEST(Fsd, AStepThatAVerdictMakesVainIsAbandoned) {
   Ahead fsd(Strategy::kFsd);
-  fsd.edge.hold_draft_steps = true;
-  fsd.starts();
-  const TokenId token = fsd.other(0);
-  fsd.report(0, token);
-  ASSERT_TRUE(fsd.edge.held_step);
+  const TokenId token = hold_step_of_report(fsd);
   EXPECT_FALSE(fsd.edge.abandoned);
   fsd.verdict({fsd.surprise(token + 1)});
   EXPECT_TRUE(fsd.edge.abandoned);

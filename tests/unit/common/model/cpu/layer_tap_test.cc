@@ -190,14 +190,35 @@ TEST_F(LayerTapTest, AnAbandonedPassEndsBeforeTheNextLayerAndHarmsNoOther) {
   EXPECT_EQ(out_.logits, whole);
 }
 
-TEST_F(LayerTapTest, AnAbandonedPassAtAPaceEndsWithALayer) {
-  ManualClock clock;
-  auto llama = model("llama");
-  PacedModel paced(std::move(llama), *PaceCurve::parse("1:60"), clock);
-  const std::atomic<bool> abandoned = true;
-  out_.abandoned = &abandoned;
+// Moves like a ManualClock, and abandons a pass at a moment.
+class AbandoningClock final : public Clock {
+ public:
+  explicit AbandoningClock(double at_ms) : at_(TimePoint() + from_ms(at_ms)) {}
+
+  TimePoint now() const override { return clock_.now(); }
+  void sleep_until(TimePoint when) override {
+    clock_.sleep_until(when);
+    if (now() >= at_) abandoned = true;
+  }
+  std::atomic<bool> abandoned = false;
+
+ private:
+  ManualClock clock_;
+  const TimePoint at_;
+};
+
+// Two layers of eight parts each: the pass goes on to the end of the part that it is in.
+TEST_F(LayerTapTest, AnAbandonedPassAtAPaceEndsWithItsPart) {
+  AbandoningClock clock(21);
+  PacedModel paced(model("llama"), *PaceCurve::parse("1:64"), clock);
+  out_.abandoned = &clock.abandoned;
   EXPECT_EQ(run(paced, some_tokens(4), 4, out_).code(), StatusCode::kCancelled);
-  EXPECT_LT(clock.now(), TimePoint() + from_ms(60));
+  EXPECT_EQ(clock.now(), TimePoint() + from_ms(24));
+  AbandoningClock never(1000);
+  PacedModel whole(model("llama"), *PaceCurve::parse("1:64"), never);
+  out_.abandoned = &never.abandoned;
+  EXPECT_TRUE(run(whole, some_tokens(4), 4, out_).ok());
+  EXPECT_EQ(never.now(), TimePoint() + from_ms(64));
 }
 
 TEST_F(LayerTapTest, APacedModelShowsALayerAtItsShareOfThePass) {

@@ -14,7 +14,7 @@
 #include "common/base/status.h"
 #include "common/exits/exit_heads.h"
 #include "common/model/model.h"
-#include "common/model/pace.h"
+#include "common/model/emulated/pace.h"
 
 namespace outrider {
 

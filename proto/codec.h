@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 
 namespace outrider {
 

@@ -12,7 +12,7 @@
 #include "adapters/train/generate.h"
 #include "adapters/train/model_io.h"
 #include "common/base/jsonl.h"
-#include "common/text/chat_template.h"
+#include "common/conversation/chat_template.h"
 
 namespace outrider {
 namespace {

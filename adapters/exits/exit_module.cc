@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "adapters/train/fused.h"
-#include "common/model/dtype.h"
+#include "common/model/format/dtype.h"
 
 namespace outrider {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "adapters/exits/measure.h"
 #include "common/base/json.h"
-#include "common/plot/line_plot.h"
+#include "adapters/plot/line_plot.h"
 
 namespace outrider {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "adapters/data/tokenizer_copy.h"
-#include "common/model/model_writer.h"
-#include "common/model/weights.h"
+#include "common/model/format/model_writer.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/model/config.h"
-#include "common/model/dtype.h"
+#include "common/model/format/config.h"
+#include "common/model/format/dtype.h"
 
 namespace outrider {
 

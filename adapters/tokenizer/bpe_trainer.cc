@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "common/text/byte_level.h"
-#include "common/text/split_pattern.h"
+#include "common/text/pipeline/byte_level.h"
+#include "common/text/pipeline/split_pattern.h"
 
 namespace outrider {
 namespace {

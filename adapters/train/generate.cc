@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "common/text/repetition.h"
+#include "common/conversation/repetition.h"
 
 namespace outrider {
 namespace {

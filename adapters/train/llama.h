@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/model/config.h"
+#include "common/model/format/config.h"
 
 namespace outrider {
 

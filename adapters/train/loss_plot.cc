@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "adapters/train/run_files.h"
-#include "common/plot/line_plot.h"
+#include "adapters/plot/line_plot.h"
 
 namespace outrider {
 namespace {

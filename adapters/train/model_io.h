@@ -7,7 +7,7 @@
 
 #include "adapters/train/llama.h"
 #include "common/base/status.h"
-#include "common/model/dtype.h"
+#include "common/model/format/dtype.h"
 
 namespace outrider {
 

@@ -16,7 +16,7 @@
 #include "adapters/data/corpus.h"
 #include "adapters/train/llama.h"
 #include "adapters/train/training_loop.h"
-#include "common/model/dtype.h"
+#include "common/model/format/dtype.h"
 
 namespace outrider {
 

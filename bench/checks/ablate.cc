@@ -10,7 +10,7 @@
 #include "bench/checks/grid_flags.h"
 #include "bench/harness/queue_ablation.h"
 #include "bench/harness/summary.h"
-#include "common/plot/line_plot.h"
+#include "adapters/plot/line_plot.h"
 
 namespace outrider {
 namespace {

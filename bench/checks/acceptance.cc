@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/bench_edge.h"
+#include "bench/edges/bench_edge.h"
 #include "bench/checks/checks.h"
-#include "bench/prompts.h"
-#include "bench/server_process.h"
-#include "common/model/config.h"
-#include "common/text/repetition.h"
+#include "bench/prompts/prompts.h"
+#include "bench/process/server_process.h"
+#include "common/model/format/config.h"
+#include "common/conversation/repetition.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {

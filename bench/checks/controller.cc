@@ -12,16 +12,16 @@
 #include <mutex>
 #include <thread>
 
-#include "bench/bench_edge.h"
+#include "bench/edges/bench_edge.h"
 #include "bench/checks/checks.h"
 #include "bench/device/forgetful_model.h"
 #include "bench/harness/statistics.h"
 #include "bench/link/delay_link.h"
-#include "bench/prompts.h"
-#include "bench/server_process.h"
-#include "common/model/config.h"
-#include "common/model/paced_model.h"
-#include "edge_client/main/predraft_report.h"
+#include "bench/prompts/prompts.h"
+#include "bench/process/server_process.h"
+#include "common/model/format/config.h"
+#include "common/model/emulated/paced_model.h"
+#include "edge_client/metrics/predraft_report.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {

@@ -18,7 +18,7 @@
 #include "common/base/clock.h"
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_model.h"
-#include "common/model/weights.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/checks/grid_flags.h"
 
-#include "bench/prompt_file.h"
+#include "bench/prompts/prompt_file.h"
 
 namespace outrider {
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "bench/checks/checks.h"
-#include "common/model/loader.h"
+#include "common/model/loader/loader.h"
 #ifdef OUTRIDER_BENCH_TORCH
 #include "common/model/torch/torch_model.h"
 #endif

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/event_queue.h"
-#include "bench/server_process.h"
+#include "bench/edges/event_queue.h"
+#include "bench/process/server_process.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {

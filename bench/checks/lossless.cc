@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "bench/bench_edge.h"
+#include "bench/edges/bench_edge.h"
 #include "bench/checks/checks.h"
-#include "bench/prompts.h"
-#include "bench/server_process.h"
-#include "bench/tree_edge.h"
+#include "bench/prompts/prompts.h"
+#include "bench/process/server_process.h"
+#include "bench/edges/tree_edge.h"
 #include "common/base/clock.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"

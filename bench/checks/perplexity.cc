@@ -7,9 +7,9 @@
 #include <memory>
 #include <span>
 
-#include "bench/bench_edge.h"
+#include "bench/edges/bench_edge.h"
 #include "bench/checks/checks.h"
-#include "bench/prompts.h"
+#include "bench/prompts/prompts.h"
 
 namespace outrider {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/process.h"
-#include "bench/server_process.h"
+#include "bench/process/process.h"
+#include "bench/process/server_process.h"
 
 namespace outrider {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "bench/link/delay_link.h"
-#include "bench/process.h"
-#include "bench/server_process.h"
+#include "bench/process/process.h"
+#include "bench/process/server_process.h"
 
 namespace outrider {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "bench/harness/answer.h"
 #include "common/base/status.h"
-#include "common/model/pace.h"
+#include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
 
 namespace outrider {

@@ -19,7 +19,7 @@
 #include <memory>
 #include <thread>
 
-#include "bench/unique_fd.h"
+#include "bench/process/unique_fd.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/model/pace.h"
+#include "common/model/emulated/pace.h"
 
 namespace outrider {
 

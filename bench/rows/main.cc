@@ -15,7 +15,7 @@
 
 #include "bench/rows/row_scenarios.h"
 #include "common/model/cpu/cpu_model.h"
-#include "common/model/weights.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 namespace {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 
 namespace outrider {
 

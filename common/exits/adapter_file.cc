@@ -9,10 +9,10 @@
 #include "common/base/files.h"
 #include "common/base/sha256.h"
 #include "common/exits/adapters.h"
-#include "common/model/mapped_file.h"
-#include "common/model/safetensors.h"
-#include "common/model/safetensors_header.h"
-#include "common/model/safetensors_writer.h"
+#include "common/model/format/mapped_file.h"
+#include "common/model/format/safetensors.h"
+#include "common/model/format/safetensors_header.h"
+#include "common/model/format/safetensors_writer.h"
 
 namespace outrider {
 namespace {

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "common/model/dtype.h"
-#include "common/model/model_writer.h"
+#include "common/model/format/dtype.h"
+#include "common/model/format/model_writer.h"
 
 namespace outrider {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "common/exits/adapter_heads.h"
 #include "common/exits/adapters.h"
-#include "common/model/weights.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/text/streaming_detokenizer.h"
 
-#include "common/text/decoder.h"
-#include "common/text/utf8.h"
+#include "common/text/pipeline/decoder.h"
+#include "common/text/pipeline/utf8.h"
 
 namespace outrider {
 

@@ -22,9 +22,9 @@
 
 #include "common/base/clock.h"
 #include "common/model/model.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 #include "common/verify/scheduler_options.h"
-#include "common/verify/verifier.h"
+#include "common/protocol/verifier.h"
 
 namespace outrider {
 

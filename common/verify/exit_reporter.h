@@ -21,7 +21,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 #include "common/verify/scheduler_options.h"
 
 namespace outrider {

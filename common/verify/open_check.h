@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 
 namespace outrider {
 

@@ -26,13 +26,13 @@
 #include "common/model/model.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/kv_pool.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 #include "common/verify/open_check.h"
 #include "common/verify/pass_runner.h"
-#include "common/verify/report_lane.h"
+#include "common/verify/exit_report_channel.h"
 #include "common/verify/scheduler_options.h"
 #include "common/verify/session.h"
-#include "common/verify/verifier.h"
+#include "common/protocol/verifier.h"
 
 namespace outrider {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 
 namespace outrider {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "common/cli/program.h"
-#include "common/text/chat_template.h"
-#include "edge_client/main/answering.h"
+#include "common/conversation/chat_template.h"
+#include "edge_client/main/generator.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
-#include "edge_client/main/predraft_report.h"
+#include "edge_client/metrics/predraft_report.h"
 
 namespace outrider {
 namespace {

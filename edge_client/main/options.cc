@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "common/base/address.h"
-#include "common/model/pace.h"
+#include "common/model/emulated/pace.h"
 
 namespace outrider {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "common/base/json.h"
-#include "edge_client/main/predraft_report.h"
+#include "edge_client/metrics/predraft_report.h"
 
 namespace outrider {
 namespace {

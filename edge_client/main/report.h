@@ -1,5 +1,5 @@
 // The figures at the end of an answer, for people and for machines. Definitions:
-// edge_client/session/decoding_stats.h.
+// edge_client/metrics/decoding_stats.h.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "edge_client/session/decoding_stats.h"
+#include "edge_client/metrics/decoding_stats.h"
 #include "edge_client/session/events.h"
 
 namespace outrider {

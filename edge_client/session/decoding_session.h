@@ -22,17 +22,17 @@
 #include <string>
 #include <vector>
 
-#include "edge_client/drafting/drafter.h"
-#include "edge_client/session/answer_text.h"
-#include "edge_client/session/controller.h"
-#include "edge_client/session/decoding_stats.h"
+#include "common/drafting/drafter.h"
+#include "common/conversation/answer_text.h"
+#include "edge_client/speculation/controller.h"
+#include "edge_client/metrics/decoding_stats.h"
 #include "edge_client/session/events.h"
 #include "edge_client/session/message_checks.h"
 #include "edge_client/session/reconnector.h"
-#include "edge_client/session/sending_rule.h"
-#include "edge_client/session/timeline.h"
-#include "edge_client/session/timings.h"
-#include "edge_client/session/uplink_window.h"
+#include "edge_client/speculation/sending_rule.h"
+#include "edge_client/metrics/timeline.h"
+#include "edge_client/speculation/timings.h"
+#include "edge_client/speculation/uplink_window.h"
 
 namespace outrider {
 

@@ -13,7 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/tree/mirrored_tree.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 
 namespace outrider {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "edge_client/drafting/draft_engine.h"
+#include "common/drafting/draft_engine.h"
 
 namespace outrider {
 

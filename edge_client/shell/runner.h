@@ -19,7 +19,7 @@
 #include <optional>
 
 #include "common/base/clock.h"
-#include "common/verify/verifier.h"
+#include "common/protocol/verifier.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/shell/draft_worker.h"
 

@@ -23,7 +23,7 @@
 #include <memory>
 
 #include "common/base/address.h"
-#include "common/verify/verifier.h"
+#include "common/protocol/verifier.h"
 
 namespace grpc {
 class Channel;

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "common/verify/engine.h"
-#include "common/verify/verifier.h"
+#include "common/protocol/verifier.h"
 
 namespace outrider {
 

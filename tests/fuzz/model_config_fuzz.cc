@@ -1,6 +1,6 @@
 // The text of a config.json: what is let through is bounded, and is written and read back alike.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/config.h"
+#include "common/model/format/config.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // The text of --pace-pass-ms and --pace-step-ms: what is let through is finite, and is written and
 // read back alike. SPDX-License-Identifier: Apache-2.0
-#include "common/model/pace.h"
+#include "common/model/emulated/pace.h"
 
 #include <cstddef>
 

@@ -1,6 +1,6 @@
 // Bytes of a weight file: every tensor that is let through lies in the file, aligned and apart.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/safetensors.h"
+#include "common/model/format/safetensors.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <map>
 
 #include "common/base/files.h"
-#include "common/model/model_writer.h"
-#include "common/model/safetensors_writer.h"
+#include "common/model/format/model_writer.h"
+#include "common/model/format/safetensors_writer.h"
 
 namespace outrider {
 namespace {

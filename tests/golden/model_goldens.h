@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "common/model/dtype.h"
+#include "common/model/format/dtype.h"
 #include "common/model/model.h"
-#include "common/model/weights.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 

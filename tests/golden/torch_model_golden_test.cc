@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "common/model/loader.h"
+#include "common/model/loader/loader.h"
 #include "common/model/torch/torch_model.h"
 #include "tests/golden/model_goldens.h"
 #include "tests/unit/common/model/test_directory.h"

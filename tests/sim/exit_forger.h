@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/tree/mirrored_tree.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 #include "tests/sim/simulation.h"
 
 namespace outrider {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/tree/mirrored_tree.h"
-#include "common/verify/messages.h"
+#include "common/protocol/messages.h"
 #include "tests/sim/reference_model.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/toy_exits.h"

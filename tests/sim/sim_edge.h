@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "edge_client/drafting/draft_engine.h"
+#include "common/drafting/draft_engine.h"
 #include "edge_client/session/decoding_session.h"
 #include "tests/sim/exit_forger.h"
 #include "tests/sim/reference_model.h"

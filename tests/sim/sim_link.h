@@ -11,7 +11,7 @@
 #include <memory>
 #include <optional>
 
-#include "common/verify/verifier.h"
+#include "common/protocol/verifier.h"
 #include "tests/sim/sim_server.h"
 #include "tests/sim/simulation.h"
 

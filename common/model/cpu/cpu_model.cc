@@ -9,7 +9,7 @@
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_kv_cache.h"
 #include "common/model/cpu/cpu_pass.h"
-#include "common/model/fingerprint.h"
+#include "common/model/format/fingerprint.h"
 #include "common/model/row_check.h"
 
 namespace outrider {

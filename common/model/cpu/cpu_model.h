@@ -21,7 +21,7 @@
 #include "common/base/status.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/model.h"
-#include "common/model/weights.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 

@@ -19,7 +19,7 @@
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/anonymous_memory.h"
 #include "common/model/cpu/kernels.h"
-#include "common/model/weights.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 

@@ -10,7 +10,7 @@
 #include <new>
 #include <utility>
 
-#include "common/model/fingerprint.h"
+#include "common/model/format/fingerprint.h"
 #include "common/model/torch/torch_device.h"
 #include "common/model/torch/torch_pass.h"
 

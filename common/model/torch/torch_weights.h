@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "common/model/weights.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 

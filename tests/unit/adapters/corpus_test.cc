@@ -7,7 +7,7 @@
 
 #include "adapters/data/corpus.h"
 #include "adapters/tokenizer/bpe_trainer.h"
-#include "common/text/chat_template.h"
+#include "common/conversation/chat_template.h"
 
 namespace outrider {
 namespace {

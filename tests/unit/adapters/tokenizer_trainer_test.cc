@@ -3,7 +3,7 @@
 
 #include "adapters/data/robot_text.h"
 #include "adapters/tokenizer/bpe_trainer.h"
-#include "common/text/chat_template.h"
+#include "common/conversation/chat_template.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "bench/process.h"
+#include "bench/process/process.h"
 #include "common/base/json.h"
 
 namespace outrider {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/exits/adapters.h"
-#include "common/model/loader.h"
+#include "common/model/loader/loader.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 #include "tests/unit/common/model/test_directory.h"

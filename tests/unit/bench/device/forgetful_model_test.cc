@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/model/null_model.h"
+#include "common/model/emulated/null_model.h"
 
 namespace outrider {
 namespace {

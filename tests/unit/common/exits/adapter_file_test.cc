@@ -10,7 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/sha256.h"
 #include "common/exits/adapters.h"
-#include "common/model/safetensors_writer.h"
+#include "common/model/format/safetensors_writer.h"
 #include "tests/unit/common/model/test_directory.h"
 
 namespace outrider {

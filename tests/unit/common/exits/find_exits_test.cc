@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/exits/adapters.h"
-#include "common/model/loader.h"
+#include "common/model/loader/loader.h"
 #include "tests/unit/common/model/test_directory.h"
 
 namespace outrider {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/text/split_pattern.h"
+#include "common/text/pipeline/split_pattern.h"
 #include "common/text/tokenizer.h"
 #include "tests/unit/common/text/small_tokenizers.h"
 

@@ -12,7 +12,7 @@
 
 #include "common/base/json.h"
 #include "common/text/tokenizer.h"
-#include "common/text/tokenizer_parts.h"
+#include "common/text/format/tokenizer_files.h"
 
 namespace outrider {
 

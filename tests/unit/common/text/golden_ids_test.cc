@@ -8,8 +8,8 @@
 #include <bit>
 
 #include "common/base/sha256.h"
-#include "common/text/unicode.h"
-#include "common/text/utf8.h"
+#include "common/text/pipeline/unicode.h"
+#include "common/text/pipeline/utf8.h"
 #include "tests/unit/common/text/family_tokenizers.h"
 
 namespace outrider {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/base/json.h"
-#include "common/text/byte_level.h"
+#include "common/text/pipeline/byte_level.h"
 #include "common/text/tokenizer.h"
-#include "common/text/utf8.h"
+#include "common/text/pipeline/utf8.h"
 
 namespace outrider {
 

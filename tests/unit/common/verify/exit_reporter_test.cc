@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "common/verify/report_lane.h"
+#include "common/verify/exit_report_channel.h"
 
 namespace outrider {
 namespace {

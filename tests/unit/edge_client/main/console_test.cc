@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/json.h"
-#include "edge_client/main/streamed_text.h"
+#include "common/conversation/streamed_text.h"
 
 namespace outrider {
 namespace {

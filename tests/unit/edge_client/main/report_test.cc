@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/json.h"
-#include "edge_client/main/predraft_report.h"
+#include "edge_client/metrics/predraft_report.h"
 
 namespace outrider {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "edge_client/drafting/draft_engine.h"
+#include "common/drafting/draft_engine.h"
 #include "edge_client/session/decoding_session.h"
 #include "tests/sim/toy_draft.h"
 

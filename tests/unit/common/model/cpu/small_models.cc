@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/model/model_writer.h"
+#include "common/model/format/model_writer.h"
 
 namespace outrider {
 

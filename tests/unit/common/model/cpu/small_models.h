@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/model/dtype.h"
-#include "common/model/weights.h"
+#include "common/model/format/dtype.h"
+#include "common/model/format/weights.h"
 
 namespace outrider {
 

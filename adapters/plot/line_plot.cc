@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/plot/line_plot.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <string_view>
+
+namespace outrider {
+namespace {
+
+constexpr double kPanelWidth = 460, kLeft = 60, kRight = 20, kTop = 70;
+constexpr double kAxesEnd = 320;  // where the x axis lies
+constexpr double kLegendTop = kAxesEnd + 56, kLegendLine = 16, kLegendWidth = 200;
+constexpr std::size_t kLegendColumns = 2;
+constexpr int kTicks = 5;
+constexpr std::array<std::string_view, 8> kColours = {"#4477aa", "#cc6677", "#228833", "#aa3377",
+                                                      "#ccbb44", "#66ccee", "#999933", "#555555"};
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// The next of 1, 2, 2.5, 4, 5 times a power of ten, times kTicks: an axis with round marks.
+double round_up(double value) {
+  if (!(value > 0)) return 1;
+  const double raw = value / kTicks;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double step : {1.0, 2.0, 2.5, 4.0, 5.0}) {
+    if (step * power >= raw * (1 - 1e-9)) return step * power * kTicks;
+  }
+  return 10 * power * kTicks;
+}
+
+std::string text_at(double x, double y, std::string_view anchor, std::string_view text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     escaped(text));
+}
+
+class Panel final {
+ public:
+  Panel(const PlotPanel& panel, double left) : panel_(panel), left_(left + kLeft) {
+    double most_x = 0, most_y = 0;
+    for (const PlotSeries& series : panel.series) {
+      for (const PlotPoint& point : series.points) {
+        most_x = std::max(most_x, point.x);
+        most_y = std::max({most_y, point.y, point.interval ? point.interval->high : 0});
+      }
+    }
+    x_end_ = panel.x_end.value_or(round_up(most_x));
+    y_end_ = panel.y_end.value_or(round_up(most_y));
+  }
+
+  std::string svg() const {
+    std::string svg = axes();
+    std::size_t named = 0;
+    for (const PlotSeries& series : panel_.series) {
+      if (!series.name.empty()) svg += legend(series.name, named++);
+      svg += line(series, colour(std::max<std::size_t>(named, 1) - 1));
+    }
+    return svg;
+  }
+
+ private:
+  static std::string_view colour(std::size_t index) { return kColours[index % kColours.size()]; }
+
+  double x(double value) const { return left_ + value / x_end_ * (kPanelWidth - kLeft - kRight); }
+  double y(double value) const { return kAxesEnd - value / y_end_ * (kAxesEnd - kTop); }
+
+  std::string segment(double x1, double y1, double x2, double y2, std::string_view stroke) const {
+    return fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x(x1),
+        y(y1), x(x2), y(y2), stroke);
+  }
+
+  // A few whole things are counted one by one.
+  int ticks_across() const {
+    const bool few = x_end_ == std::floor(x_end_) && x_end_ > 1 && x_end_ <= 10;
+    return few ? static_cast<int>(x_end_) : kTicks;
+  }
+
+  std::string axes() const {
+    std::string svg;
+    for (int i = 0; i <= kTicks; ++i) {
+      const double up = y_end_ * i / kTicks;
+      svg += segment(0, up, x_end_, up, "#ddd");
+      svg += text_at(left_ - 8, y(up) + 4, "end", fmt::format("{:.4g}", up));
+    }
+    for (int i = 0, ticks = ticks_across(); i <= ticks; ++i) {
+      const double across = x_end_ * i / ticks;
+      svg += text_at(x(across), kAxesEnd + 18, "middle", fmt::format("{:.4g}", across));
+    }
+    if (panel_.diagonal) svg += segment(0, 0, x_end_, y_end_, "#aaa");
+    svg += text_at(x(x_end_ / 2), kAxesEnd + 36, "middle", panel_.x_label);
+    return svg + text_at(left_, kTop - 10, "start", panel_.y_label);
+  }
+
+  std::string line(const PlotSeries& series, std::string_view stroke) const {
+    std::string svg =
+        fmt::format("<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"{}\"{} points=\"",
+                    stroke, series.dashed ? " stroke-dasharray=\"4 3\"" : "");
+    for (const PlotPoint& point : series.points) {
+      svg += fmt::format("{:.1f},{:.1f} ", x(point.x), y(point.y));
+    }
+    svg += "\"/>\n";
+    for (const PlotPoint& point : series.points) {
+      if (series.marked) {
+        svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n",
+                           x(point.x), y(point.y), stroke);
+      }
+      if (!point.interval) continue;
+      svg += segment(point.x, point.interval->low, point.x, point.interval->high, stroke);
+    }
+    return svg;
+  }
+
+  std::string legend(const std::string& name, std::size_t index) const {
+    const std::size_t row = index / kLegendColumns, column = index % kLegendColumns;
+    const double at = left_ + kLegendWidth * static_cast<double>(column);
+    const double down = kLegendTop + kLegendLine * static_cast<double>(row);
+    return fmt::format("<g fill=\"{}\">", colour(index)) + text_at(at, down, "start", name) +
+           "</g>\n";
+  }
+
+  const PlotPanel& panel_;
+  const double left_;
+  double x_end_ = 1;
+  double y_end_ = 1;
+};
+
+double height_of(const LinePlot& plot) {
+  std::size_t most = 0;
+  for (const PlotPanel& panel : plot.panels) {
+    const auto named = std::ranges::count_if(
+        panel.series, [](const PlotSeries& series) { return !series.name.empty(); });
+    most = std::max(most, static_cast<std::size_t>(named));
+  }
+  const std::size_t lines = (most + kLegendColumns - 1) / kLegendColumns;
+  return kLegendTop + kLegendLine * static_cast<double>(lines);
+}
+
+}  // namespace
+
+std::string to_svg(const LinePlot& plot) {
+  const double width =
+      kPanelWidth * static_cast<double>(std::max<std::size_t>(plot.panels.size(), 1));
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+      width, height_of(plot));
+  svg += "<g font-size=\"14\">" + text_at(kLeft, 22, "start", plot.title) + "</g>\n";
+  svg += text_at(kLeft, 40, "start", plot.note);
+  for (std::size_t i = 0; i < plot.panels.size(); ++i) {
+    svg += Panel(plot.panels[i], kPanelWidth * static_cast<double>(i)).svg();
+  }
+  return svg + "</svg>\n";
+}
+
+Status write_plot(const LinePlot& plot, const std::string& path) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << to_svg(plot);
+  out.close();
+  if (!out) return resource_exhausted(path + ": cannot be written");
+  return {};
+}
+
+}  // namespace outrider

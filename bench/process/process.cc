@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/process/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "bench/process/unique_fd.h"
+
+extern char** environ;
+
+namespace outrider {
+namespace {
+
+// What is started while this lives runs on `core` alone: a child inherits its parent's CPUs.
+class OnCore final {
+ public:
+  explicit OnCore(std::optional<int> core) {
+    if (!core || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(static_cast<std::size_t>(*core), &only);
+    moved_ = sched_setaffinity(0, sizeof only, &only) == 0;
+  }
+  ~OnCore() {
+    if (moved_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  OnCore(const OnCore&) = delete;
+  OnCore& operator=(const OnCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool moved_ = false;
+};
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends;
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return unavailable(std::string("cannot make a pipe: ") + std::strerror(errno));
+  }
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// False at the end of the stream.
+bool read_some(int fd, std::string& into) {
+  std::array<char, 65536> some;
+  const ssize_t got = read(fd, some.data(), some.size());
+  if (got < 0) return errno == EINTR;
+  into.append(some.data(), static_cast<std::size_t>(got));
+  return got > 0;
+}
+
+// Both streams to their ends; false if time ran out first.
+bool read_both(Pipe& out, Pipe& err, FinishedProcess& finished, TimePoint start,
+               TimePoint deadline) {
+  const SystemClock clock;
+  while (out.read.valid() || err.read.valid()) {
+    const double left_ms = to_ms(deadline - clock.now());
+    if (left_ms <= 0) return false;
+    std::array<pollfd, 2> polled = {{{out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}}};
+    poll(polled.data(), polled.size(), static_cast<int>(std::min(left_ms + 1, 1e6)));
+    if (polled[0].revents != 0 && !read_some(out.read.get(), finished.out)) out.read.reset();
+    if (!finished.first_out && !finished.out.empty()) finished.first_out = clock.now() - start;
+    if (polled[1].revents != 0 && !read_some(err.read.get(), finished.err)) err.read.reset();
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::string> sibling_program(const std::string& name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return unavailable("where this program stands cannot be read: " + error.message());
+  const std::filesystem::path path = self.parent_path() / name;
+  if (!std::filesystem::exists(path, error)) {
+    return not_found(path.string() + " is not there; build it");
+  }
+  return path.string();
+}
+
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err) {
+  std::vector<char*> argv{const_cast<char*>(options.program.c_str())};
+  for (const std::string& argument : options.arguments) {
+    argv.push_back(const_cast<char*>(argument.c_str()));
+  }
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  if (err >= 0) posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+  const OnCore on_core(options.core);
+  pid_t pid = 0;
+  const int error =
+      posix_spawn(&pid, options.program.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    return unavailable("cannot start " + options.program + ": " + std::strerror(error));
+  }
+  return pid;
+}
+
+Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout) {
+  OUTRIDER_ASSIGN_OR_RETURN(Pipe out, make_pipe());
+  OUTRIDER_ASSIGN_OR_RETURN(Pipe err, make_pipe());
+  const TimePoint start = SystemClock().now();
+  OUTRIDER_ASSIGN_OR_RETURN(const pid_t pid,
+                            spawn_process(options, out.write.get(), err.write.get()));
+  out.write.reset();
+  err.write.reset();
+  FinishedProcess finished;
+  const bool in_time = read_both(out, err, finished, start, start + timeout);
+  if (!in_time) kill(pid, SIGKILL);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!in_time) {
+    return deadline_exceeded(options.program + " did not end within " +
+                             std::to_string(static_cast<int>(to_seconds(timeout))) + " s");
+  }
+  finished.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return finished;
+}
+
+}  // namespace outrider

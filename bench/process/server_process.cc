@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/process/server_process.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// The word after `key` at the beginning of a line of the start block.
+std::string value_of(const std::string& text, const std::string& key) {
+  const std::size_t line = text.find("\n  " + key + " ");
+  if (line == std::string::npos) return "";
+  const std::size_t begin = text.find_first_not_of(' ', line + 3 + key.size());
+  return text.substr(begin, text.find_first_of(" \n", begin) - begin);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServerProcess>> ServerProcess::start(
+    const std::vector<std::string>& arguments, std::optional<int> core) {
+  ProcessOptions options;
+  OUTRIDER_ASSIGN_OR_RETURN(options.program, sibling_program("outrider-server"));
+  options.arguments = {"--host", "127.0.0.1", "--port", "0"};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
+  options.core = core;
+  std::array<int, 2> ends;
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return unavailable("cannot make a pipe");
+  UniqueFd out(ends[0]);
+  UniqueFd theirs(ends[1]);
+  OUTRIDER_ASSIGN_OR_RETURN(const pid_t pid, spawn_process(options, theirs.get(), -1));
+  theirs.reset();
+  std::unique_ptr<ServerProcess> server(new ServerProcess(pid, std::move(out)));
+  OUTRIDER_RETURN_IF_ERROR(server->read_start());
+  return server;
+}
+
+ServerProcess::~ServerProcess() {
+  kill(pid_, SIGTERM);
+  waitpid(pid_, nullptr, 0);
+}
+
+// Its end closes the pipe, so this ends whatever happens to it.
+Status ServerProcess::read_start() {
+  std::string text = "\n";
+  while (value_of(text, "ready").empty()) {
+    std::array<char, 1024> some;
+    const ssize_t got = read(out_.get(), some.data(), some.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return unavailable("outrider-server ended before it listened; see above");
+    text.append(some.data(), static_cast<std::size_t>(got));
+  }
+  tokenizer_hash_ = value_of(text, "tokenizer");
+  OUTRIDER_ASSIGN_OR_RETURN(address_, parse_address(value_of(text, "listening")));
+  return {};
+}
+
+}  // namespace outrider

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/conversation/chat_template.h"
+
+#include <array>
+#include <optional>
+
+#include "common/text/pipeline/unicode.h"
+#include "common/text/pipeline/utf8.h"
+
+namespace outrider {
+namespace {
+
+using Family = ChatTemplate::Family;
+
+constexpr std::string_view kVicunaSystem =
+    "A chat between a curious user and an artificial intelligence assistant. The assistant gives "
+    "helpful, detailed, and polite answers to the user's questions.";
+
+struct KnownFamily {
+  Family family;
+  std::string_view name;
+  std::string_view marker;  // in the Jinja text of this family and of none after it
+};
+
+constexpr std::array<KnownFamily, 5> kFamilies = {{
+    {Family::kLlama3, "llama3", "<|start_header_id|>"},
+    {Family::kChatml, "chatml", "<|im_start|>"},
+    {Family::kLlama2, "llama2", "<<SYS>>"},
+    {Family::kZephyr, "zephyr", "<|assistant|>"},
+    {Family::kVicuna, "vicuna", "ASSISTANT:"},
+}};
+
+std::string known_names() {
+  std::string names;
+  for (const KnownFamily& known : kFamilies) {
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  }
+  return names;
+}
+
+// ChatML templates may hold a system message of their own, written out between its markers.
+std::string default_system_of(std::string_view source) {
+  for (const std::string_view open : {"<|im_start|>system\n", "<|im_start|>system\\n"}) {
+    for (std::size_t at = source.find(open); at != std::string_view::npos;
+         at = source.find(open, at + 1)) {
+      const std::string_view rest = source.substr(at + open.size());
+      const std::string_view text = rest.substr(0, rest.find("<|im_end|>"));
+      if (!text.empty() && text.find_first_of("'\"{}") == std::string_view::npos) {
+        return std::string(text);
+      }
+    }
+  }
+  return {};
+}
+
+// str.strip() of Python, whose white space has four control characters more than Unicode's.
+std::string_view strip_left(std::string_view text) {
+  while (!text.empty()) {
+    const Utf8Character c = utf8_at(text, 0);
+    if (!is_white_space(c.code) && (c.code < 0x1C || c.code > 0x1F)) break;
+    text.remove_prefix(c.length);
+  }
+  return text;
+}
+
+std::string_view strip_right(std::string_view text) {
+  while (!text.empty()) {
+    const char32_t code = last_character(text);
+    if (!is_white_space(code) && (code < 0x1C || code > 0x1F)) break;
+    std::string encoded;
+    append_utf8(code, encoded);
+    text.remove_suffix(std::min(encoded.size(), text.size()));
+  }
+  return text;
+}
+
+std::string strip(std::string_view text) {
+  return std::string(strip_right(strip_left(text)));
+}
+
+Status check_order(const std::vector<ChatMessage>& messages) {
+  const std::size_t first = !messages.empty() && messages.front().role == ChatRole::kSystem ? 1 : 0;
+  if (messages.size() == first) return invalid_argument("chat: no message of the user");
+  for (std::size_t i = first; i < messages.size(); ++i) {
+    const ChatRole wanted = (i - first) % 2 == 0 ? ChatRole::kUser : ChatRole::kAssistant;
+    if (messages[i].role != wanted) {
+      return invalid_argument("chat: message " + std::to_string(i) +
+                              " is out of turn; user and assistant speak by turns");
+    }
+  }
+  return {};
+}
+
+// What stands before an answer.
+std::string_view generation_prompt_of(Family family) {
+  switch (family) {
+    case Family::kLlama2:
+      return "";
+    case Family::kLlama3:
+      return "<|start_header_id|>assistant<|end_header_id|>\n\n";
+    case Family::kVicuna:
+      return "ASSISTANT:";
+    case Family::kChatml:
+      return "<|im_start|>assistant\n";
+    case Family::kZephyr:
+      return "<|assistant|>\n";
+  }
+  return "";
+}
+
+// Builds the segments of one conversation. The texts of <s> and </s> are the tokenizer's.
+class Renderer {
+ public:
+  Renderer(Family family, std::string bos, std::string eos)
+      : family_(family), bos_(std::move(bos)), eos_(std::move(eos)) {}
+
+  void system(std::string_view text) {
+    switch (family_) {
+      case Family::kLlama2:
+        system_ = text;
+        break;
+      case Family::kLlama3:
+        header("system", strip(text));
+        break;
+      case Family::kVicuna:
+        message(text);
+        literal(" ");
+        break;
+      case Family::kChatml:
+      case Family::kZephyr:
+        turn("system", text);
+        break;
+    }
+  }
+
+  void user(std::string_view text) {
+    switch (family_) {
+      case Family::kLlama2:
+        llama2_user(text);
+        break;
+      case Family::kLlama3:
+        header("user", strip(text));
+        break;
+      case Family::kVicuna:
+        literal("USER: ");
+        message(text);
+        literal(" ");
+        break;
+      case Family::kChatml:
+      case Family::kZephyr:
+        turn("user", text);
+        break;
+    }
+  }
+
+  void assistant(std::string_view text) {
+    switch (family_) {
+      case Family::kLlama2:
+        literal(" ");
+        message(strip(text));
+        literal(" " + eos_);
+        break;
+      case Family::kLlama3:
+        header("assistant", strip(text));
+        break;
+      case Family::kVicuna:
+        literal("ASSISTANT: ");
+        message(text);
+        literal(eos_);
+        break;
+      case Family::kChatml:
+      case Family::kZephyr:
+        turn("assistant", text);
+        break;
+    }
+  }
+
+  void start() {
+    if (family_ == Family::kLlama3 || family_ == Family::kVicuna) literal(bos_);
+  }
+
+  void generation_prompt() { literal(generation_prompt_of(family_)); }
+
+  // What stands between an answer and the next user's message.
+  void end_turn() {
+    switch (family_) {
+      case Family::kLlama2:
+      case Family::kVicuna:
+        literal(eos_);
+        break;
+      case Family::kLlama3:
+        literal("<|eot_id|>");
+        break;
+      case Family::kChatml:
+        literal("<|im_end|>\n");
+        break;
+      case Family::kZephyr:
+        literal(eos_ + "\n");
+        break;
+    }
+  }
+
+  std::vector<ChatSegment> take() { return std::move(segments_); }
+
+ private:
+  void add(std::string_view text, bool is_template) {
+    if (text.empty()) return;
+    if (segments_.empty() || segments_.back().is_template != is_template) {
+      segments_.push_back({"", is_template});
+    }
+    segments_.back().text += text;
+  }
+  void literal(std::string_view text) { add(text, true); }
+  void message(std::string_view text) { add(text, false); }
+
+  void header(std::string_view role, std::string_view text) {
+    literal("<|start_header_id|>" + std::string(role) + "<|end_header_id|>\n\n");
+    message(text);
+    literal("<|eot_id|>");
+  }
+
+  void turn(std::string_view role, std::string_view text) {
+    const std::string name(role);
+    literal(family_ == Family::kChatml ? "<|im_start|>" + name + "\n" : "<|" + name + "|>\n");
+    message(text);
+    end_turn();
+  }
+
+  // The system's message is part of the first user's, and both are stripped as one.
+  void llama2_user(std::string_view text) {
+    literal(bos_ + "[INST] ");
+    if (system_) {
+      literal("<<SYS>>\n");
+      message(*system_);
+      const std::string_view content = strip_right(text);
+      literal(content.empty() ? "\n<</SYS>>" : "\n<</SYS>>\n\n");
+      message(content);
+      system_.reset();
+    } else {
+      message(strip(text));
+    }
+    literal(" [/INST]");
+  }
+
+  Family family_;
+  std::string bos_;
+  std::string eos_;
+  std::optional<std::string> system_;
+  std::vector<ChatSegment> segments_;
+};
+
+Result<std::string> token_text(const Tokenizer& tokenizer, std::optional<TokenId> id,
+                               std::string_view name) {
+  if (!id) {
+    return failed_precondition("chat template: tokenizer_config.json names no " +
+                               std::string(name) + ", which the template needs");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view text, tokenizer.token_bytes(*id));
+  return std::string(text);
+}
+
+Result<Renderer> make_renderer(const Tokenizer& tokenizer, Family family) {
+  std::string bos;
+  std::string eos;
+  if (family == Family::kLlama2 || family == Family::kLlama3 || family == Family::kVicuna) {
+    OUTRIDER_ASSIGN_OR_RETURN(bos, token_text(tokenizer, tokenizer.bos(), "bos_token"));
+  }
+  if (family == Family::kLlama2 || family == Family::kVicuna || family == Family::kZephyr) {
+    OUTRIDER_ASSIGN_OR_RETURN(eos, token_text(tokenizer, tokenizer.eos(), "eos_token"));
+  }
+  return Renderer(family, std::move(bos), std::move(eos));
+}
+
+Result<std::vector<TokenId>> encode_segments(const Tokenizer& tokenizer,
+                                             const std::vector<ChatSegment>& segments) {
+  std::vector<TrustedText> parts;
+  parts.reserve(segments.size());
+  for (const ChatSegment& segment : segments) parts.push_back({segment.text, segment.is_template});
+  return tokenizer.encode(parts, /*add_special_tokens=*/false);
+}
+
+}  // namespace
+
+Result<ChatTemplate> ChatTemplate::choose(const Tokenizer& tokenizer, std::string_view name) {
+  const std::string& source = tokenizer.chat_template_source();
+  for (const KnownFamily& known : kFamilies) {
+    const bool marked = source.find(known.marker) != std::string::npos;
+    if (name.empty() ? !marked : name != known.name) continue;
+    const bool is_vicuna = known.family == Family::kVicuna;
+    const bool is_chatml = known.family == Family::kChatml;
+    return ChatTemplate(known.family, is_vicuna   ? std::string(kVicunaSystem)
+                                      : is_chatml ? default_system_of(source)
+                                                  : std::string());
+  }
+  const std::string remedy = "; choose one with --chat-template: " + known_names();
+  if (!name.empty()) {
+    return invalid_argument("chat template '" + std::string(name) + "' is not known" + remedy);
+  }
+  return not_found(source.empty() ? "the tokenizer has no chat template" + remedy
+                                  : "the tokenizer's chat template is of no known family" + remedy);
+}
+
+std::string_view ChatTemplate::name() const {
+  for (const KnownFamily& known : kFamilies) {
+    if (known.family == family_) return known.name;
+  }
+  return {};
+}
+
+Result<std::vector<ChatSegment>> ChatTemplate::render(const Tokenizer& tokenizer,
+                                                      const std::vector<ChatMessage>& messages,
+                                                      bool add_generation_prompt) const {
+  OUTRIDER_RETURN_IF_ERROR(check_order(messages));
+  OUTRIDER_ASSIGN_OR_RETURN(Renderer renderer, make_renderer(tokenizer, family_));
+  renderer.start();
+  if (messages.front().role != ChatRole::kSystem && !default_system_.empty()) {
+    renderer.system(default_system_);
+  }
+  for (const ChatMessage& message : messages) {
+    const std::string content = replace_ill_formed(message.content);
+    if (message.role == ChatRole::kSystem) renderer.system(content);
+    if (message.role == ChatRole::kUser) renderer.user(content);
+    if (message.role == ChatRole::kAssistant) renderer.assistant(content);
+  }
+  if (add_generation_prompt) renderer.generation_prompt();
+  return renderer.take();
+}
+
+Result<std::vector<TokenId>> ChatTemplate::encode_chat(const Tokenizer& tokenizer,
+                                                       const std::vector<ChatMessage>& messages,
+                                                       bool add_generation_prompt) const {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<ChatSegment> segments,
+                            render(tokenizer, messages, add_generation_prompt));
+  return encode_segments(tokenizer, segments);
+}
+
+Result<std::vector<TokenId>> ChatTemplate::encode_next_turn(const Tokenizer& tokenizer,
+                                                            std::string_view user_message,
+                                                            bool answer_ended) const {
+  OUTRIDER_ASSIGN_OR_RETURN(const TokenId end, end_of_turn(tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(Renderer renderer, make_renderer(tokenizer, family_));
+  renderer.end_turn();
+  renderer.user(replace_ill_formed(user_message));
+  renderer.generation_prompt();
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, encode_segments(tokenizer, renderer.take()));
+  // Encoded with the end token in front, so that what follows reads the same in both cases.
+  if (answer_ended && !ids.empty() && ids.front() == end) ids.erase(ids.begin());
+  return ids;
+}
+
+Result<TokenId> ChatTemplate::end_of_turn(const Tokenizer& tokenizer) const {
+  if (family_ != Family::kLlama3 && family_ != Family::kChatml) {
+    OUTRIDER_RETURN_IF_ERROR(token_text(tokenizer, tokenizer.eos(), "eos_token").status());
+    return *tokenizer.eos();
+  }
+  const std::string_view marker = family_ == Family::kLlama3 ? "<|eot_id|>" : "<|im_end|>";
+  const std::optional<TokenId> id = tokenizer.find(marker);
+  if (!id || !tokenizer.is_special(*id)) {
+    return failed_precondition("chat template " + std::string(name()) +
+                               ": the tokenizer has no special token " + std::string(marker));
+  }
+  return *id;
+}
+
+}  // namespace outrider

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/conversation/streamed_text.h"
+
+namespace outrider {
+
+AnswerText::Update StreamedText::push(TokenId token) {
+  const Result<std::string> piece = detokenizer_.push(token);
+  // A target may know ids that the tokenizer has no text for (padding of its embedding table).
+  const std::string shown = stops_.push(piece.ok() ? *piece : "\uFFFD");
+  text_ += shown;
+  return {.text = shown, .stopped = stops_.stopped()};
+}
+
+std::string StreamedText::finish() {
+  std::string rest = stops_.push(detokenizer_.finish());
+  rest += stops_.finish();
+  text_ += rest;
+  return rest;
+}
+
+}  // namespace outrider

@@ -1,0 +1,34 @@
+// The answer as text: a streaming detokenizer and stop strings behind the session's seam.
+//
+// Thread rule: owned by the session's thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "common/conversation/stop_strings.h"
+#include "common/text/streaming_detokenizer.h"
+#include "common/conversation/answer_text.h"
+
+namespace outrider {
+
+class StreamedText final : public AnswerText {
+ public:
+  // The tokenizer must outlive this.
+  StreamedText(const Tokenizer& tokenizer, StopStrings stops)
+      : detokenizer_(tokenizer), stops_(std::move(stops)) {}
+
+  Update push(TokenId token) override;
+  std::string finish() override;
+
+  // All that was given out so far.
+  const std::string& text() const { return text_; }
+  // The stop string that ended the answer; empty if none did.
+  std::string stop_string() const { return stops_.stopped() ? stops_.matched() : ""; }
+
+ private:
+  StreamingDetokenizer detokenizer_;
+  StopStrings stops_;
+  std::string text_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,53 @@
+// Real tokens at another device's pace: stretches each pass of a model to a time that depends on
+// its number of rows. Labelled: info().name says "emulated".
+//
+//   PacedModel paced(std::move(model), *PaceCurve::parse("1:18,5:26"), clock);
+//
+// A tap sees layer l of L no earlier than l/L of the stretched pass. A pass that is abandoned ends
+// with the eighth of a layer that it is in.
+//
+// Thread rule: as model.h, set_slowdown() from anywhere; the clock must outlive the model. A pass
+// that takes longer by itself is not shortened: overruns() counts those.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/model/model.h"
+#include "common/model/emulated/pace.h"
+
+namespace outrider {
+
+class PacedModel final : public Model {
+ public:
+  PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& clock);
+
+  // Each pass takes the pace's time times this from now on: a device that is throttled.
+  void set_slowdown(double factor) { slowdown_.store(factor, std::memory_order_relaxed); }
+
+  const ModelInfo& info() const override { return info_; }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
+    return model_->new_cache(capacity);
+  }
+  // A failed pass is not stretched.
+  Status forward(std::span<const Row> rows, PassOutput& out) override;
+
+  // Passes that were slower than the pace, so that their emulation does not hold. Any thread.
+  std::int64_t overruns() const { return overruns_.load(std::memory_order_relaxed); }
+
+ private:
+  Status tapped_forward(std::span<const Row> rows, PassOutput& out, Duration pass);
+  Status rest(TimePoint begin, Duration pass, const PassOutput& out);
+
+  const std::unique_ptr<Model> model_;
+  const PaceCurve pace_;
+  Clock& clock_;
+  ModelInfo info_;
+  std::atomic<double> slowdown_{1};
+  std::atomic<std::int64_t> overruns_{0};
+};
+
+}  // namespace outrider

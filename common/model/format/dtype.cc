@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/format/dtype.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::uint32_t kF32Infinity = 0x7f800000;
+// 2^16, where f16 ends, and 2^-14, its smallest normal number.
+constexpr std::uint32_t kF16Overflow = 0x47800000;
+constexpr std::uint32_t kF16SmallestNormal = 0x38800000;
+
+}  // namespace
+
+std::string_view to_string(DType dtype) {
+  if (dtype == DType::kF32) return "F32";
+  return dtype == DType::kF16 ? "F16" : "BF16";
+}
+
+std::optional<DType> parse_dtype(std::string_view name) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (name == to_string(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::string_view config_name(DType dtype) {
+  if (dtype == DType::kF32) return "float32";
+  return dtype == DType::kF16 ? "float16" : "bfloat16";
+}
+
+float from_f16(std::uint16_t bits) {
+  const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1f;
+  const std::uint32_t fraction = bits & 0x3ff;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | kF32Infinity | fraction << 13);
+  if (exponent == 0) {  // zero and subnormals: fraction * 2^-24, exact in f32
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+std::uint16_t to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & ~0x80000000u) > kF32Infinity) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
+  return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+std::uint16_t to_f16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000);
+  const std::uint32_t magnitude = bits & ~0x80000000u;
+  std::uint32_t half = 0;
+  if (magnitude > kF32Infinity) {
+    half = 0x7e00;
+  } else if (magnitude >= kF16Overflow) {
+    half = 0x7c00;
+  } else if (magnitude < kF16SmallestNormal) {
+    // Adding 0.5 leaves the value in units of 2^-24 in the low bits, rounded to nearest even.
+    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
+           std::bit_cast<std::uint32_t>(0.5f);
+  } else {
+    half = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  }
+  return static_cast<std::uint16_t>(sign | half);
+}
+
+}  // namespace outrider

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/format/fingerprint.h"
+
+#include "common/base/sha256.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::size_t kBlockBytes = 4096;
+constexpr std::size_t kNumBlocks = 16;
+
+// Length first, so that no two lists of fields give the same bytes.
+void add_field(Sha256& hash, std::string_view field) {
+  hash.update(std::to_string(field.size()) + ":");
+  hash.update(field);
+}
+
+void add_content(Sha256& hash, const TensorView& tensor) {
+  const std::string_view bytes(reinterpret_cast<const char*>(tensor.data), tensor.num_bytes);
+  if (bytes.size() <= kBlockBytes * kNumBlocks) {
+    hash.update(bytes);
+    return;
+  }
+  const std::size_t last = bytes.size() - kBlockBytes;
+  for (std::size_t block = 0; block < kNumBlocks; ++block) {
+    const std::size_t begin = last / (kNumBlocks - 1) * block;
+    hash.update(bytes.substr(block + 1 == kNumBlocks ? last : begin, kBlockBytes));
+  }
+}
+
+}  // namespace
+
+std::string model_fingerprint(const ModelConfig& config, const Weights& weights) {
+  Sha256 hash;
+  add_field(hash, "outrider model 1");
+  Json canonical = config_to_json(config, "");  // keys come sorted
+  canonical.erase("eos_token_id");
+  canonical.erase("torch_dtype");
+  add_field(hash, canonical.dump());
+  for (const TensorSpec& spec : expected_tensors(config)) {
+    const TensorView& tensor = weights.at(spec.name);
+    add_field(hash, spec.name);
+    add_field(hash, to_string(tensor.dtype));
+    for (const std::int64_t size : tensor.shape) add_field(hash, std::to_string(size));
+    add_content(hash, tensor);
+  }
+  return hash.finish_hex();
+}
+
+std::string arithmetic_id(const Arithmetic& arithmetic) {
+  Sha256 hash;
+  add_field(hash, "outrider arithmetic 1");
+  add_field(hash, arithmetic.fingerprint);
+  add_field(hash, arithmetic.dtype);
+  add_field(hash, arithmetic.kernel_version);
+  add_field(hash, arithmetic.device_class);
+  return hash.finish_hex();
+}
+
+}  // namespace outrider

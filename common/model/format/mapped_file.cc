@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/format/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace outrider {
+namespace {
+
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MappedFile>> MappedFile::open(const std::string& path) {
+  std::unique_ptr<MappedFile> file(new MappedFile());
+  file->path_ = path;
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file->descriptor_ < 0) {
+    const int error = errno;
+    if (error == ENOENT) return not_found(path + ": no such file");
+    return invalid_argument(path + ": " + reason(error));
+  }
+  struct stat found {};
+  if (::fstat(file->descriptor_, &found) != 0) {
+    return invalid_argument(path + ": " + reason(errno));
+  }
+  if (!S_ISREG(found.st_mode)) return invalid_argument(path + ": not a regular file");
+  if (found.st_size <= 0) return data_loss(path + ": empty file");
+  file->size_ = static_cast<std::size_t>(found.st_size);
+  void* data = ::mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, file->descriptor_, 0);
+  if (data == MAP_FAILED) {
+    return resource_exhausted(path + ": cannot be mapped: " + reason(errno));
+  }
+  file->data_ = static_cast<const std::byte*>(data);
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Status MappedFile::check_unchanged() const {
+  struct stat found {};
+  if (::fstat(descriptor_, &found) != 0) return data_loss(path_ + ": " + reason(errno));
+  if (static_cast<std::size_t>(found.st_size) == size_) return {};
+  return data_loss(path_ + ": was " + std::to_string(size_) + " bytes when loaded and is now " +
+                   std::to_string(found.st_size) + "; put the file back and start again");
+}
+
+}  // namespace outrider

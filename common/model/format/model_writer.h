@@ -1,0 +1,40 @@
+// Writes a model as a Hugging Face directory: config.json, generation_config.json and
+// model.safetensors. No libtorch needed.
+//
+// Thread rule: free functions; a source is called from the calling thread.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/model/format/config.h"
+#include "common/model/format/dtype.h"
+
+namespace outrider {
+
+// Gives the tensor's elements [begin, begin + out.size()), row-major.
+using TensorSource =
+    std::function<void(const TensorSpec& tensor, std::int64_t begin, std::span<float> out)>;
+
+// Asks for the tensors of expected_tensors(config) block by block, so that the model may be larger
+// than memory; narrows to `dtype`. The directory is made if it is not there. No tokenizer.
+Status write_model(const std::string& directory, const ModelConfig& config, DType dtype,
+                   const TensorSource& source);
+
+// Reproducible weights of sound scale: each element is a function of seed, tensor name and index
+// alone, on every machine. Matrices are uniform with variance 1 / inputs, biases within 1/2, norms
+// within 1/2 of 1, so that each of them shows in the logits.
+void random_tensor(std::uint64_t seed, const TensorSpec& tensor, std::int64_t begin,
+                   std::span<float> out);
+
+inline TensorSource random_source(std::uint64_t seed) {
+  return [seed](const TensorSpec& tensor, std::int64_t begin, std::span<float> out) {
+    random_tensor(seed, tensor, begin, out);
+  };
+}
+
+}  // namespace outrider

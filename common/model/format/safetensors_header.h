@@ -1,0 +1,24 @@
+// The JSON header of a safetensors file, read as a stream: no tree of JSON values is built, so a
+// hostile header costs no more memory than the tensors it names.
+//
+// Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/format/safetensors.h"
+
+namespace outrider {
+
+// The tensors with their offsets as written, relative to the data. Refuses duplicate and unknown
+// keys, more than kMaxSafetensorsTensors tensors, and metadata that is not string to string.
+Result<std::vector<SafetensorsEntry>> parse_safetensors_header(std::string_view header,
+                                                               const std::string& what);
+
+// A stranger's name for a message: quoted, short, without control characters.
+std::string printable(std::string_view name);
+
+}  // namespace outrider

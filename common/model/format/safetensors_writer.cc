@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/format/safetensors_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "common/base/json.h"
+#include "common/model/format/safetensors.h"
+
+namespace outrider {
+namespace {
+
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
+
+// The header, padded with spaces to 8 bytes so that the data is aligned.
+Result<std::string> header_text(std::span<const TensorHeader> headers, std::uint64_t& data_size) {
+  Json json = {{"__metadata__", {{"format", "pt"}}}};
+  data_size = 0;
+  for (const TensorHeader& header : headers) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t size, tensor_bytes(header.dtype, header.shape));
+    if (data_size % dtype_size(header.dtype) != 0) {
+      return invalid_argument("tensor " + header.name + ": 4-byte elements must stand first");
+    }
+    if (json.contains(header.name)) {
+      return invalid_argument("tensor " + header.name + " stands twice");
+    }
+    json[header.name] = {{"dtype", to_string(header.dtype)},
+                         {"shape", header.shape},
+                         {"data_offsets", {data_size, data_size + size}}};
+    data_size += size;
+  }
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::create(
+    const std::string& path, std::span<const TensorHeader> headers) {
+  std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter());
+  writer->path_ = path;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, header_text(headers, writer->bytes_left_));
+  writer->partial_path_ = path + ".partial";
+  writer->descriptor_ =
+      ::open(writer->partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (writer->descriptor_ < 0) {
+    return invalid_argument(writer->partial_path_ + ": " + reason(errno));
+  }
+  std::array<std::byte, 8> length;
+  for (std::size_t i = 0; i < length.size(); ++i) {
+    length[i] = static_cast<std::byte>(std::uint64_t{text.size()} >> (8 * i));
+  }
+  OUTRIDER_RETURN_IF_ERROR(writer->write_all(length));
+  OUTRIDER_RETURN_IF_ERROR(writer->write_all(std::as_bytes(std::span(text))));
+  return writer;
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(partial_path_.c_str());
+}
+
+Status SafetensorsWriter::write_all(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return resource_exhausted(partial_path_ + ": " + reason(errno));
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Status SafetensorsWriter::append(std::span<const std::byte> bytes) {
+  if (bytes.size() > bytes_left_) {
+    return invalid_argument(path_ + ": " + std::to_string(bytes.size()) + " bytes more, " +
+                            std::to_string(bytes_left_) + " are left of the announced tensors");
+  }
+  OUTRIDER_RETURN_IF_ERROR(write_all(bytes));
+  bytes_left_ -= bytes.size();
+  return {};
+}
+
+Status SafetensorsWriter::finish() {
+  if (bytes_left_ > 0) {
+    return failed_precondition(path_ + ": " + std::to_string(bytes_left_) +
+                               " bytes of the announced tensors are missing");
+  }
+  const bool synced = ::fsync(descriptor_) == 0;
+  const int error = errno;
+  if (!synced) return resource_exhausted(partial_path_ + ": " + reason(error));
+  ::close(std::exchange(descriptor_, -1));
+  if (std::rename(partial_path_.c_str(), path_.c_str()) != 0) {
+    return invalid_argument(path_ + ": " + reason(errno));
+  }
+  return {};
+}
+
+Status write_safetensors(const std::string& path, std::vector<TensorBytes> tensors) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorBytes& a, const TensorBytes& b) {
+    return dtype_size(a.header.dtype) > dtype_size(b.header.dtype);
+  });
+  std::vector<TensorHeader> headers;
+  for (const TensorBytes& tensor : tensors) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t size,
+                              tensor_bytes(tensor.header.dtype, tensor.header.shape));
+    if (size != tensor.bytes.size()) {
+      return invalid_argument(path + ": tensor " + tensor.header.name + " has " +
+                              std::to_string(tensor.bytes.size()) + " bytes, its shape needs " +
+                              std::to_string(size));
+    }
+    headers.push_back(tensor.header);
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
+                            SafetensorsWriter::create(path, headers));
+  for (const TensorBytes& tensor : tensors) {
+    OUTRIDER_RETURN_IF_ERROR(writer->append(tensor.bytes));
+  }
+  return writer->finish();
+}
+
+}  // namespace outrider

@@ -1,0 +1,63 @@
+// Writes safetensors files that transformers reads as they are. No libtorch needed.
+//
+// Thread rule: one object, one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/format/dtype.h"
+
+namespace outrider {
+
+struct TensorHeader {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+};
+
+// Writes a file in parts, so that it may be larger than memory. It appears under its name when
+// finish() succeeds, never half written.
+//
+//   auto writer = *SafetensorsWriter::create("model.safetensors", headers);
+//   for (...) writer->append(bytes);   // tensor after tensor in the order of headers
+//   writer->finish();
+class SafetensorsWriter final {
+ public:
+  // Tensors of 4-byte elements must stand before those of 2, so that all are aligned.
+  static Result<std::unique_ptr<SafetensorsWriter>> create(const std::string& path,
+                                                           std::span<const TensorHeader> headers);
+  ~SafetensorsWriter();  // removes an unfinished file
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+  // Little-endian, row-major. Fails on more bytes than the headers announce, or a full disk.
+  Status append(std::span<const std::byte> bytes);
+  // Fails unless all bytes have come.
+  Status finish();
+
+ private:
+  SafetensorsWriter() = default;
+  Status write_all(std::span<const std::byte> bytes);
+
+  std::string path_;
+  std::string partial_path_;
+  int descriptor_ = -1;
+  std::uint64_t bytes_left_ = 0;
+};
+
+// A tensor in memory.
+struct TensorBytes {
+  TensorHeader header;
+  std::span<const std::byte> bytes;
+};
+
+// Writes a whole file; reorders the tensors so that all are aligned.
+Status write_safetensors(const std::string& path, std::vector<TensorBytes> tensors);
+
+}  // namespace outrider

@@ -1,0 +1,41 @@
+// From a directory to a running model: the one place where --device and --dtype are decided.
+//
+// Thread rule: free functions; loading may take seconds. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/model/model.h"
+#include "common/model/format/weights.h"
+
+namespace outrider {
+
+struct LoadOptions {
+  std::string directory;
+  std::string dtype = "auto";  // "auto" (as stored), "f32", "bf16", "int8"
+  std::string device = "cpu";  // "cpu", "cuda"
+  int threads = 0;             // of the cpu backend; 0: one per CPU
+  bool check_finite = false;   // read all weights and refuse NaN and infinity
+  // Shorten info().max_positions to this, from 1 to the model's own.
+  std::optional<Position> max_context = {};
+  bool ignore_eos = false;  // the model has no end-of-text tokens: answers end by their length
+  // Called now and then while weights are converted, with bytes done and in all.
+  std::function<void(std::int64_t, std::int64_t)> progress;
+};
+
+// Makes the model of --device cuda. Programs that link libtorch pass make_torch_model
+// (torch/torch_model.h); an empty one stands for a build without it.
+using CudaFactory = std::function<Result<std::unique_ptr<Model>>(std::shared_ptr<const ModelFiles>,
+                                                                 const LoadOptions&)>;
+
+// Errors: those of load_model_files() and the backend; kInvalidArgument for an unknown device;
+// kFailedPrecondition for cuda in a build without it. Never falls back to another device.
+Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
+                                          const CudaFactory& make_cuda = {});
+
+}  // namespace outrider

@@ -1,0 +1,42 @@
+// The one seam between deciding and verifying (DESIGN section 3). Decoding does not know whether
+// the target sits in a data centre (remote), in this process (resident), or on flash.
+//
+//   start (send | events)* stop
+//
+// Thread rule: start, send and stop come from one thread and do not block; events come on a thread
+// of the verifier's, one at a time, until stop() returns. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <variant>
+
+#include "common/base/status.h"
+#include "common/protocol/messages.h"
+
+namespace outrider {
+
+// The stream is over. After a Usage: ok. UNAVAILABLE and DEADLINE_EXCEEDED may be retried with a
+// new Open; other codes are final.
+struct StreamEnded {
+  Status status;
+};
+
+using VerifierEvent = std::variant<ServerMessage, StreamEnded>;
+
+class Verifier {
+ public:
+  virtual ~Verifier() = default;
+
+  using EventSink = std::function<void(VerifierEvent)>;
+
+  // Begins a stream; the first message sent must be Open. May be called again after StreamEnded.
+  virtual void start(EventSink sink) = 0;
+
+  // Queues a message. Messages sent after the stream ended are dropped.
+  virtual void send(EdgeMessage message) = 0;
+
+  // Ends the stream if one is open; no event comes after it returns.
+  virtual void stop() = 0;
+};
+
+}  // namespace outrider

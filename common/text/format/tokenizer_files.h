@@ -1,0 +1,34 @@
+// Readers of the files that hold a tokenizer: tokenizer.json, tokenizer.model and, beside them,
+// tokenizer_config.json.
+//
+// Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/text/pipeline/tokenizer_parts.h"
+
+namespace outrider {
+
+// tokenizer_config.json, as far as it concerns us.
+struct TokenizerConfig {
+  std::optional<std::string> bos_token;
+  std::optional<std::string> eos_token;
+  std::vector<std::string> other_special_tokens;  // unk, pad and the additional ones
+  std::vector<AddedToken> added_tokens;           // added_tokens_decoder
+  std::optional<bool> add_bos_token;
+  std::optional<bool> add_eos_token;
+  std::string chat_template;
+};
+
+// Errors of all three: kDataLoss for content that is damaged or contradicts itself,
+// kUnimplemented for a feature that we do not have; both name the field.
+Result<TokenizerParts> parse_tokenizer_json(std::string_view text);
+Result<TokenizerParts> parse_sentencepiece_model(std::string_view bytes);
+Result<TokenizerConfig> parse_tokenizer_config(std::string_view text);
+
+}  // namespace outrider

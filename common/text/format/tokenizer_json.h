@@ -1,0 +1,37 @@
+// The parts of tokenizer.json that are lists of steps, each read on its own.
+//
+// Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "common/text/format/json_fields.h"
+#include "common/text/format/tokenizer_files.h"
+
+namespace outrider {
+
+Result<Normalizer> parse_normalizer(const JsonNode& node);
+
+struct PreTokenizerSpec {
+  std::vector<PreTokenizerStep> steps;
+  bool byte_level = false;
+};
+Result<PreTokenizerSpec> parse_pre_tokenizer(const JsonNode& node);
+
+Result<DecoderSpec> parse_decoder(const JsonNode& node);
+
+// Ids before and after those of a text; all are below `id_limit`.
+struct PostProcessorSpec {
+  std::vector<TokenId> prefix;
+  std::vector<TokenId> suffix;
+};
+Result<PostProcessorSpec> parse_post_processor(const JsonNode& node, std::size_t id_limit);
+
+// The steps of `node`: itself, or if it is a Sequence, those in its list `list_key`.
+Result<std::vector<JsonNode>> steps_of(const JsonNode& node, const char* list_key);
+
+// {"String": text} or {"Regex": pattern}.
+Result<SplitPattern> parse_pattern(const JsonNode& node);
+
+}  // namespace outrider

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/text/format/tokenizer_json.h"
+#include "common/text/pipeline/utf8.h"
+
+namespace outrider {
+namespace {
+
+Status unknown_type(const JsonNode& node, const std::string& type) {
+  return unimplemented(node.where + ": type '" + type + "' is not supported");
+}
+
+// One character, as Metaspace's mark and Strip's content must be.
+Status check_one_character(const std::string& text, const std::string& where) {
+  if (!text.empty() && utf8_length(text[0]) == text.size()) return {};
+  return data_loss(where + ": one character expected, found '" + text.substr(0, 80) + "'");
+}
+
+std::optional<UnicodeForm> unicode_form_of(const std::string& type) {
+  if (type == "NFC") return UnicodeForm::kNfc;
+  if (type == "NFD") return UnicodeForm::kNfd;
+  if (type == "NFKC") return UnicodeForm::kNfkc;
+  if (type == "NFKD") return UnicodeForm::kNfkd;
+  return std::nullopt;
+}
+
+Result<ReplaceStep> parse_replace(const JsonNode& node) {
+  OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type", "pattern", "content"}));
+  OUTRIDER_ASSIGN_OR_RETURN(const JsonNode pattern_node, object_field(node, "pattern"));
+  OUTRIDER_ASSIGN_OR_RETURN(SplitPattern pattern, parse_pattern(pattern_node));
+  OUTRIDER_ASSIGN_OR_RETURN(std::string content, string_field(node, "content"));
+  return ReplaceStep{std::move(pattern), std::move(content)};
+}
+
+Result<NormalizerStep> parse_normalizer_step(const JsonNode& node) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string type, string_field(node, "type"));
+  if (const auto form = unicode_form_of(type)) {
+    OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type"}));
+    return NormalizerStep(UnicodeFormStep{*form});
+  }
+  if (type == "Lowercase") {
+    OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type"}));
+    return NormalizerStep(LowercaseStep{});
+  }
+  if (type == "Strip") {
+    OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type", "strip_left", "strip_right"}));
+    OUTRIDER_ASSIGN_OR_RETURN(const bool left, bool_field_or(node, "strip_left", true));
+    OUTRIDER_ASSIGN_OR_RETURN(const bool right, bool_field_or(node, "strip_right", true));
+    return NormalizerStep(StripStep{left, right});
+  }
+  if (type == "Prepend") {
+    OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type", "prepend"}));
+    OUTRIDER_ASSIGN_OR_RETURN(std::string text, string_field(node, "prepend"));
+    return NormalizerStep(PrependStep{std::move(text)});
+  }
+  if (type == "Replace") {
+    OUTRIDER_ASSIGN_OR_RETURN(ReplaceStep step, parse_replace(node));
+    return NormalizerStep(std::move(step));
+  }
+  return unknown_type(node, type);
+}
+
+Result<MetaspaceStep> parse_metaspace(const JsonNode& node) {
+  OUTRIDER_RETURN_IF_ERROR(check_keys(
+      node, {"type", "replacement", "str_rep", "add_prefix_space", "prepend_scheme", "split"}));
+  MetaspaceStep step;
+  OUTRIDER_ASSIGN_OR_RETURN(step.marker, string_field(node, "replacement"));
+  OUTRIDER_RETURN_IF_ERROR(check_one_character(step.marker, node.where + ".replacement"));
+  OUTRIDER_ASSIGN_OR_RETURN(step.split, bool_field_or(node, "split", true));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool add, bool_field_or(node, "add_prefix_space", true));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string scheme,
+                            string_field_or(node, "prepend_scheme", add ? "always" : "never"));
+  if (scheme == "always") {
+    step.prepend = MetaspaceStep::Prepend::kAlways;
+  } else if (scheme == "first") {
+    step.prepend = MetaspaceStep::Prepend::kFirst;
+  } else if (scheme == "never") {
+    step.prepend = MetaspaceStep::Prepend::kNever;
+  } else {
+    return unimplemented(node.where + ".prepend_scheme '" + scheme + "': not supported");
+  }
+  if (!add && step.prepend != MetaspaceStep::Prepend::kNever) {
+    return data_loss(node.where + ": add_prefix_space false contradicts prepend_scheme '" + scheme +
+                     "'");
+  }
+  return step;
+}
+
+Result<PreTokenizerStep> parse_split(const JsonNode& node) {
+  OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type", "pattern", "behavior", "invert"}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string behavior, string_field(node, "behavior"));
+  if (behavior != "Isolated" && behavior != "Removed") {
+    return unimplemented(node.where + ".behavior '" + behavior + "': not supported");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const bool invert, bool_field_or(node, "invert", false));
+  OUTRIDER_ASSIGN_OR_RETURN(const JsonNode pattern_node, object_field(node, "pattern"));
+  OUTRIDER_ASSIGN_OR_RETURN(SplitPattern pattern, parse_pattern(pattern_node));
+  return PreTokenizerStep(SplitStep{std::move(pattern), invert, behavior == "Removed"});
+}
+
+Status add_byte_level(const JsonNode& node, PreTokenizerSpec& spec) {
+  OUTRIDER_RETURN_IF_ERROR(
+      check_keys(node, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool prefix, bool_field_or(node, "add_prefix_space", true));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool use_regex, bool_field_or(node, "use_regex", true));
+  if (prefix) spec.steps.emplace_back(LeadingSpaceStep{});
+  if (use_regex) {
+    OUTRIDER_ASSIGN_OR_RETURN(SplitPattern pattern, gpt2_split_pattern());
+    spec.steps.emplace_back(SplitStep{std::move(pattern)});
+  }
+  spec.byte_level = true;
+  return {};
+}
+
+// What the plan of a DecoderSpec allows to follow each step, by number.
+Result<int> add_decoder_step(const JsonNode& node, DecoderSpec& spec) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string type, string_field(node, "type"));
+  if (type == "Replace") {
+    OUTRIDER_ASSIGN_OR_RETURN(ReplaceStep step, parse_replace(node));
+    spec.replaces.push_back(std::move(step));
+    return 1;
+  }
+  if (type == "ByteFallback" || type == "Fuse") {
+    OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type"}));
+    if (type == "ByteFallback") spec.byte_fallback = true;
+    return type == "ByteFallback" ? 2 : 3;
+  }
+  if (type != "Strip") return unknown_type(node, type);
+  OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type", "content", "start", "stop"}));
+  OUTRIDER_ASSIGN_OR_RETURN(spec.strip, string_field(node, "content"));
+  OUTRIDER_RETURN_IF_ERROR(check_one_character(spec.strip, node.where + ".content"));
+  const Json start = node.json.value("start", Json());
+  const Json stop = node.json.value("stop", Json());
+  constexpr int kMostToStrip = 1 << 20;
+  if (!start.is_number_unsigned() || start > kMostToStrip || stop != 0) {
+    return unimplemented(node.where + ": Strip with start " + start.dump() + " and stop " +
+                         stop.dump() + " is not supported; stop must be 0");
+  }
+  spec.strip_left = start.get<int>();
+  return 4;
+}
+
+// The ids of one special token that a template names.
+Result<std::vector<TokenId>> template_ids(const JsonNode& post, const std::string& name,
+                                          std::size_t id_limit) {
+  OUTRIDER_ASSIGN_OR_RETURN(const JsonNode tokens, object_field(post, "special_tokens"));
+  OUTRIDER_ASSIGN_OR_RETURN(const JsonNode token, object_field(tokens, name.c_str()));
+  OUTRIDER_ASSIGN_OR_RETURN(const JsonNode list, array_field(token, "ids"));
+  std::vector<TokenId> ids;
+  for (const Json& json : list.json) {
+    OUTRIDER_ASSIGN_OR_RETURN(const TokenId id, id_value(json, list.where, id_limit));
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+Status add_template(const JsonNode& node, std::size_t id_limit, PostProcessorSpec& spec) {
+  OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type", "single", "pair", "special_tokens"}));
+  OUTRIDER_ASSIGN_OR_RETURN(const JsonNode single, array_field(node, "single"));
+  bool text_seen = false;
+  for (std::size_t i = 0; i < single.json.size(); ++i) {
+    const JsonNode piece{single.json[i], single.where + "[" + std::to_string(i) + "]"};
+    OUTRIDER_RETURN_IF_ERROR(check_keys(piece, {"SpecialToken", "Sequence"}));
+    if (has_value(piece, "Sequence")) {
+      if (text_seen) return unimplemented(piece.where + ": the text twice is not supported");
+      text_seen = true;
+      continue;
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const JsonNode special, object_field(piece, "SpecialToken"));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string name, string_field(special, "id"));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, template_ids(node, name, id_limit));
+    auto& target = text_seen ? spec.suffix : spec.prefix;
+    target.insert(target.end(), ids.begin(), ids.end());
+  }
+  if (!text_seen) return data_loss(single.where + ": no place for the text");
+  return {};
+}
+
+}  // namespace
+
+Result<Normalizer> parse_normalizer(const JsonNode& node) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<JsonNode> nodes, steps_of(node, "normalizers"));
+  std::vector<NormalizerStep> steps;
+  for (const JsonNode& step_node : nodes) {
+    OUTRIDER_ASSIGN_OR_RETURN(NormalizerStep step, parse_normalizer_step(step_node));
+    steps.push_back(std::move(step));
+  }
+  return Normalizer(std::move(steps));
+}
+
+Result<PreTokenizerSpec> parse_pre_tokenizer(const JsonNode& node) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<JsonNode> nodes, steps_of(node, "pretokenizers"));
+  PreTokenizerSpec spec;
+  for (const JsonNode& step : nodes) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string type, string_field(step, "type"));
+    if (spec.byte_level) return unimplemented(step.where + ": a step after ByteLevel");
+    if (type == "ByteLevel") {
+      OUTRIDER_RETURN_IF_ERROR(add_byte_level(step, spec));
+    } else if (type == "Split") {
+      OUTRIDER_ASSIGN_OR_RETURN(PreTokenizerStep split, parse_split(step));
+      spec.steps.push_back(std::move(split));
+    } else if (type == "Metaspace") {
+      OUTRIDER_ASSIGN_OR_RETURN(MetaspaceStep metaspace, parse_metaspace(step));
+      spec.steps.emplace_back(std::move(metaspace));
+    } else {
+      return unknown_type(step, type);
+    }
+  }
+  return spec;
+}
+
+Result<DecoderSpec> parse_decoder(const JsonNode& node) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<JsonNode> nodes, steps_of(node, "decoders"));
+  if (nodes.empty()) return unimplemented("decoder: none given, which is not supported");
+  DecoderSpec spec;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string first, string_field(nodes[0], "type"));
+  if (nodes.size() == 1 && first == "ByteLevel") {
+    OUTRIDER_RETURN_IF_ERROR(
+        check_keys(nodes[0], {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
+    spec.byte_level = true;
+    return spec;
+  }
+  if (nodes.size() == 1 && first == "Metaspace") {
+    OUTRIDER_ASSIGN_OR_RETURN(const MetaspaceStep step, parse_metaspace(nodes[0]));
+    spec.marker = step.marker;
+    spec.drop_first_markers = step.prepend != MetaspaceStep::Prepend::kNever;
+    return spec;
+  }
+  int last = 0;
+  for (const JsonNode& step : nodes) {
+    OUTRIDER_ASSIGN_OR_RETURN(const int rank, add_decoder_step(step, spec));
+    const bool in_order = rank > last || (rank == 1 && last == 1);
+    if (!in_order || (rank == 4 && last != 3)) {
+      return unimplemented(step.where +
+                           ": not supported in this place; the order is Replace, "
+                           "ByteFallback, Fuse, Strip");
+    }
+    last = rank;
+  }
+  return spec;
+}
+
+Result<PostProcessorSpec> parse_post_processor(const JsonNode& node, std::size_t id_limit) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<JsonNode> nodes, steps_of(node, "processors"));
+  PostProcessorSpec spec;
+  for (const JsonNode& step : nodes) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string type, string_field(step, "type"));
+    if (type == "TemplateProcessing") {
+      PostProcessorSpec inner;
+      OUTRIDER_RETURN_IF_ERROR(add_template(step, id_limit, inner));
+      spec.prefix.insert(spec.prefix.begin(), inner.prefix.begin(), inner.prefix.end());
+      spec.suffix.insert(spec.suffix.end(), inner.suffix.begin(), inner.suffix.end());
+    } else if (type != "ByteLevel") {  // which moves offsets, no ids
+      return unknown_type(step, type);
+    }
+  }
+  return spec;
+}
+
+}  // namespace outrider

@@ -1,0 +1,60 @@
+// What happens to text before it is split: Unicode normal forms, case, and the edits with which
+// SentencePiece marks spaces.
+//
+// Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/text/pipeline/split_pattern.h"
+
+namespace outrider {
+
+enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
+
+struct UnicodeFormStep {
+  UnicodeForm form = UnicodeForm::kNfc;
+};
+// Character by character, without regard to context, in the root locale.
+struct LowercaseStep {};
+// Removes White_Space at the ends.
+struct StripStep {
+  bool left = true;
+  bool right = true;
+};
+// SentencePiece's remove_extra_whitespaces: no U+0020 at the ends, and one in place of several.
+struct CollapseSpacesStep {};
+// Puts `text` before a text that is not empty.
+struct PrependStep {
+  std::string text;
+};
+struct ReplaceStep {
+  SplitPattern pattern;
+  std::string content;
+};
+
+using NormalizerStep = std::variant<UnicodeFormStep, LowercaseStep, StripStep, CollapseSpacesStep,
+                                    PrependStep, ReplaceStep>;
+
+class Normalizer final {
+ public:
+  Normalizer() = default;  // changes nothing
+  explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
+
+  // text is UTF-8, and so is the result.
+  Result<std::string> apply(std::string_view text) const;
+
+  bool empty() const { return steps_.empty(); }
+
+  // One line per step; equal descriptions behave alike.
+  std::string describe() const;
+
+ private:
+  std::vector<NormalizerStep> steps_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,53 @@
+// What came of drafting ahead (FSD section 4.2: the cache miss rate r is misses / verdicts, with
+// partial and late hits told apart).
+//
+// Thread rule: a value; part of DecodingStats. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/drafting/drafter.h"
+
+namespace outrider {
+
+// What a verdict found: one name for each counter below.
+enum class CacheHit : std::uint8_t { kWhole, kPartial, kLate, kMiss };
+
+// wanted: drafted tokens of a whole round.
+CacheHit judge(const CacheLookup& found, std::size_t wanted);
+
+struct PredraftStats {
+  std::uint64_t verdicts = 0;                    // after which a round was wanted
+  std::uint64_t hits = 0;                        // the whole round was there
+  std::uint64_t partial_hits = 0;                // its beginning was
+  std::uint64_t late_hits = 0;                   // nothing yet, but the draft was at work on it
+  std::uint64_t misses = 0;                      // nothing
+  std::uint64_t wanted_tokens = 0;               // of those rounds
+  std::uint64_t missing_tokens = 0;              // .. not drafted yet at the verdict
+  std::vector<std::uint64_t> partial_by_length;  // [k - 1]: partial hits with k tokens there
+  std::vector<std::uint64_t> hits_by_exit;  // [exit]: whole, partial and late, named by that exit
+  std::vector<std::int32_t> exit_layers;    // [exit]: the layer after which it looks
+  std::uint64_t hits_by_guess = 0;          // .. named by the draft alone
+
+  std::uint64_t synced = 0;        // verdicts whose next pass took what was sent before them
+  std::uint64_t ahead_nodes = 0;   // sent before the verdict that they were for ..
+  std::uint64_t ahead_dead = 0;    // .. of those, died without having been a row of any pass
+  std::uint64_t surplus_rows = 0;  // computed by the verifier beyond the text's and living nodes'
+
+  std::uint64_t reports = 0;          // from exits, taken
+  std::uint64_t ignored_reports = 0;  // late, repeated, or senseless
+  std::uint64_t evicted_nodes = 0;    // forgotten to keep the cache's bound
+  std::uint64_t abandoned_steps = 0;  // of the draft, ended early as a verdict made them vain
+
+  // Counts a verdict after which `wanted` drafted tokens make a round.
+  CacheHit count(const CacheLookup& found, std::size_t wanted);
+
+  // "the exit after layer 4", for the reader.
+  std::string exit_name(std::int32_t exit) const;
+};
+
+}  // namespace outrider

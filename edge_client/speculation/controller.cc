@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/controller.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// What acceptance is taken for before it is known: this chance, with the weight of so many tries.
+constexpr double kPriorChance = 0.65;
+constexpr double kPriorTries = 3;
+constexpr double kKeepTries = 0.96;
+
+constexpr double kKeepPace = 0.9;            // per verdict: about ten count
+constexpr std::uint64_t kTrialVerdicts = 8;  // speculation is judged after so many
+constexpr double kTooSlow = 1.03;            // off above this share of the time without a draft
+constexpr std::uint64_t kFirstProbe = 64;    // tokens until it is tried again ..
+constexpr std::uint64_t kLastProbe = 1024;   // .. and at most
+
+// Patience beyond what a round takes on average, and the change of it that is worth a message.
+constexpr double kPatienceSlack = 1.5;
+constexpr Duration kLeastSlack = std::chrono::milliseconds(3);
+constexpr double kPatienceStep = 1.5;
+
+constexpr double kKeepRunnersUp = 0.97;   // per verdict: about thirty count
+constexpr double kRunnersUpTrial = 24;    // judged after so much weight
+constexpr double kLeastRunnersUp = 0.02;  // share of verdicts that is worth their place in the tree
+constexpr std::uint64_t kFanOutAgain = 256;  // tokens until they are tried again
+
+void set_if_empty(std::string& text, std::string other) {
+  if (text.empty()) text = std::move(other);
+}
+
+}  // namespace
+
+void AcceptanceByDepth::observe(std::size_t length, std::size_t accepted) {
+  for (std::size_t i = 0; i < std::min({length, accepted + 1, kMost}); ++i) {
+    tried_[i] = tried_[i] * kKeepTries + 1;
+    stood_[i] = stood_[i] * kKeepTries + (i < accepted ? 1 : 0);
+  }
+}
+
+double AcceptanceByDepth::of(std::size_t k) const {
+  double chance = 1;
+  for (std::size_t i = 0; i < std::min(k, kMost); ++i) {
+    chance *= (stood_[i] + kPriorTries * kPriorChance) / (tried_[i] + kPriorTries);
+  }
+  return chance;
+}
+
+std::optional<double> Controller::Pace::per_token() const {
+  if (tokens <= 0) return std::nullopt;
+  return seconds / tokens;
+}
+
+Controller::Controller(Optimize goal, int most_gamma, int most_fan_out)
+    : goal_(goal),
+      most_gamma_(most_gamma),
+      most_fan_out_(most_fan_out),
+      runners_up_(kKeepRunnersUp),
+      probe_after_(kFirstProbe) {
+  plan_.fan_out = most_fan_out;
+  plan_.gamma = most_gamma;
+  plan_.wait_for = most_gamma;
+  plan_.reason = "nothing is measured yet";
+  plan_.policy.wants_exits = goal_ == Optimize::kCost;
+  // A round drafted while the prompt is read is whole; after that nobody waits for what was not
+  // measured.
+  if (goal_ != Optimize::kCost) plan_.policy.pass_policy = PassPolicy::kEager;
+}
+
+// A hit is the exits' as far as the draft itself did not expect it.
+void Controller::looked_up(const CacheLookup& found, bool exits_spoke) {
+  const bool brings = found.drafted > 0 || found.in_step;
+  if (exits_spoke) exits_.verdict(brings && found.exit ? 1 - found.own_chance : 0);
+  if (plan_.fan_out > 1) runners_up_.add(brings && found.runner_up ? 1 : 0);
+}
+
+void Controller::verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
+  if (chain > 0) acceptance_.observe(chain, tokens - 1);
+  tokens_ += tokens;
+  if (last_verdict_) {
+    Pace& pace = plan_.speculates ? with_ : without_;
+    pace.seconds = pace.seconds * kKeepPace + to_seconds(now - *last_verdict_);
+    pace.tokens = pace.tokens * kKeepPace + static_cast<double>(tokens);
+    pace.weight = pace.weight * kKeepPace + 1;
+    ++pace.verdicts;
+  }
+  last_verdict_ = now;
+}
+
+Duration Controller::per_token() const {
+  return from_ms(pace().per_token().value_or(0) * 1e3);
+}
+
+const SpeculationPlan& Controller::plan(const Timings& timings) {
+  if (goal_ == Optimize::kCost || !timings.knows_passes()) return plan_;
+  const SpeculationPlan before = plan_;
+  std::string why = switch_on_or_off(timings);
+  std::string measured;
+  if (plan_.speculates && timings.draft_step.known()) {
+    const double pass = to_seconds(timings.pass_of(1, plan_.policy.wants_exits));
+    double theta = with_.per_token().value_or(pass);
+    if (goal_ == Optimize::kBalanced) theta += 0.5 * pass;
+    plan_.gamma = best_gamma(timings, theta);
+    plan_.wait_for = best_wait(timings, theta);
+    if (exits_in_time(timings)) {
+      set_if_empty(why, exits_.decide(timings, hit_saves(timings, theta), tokens_));
+    }
+    set_if_empty(why, choose_fan_out());
+    measured = fmt::format(
+        "a token takes {:.1f} ms, a draft step {:.1f} ms, the round trip {:.1f} ms, and the "
+        "first guess stands in {:.0f} %",
+        theta * 1e3, to_ms(timings.draft_step.of(1)), to_ms(timings.round_trip()),
+        acceptance_.of(1) * 100);
+  }
+  set_policy(timings);
+  if (!plan_.same_course(before)) set_if_empty(why, std::move(measured));
+  if (!why.empty()) plan_.reason = std::move(why);
+  return plan_;
+}
+
+std::string Controller::switch_on_or_off(const Timings& timings) {
+  if (!plan_.speculates) {
+    if (tokens_ < probe_at_) return {};
+    plan_.speculates = true;
+    with_ = {};
+    last_verdict_.reset();
+    return "to see whether it pays by now";
+  }
+  const std::optional<double> with = with_.per_token();
+  if (!with || with_.verdicts < kTrialVerdicts) return {};
+  const double without = without_.per_token().value_or(to_seconds(timings.pass_of(1, false)));
+  if (*with <= without * kTooSlow) {
+    probe_after_ = kFirstProbe;
+    return {};
+  }
+  if (std::string why = drop_exits(*with, without); !why.empty()) return why;
+  plan_.speculates = false;
+  probe_at_ = tokens_ + probe_after_;
+  probe_after_ = std::min(2 * probe_after_, kLastProbe);
+  without_ = {};
+  last_verdict_.reset();
+  return fmt::format("a token takes {:.1f} ms with the draft and {:.1f} ms without", *with * 1e3,
+                     without * 1e3);
+}
+
+// Speculation loses, but would not if its passes were as short as those without exits.
+std::string Controller::drop_exits(double with, double without) {
+  if (!exits_.wanted() || !exits_.cost()) return {};
+  const double tokens_per_pass = with_.tokens / with_.weight;
+  if (with - *exits_.cost() / tokens_per_pass > without * kTooSlow) return {};
+  exits_.drop(tokens_);
+  with_ = {};
+  last_verdict_.reset();
+  return fmt::format(
+      "a token takes {:.1f} ms with draft and exits and {:.1f} ms without, and the exits cost "
+      "{:.1f} ms a pass",
+      with * 1e3, without * 1e3, *exits_.cost() * 1e3);
+}
+
+std::string Controller::choose_fan_out() {
+  if (plan_.fan_out > 1) {
+    if (runners_up_.weight() < kRunnersUpTrial || runners_up_.mean() >= kLeastRunnersUp) return {};
+    plan_.fan_out = 1;
+    fan_out_at_ = tokens_ + kFanOutAgain;
+    return fmt::format("the draft's second choices brought a round after {:.1f} % of the verdicts",
+                       runners_up_.mean() * 100);
+  }
+  if (most_fan_out_ == 1 || tokens_ < fan_out_at_) return {};
+  plan_.fan_out = most_fan_out_;
+  runners_up_.clear();
+  return "to see whether the draft's second choices come by now";
+}
+
+// A round that an exit made likely reaches the target a round trip after the exit spoke: later than
+// the end of its pass if that is shorter, and then nobody waits for it unless it was agreed.
+bool Controller::exits_in_time(const Timings& timings) const {
+  return plan_.wait_for > 0 || timings.round_trip() < timings.pass_of(1, false);
+}
+
+// Seconds that a round which is there in time wins: the wait for one, or if nobody waits, the
+// tokens that it brings.
+double Controller::hit_saves(const Timings& timings, double theta) const {
+  if (plan_.wait_for > 0) {
+    return to_seconds(timings.round_trip() + plan_.wait_for * timings.draft_step.of(1));
+  }
+  double expected = 0;
+  for (int k = 1; k <= plan_.gamma; ++k) expected += acceptance_.of(static_cast<std::size_t>(k));
+  return std::max(0.0, expected * theta - added_time(timings, plan_.gamma + 1));
+}
+
+// What a pass of `rows` rows takes longer than one of a single row.
+double Controller::added_time(const Timings& timings, int rows) const {
+  const bool exits = plan_.policy.wants_exits;
+  return to_seconds(timings.pass_of(static_cast<std::size_t>(rows), exits) -
+                    timings.pass_of(1, exits));
+}
+
+int Controller::best_gamma(const Timings& timings, double theta) const {
+  int gamma = 1;
+  while (gamma < most_gamma_) {
+    const double gain = acceptance_.of(static_cast<std::size_t>(gamma) + 1) * theta;
+    if (gain <= added_time(timings, gamma + 2) - added_time(timings, gamma + 1)) break;
+    ++gamma;
+  }
+  return gamma;
+}
+
+int Controller::best_wait(const Timings& timings, double theta) const {
+  const double step = to_seconds(timings.draft_step.of(1));
+  const double round_trip = to_seconds(timings.round_trip());
+  int best = 0;
+  double most = 0;
+  double expected = 0;
+  for (int j = 1; j <= plan_.gamma; ++j) {
+    expected += acceptance_.of(static_cast<std::size_t>(j));
+    const double gain = expected * theta - (round_trip + j * step) - added_time(timings, j + 1);
+    if (gain > most) {
+      most = gain;
+      best = j;
+    }
+  }
+  return best;
+}
+
+void Controller::set_policy(const Timings& timings) {
+  Policy& policy = plan_.policy;
+  policy.wants_exits = plan_.speculates && exits_.wanted() && exits_in_time(timings);
+  policy.row_limit = plan_.speculates ? static_cast<std::uint32_t>(plan_.gamma) : 0;
+  if (!plan_.speculates || plan_.wait_for == 0) {
+    policy.patience = Duration{0};
+    return;
+  }
+  const Duration round = timings.round_trip() + plan_.wait_for * timings.draft_step.of(1);
+  const Duration wanted = std::max(from_ms(to_ms(round) * kPatienceSlack), round + kLeastSlack);
+  const double ratio = to_ms(wanted) / std::max(to_ms(policy.patience), 1e-3);
+  if (ratio > kPatienceStep || ratio < 1 / kPatienceStep) policy.patience = wanted;
+}
+
+}  // namespace outrider

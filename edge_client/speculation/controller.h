@@ -1,0 +1,134 @@
+// Chooses, after every verdict, how to speculate: how long a round is, whether to let the verifier
+// wait for one after a miss and how long, whether to ask for exits, and whether to speculate at all
+// (docs/latency-law.md).
+//
+// With theta the present time per token, everything is a question of what a token is worth:
+//   - node k of a round goes along while  a_k * theta > T_q(k + 1) - T_q(k),
+//     a_k being the chance that the first k drafted tokens stand;
+//   - after a miss the verifier waits for j drafted tokens if that wins most of
+//       (a_1 + .. + a_j) * theta - (2 T_c + j T_p) - (T_q(j + 1) - T_q(1)),
+//     and for none if that is less than 0: then it goes on alone, as cloud decoding does, while the
+//     edge drafts further ahead;
+//   - exits go where they cost more than the verdicts that they alone foresee win (exit_worth.h);
+//   - the draft's runners-up go where they almost never bring a round;
+//   - when a token takes longer than it does without draft and exits, speculation goes off; after a
+//     while it is tried again, after each failure twice as long a while.
+//
+// Thread rule: pure; time is an argument. Owned by the session. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/protocol/messages.h"
+#include "common/drafting/drafter.h"
+#include "edge_client/speculation/decayed_mean.h"
+#include "edge_client/speculation/exit_cost_benefit.h"
+#include "edge_client/speculation/timings.h"
+
+namespace outrider {
+
+enum class Optimize : std::uint8_t {
+  kLatency,   // the least time per token
+  kCost,      // the fewest target passes per token: every pass waits for a whole round
+  kBalanced,  // a pass costs half of its own time once more
+};
+
+// How to go on.
+struct SpeculationPlan {
+  bool speculates = true;
+  int gamma = 4;     // drafted tokens of a whole round
+  int wait_for = 4;  // after a miss; 0: the verifier does not wait
+  int fan_out = 3;   // next tokens considered at each position
+  Policy policy;
+  std::string reason;  // for the reader; of the last change
+
+  // What a change of is worth a word.
+  bool same_course(const SpeculationPlan& other) const {
+    return speculates == other.speculates && gamma == other.gamma && wait_for == other.wait_for &&
+           fan_out == other.fan_out && policy.wants_exits == other.policy.wants_exits &&
+           policy.patience == other.policy.patience;  // which moves by half at least
+  }
+};
+
+// The chance that the first k tokens of a drafted chain stand, learnt from verdicts.
+class AcceptanceByDepth final {
+ public:
+  static constexpr std::size_t kMost = 64;
+
+  // A pass took a chain of `length` nodes and accepted the first `accepted`.
+  void observe(std::size_t length, std::size_t accepted);
+  // a_k; a_0 = 1.
+  double of(std::size_t k) const;
+
+ private:
+  std::array<double, kMost> tried_{};
+  std::array<double, kMost> stood_{};
+};
+
+class Controller final {
+ public:
+  // most_gamma: the longest round that may be drafted, most_fan_out: the most next tokens that may
+  // be considered; both >= 1.
+  Controller(Optimize goal, int most_gamma, int most_fan_out = 3);
+
+  void target_has_exits(bool has) { exits_.target_has_exits(has); }
+
+  // What was drafted ahead for a verdict, before verdict() tells of it. exits_spoke: they looked at
+  // its pass.
+  void looked_up(const CacheLookup& found, bool exits_spoke);
+
+  // A verdict came: of how many tokens, along a chain of how many nodes.
+  void verdict(std::size_t tokens, std::size_t chain, TimePoint now);
+
+  // How to go on, by what is known.
+  const SpeculationPlan& plan(const Timings& timings);
+  const SpeculationPlan& current() const { return plan_; }
+
+  // The recent time per token; 0 while unknown.
+  Duration per_token() const;
+
+ private:
+  // Decayed sums of time and tokens.
+  struct Pace {
+    double seconds = 0;
+    double tokens = 0;
+    double weight = 0;  // of the verdicts
+    std::uint64_t verdicts = 0;
+    std::optional<double> per_token() const;
+  };
+
+  // Each returns why, if it changed something.
+  std::string switch_on_or_off(const Timings& timings);
+  std::string drop_exits(double with, double without);
+  std::string choose_fan_out();
+
+  bool exits_in_time(const Timings& timings) const;
+  double hit_saves(const Timings& timings, double theta) const;
+  int best_gamma(const Timings& timings, double theta) const;
+  int best_wait(const Timings& timings, double theta) const;
+  double added_time(const Timings& timings, int rows) const;
+  void set_policy(const Timings& timings);
+  const Pace& pace() const { return plan_.speculates ? with_ : without_; }
+
+  const Optimize goal_;
+  const int most_gamma_;
+  const int most_fan_out_;
+  AcceptanceByDepth acceptance_;
+  ExitWorth exits_;
+  DecayedMean runners_up_;        // the share of verdicts whose round hung under one
+  std::uint64_t fan_out_at_ = 0;  // tokens; while they are left out
+  SpeculationPlan plan_;
+  Pace with_;     // since speculation is on
+  Pace without_;  // as of the last time it was off
+  std::optional<TimePoint> last_verdict_;
+  std::uint64_t tokens_ = 0;
+  std::uint64_t probe_at_ = 0;  // tokens; while off
+  std::uint64_t probe_after_;   // tokens until the next probe
+};
+
+}  // namespace outrider

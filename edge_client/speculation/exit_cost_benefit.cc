@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/exit_cost_benefit.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+constexpr std::uint64_t kSeenBefore = 4;   // passes with exits until the next probe
+constexpr std::uint64_t kProbePasses = 2;  // without them
+constexpr std::uint64_t kTrialVerdicts = 8;
+constexpr std::uint64_t kLastWait = 1024;  // tokens
+constexpr double kNoise = 0.02;            // of a pass: what is less may be none
+
+}  // namespace
+
+void ExitWorth::verdict(double theirs) {
+  theirs_.add(theirs);
+  ++verdicts_;
+}
+
+std::string ExitWorth::decide(const Timings& timings, double hit_saves, std::uint64_t tokens) {
+  if (!exist_) return {};
+  switch (state_) {
+    case State::kProbe:
+      return end_probe(timings, hit_saves, tokens);
+    case State::kOff:
+      return try_again(tokens);
+    case State::kOn:
+      break;
+  }
+  if (tokens >= probe_at_ && timings.pass.count() >= kSeenBefore) {
+    return begin_probe(timings, tokens);
+  }
+  return judge(timings, hit_saves, tokens);
+}
+
+std::string ExitWorth::begin_probe(const Timings& timings, std::uint64_t tokens) {
+  state_ = State::kProbe;
+  plain_before_ = timings.plain_pass.count();
+  give_up_at_ = tokens + kProbeTokens;
+  return "to see what the exits cost";
+}
+
+std::string ExitWorth::end_probe(const Timings& timings, double hit_saves, std::uint64_t tokens) {
+  const bool seen = timings.plain_pass.count() >= plain_before_ + kProbePasses;
+  if (!seen && tokens < give_up_at_) return {};
+  if (seen) measure(timings);
+  state_ = State::kOn;
+  probe_at_ = tokens + probe_after_;
+  probe_after_ = std::min(2 * probe_after_, kLastWait);
+  if (std::string why = judge(timings, hit_saves, tokens); !why.empty()) return why;
+  if (!seen) return "no pass without exits was seen";
+  if (!cost_) return "passes without exits were seen";
+  return fmt::format("the exits cost {:.1f} ms a pass", *cost_ * 1e3);
+}
+
+std::string ExitWorth::judge(const Timings& timings, double hit_saves, std::uint64_t tokens) {
+  if (verdicts_ < kTrialVerdicts) return {};
+  if (cost_is_old_) measure(timings);
+  if (!cost_) return {};
+  if (share() * hit_saves >= *cost_) {
+    try_after_ = kFirstTry;
+    return {};
+  }
+  drop(tokens);
+  return fmt::format(
+      "the exits cost {:.1f} ms a pass and win {:.1f} ms (they alone foresee {:.0f} %)",
+      *cost_ * 1e3, share() * hit_saves * 1e3, share() * 100);
+}
+
+void ExitWorth::drop(std::uint64_t tokens) {
+  state_ = State::kOff;
+  try_at_ = tokens + try_after_;
+  try_after_ = std::min(2 * try_after_, kLastWait);
+}
+
+// The passes without exits were seen while they were off; the trial shows those with them.
+std::string ExitWorth::try_again(std::uint64_t tokens) {
+  if (tokens < try_at_) return {};
+  state_ = State::kOn;
+  theirs_.clear();
+  verdicts_ = 0;
+  cost_is_old_ = true;
+  probe_at_ = tokens + probe_after_;
+  return "to see whether the exits pay by now";
+}
+
+void ExitWorth::measure(const Timings& timings) {
+  const std::optional<Duration> cost = timings.exits_cost();
+  cost_is_old_ = !cost;
+  if (!cost) return;
+  const bool noise = to_seconds(*cost) < kNoise * to_seconds(timings.pass.of(1));
+  cost_ = noise ? 0 : to_seconds(*cost);
+}
+
+}  // namespace outrider

@@ -1,0 +1,74 @@
+// Whether the target's early exits are worth what they cost, from verdict to verdict.
+//
+// Exits make every pass longer, and name outcomes whose rounds are then drafted in time. What they
+// cost is seen from two passes without them, at the answer's begin and rarely again. What they
+// bring is the share of verdicts that they alone foresaw, times what a hit saves. Where that is
+// less, they go; after a while they are tried again, after each failure twice as long a while.
+//
+// Thread rule: pure. Owned by the controller. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "edge_client/speculation/decayed_mean.h"
+#include "edge_client/speculation/timings.h"
+
+namespace outrider {
+
+class ExitWorth final {
+ public:
+  // The target has exits; without this there is nothing to decide, and none are wanted.
+  void target_has_exits(bool has) { exist_ = has; }
+
+  // A verdict of a pass that exits looked at: how far its round was theirs alone, 0 .. 1.
+  void verdict(double theirs);
+
+  // Looks again, `tokens` of the answer on. hit_saves: seconds. Returns why, if it changed its
+  // mind.
+  std::string decide(const Timings& timings, double hit_saves, std::uint64_t tokens);
+  // Without them at once: they are what makes speculation lose.
+  void drop(std::uint64_t tokens);
+
+  bool wanted() const { return exist_ && state_ == State::kOn; }
+  // Seconds per pass; nothing until it was seen.
+  std::optional<double> cost() const { return cost_; }
+  // The share of verdicts that they alone foresaw.
+  double share() const { return theirs_.mean(); }
+
+ private:
+  enum class State : std::uint8_t {
+    kOn,
+    kProbe,  // off, to see what they cost
+    kOff,    // off, as they do not pay
+  };
+
+  std::string begin_probe(const Timings& timings, std::uint64_t tokens);
+  std::string end_probe(const Timings& timings, double hit_saves, std::uint64_t tokens);
+  std::string judge(const Timings& timings, double hit_saves, std::uint64_t tokens);
+  std::string try_again(std::uint64_t tokens);
+  void measure(const Timings& timings);
+
+  static constexpr double kKeep = 0.97;  // about thirty verdicts count
+  // Tokens until it is looked again at the cost, and at exits that were dropped.
+  static constexpr std::uint64_t kFirstProbe = 256;
+  static constexpr std::uint64_t kFirstTry = 64;
+  static constexpr std::uint64_t kProbeTokens = 64;  // no probe is longer
+
+  bool exist_ = false;
+  State state_ = State::kProbe;
+  DecayedMean theirs_{kKeep};
+  std::uint64_t verdicts_ = 0;  // since they are on
+  std::optional<double> cost_;
+  bool cost_is_old_ = false;
+
+  std::uint64_t probe_at_ = 0;
+  std::uint64_t probe_after_ = kFirstProbe;
+  std::uint64_t plain_before_ = 0;           // passes without exits, as the probe began
+  std::uint64_t give_up_at_ = kProbeTokens;  // an on_request verifier may run few passes
+  std::uint64_t try_at_ = 0;
+  std::uint64_t try_after_ = kFirstTry;
+};
+
+}  // namespace outrider

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/timings.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+constexpr double kKeep = 0.9;  // of the older samples' weight, per sample: about ten count
+constexpr double kKeepRoundTrip = 0.7;
+constexpr double kLineWeight = 5;  // so many samples make a line of their own
+
+}  // namespace
+
+void RowTimes::add(std::size_t rows, Duration took) {
+  const auto x = static_cast<double>(rows);
+  const double y = to_seconds(took);
+  ++count_;
+  weight_ = weight_ * kKeep + 1;
+  rows_ = rows_ * kKeep + x;
+  seconds_ = seconds_ * kKeep + y;
+  rows_rows_ = rows_rows_ * kKeep + x * x;
+  rows_seconds_ = rows_seconds_ * kKeep + x * y;
+}
+
+Duration RowTimes::at(double rows) const {
+  if (weight_ == 0) return Duration{0};
+  const double mean_rows = rows_ / weight_;
+  const double mean_seconds = seconds_ / weight_;
+  const double spread = rows_rows_ / weight_ - mean_rows * mean_rows;
+  double slope = 0;
+  if (spread > 0.05) {
+    const double together = rows_seconds_ / weight_ - mean_rows * mean_seconds;
+    // More rows never make a pass shorter, nor can it be proportional to them beyond the origin.
+    slope = std::clamp(together / spread, 0.0, mean_seconds / std::max(mean_rows, 1.0));
+  }
+  const double seconds = mean_seconds + slope * (rows - mean_rows);
+  return from_ms(std::max(seconds, 0.0) * 1e3);
+}
+
+Duration Timings::pass_of(std::size_t rows, bool exits) const {
+  const RowTimes& own = exits ? pass : plain_pass;
+  const RowTimes& other = exits ? plain_pass : pass;
+  if (own.weight() >= std::min(other.weight(), kLineWeight)) return own.of(rows);
+  const Duration cost = exits_cost().value_or(Duration{0});
+  return std::max(Duration{0}, other.of(rows) + (exits ? cost : -cost));
+}
+
+// Compared where the kind that was seen less has its rows: of it only that time is known.
+std::optional<Duration> Timings::exits_cost() const {
+  if (!pass.known() || !plain_pass.known()) return std::nullopt;
+  const RowTimes& less = pass.weight() < plain_pass.weight() ? pass : plain_pass;
+  const Duration longer = pass.at(less.mean_rows()) - plain_pass.at(less.mean_rows());
+  return std::max(Duration{0}, longer);
+}
+
+void Timings::opened(Duration took) {
+  if (!measured_) round_trip_ = took;
+}
+
+void Timings::asked(Duration took) {
+  if (took < Duration{0}) return;
+  const Duration before = measured_ ? *round_trip_ : took;
+  round_trip_ = from_ms(kKeepRoundTrip * to_ms(before) + (1 - kKeepRoundTrip) * to_ms(took));
+  measured_ = true;
+}
+
+void Timings::bounded(const RoundTripBounds& bounds) {
+  if (bounds.at_most) {
+    round_trip_ = round_trip_ ? std::min(*round_trip_, *bounds.at_most) : *bounds.at_most;
+  }
+  if (bounds.at_least) {
+    round_trip_ = round_trip_ ? std::max(*round_trip_, *bounds.at_least) : *bounds.at_least;
+  }
+  measured_ = measured_ || bounds.at_most || bounds.at_least;
+}
+
+}  // namespace outrider

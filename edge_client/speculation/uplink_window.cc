@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/uplink_window.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+constexpr double kSmallest = 256;  // some four rounds
+constexpr double kLargest = 65536;
+constexpr double kGrowth = 1.25;
+constexpr std::size_t kRoundTrips = 8;  // a link that has become longer is believed after so many
+constexpr double kLate = 1.5;           // times the round trip, and
+constexpr Duration kJitter = std::chrono::milliseconds(20);
+
+}  // namespace
+
+void UplinkWindow::restart() {
+  under_way_.clear();
+  bytes_under_way_ = 0;
+  round_trips_.clear();
+}
+
+void UplinkWindow::sent(NodeId last_id, double bytes, TimePoint now) {
+  under_way_.push_back({last_id, bytes, now});
+  bytes_under_way_ += bytes;
+}
+
+RoundTripBounds UplinkWindow::started(NodeId last_id, Duration round_trip, TimePoint now) {
+  RoundTripBounds bounds;
+  while (!under_way_.empty() && under_way_.front().last_id <= last_id) {
+    bounds.at_most = now - under_way_.front().at;
+    bytes_under_way_ -= under_way_.front().bytes;
+    under_way_.pop_front();
+  }
+  if (!under_way_.empty()) bounds.at_least = now - under_way_.front().at;
+  adapt(bounds, round_trip);
+  return bounds;
+}
+
+void UplinkWindow::adapt(const RoundTripBounds& bounds, Duration round_trip) {
+  const Duration own = link_round_trip(round_trip);
+  if (own == Duration{0}) return;
+  const bool late = bounds.at_least && to_ms(*bounds.at_least) > kLate * to_ms(own + kJitter);
+  size_ = late ? std::max(size_ / 2, kSmallest) : std::min(size_ * kGrowth, kLargest);
+}
+
+double UplinkWindow::room() const {
+  return std::max(0.0, size_ - bytes_under_way_);
+}
+
+Duration UplinkWindow::link_round_trip(Duration latest) {
+  if (latest > Duration{0}) round_trips_.push_back(latest);
+  if (round_trips_.size() > kRoundTrips) round_trips_.pop_front();
+  const auto least = std::min_element(round_trips_.begin(), round_trips_.end());
+  return least == round_trips_.end() ? Duration{0} : *least;
+}
+
+}  // namespace outrider

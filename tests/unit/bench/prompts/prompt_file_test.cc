@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/prompts/prompt_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace outrider {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string write_lines(const std::string& text) {
+  const std::string path = testing::TempDir() + "prompts.jsonl";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(PromptFileTest, TheUsualDataSetsAreRead) {
+  const std::string path = write_lines(
+      "{\"prompt\":\"a\",\"answer\":\"-\"}\n\n{\"question\":\"b\"}\n{\"instruction\":\"c\"}\n"
+      "{\"turns\":[\"d\",\"-\"]}");
+  std::vector<std::string> prompts;
+  const std::vector<PromptLine> all = *read_prompt_file(path, 0);
+  for (const PromptLine& line : all) prompts.push_back(line.prompt);
+  EXPECT_THAT(prompts, ElementsAre("a", "b", "c", "d"));
+  const std::vector<PromptLine> two = *read_prompt_file(path, 2);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].answer, "-");
+  EXPECT_THAT(two[1].name, HasSubstr("prompts.jsonl:3"));
+}
+
+TEST(PromptFileTest, ALineWithoutAPromptIsNamed) {
+  for (const char* bad : {"{}", "3", "{\"prompt\":\"x\",\"answer\":1}", "{\"prompt\":1}",
+                          "{\"turns\":[]}", "{\"turns\":[2]}"}) {
+    const auto prompts =
+        read_prompt_file(write_lines(std::string("{\"prompt\":\"a\"}\n") + bad), 0);
+    ASSERT_FALSE(prompts.ok()) << bad;
+    EXPECT_THAT(prompts.status().message(), HasSubstr("prompts.jsonl:2")) << bad;
+  }
+  EXPECT_THAT(read_prompt_file(write_lines("\n"), 0).status().message(), HasSubstr("no prompt"));
+  EXPECT_FALSE(read_prompt_file("/nowhere", 0).ok());
+}
+
+}  // namespace
+}  // namespace outrider

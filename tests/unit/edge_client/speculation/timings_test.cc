@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/timings.h"
+
+#include <gtest/gtest.h>
+
+#include "edge_client/speculation/sending_rule.h"
+#include "edge_client/metrics/time_spent.h"
+#include "edge_client/metrics/timeline.h"
+
+namespace outrider {
+namespace {
+
+TimePoint at(double ms) {
+  return TimePoint{} + from_ms(ms);
+}
+
+TEST(RowTimes, AreALineOverTheRows) {
+  RowTimes times;
+  EXPECT_EQ(times.of(5), Duration{0});
+  for (int i = 0; i < 20; ++i) {
+    times.add(1, from_ms(20));
+    times.add(5, from_ms(28));
+  }
+  EXPECT_NEAR(to_ms(times.of(1)), 20, 0.1);
+  EXPECT_NEAR(to_ms(times.of(3)), 24, 0.1);
+  EXPECT_NEAR(to_ms(times.of(7)), 32, 0.1);
+}
+
+TEST(RowTimes, OfOneNumberOfRowsAreFlat) {
+  RowTimes times;
+  for (int i = 0; i < 20; ++i) times.add(5, from_ms(28));
+  EXPECT_NEAR(to_ms(times.of(1)), 28, 0.1);
+}
+
+TEST(RowTimes, FollowAChangedDevice) {
+  RowTimes times;
+  for (int i = 0; i < 50; ++i) times.add(1, from_ms(10));
+  for (int i = 0; i < 30; ++i) times.add(1, from_ms(40));
+  EXPECT_NEAR(to_ms(times.of(1)), 40, 2);
+}
+
+TEST(Passes, WithAndWithoutExitsAreKeptApart) {
+  Timings timings;
+  EXPECT_FALSE(timings.knows_passes());
+  for (std::size_t rows = 1; rows <= 5; ++rows) {
+    timings.pass.add(rows, from_ms(22 + 2 * static_cast<double>(rows)));
+  }
+  EXPECT_EQ(timings.exits_cost(), std::nullopt);
+  EXPECT_EQ(timings.pass_of(1, false), timings.pass_of(1, true))
+      << "an estimate, until one is seen";
+  timings.plain_pass.add(4, from_ms(25));
+  EXPECT_NEAR(to_ms(*timings.exits_cost()), 5, 0.1) << "at the rows that were seen without them";
+  EXPECT_NEAR(to_ms(timings.pass_of(1, false)), 19, 0.1) << "the other's line, moved";
+  EXPECT_NEAR(to_ms(timings.pass_of(1, true)), 24, 0.1);
+  for (int i = 0; i < 30; ++i) timings.plain_pass.add(1, from_ms(18));
+  EXPECT_NEAR(to_ms(timings.pass_of(1, false)), 18, 0.1);
+}
+
+TEST(RoundTrip, IsBoundedByWhatAPassTookAndWhatItDidNot) {
+  Timings timings;
+  timings.opened(from_ms(500));
+  timings.bounded({.at_most = from_ms(40), .at_least = {}});
+  EXPECT_NEAR(to_ms(timings.round_trip()), 40, 0.1);
+  timings.bounded({.at_most = {}, .at_least = from_ms(80)});
+  EXPECT_NEAR(to_ms(timings.round_trip()), 80, 0.1);
+  timings.bounded({});
+  EXPECT_NEAR(to_ms(timings.round_trip()), 80, 0.1);
+}
+
+TEST(RoundTrip, FollowsWhatWasAskedFor) {
+  Timings timings;
+  timings.opened(from_ms(500));
+  for (int i = 0; i < 20; ++i) timings.asked(from_ms(30));
+  EXPECT_NEAR(to_ms(timings.round_trip()), 30, 1);
+}
+
+DraftedRound round_of(std::size_t nodes, double chance) {
+  DraftedRound round{.unsent = {}, .chance = chance, .length = nodes - 1};
+  for (std::size_t i = 0; i < nodes; ++i) round.unsent.push_back(static_cast<NodeIndex>(i));
+  return round;
+}
+
+TEST(SendingRule, SendsWholeRoundsAtOnceAndHalfOnesWhenTheyAreDue) {
+  const ByteAllowance allowance(0);
+  const std::vector<DraftedRound> rounds{round_of(3, 0.6), round_of(5, 0.2)};
+  EXPECT_EQ(nodes_to_send(rounds, {.whole = 4, .room = 64}, allowance).size(), 5u);
+  EXPECT_EQ(nodes_to_send(rounds, {.whole = 4, .due = true, .room = 64}, allowance).size(), 8u);
+  EXPECT_EQ(
+      nodes_to_send(rounds, {.whole = 4, .least = 4, .due = true, .room = 64}, allowance).size(),
+      5u);
+}
+
+TEST(SendingRule, LeavesOutWhatIsUnlikelyAndWhatHasNoRoom) {
+  const ByteAllowance allowance(0);
+  const std::vector<DraftedRound> rounds{round_of(5, 0.6), round_of(5, 0.3), round_of(5, 0.001)};
+  EXPECT_EQ(nodes_to_send(rounds, {.whole = 4, .room = 64}, allowance).size(), 10u);
+  EXPECT_EQ(nodes_to_send(rounds, {.whole = 4, .room = 7}, allowance).size(), 5u);
+  const double one = ByteAllowance::cost(5);
+  EXPECT_EQ(nodes_to_send(rounds, {.whole = 4, .room = 64, .link_room = one}, allowance).size(),
+            5u);
+}
+
+TEST(SendingRule, SpendsNoMoreThanItsAllowance) {
+  ByteAllowance allowance(0);
+  int sent = 0;
+  while (allowance.covers(5)) {
+    allowance.spend(5);
+    ++sent;
+  }
+  EXPECT_GT(sent, 2);
+  allowance.committed(1000);
+  double bytes = 0;
+  while (allowance.covers(5)) {
+    allowance.spend(5);
+    bytes += ByteAllowance::cost(5);
+  }
+  EXPECT_LT(bytes, 4096) << "a long silence is no reason for a flood";
+}
+
+TEST(SendingRule, KeepsABudgetOfBytesPerSecond) {
+  ByteAllowance allowance(1000);
+  double bytes = 0;
+  for (int ms = 0; ms < 10000; ms += 10) {
+    allowance.advance(at(1 + ms));
+    allowance.committed(10);
+    if (!allowance.covers(5)) continue;
+    allowance.spend(5);
+    bytes += ByteAllowance::cost(5);
+  }
+  EXPECT_GT(bytes, 8000);
+  EXPECT_LT(bytes, 11000);
+}
+
+TEST(TimeSpent, IsDividedAmongItsCauses) {
+  TimeSpent spent;
+  TimeKeeper keeper(spent);
+  keeper.started(at(0));
+  keeper.verdict({.computed = from_ms(30)}, from_ms(10), at(100));
+  EXPECT_EQ(spent.first, from_ms(100));
+  keeper.round_left(at(115));
+  keeper.verdict({.queued = from_ms(2), .computed = from_ms(20)}, from_ms(10), at(150));
+  EXPECT_EQ(spent.drafting, from_ms(15));
+  EXPECT_EQ(spent.link, from_ms(10));
+  EXPECT_EQ(spent.target, from_ms(20));
+  EXPECT_EQ(spent.queued, from_ms(2));
+  EXPECT_EQ(spent.other, from_ms(3));
+  keeper.verdict({.computed = from_ms(20)}, from_ms(10), at(171));  // no wait for a round
+  EXPECT_EQ(spent.link, from_ms(10));
+  EXPECT_EQ(spent.total(), from_ms(171));
+}
+
+TEST(Timeline, IsAChromeTraceFromTheFirstEventOn) {
+  Timeline timeline;
+  timeline.span(Timeline::Track::kDraft, "draft 1 rows", at(5), from_ms(2));
+  timeline.mark(Timeline::Track::kHeard, "pass 0 started", at(6));
+  const std::string trace = timeline.chrome_trace();
+  EXPECT_NE(trace.find("\"traceEvents\""), std::string::npos);
+  EXPECT_NE(trace.find("\"dur\":2000.0"), std::string::npos);
+  EXPECT_NE(trace.find("\"ts\":1000.0"), std::string::npos);
+  EXPECT_NE(trace.find("outrider-server"), std::string::npos);
+}
+
+TEST(Timeline, SpansOfOneTrackDoNotOverlap) {
+  Timeline timeline;
+  timeline.span(Timeline::Track::kTarget, "pass 0", at(10), from_ms(20));
+  timeline.span(Timeline::Track::kDraft, "draft", at(12), from_ms(1));
+  timeline.span(Timeline::Track::kTarget, "pass 1", at(25), from_ms(20));
+  const std::string trace = timeline.chrome_trace();
+  EXPECT_NE(trace.find("\"dur\":15000.0,\"name\":\"pass 1\""), std::string::npos) << trace;
+  EXPECT_NE(trace.find("\"dur\":1000.0,\"name\":\"draft\""), std::string::npos) << trace;
+}
+
+}  // namespace
+}  // namespace outrider

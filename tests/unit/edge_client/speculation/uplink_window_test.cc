@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/uplink_window.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+constexpr double kMessage = 58;  // a round of four
+
+// A link of so many bytes per second whose far end starts a pass every 100 ms; the near end sends
+// as many rounds as the window lets it, up to ten a pass.
+struct ThinLink {
+  double bytes_per_s;
+  Duration one_way;
+
+  TimePoint free = TimePoint() + from_ms(1);
+  std::deque<std::pair<TimePoint, NodeId>> arrivals = {};
+  NodeId sent = 0, arrived = 0;
+  int passes = 0;
+
+  void send(UplinkWindow& window, TimePoint now) {
+    free = std::max(free, now) + from_ms(kMessage / bytes_per_s * 1e3);
+    arrivals.emplace_back(free + one_way, sent += 4);
+    window.sent(sent, kMessage, now);
+  }
+  // Last pass's nodes, as a pass starts.
+  NodeId take(TimePoint start) {
+    while (!arrivals.empty() && arrivals.front().first <= start) {
+      arrived = arrivals.front().second;
+      arrivals.pop_front();
+    }
+    return arrived;
+  }
+};
+
+// The longest that a message would have waited behind others in the second half of `passes`.
+Duration longest_queue(ThinLink& link, UplinkWindow& window, int passes) {
+  Duration longest{0};
+  for (int pass = 1; pass <= passes; ++pass) {
+    const TimePoint start = TimePoint() + from_ms(100.0 * ++link.passes);
+    const TimePoint heard = start + link.one_way;
+    window.started(link.take(start), 2 * link.one_way, heard);
+    for (int i = 0; i < 10 && window.room() >= kMessage; ++i) link.send(window, heard);
+    if (pass > passes / 2) longest = std::max(longest, link.free - heard);
+  }
+  return longest;
+}
+
+TEST(UplinkWindowTest, OnAThinLinkTheQueueStaysShort) {
+  for (const double bytes_per_s : {1000.0, 2000.0, 4000.0}) {
+    UplinkWindow window;
+    ThinLink link{bytes_per_s, from_ms(30)};
+    const Duration queue = longest_queue(link, window, 400);
+    EXPECT_LE(to_ms(queue), 500) << bytes_per_s;  // unbounded, it would be 10 s and more
+  }
+}
+
+TEST(UplinkWindowTest, OnAWideLinkItIsNoLimit) {
+  UplinkWindow window;
+  ThinLink link{1e6, from_ms(150)};
+  longest_queue(link, window, 40);
+  EXPECT_GE(window.size(), 16384);
+}
+
+TEST(UplinkWindowTest, ALinkThatHasBecomeLongerIsWideAgainSoon) {
+  UplinkWindow window;
+  ThinLink link{1e6, from_ms(5)};
+  longest_queue(link, window, 40);
+  link.one_way = from_ms(150);
+  longest_queue(link, window, 40);
+  EXPECT_GE(window.size(), 16384);
+}
+
+TEST(UplinkWindowTest, WhatAPassStartedWithBoundsTheRoundTrip) {
+  UplinkWindow window;
+  const auto at = [](double ms) { return TimePoint() + from_ms(ms); };
+  window.sent(3, kMessage, at(0));
+  window.sent(6, kMessage, at(10));
+  window.sent(9, kMessage, at(60));
+  const RoundTripBounds bounds = window.started(7, Duration{0}, at(100));
+  EXPECT_EQ(bounds.at_most, from_ms(90)) << "the second had arrived";
+  EXPECT_EQ(bounds.at_least, from_ms(40)) << "the third had not";
+  EXPECT_EQ(window.started(9, Duration{0}, at(200)).at_least, std::nullopt);
+}
+
+TEST(UplinkWindowTest, ANewStreamHasNothingUnderWay) {
+  UplinkWindow window;
+  window.sent(4, 4000, TimePoint() + from_ms(1));
+  EXPECT_LT(window.room(), 100);
+  window.restart();
+  EXPECT_EQ(window.room(), window.size());
+}
+
+}  // namespace
+}  // namespace outrider

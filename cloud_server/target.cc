@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/exits/find_exits.h"
-#include "common/model/loader/loader.h"
 #include "common/model/emulated/null_model.h"
 #include "common/model/emulated/paced_model.h"
+#include "common/model/loader/loader.h"
 #include "common/text/tokenizer.h"
 #ifdef OUTRIDER_SERVER_CUDA
 #include "common/model/torch/torch_model.h"

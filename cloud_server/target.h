@@ -13,8 +13,8 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/exits/exit_heads.h"
-#include "common/model/model.h"
 #include "common/model/emulated/pace.h"
+#include "common/model/model.h"
 
 namespace outrider {
 

@@ -9,17 +9,20 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # What ccache wants to be told before it keeps what was compiled with a precompiled header.
+  # The first setting is what ccache needs to keep what was compiled with a precompiled header; the
+  # others make a checkout in another folder hit the same cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-      ${CCACHE_PROGRAM})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 find_package(Threads REQUIRED)
 
 # -ffp-contract=off everywhere: a fused multiply-add happens only where the source asks for one,
 # so that every CPU computes the same bits (docs/row-invariance.md).
-set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -ffp-contract=off)
+# The prefix map keeps the checkout's folder out of what is compiled.
+set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -ffp-contract=off
+    -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of g++ 12: maybe-uninitialized whenever a std::variant is moved, restrict for
   # "literal" + std::string (GCC bug 105651).
@@ -68,7 +71,8 @@ add_custom_target(threaded_tests)
 function(outrider_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
   find_package(GTest REQUIRED)
-  outrider_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  outrider_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} outrider_test_paths
+                   GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   # What is under test keeps its flags; the tests themselves need to compile fast, and g++ spends
   # four times as long on them with optimisation and sanitizers together.
@@ -87,8 +91,6 @@ function(outrider_test name)
     target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
     set_property(GLOBAL PROPERTY OUTRIDER_TEST_HEADERS ${name})
   endif()
-  target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-                                             OUTRIDER_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   add_dependencies(all_tests ${name})
   if("threads" IN_LIST arg_LABELS)
     add_dependencies(threaded_tests ${name})

@@ -12,9 +12,9 @@
 #include "adapters/exits/exit_trainer.h"
 #include "adapters/exits/measure.h"
 #include "common/base/jsonl.h"
+#include "common/conversation/chat_template.h"
 #include "common/model/loader/loader.h"
 #include "common/telemetry/log.h"
-#include "common/conversation/chat_template.h"
 
 namespace outrider {
 namespace {

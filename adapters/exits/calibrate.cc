@@ -10,8 +10,8 @@ namespace {
 
 // The prior's weight: that of a few observations that say slope 1, offset 0.
 constexpr double kPrior = 1.0;
-// Of a lead in the log odds of a duel: less is none.
-constexpr double kLeastSlope = 1e-3;
+// Of a lead in the log odds of a comparison: less is none.
+constexpr double kMinSlope = 1e-3;
 // Points are put into this many groups of equal size before isotonic regression: fewer points a
 // group would fit noise.
 constexpr std::size_t kGroups = 24;
@@ -131,15 +131,15 @@ std::vector<Knot> fit_isotonic(std::vector<Labelled> points) {
 //   slope * lead + odds_slope * odds + offset = 0
 // and that is where lead + prior = 0 if the prior is the rest, in units of the lead.
 DraftPrior fit_prior(std::span<const ExitSample> samples) {
-  std::vector<Observation<3>> duels;
+  std::vector<Observation<3>> comparisons;
   for (const ExitSample& sample : samples) {
-    for (const ExitSample::Duel& duel : sample.duels) {
-      if (duel.drafted_right == duel.other_right) continue;  // both wrong: says nothing
-      duels.push_back({{duel.lead, duel.odds, 1}, duel.drafted_right});
+    for (const ExitSample::RowComparison& comparison : sample.comparisons) {
+      if (comparison.drafted_right == comparison.other_right) continue;  // both wrong: says nothing
+      comparisons.push_back({{comparison.lead, comparison.odds, 1}, comparison.drafted_right});
     }
   }
-  const auto [slope, odds_slope, offset] = fit_weights<3>(duels, {1, 0, 0});
-  if (slope < kLeastSlope) return {};  // leads say nothing here
+  const auto [slope, odds_slope, offset] = fit_weights<3>(comparisons, {1, 0, 0});
+  if (slope < kMinSlope) return {};  // leads say nothing here
   const auto limited = [](double x) { return std::clamp<double>(x, -kMaxMargin, kMaxMargin); };
   return {.offset = limited(offset / slope), .odds_slope = limited(odds_slope / slope)};
 }

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "adapters/exits/measure.h"
-#include "common/base/json.h"
 #include "adapters/plot/line_plot.h"
+#include "common/base/json.h"
 
 namespace outrider {
 namespace {

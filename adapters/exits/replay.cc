@@ -125,7 +125,7 @@ class PassReplay::Answer final {
     const PassPlan plan = session_.start(replay_.clock_.now());
     sample_ = {.exits = std::vector<ExitSample>(replay_.heads_.layers().size())};
     walks_.assign(sample_.exits.size(), {});
-    rivals_.resize(sample_.exits.size());
+    top_pairs_.resize(sample_.exits.size());
     OUTRIDER_RETURN_IF_ERROR(compute(plan));
     const Chooser choose = [this](std::size_t row, Position position) {
       return outrider::choose(runner_.logits(row), open_.sampling, open_.seed, position);
@@ -171,7 +171,7 @@ class PassReplay::Answer final {
     ExitSample& exit = sample_.exits[finding.exit];
     exit.rows.assign(finding.rows.begin(), finding.rows.end());
     exit.max_softmax = std::exp(-double{finding.rows.back().spread});
-    rivals_[finding.exit].assign(finding.rivals.begin(), finding.rivals.end());
+    top_pairs_[finding.exit].assign(finding.top_pair.begin(), finding.top_pair.end());
   }
 
   // Holds what the exits said against what the target chooses.
@@ -187,12 +187,12 @@ class PassReplay::Answer final {
       for (std::size_t row = 0; row < walks_[i].tokens.size(); ++row, ++position) {
         const TokenId right = choose(row, position);
         exit.row_right.push_back(right == walks_[i].tokens[row]);
-        const ExitProbe::Rivals& rivals = rivals_[i][row];
-        if (!rivals.drafted_any) continue;
-        exit.duels.push_back({.lead = rivals.lead,
-                              .odds = rivals.odds,
-                              .drafted_right = right == rivals.drafted,
-                              .other_right = right == rivals.other});
+        const ExitProbe::TopPair& top_pair = top_pairs_[i][row];
+        if (!top_pair.drafted_any) continue;
+        exit.comparisons.push_back({.lead = top_pair.lead,
+                                    .odds = top_pair.odds,
+                                    .drafted_right = right == top_pair.drafted,
+                                    .other_right = right == top_pair.other});
       }
     }
   }
@@ -205,8 +205,8 @@ class PassReplay::Answer final {
   PassRunner runner_;
   ExitProbe probe_;
   PassSample sample_;
-  std::vector<PassWalk> walks_;                         // by exit, of the pass at hand
-  std::vector<std::vector<ExitProbe::Rivals>> rivals_;  // likewise, by row of the walk
+  std::vector<PassWalk> walks_;                             // by exit, of the pass at hand
+  std::vector<std::vector<ExitProbe::TopPair>> top_pairs_;  // likewise, by row of the walk
 };
 
 PassReplay::PassReplay(Model& target, Model& draft, ExitHeads& heads, Clock& clock)

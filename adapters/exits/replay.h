@@ -21,17 +21,17 @@ namespace outrider {
 // What one exit said in one pass.
 struct ExitSample {
   // Of a row with a drafted token in it: that token's lead over the best other and the edge's odds
-  // for it (ExitProbe::Rivals), and which of the two the target chose.
-  struct Duel {
+  // for it (ExitProbe::TopPair), and which of the two the target chose.
+  struct RowComparison {
     double lead = 0, odds = 0;
     bool drafted_right = false, other_right = false;
   };
 
-  std::vector<Duel> duels = {};        // of the walk
-  std::vector<RowEvidence> rows = {};  // of its walk
-  std::vector<bool> row_right = {};    // its choice at that row is the target's
-  double max_softmax = 0;              // of the walk's last row
-  bool right = false;                  // leaf and next token are the verdict's
+  std::vector<RowComparison> comparisons = {};  // of the walk
+  std::vector<RowEvidence> rows = {};           // of its walk
+  std::vector<bool> row_right = {};             // its choice at that row is the target's
+  double max_softmax = 0;                       // of the walk's last row
+  bool right = false;                           // leaf and next token are the verdict's
 };
 
 struct PassSample {

@@ -53,15 +53,15 @@ std::string text_at(double x, double y, std::string_view anchor, std::string_vie
 class Panel final {
  public:
   Panel(const PlotPanel& panel, double left) : panel_(panel), left_(left + kLeft) {
-    double most_x = 0, most_y = 0;
+    double max_x = 0, max_y = 0;
     for (const PlotSeries& series : panel.series) {
       for (const PlotPoint& point : series.points) {
-        most_x = std::max(most_x, point.x);
-        most_y = std::max({most_y, point.y, point.interval ? point.interval->high : 0});
+        max_x = std::max(max_x, point.x);
+        max_y = std::max({max_y, point.y, point.interval ? point.interval->high : 0});
       }
     }
-    x_end_ = panel.x_end.value_or(round_up(most_x));
-    y_end_ = panel.y_end.value_or(round_up(most_y));
+    x_end_ = panel.x_end.value_or(round_up(max_x));
+    y_end_ = panel.y_end.value_or(round_up(max_y));
   }
 
   std::string svg() const {

@@ -49,7 +49,7 @@ class MergeTable final {
  public:
   explicit MergeTable(std::vector<Word> words) : words_(std::move(words)) {
     for (std::size_t i = 0; i < words_.size(); ++i) count_pairs(i, +1);
-    for (const auto& [pair, place] : pairs_) heap_.push({place.count, pair});
+    for (const auto& [pair, place] : pairs_) heap_.push({use.count, pair});
   }
 
   // The most frequent pair, if any stands at least twice.
@@ -77,7 +77,7 @@ class MergeTable final {
   }
 
  private:
-  struct Place {
+  struct PairUse {
     std::int64_t count = 0;
     std::unordered_set<std::size_t> words;  // every word that holds the pair, and perhaps more
   };
@@ -93,9 +93,9 @@ class MergeTable final {
     const Word& word = words_[index];
     for (std::size_t i = 0; i + 1 < word.symbols.size(); ++i) {
       const Pair pair{word.symbols[i], word.symbols[i + 1]};
-      Place& place = pairs_[pair];
-      place.count += sign * word.count;
-      if (sign > 0) place.words.insert(index);
+      PairUse& use = pairs_[pair];
+      use.count += sign * word.count;
+      if (sign > 0) use.words.insert(index);
       changed_.insert(pair);
     }
   }
@@ -112,7 +112,7 @@ class MergeTable final {
   }
 
   std::vector<Word> words_;
-  std::unordered_map<Pair, Place, PairHash> pairs_;
+  std::unordered_map<Pair, PairUse, PairHash> pairs_;
   std::priority_queue<Candidate> heap_;
   std::unordered_set<Pair, PairHash> changed_;
 };

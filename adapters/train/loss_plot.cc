@@ -1,8 +1,8 @@
 // Loss over steps as an SVG. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "adapters/train/run_files.h"
 #include "adapters/plot/line_plot.h"
+#include "adapters/train/run_files.h"
 
 namespace outrider {
 namespace {

@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <memory>
 
+#include "adapters/plot/line_plot.h"
 #include "bench/checks/checks.h"
 #include "bench/checks/grid_flags.h"
 #include "bench/harness/queue_ablation.h"
 #include "bench/harness/summary.h"
-#include "adapters/plot/line_plot.h"
 
 namespace outrider {
 namespace {

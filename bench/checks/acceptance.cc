@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/edges/bench_edge.h"
 #include "bench/checks/checks.h"
-#include "bench/prompts/prompts.h"
+#include "bench/edges/bench_edge.h"
 #include "bench/process/server_process.h"
-#include "common/model/format/config.h"
+#include "bench/prompts/prompts.h"
 #include "common/conversation/repetition.h"
+#include "common/model/format/config.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {

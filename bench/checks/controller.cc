@@ -1,6 +1,6 @@
-// The controller in changing weather: while an answer is decoded the draft forgets what it knows,
-// the link grows long and short again, or the device is throttled. Against it stand settings that
-// never change; it may cost at most kMostRatio of the best of them, chosen with hindsight.
+// The controller in changing conditions: while an answer is decoded the draft forgets what it
+// knows, the link grows long and short again, or the device is throttled. Against it stand settings
+// that never change; it may cost at most kMaxRatio of the best of them, chosen with hindsight.
 //
 // The server is a process of its own, the edge is this one; passes, draft steps and the link are
 // emulated, tokens are the models' own. Settings take turns within each run.
@@ -12,22 +12,22 @@
 #include <mutex>
 #include <thread>
 
-#include "bench/edges/bench_edge.h"
 #include "bench/checks/checks.h"
 #include "bench/device/forgetful_model.h"
+#include "bench/edges/bench_edge.h"
 #include "bench/harness/statistics.h"
 #include "bench/link/delay_link.h"
-#include "bench/prompts/prompts.h"
 #include "bench/process/server_process.h"
-#include "common/model/format/config.h"
+#include "bench/prompts/prompts.h"
 #include "common/model/emulated/paced_model.h"
+#include "common/model/format/config.h"
 #include "edge_client/metrics/predraft_report.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {
 namespace {
 
-constexpr double kMostRatio = 1.03;
+constexpr double kMaxRatio = 1.03;
 
 struct ControllerOptions {
   std::string target = "models/demo-target";
@@ -75,10 +75,10 @@ struct Setting {
 // The first is the controller; the others go their way whatever comes. A mirror that lets the
 // verifier go on alone is not among them: there is none without a controller.
 std::vector<Setting> all_settings() {
-  constexpr int kMostDrafted = 8;
-  std::vector<Setting> settings = {{"controller", Strategy::kMirror, kMostDrafted},
+  constexpr int kMaxDrafted = 8;
+  std::vector<Setting> settings = {{"controller", Strategy::kMirror, kMaxDrafted},
                                    {"ar", Strategy::kAr, 0}};
-  for (const int length : {2, 4, kMostDrafted}) {
+  for (const int length : {2, 4, kMaxDrafted}) {
     const std::string suffix = " " + std::to_string(length);
     settings.push_back({"sd" + suffix, Strategy::kSd, length});
     settings.push_back({"fsd" + suffix, Strategy::kFsd, length});
@@ -89,9 +89,9 @@ std::vector<Setting> all_settings() {
 }
 
 // Carries a scenario's changes out while it lives.
-class Weather final {
+class ScenarioPlayer final {
  public:
-  Weather(const Scenario& scenario, DelayLink& link, PacedModel& draft, Clock& clock)
+  ScenarioPlayer(const Scenario& scenario, DelayLink& link, PacedModel& draft, Clock& clock)
       : scenario_(scenario), link_(link), draft_(draft), begin_(clock.now()) {
     apply(scenario.changes.front());
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -124,7 +124,7 @@ class Weather final {
 };
 
 // What all runs share.
-struct World {
+struct ControllerRun {
   const ControllerOptions& options;
   Tokenizer tokenizer;
   std::vector<BenchPrompt> prompts;
@@ -136,23 +136,25 @@ struct World {
   PacedModel* draft = nullptr;          // the edge's
 };
 
-Status start(World& world) {
-  const ControllerOptions& options = world.options;
+Status start(ControllerRun& run_state) {
+  const ControllerOptions& options = run_state.options;
   OUTRIDER_ASSIGN_OR_RETURN(const PaceCurve step, PaceCurve::parse(options.step_pace));
   OUTRIDER_ASSIGN_OR_RETURN(
-      world.server,
+      run_state.server,
       ServerProcess::start({"--model", options.target, "--threads", "1", "--log-level", "warning",
                             "--ignore-eos", "--pace-pass-ms", options.pass_pace}));
-  OUTRIDER_ASSIGN_OR_RETURN(world.link, DelayLink::start({.upstream = world.server->address()}));
+  OUTRIDER_ASSIGN_OR_RETURN(run_state.link,
+                            DelayLink::start({.upstream = run_state.server->address()}));
   OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, load_config(options.target));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
                             load_bench_model(options.draft, "auto", 1));
   auto forgetful = std::make_unique<ForgetfulModel>(std::move(draft));
-  world.knowledge = forgetful.get();
-  auto paced = std::make_unique<PacedModel>(std::move(forgetful), step, world.clock);
-  world.draft = paced.get();
-  OUTRIDER_ASSIGN_OR_RETURN(world.edge, BenchEdge::create(std::move(paced), world.tokenizer,
-                                                          config.max_positions, world.clock));
+  run_state.knowledge = forgetful.get();
+  auto paced = std::make_unique<PacedModel>(std::move(forgetful), step, run_state.clock);
+  run_state.draft = paced.get();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      run_state.edge, BenchEdge::create(std::move(paced), run_state.tokenizer, config.max_positions,
+                                        run_state.clock));
   return {};
 }
 
@@ -163,7 +165,7 @@ struct SettingResult {
   Json plan_changes = Json::array();  // of the last run
 };
 
-// Whether the answer saw all of its scenario; if not, says so. A part of the weather that comes
+// Whether the answer saw all of its scenario; if not, says so. A part of the scenario that comes
 // after the text would be judged without having been.
 void check_length(const Scenario& scenario, const Setting& setting, std::size_t run, int max_tokens,
                   std::size_t tokens, double seconds, SettingResult& result) {
@@ -181,23 +183,23 @@ void check_length(const Scenario& scenario, const Setting& setting, std::size_t 
       {{"setting", setting.name}, {"run", run + 1}, {"tokens", tokens}, {"seconds", seconds}});
 }
 
-Status run_once(World& world, const Scenario& scenario, const Setting& setting, std::size_t run,
-                std::vector<TokenId>& wanted, SettingResult& result) {
-  const BenchPrompt& prompt = world.prompts[run % world.prompts.size()];
+Status run_once(ControllerRun& run_state, const Scenario& scenario, const Setting& setting,
+                std::size_t run, std::vector<TokenId>& wanted, SettingResult& result) {
+  const BenchPrompt& prompt = run_state.prompts[run % run_state.prompts.size()];
   const BenchRequest request{.name = prompt.name,
                              .prompt = prompt.ids,
                              .sampling = {},
                              .seed = run,
-                             .max_tokens = world.options.max_tokens,
+                             .max_tokens = run_state.options.max_tokens,
                              .draft_length = setting.draft_length,
                              .strategy = setting.strategy,
                              .optimize = setting.optimize};
-  world.knowledge->forget_from(
+  run_state.knowledge->forget_from(
       static_cast<Position>(prompt.ids.size()) +
-      static_cast<Position>(scenario.known_tokens(world.options.max_tokens)));
-  RemoteVerifier verifier({.server = world.link->address()});
-  const Weather weather(scenario, *world.link, *world.draft, world.clock);
-  OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer answer, world.edge->decode(verifier, request));
+      static_cast<Position>(scenario.known_tokens(run_state.options.max_tokens)));
+  RemoteVerifier verifier({.server = run_state.link->address()});
+  const ScenarioPlayer player(scenario, *run_state.link, *run_state.draft, run_state.clock);
+  OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer answer, run_state.edge->decode(verifier, request));
   if (wanted.empty()) wanted = answer.ids;
   if (answer.ids != wanted) ++result.mismatches;
   AnswerFigures figures;
@@ -206,9 +208,9 @@ Status run_once(World& world, const Scenario& scenario, const Setting& setting, 
       static_cast<double>(answer.ids.size()) - static_cast<double>(answer.stats.first_tokens);
   figures.all_tokens = static_cast<double>(answer.ids.size());
   result.answers.push_back(figures);
-  const TimePoint end = answer.stats.last_token.value_or(weather.begin());
-  check_length(scenario, setting, run, world.options.max_tokens, answer.ids.size(),
-               to_seconds(end - weather.begin()), result);
+  const TimePoint end = answer.stats.last_token.value_or(player.begin());
+  check_length(scenario, setting, run, run_state.options.max_tokens, answer.ids.size(),
+               to_seconds(end - player.begin()), result);
   result.plan_changes = plan_changes_json(answer.stats);
   return {};
 }
@@ -229,7 +231,7 @@ Json report(const std::vector<Setting>& settings, const std::vector<SettingResul
   }
   // How many times faster the best fixed setting is than the controller.
   const std::optional<Estimate> ratio = speedup(results[0].answers, results[best].answers);
-  passed &= mismatches == 0 && too_short.empty() && ratio && ratio->value <= kMostRatio &&
+  passed &= mismatches == 0 && too_short.empty() && ratio && ratio->value <= kMaxRatio &&
             !results[0].plan_changes.empty();
   Json tokens = Json::array();
   for (const AnswerFigures& answer : results[0].answers) tokens.push_back(answer.all_tokens);
@@ -248,10 +250,10 @@ Json report(const std::vector<Setting>& settings, const std::vector<SettingResul
 
 Result<CheckOutcome> run_controller(const ControllerOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.target));
-  World world{.options = options, .tokenizer = std::move(tokenizer), .prompts = {}};
-  OUTRIDER_ASSIGN_OR_RETURN(world.prompts,
-                            read_prompts(options.prompts, world.tokenizer, options.runs));
-  OUTRIDER_RETURN_IF_ERROR(start(world));
+  ControllerRun run_state{.options = options, .tokenizer = std::move(tokenizer), .prompts = {}};
+  OUTRIDER_ASSIGN_OR_RETURN(run_state.prompts,
+                            read_prompts(options.prompts, run_state.tokenizer, options.runs));
+  OUTRIDER_RETURN_IF_ERROR(start(run_state));
   const std::vector<Setting> settings = all_settings();
   CheckOutcome outcome;
   outcome.passed = true;
@@ -264,7 +266,8 @@ Result<CheckOutcome> run_controller(const ControllerOptions& options) {
         const std::size_t at = (run + i) % settings.size();
         std::fprintf(stderr, "\r%s: run %zu of %zu, %s          ", scenario.name.c_str(), run + 1,
                      options.runs, settings[at].name.c_str());
-        OUTRIDER_RETURN_IF_ERROR(run_once(world, scenario, settings[at], run, wanted, results[at]));
+        OUTRIDER_RETURN_IF_ERROR(
+            run_once(run_state, scenario, settings[at], run, wanted, results[at]));
       }
     }
     outcome.figures[scenario.name] = report(settings, results, outcome.passed);
@@ -279,9 +282,9 @@ Result<CheckOutcome> run_controller(const ControllerOptions& options) {
 
 void add_controller_check(CheckList& checks) {
   auto options = std::make_shared<ControllerOptions>();
-  CLI::App* command =
-      checks.add("controller", "The controller in changing weather against the best fixed setting",
-                 [options] { return run_controller(*options); });
+  CLI::App* command = checks.add(
+      "controller", "The controller in changing conditions against the best fixed setting",
+      [options] { return run_controller(*options); });
   command->add_option("--target", options->target, "Directory of the target");
   command->add_option("--draft", options->draft, "Directory of the draft");
   command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();

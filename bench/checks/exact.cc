@@ -12,7 +12,7 @@ namespace outrider {
 namespace {
 
 // Answers that end at once would be equal whatever decoding did.
-constexpr double kLeastMeanAnswer = 8;
+constexpr double kMinMeanAnswer = 8;
 
 struct ExactOptions {
   GridFlags grid;
@@ -79,7 +79,7 @@ Result<CheckOutcome> run_exact(const ExactOptions& options) {
   }
   const double mean_answer =
       answers > 0 ? static_cast<double>(tokens) / static_cast<double>(answers) : 0;
-  outcome.passed = mismatches == 0 && compared > 0 && mean_answer >= kLeastMeanAnswer;
+  outcome.passed = mismatches == 0 && compared > 0 && mean_answer >= kMinMeanAnswer;
   outcome.figures = {{"compared", compared},
                      {"mismatches", mismatches},
                      {"wrong", std::move(wrong)},

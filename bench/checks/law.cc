@@ -14,7 +14,7 @@ namespace {
 
 // The emulation itself: plain decoding and plain speculation hold no guess of ours.
 constexpr double kMaxPlainResidual = 0.05;
-constexpr double kLeastFsdSaving = 0.95;
+constexpr double kMinFsdSaving = 0.95;
 
 struct LawOptions {
   GridFlags grid;
@@ -39,7 +39,7 @@ Json saving_json(const FsdSaving& saving) {
   return {{"pace", saving.setting},
           {"measured_ms", saving.measured_ms},
           {"law_ms", saving.law_ms},
-          {"met", saving.measured_ms >= kLeastFsdSaving * saving.law_ms}};
+          {"met", saving.measured_ms >= kMinFsdSaving * saving.law_ms}};
 }
 
 CheckOutcome judge_law(const GridResult& result, const GridExperiment& experiment,
@@ -77,7 +77,7 @@ CheckOutcome judge_law(const GridResult& result, const GridExperiment& experimen
   for (const Json& saving : savings) outcome.passed = outcome.passed && saving["met"].get<bool>();
   outcome.figures = {{"mismatches", result.mismatches},
                      {"max_plain_residual", kMaxPlainResidual},
-                     {"least_fsd_saving", kLeastFsdSaving},
+                     {"least_fsd_saving", kMinFsdSaving},
                      {"fsd_savings", std::move(savings)},
                      {"without_fsd_saving", std::move(without_saving)},
                      {"rows", std::move(lines)},

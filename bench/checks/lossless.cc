@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "bench/edges/bench_edge.h"
 #include "bench/checks/checks.h"
-#include "bench/prompts/prompts.h"
-#include "bench/process/server_process.h"
+#include "bench/edges/bench_edge.h"
 #include "bench/edges/tree_edge.h"
+#include "bench/process/server_process.h"
+#include "bench/prompts/prompts.h"
 #include "common/base/clock.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
@@ -27,7 +27,7 @@ namespace outrider {
 namespace {
 
 // Answers that end at once would be equal whatever decoding did: shorter ones on average fail.
-constexpr std::uint64_t kLeastMeanAnswer = 8;
+constexpr std::uint64_t kMinMeanAnswer = 8;
 
 struct LosslessOptions {
   std::string target;
@@ -42,7 +42,7 @@ struct LosslessOptions {
 };
 
 // What all jobs share.
-struct World {
+struct LosslessRun {
   const LosslessOptions& options;
   const Tokenizer& tokenizer;
   const ServerProcess& server;
@@ -73,52 +73,52 @@ struct World {
 // One edge with its links.
 class Job final {
  public:
-  static Result<std::unique_ptr<Job>> create(World& world) {
+  static Result<std::unique_ptr<Job>> create(LosslessRun& run) {
     OUTRIDER_ASSIGN_OR_RETURN(
         std::unique_ptr<BenchEdge> edge,
-        BenchEdge::create(world.options.draft, world.tokenizer, world.max_positions, world.clock));
-    return std::unique_ptr<Job>(new Job(world, std::move(edge)));
+        BenchEdge::create(run.options.draft, run.tokenizer, run.max_positions, run.clock));
+    return std::unique_ptr<Job>(new Job(run, std::move(edge)));
   }
 
   // The request's draft length is set here.
   Status run(BenchRequest one) {
     OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer wanted, edge_->decode(remote_, one));
     OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer resident, edge_->decode(resident_, one));
-    world_.compare(one.name + ", resident", wanted.ids, resident.ids);
-    for (const int length : world_.options.lens) {
+    run_.compare(one.name + ", resident", wanted.ids, resident.ids);
+    for (const int length : run_.options.lens) {
       const std::string name = one.name + ", length " + std::to_string(length);
       one.draft_length = length;
       OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer drafted, edge_->decode(remote_, one));
-      world_.compare(name, wanted.ids, drafted.ids);
+      run_.compare(name, wanted.ids, drafted.ids);
       OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> treed, with_trees(one, wanted.ids));
-      world_.compare(name + ", trees", wanted.ids, treed);
+      run_.compare(name + ", trees", wanted.ids, treed);
     }
     return {};
   }
 
  private:
-  Job(World& world, std::unique_ptr<BenchEdge> edge)
-      : world_(world),
+  Job(LosslessRun& run, std::unique_ptr<BenchEdge> edge)
+      : run_(run),
         edge_(std::move(edge)),
-        remote_({.server = world.server.address()}),
-        resident_(world.resident) {}
+        remote_({.server = run.server.address()}),
+        resident_(run.resident) {}
 
   Result<std::vector<TokenId>> with_trees(const BenchRequest& one,
                                           const std::vector<TokenId>& right) {
     TreeScript script;
-    script.open.tokenizer_hash = world_.tokenizer.content_hash();
+    script.open.tokenizer_hash = run_.tokenizer.content_hash();
     script.open.sampling = one.sampling;
     script.open.seed = one.seed;
     script.open.prefix = one.prompt;
     script.open.end_position = static_cast<Position>(one.prompt.size()) + one.max_tokens;
     script.right = right;
     script.chain_length = one.draft_length;
-    script.vocab_size = world_.tokenizer.vocab_size();
+    script.vocab_size = run_.tokenizer.vocab_size();
     script.seed = one.seed * 31 + static_cast<std::uint64_t>(one.draft_length);
     return answer_with_trees(remote_, script);
   }
 
-  World& world_;
+  LosslessRun& run_;
   const std::unique_ptr<BenchEdge> edge_;
   RemoteVerifier remote_;
   ResidentVerifier resident_;
@@ -150,21 +150,21 @@ Result<std::vector<BenchRequest>> read_cases(const LosslessOptions& options,
   return cases;
 }
 
-void work(World& world, const std::vector<BenchRequest>& cases) {
-  Result<std::unique_ptr<Job>> job = Job::create(world);
+void work(LosslessRun& run, const std::vector<BenchRequest>& cases) {
+  Result<std::unique_ptr<Job>> job = Job::create(run);
   Status status = job.status();
   while (status.ok()) {
-    const std::size_t next = world.next_case++;
+    const std::size_t next = run.next_case++;
     if (next >= cases.size()) return;
     status = (*job)->run(cases[next]);
-    const std::lock_guard lock(world.mu);
+    const std::lock_guard lock(run.mu);
     std::fprintf(stderr, "\rlossless: %zu of %zu cases, %llu compared, %llu mismatches ", next + 1,
-                 cases.size(), static_cast<unsigned long long>(world.compared),
-                 static_cast<unsigned long long>(world.mismatches));
+                 cases.size(), static_cast<unsigned long long>(run.compared),
+                 static_cast<unsigned long long>(run.mismatches));
   }
-  world.next_case = cases.size();  // the others stop too
-  const std::lock_guard lock(world.mu);
-  world.failure = status;
+  run.next_case = cases.size();  // the others stop too
+  const std::lock_guard lock(run.mu);
+  run.failure = status;
 }
 
 Result<CheckOutcome> run_lossless(const LosslessOptions& options) {
@@ -186,26 +186,26 @@ Result<CheckOutcome> run_lossless(const LosslessOptions& options) {
   const Position max_positions = target->info().max_positions;
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchRequest> cases,
                             read_cases(options, tokenizer, max_positions));
-  World world{options, tokenizer, *server, resident, max_positions, {}};
+  LosslessRun run{options, tokenizer, *server, resident, max_positions, {}};
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(options.jobs));
-  for (int i = 0; i < options.jobs; ++i) threads.emplace_back([&] { work(world, cases); });
+  for (int i = 0; i < options.jobs; ++i) threads.emplace_back([&] { work(run, cases); });
   for (std::thread& thread : threads) thread.join();
   std::fprintf(stderr, "\n");
-  OUTRIDER_RETURN_IF_ERROR(world.failure);
+  OUTRIDER_RETURN_IF_ERROR(run.failure);
   CheckOutcome outcome;
   const std::uint64_t least =
-      std::min(kLeastMeanAnswer, static_cast<std::uint64_t>(options.max_tokens));
-  const bool long_enough = world.tokens >= least * world.compared;
+      std::min(kMinMeanAnswer, static_cast<std::uint64_t>(options.max_tokens));
+  const bool long_enough = run.tokens >= least * run.compared;
   if (!long_enough) {
     std::fprintf(stderr, "lossless: answers of fewer than %llu tokens on average prove nothing\n",
                  static_cast<unsigned long long>(least));
   }
-  outcome.passed = world.mismatches == 0 && world.compared > 0 && long_enough;
-  outcome.figures = {{"compared", world.compared},
-                     {"mismatches", world.mismatches},
+  outcome.passed = run.mismatches == 0 && run.compared > 0 && long_enough;
+  outcome.figures = {{"compared", run.compared},
+                     {"mismatches", run.mismatches},
                      {"cases", cases.size()},
-                     {"tokens", world.tokens},
+                     {"tokens", run.tokens},
                      {"arithmetic_id", target->info().arithmetic_id}};
   return outcome;
 }

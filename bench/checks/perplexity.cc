@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 
-#include "bench/edges/bench_edge.h"
 #include "bench/checks/checks.h"
+#include "bench/edges/bench_edge.h"
 #include "bench/prompts/prompts.h"
 
 namespace outrider {
@@ -21,7 +21,7 @@ struct PerplexityOptions {
   std::string reference = "f32";
   std::size_t num_prompts = 0;
   int threads = 2;
-  double most_loss = 0.005;
+  double max_loss = 0.005;
 };
 
 constexpr std::size_t kRowsPerPass = 64;
@@ -96,7 +96,7 @@ Result<CheckOutcome> run_perplexity(const PerplexityOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const Likelihood measured, measure(options, options.dtype, prompts));
   const double loss = measured.perplexity() / reference.perplexity() - 1;
   CheckOutcome outcome;
-  outcome.passed = loss <= options.most_loss;
+  outcome.passed = loss <= options.max_loss;
   outcome.figures = {{"perplexity", measured.perplexity()},
                      {"reference_perplexity", reference.perplexity()},
                      {"relative_loss", loss},
@@ -120,7 +120,7 @@ void add_perplexity_check(CheckList& checks) {
   command->add_option("--reference", options->reference, "What it is held against");
   command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
-  command->add_option("--most-loss", options->most_loss, "The bar: relative rise of perplexity");
+  command->add_option("--most-loss", options->max_loss, "The bar: relative rise of perplexity");
 }
 
 }  // namespace outrider

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/model/loader/loader.h"
 #include "common/drafting/drafter.h"
+#include "common/model/loader/loader.h"
 #include "edge_client/shell/runner.h"
 
 namespace outrider {

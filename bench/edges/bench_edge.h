@@ -11,9 +11,9 @@
 
 #include "common/base/clock.h"
 #include "common/model/model.h"
+#include "common/protocol/verifier.h"
 #include "common/sampling/sampling.h"
 #include "common/text/tokenizer.h"
-#include "common/protocol/verifier.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/shell/draft_worker.h"
 

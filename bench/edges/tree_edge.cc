@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-constexpr int kMostExtraNodes = 12;
+constexpr int kMaxExtraNodes = 12;
 constexpr NodeId kHowFarBack = 40;  // ids that an extra node may hang under
 
 class TreeEdge final {
@@ -81,7 +81,7 @@ class TreeEdge final {
   }
 
   void add_extras(Grow& grow) {
-    for (std::uint32_t i = below(kMostExtraNodes); i > 0; --i) {
+    for (std::uint32_t i = below(kMaxExtraNodes); i > 0; --i) {
       const NodeId own = grow.first_id + static_cast<NodeId>(grow.nodes.size());
       const std::uint32_t parent = below(std::min(own, kHowFarBack));  // 0: the anchor
       const bool repeats = !grow.nodes.empty() && below(3) == 0;

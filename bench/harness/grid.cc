@@ -29,7 +29,7 @@ std::string last_line(const std::string& text) {
 }
 
 // What a program of ours says of its own failure, or else its last line.
-std::string complaint(const std::string& err) {
+std::string last_error_line(const std::string& err) {
   const std::size_t begin = err.rfind("outrider-edge: ");
   if (begin == std::string::npos) return last_line(err);
   return err.substr(begin, err.find('\n', begin) - begin);
@@ -40,11 +40,11 @@ std::string number(double value) {
 }
 
 // A server and the link to it.
-struct Place {
+struct LinkedServer {
   std::unique_ptr<ServerProcess> server;
   std::unique_ptr<DelayLink> link;
 };
-using Places = std::map<std::string, Place>;  // by what their servers were started with
+using ServerPool = std::map<std::string, LinkedServer>;  // by what their servers were started with
 
 class Grid final {
  public:
@@ -65,8 +65,8 @@ class Grid final {
     return cores_[index % cores_.size()];
   }
 
-  Result<Place> start_place(const PaceCurve& pass, double one_way_ms,
-                            const std::vector<std::string>& flags) {
+  Result<LinkedServer> start_server(const PaceCurve& pass, double one_way_ms,
+                                    const std::vector<std::string>& flags) {
     std::vector<std::string> arguments = {"--model",     plan_.target, "--dtype",   plan_.dtype,
                                           "--exits",     plan_.exits,  "--threads", "1",
                                           "--log-level", "warning"};
@@ -75,20 +75,20 @@ class Grid final {
                        {"--pace-pass-ms", pass.scaled(1 / plan_.time_scale).to_string()});
     }
     arguments.insert(arguments.end(), flags.begin(), flags.end());
-    Place place;
-    OUTRIDER_ASSIGN_OR_RETURN(place.server, ServerProcess::start(arguments, core(0)));
+    LinkedServer server;
+    OUTRIDER_ASSIGN_OR_RETURN(server.server, ServerProcess::start(arguments, core(0)));
     DelayLinkOptions link;
-    link.upstream = place.server->address();
+    link.upstream = server.server->address();
     link.one_way = from_ms(one_way_ms / plan_.time_scale);
-    OUTRIDER_ASSIGN_OR_RETURN(place.link, DelayLink::start(link));
-    return place;
+    OUTRIDER_ASSIGN_OR_RETURN(server.link, DelayLink::start(link));
+    return server;
   }
 
-  std::vector<std::string> edge_arguments(const Place& place, const GridVariant& variant,
+  std::vector<std::string> edge_arguments(const LinkedServer& server, const GridVariant& variant,
                                           const PaceCurve& step, const std::string& prompt) const {
     std::vector<std::string> arguments = {"run",
                                           "--json",
-                                          "--server=" + place.link->address().to_string(),
+                                          "--server=" + server.link->address().to_string(),
                                           "--strategy=" + variant.strategy,
                                           "--max-tokens=" + std::to_string(plan_.max_tokens),
                                           "--threads=1",
@@ -113,68 +113,70 @@ class Grid final {
     return arguments;
   }
 
-  Result<EdgeAnswer> answer(const Place& place, const GridVariant& variant, const PaceCurve& step,
-                            const std::string& prompt) {
-    const DelayLinkTraffic before = place.link->traffic();
+  Result<EdgeAnswer> answer(const LinkedServer& server, const GridVariant& variant,
+                            const PaceCurve& step, const std::string& prompt) {
+    const DelayLinkTraffic before = server.link->traffic();
     OUTRIDER_ASSIGN_OR_RETURN(
         const FinishedProcess edge,
-        run_process({edge_program_, edge_arguments(place, variant, step, prompt), core(1)},
+        run_process({edge_program_, edge_arguments(server, variant, step, prompt), core(1)},
                     kAnswerTimeout));
     if (edge.exit_code == 2) {
       return invalid_argument("outrider-edge refused variant " + variant.name + " (--strategy " +
-                              variant.strategy + "): " + complaint(edge.err));
+                              variant.strategy + "): " + last_error_line(edge.err));
     }
     if (edge.exit_code != 0) {
       return unavailable("outrider-edge (" + variant.name + ") ended with code " +
-                         std::to_string(edge.exit_code) + ": " + complaint(edge.err));
+                         std::to_string(edge.exit_code) + ": " + last_error_line(edge.err));
     }
     OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer,
                               read_edge_answer(last_line(edge.out), plan_.time_scale));
-    const DelayLinkTraffic after = place.link->traffic();
+    const DelayLinkTraffic after = server.link->traffic();
     answer.figures.wire_up = static_cast<double>(after.up - before.up);
     answer.figures.wire_down = static_cast<double>(after.down - before.down);
     return answer;
   }
 
-  // The place among `places` whose server was started like that; started if there is none.
-  Result<const Place*> place_for(Places& places, const PaceCurve& pass, double one_way_ms,
-                                 const std::vector<std::string>& flags) {
+  // The server among `servers` whose server was started like that; started if there is none.
+  Result<const LinkedServer*> server_for(ServerPool& servers, const PaceCurve& pass,
+                                         double one_way_ms, const std::vector<std::string>& flags) {
     std::string key = pass.to_string();
     for (const std::string& flag : flags) key += ' ' + flag;
-    if (!places.contains(key)) {
-      OUTRIDER_ASSIGN_OR_RETURN(places[key], start_place(pass, one_way_ms, flags));
+    if (!servers.contains(key)) {
+      OUTRIDER_ASSIGN_OR_RETURN(servers[key], start_server(pass, one_way_ms, flags));
     }
-    return &places[key];
+    return &servers[key];
   }
 
   // The text of each prompt, as the target alone writes it; and one short answer of each variant,
   // so that a flag which a program does not know ends the run now and not after an hour.
   Status decode_references() {
-    Places places;
-    OUTRIDER_ASSIGN_OR_RETURN(const Place* plain_place, place_for(places, {}, 0, {}));
+    ServerPool servers;
+    OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* plain_server, server_for(servers, {}, 0, {}));
     for (const std::string& prompt : plan_.prompts) {
       OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer plain,
-                                answer(*plain_place, variant_of("ar"), {}, prompt));
+                                answer(*plain_server, variant_of("ar"), {}, prompt));
       result_.reference_tokens += plain.ids.size();
       references_.push_back(std::move(plain.ids));
     }
     for (const GridVariant& variant : plan_.variants) {
       if (variant.strategy == "ar") continue;
-      OUTRIDER_ASSIGN_OR_RETURN(const Place* place, place_for(places, {}, 0, variant.server_flags));
-      OUTRIDER_RETURN_IF_ERROR(answer(*place, variant, {}, plan_.prompts.front()).status());
+      OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server,
+                                server_for(servers, {}, 0, variant.server_flags));
+      OUTRIDER_RETURN_IF_ERROR(answer(*server, variant, {}, plan_.prompts.front()).status());
     }
     return {};
   }
 
   Status run_setting(const GridSetting& setting) {
-    Places places;
-    std::vector<const Place*> place_of;
+    ServerPool servers;
+    std::vector<const LinkedServer*> server_of;
     std::vector<GridCell> cells;
     for (const GridVariant& variant : plan_.variants) {
       const PaceCurve& pass = variant.uses_exits ? setting.pass_with_exits : setting.pass;
-      OUTRIDER_ASSIGN_OR_RETURN(const Place* place,
-                                place_for(places, pass, setting.one_way_ms, variant.server_flags));
-      place_of.push_back(place);
+      OUTRIDER_ASSIGN_OR_RETURN(
+          const LinkedServer* server,
+          server_for(servers, pass, setting.one_way_ms, variant.server_flags));
+      server_of.push_back(server);
       cells.push_back({setting.name, variant.name, variant.strategy, {}, 0, ""});
     }
     const std::size_t variants = plan_.variants.size();
@@ -182,17 +184,18 @@ class Grid final {
       for (std::size_t j = 0; j < variants; ++j) {
         const std::size_t at = (i + j) % variants;
         show_progress(setting, plan_.variants[at], i);
-        OUTRIDER_RETURN_IF_ERROR(run_one(*place_of[at], setting, i, plan_.variants[at], cells[at]));
+        OUTRIDER_RETURN_IF_ERROR(
+            run_one(*server_of[at], setting, i, plan_.variants[at], cells[at]));
       }
     }
     std::move(cells.begin(), cells.end(), std::back_inserter(result_.cells));
     return {};
   }
 
-  Status run_one(const Place& place, const GridSetting& setting, std::size_t prompt,
+  Status run_one(const LinkedServer& server, const GridSetting& setting, std::size_t prompt,
                  const GridVariant& variant, GridCell& cell) {
     OUTRIDER_ASSIGN_OR_RETURN(const EdgeAnswer answered,
-                              answer(place, variant, setting.step, plan_.prompts[prompt]));
+                              answer(server, variant, setting.step, plan_.prompts[prompt]));
     const std::vector<TokenId>& wanted = references_[prompt];
     ++result_.compared;
     if (answered.ids != wanted) {

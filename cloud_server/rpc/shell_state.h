@@ -28,15 +28,15 @@ class ShellState final {
         log_(std::move(log)) {}
 
   // A peer's fault: counted always, logged at most once in five seconds.
-  void complain(const std::string& peer, const Status& status) {
+  void report_peer_error(const std::string& peer, const Status& status) {
     refused.fetch_add(1, std::memory_order_relaxed);
-    tell(refusals_, "refused " + peer + ": " + status.to_string());
+    log_limited(refusals_, "refused " + peer + ": " + status.to_string());
   }
 
   // A fault of this side's that ended the peer's session.
-  void confess(const std::string& peer, const Status& status) {
+  void report_internal_error(const std::string& peer, const Status& status) {
     failed.fetch_add(1, std::memory_order_relaxed);
-    tell(failures_, "failed " + peer + ": " + status.to_string());
+    log_limited(failures_, "failed " + peer + ": " + status.to_string());
   }
 
   VerifyEngine& engine;
@@ -47,7 +47,7 @@ class ShellState final {
   std::atomic<std::uint64_t> failed{0};
 
  private:
-  void tell(RateLimit& limit, std::string line) {
+  void log_limited(RateLimit& limit, std::string line) {
     std::optional<std::uint64_t> held_back;
     {
       const std::lock_guard lock(mu_);

@@ -86,8 +86,8 @@ void StreamReactor::release() {
 void StreamReactor::on_event(VerifierEvent event) {
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
   const Status& status = std::get<StreamEnded>(event).status;
-  if (is_peers_fault(status.code())) shell_.complain(peer_, status);
-  if (is_our_fault(status.code())) shell_.confess(peer_, status);
+  if (is_peers_fault(status.code())) shell_.report_peer_error(peer_, status);
+  if (is_our_fault(status.code())) shell_.report_internal_error(peer_, status);
   const std::lock_guard lock(mu_);
   if (!end_) end_ = to_grpc(status, retry_after_);  // after what is queued
   advance();
@@ -106,7 +106,7 @@ void StreamReactor::on_message(const ServerMessage& message) {
   end(to_grpc(status));
   lock.unlock();
   shell_.stalled.fetch_add(1, std::memory_order_relaxed);
-  shell_.complain(peer_, status);
+  shell_.report_peer_error(peer_, status);
   context_.TryCancel();  // the write on its way may never end by itself
 }
 
@@ -122,7 +122,7 @@ void StreamReactor::fail(const Status& status) {
     if (end_) return;
     end(to_grpc(status));
   }
-  shell_.complain(peer_, status);  // told before the peer knows
+  shell_.report_peer_error(peer_, status);  // told before the peer knows
   const std::lock_guard lock(mu_);
   advance();
 }

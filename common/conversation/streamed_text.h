@@ -5,9 +5,9 @@
 
 #include <string>
 
+#include "common/conversation/answer_text.h"
 #include "common/conversation/stop_strings.h"
 #include "common/text/streaming_detokenizer.h"
-#include "common/conversation/answer_text.h"
 
 namespace outrider {
 

@@ -12,9 +12,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/drafting/draft_step.h"
 #include "common/model/model.h"
 #include "common/sampling/sampling.h"
-#include "common/drafting/draft_step.h"
 
 namespace outrider {
 

@@ -137,7 +137,7 @@ void Drafter::finish_step(const DraftStepDone& done) {
   keep_bound();
 }
 
-bool Drafter::step_is_in_vain() const {
+bool Drafter::step_is_obsolete() const {
   const auto dead = [](NodeIndex node) { return node == kNoNode; };
   return step_is_out_ && !step_rows_.empty() && std::ranges::all_of(step_rows_, dead) &&
          !text_.awaits_row();
@@ -179,7 +179,7 @@ void Drafter::learn(std::span<const TokenId> tokens) {
 std::size_t Drafter::commit(std::span<const TokenId> tokens) {
   OUTRIDER_CHECK(!tokens.empty());
   learn(tokens);
-  std::vector<NodeIndex> vain = sent_in_vain();
+  std::vector<NodeIndex> vain = sent_unused();
   NodeIndex at = kRoot;
   std::vector<int> rows;  // of the step, that run the tokens
   for (const TokenId token : tokens) {
@@ -197,7 +197,7 @@ std::size_t Drafter::commit(std::span<const TokenId> tokens) {
   std::ranges::replace_if(step_rows_, gone, kNoNode);
   advice_.clear();
   std::erase_if(vain, [&](NodeIndex node) { return tree_.contains(node); });
-  mark_flying();
+  mark_in_flight();
   return vain.size();
 }
 

@@ -21,12 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "common/sampling/guess_calibration.h"
-#include "common/tree/mirrored_tree.h"
 #include "common/drafting/draft_step.h"
 #include "common/drafting/draft_text.h"
 #include "common/drafting/growth_policy.h"
 #include "common/drafting/outcome_weights.h"
+#include "common/sampling/guess_calibration.h"
+#include "common/tree/mirrored_tree.h"
 
 namespace outrider {
 
@@ -73,7 +73,7 @@ class Drafter final {
   void finish_step(const DraftStepDone& done);
   bool step_is_out() const { return step_is_out_; }
   // The step that is out runs rows of dead nodes only.
-  bool step_is_in_vain() const;
+  bool step_is_obsolete() const;
 
   // Sends the likeliest chain under the root, at most `length` nodes deep, less what was sent. The
   // verifier holds at most max_nodes living ones; token_bound is its vocabulary.
@@ -107,7 +107,7 @@ class Drafter final {
   std::size_t commit(std::span<const TokenId> tokens);
 
   // Rows of the pass in flight that are nodes, as far as is known.
-  std::size_t flying() const;
+  std::size_t rows_in_flight() const;
 
   // Why the draft can guess no further, for the reader; nothing while it can.
   std::optional<std::string> exhausted() const;
@@ -131,8 +131,8 @@ class Drafter final {
   void learn(std::span<const TokenId> tokens);
   void keep_bound();
   bool evictable(NodeIndex node) const;
-  void mark_flying();
-  std::vector<NodeIndex> sent_in_vain() const;
+  void mark_in_flight();
+  std::vector<NodeIndex> sent_unused() const;
 
   const DrafterOptions options_;
   MirroredTree tree_;

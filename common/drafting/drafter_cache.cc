@@ -1,5 +1,5 @@
-// The tree as pre-draft cache: what exits advise, what flies, what is sent, found and forgotten.
-// SPDX-License-Identifier: Apache-2.0
+// The tree as pre-draft cache: what exits advise, what is in flight, what is sent, found and
+// forgotten. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "common/base/status.h"
@@ -9,39 +9,39 @@ namespace outrider {
 namespace {
 
 // Exits that one pass can name outcomes with; more come from no honest verifier.
-constexpr std::size_t kMostAdvice = 64;
+constexpr std::size_t kMaxAdvice = 64;
 
 }  // namespace
 
 void Drafter::pass_started(NodeId last_id, std::span<const NodeId> left_out) {
   for (const NodeIndex index : tree_.nodes()) {
     const NodeId id = tree_.node(index).id;
-    note(index).flies =
+    note(index).in_flight =
         id != 0 && id <= last_id && std::ranges::find(left_out, id) == left_out.end();
-    note(index).flew |= note(index).flies;
+    note(index).was_in_flight |= note(index).in_flight;
   }
 }
 
-std::size_t Drafter::flying() const {
-  const auto flies = [&](NodeIndex index) { return note(index).flies; };
-  return static_cast<std::size_t>(std::ranges::count_if(tree_.nodes(), flies));
+std::size_t Drafter::rows_in_flight() const {
+  const auto in_flight = [&](NodeIndex index) { return note(index).in_flight; };
+  return static_cast<std::size_t>(std::ranges::count_if(tree_.nodes(), in_flight));
 }
 
-std::vector<NodeIndex> Drafter::sent_in_vain() const {
+std::vector<NodeIndex> Drafter::sent_unused() const {
   std::vector<NodeIndex> nodes;
   for (const NodeIndex index : tree_.nodes()) {
-    if (tree_.node(index).id != 0 && !note(index).flew) nodes.push_back(index);
+    if (tree_.node(index).id != 0 && !note(index).was_in_flight) nodes.push_back(index);
   }
   return nodes;
 }
 
 // Until the verifier says what its pass took, every node that it holds counts as a row of it.
-void Drafter::mark_flying() {
-  for (const NodeIndex index : tree_.nodes()) note(index).flies = tree_.node(index).id != 0;
+void Drafter::mark_in_flight() {
+  for (const NodeIndex index : tree_.nodes()) note(index).in_flight = tree_.node(index).id != 0;
 }
 
 void Drafter::advise(const Advice& advice) {
-  if (advice_.size() >= kMostAdvice) return;
+  if (advice_.size() >= kMaxAdvice) return;
   const bool is_new = tree_.child(advice.leaf, advice.token) == kNoNode;
   const NodeIndex node = add_node(advice.leaf, advice.token);
   if (is_new) note(node) = {};
@@ -68,7 +68,7 @@ Grow Drafter::select_round(std::size_t length, std::size_t max_nodes, std::int32
     chosen.push_back(index);
   }
   Grow grow = tree_.send(chosen);
-  mark_flying();
+  mark_in_flight();
   return grow;
 }
 
@@ -76,9 +76,9 @@ std::vector<DraftedRound> Drafter::rounds_ahead(std::size_t length, std::int32_t
   weigh();
   std::vector<DraftedRound> rounds;
   for (const NodeIndex index : tree_.nodes()) {
-    if (note(index).flies) continue;
+    if (note(index).in_flight) continue;
     const NodeIndex parent = tree_.node(index).parent;
-    if (parent != kRoot && !note(parent).flies) continue;
+    if (parent != kRoot && !note(parent).in_flight) continue;
     DraftedRound round{.unsent = {}, .chance = view().weight(index), .length = 0};
     std::vector<NodeIndex> path{index};
     const std::vector<NodeIndex> chain = likeliest_chain(tree_, index, length);

@@ -9,7 +9,7 @@ namespace outrider {
 namespace {
 
 // A node less likely than this is not worth a row of the draft.
-constexpr double kLeastWorth = 0.002;
+constexpr double kMinWorth = 0.002;
 
 // What a row is worth less for each round that lies between: there will be time for it then.
 constexpr double kLaterRound = 0.5;
@@ -34,7 +34,8 @@ std::uint32_t scrambled(std::uint32_t x) {
 
 Hypothesis hypothesis_of(const GrowthView& view, NodeIndex node) {
   Hypothesis found;
-  for (NodeIndex at = node; at != kRoot && !view.note(at).flies; at = view.tree.node(at).parent) {
+  for (NodeIndex at = node; at != kRoot && !view.note(at).in_flight;
+       at = view.tree.node(at).parent) {
     found.outcome = at;
     ++found.rows;
   }
@@ -64,7 +65,7 @@ double PredraftPolicy::worth_named(const GrowthView& view, NodeIndex node,
 double PredraftPolicy::worth_any(const GrowthView& view, NodeIndex node,
                                  const Hypothesis& at) const {
   double worth = view.weight(node);
-  if (worth < kLeastWorth) return 0;
+  if (worth < kMinWorth) return 0;
   if (at.rows == 1) worth *= 1 + options_.first_saves;
   const int rounds_between = at.rows == 0 ? 0 : (at.rows - 1) / options_.gamma;
   worth *= std::pow(kLaterRound, rounds_between);

@@ -25,8 +25,8 @@ struct NodeNote {
   float guessed = -1;       // the draft's own confidence; < 0: the draft never guessed it
   std::optional<std::int32_t> exit = {};  // the first exit that named it (index into Opened.exits)
   double advised = 0;                     // the last confidence that an exit gave it; 0: none
-  bool flies = false;                     // a row of the pass in work, as far as is known
-  bool flew = false;                      // .. or of an earlier one
+  bool in_flight = false;                 // a row of the pass in work, as far as is known
+  bool was_in_flight = false;             // .. or of an earlier one
 };
 
 struct GrowthView {
@@ -40,8 +40,8 @@ struct GrowthView {
 
 // Where a node stands below the rows in flight.
 struct Hypothesis {
-  NodeIndex outcome = kNoNode;  // the first node on the path that does not fly
-  int rows = 0;                 // nodes from there to the node itself; 0: it flies
+  NodeIndex outcome = kNoNode;  // the first node on the path that is not in flight
+  int rows = 0;                 // nodes from there to the node itself; 0: it is in flight
 };
 
 Hypothesis hypothesis_of(const GrowthView& view, NodeIndex node);

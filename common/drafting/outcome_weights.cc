@@ -7,7 +7,7 @@ namespace outrider {
 namespace {
 
 // Nothing is sure, and nothing impossible: later advice must be able to change it.
-constexpr double kLeastChance = 1e-6;
+constexpr double kMinChance = 1e-6;
 
 double& at(std::vector<double>& weights, NodeIndex node) {
   return weights[static_cast<std::size_t>(node)];
@@ -25,8 +25,8 @@ void multiply_paths(const MirroredTree& tree, std::vector<double>& weights) {
 
 void take_advice(const MirroredTree& tree, const OutcomeAdvice& advice,
                  std::vector<double>& weights) {
-  const double before = std::clamp(at(weights, advice.outcome), kLeastChance, 1.0 - kLeastChance);
-  const double after = std::clamp(advice.probability, kLeastChance, 1.0 - kLeastChance);
+  const double before = std::clamp(at(weights, advice.outcome), kMinChance, 1.0 - kMinChance);
+  const double after = std::clamp(advice.probability, kMinChance, 1.0 - kMinChance);
   // joint[a]: the chance that both a and the outcome become text.
   std::vector<double> joint(weights.size(), 0.0);
   at(joint, advice.outcome) = before;

@@ -8,13 +8,13 @@ namespace outrider {
 
 namespace {
 
-constexpr float kLeastChance = 0.01f;
+constexpr float kMinChance = 0.01f;
 
 }  // namespace
 
 float log_odds(float probability) {
-  if (!(probability > kLeastChance)) probability = kLeastChance;  // NaN too
-  const float p = std::min(probability, 1 - kLeastChance);
+  if (!(probability > kMinChance)) probability = kMinChance;  // NaN too
+  const float p = std::min(probability, 1 - kMinChance);
   return std::log(p / (1 - p));
 }
 

@@ -6,11 +6,11 @@
 #include <set>
 
 #include "common/base/files.h"
+#include "common/text/format/tokenizer_files.h"
 #include "common/text/pipeline/content_hash.h"
 #include "common/text/pipeline/decoder.h"
-#include "common/text/streaming_detokenizer.h"
-#include "common/text/format/tokenizer_files.h"
 #include "common/text/pipeline/utf8.h"
+#include "common/text/streaming_detokenizer.h"
 
 namespace outrider {
 namespace {

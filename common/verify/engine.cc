@@ -49,9 +49,9 @@ std::string new_session_id() {
 }
 
 // The way out of one stream. Closing it waits for a sink that runs.
-class Outlet final {
+class StreamSink final {
  public:
-  explicit Outlet(VerifyEngine::EventSink sink) : sink_(std::move(sink)) {}
+  explicit StreamSink(VerifyEngine::EventSink sink) : sink_(std::move(sink)) {}
 
   void emit(VerifierEvent event) {
     const std::lock_guard lock(mu_);
@@ -84,8 +84,9 @@ struct Input {
 
 struct VerifyEngine::Core {
   struct Stream {
-    std::shared_ptr<Outlet> outlet;
-    std::shared_ptr<ReportLane> lane;  // of the pass in work and those before; null: none yet
+    std::shared_ptr<StreamSink> sink;
+    std::shared_ptr<ExitReportChannel>
+        lane;  // of the pass in work and those before; null: none yet
     std::size_t waiting_messages = 0;
     std::size_t waiting_bytes = 0;
     bool overflowed = false;
@@ -149,7 +150,7 @@ StreamId VerifyEngine::connect(EventSink sink) {
   std::string session_id = new_session_id();
   const std::lock_guard lock(core_->mu);
   const StreamId stream = core_->next_stream++;
-  core_->streams[stream].outlet = std::make_shared<Outlet>(std::move(sink));
+  core_->streams[stream].sink = std::make_shared<StreamSink>(std::move(sink));
   core_->push({stream, Connect{std::move(session_id)}});
   return stream;
 }
@@ -175,7 +176,7 @@ void VerifyEngine::post(StreamId stream, EdgeMessage message) {
 // At once, not when the pass is over: the window must open while there is still time to report. A
 // wrong one is refused when the message's turn comes.
 void VerifyEngine::Core::note_acknowledgement(StreamId stream, const EdgeMessage& message) {
-  std::shared_ptr<ReportLane> lane;
+  std::shared_ptr<ExitReportChannel> lane;
   {
     const std::lock_guard lock(mu);
     const auto at = streams.find(stream);
@@ -225,16 +226,16 @@ void VerifyEngine::Core::enqueue(StreamId stream, EdgeMessage message) {
 }
 
 void VerifyEngine::disconnect(StreamId stream) {
-  std::shared_ptr<Outlet> outlet;
+  std::shared_ptr<StreamSink> sink;
   {
     const std::lock_guard lock(core_->mu);
     const auto at = core_->streams.find(stream);
     if (at == core_->streams.end()) return;
-    outlet = std::move(at->second.outlet);
+    sink = std::move(at->second.sink);
     core_->streams.erase(at);
     core_->push({stream, Disconnect{}});
   }
-  outlet->close();
+  sink->close();
 }
 
 void VerifyEngine::drain() {
@@ -315,7 +316,7 @@ void VerifyEngine::Core::apply(Input& input) {
 
 // Acknowledgements that come during the stream's pass find its lane from here on.
 void VerifyEngine::Core::open_lane(StreamId stream) {
-  std::shared_ptr<ReportLane> lane = scheduler.lane(stream);
+  std::shared_ptr<ExitReportChannel> lane = scheduler.lane(stream);
   if (!lane) return;
   const std::lock_guard lock(mu);
   if (const auto at = streams.find(stream); at != streams.end()) at->second.lane = std::move(lane);
@@ -323,29 +324,29 @@ void VerifyEngine::Core::open_lane(StreamId stream) {
 
 // On the compute thread when there is something to say, on the report thread when there is room.
 void VerifyEngine::Core::send_reports(StreamId stream) {
-  std::shared_ptr<Outlet> outlet;
-  std::shared_ptr<ReportLane> lane;
+  std::shared_ptr<StreamSink> sink;
+  std::shared_ptr<ExitReportChannel> lane;
   {
     const std::lock_guard lock(mu);
     const auto at = streams.find(stream);
     if (at == streams.end() || !at->second.lane) return;
-    outlet = at->second.outlet;
+    sink = at->second.sink;
     lane = at->second.lane;
   }
-  lane->send(clock, [&](const ExitReport& report) { outlet->emit(ServerMessage(report)); });
+  lane->send(clock, [&](const ExitReport& report) { sink->emit(ServerMessage(report)); });
 }
 
 void VerifyEngine::Core::deliver() {
   for (StreamEvent& event : scheduler.take_events()) {
     const bool last = std::holds_alternative<StreamEnded>(event.event);
-    std::shared_ptr<Outlet> outlet;
+    std::shared_ptr<StreamSink> sink;
     {
       const std::lock_guard lock(mu);
       const auto at = streams.find(event.stream);
       if (at == streams.end()) continue;
-      outlet = at->second.outlet;
+      sink = at->second.sink;
     }
-    outlet->emit(std::move(event.event));
+    sink->emit(std::move(event.event));
     if (last) {  // erased only now, so that a disconnect() meanwhile waits for the sink
       const std::lock_guard lock(mu);
       streams.erase(event.stream);
@@ -367,7 +368,7 @@ void VerifyEngine::Core::end_all() {
     left.swap(streams);
   }
   for (auto& [id, stream] : left) {
-    stream.outlet->emit(StreamEnded{unavailable("this verifier has shut down")});
+    stream.sink->emit(StreamEnded{unavailable("this verifier has shut down")});
   }
 }
 

@@ -23,8 +23,8 @@
 #include "common/base/clock.h"
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
-#include "common/verify/scheduler_options.h"
 #include "common/protocol/verifier.h"
+#include "common/verify/scheduler_options.h"
 
 namespace outrider {
 

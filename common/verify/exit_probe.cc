@@ -84,11 +84,12 @@ DraftPrior ExitProbe::prior(std::size_t exit) const {
 
 // Of a row's likeliest tokens: the best that is drafted, with its prior, against the best that is
 // not.
-ExitProbe::Contest ExitProbe::hold_contest(const std::vector<Candidate>& ranked, std::size_t row,
-                                           const DraftPrior& prior) const {
+ExitProbe::DraftedComparison ExitProbe::compare_drafted(const std::vector<Candidate>& ranked,
+                                                        std::size_t row,
+                                                        const DraftPrior& prior) const {
   const float worst = ranked.empty() ? 0 : ranked.front().score - kMaxMargin;
   Candidate drafted{0, worst}, other{0, worst}, next{0, worst};  // next: the second best other
-  Contest contest;
+  DraftedComparison comparison;
   float worth = worst;                                          // of the drafted, with its prior
   for (auto at = ranked.rbegin(); at != ranked.rend(); ++at) {  // the best comes last
     const PassPlan::NodeRow* node = node_below(*plan_, row, at->token);
@@ -97,16 +98,16 @@ ExitProbe::Contest ExitProbe::hold_contest(const std::vector<Candidate>& ranked,
       continue;
     }
     const float odds = log_odds(node->confidence);
-    if (contest.rivals.drafted_any && at->score + prior.at(odds) < worth) continue;
+    if (comparison.top_pair.drafted_any && at->score + prior.at(odds) < worth) continue;
     worth = at->score + prior.at(odds);
     drafted = *at;
-    contest.rivals = {.drafted_any = true, .drafted = at->token, .odds = odds};
+    comparison.top_pair = {.drafted_any = true, .drafted = at->token, .odds = odds};
   }
-  contest.rivals.other = other.token;
-  contest.rivals.lead = clamp_margin(drafted.score - other.score);
-  contest.margin = clamp_margin(worth - other.score);
-  contest.rest = clamp_margin(other.score - next.score);
-  return contest;
+  comparison.top_pair.other = other.token;
+  comparison.top_pair.lead = clamp_margin(drafted.score - other.score);
+  comparison.margin = clamp_margin(worth - other.score);
+  comparison.rest = clamp_margin(other.score - next.score);
+  return comparison;
 }
 
 // By the law of choice, but for the prior. Keeps what the choice rests on.
@@ -115,24 +116,25 @@ TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position pos
   const std::optional<float> surest = surest_below(*plan_, row);
   const std::vector<Candidate> ranked =
       rank(logits(exit, row), open.sampling, open.seed, position, surest ? kRanked : 2);
-  const Contest contest = hold_contest(ranked, row, prior(exit));
-  const Rivals& rivals = rivals_.emplace_back(contest.rivals);
+  const DraftedComparison comparison = compare_drafted(ranked, row, prior(exit));
+  const TopPair& top_pair = top_pairs_.emplace_back(comparison.top_pair);
   RowEvidence& evidence = rows_.emplace_back();
   evidence.spread = spread_of(logits(exit, row));
   evidence.odds = surest ? log_odds(*surest) : 0;
-  if (rivals.drafted_any && contest.margin >= 0) {
+  if (top_pair.drafted_any && comparison.margin >= 0) {
     evidence.kind = RowKind::kDrafted;
-    evidence.margin = contest.margin;
-    return rivals.drafted;
+    evidence.margin = comparison.margin;
+    return top_pair.drafted;
   }
   evidence.kind = surest ? RowKind::kCorrected : RowKind::kBeyond;
-  evidence.margin = rivals.drafted_any ? std::min(contest.rest, -contest.margin) : contest.rest;
-  return rivals.other;
+  evidence.margin =
+      top_pair.drafted_any ? std::min(comparison.rest, -comparison.margin) : comparison.rest;
+  return top_pair.other;
 }
 
 void ExitProbe::find(std::size_t exit) {
   rows_.clear();
-  rivals_.clear();
+  top_pairs_.clear();
   PassWalk walk = session_->walk(*plan_, [&](std::size_t row, Position position) {
     return choose_in_row(exit, row, position);
   });
@@ -142,7 +144,7 @@ void ExitProbe::find(std::size_t exit) {
                         .next_token = walk.tokens.back(),
                         .confidence = score(exit)};
   if (observer_) {
-    observer_({exit, std::move(walk), rows_, rivals_});
+    observer_({exit, std::move(walk), rows_, top_pairs_});
   }
   if (sink_) sink_(guess);
 }

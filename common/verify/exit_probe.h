@@ -22,7 +22,7 @@ class ExitProbe final : public LayerTap {
  public:
   using Sink = std::function<void(const ExitGuess&)>;
   // The likeliest drafted token of a row against the likeliest other one.
-  struct Rivals {
+  struct TopPair {
     bool drafted_any = false;  // false: none is among the likely tokens; what follows says nothing
     TokenId drafted = 0, other = 0;
     float lead = 0;  // of the drafted one's perturbed score; within +-kMaxMargin
@@ -33,7 +33,7 @@ class ExitProbe final : public LayerTap {
     std::size_t exit = 0;
     PassWalk walk = {};
     std::span<const RowEvidence> rows = {};  // of the walk
-    std::span<const Rivals> rivals = {};     // likewise
+    std::span<const TopPair> top_pair = {};  // likewise
   };
   using Observer = std::function<void(const Finding&)>;
 
@@ -48,15 +48,15 @@ class ExitProbe final : public LayerTap {
   void on_layer(const HiddenRows& rows) override;
 
  private:
-  struct Contest {
-    Rivals rivals = {};
+  struct DraftedComparison {
+    TopPair top_pair = {};
     float margin = 0;  // of the drafted token with its prior over the other
     float rest = 0;    // of the other over the best of the rest
   };
 
   void find(std::size_t exit);
-  Contest hold_contest(const std::vector<Candidate>& ranked, std::size_t row,
-                       const DraftPrior& prior) const;
+  DraftedComparison compare_drafted(const std::vector<Candidate>& ranked, std::size_t row,
+                                    const DraftPrior& prior) const;
   TokenId choose_in_row(std::size_t exit, std::size_t row, Position position);
   double score(std::size_t exit) const;
   DraftPrior prior(std::size_t exit) const;
@@ -72,7 +72,7 @@ class ExitProbe final : public LayerTap {
   const PassPlan* plan_ = nullptr;
   std::size_t vocab_ = 0;
   std::vector<std::vector<float>> logits_;  // by exit: [rows that want logits, vocab]
-  std::vector<Rivals> rivals_;              // of the walk at hand
+  std::vector<TopPair> top_pairs_;          // of the walk at hand
   std::vector<RowEvidence> rows_;           // of the walk at hand
 };
 

@@ -13,9 +13,9 @@
 
 namespace outrider {
 
-class ReportLane final {
+class ExitReportChannel final {
  public:
-  explicit ReportLane(ReportQueue queue) : reporter_(queue) {}
+  explicit ExitReportChannel(ReportQueue queue) : reporter_(queue) {}
 
   void begin_pass(std::uint32_t pass);
   void offer(const ExitGuess& guess);

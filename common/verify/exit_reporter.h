@@ -10,7 +10,7 @@
 //
 //   (acknowledge | settle | begin_pass (offer | next | acknowledge | settle)* end_pass)*
 //
-// Pure: time is an argument. Thread rule: owned by one thread; ReportLane shares it.
+// Pure: time is an argument. Thread rule: owned by one thread; ExitReportChannel shares it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -7,7 +7,7 @@
 namespace outrider {
 
 KvPool::KvPool(Model& model, std::int32_t capacity, std::uint32_t kept)
-    : model_(model), capacity_(capacity), most_kept_(kept) {}
+    : model_(model), capacity_(capacity), max_kept_(kept) {}
 
 Result<KvPool::Taken> KvPool::take(const std::string& session_id, std::span<const TokenId> prefix) {
   OUTRIDER_CHECK(!prefix.empty());
@@ -36,7 +36,7 @@ void KvPool::keep(std::string session_id, std::unique_ptr<KvCache> cache,
                   std::span<const TokenId> text) {
   OUTRIDER_CHECK(cache->slots().committed() == static_cast<Position>(text.size()));
   kept_.push_back({std::move(session_id), std::move(cache), {text.begin(), text.end()}});
-  if (kept_.size() > most_kept_) kept_.pop_front();
+  if (kept_.size() > max_kept_) kept_.pop_front();
 }
 
 }  // namespace outrider

@@ -47,7 +47,7 @@ class KvPool final {
 
   Model& model_;
   const std::int32_t capacity_;
-  const std::size_t most_kept_;
+  const std::size_t max_kept_;
   std::list<Kept> kept_;  // longest unused first
 };
 

@@ -118,7 +118,7 @@ Status Scheduler::open(StreamId id, Stream& stream, const EdgeMessage& message, 
                            .cached = taken.cached,
                            .prefill_chunk = std::max(options_.prefill_chunk, 1u)},
       now);
-  if (probe_) stream.lane = std::make_shared<ReportLane>(options_.report_queue);
+  if (probe_) stream.lane = std::make_shared<ExitReportChannel>(options_.report_queue);
   ++sessions_open_;
   ++stats_.sessions_opened;
   return stream.session->on_message({message.acked_position, message.acked_reports, AckOnly{}},
@@ -223,7 +223,7 @@ void Scheduler::compute(const OnReport& on_report) {
     turn_->status = runner_.compute(turn_->plan, *stream.cache);
     return;
   }
-  ReportLane& lane = *stream.lane;
+  ExitReportChannel& lane = *stream.lane;
   lane.begin_pass(turn_->plan.pass);
   probe_->begin(*stream.session, turn_->plan, target_.limits.vocab_size,
                 [&](const ExitGuess& guess) {
@@ -233,7 +233,7 @@ void Scheduler::compute(const OnReport& on_report) {
   turn_->status = runner_.compute(turn_->plan, *stream.cache, &*probe_);
 }
 
-std::shared_ptr<ReportLane> Scheduler::lane(StreamId stream) const {
+std::shared_ptr<ExitReportChannel> Scheduler::lane(StreamId stream) const {
   const auto at = streams_.find(stream);
   return at == streams_.end() ? nullptr : at->second.lane;
 }

@@ -24,15 +24,15 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
-#include "common/verify/exit_probe.h"
-#include "common/verify/kv_pool.h"
 #include "common/protocol/messages.h"
+#include "common/protocol/verifier.h"
+#include "common/verify/exit_probe.h"
+#include "common/verify/exit_report_channel.h"
+#include "common/verify/kv_pool.h"
 #include "common/verify/open_check.h"
 #include "common/verify/pass_runner.h"
-#include "common/verify/exit_report_channel.h"
 #include "common/verify/scheduler_options.h"
 #include "common/verify/session.h"
-#include "common/protocol/verifier.h"
 
 namespace outrider {
 
@@ -76,7 +76,7 @@ class Scheduler final {
 
   // The stream's way for exit reports, which do not wait for take_events(); null before Open and
   // where the target has no exits. May be used from other threads, also while compute() runs.
-  std::shared_ptr<ReportLane> lane(StreamId stream) const;
+  std::shared_ptr<ExitReportChannel> lane(StreamId stream) const;
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
   // The stream's session, to look at; null before Open and after the end.
@@ -86,10 +86,10 @@ class Scheduler final {
  private:
   struct Stream {
     std::string session_id;
-    TimePoint last_active;                   // heard of, or served
-    std::unique_ptr<VerifySession> session;  // none before Open
-    std::unique_ptr<KvCache> cache;          // the session's
-    std::shared_ptr<ReportLane> lane;        // likewise; null without exits
+    TimePoint last_active;                    // heard of, or served
+    std::unique_ptr<VerifySession> session;   // none before Open
+    std::unique_ptr<KvCache> cache;           // the session's
+    std::shared_ptr<ExitReportChannel> lane;  // likewise; null without exits
   };
   using Streams = std::map<StreamId, Stream>;
 

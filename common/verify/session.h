@@ -20,8 +20,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/tree/mirrored_tree.h"
 #include "common/protocol/messages.h"
+#include "common/tree/mirrored_tree.h"
 #include "common/verify/open_check.h"
 
 namespace outrider {

@@ -8,9 +8,9 @@
 
 #include "common/cli/program.h"
 #include "common/conversation/chat_template.h"
-#include "edge_client/main/generator.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
+#include "edge_client/main/generator.h"
 #include "edge_client/metrics/predraft_report.h"
 
 namespace outrider {
@@ -51,13 +51,13 @@ class Conversation final {
 
 class Chat final {
  public:
-  Chat(const AnswerOptions& options, Interrupts& interrupts, Console& console, Answering& answering,
+  Chat(const AnswerOptions& options, Interrupts& interrupts, Console& console, Generator& generator,
        ChatTemplate chat, TokenId end_of_turn)
       : options_(options),
         interrupts_(interrupts),
         console_(console),
-        answering_(answering),
-        conversation_(answering.tokenizer(), std::move(chat)),
+        generator_(generator),
+        conversation_(generator.tokenizer(), std::move(chat)),
         end_of_turn_(end_of_turn) {}
 
   int run() {
@@ -97,9 +97,9 @@ class Chat final {
 
   Status talk(const std::string& message) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, conversation_.ask(message));
-    interrupts_.on_interrupt([this] { answering_.cancel(); });
+    interrupts_.on_interrupt([this] { generator_.cancel(); });
     const Result<AnswerReport> report =
-        answering_.answer({.prompt = prompt, .stop_ids = {end_of_turn_}});
+        generator_.answer({.prompt = prompt, .stop_ids = {end_of_turn_}});
     interrupts_.on_interrupt(nullptr);
     if (!report.ok()) return report.status();
     console_.end_line();
@@ -110,7 +110,7 @@ class Chat final {
     if (options_.explain) console_.print_error_stream(explain_block(report->stats));
     if (options_.json) console_.print_line(stats_json(*report));
     conversation_.take_answer(prompt, report->ids);
-    OUTRIDER_RETURN_IF_ERROR(answering_.write_trace());
+    OUTRIDER_RETURN_IF_ERROR(generator_.write_trace());
     const bool failed = finish.ending == Ending::kLinkLost || finish.ending == Ending::kFailed;
     return failed ? finish.status : Status();
   }
@@ -118,7 +118,7 @@ class Chat final {
   const AnswerOptions& options_;
   Interrupts& interrupts_;
   Console& console_;
-  Answering& answering_;
+  Generator& generator_;
   Conversation conversation_;
   const TokenId end_of_turn_;
   const bool interactive_ = ::isatty(STDIN_FILENO) == 1;
@@ -134,17 +134,17 @@ Result<int> chat_command(const AnswerOptions& options, Interrupts& interrupts) {
   if (options.chat_template == "none") {
     return invalid_argument("chat needs a chat template; for plain text use run");
   }
-  Answering* answering_now = nullptr;
+  Generator* running = nullptr;
   Console console(
-      {.color_accept = options.color_accept, .on_broken_pipe = [&] { answering_now->cancel(); }});
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Answering> answering,
-                            Answering::create(options, console));
-  answering_now = answering.get();
-  const Tokenizer& tokenizer = answering->tokenizer();
+      {.color_accept = options.color_accept, .on_broken_pipe = [&] { running->cancel(); }});
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Generator> generator,
+                            Generator::create(options, console));
+  running = generator.get();
+  const Tokenizer& tokenizer = generator->tokenizer();
   OUTRIDER_ASSIGN_OR_RETURN(ChatTemplate chat,
                             ChatTemplate::choose(tokenizer, options.chat_template));
   OUTRIDER_ASSIGN_OR_RETURN(const TokenId end_of_turn, chat.end_of_turn(tokenizer));
-  return Chat(options, interrupts, console, *answering, std::move(chat), end_of_turn).run();
+  return Chat(options, interrupts, console, *generator, std::move(chat), end_of_turn).run();
 }
 
 }  // namespace outrider

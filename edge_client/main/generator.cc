@@ -8,10 +8,10 @@
 #include <random>
 #include <utility>
 
-#include "common/exits/find_exits.h"
-#include "common/model/loader/loader.h"
-#include "common/model/emulated/paced_model.h"
 #include "common/conversation/streamed_text.h"
+#include "common/exits/find_exits.h"
+#include "common/model/emulated/paced_model.h"
+#include "common/model/loader/loader.h"
 #include "edge_client/verifiers/resident.h"
 
 namespace outrider {
@@ -47,7 +47,7 @@ bool wants_exits(const AnswerOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Answering>> Answering::create(const AnswerOptions& options,
+Result<std::unique_ptr<Generator>> Generator::create(const AnswerOptions& options,
                                                      AnswerListener& listener) {
   std::future<Result<std::unique_ptr<Model>>> draft;
   if (wants_draft(options)) {
@@ -55,7 +55,7 @@ Result<std::unique_ptr<Answering>> Answering::create(const AnswerOptions& option
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(options));
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(directory));
-  std::unique_ptr<Answering> self(new Answering(options, std::move(tokenizer)));
+  std::unique_ptr<Generator> self(new Generator(options, std::move(tokenizer)));
   OUTRIDER_RETURN_IF_ERROR(self->make_verifier());
   if (draft.valid()) {
     OUTRIDER_RETURN_IF_ERROR(self->check_draft_tokenizer());
@@ -68,10 +68,10 @@ Result<std::unique_ptr<Answering>> Answering::create(const AnswerOptions& option
   return self;
 }
 
-Answering::~Answering() = default;
+Generator::~Generator() = default;
 
 // The server compares our tokenizer with the target's; whether the draft speaks it, only we know.
-Status Answering::check_draft_tokenizer() const {
+Status Generator::check_draft_tokenizer() const {
   if (options_.tokenizer.empty()) return {};
   const Result<Tokenizer> drafts = Tokenizer::load(options_.model);
   // A directory without a tokenizer of its own leaves nothing to compare.
@@ -84,7 +84,7 @@ Status Answering::check_draft_tokenizer() const {
                              "); use a draft of the same family");
 }
 
-Status Answering::take_draft(Result<std::unique_ptr<Model>> loaded) {
+Status Generator::take_draft(Result<std::unique_ptr<Model>> loaded) {
   if (!loaded.ok()) return loaded.status().with_context("draft " + options_.model);
   draft_ = *std::move(loaded);
   if (!options_.pace_step.empty()) {
@@ -109,7 +109,7 @@ Status Answering::take_draft(Result<std::unique_ptr<Model>> loaded) {
   return {};
 }
 
-Status Answering::make_verifier() {
+Status Generator::make_verifier() {
   if (options_.target.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(options_.server));
     auto remote = std::make_unique<RemoteVerifier>(RemoteOptions{.server = server});
@@ -134,7 +134,7 @@ Status Answering::make_verifier() {
   return {};
 }
 
-std::string Answering::speculation() const {
+std::string Generator::speculation() const {
   if (draft_failed_) return "OFF because the draft model failed before";
   if (draft_ != nullptr) {
     return "ON (" + std::string(name_of(strategy_of(options_))) + ", draft " + draft_->info().name +
@@ -145,7 +145,7 @@ std::string Answering::speculation() const {
 }
 
 // prompt + -n, within -c; the target's own context is checked when it is known.
-Result<Position> Answering::end_position(std::size_t prompt_length) const {
+Result<Position> Generator::end_position(std::size_t prompt_length) const {
   const auto length = static_cast<Position>(prompt_length);
   if (length == 0) {
     return invalid_argument(
@@ -163,7 +163,7 @@ Result<Position> Answering::end_position(std::size_t prompt_length) const {
   return length + options_.max_tokens;
 }
 
-DecodingOptions Answering::decoding_options(const Turn& turn) {
+DecodingOptions Generator::decoding_options(const Turn& turn) {
   const bool drafts = draft_ != nullptr && !draft_failed_;
   return {.strategy = drafts ? strategy_of(options_) : Strategy::kAr,
           .gamma = options_.gamma,
@@ -183,7 +183,7 @@ DecodingOptions Answering::decoding_options(const Turn& turn) {
           .jitter_seed = std::random_device{}()};
 }
 
-LinkTraffic Answering::traffic() const {
+LinkTraffic Generator::traffic() const {
   if (remote_ == nullptr) return {};
   const LinkBytes bytes = remote_->link_bytes();
   return {.payload_up = bytes.payload_up,
@@ -192,7 +192,7 @@ LinkTraffic Answering::traffic() const {
           .framed_down = bytes.framed_down()};
 }
 
-Status Answering::write_trace() const {
+Status Generator::write_trace() const {
   if (options_.trace.empty()) return {};
   std::ofstream file(options_.trace, std::ios::binary);
   file << timeline_.chrome_trace();
@@ -201,7 +201,7 @@ Status Answering::write_trace() const {
   return invalid_argument("--trace " + options_.trace + ": cannot be written");
 }
 
-Result<AnswerReport> Answering::answer(Turn turn) {
+Result<AnswerReport> Generator::answer(Turn turn) {
   DecodingOptions decoding = decoding_options(turn);
   const std::string how = speculation();
   if (how != std::exchange(announced_, how)) decoding.speculation = how;

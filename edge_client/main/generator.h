@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/drafting/drafter.h"
 #include "common/exits/exit_heads.h"
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
-#include "common/drafting/drafter.h"
 #include "edge_client/main/options.h"
 #include "edge_client/main/report.h"
 #include "edge_client/shell/runner.h"
@@ -24,12 +24,12 @@
 
 namespace outrider {
 
-class Answering final {
+class Generator final {
  public:
   // options have passed validate(). Loads what is needed, the draft beside the tokenizer.
-  static Result<std::unique_ptr<Answering>> create(const AnswerOptions& options,
+  static Result<std::unique_ptr<Generator>> create(const AnswerOptions& options,
                                                    AnswerListener& listener);
-  ~Answering();
+  ~Generator();
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
   // Writes what happened in all answers so far to options.trace; without it, does nothing.
@@ -48,7 +48,7 @@ class Answering final {
   void cancel() { runner_->cancel(); }
 
  private:
-  explicit Answering(const AnswerOptions& options, Tokenizer tokenizer)
+  explicit Generator(const AnswerOptions& options, Tokenizer tokenizer)
       : options_(options), tokenizer_(std::move(tokenizer)) {}
 
   Status check_draft_tokenizer() const;

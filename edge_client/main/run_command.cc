@@ -7,27 +7,27 @@
 #include "common/base/files.h"
 #include "common/cli/program.h"
 #include "common/conversation/chat_template.h"
-#include "edge_client/main/generator.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
+#include "edge_client/main/generator.h"
 #include "edge_client/metrics/predraft_report.h"
 
 namespace outrider {
 namespace {
 
-constexpr std::int64_t kMostPromptBytes = std::int64_t{1} << 26;
+constexpr std::int64_t kMaxPromptBytes = std::int64_t{1} << 26;
 
 Result<std::string> read_prompt(const PromptOptions& options) {
   if (options.prompt) return *options.prompt;
   if (options.file.empty()) return invalid_argument("what prompt? give -p TEXT or -f FILE");
-  if (options.file != "-") return read_file(options.file, kMostPromptBytes);
+  if (options.file != "-") return read_file(options.file, kMaxPromptBytes);
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
 
 // A model that was trained on conversations gets its prompt as one.
-Result<Answering::Turn> make_turn(const Tokenizer& tokenizer, const std::string& prompt,
+Result<Generator::Turn> make_turn(const Tokenizer& tokenizer, const std::string& prompt,
                                   const std::string& template_name, bool raw) {
-  Answering::Turn turn;
+  Generator::Turn turn;
   const bool has_template = !template_name.empty() || !tokenizer.chat_template_source().empty();
   if (raw || template_name == "none" || !has_template) {
     OUTRIDER_ASSIGN_OR_RETURN(turn.prompt, tokenizer.encode(prompt));
@@ -47,25 +47,25 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
                         Interrupts& interrupts) {
   OUTRIDER_RETURN_IF_ERROR(validate(options));
   OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(prompt_options));
-  Answering* answering_now = nullptr;
+  Generator* running = nullptr;
   Console console(
-      {.color_accept = options.color_accept, .on_broken_pipe = [&] { answering_now->cancel(); }});
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Answering> answering,
-                            Answering::create(options, console));
-  answering_now = answering.get();
+      {.color_accept = options.color_accept, .on_broken_pipe = [&] { running->cancel(); }});
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Generator> generator,
+                            Generator::create(options, console));
+  running = generator.get();
   OUTRIDER_ASSIGN_OR_RETURN(
-      Answering::Turn turn,
-      make_turn(answering->tokenizer(), prompt, options.chat_template, prompt_options.raw));
+      Generator::Turn turn,
+      make_turn(generator->tokenizer(), prompt, options.chat_template, prompt_options.raw));
 
-  interrupts.on_interrupt([&] { answering->cancel(); });
-  const Result<AnswerReport> report = answering->answer(std::move(turn));
+  interrupts.on_interrupt([&] { generator->cancel(); });
+  const Result<AnswerReport> report = generator->answer(std::move(turn));
   interrupts.on_interrupt(nullptr);
   if (!report.ok()) return report.status();
 
   console.end_line();
   console.print_error_stream(stats_block(*report));
   if (options.explain) console.print_error_stream(explain_block(report->stats));
-  OUTRIDER_RETURN_IF_ERROR(answering->write_trace());
+  OUTRIDER_RETURN_IF_ERROR(generator->write_trace());
   if (options.json) console.print_line(stats_json(*report));
   const Finish& finish = report->finish;
   if (console.broken()) return kExitRuntime;

@@ -43,7 +43,7 @@ double microseconds(Duration d) {
 }  // namespace
 
 void Timeline::span(Track track, std::string name, TimePoint begin, Duration length) {
-  if (events_.size() == kMostEvents) return;
+  if (events_.size() == kMaxEvents) return;
   TimePoint& last_end = ends_.at(static_cast<std::size_t>(track));
   const TimePoint end = std::max(begin + length, last_end);
   begin = std::max(begin, last_end);
@@ -52,7 +52,7 @@ void Timeline::span(Track track, std::string name, TimePoint begin, Duration len
 }
 
 void Timeline::mark(Track track, std::string name, TimePoint at) {
-  if (events_.size() < kMostEvents) {
+  if (events_.size() < kMaxEvents) {
     events_.push_back({track, std::move(name), at, Duration{0}, true});
   }
 }

@@ -22,7 +22,7 @@ namespace outrider {
 class Timeline final {
  public:
   // Events past this many are dropped.
-  static constexpr std::size_t kMostEvents = std::size_t{1} << 20;
+  static constexpr std::size_t kMaxEvents = std::size_t{1} << 20;
 
   enum class Track : std::uint8_t { kAnswer, kDraft, kSent, kHeard, kTarget, kWaits };
 

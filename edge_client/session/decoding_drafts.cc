@@ -12,11 +12,11 @@ namespace {
 constexpr Duration kSendSlack = std::chrono::milliseconds(1);
 
 // Living nodes at the verifier that more than one round may make.
-constexpr std::size_t kMostAhead = 96;
+constexpr std::size_t kMaxAhead = 96;
 
 // How much more a draft step is worth than its own time if it spares the verifier a wait.
-constexpr double kLeastSaves = 0.5;
-constexpr double kMostSaves = 4;
+constexpr double kMinSaves = 0.5;
+constexpr double kMaxSaves = 4;
 
 }  // namespace
 
@@ -99,7 +99,7 @@ void DecodingSession::draft_ahead() {
                                .fan_out = fan_out(),
                                .order = options_.queue,
                                .exits_only = options_.strategy == Strategy::kFsd,
-                               .first_saves = std::clamp(saves, kLeastSaves, kMostSaves)});
+                               .first_saves = std::clamp(saves, kMinSaves, kMaxSaves)});
   const Position to_end = end_position_ - drafter_.tree().end() - 1;
   std::optional<DraftStep> step = drafter_.grow(policy, to_end);
   if (mirrors()) send_ahead(drafter_.step_is_out());
@@ -116,12 +116,12 @@ void DecodingSession::send_ahead(bool draft_works) {
   const auto lead =
       per_token > Duration{0} ? static_cast<std::size_t>(timings_.round_trip() / per_token) : 0;
   const auto whole = static_cast<std::size_t>(gamma());
-  const Duration pass = timings_.pass_of(drafter_.flying() + 1, policy_.wants_exits);
+  const Duration pass = timings_.pass_of(drafter_.rows_in_flight() + 1, policy_.wants_exits);
   const TimePoint last_moment = pass_origin_ + pass - kSendSlack;
   const bool due =
       !draft_works || (timings_.knows_passes() && now_ + timings_.draft_step.of(1) >= last_moment);
   const std::size_t living = drafter_.tree().ids().living().size();
-  const std::size_t most = std::min<std::size_t>(opened_.limits.max_nodes, kMostAhead);
+  const std::size_t most = std::min<std::size_t>(opened_.limits.max_nodes, kMaxAhead);
   const SendingLimits limits{.whole = whole,
                              .least = options_.optimize == Optimize::kCost ? whole : 1,
                              .due = due,

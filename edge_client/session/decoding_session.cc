@@ -175,7 +175,7 @@ void DecodingSession::commit(const Verdict& verdict) {
   trace_verdict(verdict);
   stats_.predraft.ahead_dead += drafter_.commit(verdict.tokens);
   stats_.predraft.evicted_nodes = drafter_.evicted() - evicted_before_;
-  if (drafter_.step_is_in_vain()) actions_.emplace_back(AbandonDraftStep{});
+  if (drafter_.step_is_obsolete()) actions_.emplace_back(AbandonDraftStep{});
   allowance_.committed(verdict.tokens.size());
   actions_.emplace_back(std::move(emit));
 

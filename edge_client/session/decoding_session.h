@@ -22,15 +22,15 @@
 #include <string>
 #include <vector>
 
-#include "common/drafting/drafter.h"
 #include "common/conversation/answer_text.h"
-#include "edge_client/speculation/controller.h"
+#include "common/drafting/drafter.h"
 #include "edge_client/metrics/decoding_stats.h"
+#include "edge_client/metrics/timeline.h"
 #include "edge_client/session/events.h"
 #include "edge_client/session/message_checks.h"
 #include "edge_client/session/reconnector.h"
+#include "edge_client/speculation/controller.h"
 #include "edge_client/speculation/sending_rule.h"
-#include "edge_client/metrics/timeline.h"
 #include "edge_client/speculation/timings.h"
 #include "edge_client/speculation/uplink_window.h"
 

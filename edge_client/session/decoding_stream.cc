@@ -40,7 +40,7 @@ void DecodingSession::open_stream() {
   std::vector<TokenId> prefix(text.begin(), text.end());
   if (epoch_ > 1) {
     drafter_.restart(prefix);  // a new stream numbers its nodes anew
-    if (drafter_.step_is_in_vain()) actions_.emplace_back(AbandonDraftStep{});
+    if (drafter_.step_is_obsolete()) actions_.emplace_back(AbandonDraftStep{});
   }
   actions_.emplace_back(Connect{epoch_});
   send(Open{.tokenizer_hash = options_.tokenizer_hash,

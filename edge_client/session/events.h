@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/protocol/verifier.h"
 #include "common/drafting/draft_step.h"
+#include "common/protocol/verifier.h"
 
 namespace outrider {
 

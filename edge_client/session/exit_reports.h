@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/protocol/messages.h"
 #include "common/drafting/drafter.h"
+#include "common/protocol/messages.h"
 #include "edge_client/session/message_checks.h"
 
 namespace outrider {

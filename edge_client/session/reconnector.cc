@@ -9,14 +9,14 @@ namespace {
 constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
 constexpr Duration kLongestDelay = std::chrono::seconds(3);
 constexpr Duration kLastTry = std::chrono::milliseconds(250);
-constexpr int kMostDoublings = 5;
+constexpr int kMaxDoublings = 5;
 
 }  // namespace
 
 std::optional<TimePoint> Reconnector::failed(TimePoint now, Duration asked_delay) {
   if (!outage_began_) outage_began_ = now;
   const Duration full =
-      std::min(kLongestDelay, kFirstDelay * (1 << std::min(failures_, kMostDoublings)));
+      std::min(kLongestDelay, kFirstDelay * (1 << std::min(failures_, kMaxDoublings)));
   ++failures_;
   // Anywhere in the upper half of the delay.
   const Duration delay =

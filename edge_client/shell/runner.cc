@@ -43,9 +43,9 @@ void Runner::cancel() {
 void Runner::post(SessionEvent event) {
   {
     const std::lock_guard lock(mu_);
-    if (events_.size() >= kMostEvents) {
+    if (events_.size() >= kMaxEvents) {
       auto* flood = std::get_if<FromVerifier>(&event);
-      if (flood == nullptr || events_.size() > kMostEvents) return;
+      if (flood == nullptr || events_.size() > kMaxEvents) return;
       flood->event = StreamEnded{resource_exhausted("the server sends faster than it may")};
     }
     events_.push_back(std::move(event));

@@ -8,7 +8,7 @@
 //
 // Thread rule: run() from one thread at a time; cancel() from any. The listener is called on the
 // thread of run().
-// Bounds: the queue holds kMostEvents; a verifier that floods it (no honest one can: it pauses
+// Bounds: the queue holds kMaxEvents; a verifier that floods it (no honest one can: it pauses
 // `run_ahead` tokens past what was acknowledged) loses its stream.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -36,7 +36,7 @@ class AnswerListener {
 
 class Runner final {
  public:
-  static constexpr std::size_t kMostEvents = 1 << 14;
+  static constexpr std::size_t kMaxEvents = 1 << 14;
 
   // worker: nullptr without a draft model. All must outlive the runner.
   Runner(Verifier& verifier, DraftWorker* worker, const Clock& clock, AnswerListener& listener);

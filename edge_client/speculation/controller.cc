@@ -23,12 +23,12 @@ constexpr std::uint64_t kLastProbe = 1024;   // .. and at most
 
 // Patience beyond what a round takes on average, and the change of it that is worth a message.
 constexpr double kPatienceSlack = 1.5;
-constexpr Duration kLeastSlack = std::chrono::milliseconds(3);
+constexpr Duration kMinSlack = std::chrono::milliseconds(3);
 constexpr double kPatienceStep = 1.5;
 
-constexpr double kKeepRunnersUp = 0.97;   // per verdict: about thirty count
-constexpr double kRunnersUpTrial = 24;    // judged after so much weight
-constexpr double kLeastRunnersUp = 0.02;  // share of verdicts that is worth their place in the tree
+constexpr double kKeepRunnersUp = 0.97;  // per verdict: about thirty count
+constexpr double kRunnersUpTrial = 24;   // judged after so much weight
+constexpr double kMinRunnersUp = 0.02;   // share of verdicts that is worth their place in the tree
 constexpr std::uint64_t kFanOutAgain = 256;  // tokens until they are tried again
 
 void set_if_empty(std::string& text, std::string other) {
@@ -38,7 +38,7 @@ void set_if_empty(std::string& text, std::string other) {
 }  // namespace
 
 void AcceptanceByDepth::observe(std::size_t length, std::size_t accepted) {
-  for (std::size_t i = 0; i < std::min({length, accepted + 1, kMost}); ++i) {
+  for (std::size_t i = 0; i < std::min({length, accepted + 1, kMaxDepth}); ++i) {
     tried_[i] = tried_[i] * kKeepTries + 1;
     stood_[i] = stood_[i] * kKeepTries + (i < accepted ? 1 : 0);
   }
@@ -46,7 +46,7 @@ void AcceptanceByDepth::observe(std::size_t length, std::size_t accepted) {
 
 double AcceptanceByDepth::of(std::size_t k) const {
   double chance = 1;
-  for (std::size_t i = 0; i < std::min(k, kMost); ++i) {
+  for (std::size_t i = 0; i < std::min(k, kMaxDepth); ++i) {
     chance *= (stood_[i] + kPriorTries * kPriorChance) / (tried_[i] + kPriorTries);
   }
   return chance;
@@ -57,15 +57,15 @@ std::optional<double> Controller::Pace::per_token() const {
   return seconds / tokens;
 }
 
-Controller::Controller(Optimize goal, int most_gamma, int most_fan_out)
+Controller::Controller(Optimize goal, int max_gamma, int max_fan_out)
     : goal_(goal),
-      most_gamma_(most_gamma),
-      most_fan_out_(most_fan_out),
+      max_gamma_(max_gamma),
+      max_fan_out_(max_fan_out),
       runners_up_(kKeepRunnersUp),
       probe_after_(kFirstProbe) {
-  plan_.fan_out = most_fan_out;
-  plan_.gamma = most_gamma;
-  plan_.wait_for = most_gamma;
+  plan_.fan_out = max_fan_out;
+  plan_.gamma = max_gamma;
+  plan_.wait_for = max_gamma;
   plan_.reason = "nothing is measured yet";
   plan_.policy.wants_exits = goal_ == Optimize::kCost;
   // A round drafted while the prompt is read is whole; after that nobody waits for what was not
@@ -165,14 +165,14 @@ std::string Controller::drop_exits(double with, double without) {
 
 std::string Controller::choose_fan_out() {
   if (plan_.fan_out > 1) {
-    if (runners_up_.weight() < kRunnersUpTrial || runners_up_.mean() >= kLeastRunnersUp) return {};
+    if (runners_up_.weight() < kRunnersUpTrial || runners_up_.mean() >= kMinRunnersUp) return {};
     plan_.fan_out = 1;
     fan_out_at_ = tokens_ + kFanOutAgain;
     return fmt::format("the draft's second choices brought a round after {:.1f} % of the verdicts",
                        runners_up_.mean() * 100);
   }
-  if (most_fan_out_ == 1 || tokens_ < fan_out_at_) return {};
-  plan_.fan_out = most_fan_out_;
+  if (max_fan_out_ == 1 || tokens_ < fan_out_at_) return {};
+  plan_.fan_out = max_fan_out_;
   runners_up_.clear();
   return "to see whether the draft's second choices come by now";
 }
@@ -203,7 +203,7 @@ double Controller::added_time(const Timings& timings, int rows) const {
 
 int Controller::best_gamma(const Timings& timings, double theta) const {
   int gamma = 1;
-  while (gamma < most_gamma_) {
+  while (gamma < max_gamma_) {
     const double gain = acceptance_.of(static_cast<std::size_t>(gamma) + 1) * theta;
     if (gain <= added_time(timings, gamma + 2) - added_time(timings, gamma + 1)) break;
     ++gamma;
@@ -237,7 +237,7 @@ void Controller::set_policy(const Timings& timings) {
     return;
   }
   const Duration round = timings.round_trip() + plan_.wait_for * timings.draft_step.of(1);
-  const Duration wanted = std::max(from_ms(to_ms(round) * kPatienceSlack), round + kLeastSlack);
+  const Duration wanted = std::max(from_ms(to_ms(round) * kPatienceSlack), round + kMinSlack);
   const double ratio = to_ms(wanted) / std::max(to_ms(policy.patience), 1e-3);
   if (ratio > kPatienceStep || ratio < 1 / kPatienceStep) policy.patience = wanted;
 }

@@ -24,8 +24,8 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/protocol/messages.h"
 #include "common/drafting/drafter.h"
+#include "common/protocol/messages.h"
 #include "edge_client/speculation/decayed_mean.h"
 #include "edge_client/speculation/exit_cost_benefit.h"
 #include "edge_client/speculation/timings.h"
@@ -58,7 +58,7 @@ struct SpeculationPlan {
 // The chance that the first k tokens of a drafted chain stand, learnt from verdicts.
 class AcceptanceByDepth final {
  public:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMaxDepth = 64;
 
   // A pass took a chain of `length` nodes and accepted the first `accepted`.
   void observe(std::size_t length, std::size_t accepted);
@@ -66,15 +66,15 @@ class AcceptanceByDepth final {
   double of(std::size_t k) const;
 
  private:
-  std::array<double, kMost> tried_{};
-  std::array<double, kMost> stood_{};
+  std::array<double, kMaxDepth> tried_{};
+  std::array<double, kMaxDepth> stood_{};
 };
 
 class Controller final {
  public:
-  // most_gamma: the longest round that may be drafted, most_fan_out: the most next tokens that may
+  // max_gamma: the longest round that may be drafted, max_fan_out: the most next tokens that may
   // be considered; both >= 1.
-  Controller(Optimize goal, int most_gamma, int most_fan_out = 3);
+  Controller(Optimize goal, int max_gamma, int max_fan_out = 3);
 
   void target_has_exits(bool has) { exits_.target_has_exits(has); }
 
@@ -116,10 +116,10 @@ class Controller final {
   const Pace& pace() const { return plan_.speculates ? with_ : without_; }
 
   const Optimize goal_;
-  const int most_gamma_;
-  const int most_fan_out_;
+  const int max_gamma_;
+  const int max_fan_out_;
   AcceptanceByDepth acceptance_;
-  ExitWorth exits_;
+  ExitCostBenefit exits_;
   DecayedMean runners_up_;        // the share of verdicts whose round hung under one
   std::uint64_t fan_out_at_ = 0;  // tokens; while they are left out
   SpeculationPlan plan_;

@@ -16,12 +16,13 @@ constexpr double kNoise = 0.02;            // of a pass: what is less may be non
 
 }  // namespace
 
-void ExitWorth::verdict(double theirs) {
+void ExitCostBenefit::verdict(double theirs) {
   theirs_.add(theirs);
   ++verdicts_;
 }
 
-std::string ExitWorth::decide(const Timings& timings, double hit_saves, std::uint64_t tokens) {
+std::string ExitCostBenefit::decide(const Timings& timings, double hit_saves,
+                                    std::uint64_t tokens) {
   if (!exist_) return {};
   switch (state_) {
     case State::kProbe:
@@ -37,14 +38,15 @@ std::string ExitWorth::decide(const Timings& timings, double hit_saves, std::uin
   return judge(timings, hit_saves, tokens);
 }
 
-std::string ExitWorth::begin_probe(const Timings& timings, std::uint64_t tokens) {
+std::string ExitCostBenefit::begin_probe(const Timings& timings, std::uint64_t tokens) {
   state_ = State::kProbe;
   plain_before_ = timings.plain_pass.count();
   give_up_at_ = tokens + kProbeTokens;
   return "to see what the exits cost";
 }
 
-std::string ExitWorth::end_probe(const Timings& timings, double hit_saves, std::uint64_t tokens) {
+std::string ExitCostBenefit::end_probe(const Timings& timings, double hit_saves,
+                                       std::uint64_t tokens) {
   const bool seen = timings.plain_pass.count() >= plain_before_ + kProbePasses;
   if (!seen && tokens < give_up_at_) return {};
   if (seen) measure(timings);
@@ -57,7 +59,7 @@ std::string ExitWorth::end_probe(const Timings& timings, double hit_saves, std::
   return fmt::format("the exits cost {:.1f} ms a pass", *cost_ * 1e3);
 }
 
-std::string ExitWorth::judge(const Timings& timings, double hit_saves, std::uint64_t tokens) {
+std::string ExitCostBenefit::judge(const Timings& timings, double hit_saves, std::uint64_t tokens) {
   if (verdicts_ < kTrialVerdicts) return {};
   if (cost_is_old_) measure(timings);
   if (!cost_) return {};
@@ -71,14 +73,14 @@ std::string ExitWorth::judge(const Timings& timings, double hit_saves, std::uint
       *cost_ * 1e3, share() * hit_saves * 1e3, share() * 100);
 }
 
-void ExitWorth::drop(std::uint64_t tokens) {
+void ExitCostBenefit::drop(std::uint64_t tokens) {
   state_ = State::kOff;
   try_at_ = tokens + try_after_;
   try_after_ = std::min(2 * try_after_, kLastWait);
 }
 
 // The passes without exits were seen while they were off; the trial shows those with them.
-std::string ExitWorth::try_again(std::uint64_t tokens) {
+std::string ExitCostBenefit::try_again(std::uint64_t tokens) {
   if (tokens < try_at_) return {};
   state_ = State::kOn;
   theirs_.clear();
@@ -88,7 +90,7 @@ std::string ExitWorth::try_again(std::uint64_t tokens) {
   return "to see whether the exits pay by now";
 }
 
-void ExitWorth::measure(const Timings& timings) {
+void ExitCostBenefit::measure(const Timings& timings) {
   const std::optional<Duration> cost = timings.exits_cost();
   cost_is_old_ = !cost;
   if (!cost) return;

@@ -17,7 +17,7 @@
 
 namespace outrider {
 
-class ExitWorth final {
+class ExitCostBenefit final {
  public:
   // The target has exits; without this there is nothing to decide, and none are wanted.
   void target_has_exits(bool has) { exist_ = has; }

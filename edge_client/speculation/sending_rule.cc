@@ -12,7 +12,7 @@ constexpr double kNodeBytes = 6;
 constexpr double kMessageBytes = 34;
 
 constexpr double kBytesPerToken = 130;  // of the 200 that a committed token may cost
-constexpr double kMostSaved = 2048;     // a pause is no reason for a flood
+constexpr double kMaxSaved = 2048;      // a pause is no reason for a flood
 constexpr double kBurstSeconds = 0.5;
 
 }  // namespace
@@ -22,7 +22,7 @@ double ByteAllowance::cost(std::size_t nodes) {
 }
 
 void ByteAllowance::committed(std::size_t tokens) {
-  by_tokens_ = std::min(kMostSaved, by_tokens_ + kBytesPerToken * static_cast<double>(tokens));
+  by_tokens_ = std::min(kMaxSaved, by_tokens_ + kBytesPerToken * static_cast<double>(tokens));
 }
 
 void ByteAllowance::advance(TimePoint now) {
@@ -46,7 +46,7 @@ std::vector<NodeIndex> nodes_to_send(std::span<const DraftedRound> rounds,
                                      const SendingLimits& limits, const ByteAllowance& allowance) {
   std::vector<NodeIndex> nodes;
   for (const DraftedRound& round : rounds) {
-    if (round.chance < limits.least_chance) break;
+    if (round.chance < limits.min_chance) break;
     const bool ready = round.length >= limits.whole || (limits.due && round.length >= limits.least);
     if (!ready) continue;
     const std::size_t after = nodes.size() + round.unsent.size();

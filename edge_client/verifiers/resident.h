@@ -7,8 +7,8 @@
 
 #include <optional>
 
-#include "common/verify/engine.h"
 #include "common/protocol/verifier.h"
+#include "common/verify/engine.h"
 
 namespace outrider {
 

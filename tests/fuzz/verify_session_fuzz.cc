@@ -84,9 +84,9 @@ Grow read_grow(Bytes& bytes, const Honest& honest) {
   return grow;
 }
 
-class World {
+class FuzzedSession {
  public:
-  explicit World(Bytes bytes) : bytes_(bytes), scheduler_(model_, options()) {}
+  explicit FuzzedSession(Bytes bytes) : bytes_(bytes), scheduler_(model_, options()) {}
 
   void run() {
     while (!bytes_.empty()) {
@@ -184,6 +184,6 @@ class World {
 }  // namespace outrider
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  outrider::World(outrider::Bytes(data, size)).run();
+  outrider::FuzzedSession(outrider::Bytes(data, size)).run();
   return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "common/model/cpu/cpu_model.h"
 #include "tests/golden/model_goldens.h"
+#include "tests/support/paths.h"
 #include "tests/unit/common/model/test_directory.h"
 
 namespace outrider {
@@ -35,7 +36,7 @@ TEST(ModelGoldenTest, TheDemoModelsGiveTransformersLogits) {
   const std::vector<ModelGolden> goldens = load_demo_goldens();
   ASSERT_EQ(goldens.size(), 2u);
   for (const ModelGolden& golden : goldens) {
-    EXPECT_LE(cpu_distance(OUTRIDER_SOURCE_DIR "/models/" + golden.name, golden), kGoldenBar)
+    EXPECT_LE(cpu_distance(source_dir() + "/models/" + golden.name, golden), kGoldenBar)
         << golden.name;
   }
 }

@@ -13,12 +13,13 @@
 #include "common/base/files.h"
 #include "common/model/format/model_writer.h"
 #include "common/model/format/safetensors_writer.h"
+#include "tests/support/paths.h"
 
 namespace outrider {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;  // that of the script
-const std::string kFolder = OUTRIDER_SOURCE_DIR "/tests/golden/model/";
+const std::string kFolder = source_dir() + "/tests/golden/model/";
 
 std::string contents(const std::string& path) {
   Result<std::string> text = read_file(path, 1 << 20);

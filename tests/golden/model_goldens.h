@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/model/format/dtype.h"
-#include "common/model/model.h"
 #include "common/model/format/weights.h"
+#include "common/model/model.h"
 
 namespace outrider {
 

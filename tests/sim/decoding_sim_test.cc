@@ -16,11 +16,11 @@
 namespace outrider {
 namespace {
 
-// Longer than any outage of these worlds; nothing may need it.
+// Longer than any outage of these runs; nothing may need it.
 constexpr Duration kDeadlock = std::chrono::hours(1);
 
-struct World {
-  explicit World(std::uint64_t seed)
+struct SimulatedRun {
+  explicit SimulatedRun(std::uint64_t seed)
       : simulation(seed),
         random(simulation.random()),
         model(static_cast<std::int32_t>(random.between(2, 12)), random.between(30, 60)),
@@ -162,18 +162,18 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
   std::uint64_t ignored_reports = 0;
   std::uint64_t evicted = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
-    World world(seed);
-    ASSERT_EQ(world.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
-    reconnects += world.reconnects;
-    accepted += world.accepted;
-    tokens += world.tokens;
-    hits += world.hits;
-    named_hits += world.named_hits;
-    ignored_reports += world.ignored_reports;
-    evicted += world.evicted;
+    SimulatedRun run(seed);
+    ASSERT_EQ(run.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
+    reconnects += run.reconnects;
+    accepted += run.accepted;
+    tokens += run.tokens;
+    hits += run.hits;
+    named_hits += run.named_hits;
+    ignored_reports += run.ignored_reports;
+    evicted += run.evicted;
   }
   if (first == last) return;
-  EXPECT_GT(reconnects, kSeeds / 2) << "these worlds are too kind";
+  EXPECT_GT(reconnects, kSeeds / 2) << "these runs are too kind";
   EXPECT_GT(accepted, tokens / 5) << "these drafts are of no use";
   EXPECT_GT(hits, kSeeds / 2) << "nothing is drafted ahead";
   EXPECT_GT(named_hits, kSeeds / 10) << "the exits are of no use";

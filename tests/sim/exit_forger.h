@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "common/tree/mirrored_tree.h"
 #include "common/protocol/messages.h"
+#include "common/tree/mirrored_tree.h"
 #include "tests/sim/simulation.h"
 
 namespace outrider {

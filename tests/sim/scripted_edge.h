@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/tree/mirrored_tree.h"
 #include "common/protocol/messages.h"
+#include "common/tree/mirrored_tree.h"
 #include "tests/sim/reference_model.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/toy_exits.h"

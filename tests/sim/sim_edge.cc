@@ -105,10 +105,10 @@ void SimEdge::forge_reports(std::uint32_t epoch, const Started& started) {
   if (said >= expected_.size()) return;
   const auto rest = std::span<const TokenId>(expected_).subspan(said);
   for (const ExitReport& report : forger_.reports(started, tree, rest, draft_.info().vocab_size)) {
-    const Duration after =
-        plan_.report_after
-            ? plan_.report_after(static_cast<std::size_t>(report.exit), drafter_->flying() + 1)
-            : simulation_.random().between(Duration{0}, from_ms(20));
+    const Duration after = plan_.report_after
+                               ? plan_.report_after(static_cast<std::size_t>(report.exit),
+                                                    drafter_->rows_in_flight() + 1)
+                               : simulation_.random().between(Duration{0}, from_ms(20));
     simulation_.after(after, [this, epoch, report] {
       handle(FromVerifier{epoch, VerifierEvent(ServerMessage(report))});
     });

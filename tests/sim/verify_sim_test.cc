@@ -19,8 +19,8 @@ namespace {
 // An answer takes a few seconds of this world's time; nothing in it waits for a minute.
 constexpr Duration kDeadlock = std::chrono::minutes(5);
 
-struct World {
-  explicit World(std::uint64_t seed)
+struct SimulatedRun {
+  explicit SimulatedRun(std::uint64_t seed)
       : simulation(seed),
         random(simulation.random()),
         model(static_cast<std::int32_t>(random.between(2, 12))),
@@ -115,9 +115,9 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
   }
   int reports = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
-    World world(seed);
-    ASSERT_EQ(world.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
-    for (const auto& edge : world.edges) reports += edge->reports();
+    SimulatedRun run(seed);
+    ASSERT_EQ(run.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
+    for (const auto& edge : run.edges) reports += edge->reports();
   }
   if (first != last) {
     EXPECT_GT(reports, 10'000);

@@ -20,8 +20,8 @@
 
 #include "common/base/status.h"
 #include "common/model/cpu/cpu_weights.h"
-#include "common/model/model.h"
 #include "common/model/format/weights.h"
+#include "common/model/model.h"
 
 namespace outrider {
 

@@ -16,8 +16,8 @@
 #include <memory>
 
 #include "common/base/clock.h"
-#include "common/model/model.h"
 #include "common/model/emulated/pace.h"
+#include "common/model/model.h"
 
 namespace outrider {
 

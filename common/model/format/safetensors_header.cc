@@ -46,10 +46,10 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  enum class Place { kStart, kTop, kMetadata, kTensor, kShape, kOffsets, kEnd };
+  enum class State { kStart, kTop, kMetadata, kTensor, kShape, kOffsets, kEnd };
 
   bool fail(const std::string& why) {
-    const std::string where = place_ >= Place::kTensor && place_ < Place::kEnd
+    const std::string where = state_ >= State::kTensor && state_ < State::kEnd
                                   ? "tensor " + printable(entries_.back().name) + ": "
                                   : "";
     if (status_.ok()) status_ = data_loss(what_ + ": header: " + where + why);
@@ -59,7 +59,7 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
 
   std::string what_;
   Status status_;
-  Place place_ = Place::kStart;
+  State state_ = State::kStart;
   std::set<std::string, std::less<>> names_;   // of the file
   std::set<std::string, std::less<>> fields_;  // of the object being read
   std::string field_;
@@ -69,27 +69,27 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
 
 bool HeaderHandler::start_object(std::size_t /*count*/) {
   fields_.clear();
-  if (place_ == Place::kStart) {
-    place_ = Place::kTop;
+  if (state_ == State::kStart) {
+    state_ = State::kTop;
     return true;
   }
-  if (place_ != Place::kTop) return misplaced("an object");
+  if (state_ != State::kTop) return misplaced("an object");
   if (field_ == "__metadata__") {
-    place_ = Place::kMetadata;
+    state_ = State::kMetadata;
     return true;
   }
   if (entries_.size() == kMaxSafetensorsTensors) return fail("too many tensors");
   entries_.emplace_back().name = field_;
-  place_ = Place::kTensor;
+  state_ = State::kTensor;
   field_.clear();
   return true;
 }
 
 bool HeaderHandler::key(std::string& name) {
   if (name.size() > kMaxNameBytes) return fail("a name longer than 1024 bytes");
-  auto& seen = place_ == Place::kTop ? names_ : fields_;
+  auto& seen = state_ == State::kTop ? names_ : fields_;
   if (!seen.insert(name).second) return fail("the name " + printable(name) + " stands twice");
-  if (place_ == Place::kTensor && name != "dtype" && name != "shape" && name != "data_offsets") {
+  if (state_ == State::kTensor && name != "dtype" && name != "shape" && name != "data_offsets") {
     return fail("unknown field " + printable(name));
   }
   field_ = name;
@@ -97,8 +97,8 @@ bool HeaderHandler::key(std::string& name) {
 }
 
 bool HeaderHandler::string(std::string& value) {
-  if (place_ == Place::kMetadata) return true;
-  if (place_ != Place::kTensor || field_ != "dtype") return misplaced("a string");
+  if (state_ == State::kMetadata) return true;
+  if (state_ != State::kTensor || field_ != "dtype") return misplaced("a string");
   const std::optional<DType> dtype = parse_dtype(value);
   if (!dtype) {
     status_ = unimplemented(what_ + ": tensor " + printable(entries_.back().name) + " has dtype " +
@@ -110,45 +110,45 @@ bool HeaderHandler::string(std::string& value) {
 }
 
 bool HeaderHandler::start_array(std::size_t /*count*/) {
-  if (place_ != Place::kTensor || field_ == "dtype") return misplaced("an array");
-  place_ = field_ == "shape" ? Place::kShape : Place::kOffsets;
+  if (state_ != State::kTensor || field_ == "dtype") return misplaced("an array");
+  state_ = field_ == "shape" ? State::kShape : State::kOffsets;
   offsets_.clear();
   return true;
 }
 
 bool HeaderHandler::number_unsigned(std::uint64_t value) {
-  if (place_ == Place::kShape) {
+  if (state_ == State::kShape) {
     auto& shape = entries_.back().shape;
     if (shape.size() == kMaxDimensions) return fail("more than 8 dimensions");
     if (value > INT64_MAX) return fail("dimension " + std::to_string(value) + " is too large");
     shape.push_back(static_cast<std::int64_t>(value));
     return true;
   }
-  if (place_ != Place::kOffsets) return misplaced("a number");
+  if (state_ != State::kOffsets) return misplaced("a number");
   if (offsets_.size() == 2) return fail("data_offsets must hold two numbers");
   offsets_.push_back(value);
   return true;
 }
 
 bool HeaderHandler::end_array() {
-  if (place_ == Place::kOffsets) {
+  if (state_ == State::kOffsets) {
     if (offsets_.size() != 2) return fail("data_offsets must hold two numbers");
     entries_.back().begin = offsets_[0];
     entries_.back().end = offsets_[1];
   }
-  place_ = Place::kTensor;
+  state_ = State::kTensor;
   return true;
 }
 
 bool HeaderHandler::end_object() {
-  if (place_ == Place::kTop) {
-    place_ = Place::kEnd;
+  if (state_ == State::kTop) {
+    state_ = State::kEnd;
     return true;
   }
-  if (place_ == Place::kTensor && fields_.size() != 3) {
+  if (state_ == State::kTensor && fields_.size() != 3) {
     return fail("dtype, shape and data_offsets must all be there");
   }
-  place_ = Place::kTop;
+  state_ = State::kTop;
   return true;
 }
 

@@ -10,8 +10,8 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/model/model.h"
 #include "common/model/format/weights.h"
+#include "common/model/model.h"
 
 namespace outrider {
 

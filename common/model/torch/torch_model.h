@@ -12,9 +12,9 @@
 #include <memory>
 
 #include "common/base/status.h"
+#include "common/model/format/weights.h"
 #include "common/model/loader/loader.h"
 #include "common/model/model.h"
-#include "common/model/format/weights.h"
 
 namespace outrider {
 

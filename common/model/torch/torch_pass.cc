@@ -176,7 +176,7 @@ void TorchPass::show(const at::Tensor& x, std::int32_t layer, const Tapping& tap
   if (wanted_.size(0) == 0) return;
   const ShownLayer shown{layer, x.index_select(0, wanted_).contiguous()};
   const auto* values = shown.values.const_data_ptr<float>();
-  if (copies_ == nullptr) return tell(shown, values, tapping);
+  if (copies_ == nullptr) return show_to_tap(shown, values, tapping);
   copies_->queue(values, static_cast<std::size_t>(shown.values.numel()));
   shown_.push_back(shown);
 }
@@ -185,13 +185,14 @@ void TorchPass::show(const at::Tensor& x, std::int32_t layer, const Tapping& tap
 void TorchPass::hand_over(const Tapping& tapping) {
   if (shown_.empty()) return;
   for (std::size_t i = 0; i < shown_.size(); ++i) {
-    tell(shown_[i], copies_->wait(i).data(), tapping);
+    show_to_tap(shown_[i], copies_->wait(i).data(), tapping);
   }
   copies_->clear();
   shown_.clear();
 }
 
-void TorchPass::tell(const ShownLayer& shown, const float* values, const Tapping& tapping) const {
+void TorchPass::show_to_tap(const ShownLayer& shown, const float* values,
+                            const Tapping& tapping) const {
   tapping.tap->on_layer({.layer = shown.layer,
                          .first = tapping.first,
                          .count = static_cast<std::size_t>(shown.values.size(0)),

@@ -69,7 +69,7 @@ class TorchPass final {
   void run_layer(std::size_t index, at::Tensor& x) const;
   void show(const at::Tensor& x, std::int32_t layer, const Tapping& tapping);
   void hand_over(const Tapping& tapping);
-  void tell(const ShownLayer& shown, const float* values, const Tapping& tapping) const;
+  void show_to_tap(const ShownLayer& shown, const float* values, const Tapping& tapping) const;
   at::Tensor attend(const TorchLayer& layer, std::size_t index, const at::Tensor& x) const;
   at::Tensor apply(const TorchLinear& linear, const at::Tensor& x) const;
   at::Tensor normalize(const at::Tensor& x, const at::Tensor& weight) const;

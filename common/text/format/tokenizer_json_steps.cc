@@ -130,8 +130,8 @@ Result<int> add_decoder_step(const JsonNode& node, DecoderSpec& spec) {
   OUTRIDER_RETURN_IF_ERROR(check_one_character(spec.strip, node.where + ".content"));
   const Json start = node.json.value("start", Json());
   const Json stop = node.json.value("stop", Json());
-  constexpr int kMostToStrip = 1 << 20;
-  if (!start.is_number_unsigned() || start > kMostToStrip || stop != 0) {
+  constexpr int kMaxToStrip = 1 << 20;
+  if (!start.is_number_unsigned() || start > kMaxToStrip || stop != 0) {
     return unimplemented(node.where + ": Strip with start " + start.dump() + " and stop " +
                          stop.dump() + " is not supported; stop must be 0");
   }

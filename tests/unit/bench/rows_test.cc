@@ -9,6 +9,7 @@
 #include "bench/rows/arm_rows.h"
 #include "bench/rows/row_scenarios.h"
 #include "common/model/cpu/cpu_model.h"
+#include "tests/support/paths.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/test_directory.h"
 
@@ -78,7 +79,7 @@ TEST(RowInvariance, HoldsBetweenThisCpuAndArm) {
   TestDirectory directory;
   const auto files = small_model(directory.path(), "qwen3", DType::kBF16);
   for (const std::string dtype : {"f32", "int8"}) {
-    const auto rows = run_arm_rows({.tool = OUTRIDER_SOURCE_DIR "/build/aarch64/bin/outrider-rows",
+    const auto rows = run_arm_rows({.tool = source_dir() + "/build/aarch64/bin/outrider-rows",
                                     .model = directory.path() + "/qwen3BF16",
                                     .dtype = dtype,
                                     .cases = 4});

@@ -7,6 +7,7 @@
 
 #include "bench/process/process.h"
 #include "common/base/json.h"
+#include "tests/support/paths.h"
 
 namespace outrider {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 FinishedProcess bench(std::vector<std::string> arguments) {
-  const auto done = run_process({OUTRIDER_BIN_DIR "/outrider-bench", std::move(arguments), {}},
+  const auto done = run_process({bin_dir() + "/outrider-bench", std::move(arguments), {}},
                                 std::chrono::minutes(5));
   EXPECT_TRUE(done.ok()) << done.status().to_string();
   return done.ok() ? *done : FinishedProcess{};
@@ -28,8 +29,8 @@ std::string prompts() {
 }
 
 std::vector<std::string> command(const std::string& check) {
-  return {check, "--target=" OUTRIDER_SOURCE_DIR "/models/demo-target",
-          "--draft=" OUTRIDER_SOURCE_DIR "/models/demo-draft", "--prompts=" + prompts(),
+  return {check, "--target=" + source_dir() + "/models/demo-target",
+          "--draft=" + source_dir() + "/models/demo-draft", "--prompts=" + prompts(),
           "--max-tokens=16"};
 }
 

@@ -16,6 +16,7 @@
 
 #include "common/exits/adapters.h"
 #include "common/model/loader/loader.h"
+#include "tests/support/paths.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 #include "tests/unit/common/model/test_directory.h"
@@ -39,7 +40,7 @@ class Program final {
                    std::optional<DescriptorLimits> descriptors = {}) {
     std::array<int, 2> ends;
     EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
-    arguments.insert(arguments.begin(), OUTRIDER_BIN_DIR "/outrider-server");
+    arguments.insert(arguments.begin(), bin_dir() + "/outrider-server");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -136,7 +137,7 @@ TEST(ServerProgram, RefusesPortsAndHostsWithAReason) {
 }
 
 // A model directory without adapters.
-const std::string kPlain = OUTRIDER_SOURCE_DIR "/models/demo-draft";
+const std::string kPlain = source_dir() + "/models/demo-draft";
 
 ModelInfo info_of(const std::string& directory) {
   LoadOptions options;

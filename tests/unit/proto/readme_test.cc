@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "proto/codec.h"
+#include "tests/support/paths.h"
 
 namespace outrider {
 namespace {
@@ -71,7 +72,7 @@ std::vector<std::string> hex_blocks(std::istream& file) {
 }
 
 TEST(Readme, ShowsTheBytesThatTheCodecEmits) {
-  std::ifstream file(OUTRIDER_SOURCE_DIR "/proto/README.md");
+  std::ifstream file(source_dir() + "/proto/README.md");
   ASSERT_TRUE(file);
   const std::vector<std::string> shown = hex_blocks(file);
   const std::vector<std::string> emitted = exchange();

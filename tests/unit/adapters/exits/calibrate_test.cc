@@ -102,8 +102,8 @@ TEST(CalibrateTest, ThePriorIsWhereTheOddsAreEven) {
   for (int i = 0; i < 20'000; ++i) {
     const double lead = 12 * random.uniform() - 6, odds = 8 * random.uniform() - 4;
     const bool right = random.chance(1 / (1 + std::exp(-(lead + 2 * odds - 1))));
-    samples[0].duels.push_back({lead, odds, right, !right});
-    samples[0].duels.push_back({lead, odds, false, false});  // the target chose a third
+    samples[0].comparisons.push_back({lead, odds, right, !right});
+    samples[0].comparisons.push_back({lead, odds, false, false});  // the target chose a third
   }
   const DraftPrior prior = fit_prior(samples);
   EXPECT_NEAR(prior.offset, -1, 0.1);

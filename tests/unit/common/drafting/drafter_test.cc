@@ -140,15 +140,15 @@ TEST_F(DraftingTest, AStepOfDeadRowsMayBeAbandoned) {
   begin(4, {1, 2, 3});
   run(*grow());
   const std::optional<DraftStep> step = grow();
-  EXPECT_FALSE(drafter_->step_is_in_vain());
+  EXPECT_FALSE(drafter_->step_is_obsolete());
   commit({(expected(1)[0] + 1) % 13, 5});
-  EXPECT_TRUE(drafter_->step_is_in_vain());
+  EXPECT_TRUE(drafter_->step_is_obsolete());
   const std::atomic<bool> abandoned = true;
   const Result<DraftStepDone> done = engine_->run(*step, &abandoned);
   ASSERT_TRUE(done.ok()) << done.status().to_string();
   EXPECT_TRUE(done->abandoned);
   drafter_->finish_step(*done);
-  EXPECT_FALSE(drafter_->step_is_in_vain());
+  EXPECT_FALSE(drafter_->step_is_obsolete());
   EXPECT_EQ(round(), expected(4));
 }
 
@@ -156,12 +156,12 @@ TEST_F(DraftingTest, AStepThatRunsTextOrLivingRowsIsNotInVain) {
   begin(4, {1, 2, 3});
   EXPECT_TRUE(grow().has_value());
   commit({5});
-  EXPECT_FALSE(drafter_->step_is_in_vain()) << "it reads the prompt";
+  EXPECT_FALSE(drafter_->step_is_obsolete()) << "it reads the prompt";
   begin(4, {1, 2, 3});
   run(*grow());
   EXPECT_TRUE(grow().has_value());
   commit(expected(1));
-  EXPECT_FALSE(drafter_->step_is_in_vain()) << "its row is text by now";
+  EXPECT_FALSE(drafter_->step_is_obsolete()) << "its row is text by now";
 }
 
 TEST_F(DraftingTest, AVerdictWhileThePromptIsReadMakesItsGuessStale) {

@@ -6,6 +6,7 @@
 
 #include "common/exits/adapters.h"
 #include "common/model/loader/loader.h"
+#include "tests/support/paths.h"
 #include "tests/unit/common/model/test_directory.h"
 
 namespace outrider {
@@ -15,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // A model directory without adapters.
-const std::string kPlain = OUTRIDER_SOURCE_DIR "/models/demo-draft";
+const std::string kPlain = source_dir() + "/models/demo-draft";
 
 class FindExitsTest : public testing::Test {
  protected:

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "common/text/streaming_detokenizer.h"
 #include "common/text/pipeline/utf8.h"
+#include "common/text/streaming_detokenizer.h"
 #include "tests/unit/common/text/small_tokenizers.h"
 
 namespace outrider {

@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "common/base/json.h"
-#include "common/text/tokenizer.h"
 #include "common/text/format/tokenizer_files.h"
+#include "common/text/tokenizer.h"
+#include "tests/support/paths.h"
 
 namespace outrider {
 
-inline const std::string kSharedData = OUTRIDER_SOURCE_DIR "/../shared/data";
-inline const std::string kGoldenText = OUTRIDER_SOURCE_DIR "/tests/golden/text";
+inline const std::string kSharedData = source_dir() + "/../shared/data";
+inline const std::string kGoldenText = source_dir() + "/tests/golden/text";
 
 inline std::string read_whole(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -10,8 +10,8 @@
 
 #include "common/base/json.h"
 #include "common/text/pipeline/byte_level.h"
-#include "common/text/tokenizer.h"
 #include "common/text/pipeline/utf8.h"
+#include "common/text/tokenizer.h"
 
 namespace outrider {
 

@@ -270,7 +270,7 @@ TEST_F(ExitReporterTest, UnderRandomUseNothingIsRepeatedLateOrBeyondTheWindow) {
 
 TEST(ReportLaneTest, ASinkMayAcknowledgeAndSendAgain) {
   SystemClock clock;
-  ReportLane lane(ReportQueue::kFifo);
+  ExitReportChannel lane(ReportQueue::kFifo);
   lane.begin_pass(1);
   for (TokenId token = 0; token < 50; ++token) lane.offer(guess(0, 0, token, 0.5));
   std::vector<std::uint32_t> seen;

@@ -207,12 +207,12 @@ TEST_F(StreamingTest, AcknowledgesLongBeforeTheServerWouldPause) {
   opened.limits.run_ahead = 16;
   edge_.start();
   edge_.opened(opened);
-  Position most_behind = 0;
+  Position max_behind = 0;
   for (int i = 0; i < 40; ++i) {
     edge_.pass({1});
-    most_behind = std::max(most_behind, edge_.end() - edge_.messages.back().acked_position);
+    max_behind = std::max(max_behind, edge_.end() - edge_.messages.back().acked_position);
   }
-  EXPECT_LE(most_behind, 2);
+  EXPECT_LE(max_behind, 2);
   EXPECT_THAT(edge_.sent<AckOnly>(), SizeIs(20));
 }
 

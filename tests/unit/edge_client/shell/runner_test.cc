@@ -153,7 +153,7 @@ TEST_F(RunnerTest, ADraftWhoseLogitsNameNoTokenLeavesTheAnswerWhole) {
 class Flood final : public Verifier {
  public:
   void start(EventSink sink) override {
-    for (std::size_t i = 0; i < 2 * Runner::kMostEvents; ++i) {
+    for (std::size_t i = 0; i < 2 * Runner::kMaxEvents; ++i) {
       sink(ServerMessage(Notice{.kind = Notice::Kind::kReconnectSoon, .retry_after = {}}));
     }
   }

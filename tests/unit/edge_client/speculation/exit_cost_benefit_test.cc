@@ -28,7 +28,7 @@ class ExitWorthTest : public testing::Test {
 
   static constexpr double kHitSaves = 0.010;  // seconds
   double cost_ms_ = 3;
-  ExitWorth worth_;
+  ExitCostBenefit worth_;
   Timings timings_;
   std::uint64_t tokens_ = 0;
 };

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "edge_client/speculation/sending_rule.h"
 #include "edge_client/metrics/time_spent.h"
 #include "edge_client/metrics/timeline.h"
+#include "edge_client/speculation/sending_rule.h"
 
 namespace outrider {
 namespace {

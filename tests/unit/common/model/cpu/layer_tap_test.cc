@@ -9,8 +9,8 @@
 #include <tuple>
 
 #include "common/model/cpu/cpu_model.h"
-#include "common/model/format/model_writer.h"
 #include "common/model/emulated/paced_model.h"
+#include "common/model/format/model_writer.h"
 #include "tests/unit/common/model/cpu/reference_transformer.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/test_directory.h"

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/model/format/model_writer.h"
 #include "common/model/emulated/null_model.h"
+#include "common/model/format/model_writer.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/test_directory.h"
 

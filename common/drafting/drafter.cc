@@ -1,4 +1,3 @@
-// Growing and committing; what is sent, looked up and forgotten is in drafter_cache.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/drafting/drafter.h"
 
@@ -16,19 +15,17 @@ constexpr double kWorthARow = 0.1;
 
 }  // namespace
 
-Drafter::Drafter(const DrafterOptions& options) : options_(options), tree_({}) {
+Drafter::Drafter(const DrafterOptions& options) : options_(options) {
   OUTRIDER_CHECK(options_.prefill_chunk > 0 && options_.workers > 0);
 }
 
 void Drafter::restart(std::span<const TokenId> committed) {
   OUTRIDER_CHECK(!committed.empty());
-  tree_ = MirroredTree(std::vector<TokenId>(committed.begin(), committed.end()));
+  nodes_.restart(committed);
   text_.restart(committed);
   root_expanded_ = false;
   step_guesses_root_ = false;
   std::ranges::fill(step_rows_, kNoNode);
-  notes_.clear();
-  advice_.clear();
   forgotten_.clear();  // the restart cuts the cache to committed slots
   foreign_token_.reset();
   for (const TokenId token : committed) {
@@ -38,11 +35,10 @@ void Drafter::restart(std::span<const TokenId> committed) {
 
 std::optional<DraftStep> Drafter::grow(const GrowthPolicy& policy, Position max_depth) {
   if (step_is_out_ || exhausted()) return std::nullopt;
-  max_depth = std::min(max_depth, options_.max_positions - tree_.end() + 1);
+  max_depth = std::min(max_depth, options_.max_positions - tree().end() + 1);
   if (max_depth <= 0 || (!root_expanded_ && !policy.wants_root())) return std::nullopt;
   std::vector<NodeIndex> wanted;
   if (root_expanded_) {
-    weigh();
     wanted = most_wanted(policy, max_depth);
     if (wanted.empty()) return std::nullopt;
   }
@@ -55,31 +51,33 @@ std::optional<DraftStep> Drafter::grow(const GrowthPolicy& policy, Position max_
   if (wanted.empty()) text_.fill_catch_up(step, static_cast<std::size_t>(options_.prefill_chunk));
   step_is_out_ = true;
   step_guesses_root_ = step.guess_after_catch_up;
-  step_end_ = tree_.end();
+  step_end_ = tree().end();
   return step;
 }
 
 bool Drafter::may_run(NodeIndex index, Position max_depth) const {
-  const TreeNode& node = tree_.node(index);
+  const TreeNode& node = tree().node(index);
   return node.slot == kRootSlot && node.position < options_.max_positions &&
-         node.token < options_.vocab_size && depth_of(tree_, index) < max_depth;
+         node.token < options_.vocab_size && depth_of(tree(), index) < max_depth;
 }
 
 // The nodes whose rows are worth most, the best first: one for each hypothesis served.
-std::vector<NodeIndex> Drafter::most_wanted(const GrowthPolicy& policy, Position max_depth) const {
+std::vector<NodeIndex> Drafter::most_wanted(const GrowthPolicy& policy, Position max_depth) {
   struct Wanted {
     NodeIndex node;
     double worth;
   };
+  const GrowthView view = nodes_.weighed();
   std::vector<Wanted> queue;
-  for (const NodeIndex index : tree_.nodes()) {
+  for (const NodeIndex index : tree().nodes()) {
     if (!may_run(index, max_depth)) continue;
-    if (const double worth = policy.worth(view(), index); worth > 0) {
+    if (const double worth = policy.worth(view, index); worth > 0) {
       queue.push_back({index, worth});
     }
   }
   std::ranges::sort(queue, [&](const Wanted& a, const Wanted& b) {
-    return a.worth != b.worth ? a.worth > b.worth : note(a.node).order < note(b.node).order;
+    return a.worth != b.worth ? a.worth > b.worth
+                              : view.note(a.node).order < view.note(b.node).order;
   });
   std::vector<NodeIndex> nodes;
   for (const Wanted& wanted : queue) {
@@ -99,15 +97,15 @@ int Drafter::row_of(NodeIndex node) const {
 // named may hang under one.
 void Drafter::add_rows(NodeIndex index, DraftStep& step) {
   std::vector<NodeIndex> path;
-  for (NodeIndex at = index; at != kRoot && tree_.node(at).slot == kRootSlot && row_of(at) < 0;
-       at = tree_.node(at).parent) {
+  for (NodeIndex at = index; at != kRoot && tree().node(at).slot == kRootSlot && row_of(at) < 0;
+       at = tree().node(at).parent) {
     path.push_back(at);
   }
   for (auto it = path.rbegin(); it != path.rend(); ++it) {
-    const TreeNode& node = tree_.node(*it);
+    const TreeNode& node = tree().node(*it);
     DraftRow row{.parent = kRootSlot, .parent_row = -1, .token = node.token};
     if (node.parent != kRoot) {
-      row.parent = tree_.node(node.parent).slot;
+      row.parent = tree().node(node.parent).slot;
       row.parent_row = row_of(node.parent);
     }
     step.grow.push_back(row);
@@ -120,17 +118,17 @@ void Drafter::add_rows(NodeIndex index, DraftStep& step) {
 void Drafter::finish_step(const DraftStepDone& done) {
   OUTRIDER_CHECK(step_is_out_ && done.slots.size() == step_rows_.size());
   step_is_out_ = false;
-  if (step_guesses_root_ && tree_.end() == step_end_) {
+  if (step_guesses_root_ && tree().end() == step_end_) {
     root_expanded_ = true;
-    add_guesses(kRoot, done.guesses.at(0));
+    nodes_.add_guesses(kRoot, done.guesses.at(0));
   }
   for (std::size_t i = 0; i < step_rows_.size(); ++i) {
     if (const NodeIndex node = step_rows_[i]; node != kNoNode) {
-      tree_.set_slot(node, done.slots[i]);
-      add_guesses(node, done.guesses.at(i));
+      nodes_.set_slot(node, done.slots[i]);
+      nodes_.add_guesses(node, done.guesses.at(i));
     } else if (text_.row_done(static_cast<int>(i), done.slots[i])) {
       root_expanded_ = true;
-      add_guesses(kRoot, done.guesses.at(i));
+      nodes_.add_guesses(kRoot, done.guesses.at(i));
     }
   }
   step_rows_.clear();
@@ -143,62 +141,40 @@ bool Drafter::step_is_obsolete() const {
          !text_.awaits_row();
 }
 
-NodeIndex Drafter::add_node(NodeIndex parent, TokenId token) {
-  const NodeIndex node = tree_.add(parent, token);
-  notes_.resize(tree_.index_limit());
-  return node;
-}
-
-void Drafter::add_guesses(NodeIndex parent, const std::vector<Guess>& guesses) {
-  float better = 1;  // experience never puts a guess before one of a better rank
-  for (std::size_t rank = 0; rank < guesses.size(); ++rank) {
-    const bool is_new = tree_.child(parent, guesses[rank].token) == kNoNode;
-    const NodeIndex node = add_node(parent, guesses[rank].token);
-    if (is_new) note(node) = {.order = next_order_++};
-    note(node).rank = static_cast<std::uint8_t>(rank);
-    note(node).guessed = guesses[rank].confidence;
-    better = std::min(better, calibration_.right(rank, guesses[rank].confidence));
-    tree_.set_confidence(node, std::max(tree_.node(node).confidence, better));
-  }
-}
-
-// What became text tells how good the guesses for its positions were.
-void Drafter::learn(std::span<const TokenId> tokens) {
-  NodeIndex at = kRoot;
-  for (const TokenId token : tokens) {
-    for (const NodeIndex child : tree_.children(at)) {
-      const NodeNote& guess = note(child);
-      if (guess.guessed < 0) continue;
-      calibration_.observe(guess.rank, guess.guessed, tree_.node(child).token == token);
-    }
-    at = tree_.child(at, token);
-    if (at == kNoNode) return;
-  }
-}
-
 std::size_t Drafter::commit(std::span<const TokenId> tokens) {
   OUTRIDER_CHECK(!tokens.empty());
-  learn(tokens);
-  std::vector<NodeIndex> vain = sent_unused();
   NodeIndex at = kRoot;
   std::vector<int> rows;  // of the step, that run the tokens
   for (const TokenId token : tokens) {
-    if (at != kNoNode) at = tree_.child(at, token);
-    std::erase(vain, at);
+    if (at != kNoNode) at = tree().child(at, token);
     rows.push_back(at == kNoNode ? -1 : row_of(at));
     if (token < 0 || token >= options_.vocab_size) foreign_token_ = token;
   }
-  const std::vector<TreeNode> accepted = tree_.commit(tokens);
+  const auto [accepted, sent_unused] = nodes_.commit(tokens);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     text_.append(tokens[i], i < accepted.size() ? accepted[i].slot : kRootSlot, rows[i]);
   }
   root_expanded_ = accepted.size() == tokens.size() && accepted.back().slot != kRootSlot;
-  const auto gone = [&](NodeIndex node) { return node != kNoNode && !tree_.contains(node); };
+  const auto gone = [&](NodeIndex node) { return node != kNoNode && !tree().contains(node); };
   std::ranges::replace_if(step_rows_, gone, kNoNode);
-  advice_.clear();
-  std::erase_if(vain, [&](NodeIndex node) { return tree_.contains(node); });
-  mark_in_flight();
-  return vain.size();
+  return sent_unused;
+}
+
+bool Drafter::round_is_whole(const RoundShape& shape) const {
+  if (shape.length == 0) return true;
+  const std::vector<std::vector<NodeIndex>> chains = round_chains(tree(), shape);
+  const auto whole = [&](const auto& chain) { return chain.size() == shape.length; };
+  return !chains.empty() && std::ranges::all_of(chains, whole);
+}
+
+void Drafter::advise(const ExitAdvice& advice) {
+  nodes_.advise(advice);
+  keep_bound();
+}
+
+void Drafter::keep_bound() {
+  const std::vector<Slot> slots = nodes_.forget_beyond(options_.max_nodes, step_rows_);
+  forgotten_.insert(forgotten_.end(), slots.begin(), slots.end());
 }
 
 std::optional<std::string> Drafter::exhausted() const {
@@ -206,7 +182,7 @@ std::optional<std::string> Drafter::exhausted() const {
     return "token " + std::to_string(*foreign_token_) + " is outside the draft's vocabulary of " +
            std::to_string(options_.vocab_size);
   }
-  if (tree_.end() > options_.max_positions) {
+  if (tree().end() > options_.max_positions) {
     return "the draft's context of " + std::to_string(options_.max_positions) + " tokens is full";
   }
   return std::nullopt;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/drafting/growth_policy.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "common/drafting/outcome_weights.h"
 
@@ -42,10 +44,28 @@ Hypothesis hypothesis_of(const GrowthView& view, NodeIndex node) {
   return found;
 }
 
-double ChainPolicy::worth(const GrowthView& view, NodeIndex node) const {
-  const Position depth = depth_of(view.tree, node);
-  const bool wanted = depth < gamma_ && on_likeliest_chain(view.tree, kRoot, node);
-  return wanted ? static_cast<double>(depth) : 0.0;
+std::vector<std::vector<NodeIndex>> round_chains(const MirroredTree& tree,
+                                                 const RoundShape& shape) {
+  std::vector<std::vector<NodeIndex>> chains;
+  if (shape.length == 0) return chains;
+  for (const NodeIndex first : likeliest_children(tree, kRoot, shape.branches)) {
+    std::vector<NodeIndex> chain = likeliest_chain(tree, first, shape.length - 1);
+    chain.insert(chain.begin(), first);
+    chains.push_back(std::move(chain));
+  }
+  return chains;
+}
+
+RoundPolicy::RoundPolicy(const RoundShape& shape, int fan_out)
+    : shape_(shape), fan_out_(std::max(fan_out, static_cast<int>(shape.branches))) {}
+
+double RoundPolicy::worth(const GrowthView& view, NodeIndex node) const {
+  const auto depth = static_cast<std::size_t>(depth_of(view.tree, node));
+  if (depth >= shape_.length) return 0;
+  for (const std::vector<NodeIndex>& chain : round_chains(view.tree, shape_)) {
+    if (depth <= chain.size() && chain[depth - 1] == node) return static_cast<double>(depth);
+  }
+  return 0;
 }
 
 double PredraftPolicy::worth(const GrowthView& view, NodeIndex node) const {

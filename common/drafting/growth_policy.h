@@ -5,9 +5,11 @@
 // Thread rule: pure. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "common/tree/mirrored_tree.h"
 
@@ -60,20 +62,30 @@ class GrowthPolicy {
   virtual double worth(const GrowthView& view, NodeIndex node) const = 0;
 };
 
-// A round of plain speculative decoding: the best child, gamma times (FSD section 3, step 1).
-class ChainPolicy final : public GrowthPolicy {
- public:
-  // gamma: drafted tokens in a round, >= 0.
-  explicit ChainPolicy(int gamma, int fan_out = 1) : gamma_(gamma), fan_out_(fan_out) {}
+// A round: what the verifier gets to verify in one pass. The `branches` likeliest tokens at the
+// root, each followed by its likeliest chain, `length` tokens deep in all. One branch is the chain
+// of plain speculative decoding.
+struct RoundShape {
+  std::size_t length = 0;
+  std::size_t branches = 1;
+};
 
-  int gamma() const { return gamma_; }
+// The chains of a round as far as they are drafted, likeliest first.
+std::vector<std::vector<NodeIndex>> round_chains(const MirroredTree& tree, const RoundShape& shape);
+
+// Drafts a round (FSD section 3, step 1: the best child, gamma times; once for each branch).
+class RoundPolicy final : public GrowthPolicy {
+ public:
+  // fan_out: guesses per row; at least as many as there are branches are asked for.
+  explicit RoundPolicy(const RoundShape& shape, int fan_out = 1);
+
   int fan_out() const override { return fan_out_; }
-  bool wants_root() const override { return gamma_ > 0; }
+  bool wants_root() const override { return shape_.length > 0; }
   double worth(const GrowthView& view, NodeIndex node) const override;
 
  private:
-  int gamma_;
-  int fan_out_;
+  const RoundShape shape_;
+  const int fan_out_;
 };
 
 // In what order hypotheses are pre-drafted (FSD section 4.3, table 7).

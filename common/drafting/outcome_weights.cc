@@ -59,6 +59,16 @@ NodeIndex likeliest_child(const MirroredTree& tree, NodeIndex parent) {
   return best;
 }
 
+std::vector<NodeIndex> likeliest_children(const MirroredTree& tree, NodeIndex parent,
+                                          std::size_t count) {
+  const std::span<const NodeIndex> all = tree.children(parent);
+  std::vector<NodeIndex> children(all.begin(), all.end());
+  std::ranges::stable_sort(children, std::ranges::greater{},
+                           [&](NodeIndex node) { return tree.node(node).confidence; });
+  if (children.size() > count) children.resize(count);
+  return children;
+}
+
 std::vector<NodeIndex> likeliest_chain(const MirroredTree& tree, NodeIndex from, std::size_t most) {
   std::vector<NodeIndex> chain;
   for (NodeIndex at = from; chain.size() < most;) {

@@ -31,6 +31,10 @@ struct OutcomeAdvice {
 // The likeliest child, the earlier one of equals; kNoNode without children.
 NodeIndex likeliest_child(const MirroredTree& tree, NodeIndex parent);
 
+// The `count` likeliest children, likeliest first; fewer if there are fewer.
+std::vector<NodeIndex> likeliest_children(const MirroredTree& tree, NodeIndex parent,
+                                          std::size_t count);
+
 // The path of likeliest children below `from`, at most `most` nodes.
 std::vector<NodeIndex> likeliest_chain(const MirroredTree& tree, NodeIndex from, std::size_t most);
 

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -25,6 +26,9 @@ enum class PassPolicy : std::uint8_t {
   kOnRequest = 0,  // a living node hangs under the root, or an empty Grow asks
   kEager = 1,      // also when `patience` is over, with whatever nodes live, none included
 };
+
+// The longest patience that a Policy may name.
+inline constexpr Duration kMaxPatience = std::chrono::minutes(1);
 
 // Acts from the next start of a pass; changeable mid-answer.
 struct Policy {
@@ -60,9 +64,11 @@ struct AckOnly {};
 
 // Every message of the edge acknowledges what it has.
 struct EdgeMessage {
+  using Body = std::variant<AckOnly, Open, Grow, Policy, Cancel>;
+
   Position acked_position = 0;      // first position the edge does not have
   std::uint32_t acked_reports = 0;  // highest ExitReport.seq seen
-  std::variant<AckOnly, Open, Grow, Policy, Cancel> body;
+  Body body;
 };
 
 // --- verifier to edge -------------------------------------------------------------------------
@@ -98,6 +104,11 @@ struct Started {
   NodeId last_id = 0;                 // it took all living nodes with id <= last_id ..
   std::vector<NodeId> left_out = {};  // .. less these
 };
+
+// Whether the pass took this sent node.
+inline bool pass_took(const Started& started, NodeId id) {
+  return id <= started.last_id && std::ranges::find(started.left_out, id) == started.left_out.end();
+}
 
 // Server-side times of one pass.
 struct PassTimings {

@@ -14,9 +14,6 @@
 
 namespace outrider {
 
-// The longest patience that a Policy may name.
-inline constexpr Duration kMaxPatience = std::chrono::minutes(1);
-
 // What a verifier says of itself; constant while it runs.
 struct Target {
   ModelInfo model;

@@ -178,7 +178,7 @@ DecodingOptions Generator::decoding_options(const Turn& turn) {
           .seed = options_.seed,
           .stop_ids = turn.stop_ids,
           .replaced_session = last_session_,
-          .timeline = options_.trace.empty() ? nullptr : &timeline_,
+          .observer = options_.trace.empty() ? nullptr : &recorder_,
           .reconnect_timeout = from_ms(options_.reconnect_timeout_s * 1e3),
           .jitter_seed = std::random_device{}()};
 }

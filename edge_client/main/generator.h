@@ -19,6 +19,7 @@
 #include "common/verify/engine.h"
 #include "edge_client/main/options.h"
 #include "edge_client/main/report.h"
+#include "edge_client/metrics/timeline_recorder.h"
 #include "edge_client/shell/runner.h"
 #include "edge_client/verifiers/remote.h"
 
@@ -63,6 +64,7 @@ class Generator final {
   const Tokenizer tokenizer_;
   SystemClock clock_;
   Timeline timeline_;  // of all answers; filled if options.trace is set
+  TimelineRecorder recorder_{timeline_};
 
   std::unique_ptr<Model> draft_;
   std::unique_ptr<Drafter> drafter_;

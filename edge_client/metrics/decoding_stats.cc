@@ -11,19 +11,33 @@ std::optional<double> ratio(double numerator, double denominator) {
   return numerator / denominator;
 }
 
+void add(std::vector<std::uint64_t>& sums, const std::vector<std::uint64_t>& more) {
+  if (sums.size() < more.size()) sums.resize(more.size());
+  for (std::size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
+}
+
 }  // namespace
 
-void DecodingStats::count_round(std::uint64_t nodes, std::size_t depth, std::size_t accepted) {
-  if (nodes == 0) return;
+void DecodingStats::record_round(const VerifiedRound& round) {
+  if (round.nodes == 0) return;
   ++num_drafts;
-  num_draft_tokens += nodes;
-  num_accepted_tokens += accepted;
-  if (drafted_per_position.size() < depth) {
-    drafted_per_position.resize(depth);
-    accepted_per_position.resize(depth);
+  num_draft_tokens += round.nodes;
+  num_accepted_tokens += round.accepted;
+  if (drafted_per_position.size() < round.depth()) {
+    drafted_per_position.resize(round.depth());
+    accepted_per_position.resize(round.depth());
+    drafted_per_branch.resize(round.depth());
+    accepted_per_branch.resize(round.depth());
   }
-  for (std::size_t i = 0; i < depth; ++i) ++drafted_per_position[i];
-  for (std::size_t i = 0; i < accepted; ++i) ++accepted_per_position[i];
+  for (std::size_t i = 0; i < round.depth(); ++i) {
+    ++drafted_per_position[i];
+    add(drafted_per_branch[i], round.drafted[i]);
+    accepted_per_branch[i].resize(drafted_per_branch[i].size());
+  }
+  for (std::size_t i = 0; i < round.accepted; ++i) {
+    ++accepted_per_position[i];
+    ++accepted_per_branch[i].at(round.accepted_branch[i]);
+  }
 }
 
 std::optional<double> DecodingStats::acceptance_rate() const {

@@ -13,8 +13,10 @@
 
 #include "common/base/clock.h"
 #include "common/protocol/messages.h"
+#include "edge_client/metrics/plan_change.h"
 #include "edge_client/metrics/predraft_stats.h"
 #include "edge_client/metrics/time_spent.h"
+#include "edge_client/metrics/verified_round.h"
 
 namespace outrider {
 
@@ -42,6 +44,11 @@ struct DecodingStats {
   std::vector<std::uint64_t> drafted_per_position;   // [depth - 1]: passes with a node that deep
   std::vector<std::uint64_t> accepted_per_position;  // [depth - 1]: passes that accepted so deep
 
+  // [depth - 1][branch], as verified_round.h numbers branches: nodes verified, and those that
+  // stood.
+  std::vector<std::vector<std::uint64_t>> drafted_per_branch;
+  std::vector<std::vector<std::uint64_t>> accepted_per_branch;
+
   std::uint64_t draft_steps = 0;
   Duration draft_compute{0};
 
@@ -51,22 +58,11 @@ struct DecodingStats {
   PredraftStats predraft;
   TimeSpent time_spent;
 
-  // What the controller changed, and why.
-  struct PlanChange {
-    std::uint64_t token = 0;  // of the answer, before which it was
-    bool speculates = true;
-    int gamma = 0;
-    int wait_for = 0;
-    Duration patience{0};  // .. at most so long
-    int fan_out = 0;
-    bool exits = false;
-    std::string reason;
-  };
   std::vector<PlanChange> plan_changes;
   std::optional<Usage> usage;  // the verifier's own count, of the last stream
 
-  // Counts one pass that took nodes down to `depth` and accepted the first `accepted` tokens.
-  void count_round(std::uint64_t nodes, std::size_t depth, std::size_t accepted);
+  // One pass with the drafted nodes that it verified.
+  void record_round(const VerifiedRound& round);
 
   std::optional<double> acceptance_rate() const;
   std::optional<double> acceptance_length() const;

@@ -20,7 +20,7 @@ std::string time_line(const char* name, Duration part, Duration total) {
   return line(name, fmt::format("{:9.1f} ms  {:4.1f} %", to_ms(part), share * 100));
 }
 
-std::string course_of(const DecodingStats::PlanChange& change) {
+std::string course_of(const PlanChange& change) {
   const std::string most =
       change.wait_for > 0 ? fmt::format(" (at most {:.0f} ms)", to_ms(change.patience)) : "";
   return fmt::format("rounds of {}, waits for {} after a miss{}, fan-out {}, exits {}",
@@ -67,7 +67,7 @@ std::string explain_block(const DecodingStats& stats) {
       time_line("target busy elsewhere", spent.queued, total) +
       time_line("waiting for the draft", spent.drafting, total) +
       time_line("waiting for the link", spent.link, total) + time_line("other", spent.other, total);
-  for (const DecodingStats::PlanChange& change : stats.plan_changes) {
+  for (const PlanChange& change : stats.plan_changes) {
     const std::string how = change.speculates ? course_of(change) : "speculation off";
     block += "  token " + std::to_string(change.token) + ": " + how + ", because " + change.reason +
              "\n";
@@ -105,7 +105,7 @@ Json time_spent_json(const TimeSpent& spent) {
 
 Json plan_changes_json(const DecodingStats& stats) {
   Json changes = Json::array();
-  for (const DecodingStats::PlanChange& change : stats.plan_changes) {
+  for (const PlanChange& change : stats.plan_changes) {
     changes.push_back({{"token", change.token},
                        {"speculates", change.speculates},
                        {"gamma", change.gamma},

@@ -47,10 +47,10 @@ CacheHit PredraftStats::count(const CacheLookup& found, std::size_t wanted) {
   return hit;
 }
 
-std::string PredraftStats::exit_name(std::int32_t exit) const {
+std::string exit_name(std::span<const std::int32_t> layers, std::int32_t exit) {
   const auto index = static_cast<std::size_t>(exit);
-  if (index >= exit_layers.size()) return "exit " + std::to_string(exit);
-  return "the exit after layer " + std::to_string(exit_layers[index]);
+  if (index >= layers.size()) return "exit " + std::to_string(exit);
+  return "the exit after layer " + std::to_string(layers[index]);
 }
 
 }  // namespace outrider

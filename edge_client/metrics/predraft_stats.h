@@ -6,11 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/drafting/drafter.h"
+#include "common/drafting/hypothesis_tree.h"
 
 namespace outrider {
 
@@ -19,6 +20,9 @@ enum class CacheHit : std::uint8_t { kWhole, kPartial, kLate, kMiss };
 
 // wanted: drafted tokens of a whole round.
 CacheHit judge(const CacheLookup& found, std::size_t wanted);
+
+// "the exit after layer 4", for the reader; layers: Opened.exits.
+std::string exit_name(std::span<const std::int32_t> layers, std::int32_t exit);
 
 struct PredraftStats {
   std::uint64_t verdicts = 0;                    // after which a round was wanted
@@ -41,13 +45,13 @@ struct PredraftStats {
   std::uint64_t reports = 0;          // from exits, taken
   std::uint64_t ignored_reports = 0;  // late, repeated, or senseless
   std::uint64_t evicted_nodes = 0;    // forgotten to keep the cache's bound
-  std::uint64_t abandoned_steps = 0;  // of the draft, ended early as a verdict made them vain
+  std::uint64_t abandoned_steps = 0;  // of the draft, ended early as a verdict made them obsolete
 
   // Counts a verdict after which `wanted` drafted tokens make a round.
   CacheHit count(const CacheLookup& found, std::size_t wanted);
 
   // "the exit after layer 4", for the reader.
-  std::string exit_name(std::int32_t exit) const;
+  std::string exit_name(std::int32_t exit) const { return outrider::exit_name(exit_layers, exit); }
 };
 
 }  // namespace outrider

@@ -1,72 +1,69 @@
-// What the session decides: drafting, sending, committing, ending. What it hears from its
-// verifier is in decoding_stream.cc. SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
 #include "edge_client/session/decoding_session.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "edge_client/session/exit_reports.h"
 
 namespace outrider {
 namespace {
 
 // After the answer is decided, how long to wait for the verifier's own count of it.
-constexpr Duration kFarewell = std::chrono::milliseconds(500);
+constexpr Duration kUsageTimeout = std::chrono::milliseconds(500);
 
 // The share of the verifier's run-ahead after which an edge that has nothing else to send
 // acknowledges: it must never be the reason for a pause.
 constexpr std::uint32_t kAcksPerRunAhead = 8;
 
-// Beyond a round trip, until a change of policy has surely been heard.
-constexpr Duration kCrossingSlack = std::chrono::milliseconds(1);
+SpeculatorOptions speculation_of(const DecodingOptions& options) {
+  return {.strategy = options.strategy,
+          .rounds = {.gamma = options.gamma,
+                     .branches = options.branches,
+                     .fan_out = options.fan_out,
+                     .queue = options.queue,
+                     .optimize = options.optimize},
+          .uplink_budget = options.uplink_budget,
+          .token_bound = options.token_bound,
+          .end_position = options.end_position};
+}
 
-Policy first_policy(Strategy strategy) {
-  return {.pass_policy = strategy == Strategy::kAr ? PassPolicy::kEager : PassPolicy::kOnRequest,
-          .wants_exits = strategy == Strategy::kFsd};
+bool may_retry(StatusCode code) {
+  return code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded;
+}
+
+std::string seconds_text(Duration d) {
+  return fmt::format("{:.1f} s", to_seconds(d));
 }
 
 }  // namespace
-
-const char* name_of(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::kAr:
-      return "ar";
-    case Strategy::kSd:
-      return "sd";
-    case Strategy::kFsd:
-      return "fsd";
-    case Strategy::kMirror:
-      return "mirror";
-  }
-  return "ar";
-}
 
 DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> prompt,
                                  Drafter& drafter, AnswerText& text)
     : options_(std::move(options)),
       drafter_(drafter),
-      text_(text),
-      prompt_length_(static_cast<Position>(prompt.size())),
-      end_position_(options_.end_position),
-      drafting_(options_.strategy != Strategy::kAr),
-      controller_(options_.optimize, options_.gamma, options_.fan_out),
-      allowance_(options_.uplink_budget),
-      policy_(mirrors() ? controller_.current().policy : first_policy(options_.strategy)),
+      answer_(text, static_cast<Position>(prompt.size()), options_.end_position),
+      speculator_(speculation_of(options_), drafter, observers_),
       reconnector_(options_.reconnect_timeout, options_.jitter_seed) {
   OUTRIDER_CHECK(!prompt.empty());
-  stats_.prompt_tokens = prompt.size();
   drafter_.restart(prompt);
   evicted_before_ = drafter_.evicted();
+  observers_.add(figures_);
+  if (options_.observer != nullptr) observers_.add(*options_.observer);
 }
 
 SessionActions DecodingSession::start(TimePoint now) {
   now_ = now;
-  stats_.started = now;
-  keeper_.started(now);
-  if (end_position_ <= prompt_length_) {
+  observers_.notify(&SessionObserver::on_start, static_cast<std::size_t>(answer_.prompt_length()),
+                    now);
+  if (answer_.end_position() <= answer_.prompt_length()) {
     finish(Ending::kLength, {});
   } else {
-    if (const auto reason = drafter_.exhausted(); drafting_ && reason) stop_drafting(*reason);
+    decide();  // what the draft cannot do is known before Open leaves
     open_stream();
-    draft();
+    decide();
   }
   return std::exchange(actions_, {});
 }
@@ -75,7 +72,7 @@ SessionActions DecodingSession::handle(const SessionEvent& event, TimePoint now)
   now_ = now;
   if (phase_ != Phase::kFinished) {
     std::visit([this](const auto& e) { on(e); }, event);
-    draft();
+    if (linked()) decide();
     acknowledge();
   }
   return std::exchange(actions_, {});
@@ -90,6 +87,8 @@ TimePoint DecodingSession::next_tick() const {
   }
   return next;
 }
+
+// --- events -------------------------------------------------------------------------------------
 
 void DecodingSession::on(const Tick&) {
   if (phase_ == Phase::kLeaving) {
@@ -113,224 +112,163 @@ void DecodingSession::on(const CancelRequested&) {
 }
 
 void DecodingSession::on(const DraftStepFinished& event) {
-  if (!event.result.ok()) {
-    draft_failed_ = true;
-    if (drafting_) stop_drafting("the draft model failed: " + event.result.status().message());
-    return;
+  SpeculationActions actions;
+  speculator_.on_draft_step(event.result, now_, actions);
+  perform(std::move(actions));
+}
+
+void DecodingSession::on(const FromVerifier& event) {
+  if (event.epoch != stream_.epoch || phase_ == Phase::kUnlinked) return;  // of a lost link
+  if (const auto* ended = std::get_if<StreamEnded>(&event.event)) {
+    return on_stream_end(ended->status);
   }
-  const std::size_t rows = event.result->slots.size();
-  const bool abandoned = event.result->abandoned;
-  ++(abandoned ? stats_.predraft.abandoned_steps : stats_.draft_steps);
-  if (rows > 0 && !abandoned) timings_.draft_step.add(rows, event.result->compute);
-  if (options_.timeline != nullptr) {
-    options_.timeline->span(Timeline::Track::kDraft,
-                            rows == 0 ? "catch up" : "draft " + std::to_string(rows) + " rows",
-                            now_ - event.result->compute, event.result->compute);
+  const auto& message = std::get<ServerMessage>(event.event);
+  if (phase_ == Phase::kOpening && !std::holds_alternative<Opened>(message) &&
+      !std::holds_alternative<Notice>(message)) {
+    return fail(failed_precondition("the server sent something before Opened"));
   }
-  stats_.draft_compute += event.result->compute;
-  drafter_.finish_step(*event.result);
+  std::visit([this](const auto& m) { on_message(m); }, message);
 }
 
-void DecodingSession::stop_drafting(const std::string& reason) {
-  drafting_ = false;
-  speculation_ended_ = reason;
-  say(Say::Level::kWarning,
-      (answer_.empty() ? "speculation: OFF because " : "speculation: OFF from here because ") +
-          reason);
-  set_policy(first_policy(Strategy::kAr));
+// --- messages of the verifier -------------------------------------------------------------------
+
+void DecodingSession::on_message(const Opened& opened) {
+  if (phase_ == Phase::kLeaving) return;
+  if (phase_ != Phase::kOpening) {
+    return fail(failed_precondition("the server sent Opened twice on one stream"));
+  }
+  Status checked = check_opened(opened, opened_.fingerprint, opened_.arithmetic_id);
+  if (!checked.ok()) return fail(checked);
+  phase_ = Phase::kStreaming;
+  opened_ = opened;
+  answer_.limit_to(opened.limits.max_positions);
+  const Duration took = now_ - stream_.opened_at;
+  speculator_.on_opened(opened, took, answer_.end_position());
+  observers_.notify(&SessionObserver::on_opened, opened, took, ever_opened_);
+  if (std::exchange(ever_opened_, true)) {
+    return say(Say::Level::kInfo,
+               "link: back, going on at token " + std::to_string(answer_.ids().size()));
+  }
+  first_opened();
 }
 
-void DecodingSession::set_policy(const Policy& policy) {
-  if (policy.wants_exits != policy_.wants_exits) exits_changed_at_ = now_;
-  policy_ = policy;
-  if (linked()) send(policy_);
+void DecodingSession::first_opened() {
+  const Position context = opened_.limits.max_positions;
+  if (answer_.prompt_length() >= context) {
+    return fail(invalid_argument("the prompt has " + std::to_string(answer_.prompt_length()) +
+                                 " tokens, but the target's context holds " +
+                                 std::to_string(context) + "; shorten the prompt"));
+  }
+  if (options_.speculation.empty()) return;
+  say(Say::Level::kInfo, "target: " + opened_.model_name);
+  if (!speculator_.ended()) say(Say::Level::kInfo, "speculation: " + options_.speculation);
+  if (options_.strategy == Strategy::kFsd && opened_.exits.empty()) {
+    say(Say::Level::kWarning,
+        "speculation: as --strategy sd, because the target has no early exits");
+  }
 }
 
-// Whether exits look at the pass that was just heard to start. Where a change of that may have
-// crossed its start, nobody knows.
-std::optional<bool> DecodingSession::exits_of_pass() const {
-  const Duration crossing = timings_.round_trip() * 5 / 4 + kCrossingSlack;
-  if (exits_changed_at_ && now_ - *exits_changed_at_ < crossing) return std::nullopt;
-  return policy_.wants_exits;
+void DecodingSession::on_message(const Progress& progress) {
+  if (phase_ != Phase::kStreaming || progress.total <= 0) return;
+  actions_.emplace_back(PrefillProgress{progress.done, progress.total});
 }
+
+void DecodingSession::on_message(const Started& started) {
+  if (phase_ != Phase::kStreaming) return;
+  Status checked = check_started(started, view());
+  if (!checked.ok()) return fail(checked);
+  stream_.started = started;
+  speculator_.on_pass_started(started, now_);
+}
+
+void DecodingSession::on_message(const Verdict& verdict) {
+  if (phase_ != Phase::kStreaming) return;
+  Status checked = check_verdict(verdict, view());
+  if (!checked.ok()) return fail(checked);
+  reconnector_.healthy();
+  commit(verdict);
+  stream_.started.reset();
+  ++stream_.next_pass;
+}
+
+void DecodingSession::on_message(const ExitReport& report) {
+  const std::optional<ExitAdvice> advice = read_report(report, stream_.reports_seen, view());
+  stream_.reports_seen = std::max(stream_.reports_seen, report.seq);
+  const bool taken = advice && speculator_.on_exit_report(*advice);
+  observers_.notify(&SessionObserver::on_exit_report, report, taken, now_);
+}
+
+void DecodingSession::on_message(const Usage& usage) {
+  observers_.notify(&SessionObserver::on_usage, usage);
+  if (phase_ == Phase::kLeaving) return;  // the end of the stream follows
+  if (usage.reason == FinishReason::kCancelled || usage.reason == FinishReason::kError) {
+    return;  // why follows with the end of the stream
+  }
+  Status checked = check_usage(usage, view());
+  if (!checked.ok()) return fail(checked);
+  leave(answer_.natural_ending(opened_.stop_ids).value_or(Ending::kLength));
+}
+
+void DecodingSession::on_message(const Notice& notice) {
+  stream_.asked_delay = std::max(notice.retry_after, Duration::zero());
+  stream_.overloaded = notice.kind == Notice::Kind::kOverloaded;
+  if (phase_ == Phase::kLeaving) return;
+  if (stream_.overloaded) {
+    say(Say::Level::kWarning,
+        "server: overloaded, asks to wait " + seconds_text(stream_.asked_delay));
+  } else {
+    // It lets the answer finish if it can; if not, the stream ends and we reconnect.
+    say(Say::Level::kInfo, "server: is shutting down; going on for as long as it answers");
+  }
+}
+
+void DecodingSession::on_stream_end(const Status& status) {
+  if (phase_ == Phase::kLeaving) return finish(ending_, {});
+  if (status.ok()) return lose_link(unavailable("the server closed the stream"));
+  const bool asked_to_wait = stream_.overloaded && status.code() == StatusCode::kResourceExhausted;
+  if (may_retry(status.code()) || asked_to_wait) return lose_link(status);
+  finish(Ending::kFailed, status);
+}
+
+// --- the answer ---------------------------------------------------------------------------------
 
 // The verdict has passed every check.
 void DecodingSession::commit(const Verdict& verdict) {
-  const Position depth = count(verdict);
-  Emit emit;
-  bool stopped = false;
-  for (std::size_t i = 0; i < verdict.tokens.size() && !stopped; ++i) {
-    AnswerText::Update update = text_.push(verdict.tokens[i]);
-    stopped = update.stopped;
-    answer_.push_back(verdict.tokens[i]);
-    emit.tokens.push_back(
-        {verdict.tokens[i], i + 1 < verdict.tokens.size(), std::move(update.text)});
-  }
-  stats_.completion_tokens = answer_.size();
-  if (!stats_.first_token) stats_.first_token = now_;
-  stats_.last_token = now_;
-  trace_waits(keeper_.verdict(verdict.timings, timings_.round_trip(), now_));
-  const CacheLookup found = drafter_.look_up(verdict.tokens);
-  const bool speculated = drafting_ && (!mirrors() || controller_.current().speculates);
-  trace_verdict(verdict);
-  stats_.predraft.ahead_dead += drafter_.commit(verdict.tokens);
-  stats_.predraft.evicted_nodes = drafter_.evicted() - evicted_before_;
-  if (drafter_.step_is_obsolete()) actions_.emplace_back(AbandonDraftStep{});
-  allowance_.committed(verdict.tokens.size());
-  actions_.emplace_back(std::move(emit));
-
-  if (stopped) {
+  const VerifiedRound round = verified_round(drafter_.tree(), *stream_.started, verdict.tokens);
+  Answer::Taken taken = answer_.take(verdict.tokens);
+  SpeculationActions actions;
+  const Speculator::Committed committed = speculator_.on_verdict(verdict, round, now_, actions);
+  perform(std::exchange(actions, {}));
+  actions_.emplace_back(std::move(taken.emit));
+  const VerdictRecord record{.verdict = verdict,
+                             .round = round,
+                             .answer_tokens = answer_.ids().size(),
+                             .round_trip = speculator_.round_trip(),
+                             .request_round_trip = committed.request_round_trip,
+                             .sent_unused = committed.sent_unused,
+                             .evicted = drafter_.evicted() - evicted_before_};
+  observers_.notify(&SessionObserver::on_verdict, record, now_);
+  if (taken.stopped) {
     send(Cancel{});
     return leave(Ending::kStopString);
   }
-  if (const std::optional<Ending> ending = natural_ending()) return leave(*ending);
-  if (mirrors() && drafting_) {
-    if (speculated) controller_.looked_up(found, pass_has_exits_.value_or(false));
-    controller_.verdict(verdict.tokens.size(), static_cast<std::size_t>(depth), now_);
-    follow_plan();
-  }
-  if (speculated) count_hit(found);
-  // Nodes that still live are the next round: the verifier goes on with them by itself.
-  round_sent_ = !drafter_.tree().ids().living().empty() || verifier_goes_on();
-  pass_origin_ = now_ - timings_.round_trip();
-}
-
-// Of a verdict before which something could be drafted.
-void DecodingSession::count_hit(const CacheLookup& found) {
-  const std::size_t wanted = useful(gamma());
-  if (wanted == 0) return;
-  const CacheHit hit = stats_.predraft.count(found, wanted);
-  ahead_id_ = found.sent_id;
-  trace_hit(found, hit);
-}
-
-Position DecodingSession::count(const Verdict& verdict) {
-  if (!stats_.first_token) {
-    stats_.first_tokens = verdict.tokens.size();
-    stats_.first_rows = verdict.rows;
-    stats_.first_compute = verdict.timings.computed;
-  }
-  ++stats_.passes;
-  stats_.rows += verdict.rows;
-  stats_.target_compute += verdict.timings.computed;
-  stats_.target_queued += verdict.timings.queued;
-  if (asked_for_) {
-    const Duration round_trip = *asked_for_ - verdict.timings.queued;
-    if (round_trip > Duration::zero()) stats_.round_trips.push_back(round_trip);
-    timings_.asked(round_trip);
-  }
-  asked_for_.reset();
-  const MirroredTree& tree = drafter_.tree();
-  std::uint64_t nodes = 0;
-  Position depth = 0;
-  for (const NodeIndex node : tree.nodes()) {
-    const NodeId id = tree.node(node).id;
-    if (id == 0 || !pass_took(*started_, id)) continue;
-    ++nodes;
-    depth = std::max(depth, depth_of(tree, node));
-  }
-  stats_.count_round(nodes, static_cast<std::size_t>(depth), verdict.tokens.size() - 1);
-  if (verdict.pass > 0) {  // pass 0 reads the prompt
-    if (pass_has_exits_) {
-      RowTimes& times = *pass_has_exits_ ? timings_.pass : timings_.plain_pass;
-      times.add(verdict.rows, verdict.timings.computed);
-    }
-    if (verdict.rows > nodes + 1) stats_.predraft.surplus_rows += verdict.rows - nodes - 1;
-  }
-  return depth;
-}
-
-// Whether the committed text ends the answer by itself.
-std::optional<Ending> DecodingSession::natural_ending() const {
-  if (answer_.empty()) return std::nullopt;
-  if (std::ranges::find(opened_.stop_ids, answer_.back()) != opened_.stop_ids.end()) {
-    return Ending::kStopToken;
-  }
-  if (drafter_.tree().end() < end_position_) return std::nullopt;
-  return end_position_ < options_.end_position ? Ending::kContextFull : Ending::kLength;
+  if (const auto ending = answer_.natural_ending(opened_.stop_ids)) return leave(*ending);
+  speculator_.on_answer_continues(now_, actions);
+  perform(std::move(actions));
 }
 
 void DecodingSession::acknowledge() {
   if (phase_ != Phase::kStreaming) return;
   const Position step = std::max<Position>(1, opened_.limits.run_ahead / kAcksPerRunAhead);
-  if (drafter_.tree().end() - acked_ >= step) send(AckOnly{});
-}
-
-void DecodingSession::trace(Timeline::Track track, const std::string& what) {
-  if (options_.timeline != nullptr) options_.timeline->mark(track, what, now_);
-}
-
-// The pass ended half a round trip before its verdict was heard.
-void DecodingSession::trace_verdict(const Verdict& verdict) {
-  if (options_.timeline == nullptr) return;
-  const std::string pass = "pass " + std::to_string(verdict.pass);
-  const TimePoint end = now_ - timings_.round_trip() / 2;
-  const TimePoint begin = end - verdict.timings.computed;
-  options_.timeline->span(Timeline::Track::kTarget,
-                          pass + ", " + std::to_string(verdict.rows) + " rows", begin,
-                          verdict.timings.computed);
-  trace(Timeline::Track::kHeard,
-        "verdict of " + pass + ": " + std::to_string(verdict.tokens.size()) + " tokens");
-}
-
-// The time since the verdict before, divided as --explain does, in the order of a round.
-void DecodingSession::trace_waits(const TimeSpent& spent) {
-  if (options_.timeline == nullptr) return;
-  const std::pair<const char*, Duration> parts[] = {
-      {"the first verdict", spent.first},
-      {"the draft", spent.drafting},
-      {"other", spent.other},
-      {"the link, up", spent.link / 2},
-      {"other sessions", spent.queued},
-      {"the target", spent.target},
-      {"the link, down", spent.link - spent.link / 2},
-  };
-  TimePoint begin = now_ - spent.total();
-  for (const auto& [what, length] : parts) {
-    if (length > Duration{0}) {
-      options_.timeline->span(Timeline::Track::kWaits, what, begin, length);
-    }
-    begin += length;
-  }
-}
-
-// As it is counted.
-void DecodingSession::trace_hit(const CacheLookup& found, CacheHit hit) {
-  if (options_.timeline == nullptr) return;
-  const std::string who = found.exit ? ", named by " + stats_.predraft.exit_name(*found.exit)
-                                     : ", the draft's own guess";
-  const std::string length = std::to_string(found.drafted) + " tokens drafted ahead";
-  switch (hit) {
-    case CacheHit::kWhole:
-      return trace(Timeline::Track::kAnswer, "hit: " + length + who);
-    case CacheHit::kPartial:
-      return trace(Timeline::Track::kAnswer, "partial hit: " + length + who);
-    case CacheHit::kLate:
-      return trace(Timeline::Track::kAnswer, "late hit: its first draft step runs" + who);
-    case CacheHit::kMiss:
-      return trace(Timeline::Track::kAnswer, "miss");
-  }
-}
-
-void DecodingSession::send(decltype(EdgeMessage::body) body) {
-  if (const auto* grow = std::get_if<Grow>(&body)) {
-    trace(Timeline::Track::kSent, "Grow of " + std::to_string(grow->nodes.size()) + " nodes");
-  } else if (std::holds_alternative<Policy>(body)) {
-    trace(Timeline::Track::kSent, "Policy");
-  }
-  acked_ = drafter_.tree().end();
-  actions_.emplace_back(Send{{acked_, reports_seen_, std::move(body)}});
-}
-
-void DecodingSession::say(Say::Level level, std::string line) {
-  actions_.emplace_back(Say{level, std::move(line)});
+  if (drafter_.tree().end() - stream_.acked >= step) send(AckOnly{});
 }
 
 // The answer is decided; the verifier's Usage would complete the figures.
 void DecodingSession::leave(Ending ending) {
   phase_ = Phase::kLeaving;
+  speculator_.on_stream_closed();
   ending_ = ending;
-  leave_at_ = now_ + kFarewell;
+  leave_at_ = now_ + kUsageTimeout;
 }
 
 void DecodingSession::fail(const Status& status) {
@@ -340,12 +278,92 @@ void DecodingSession::fail(const Status& status) {
 
 void DecodingSession::finish(Ending ending, Status status) {
   phase_ = Phase::kFinished;
+  speculator_.on_stream_closed();
   if (ending != Ending::kStopString) {
-    if (std::string rest = text_.finish(); !rest.empty()) {
-      actions_.emplace_back(Emit{{{-1, false, std::move(rest)}}});
-    }
+    if (std::optional<Emit> rest = answer_.finish()) actions_.emplace_back(*std::move(rest));
   }
   actions_.emplace_back(Finish{ending, std::move(status)});
+}
+
+// --- the link -----------------------------------------------------------------------------------
+
+void DecodingSession::open_stream() {
+  phase_ = Phase::kOpening;
+  stream_ = {.epoch = stream_.epoch + 1, .opened_at = now_};
+  const std::span<const TokenId> text = drafter_.tree().text();
+  std::vector<TokenId> prefix(text.begin(), text.end());
+  if (stream_.epoch > 1) drafter_.restart(prefix);  // a new stream numbers its nodes anew
+  SpeculationActions actions;
+  speculator_.on_stream_opening(actions);
+  perform(std::move(actions));
+  actions_.emplace_back(Connect{stream_.epoch});
+  send(Open{.tokenizer_hash = options_.tokenizer_hash,
+            .sampling = options_.sampling,
+            .seed = options_.seed,
+            .prefix = std::move(prefix),
+            .end_position = answer_.asked_end(),
+            .policy = speculator_.policy(),
+            .stop_ids = options_.stop_ids,
+            .expected_fingerprint = opened_.fingerprint,
+            .expected_arithmetic_id = opened_.arithmetic_id,
+            .replaced_session = ever_opened_ ? opened_.session_id : options_.replaced_session});
+}
+
+void DecodingSession::lose_link(const Status& why) {
+  const bool first = !reconnector_.deadline();
+  const std::optional<TimePoint> retry = reconnector_.failed(now_, stream_.asked_delay);
+  if (!retry) return give_up(why.message());
+  link_error_ = why.message();
+  phase_ = Phase::kUnlinked;
+  speculator_.on_stream_closed();
+  retry_at_ = *retry;
+  if (first) {
+    say(Say::Level::kWarning,
+        "link: " + why.message() + "; retrying for up to " + seconds_text(reconnector_.timeout()));
+  }
+}
+
+void DecodingSession::give_up(const std::string& why) {
+  finish(Ending::kLinkLost, unavailable("gave up after " + seconds_text(reconnector_.timeout()) +
+                                        " of retries (--reconnect-timeout): " + why));
+}
+
+// --- actions ------------------------------------------------------------------------------------
+
+void DecodingSession::decide() {
+  SpeculationActions actions;
+  speculator_.decide(now_, actions);
+  perform(std::move(actions));
+}
+
+void DecodingSession::perform(SpeculationActions actions) {
+  for (SpeculationAction& action : actions) {
+    if (auto* grow = std::get_if<Grow>(&action)) {
+      send(std::move(*grow));
+    } else if (auto* policy = std::get_if<Policy>(&action)) {
+      send(*policy);
+    } else if (auto* run = std::get_if<RunDraftStep>(&action)) {
+      actions_.emplace_back(std::move(*run));
+    } else if (auto* line = std::get_if<Say>(&action)) {
+      actions_.emplace_back(std::move(*line));
+    } else {
+      actions_.emplace_back(AbandonDraftStep{});
+    }
+  }
+}
+
+void DecodingSession::send(EdgeMessage::Body body) {
+  observers_.notify(&SessionObserver::on_sent, body, now_);
+  stream_.acked = drafter_.tree().end();
+  actions_.emplace_back(Send{{stream_.acked, stream_.reports_seen, std::move(body)}});
+}
+
+void DecodingSession::say(Say::Level level, std::string line) {
+  actions_.emplace_back(Say{level, std::move(line)});
+}
+
+StreamView DecodingSession::view() const {
+  return {drafter_.tree(), opened_, answer_.end_position(), stream_.next_pass, stream_.started};
 }
 
 }  // namespace outrider

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/drafting/draft_step.h"
 #include "common/protocol/verifier.h"
+#include "edge_client/speculation/speculation_actions.h"
 
 namespace outrider {
 
@@ -44,14 +45,6 @@ struct Send {
   EdgeMessage message;
 };
 
-// At most one step is out at a time.
-struct RunDraftStep {
-  DraftStep step;
-};
-
-// Nobody wants the rows of the step that is out: its DraftStepFinished may come early.
-struct AbandonDraftStep {};
-
 // Committed tokens, in order, each with the text it completes (perhaps none: half a character, a
 // special token, text held back because a stop string may begin there).
 struct Emit {
@@ -61,12 +54,6 @@ struct Emit {
     std::string text;
   };
   std::vector<Token> tokens;
-};
-
-// One line for the user (DESIGN L5).
-struct Say {
-  enum class Level : std::uint8_t { kInfo, kWarning } level = Level::kInfo;
-  std::string line;
 };
 
 enum class Ending : std::uint8_t {
@@ -91,6 +78,7 @@ struct Finish {
   Status status;
 };
 
+// RunDraftStep, AbandonDraftStep and Say are speculation's (speculation_actions.h).
 using SessionAction =
     std::variant<Connect, Send, RunDraftStep, AbandonDraftStep, Emit, Say, PrefillProgress, Finish>;
 using SessionActions = std::vector<SessionAction>;

@@ -15,8 +15,8 @@ NodeIndex leaf_of(const ExitReport& report, const StreamView& view) {
 
 }  // namespace
 
-std::optional<Drafter::Advice> read_report(const ExitReport& report, std::uint32_t last_seq,
-                                           const StreamView& view) {
+std::optional<ExitAdvice> read_report(const ExitReport& report, std::uint32_t last_seq,
+                                      const StreamView& view) {
   if (!view.started || report.pass != view.started->pass) return std::nullopt;
   if (report.seq <= last_seq) return std::nullopt;
   const auto exits = static_cast<std::int32_t>(view.opened.exits.size());
@@ -33,10 +33,10 @@ std::optional<Drafter::Advice> read_report(const ExitReport& report, std::uint32
     const NodeId id = view.tree.node(next).id;
     if (id != 0 && pass_took(*view.started, id)) return std::nullopt;  // the walk would go on
   }
-  return Drafter::Advice{.leaf = leaf,
-                         .token = report.next_token,
-                         .probability = report.confidence / 255.0,
-                         .exit = report.exit};
+  return ExitAdvice{.leaf = leaf,
+                    .token = report.next_token,
+                    .probability = report.confidence / 255.0,
+                    .exit = report.exit};
 }
 
 }  // namespace outrider

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/drafting/drafter.h"
+#include "common/drafting/hypothesis_tree.h"
 #include "common/protocol/messages.h"
 #include "edge_client/session/message_checks.h"
 
@@ -18,7 +18,7 @@ namespace outrider {
 // never heard of), not newer than last_seq (repeated, out of order), of an exit the target does
 // not have, ending at a node that is not of this pass, or contradicting the walk (next_token is a
 // child that the pass took), or with a token outside the vocabulary.
-std::optional<Drafter::Advice> read_report(const ExitReport& report, std::uint32_t last_seq,
-                                           const StreamView& view);
+std::optional<ExitAdvice> read_report(const ExitReport& report, std::uint32_t last_seq,
+                                      const StreamView& view);
 
 }  // namespace outrider

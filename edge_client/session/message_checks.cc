@@ -39,10 +39,6 @@ Status check_walk(const Verdict& verdict, const StreamView& view) {
 
 }  // namespace
 
-bool pass_took(const Started& started, NodeId id) {
-  return id <= started.last_id && std::ranges::find(started.left_out, id) == started.left_out.end();
-}
-
 Status check_opened(const Opened& opened, const std::string& expected_fingerprint,
                     const std::string& expected_arithmetic_id) {
   if (opened.limits.vocab_size <= 0) {

@@ -33,7 +33,4 @@ Status check_started(const Started& started, const StreamView& view);
 Status check_verdict(const Verdict& verdict, const StreamView& view);
 Status check_usage(const Usage& usage, const StreamView& view);
 
-// Whether the pass took this sent node.
-bool pass_took(const Started& started, NodeId id);
-
 }  // namespace outrider

@@ -74,13 +74,13 @@ Controller::Controller(Optimize goal, int max_gamma, int max_fan_out)
 }
 
 // A hit is the exits' as far as the draft itself did not expect it.
-void Controller::looked_up(const CacheLookup& found, bool exits_spoke) {
+void Controller::on_lookup(const CacheLookup& found, bool exits_spoke) {
   const bool brings = found.drafted > 0 || found.in_step;
-  if (exits_spoke) exits_.verdict(brings && found.exit ? 1 - found.own_chance : 0);
+  if (exits_spoke) exits_.on_verdict(brings && found.exit ? 1 - found.own_chance : 0);
   if (plan_.fan_out > 1) runners_up_.add(brings && found.runner_up ? 1 : 0);
 }
 
-void Controller::verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
+void Controller::on_verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
   if (chain > 0) acceptance_.observe(chain, tokens - 1);
   tokens_ += tokens;
   if (last_verdict_) {
@@ -237,7 +237,8 @@ void Controller::set_policy(const Timings& timings) {
     return;
   }
   const Duration round = timings.round_trip() + plan_.wait_for * timings.draft_step.of(1);
-  const Duration wanted = std::max(from_ms(to_ms(round) * kPatienceSlack), round + kMinSlack);
+  const Duration slack = std::max(from_ms(to_ms(round) * kPatienceSlack), round + kMinSlack);
+  const Duration wanted = std::min(slack, kMaxPatience);
   const double ratio = to_ms(wanted) / std::max(to_ms(policy.patience), 1e-3);
   if (ratio > kPatienceStep || ratio < 1 / kPatienceStep) policy.patience = wanted;
 }

@@ -78,12 +78,12 @@ class Controller final {
 
   void target_has_exits(bool has) { exits_.target_has_exits(has); }
 
-  // What was drafted ahead for a verdict, before verdict() tells of it. exits_spoke: they looked at
+  // What was drafted ahead for a verdict, before on_verdict(). exits_spoke: they looked at
   // its pass.
-  void looked_up(const CacheLookup& found, bool exits_spoke);
+  void on_lookup(const CacheLookup& found, bool exits_spoke);
 
   // A verdict came: of how many tokens, along a chain of how many nodes.
-  void verdict(std::size_t tokens, std::size_t chain, TimePoint now);
+  void on_verdict(std::size_t tokens, std::size_t chain, TimePoint now);
 
   // How to go on, by what is known.
   const SpeculationPlan& plan(const Timings& timings);

@@ -16,7 +16,7 @@ constexpr double kNoise = 0.02;            // of a pass: what is less may be non
 
 }  // namespace
 
-void ExitCostBenefit::verdict(double theirs) {
+void ExitCostBenefit::on_verdict(double theirs) {
   theirs_.add(theirs);
   ++verdicts_;
 }

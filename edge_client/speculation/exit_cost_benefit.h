@@ -23,7 +23,7 @@ class ExitCostBenefit final {
   void target_has_exits(bool has) { exist_ = has; }
 
   // A verdict of a pass that exits looked at: how far its round was theirs alone, 0 .. 1.
-  void verdict(double theirs);
+  void on_verdict(double theirs);
 
   // Looks again, `tokens` of the answer on. hit_saves: seconds. Returns why, if it changed its
   // mind.

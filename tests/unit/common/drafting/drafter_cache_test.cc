@@ -29,9 +29,9 @@ class CacheTest : public testing::Test {
     engine_ = *DraftEngine::create(model_, clock_, 1400);
     const Ids prompt{1, 2, 3};
     drafter_->restart(prompt);
-    const ChainPolicy chain(3, ahead.fan_out);
+    const RoundPolicy chain({.length = 3}, ahead.fan_out);
     while (std::optional<DraftStep> step = drafter_->grow(chain, 100)) run(*step);
-    round_ = drafter_->select_round(3, 64, 13);
+    round_ = drafter_->select_round({.length = 3}, 64, 13);
     drafter_->pass_started(3, {});
   }
 
@@ -114,7 +114,7 @@ TEST_F(CacheTest, AHitIsTheNextRoundWithoutAStep) {
   ASSERT_GE(found.drafted, 3u);
   const Ids expected = after(text_with(tokens), 3);
   drafter_->commit(tokens);
-  const Grow next = drafter_->select_round(3, 64, 13);
+  const Grow next = drafter_->select_round({.length = 3}, 64, 13);
   Ids sent;
   for (const GrowNode& node : next.nodes) sent.push_back(node.token);
   EXPECT_EQ(sent, expected) << "what was drafted ahead is what the draft would write";
@@ -171,11 +171,11 @@ TEST_F(CacheTest, AVerdictDuringSuchAStepKeepsBothItsRows) {
   drafter_->commit(tokens);
   run(*step);
   const std::size_t rows = model_.rows_run();
-  const ChainPolicy chain(3);
+  const RoundPolicy chain({.length = 3});
   while (std::optional<DraftStep> more = drafter_->grow(chain, 100)) run(*more);
   EXPECT_EQ(model_.rows_run() - rows, 2u) << "the step's rows are of use";
   Ids sent;
-  for (const GrowNode& node : drafter_->select_round(3, 64, 13).nodes) sent.push_back(node.token);
+  for (const GrowNode& node : drafter_->select_round({.length = 3}, 64, 13).nodes) sent.push_back(node.token);
   EXPECT_EQ(sent, expected);
 }
 
@@ -254,7 +254,7 @@ TEST_F(CacheTest, ARoundThatComesIsNotInVain) {
   EXPECT_TRUE(drafter_->look_up(tokens).sent_id != 0);
   EXPECT_EQ(drafter_->commit(tokens), 0u);
   EXPECT_THAT(drafter_->tree().ids().living(), SizeIs(2));
-  EXPECT_THAT(drafter_->select_round(2, 64, 13).nodes, IsEmpty());
+  EXPECT_THAT(drafter_->select_round({.length = 2}, 64, 13).nodes, IsEmpty());
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ using Ids = std::vector<TokenId>;
 // Drafter and engine, joined as the shell joins them, over a toy model.
 class DraftingTest : public testing::Test {
  protected:
-  void begin(int gamma, const Ids& prompt, Position context = 1000, int chunk = 64) {
+  void begin(std::size_t gamma, const Ids& prompt, Position context = 1000, int chunk = 64) {
     const DrafterOptions options{
         .max_positions = context, .vocab_size = model_.info().vocab_size, .prefill_chunk = chunk};
     drafter_ = std::make_unique<Drafter>(options);
@@ -40,7 +40,7 @@ class DraftingTest : public testing::Test {
   }
 
   std::optional<DraftStep> grow(Position max_depth = 100) {
-    return drafter_->grow(ChainPolicy(gamma_), max_depth);
+    return drafter_->grow(RoundPolicy({.length = gamma_}), max_depth);
   }
 
   void grow_all(Position max_depth = 100) {
@@ -50,7 +50,7 @@ class DraftingTest : public testing::Test {
   Ids round(Position max_depth = 100) {
     grow_all(max_depth);
     Ids tokens;
-    for (const GrowNode& node : drafter_->select_round(64, 64, 100).nodes)
+    for (const GrowNode& node : drafter_->select_round({.length = 64}, 64, 100).nodes)
       tokens.push_back(node.token);
     return tokens;
   }
@@ -73,7 +73,7 @@ class DraftingTest : public testing::Test {
   ToyDraft model_{target_};
   SamplingParams sampling_;
   std::uint64_t seed_ = 7;
-  int gamma_ = 4;
+  std::size_t gamma_ = 4;
   std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<DraftEngine> engine_;
   Ids text_;
@@ -216,21 +216,21 @@ TEST_F(DraftingTest, ATurnThatBeginsWhileAStepRunsIgnoresIt) {
 TEST_F(DraftingTest, NodesAreSentOnceAndParentsFirst) {
   begin(3, {1, 2, 3});
   grow_all();
-  const Grow grow = drafter_->select_round(64, 64, 100);
+  const Grow grow = drafter_->select_round({.length = 64}, 64, 100);
   EXPECT_EQ(grow.first_id, 1u);
   EXPECT_EQ(grow.anchor_position, 3);
   ASSERT_THAT(grow.nodes, SizeIs(3));
   EXPECT_EQ(grow.nodes[0].parent, 0u);
   EXPECT_EQ(grow.nodes[1].parent, 1u);
   EXPECT_EQ(grow.nodes[2].parent, 1u);
-  EXPECT_THAT(drafter_->select_round(64, 64, 100).nodes, IsEmpty());
+  EXPECT_THAT(drafter_->select_round({.length = 64}, 64, 100).nodes, IsEmpty());
 }
 
 TEST_F(DraftingTest, NoMoreNodesAreSentThanTheVerifierTakes) {
   begin(5, {1, 2, 3});
   grow_all();
-  EXPECT_THAT(drafter_->select_round(64, 2, 100).nodes, SizeIs(2));
-  EXPECT_THAT(drafter_->select_round(64, 3, 100).nodes, SizeIs(1)) << "the first two still live";
+  EXPECT_THAT(drafter_->select_round({.length = 64}, 2, 100).nodes, SizeIs(2));
+  EXPECT_THAT(drafter_->select_round({.length = 64}, 3, 100).nodes, SizeIs(1)) << "the first two still live";
 }
 
 TEST_F(DraftingTest, TokensOutsideTheTargetsVocabularyAreNotSent) {
@@ -238,7 +238,7 @@ TEST_F(DraftingTest, TokensOutsideTheTargetsVocabularyAreNotSent) {
   grow_all();
   const Ids chain = expected(4);
   const auto outside = std::ranges::find(chain, *std::ranges::max_element(chain));
-  const Grow grow = drafter_->select_round(64, 64, *outside);
+  const Grow grow = drafter_->select_round({.length = 64}, 64, *outside);
   EXPECT_THAT(grow.nodes, SizeIs(static_cast<std::size_t>(outside - chain.begin())));
 }
 
@@ -273,7 +273,7 @@ TEST_F(DraftingTest, ATokenThatTheDraftDoesNotHaveEndsDrafting) {
 TEST_F(DraftingTest, WithNothingWantedTheTreeIsKeptAndNothingGrows) {
   Drafter drafter({.vocab_size = 13});
   drafter.restart(Ids{1, 2});
-  EXPECT_EQ(drafter.grow(ChainPolicy(0), 10), std::nullopt);
+  EXPECT_EQ(drafter.grow(RoundPolicy({.length = 0}), 10), std::nullopt);
   drafter.commit(Ids{3});
   EXPECT_THAT(drafter.tree().text(), ElementsAre(1, 2, 3));
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "edge_client/session/decoding_session.h"
+#include "edge_client/metrics/timeline_recorder.h"
 #include "tests/unit/edge_client/session/session_harness.h"
 
 namespace outrider {
@@ -288,12 +289,13 @@ TEST(Mirror, AsksForNoExitsThatForeseeNothing) {
 class TraceTest : public testing::Test {
  protected:
   TraceTest() {
-    edge_.options.timeline = &timeline_;
+    edge_.options.observer = &recorder_;
     edge_.options.optimize = Optimize::kCost;
   }
 
   SessionHarness edge_{Strategy::kMirror};
   Timeline timeline_;
+  TimelineRecorder recorder_{timeline_};
 };
 
 TEST_F(TraceTest, TellsOfBothSides) {

@@ -30,7 +30,7 @@ Timings timings(const Times& times) {
 void play(Controller& controller, int verdicts, std::size_t accepted, double ms, TimePoint& now) {
   for (int i = 0; i < verdicts; ++i) {
     now += from_ms(ms);
-    controller.verdict(accepted + 1, 4, now);
+    controller.on_verdict(accepted + 1, 4, now);
   }
 }
 
@@ -75,7 +75,7 @@ TEST(Controller, RowsThatCostMoreThanTheyBringAreLeftOut) {
   TimePoint now{};
   for (int i = 0; i < 30; ++i) {
     now += from_ms(20);
-    controller.verdict(2, 4, now);  // the first stands, the second never
+    controller.on_verdict(2, 4, now);  // the first stands, the second never
   }
   const SpeculationPlan& plan = controller.plan(timings({.pass_ms = 20, .row_ms = 4}));
   EXPECT_LE(plan.gamma, 2);
@@ -107,7 +107,7 @@ TEST(Controller, TriesAgainLaterAndLaterAndStaysWhenItPays) {
     int tokens = 0;
     while (!controller.plan(known).speculates) {
       now += from_ms(20);
-      controller.verdict(1, 0, now);
+      controller.on_verdict(1, 0, now);
       ++tokens;
     }
     waits.push_back(tokens);
@@ -140,9 +140,9 @@ void follow(Controller& controller, Timings& known, const CacheLookup& found, Ti
   const bool exits = controller.current().policy.wants_exits;
   const double ms = exits ? 25 : 20;
   (exits ? known.pass : known.plain_pass).add(5, from_ms(ms));
-  controller.looked_up(found, exits);
+  controller.on_lookup(found, exits);
   now += from_ms(ms);
-  controller.verdict(1, 4, now);
+  controller.on_verdict(1, 4, now);
   controller.plan(known);
 }
 
@@ -168,10 +168,10 @@ TEST(Controller, ExitsThatAloneForeseeRoundsStay) {
     const bool exits = controller.current().policy.wants_exits;
     with_exits += exits ? 1 : 0;
     (exits ? known.pass : known.plain_pass).add(5, from_ms(exits ? 25 : 20));
-    controller.looked_up(
+    controller.on_lookup(
         {.named = true, .drafted = 4, .exit = exits ? std::optional(1) : std::nullopt}, exits);
     now += from_ms(25);
-    controller.verdict(exits ? 4 : 1, 4, now);
+    controller.on_verdict(exits ? 4 : 1, 4, now);
     controller.plan(known);
   }
   EXPECT_GT(with_exits, 90) << "a few passes without them tell their cost";
@@ -200,7 +200,7 @@ TEST(Controller, ForgoesRunnersUpThatNeverBringARoundAndTriesThemAgain) {
   bool forgone = false;
   bool back = false;
   for (int i = 0; i < 200; ++i) {
-    controller.looked_up({.named = true, .drafted = 4, .own_chance = 0.9}, false);
+    controller.on_lookup({.named = true, .drafted = 4, .own_chance = 0.9}, false);
     play(controller, 1, 3, 30, now);
     const int fan_out = controller.plan(known).fan_out;
     back |= forgone && fan_out == 3;
@@ -216,7 +216,7 @@ TEST(Controller, KeepsRunnersUpThatBringRounds) {
   TimePoint now{};
   for (int i = 0; i < 200; ++i) {
     const bool second = i % 10 == 0;
-    controller.looked_up({.named = true, .drafted = 4, .own_chance = 0.3, .runner_up = second},
+    controller.on_lookup({.named = true, .drafted = 4, .own_chance = 0.3, .runner_up = second},
                          false);
     play(controller, 1, 3, 30, now);
     EXPECT_EQ(controller.plan(known).fan_out, 3);
@@ -246,7 +246,7 @@ TEST(Controller, AProbeKeepsItsReasonThoughTheRoundChanges) {
   const int gamma = controller.current().gamma;
   for (int i = 0; i < 64; ++i) {
     now += from_ms(20);
-    controller.verdict(1, 0, now);
+    controller.on_verdict(1, 0, now);
   }
   const SpeculationPlan& plan = controller.plan(timings({.pass_ms = 20, .row_ms = 0}));
   EXPECT_TRUE(plan.speculates);

@@ -18,7 +18,7 @@ class ExitWorthTest : public testing::Test {
   std::string pass(double theirs) {
     const bool exits = worth_.wanted();
     (exits ? timings_.pass : timings_.plain_pass).add(4, from_ms(20 + (exits ? cost_ms_ : 0)));
-    if (exits) worth_.verdict(theirs);
+    if (exits) worth_.on_verdict(theirs);
     ++tokens_;
     return worth_.decide(timings_, kHitSaves, tokens_);
   }

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/metrics/figure_recorder.h"
+
+namespace outrider {
+
+void FigureRecorder::on_start(std::size_t prompt_tokens, TimePoint now) {
+  stats_.prompt_tokens = prompt_tokens;
+  stats_.started = now;
+  keeper_.started(now);
+}
+
+void FigureRecorder::on_opened(const Opened& opened, Duration took, bool reconnected) {
+  stats_.predraft.exit_layers = opened.exits;
+  if (reconnected) {
+    ++stats_.reconnects;
+  } else {
+    stats_.open_round_trip = took;
+  }
+}
+
+void FigureRecorder::on_pass_started(const Started& /*started*/, bool synced, TimePoint /*now*/) {
+  if (synced) ++stats_.predraft.synced;
+}
+
+void FigureRecorder::on_exit_report(const ExitReport& /*report*/, bool taken, TimePoint /*now*/) {
+  ++(taken ? stats_.predraft.reports : stats_.predraft.ignored_reports);
+}
+
+void FigureRecorder::on_draft_step(const DraftStepDone& step, TimePoint /*now*/) {
+  ++(step.abandoned ? stats_.predraft.abandoned_steps : stats_.draft_steps);
+  stats_.draft_compute += step.compute;
+}
+
+void FigureRecorder::on_verdict(const VerdictRecord& record, TimePoint now) {
+  record_pass(record);
+  stats_.completion_tokens = record.answer_tokens;
+  if (!stats_.first_token) stats_.first_token = now;
+  stats_.last_token = now;
+  keeper_.verdict(record.verdict.timings, record.round_trip, now);
+  stats_.predraft.ahead_dead += record.sent_unused;
+  stats_.predraft.evicted_nodes = record.evicted;
+}
+
+void FigureRecorder::record_pass(const VerdictRecord& record) {
+  const Verdict& verdict = record.verdict;
+  if (!stats_.first_token) {
+    stats_.first_tokens = verdict.tokens.size();
+    stats_.first_rows = verdict.rows;
+    stats_.first_compute = verdict.timings.computed;
+  }
+  ++stats_.passes;
+  stats_.rows += verdict.rows;
+  stats_.target_compute += verdict.timings.computed;
+  stats_.target_queued += verdict.timings.queued;
+  if (record.request_round_trip && *record.request_round_trip > Duration::zero()) {
+    stats_.round_trips.push_back(*record.request_round_trip);
+  }
+  stats_.record_round(record.round);
+  // Pass 0 reads the prompt: its rows are not all nodes'.
+  if (verdict.pass > 0 && verdict.rows > record.round.nodes + 1) {
+    stats_.predraft.surplus_rows += verdict.rows - record.round.nodes - 1;
+  }
+}
+
+void FigureRecorder::on_cache_lookup(const CacheLookup& found, std::size_t wanted,
+                                     TimePoint /*now*/) {
+  stats_.predraft.count(found, wanted);
+}
+
+void FigureRecorder::on_plan_changed(const PlanChange& change) {
+  stats_.plan_changes.push_back(change);
+}
+
+}  // namespace outrider

@@ -1,0 +1,34 @@
+// Counts the figures of one answer (decoding_stats.h) from what its session tells.
+//
+// Thread rule: the session's. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "edge_client/metrics/decoding_stats.h"
+#include "edge_client/metrics/session_observer.h"
+
+namespace outrider {
+
+class FigureRecorder final : public SessionObserver {
+ public:
+  const DecodingStats& stats() const { return stats_; }
+
+  void on_start(std::size_t prompt_tokens, TimePoint now) override;
+  void on_opened(const Opened& opened, Duration took, bool reconnected) override;
+  void on_round_sent(TimePoint now) override { keeper_.round_left(now); }
+  void on_sent_ahead(std::size_t nodes) override { stats_.predraft.ahead_nodes += nodes; }
+  void on_pass_started(const Started& started, bool synced, TimePoint now) override;
+  void on_exit_report(const ExitReport& report, bool taken, TimePoint now) override;
+  void on_draft_step(const DraftStepDone& step, TimePoint now) override;
+  void on_verdict(const VerdictRecord& record, TimePoint now) override;
+  void on_cache_lookup(const CacheLookup& found, std::size_t wanted, TimePoint now) override;
+  void on_plan_changed(const PlanChange& change) override;
+  void on_usage(const Usage& usage) override { stats_.usage = usage; }
+
+ private:
+  void record_pass(const VerdictRecord& record);
+
+  DecodingStats stats_;
+  TimeKeeper keeper_{stats_.time_spent};
+};
+
+}  // namespace outrider

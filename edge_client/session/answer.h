@@ -1,0 +1,55 @@
+// The answer so far: its tokens, its text, and where it ends by itself.
+//
+// Thread rule: owned by the session. The text outlives it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/types.h"
+#include "common/conversation/answer_text.h"
+#include "edge_client/session/events.h"
+
+namespace outrider {
+
+class Answer final {
+ public:
+  // end_position: of prompt and answer; asked for by the user.
+  Answer(AnswerText& text, Position prompt_length, Position end_position)
+      : text_(text),
+        prompt_length_(prompt_length),
+        asked_end_(end_position),
+        end_position_(end_position) {}
+
+  Position prompt_length() const { return prompt_length_; }
+  Position asked_end() const { return asked_end_; }
+  // asked_end(), or the end of the target's context if that comes first.
+  Position end_position() const { return end_position_; }
+  const std::vector<TokenId>& ids() const { return ids_; }
+
+  // The target's context holds so many positions.
+  void limit_to(Position max_positions);
+
+  struct Taken {
+    Emit emit;
+    bool stopped = false;  // a stop string is complete; later tokens were not taken
+  };
+  // Takes the tokens of a verdict.
+  Taken take(std::span<const TokenId> tokens);
+
+  // Whether the committed text ends the answer by itself. stop_ids: the target's and the user's.
+  std::optional<Ending> natural_ending(std::span<const TokenId> stop_ids) const;
+
+  // No more tokens: what text was held back, if any.
+  std::optional<Emit> finish();
+
+ private:
+  AnswerText& text_;
+  const Position prompt_length_;
+  const Position asked_end_;
+  Position end_position_;
+  std::vector<TokenId> ids_;
+};
+
+}  // namespace outrider

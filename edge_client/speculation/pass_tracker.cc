@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/pass_tracker.h"
+
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// Beyond a round trip, until a change of policy has surely arrived.
+constexpr Duration kCrossingSlack = std::chrono::milliseconds(1);
+
+}  // namespace
+
+void PassTracker::on_round_sent(TimePoint now) {
+  has_round_ = true;
+  origin_ = now;
+}
+
+void PassTracker::on_request(NodeId last_id, TimePoint now) {
+  request_ = Request{last_id, now};
+}
+
+bool PassTracker::on_started(const Started& started, bool wants_exits, Duration round_trip,
+                             TimePoint now) {
+  // What had left before the verdict may still have been on its way when the pass began.
+  const NodeId ahead = std::exchange(ahead_id_, 0);
+  const bool synced = ahead != 0 && pass_took(started, ahead);
+  // An eager verifier may have started without what was asked for.
+  if (request_ && started.last_id >= request_->last_id) request_took_ = now - request_->at;
+  request_.reset();
+  // A change of policy may have crossed the start of the pass; then nobody knows which one it has.
+  const Duration crossing = round_trip * 5 / 4 + kCrossingSlack;
+  const bool crossed = exits_changed_at_ && now - *exits_changed_at_ < crossing;
+  has_exits_ = crossed ? std::nullopt : std::optional<bool>(wants_exits);
+  origin_ = now - round_trip;
+  has_round_ = true;
+  return synced;
+}
+
+std::optional<Duration> PassTracker::on_verdict(const PassTimings& timings) {
+  ++verdicts_;
+  const std::optional<Duration> took = std::exchange(request_took_, std::nullopt);
+  if (!took) return std::nullopt;
+  return *took - timings.queued;
+}
+
+void PassTracker::on_next_round(bool has_round, Duration round_trip, TimePoint now) {
+  has_round_ = has_round;
+  origin_ = now - round_trip;
+}
+
+}  // namespace outrider

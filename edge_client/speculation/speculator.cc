@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/speculator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// Living nodes at the verifier that more than one round may make.
+constexpr std::size_t kMaxAhead = 96;
+
+}  // namespace
+
+Speculator::Speculator(const SpeculatorOptions& options, Drafter& drafter,
+                       const ObserverList& observers)
+    : options_(options),
+      drafter_(drafter),
+      observers_(observers),
+      strategy_(make_strategy(options.strategy, options.rounds)),
+      allowance_(options.uplink_budget),
+      policy_(strategy_->pass_policy()),
+      end_position_(options.end_position) {}
+
+// --- events -------------------------------------------------------------------------------------
+
+void Speculator::on_stream_opening(SpeculationActions& out) {
+  passes_ = PassTracker();
+  uplink_.restart();
+  stream_open_ = true;
+  opened_ = false;
+  if (drafter_.step_is_obsolete()) out.emplace_back(AbandonDraftStep{});
+}
+
+void Speculator::on_stream_closed() {
+  stream_open_ = false;
+}
+
+void Speculator::on_opened(const Opened& opened, Duration took, Position end_position) {
+  opened_ = true;
+  limits_ = opened.limits;
+  end_position_ = end_position;
+  timings_.opened(took);
+  strategy_->on_target(!opened.exits.empty());
+}
+
+void Speculator::on_pass_started(const Started& started, TimePoint now) {
+  drafter_.pass_started(started.last_id, started.left_out);
+  timings_.bounded(uplink_.started(started.last_id, timings_.round_trip(), now));
+  const bool synced = passes_.on_started(started, policy_.wants_exits, timings_.round_trip(), now);
+  observers_.notify(&SessionObserver::on_pass_started, started, synced, now);
+}
+
+bool Speculator::on_exit_report(const ExitAdvice& advice) {
+  if (!drafts() || strategy_->grow_ahead(timings_) == nullptr) return false;
+  drafter_.advise(advice);
+  return true;
+}
+
+void Speculator::on_draft_step(const Result<DraftStepDone>& result, TimePoint now,
+                               SpeculationActions& out) {
+  if (!result.ok()) {
+    draft_failed_ = true;
+    if (drafts()) stop("the draft model failed: " + result.status().message(), now, out);
+    return;
+  }
+  const std::size_t rows = result->slots.size();
+  if (rows > 0 && !result->abandoned) timings_.draft_step.add(rows, result->compute);
+  observers_.notify(&SessionObserver::on_draft_step, *result, now);
+  drafter_.finish_step(*result);
+}
+
+Speculator::Committed Speculator::on_verdict(const Verdict& verdict, const VerifiedRound& round,
+                                             TimePoint now, SpeculationActions& out) {
+  Committed committed{.request_round_trip = passes_.on_verdict(verdict.timings)};
+  if (committed.request_round_trip) timings_.asked(*committed.request_round_trip);
+  const std::optional<bool> exits = passes_.has_exits();
+  if (verdict.pass > 0 && exits) {  // pass 0 reads the prompt
+    RowTimes& times = *exits ? timings_.pass : timings_.plain_pass;
+    times.add(verdict.rows, verdict.timings.computed);
+  }
+  answer_tokens_ += verdict.tokens.size();
+  review_ = {.tokens = verdict.tokens.size(),
+             .depth = round.depth(),
+             .found = drafter_.look_up(verdict.tokens),
+             .exits_looked = exits.value_or(false),
+             .now = now};
+  committed.sent_unused = drafter_.commit(verdict.tokens);
+  if (drafter_.step_is_obsolete()) out.emplace_back(AbandonDraftStep{});
+  allowance_.committed(verdict.tokens.size());
+  return committed;
+}
+
+void Speculator::on_answer_continues(TimePoint now, SpeculationActions& out) {
+  const bool speculated = drafts() && strategy_->speculates();
+  if (drafts()) review(now, out);
+  if (speculated) record_lookup(now);
+  // Nodes that still live are the next round: the verifier goes on with them by itself.
+  const bool has_round = !drafter_.tree().ids().living().empty() || verifier_goes_on();
+  passes_.on_next_round(has_round, timings_.round_trip(), now);
+}
+
+// The strategy learns from the verdict, and may change its course.
+void Speculator::review(TimePoint now, SpeculationActions& out) {
+  const bool before = strategy_->speculates();
+  std::optional<PlanChange> change = strategy_->on_verdict(review_, timings_);
+  const bool speculates = strategy_->speculates();
+  if (change) {
+    if (speculates != before) {
+      out.emplace_back(Say{Say::Level::kInfo, std::string("speculation: ") +
+                                                  (speculates ? "ON again " : "OFF, because ") +
+                                                  change->reason});
+    }
+    change->token = answer_tokens_;
+    observers_.notify(&SessionObserver::on_plan_changed, *change);
+  }
+  if (const Policy policy = strategy_->pass_policy(); policy != policy_) {
+    set_policy(policy, now, out);
+  }
+}
+
+// Of a verdict before which something could be drafted.
+void Speculator::record_lookup(TimePoint now) {
+  const std::size_t wanted = useful(strategy_->round()).length;
+  if (wanted == 0) return;
+  passes_.on_sent_before_verdict(review_.found.sent_id);
+  observers_.notify(&SessionObserver::on_cache_lookup, review_.found, wanted, now);
+}
+
+// --- decisions ----------------------------------------------------------------------------------
+
+void Speculator::decide(TimePoint now, SpeculationActions& out) {
+  if (!drafts()) return;
+  if (const std::optional<std::string> reason = drafter_.exhausted()) {
+    return stop(*reason, now, out);
+  }
+  if (!stream_open_ || !strategy_->speculates()) return;
+  if (passes_.verifier_waits()) draft_round(now, out);
+  if (!passes_.verifier_waits()) draft_ahead(now, out);
+}
+
+void Speculator::draft_round(TimePoint now, SpeculationActions& out) {
+  RoundShape awaited = strategy_->round();
+  awaited.length = strategy_->wait_for();
+  awaited = useful(awaited);
+  if (drafter_.round_is_whole(awaited)) return send_round(now, out);
+  if (auto step = drafter_.grow(*strategy_->grow_round(awaited), useful_depth())) {
+    out.emplace_back(RunDraftStep{*std::move(step)});
+  } else if (!drafter_.step_is_out()) {
+    send_round(now, out);  // as far as the draft can go
+  }
+}
+
+// The whole round in one message. Without nodes it still asks for a pass (liveness), except
+// before pass 0, which the verifier starts by itself.
+void Speculator::send_round(TimePoint now, SpeculationActions& out) {
+  Grow grow = drafter_.select_round(useful(strategy_->round()), limits_.max_nodes, token_bound());
+  passes_.on_round_sent(now);
+  observers_.notify(&SessionObserver::on_round_sent, now);
+  const bool idle = passes_.past_first_pass();
+  const bool nodes = !grow.nodes.empty();
+  if (idle && (nodes || policy_.pass_policy == PassPolicy::kOnRequest)) {
+    passes_.on_request(drafter_.tree().ids().next_id() - 1, now);
+  }
+  if (nodes) {
+    send_nodes(std::move(grow), now, out);
+  } else if (idle) {
+    out.emplace_back(std::move(grow));
+  }
+}
+
+// The verifier is at work, or has what it needs: draft for what its verdict may be.
+void Speculator::draft_ahead(TimePoint now, SpeculationActions& out) {
+  const std::unique_ptr<GrowthPolicy> growth = strategy_->grow_ahead(timings_);
+  if (growth == nullptr) return;
+  std::optional<DraftStep> step = drafter_.grow(*growth, tokens_to_end());
+  if (opened_) send_ahead(now, out);
+  if (step) out.emplace_back(RunDraftStep{*std::move(step)});
+}
+
+// Rounds for verdicts that have not come. Messages that cross the verdict lose nothing: their nodes
+// get the state that their path gives them.
+void Speculator::send_ahead(TimePoint now, SpeculationActions& out) {
+  const std::size_t most = std::min<std::size_t>(limits_.max_nodes, kMaxAhead);
+  const std::size_t living = drafter_.tree().ids().living().size();
+  const std::optional<AheadSelection> selection =
+      strategy_->select_ahead({.now = now,
+                               .pass_origin = passes_.origin(),
+                               .rows_in_flight = drafter_.rows_in_flight(),
+                               .room = most - std::min(most, living),
+                               .link_room = uplink_.room(),
+                               .draft_works = drafter_.step_is_out()},
+                              timings_);
+  if (!selection) return;
+  allowance_.advance(now);
+  const std::vector<DraftedRound> rounds = drafter_.rounds_ahead(selection->length, token_bound());
+  const std::vector<NodeIndex> nodes = nodes_to_send(rounds, selection->limits, allowance_);
+  if (nodes.empty()) return;
+  allowance_.spend(nodes.size());
+  observers_.notify(&SessionObserver::on_sent_ahead, nodes.size());
+  send_nodes(drafter_.select(nodes), now, out);
+}
+
+void Speculator::send_nodes(Grow grow, TimePoint now, SpeculationActions& out) {
+  const NodeId last_id = drafter_.tree().ids().next_id() - 1;
+  uplink_.sent(last_id, ByteAllowance::cost(grow.nodes.size()), now);
+  out.emplace_back(std::move(grow));
+}
+
+void Speculator::set_policy(const Policy& policy, TimePoint now, SpeculationActions& out) {
+  if (policy.wants_exits != policy_.wants_exits) passes_.on_exits_changed(now);
+  policy_ = policy;
+  if (stream_open_) out.emplace_back(policy_);
+}
+
+void Speculator::stop(const std::string& reason, TimePoint now, SpeculationActions& out) {
+  const char* from =
+      answer_tokens_ == 0 ? "speculation: OFF because " : "speculation: OFF from here because ";
+  out.emplace_back(Say{Say::Level::kWarning, from + reason});
+  ended_ = reason;
+  strategy_ = std::make_unique<ArStrategy>();
+  set_policy(strategy_->pass_policy(), now, out);
+}
+
+// --- what is of use -----------------------------------------------------------------------------
+
+// Without a round of ours, too.
+bool Speculator::verifier_goes_on() const {
+  return policy_.pass_policy == PassPolicy::kEager && policy_.patience == Duration{0};
+}
+
+// Positions that drafted tokens can fill: a verdict ends with one token more.
+Position Speculator::tokens_to_end() const {
+  return end_position_ - drafter_.tree().end() - 1;
+}
+
+// As deep as a node can be of use to the next pass.
+Position Speculator::useful_depth() const {
+  return std::min({tokens_to_end(), static_cast<Position>(limits_.max_rows) - 1,
+                   static_cast<Position>(limits_.max_nodes)});
+}
+
+RoundShape Speculator::useful(RoundShape round) const {
+  const auto depth = static_cast<std::size_t>(std::max<Position>(0, useful_depth()));
+  round.length = std::min(round.length, depth);
+  return round;
+}
+
+std::int32_t Speculator::token_bound() const {
+  if (limits_.vocab_size <= 0) return options_.token_bound;
+  return std::min(options_.token_bound, limits_.vocab_size);
+}
+
+}  // namespace outrider

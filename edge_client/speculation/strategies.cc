@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/strategies.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+// What does not leave this long before the last moment may come too late.
+constexpr Duration kSendSlack = std::chrono::milliseconds(1);
+
+// Bounds of what the first token of a round saves, in draft steps: a draft step is worth more than
+// its own time if it spares the verifier a wait.
+constexpr double kMinSaves = 0.5;
+constexpr double kMaxSaves = 4;
+
+RoundShape round_of(const StrategyOptions& options) {
+  return {.length = static_cast<std::size_t>(options.gamma),
+          .branches = static_cast<std::size_t>(options.branches)};
+}
+
+PlanChange change_of(const SpeculationPlan& plan) {
+  return {.speculates = plan.speculates,
+          .gamma = plan.gamma,
+          .wait_for = plan.wait_for,
+          .patience = plan.policy.patience,
+          .fan_out = plan.fan_out,
+          .exits = plan.policy.wants_exits,
+          .reason = plan.reason};
+}
+
+}  // namespace
+
+const char* name_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kAr:
+      return "ar";
+    case Strategy::kSd:
+      return "sd";
+    case Strategy::kFsd:
+      return "fsd";
+    case Strategy::kMirror:
+      return "mirror";
+  }
+  return "ar";
+}
+
+std::unique_ptr<SpeculationStrategy> make_strategy(Strategy strategy,
+                                                   const StrategyOptions& options) {
+  switch (strategy) {
+    case Strategy::kAr:
+      break;
+    case Strategy::kSd:
+      return std::make_unique<SdStrategy>(round_of(options));
+    case Strategy::kFsd:
+      return std::make_unique<FsdStrategy>(round_of(options), options.queue);
+    case Strategy::kMirror:
+      return std::make_unique<MirrorStrategy>(options);
+  }
+  return std::make_unique<ArStrategy>();
+}
+
+std::unique_ptr<GrowthPolicy> FsdStrategy::grow_ahead(const Timings& /*timings*/) const {
+  if (!target_has_exits_) return nullptr;
+  return std::make_unique<PredraftPolicy>(PredraftOptions{.gamma = static_cast<int>(round_.length),
+                                                          .fan_out = 1,  // exits name corrections
+                                                          .order = queue_,
+                                                          .exits_only = true});
+}
+
+MirrorStrategy::MirrorStrategy(const StrategyOptions& options)
+    : queue_(options.queue),
+      goal_(options.optimize),
+      controller_(options.optimize, options.gamma, options.fan_out) {}
+
+std::size_t MirrorStrategy::wait_for() const {
+  return static_cast<std::size_t>(std::max(1, plan().wait_for));
+}
+
+std::unique_ptr<GrowthPolicy> MirrorStrategy::grow_round(const RoundShape& round) const {
+  return std::make_unique<RoundPolicy>(round, plan().fan_out);
+}
+
+std::unique_ptr<GrowthPolicy> MirrorStrategy::grow_ahead(const Timings& timings) const {
+  const double step_ms = to_ms(timings.draft_step.of(1));
+  const double saves = step_ms > 0 ? to_ms(timings.round_trip()) / step_ms : 0;
+  return std::make_unique<PredraftPolicy>(
+      PredraftOptions{.gamma = plan().gamma,
+                      .fan_out = plan().fan_out,
+                      .order = queue_,
+                      .exits_only = false,
+                      .first_saves = std::clamp(saves, kMinSaves, kMaxSaves)});
+}
+
+// A round is due when the next draft step would end too late for the pass that runs.
+std::optional<AheadSelection> MirrorStrategy::select_ahead(const SendingView& view,
+                                                           const Timings& timings) const {
+  // A server that is further than its last verdict says is reached only by longer rounds.
+  const Duration per_token = controller_.per_token();
+  const auto lead =
+      per_token > Duration{0} ? static_cast<std::size_t>(timings.round_trip() / per_token) : 0;
+  const std::size_t whole = round().length;
+  const Duration pass = timings.pass_of(view.rows_in_flight + 1, plan().policy.wants_exits);
+  const TimePoint last_moment = view.pass_origin + pass - kSendSlack;
+  const bool next_step_is_late =
+      timings.knows_passes() && view.now + timings.draft_step.of(1) >= last_moment;
+  return AheadSelection{.limits = {.whole = whole,
+                                   .least = goal_ == Optimize::kCost ? whole : 1,
+                                   .due = !view.draft_works || next_step_is_late,
+                                   .room = view.room,
+                                   .link_room = view.link_room},
+                        .length = whole + std::min(lead, 2 * whole)};
+}
+
+std::optional<PlanChange> MirrorStrategy::on_verdict(const VerdictReview& review,
+                                                     const Timings& timings) {
+  if (plan().speculates) controller_.on_lookup(review.found, review.exits_looked);
+  controller_.on_verdict(review.tokens, review.depth, review.now);
+  const SpeculationPlan before = plan();
+  controller_.plan(timings);
+  if (plan().same_course(before) && plan().reason == before.reason) return std::nullopt;
+  return change_of(plan());
+}
+
+}  // namespace outrider

@@ -1,0 +1,105 @@
+// How an answer is speculated: what to grow, what to select for sending, whom to wait for, and
+// which pass policy the verifier follows. The machinery that all strategies share (rounds,
+// requests, estimates, messages) is speculator.h's.
+//
+//   ar      the target decodes alone (pass policy eager, no nodes)
+//   sd      plain speculative decoding: draft a round, send it whole, wait for its verdict
+//   fsd     sd, and drafting ahead for the outcomes that the target's early exits name
+//           (FSD, section 3)
+//   mirror  drafting and sending ahead for every likely outcome; a controller decides how far
+//           (docs/latency-law.md)
+//
+// Thread rule: pure; times are arguments. Owned by the speculator. SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/drafting/growth_policy.h"
+#include "common/drafting/hypothesis_tree.h"
+#include "common/protocol/messages.h"
+#include "edge_client/metrics/plan_change.h"
+#include "edge_client/speculation/sending_rule.h"
+#include "edge_client/speculation/timings.h"
+
+namespace outrider {
+
+enum class Strategy : std::uint8_t { kAr, kSd, kFsd, kMirror };
+
+const char* name_of(Strategy strategy);
+
+// A verdict as a strategy learns from it.
+struct VerdictReview {
+  std::size_t tokens = 0;
+  std::size_t depth = 0;  // of the deepest node that its pass verified
+  CacheLookup found = {};
+  bool exits_looked = false;  // early exits looked at its pass
+  TimePoint now = {};
+};
+
+// What a strategy sees when it decides what leaves before a verdict.
+struct SendingView {
+  TimePoint now;
+  TimePoint pass_origin;           // what leaves within T_q of this arrives before the pass ends
+  std::size_t rows_in_flight = 0;  // nodes of the pass that runs
+  std::size_t room = 0;            // nodes that the verifier takes beside those that live there
+  double link_room = 0;            // bytes that may leave now
+  bool draft_works = false;        // a draft step is out
+};
+
+// What may leave before a verdict.
+struct AheadSelection {
+  SendingLimits limits;
+  std::size_t length = 0;  // nodes of the longest round
+};
+
+class SpeculationStrategy {
+ public:
+  virtual ~SpeculationStrategy() = default;
+
+  // Which pass policy the verifier follows from now on.
+  virtual Policy pass_policy() const = 0;
+
+  // Whether anything is drafted at present.
+  virtual bool speculates() const { return true; }
+
+  // What a whole round is.
+  virtual RoundShape round() const = 0;
+
+  // Whom to wait for: a verifier that has no round gets one when its branches are so long.
+  virtual std::size_t wait_for() const { return round().length; }
+
+  // What to grow for a verifier that waits, up to this round.
+  virtual std::unique_ptr<GrowthPolicy> grow_round(const RoundShape& round) const {
+    return std::make_unique<RoundPolicy>(round);
+  }
+
+  // What to grow while a verdict is awaited. Null: nothing.
+  virtual std::unique_ptr<GrowthPolicy> grow_ahead(const Timings& /*timings*/) const {
+    return nullptr;
+  }
+  bool drafts_ahead(const Timings& timings) const { return grow_ahead(timings) != nullptr; }
+
+  // What to select for sending while a verdict is awaited; nothing: it is kept for the verdict.
+  virtual std::optional<AheadSelection> select_ahead(const SendingView& /*view*/,
+                                                     const Timings& /*timings*/) const {
+    return std::nullopt;
+  }
+
+  // A target answered; it may have early exits.
+  virtual void on_target(bool /*has_exits*/) {}
+
+  // A verdict came, and the answer goes on. Returns what the strategy changed, if that is worth a
+  // line in the log; PlanChange::token is left to the caller.
+  virtual std::optional<PlanChange> on_verdict(const VerdictReview& /*review*/,
+                                               const Timings& /*timings*/) {
+    return std::nullopt;
+  }
+};
+
+}  // namespace outrider

@@ -49,7 +49,7 @@ class MergeTable final {
  public:
   explicit MergeTable(std::vector<Word> words) : words_(std::move(words)) {
     for (std::size_t i = 0; i < words_.size(); ++i) count_pairs(i, +1);
-    for (const auto& [pair, place] : pairs_) heap_.push({use.count, pair});
+    for (const auto& [pair, use] : pairs_) heap_.push({use.count, pair});
   }
 
   // The most frequent pair, if any stands at least twice.

@@ -9,8 +9,8 @@
 //   mirror  drafting and sending ahead for every likely outcome; a controller decides how far
 //           (docs/latency-law.md)
 //
-// Thread rule: pure; times are arguments. Owned by the speculator. SPDX-License-Identifier:
-// Apache-2.0
+// Thread rule: pure; times are arguments. Owned by the speculator.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -27,8 +27,8 @@ AnswerReport speculated() {
   stats.prompt_tokens = 7;
   stats.completion_tokens = 5;
   stats.passes = 2;
-  stats.count_round(2, 2, 2);
-  stats.count_round(2, 2, 1);
+  stats.record_round({.nodes = 2, .accepted = 2, .drafted = {{1}, {1}}, .accepted_branch = {0, 0}});
+  stats.record_round({.nodes = 2, .accepted = 1, .drafted = {{1}, {1}}, .accepted_branch = {0}});
   stats.round_trips = {from_ms(10), from_ms(30), from_ms(20)};
   report.traffic = {.payload_up = 40, .payload_down = 90, .framed_up = 50, .framed_down = 100};
   return report;

@@ -12,15 +12,19 @@ import unittest
 TIDY = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'tidy.py')
 SPDX = '// SPDX-License-Identifier: Apache-2.0\n'
 CLEAN = {
+    'CMakeLists.txt': 'outrider_add_folders(common/base common/model edge_client cloud_server)\n',
     'README.md': '| folder | holds |\n|---|---|\n| `common/` | x |\n| `edge_client/` | x |\n'
                  '| `cloud_server/` | x |\n',
-    'common/README.md': '| folder | holds | may include |\n|---|---|---|\n| `base` | x | nothing of ours |\n'
+    'common/README.md': '| folder | holds | includes |\n|---|---|---|\n| `base` | x | - |\n'
                         '| `model` | x | base |\n',
     'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc)\n',
     'common/base/a.cc': SPDX + 'int f() {\n  return 1;\n}\n',
     'common/base/a.h': SPDX,
+    'common/model/CMakeLists.txt': 'outrider_library(model DEPS base)\n',
     'common/model/m.h': SPDX + '#include "common/base/a.h"\n',
+    'edge_client/CMakeLists.txt': 'outrider_library(edge DEPS model)\n',
     'edge_client/e.h': SPDX + '#include "common/model/m.h"\n',
+    'cloud_server/CMakeLists.txt': 'outrider_library(server)\n',
     'cloud_server/c.h': SPDX,
 }
 
@@ -69,27 +73,94 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(self.findings({a: SPDX + '// TO' + 'DO(#12): later\n'}), [])
         self.assert_finds("path of somebody's machine", {'run.sh': 'cd /ho' + 'me/me/x\n'})
 
+    def test_classes_with_all_their_files(self):
+        part = ''.join(f'void A::f{i}() {{\n  x();\n}}\n' for i in range(42))
+        files = {'common/base/a.h': SPDX + 'class A {\n  void f();\n};\n',
+                 'common/base/b.cc': SPDX + '\n// A comment.\n#include "common/base/a.h"\n' + part,
+                 'common/base/a.cc': SPDX + part,
+                 'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc b.cc)\n'}
+        self.assert_finds('a.h:1: class of 255 lines of code with all its files', files)
+        self.assertEqual(self.findings({**files, 'common/base/b.cc': SPDX + part.replace('A::', 'B::')}), [])
+
+    def test_modules_of_a_folder(self):
+        headers = {f'common/base/h{i}.h': SPDX for i in range(19)}
+        self.assertEqual(self.findings(headers), [])
+        self.assert_finds('common/base:1: 21 modules', {**headers, 'common/base/more.h': SPDX})
+
     def test_every_source_is_built(self):
         self.assert_finds('b.cc:1: no CMakeLists.txt', {'common/base/b.cc': SPDX})
         self.assert_finds('aa.cc:1: no CMakeLists.txt', {'common/base/aa.cc': SPDX})
+        listed = 'set(more b.cc)\nif(X)\n  list(APPEND more c.cc)\nendif()\noutrider_library(base SOURCES a.cc ${more})\n'
+        self.assertEqual(self.findings({'common/base/b.cc': SPDX, 'common/base/c.cc': SPDX,
+                                        'common/base/CMakeLists.txt': listed}), [])
 
-    def test_tables_match_the_disk(self):
+    def test_tables_match_the_disk_and_the_lists(self):
         self.assert_finds('lacks `bench`', {'bench/x.h': SPDX})
         self.assert_finds('lacks `text`', {'common/text/x.h': SPDX})
         self.assert_finds('lists `docs`', {'README.md': CLEAN['README.md'] + '| `docs/` | x |\n'})
+        table = CLEAN['common/README.md']
+        self.assert_finds('`model` includes base, by', {'common/README.md': table.replace('| base |', '| - |')})
+        self.assert_finds('`base` includes -, by', {'common/README.md': table.replace('| - |', '| model |')})
 
-    def test_includes_go_downwards(self):
-        self.assert_finds('may not include common/model/m.h',
+    def test_includes_need_the_list(self):
+        self.assert_finds('may not include common/model/m.h: DEPS of base lack model',
                           {'common/base/a.h': SPDX + '#include "common/model/m.h"\n'})
-        self.assert_finds('may not include cloud_server/c.h',
-                          {'edge_client/e.h': SPDX + '#include "cloud_server/c.h"\n'})
-        self.assert_finds('may not include edge_client/e.h',
-                          {'cloud_server/c.h': SPDX + '#include "edge_client/e.h"\n'})
-        self.assert_finds('may not include edge_client/e.h',
-                          {'common/base/a.h': SPDX + '#include "edge_client/e.h"\n'})
+        self.assert_finds('may not include common/base/a.h: DEPS or PRIVATE_DEPS of edge lack base',
+                          {'edge_client/e.h': CLEAN['edge_client/e.h'] + '#include "common/base/a.h"\n'})
+        self.assert_finds('may not include fmt/format.h: base does not list fmt::fmt',
+                          {'common/base/a.cc': SPDX + '#include <fmt/format.h>\n'})
+        for list_name, findings in (('PRIVATE_DEPS', 1), ('DEPS', 0)):
+            lines = self.findings({'common/model/CMakeLists.txt': f'outrider_library(model {list_name} base)\n'})
+            self.assertEqual(len(lines), findings, lines)
+        self.assert_finds('base lists model, which CMake reads later',
+                          {'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc DEPS model)\n',
+                           'common/base/a.cc': SPDX + '#include "common/model/m.h"\n',
+                           'common/README.md': CLEAN['common/README.md'].replace('| - |', '| model |')})
+        self.assert_finds('edge lists base and includes nothing of it',
+                          {'edge_client/CMakeLists.txt': 'outrider_library(edge DEPS base model)\n'})
+
+    def test_tests_include_what_their_targets_offer(self):
+        for listed, findings in (('edge', 0), ('server', 1)):
+            lines = self.findings({
+                'CMakeLists.txt': CLEAN['CMakeLists.txt'] + 'outrider_add_folders(tests)\n',
+                'README.md': CLEAN['README.md'] + '| `tests/` | x |\n',
+                'tests/CMakeLists.txt': f'outrider_test(t SOURCES t_test.cc DEPS {listed})\n',
+                'tests/helper.h': SPDX,
+                'tests/t_test.cc': SPDX + '#include "common/base/a.h"\n#include "tests/helper.h"\n'})
+            self.assertEqual(len(lines), findings, lines)
+
+    def test_edge_and_server_stay_apart(self):
+        both = 'outrider_library({} DEPS {})\n'.format
+        lines = self.findings({'cloud_server/c.h': SPDX + '#include "edge_client/e.h"\n',
+                               'cloud_server/CMakeLists.txt': both('server', 'edge')})
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn('may not include edge_client/e.h', lines[0])
+
+    def test_ideas_stand_once(self):
+        self.assert_finds('table 9 stand elsewhere', {'common/base/a.cc': SPDX + 'double kStep = 7.76;\n'})
+        self.assertEqual(self.findings({'common/base/a.cc': SPDX + '// A step takes 7.76 ms.\n'}), [])
+
+    def test_words_of_our_own(self):
+        a = 'common/base/a.cc'
+        for text in ('// It fl' + 'ies.', 'int was_fly' + 'ing;', 'int in_va' + 'in;', 'int kMo' + 'st = 1, kMo' + 'stRows = 2;',
+                     '// Like' + 'wise.', '// Who' + 'ever comes.', 'void comp' + 'lain();', 'struct Sim' + 'World;',
+                     'int Pla' + 'ce;', 'void te' + 'll_peer();', 'class ReportLa' + 'ne;', 'int exit_wor' + 'th;'):
+            with self.subTest(text):
+                lines = self.findings({a: SPDX + text + '\n'})
+                self.assertEqual(len(lines), 1, lines)
+                self.assertIn('a.cc:2: ', lines[0])
+        self.assertEqual(self.findings({a: SPDX + '// They tell the place of the world.\nint in_flight;\n'}), [])
+
+    def test_comments_are_whole_sentences(self):
+        a = 'common/base/a.cc'
+        self.assert_finds('no whole sentence', {a: SPDX + 'int x;  // .. and more\n'})
+        self.assert_finds('no whole sentence', {a: SPDX + 'int x;  // one thing ..\n'})
+        self.assert_finds('no whole sentence', {'run.sh': '# .. and so on\n'})
+        self.assertEqual(self.findings({a: SPDX + 'int x;  // 1 .. n, {"a": ..}\n// c[0] + .. by Horner\n'}), [])
 
     def test_torch_and_grpc_do_not_meet(self):
         self.assert_finds('sees ATen/Tensor.h and', {
+            'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc DEPS gRPC::grpc++ outrider::torch)\n',
             'common/base/a.h': SPDX + '#include <grpcpp/grpcpp.h>\n',
             'common/base/a.cc': SPDX + '#include <ATen/Tensor.h>\n#include "common/base/a.h"\n'})
 

@@ -10,9 +10,9 @@ namespace {
 using testing::HasSubstr;
 
 // A target of 20 ms a pass whose exits cost some more, in an answer of one token a pass.
-class ExitWorthTest : public testing::Test {
+class ExitCostBenefitTest : public testing::Test {
  protected:
-  ExitWorthTest() { worth_.target_has_exits(true); }
+  ExitCostBenefitTest() { worth_.target_has_exits(true); }
 
   // One pass as the policy wants it; theirs: what of its verdict only exits foresaw. Returns why.
   std::string pass(double theirs) {
@@ -33,7 +33,7 @@ class ExitWorthTest : public testing::Test {
   std::uint64_t tokens_ = 0;
 };
 
-TEST_F(ExitWorthTest, TwoPassesWithoutThemTellTheirCost) {
+TEST_F(ExitCostBenefitTest, TwoPassesWithoutThemTellTheirCost) {
   EXPECT_FALSE(worth_.wanted());
   EXPECT_EQ(pass(1), "");
   EXPECT_THAT(pass(1), HasSubstr("passes without exits were seen"));
@@ -43,7 +43,7 @@ TEST_F(ExitWorthTest, TwoPassesWithoutThemTellTheirCost) {
   EXPECT_NEAR(*worth_.cost(), 0.003, 1e-6);
 }
 
-TEST_F(ExitWorthTest, TheCostIsLookedAtAgain) {
+TEST_F(ExitCostBenefitTest, TheCostIsLookedAtAgain) {
   passes(200, 1);
   cost_ms_ = 5;
   std::string why;
@@ -56,13 +56,13 @@ TEST_F(ExitWorthTest, TheCostIsLookedAtAgain) {
   EXPECT_NEAR(*worth_.cost(), 0.005, 5e-4);
 }
 
-TEST_F(ExitWorthTest, StayWhereTheyForeseeMoreThanTheyCost) {
+TEST_F(ExitCostBenefitTest, StayWhereTheyForeseeMoreThanTheyCost) {
   passes(200, 0.5);  // win 5 ms
   EXPECT_TRUE(worth_.wanted());
   EXPECT_NEAR(worth_.share(), 0.5, 1e-6);
 }
 
-TEST_F(ExitWorthTest, GoWhereTheyCostMoreAndComeBackLaterAndLater) {
+TEST_F(ExitCostBenefitTest, GoWhereTheyCostMoreAndComeBackLaterAndLater) {
   std::vector<std::uint64_t> tries;
   std::string why;
   while (tokens_ < 400) {
@@ -76,20 +76,20 @@ TEST_F(ExitWorthTest, GoWhereTheyCostMoreAndComeBackLaterAndLater) {
   EXPECT_GT(tries[1] - tries[0], 128u);
 }
 
-TEST_F(ExitWorthTest, AreFoundWorthTheirCostWhenTheTextChanges) {
+TEST_F(ExitCostBenefitTest, AreFoundWorthTheirCostWhenTheTextChanges) {
   passes(40, 0);
   ASSERT_FALSE(worth_.wanted());
   passes(600, 0.9);
   EXPECT_TRUE(worth_.wanted());
 }
 
-TEST_F(ExitWorthTest, WhatCostsNothingNeedNotBringAnything) {
+TEST_F(ExitCostBenefitTest, WhatCostsNothingNeedNotBringAnything) {
   cost_ms_ = 0.1;
   passes(200, 0);
   EXPECT_TRUE(worth_.wanted());
 }
 
-TEST_F(ExitWorthTest, AProbeThatSeesNoPassGivesUp) {
+TEST_F(ExitCostBenefitTest, AProbeThatSeesNoPassGivesUp) {
   std::string why;
   for (int i = 0; i < 100 && why.empty(); ++i) why = worth_.decide(timings_, 0.01, ++tokens_);
   EXPECT_TRUE(worth_.wanted());
@@ -97,7 +97,7 @@ TEST_F(ExitWorthTest, AProbeThatSeesNoPassGivesUp) {
   EXPECT_EQ(worth_.cost(), std::nullopt);
 }
 
-TEST_F(ExitWorthTest, ATargetWithoutThemIsNotProbed) {
+TEST_F(ExitCostBenefitTest, ATargetWithoutThemIsNotProbed) {
   worth_.target_has_exits(false);
   for (int i = 0; i < 500; ++i) EXPECT_EQ(pass(0), "");
   EXPECT_FALSE(worth_.wanted());

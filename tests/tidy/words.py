@@ -1,0 +1,89 @@
+"""Words: licence lines, paths of machines, and terms of our own where the field has one.
+
+docs/glossary.md lists the terms that the project uses.
+SPDX-License-Identifier: Apache-2.0
+"""
+import re
+
+from tree import CODE, COMMENT_OR_LITERAL, line_of, without_comments_and_strings
+
+BANNED = [
+    (re.compile(r'\b(?:TODO|FIXME|XXX|HACK)\b(?!\(#\d+\))'), 'open end without an issue, TODO(#12)'),
+    (re.compile(r'(?<![\w.$}])/(?:home|root|work|opt)/\w'), 'path of somebody\'s machine'),
+]
+# In code, comments and documents: what is said instead of it.
+WORDS = [
+    (re.compile(r'\b(?:fly|flies|flew|flying)\b|(?:\b|_)(?:flies|flew|flying)(?:\b|_)', re.I), 'in_flight, was_in_flight'),
+    (re.compile(r'\b(?:in[ _])?vain\b|_vain\b', re.I), 'obsolete'),
+    (re.compile(r'\bAnswering\w+|\b(?:class|struct) Answering\b'), 'Generator'),
+    (re.compile(r'\b\w*ReportLane\w*'), 'ExitReportChannel'),
+    (re.compile(r'\b(?:\w+_)?outlet\w*\b', re.I), 'StreamSink'),
+    (re.compile(r'\bcomplain\w*|\bconfess\w*'), 'report_peer_error, report_internal_error'),
+    (re.compile(r'\b\w*(?:Contest|Rivals|Duel)(?![a-z])\w*'), 'what is compared'),
+    (re.compile(r'\b\w*ExitWorth\w*|\bexit_worth\w*'), 'ExitCostBenefit'),
+    (re.compile(r'\bk(?:Most|Least)\w+'), 'kMax.., kMin..'),
+    (re.compile(r'\blikewise\b', re.I), 'the whole sentence'),
+    (re.compile(r'\bwhoever\b', re.I), 'who it is'),
+]
+# In code only, comments and literals aside.
+IDENTIFIERS = [
+    (re.compile(r'\b\w*(?:Weather|World)(?![a-z])\w*|\bPlace\b'), 'the field\'s term'),
+    (re.compile(r'\b(?:\w+_)?(?:weather|world|tell)(?:_\w+)?\b'), 'the field\'s term'),
+]
+# A comment that goes on from another one, or into it. Ranges (1 .. 4) and what is left out within quotes,
+# brackets and lists stay.
+CONTINUATION = re.compile(r'(?://|#)\s*\.\.\s|^\s*\*?\s*\.\.\s\w|[^\s.,("\[{+]\s\.\.$')
+
+
+def is_exempt(path):
+    """The rules themselves, and vocabularies, which hold words of others."""
+    return path.startswith('tests/tidy/') or path.endswith(('tokenizer.json', '.jsonl'))
+
+
+def check_licence(tree):
+    for path, text in tree.text.items():
+        if path.endswith(CODE + ('.proto', '.py')) and 'SPDX-License-Identifier: Apache-2.0' not in text:
+            yield path, 1, 'no SPDX-License-Identifier line'
+
+
+def check_banned(tree):
+    for path, text in tree.text.items():
+        for pattern, meaning in BANNED if path != 'tests/tidy/words.py' else ():
+            for match in pattern.finditer(text):
+                yield path, line_of(text, match.start()), f'{meaning}: {match.group()!r}'
+
+
+def check_words(tree):
+    for path, text in tree.text.items():
+        if is_exempt(path):
+            continue
+        for pattern, instead in WORDS:
+            for match in pattern.finditer(text):
+                yield path, line_of(text, match.start()), f'says {match.group()!r}; say instead: {instead}'
+        if path.endswith(CODE):
+            code = without_comments_and_strings(text)
+            for pattern, instead in IDENTIFIERS:
+                for match in pattern.finditer(code):
+                    yield path, line_of(code, match.start()), f'names {match.group()!r}; name it by {instead}'
+
+
+def comments(path, text):
+    """[(line, text)] of the comments of a file."""
+    if path.endswith(CODE + ('.proto',)):
+        for match in COMMENT_OR_LITERAL.finditer(text):
+            if match.group()[0] == '/':
+                for at, line in enumerate(match.group().splitlines()):
+                    yield line_of(text, match.start()) + at, line
+    elif path.endswith(('.py', '.sh', '.cmake', 'CMakeLists.txt', '/run')) or path == 'run':
+        for match in re.finditer(r'(?m)(?:^|(?<=\s))#(?![!{]).*$', text):
+            yield line_of(text, match.start()), match.group()
+
+
+def check_continuations(tree):
+    for path, text in tree.text.items():
+        for line, comment in comments(path, text) if not is_exempt(path) else ():
+            if CONTINUATION.search(comment):
+                yield path, line, f'a comment that is no whole sentence: {comment.strip()!r}'
+
+
+CHECKS = (check_licence, check_banned, check_words, check_continuations)

@@ -27,6 +27,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of g++ 12: maybe-uninitialized whenever a std::variant is moved, restrict for
   # "literal" + std::string (GCC bug 105651).
   list(APPEND OUTRIDER_CXX_FLAGS -Wno-maybe-uninitialized -Wno-restrict -fpch-preprocess)
+else()
+  list(APPEND OUTRIDER_CXX_FLAGS -Wthread-safety)  # common/base/mutex.h
 endif()
 if(OUTRIDER_SANITIZE)
   list(APPEND OUTRIDER_CXX_FLAGS -fsanitize=${OUTRIDER_SANITIZE} -fno-omit-frame-pointer

@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <optional>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/rate_limit.h"
 #include "common/telemetry/log.h"
 
@@ -19,11 +19,11 @@ constexpr Duration kErrorInterval = std::chrono::seconds(10);
 
 std::atomic<std::uint64_t> errors{0};
 
-// If this error may be told: how many were held back before it.
+// If this error may be logged: how many were held back before it.
 std::optional<std::uint64_t> admit_error() {
-  static std::mutex mu;
-  static RateLimit limit(kErrorInterval);
-  const std::lock_guard lock(mu);
+  static Mutex mu;
+  static RateLimit limit GUARDED_BY(mu)(kErrorInterval);
+  const MutexLock lock(mu);
   return limit.admit(SystemClock().now());
 }
 

@@ -2,11 +2,10 @@
 // Thread rule: sink() from any thread, next() from one. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/protocol/verifier.h"
 
 namespace outrider {
@@ -16,7 +15,7 @@ class EventQueue final {
   // This must outlive the stream.
   Verifier::EventSink sink() {
     return [this](VerifierEvent event) {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       events_.push_back(std::move(event));
       changed_.notify_one();
     };
@@ -24,17 +23,17 @@ class EventQueue final {
 
   // Blocks until there is one. A verifier ends every stream with StreamEnded.
   VerifierEvent next() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [this] { return !events_.empty(); });
+    const MutexLock lock(mu_);
+    while (events_.empty()) changed_.wait(mu_);
     VerifierEvent event = std::move(events_.front());
     events_.pop_front();
     return event;
   }
 
  private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::deque<VerifierEvent> events_;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<VerifierEvent> events_ GUARDED_BY(mu_);
 };
 
 }  // namespace outrider

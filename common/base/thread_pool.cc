@@ -40,7 +40,7 @@ ThreadPool::ThreadPool(int num_threads) {
 
 ThreadPool::~ThreadPool() {
   {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stopping_.store(true);
   }
   wake_.notify_all();
@@ -56,7 +56,7 @@ void ThreadPool::run_loop(std::int64_t count, std::int64_t grain, LoopBody body)
   const std::uint64_t number = number_of(state_.load(std::memory_order_relaxed)) + 1;
   state_.store(number * kNumberOne | kOpen);  // sequentially consistent, paired with sleeping_
   if (sleeping_.load() > 0) {
-    { std::lock_guard lock(mu_); }
+    { const MutexLock lock(mu_); }
     wake_.notify_all();
   }
   claim_parts();
@@ -99,9 +99,9 @@ void ThreadPool::await_loop(std::uint64_t seen) {
     if (number_of(state_.load(std::memory_order_acquire)) != seen || stopping_.load()) return;
     cpu_relax();
   }
-  std::unique_lock lock(mu_);
+  const MutexLock lock(mu_);
   sleeping_.fetch_add(1);
-  wake_.wait(lock, [&] { return number_of(state_.load()) != seen || stopping_.load(); });
+  while (number_of(state_.load()) == seen && !stopping_.load()) wake_.wait(mu_);
   sleeping_.fetch_sub(1);
 }
 

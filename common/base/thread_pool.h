@@ -7,11 +7,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "common/base/mutex.h"
 
 namespace outrider {
 
@@ -67,8 +67,8 @@ class ThreadPool final {
   std::atomic<std::uint64_t> state_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<int> sleeping_{0};
-  std::mutex mu_;
-  std::condition_variable wake_;
+  Mutex mu_;  // guards no data: nobody falls asleep between a look at state_ and the wait
+  CondVar wake_;
 };
 
 }  // namespace outrider

@@ -1,6 +1,6 @@
 // Trains the exits of a frozen target, each on its own: an exit's loss reaches its own adapter
 // only, so any of them could be trained alone, with the same result. Memory is that of the target,
-// of one batch of hidden states, and of one exit's logits at a time: a 7B's exits train on one GPU.
+// of one batch of hidden states, and of one exit's logits at a time.
 //
 // The run's (training_loop.h) checkpoint is exits.safetensors.
 //

@@ -205,8 +205,8 @@ class PassReplay::Answer final {
   PassRunner runner_;
   ExitProbe probe_;
   PassSample sample_;
-  std::vector<PassWalk> walks_;                             // by exit, of the pass at hand
-  std::vector<std::vector<ExitProbe::TopPair>> top_pairs_;  // likewise, by row of the walk
+  std::vector<PassWalk> walks_;                             // of the current pass, by exit
+  std::vector<std::vector<ExitProbe::TopPair>> top_pairs_;  // by exit, and by row of its walk
 };
 
 PassReplay::PassReplay(Model& target, Model& draft, ExitHeads& heads, Clock& clock)

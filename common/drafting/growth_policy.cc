@@ -79,7 +79,7 @@ double PredraftPolicy::worth_named(const GrowthView& view, NodeIndex node,
   if (at.rows == 0 || at.rows > options_.gamma) return 0;
   const NodeNote& named = view.note(at.outcome);
   if (!named.exit || !on_likeliest_chain(view.tree, at.outcome, node)) return 0;
-  return ordered(1 + named.advised, named);  // whoever is named is worth a row
+  return ordered(1 + named.advised, named);  // a node that an exit named is worth a row
 }
 
 double PredraftPolicy::worth_any(const GrowthView& view, NodeIndex node,

@@ -28,7 +28,7 @@ struct NodeNote {
   std::optional<std::int32_t> exit = {};  // the first exit that named it (index into Opened.exits)
   double advised = 0;                     // the last confidence that an exit gave it; 0: none
   bool in_flight = false;                 // a row of the pass in work, as far as is known
-  bool was_in_flight = false;             // .. or of an earlier one
+  bool was_in_flight = false;             // a row of an earlier pass
 };
 
 struct GrowthView {

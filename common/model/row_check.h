@@ -1,5 +1,5 @@
-// What every backend checks before a pass touches anything (model.h, "Errors"), and what whoever
-// chooses from a pass checks after it.
+// What every backend checks before a pass touches anything (model.h, "Errors"), and what the code
+// that chooses from a pass checks after it.
 //
 // Thread rule: belongs to the thread that runs the model. SPDX-License-Identifier: Apache-2.0
 #pragma once

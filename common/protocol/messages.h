@@ -2,7 +2,7 @@
 // proto/outrider/v1; the meaning is docs/mirrored-tree.md. These structs know nothing of gRPC, so
 // the brains on both sides, the resident verifier and the simulations share them.
 //
-// A struct here has the shape of its message but no validity: whoever receives one checks it.
+// A struct here has the shape of its message but no validity: the receiver checks it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -53,7 +53,7 @@ struct Open {
   Policy policy;
   std::vector<TokenId> stop_ids;       // beside the target's own
   std::string expected_fingerprint;    // empty: any. Mandatory on reconnect and failover
-  std::string expected_arithmetic_id;  // likewise
+  std::string expected_arithmetic_id;  // empty: any. Mandatory on reconnect and failover
   std::string replaced_session;        // its resources are freed or taken over; empty: none
 };
 
@@ -101,8 +101,8 @@ struct Progress {
 struct Started {
   std::uint32_t pass = 0;
   Position position = 0;              // `end` as the pass started
-  NodeId last_id = 0;                 // it took all living nodes with id <= last_id ..
-  std::vector<NodeId> left_out = {};  // .. less these
+  NodeId last_id = 0;                 // the pass took all living nodes with id <= last_id
+  std::vector<NodeId> left_out = {};  // except these
 };
 
 // Whether the pass took this sent node.

@@ -6,7 +6,7 @@
 //
 // so without experience the draft is believed, and what is long past counts less and less.
 //
-// Thread rule: none of its own; owned by whoever drafts. SPDX-License-Identifier: Apache-2.0
+// Thread rule: none of its own; owned by the drafting side. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

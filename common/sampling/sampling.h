@@ -39,7 +39,7 @@ Status validate(const SamplingParams& params);
 
 // The token at position t. logits: [vocab] f32, at least one entry; NaN counts as -infinity.
 // +infinity counts as the largest finite f32. A row with no entry above -infinity gives token 0, so
-// whoever runs a model refuses such a row before (check_logits() in common/model/row_check.h).
+// the caller refuses such a row before (check_logits() in common/model/row_check.h).
 TokenId choose(std::span<const float> logits, const SamplingParams& params, std::uint64_t seed,
                Position t);
 

@@ -10,47 +10,36 @@
 namespace outrider {
 namespace {
 
-// What acceptance is taken for before it is known: this chance, with the weight of so many tries.
-constexpr double kPriorChance = 0.65;
-constexpr double kPriorTries = 3;
-constexpr double kKeepTries = 0.96;
+constexpr double kKeepPace = 0.9;  // of older verdicts' weight, per verdict: about ten count
 
-constexpr double kKeepPace = 0.9;            // per verdict: about ten count
-constexpr std::uint64_t kTrialVerdicts = 8;  // speculation is judged after so many
-constexpr double kTooSlow = 1.03;            // off above this share of the time without a draft
-constexpr std::uint64_t kFirstProbe = 64;    // tokens until it is tried again ..
-constexpr std::uint64_t kLastProbe = 1024;   // .. and at most
+// Speculation. Left when a token takes this many times what it takes without the draft, over at
+// least kTrialVerdicts verdicts: the 3 % within which the bench holds the controller.
+constexpr double kLeaveSpeculation = 1.03;
+constexpr std::uint64_t kTrialVerdicts = 8;
+// Entered again, for a trial, after this many tokens; twice as many after each trial that fails, so
+// that trials cost an answer less and less.
+constexpr std::uint64_t kEnterSpeculation = 64;
+constexpr std::uint64_t kMaxEnterSpeculation = 1024;
 
-// Patience beyond what a round takes on average, and the change of it that is worth a message.
+// The draft's runners-up. Left when they brought a round after less than this share of the
+// verdicts, over kFanOutTrial of weight: then their rows are worth more elsewhere in the tree.
+constexpr double kLeaveFanOut = 0.02;
+constexpr double kFanOutTrial = 24;
+// Entered again after this many tokens.
+constexpr std::uint64_t kEnterFanOut = 256;
+constexpr double kKeepFanOut = 0.97;  // of older verdicts' weight, per verdict: about thirty count
+
+// Patience: this many times what a round takes on average, and at least so much more. Raised and
+// lowered when it is off by this factor, as each change is a message.
 constexpr double kPatienceSlack = 1.5;
 constexpr Duration kMinSlack = std::chrono::milliseconds(3);
 constexpr double kPatienceStep = 1.5;
-
-constexpr double kKeepRunnersUp = 0.97;  // per verdict: about thirty count
-constexpr double kRunnersUpTrial = 24;   // judged after so much weight
-constexpr double kMinRunnersUp = 0.02;   // share of verdicts that is worth their place in the tree
-constexpr std::uint64_t kFanOutAgain = 256;  // tokens until they are tried again
 
 void set_if_empty(std::string& text, std::string other) {
   if (text.empty()) text = std::move(other);
 }
 
 }  // namespace
-
-void AcceptanceByDepth::observe(std::size_t length, std::size_t accepted) {
-  for (std::size_t i = 0; i < std::min({length, accepted + 1, kMaxDepth}); ++i) {
-    tried_[i] = tried_[i] * kKeepTries + 1;
-    stood_[i] = stood_[i] * kKeepTries + (i < accepted ? 1 : 0);
-  }
-}
-
-double AcceptanceByDepth::of(std::size_t k) const {
-  double chance = 1;
-  for (std::size_t i = 0; i < std::min(k, kMaxDepth); ++i) {
-    chance *= (stood_[i] + kPriorTries * kPriorChance) / (tried_[i] + kPriorTries);
-  }
-  return chance;
-}
 
 std::optional<double> Controller::Pace::per_token() const {
   if (tokens <= 0) return std::nullopt;
@@ -61,8 +50,8 @@ Controller::Controller(Optimize goal, int max_gamma, int max_fan_out)
     : goal_(goal),
       max_gamma_(max_gamma),
       max_fan_out_(max_fan_out),
-      runners_up_(kKeepRunnersUp),
-      probe_after_(kFirstProbe) {
+      runners_up_(kKeepFanOut),
+      probe_after_(kEnterSpeculation) {
   plan_.fan_out = max_fan_out;
   plan_.gamma = max_gamma;
   plan_.wait_for = max_gamma;
@@ -135,14 +124,14 @@ std::string Controller::switch_on_or_off(const Timings& timings) {
   const std::optional<double> with = with_.per_token();
   if (!with || with_.verdicts < kTrialVerdicts) return {};
   const double without = without_.per_token().value_or(to_seconds(timings.pass_of(1, false)));
-  if (*with <= without * kTooSlow) {
-    probe_after_ = kFirstProbe;
+  if (*with <= without * kLeaveSpeculation) {
+    probe_after_ = kEnterSpeculation;
     return {};
   }
   if (std::string why = drop_exits(*with, without); !why.empty()) return why;
   plan_.speculates = false;
   probe_at_ = tokens_ + probe_after_;
-  probe_after_ = std::min(2 * probe_after_, kLastProbe);
+  probe_after_ = std::min(2 * probe_after_, kMaxEnterSpeculation);
   without_ = {};
   last_verdict_.reset();
   return fmt::format("a token takes {:.1f} ms with the draft and {:.1f} ms without", *with * 1e3,
@@ -153,7 +142,7 @@ std::string Controller::switch_on_or_off(const Timings& timings) {
 std::string Controller::drop_exits(double with, double without) {
   if (!exits_.wanted() || !exits_.cost()) return {};
   const double tokens_per_pass = with_.tokens / with_.weight;
-  if (with - *exits_.cost() / tokens_per_pass > without * kTooSlow) return {};
+  if (with - *exits_.cost() / tokens_per_pass > without * kLeaveSpeculation) return {};
   exits_.drop(tokens_);
   with_ = {};
   last_verdict_.reset();
@@ -165,9 +154,9 @@ std::string Controller::drop_exits(double with, double without) {
 
 std::string Controller::choose_fan_out() {
   if (plan_.fan_out > 1) {
-    if (runners_up_.weight() < kRunnersUpTrial || runners_up_.mean() >= kMinRunnersUp) return {};
+    if (runners_up_.weight() < kFanOutTrial || runners_up_.mean() >= kLeaveFanOut) return {};
     plan_.fan_out = 1;
-    fan_out_at_ = tokens_ + kFanOutAgain;
+    fan_out_at_ = tokens_ + kEnterFanOut;
     return fmt::format("the draft's second choices brought a round after {:.1f} % of the verdicts",
                        runners_up_.mean() * 100);
   }

@@ -9,7 +9,8 @@
 //       (a_1 + .. + a_j) * theta - (2 T_c + j T_p) - (T_q(j + 1) - T_q(1)),
 //     and for none if that is less than 0: then it goes on alone, as cloud decoding does, while the
 //     edge drafts further ahead;
-//   - exits go where they cost more than the verdicts that they alone foresee win (exit_worth.h);
+//   - exits go where they cost more than the verdicts that they alone foresee win
+//     (exit_cost_benefit.h);
 //   - the draft's runners-up go where they almost never bring a round;
 //   - when a token takes longer than it does without draft and exits, speculation goes off; after a
 //     while it is tried again, after each failure twice as long a while.
@@ -17,7 +18,6 @@
 // Thread rule: pure; time is an argument. Owned by the session. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,6 +26,7 @@
 #include "common/base/clock.h"
 #include "common/drafting/drafter.h"
 #include "common/protocol/messages.h"
+#include "edge_client/speculation/acceptance_by_depth.h"
 #include "edge_client/speculation/decayed_mean.h"
 #include "edge_client/speculation/exit_cost_benefit.h"
 #include "edge_client/speculation/timings.h"
@@ -53,21 +54,6 @@ struct SpeculationPlan {
            fan_out == other.fan_out && policy.wants_exits == other.policy.wants_exits &&
            policy.patience == other.policy.patience;  // which moves by half at least
   }
-};
-
-// The chance that the first k tokens of a drafted chain stand, learnt from verdicts.
-class AcceptanceByDepth final {
- public:
-  static constexpr std::size_t kMaxDepth = 64;
-
-  // A pass took a chain of `length` nodes and accepted the first `accepted`.
-  void observe(std::size_t length, std::size_t accepted);
-  // a_k; a_0 = 1.
-  double of(std::size_t k) const;
-
- private:
-  std::array<double, kMaxDepth> tried_{};
-  std::array<double, kMaxDepth> stood_{};
 };
 
 class Controller final {

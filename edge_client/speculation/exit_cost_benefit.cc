@@ -8,11 +8,11 @@
 namespace outrider {
 namespace {
 
-constexpr std::uint64_t kSeenBefore = 4;   // passes with exits until the next probe
-constexpr std::uint64_t kProbePasses = 2;  // without them
-constexpr std::uint64_t kTrialVerdicts = 8;
-constexpr std::uint64_t kLastWait = 1024;  // tokens
-constexpr double kNoise = 0.02;            // of a pass: what is less may be none
+constexpr std::uint64_t kSeenBefore = 4;     // passes with exits until the next probe
+constexpr std::uint64_t kProbePasses = 2;    // passes without exits that end a probe
+constexpr std::uint64_t kTrialVerdicts = 8;  // verdicts before exits are judged
+constexpr std::uint64_t kMaxWait = 1024;     // tokens until a probe or trial, at most
+constexpr double kNoise = 0.02;              // of a pass: what is less may be none
 
 }  // namespace
 
@@ -52,7 +52,7 @@ std::string ExitCostBenefit::end_probe(const Timings& timings, double hit_saves,
   if (seen) measure(timings);
   state_ = State::kOn;
   probe_at_ = tokens + probe_after_;
-  probe_after_ = std::min(2 * probe_after_, kLastWait);
+  probe_after_ = std::min(2 * probe_after_, kMaxWait);
   if (std::string why = judge(timings, hit_saves, tokens); !why.empty()) return why;
   if (!seen) return "no pass without exits was seen";
   if (!cost_) return "passes without exits were seen";
@@ -64,7 +64,7 @@ std::string ExitCostBenefit::judge(const Timings& timings, double hit_saves, std
   if (cost_is_old_) measure(timings);
   if (!cost_) return {};
   if (share() * hit_saves >= *cost_) {
-    try_after_ = kFirstTry;
+    try_after_ = kEnterTrial;
     return {};
   }
   drop(tokens);
@@ -76,7 +76,7 @@ std::string ExitCostBenefit::judge(const Timings& timings, double hit_saves, std
 void ExitCostBenefit::drop(std::uint64_t tokens) {
   state_ = State::kOff;
   try_at_ = tokens + try_after_;
-  try_after_ = std::min(2 * try_after_, kLastWait);
+  try_after_ = std::min(2 * try_after_, kMaxWait);
 }
 
 // The passes without exits were seen while they were off; the trial shows those with them.

@@ -50,11 +50,15 @@ class ExitCostBenefit final {
   std::string try_again(std::uint64_t tokens);
   void measure(const Timings& timings);
 
-  static constexpr double kKeep = 0.97;  // about thirty verdicts count
-  // Tokens until it is looked again at the cost, and at exits that were dropped.
-  static constexpr std::uint64_t kFirstProbe = 256;
-  static constexpr std::uint64_t kFirstTry = 64;
-  static constexpr std::uint64_t kProbeTokens = 64;  // no probe is longer
+  static constexpr double kKeep =
+      0.97;  // of older verdicts' weight, per verdict: about thirty count
+  // Exits go for a probe of their cost after this many tokens, and twice as many after each; they
+  // come back at the latest after kProbeTokens, as an on_request verifier may run few passes.
+  static constexpr std::uint64_t kEnterProbe = 256;
+  static constexpr std::uint64_t kProbeTokens = 64;
+  // Exits that did not pay come back, for a trial, after this many tokens, and twice as many after
+  // each trial that fails. They go when what they save is less than what they cost.
+  static constexpr std::uint64_t kEnterTrial = 64;
 
   bool exist_ = false;
   State state_ = State::kProbe;
@@ -64,11 +68,11 @@ class ExitCostBenefit final {
   bool cost_is_old_ = false;
 
   std::uint64_t probe_at_ = 0;
-  std::uint64_t probe_after_ = kFirstProbe;
-  std::uint64_t plain_before_ = 0;           // passes without exits, as the probe began
-  std::uint64_t give_up_at_ = kProbeTokens;  // an on_request verifier may run few passes
+  std::uint64_t probe_after_ = kEnterProbe;
+  std::uint64_t plain_before_ = 0;  // passes without exits, as the probe began
+  std::uint64_t give_up_at_ = kProbeTokens;
   std::uint64_t try_at_ = 0;
-  std::uint64_t try_after_ = kFirstTry;
+  std::uint64_t try_after_ = kEnterTrial;
 };
 
 }  // namespace outrider

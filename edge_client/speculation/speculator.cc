@@ -20,7 +20,7 @@ Speculator::Speculator(const SpeculatorOptions& options, Drafter& drafter,
       strategy_(make_strategy(options.strategy, options.rounds)),
       allowance_(options.uplink_budget),
       policy_(strategy_->pass_policy()),
-      end_position_(options.end_position) {}
+      bounds_{.end_position = options.end_position, .token_bound = options.token_bound} {}
 
 // --- events -------------------------------------------------------------------------------------
 
@@ -32,14 +32,10 @@ void Speculator::on_stream_opening(SpeculationActions& out) {
   if (drafter_.step_is_obsolete()) out.emplace_back(AbandonDraftStep{});
 }
 
-void Speculator::on_stream_closed() {
-  stream_open_ = false;
-}
-
 void Speculator::on_opened(const Opened& opened, Duration took, Position end_position) {
   opened_ = true;
-  limits_ = opened.limits;
-  end_position_ = end_position;
+  bounds_.limits = opened.limits;
+  bounds_.end_position = end_position;
   timings_.opened(took);
   strategy_->on_target(!opened.exits.empty());
 }
@@ -144,7 +140,8 @@ void Speculator::draft_round(TimePoint now, SpeculationActions& out) {
   awaited.length = strategy_->wait_for();
   awaited = useful(awaited);
   if (drafter_.round_is_whole(awaited)) return send_round(now, out);
-  if (auto step = drafter_.grow(*strategy_->grow_round(awaited), useful_depth())) {
+  if (auto step = drafter_.grow(*strategy_->grow_round(awaited),
+                                bounds_.useful_depth(drafter_.tree().end()))) {
     out.emplace_back(RunDraftStep{*std::move(step)});
   } else if (!drafter_.step_is_out()) {
     send_round(now, out);  // as far as the draft can go
@@ -154,7 +151,8 @@ void Speculator::draft_round(TimePoint now, SpeculationActions& out) {
 // The whole round in one message. Without nodes it still asks for a pass (liveness), except
 // before pass 0, which the verifier starts by itself.
 void Speculator::send_round(TimePoint now, SpeculationActions& out) {
-  Grow grow = drafter_.select_round(useful(strategy_->round()), limits_.max_nodes, token_bound());
+  Grow grow = drafter_.select_round(useful(strategy_->round()), bounds_.limits.max_nodes,
+                                    bounds_.vocabulary());
   passes_.on_round_sent(now);
   observers_.notify(&SessionObserver::on_round_sent, now);
   const bool idle = passes_.past_first_pass();
@@ -173,7 +171,8 @@ void Speculator::send_round(TimePoint now, SpeculationActions& out) {
 void Speculator::draft_ahead(TimePoint now, SpeculationActions& out) {
   const std::unique_ptr<GrowthPolicy> growth = strategy_->grow_ahead(timings_);
   if (growth == nullptr) return;
-  std::optional<DraftStep> step = drafter_.grow(*growth, tokens_to_end());
+  std::optional<DraftStep> step =
+      drafter_.grow(*growth, bounds_.tokens_to_end(drafter_.tree().end()));
   if (opened_) send_ahead(now, out);
   if (step) out.emplace_back(RunDraftStep{*std::move(step)});
 }
@@ -181,7 +180,7 @@ void Speculator::draft_ahead(TimePoint now, SpeculationActions& out) {
 // Rounds for verdicts that have not come. Messages that cross the verdict lose nothing: their nodes
 // get the state that their path gives them.
 void Speculator::send_ahead(TimePoint now, SpeculationActions& out) {
-  const std::size_t most = std::min<std::size_t>(limits_.max_nodes, kMaxAhead);
+  const std::size_t most = std::min<std::size_t>(bounds_.limits.max_nodes, kMaxAhead);
   const std::size_t living = drafter_.tree().ids().living().size();
   const std::optional<AheadSelection> selection =
       strategy_->select_ahead({.now = now,
@@ -193,7 +192,8 @@ void Speculator::send_ahead(TimePoint now, SpeculationActions& out) {
                               timings_);
   if (!selection) return;
   allowance_.advance(now);
-  const std::vector<DraftedRound> rounds = drafter_.rounds_ahead(selection->length, token_bound());
+  const std::vector<DraftedRound> rounds =
+      drafter_.rounds_ahead(selection->length, bounds_.vocabulary());
   const std::vector<NodeIndex> nodes = nodes_to_send(rounds, selection->limits, allowance_);
   if (nodes.empty()) return;
   allowance_.spend(nodes.size());
@@ -224,31 +224,9 @@ void Speculator::stop(const std::string& reason, TimePoint now, SpeculationActio
 
 // --- what is of use -----------------------------------------------------------------------------
 
-// Without a round of ours, too.
+// The verifier starts its next pass even without a round of ours.
 bool Speculator::verifier_goes_on() const {
   return policy_.pass_policy == PassPolicy::kEager && policy_.patience == Duration{0};
-}
-
-// Positions that drafted tokens can fill: a verdict ends with one token more.
-Position Speculator::tokens_to_end() const {
-  return end_position_ - drafter_.tree().end() - 1;
-}
-
-// As deep as a node can be of use to the next pass.
-Position Speculator::useful_depth() const {
-  return std::min({tokens_to_end(), static_cast<Position>(limits_.max_rows) - 1,
-                   static_cast<Position>(limits_.max_nodes)});
-}
-
-RoundShape Speculator::useful(RoundShape round) const {
-  const auto depth = static_cast<std::size_t>(std::max<Position>(0, useful_depth()));
-  round.length = std::min(round.length, depth);
-  return round;
-}
-
-std::int32_t Speculator::token_bound() const {
-  if (limits_.vocab_size <= 0) return options_.token_bound;
-  return std::min(options_.token_bound, limits_.vocab_size);
 }
 
 }  // namespace outrider

@@ -23,6 +23,7 @@
 #include "common/protocol/messages.h"
 #include "edge_client/metrics/session_observer.h"
 #include "edge_client/speculation/pass_tracker.h"
+#include "edge_client/speculation/round_bounds.h"
 #include "edge_client/speculation/sending_rule.h"
 #include "edge_client/speculation/speculation_actions.h"
 #include "edge_client/speculation/strategies.h"
@@ -56,7 +57,7 @@ class Speculator final {
   // A stream opens; Open carries policy(). The drafter was restarted with the committed text.
   void on_stream_opening(SpeculationActions& out);
   // The stream was lost, or the answer is decided.
-  void on_stream_closed();
+  void on_stream_closed() { stream_open_ = false; }
   // took: since Open left. end_position: of prompt and answer, as far as this target allows.
   void on_opened(const Opened& opened, Duration took, Position end_position);
   void on_pass_started(const Started& started, TimePoint now);
@@ -89,11 +90,7 @@ class Speculator final {
   void review(TimePoint now, SpeculationActions& out);
   void record_lookup(TimePoint now);
   bool verifier_goes_on() const;
-
-  Position tokens_to_end() const;
-  Position useful_depth() const;
-  RoundShape useful(RoundShape round) const;
-  std::int32_t token_bound() const;
+  RoundShape useful(RoundShape round) const { return bounds_.useful(round, drafter_.tree().end()); }
 
   const SpeculatorOptions options_;
   Drafter& drafter_;
@@ -103,8 +100,7 @@ class Speculator final {
   ByteAllowance allowance_;
   UplinkWindow uplink_;
   Policy policy_;
-  Limits limits_;          // the protocol's own until Opened names the target's
-  Position end_position_;  // of prompt and answer
+  RoundBounds bounds_;
   std::size_t answer_tokens_ = 0;
   std::optional<std::string> ended_;
   bool draft_failed_ = false;

@@ -26,14 +26,15 @@ class RowTimes final {
   Duration at(double rows) const;
 
   std::uint64_t count() const { return count_; }  // samples so far
-  double weight() const { return weight_; }       // .. as they count
+  double weight() const { return weight_; }       // of the samples, older ones counted less
   double mean_rows() const { return count_ > 0 ? rows_ / weight_ : 1; }
 
  private:
   std::uint64_t count_ = 0;
   double weight_ = 0;
-  double rows_ = 0;     // sums over the samples, older ones weighted less
-  double seconds_ = 0;  // likewise
+  // Sums over the samples, older ones weighted less.
+  double rows_ = 0;
+  double seconds_ = 0;
   double rows_rows_ = 0;
   double rows_seconds_ = 0;
 };

@@ -81,7 +81,7 @@ struct AttentionTask {
   std::int64_t num_queries = 0;    // at most kMaxSharedQueries
   std::int64_t head_stride = 0;    // pad_to_lanes(head_dim)
   const float* keys = nullptr;     // key of slot s at keys + s * slot_stride, zero beyond head_dim
-  const float* values = nullptr;   // likewise
+  const float* values = nullptr;   // value of slot s at values + s * slot_stride
   std::int64_t slot_stride = 0;
   const std::int32_t* path = nullptr;  // slots by position; the last is the row's own
   std::int64_t begin = 0;              // the first position seen (sliding window)

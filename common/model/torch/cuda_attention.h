@@ -26,7 +26,7 @@ struct CudaAttention {
   float scale = 1;
   const float* queries = nullptr;       // [rows, heads, head_dim]
   const float* keys = nullptr;          // [slots, kv_heads, head_dim]
-  const float* values = nullptr;        // likewise
+  const float* values = nullptr;        // [slots, kv_heads, head_dim]
   const std::int32_t* table = nullptr;  // [rows, 2 + longest]: first visible position, end, slots
   float* partials = nullptr;            // [cuda_partial_floats()]
   float* out = nullptr;                 // [rows, heads, head_dim]

@@ -18,7 +18,7 @@ namespace outrider {
 struct SlotAttention {
   at::Tensor queries;  // [rows, heads, head_dim] f32
   at::Tensor keys;     // [slots, kv_heads, head_dim] f32
-  at::Tensor values;   // likewise
+  at::Tensor values;   // [slots, kv_heads, head_dim] f32
   at::Tensor table;    // slot_table() of the rows, on their device
 };
 

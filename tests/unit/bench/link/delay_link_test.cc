@@ -73,7 +73,7 @@ class DelayLinkTest : public testing::Test {
     return to_ms(clock_.now() - sent);
   }
 
-  // Other work on the machine may hold a byte up; the fastest tells what the link itself adds.
+  // Other work on the machine may hold a byte up; the fastest shows what the link itself adds.
   double fastest_one_way_ms(int from, int to, int times) {
     double fastest = one_way_ms(from, to);
     for (int i = 1; i < times; ++i) fastest = std::min(fastest, one_way_ms(from, to));

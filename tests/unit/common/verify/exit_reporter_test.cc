@@ -268,7 +268,7 @@ TEST_F(ExitReporterTest, UnderRandomUseNothingIsRepeatedLateOrBeyondTheWindow) {
   }
 }
 
-TEST(ReportLaneTest, ASinkMayAcknowledgeAndSendAgain) {
+TEST(ExitReportChannelTest, ASinkMayAcknowledgeAndSendAgain) {
   SystemClock clock;
   ExitReportChannel lane(ReportQueue::kFifo);
   lane.begin_pass(1);

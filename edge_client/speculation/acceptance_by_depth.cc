@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/acceptance_by_depth.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+// What acceptance is taken for before it is known: this chance, with the weight of so many tries.
+constexpr double kPriorChance = 0.65;
+constexpr double kPriorTries = 3;
+
+constexpr double kKeepTries = 0.96;  // of the older tries' weight, per try: about 25 count
+
+}  // namespace
+
+void AcceptanceByDepth::observe(std::size_t length, std::size_t accepted) {
+  for (std::size_t i = 0; i < std::min({length, accepted + 1, kMaxDepth}); ++i) {
+    tried_[i] = tried_[i] * kKeepTries + 1;
+    stood_[i] = stood_[i] * kKeepTries + (i < accepted ? 1 : 0);
+  }
+}
+
+double AcceptanceByDepth::of(std::size_t k) const {
+  double chance = 1;
+  for (std::size_t i = 0; i < std::min(k, kMaxDepth); ++i) {
+    chance *= (stood_[i] + kPriorTries * kPriorChance) / (tried_[i] + kPriorTries);
+  }
+  return chance;
+}
+
+}  // namespace outrider

@@ -1,0 +1,25 @@
+// The chance that the first k tokens of a drafted chain stand, learnt from verdicts.
+//
+// Thread rule: a value. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace outrider {
+
+class AcceptanceByDepth final {
+ public:
+  static constexpr std::size_t kMaxDepth = 64;
+
+  // A pass took a chain of `length` nodes and accepted the first `accepted`.
+  void observe(std::size_t length, std::size_t accepted);
+  // a_k; a_0 = 1.
+  double of(std::size_t k) const;
+
+ private:
+  std::array<double, kMaxDepth> tried_{};
+  std::array<double, kMaxDepth> stood_{};
+};
+
+}  // namespace outrider

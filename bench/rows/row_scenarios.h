@@ -3,18 +3,16 @@
 // runs on other CPUs, and by the unit tests.
 //
 // A case is a prompt and a tree of nodes under it, made from its number alone, so that every
-// machine makes the same. The first way to be recorded defines a row's bits, as a hash of its
-// logits; every later one is compared.
+// machine makes the same.
 //
 // Thread rule: one thread, the model's. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/rows/row_book.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
 
@@ -31,28 +29,6 @@ struct RowCase {
 // Chains (even numbers) and random trees (odd) of 2 to 33 nodes, prompts of 3 to 150 tokens.
 RowCase make_row_case(int number, std::int32_t vocab_size);
 inline constexpr int kNumRowCases = 14;
-
-// FNV-1a over the bits of a row's logits.
-std::uint64_t hash_logits(std::span<const float> logits);
-
-// The bits of every row seen so far, and how they compared.
-class RowBook final {
- public:
-  // `row`: "case/position of the prompt" or "case/node"; `way` names how it was computed.
-  void record(const std::string& row, const std::string& way, std::uint64_t hash);
-
-  std::int64_t compared() const { return compared_; }
-  std::int64_t mismatches() const { return mismatches_; }
-  // "row way", of the first few.
-  const std::vector<std::string>& mismatched() const { return mismatched_; }
-  const std::map<std::string, std::uint64_t>& hashes() const { return hashes_; }
-
- private:
-  std::map<std::string, std::uint64_t> hashes_;
-  std::int64_t compared_ = 0;
-  std::int64_t mismatches_ = 0;
-  std::vector<std::string> mismatched_;
-};
 
 // Runs one case in every way: rows alone; prompt in chunks of 7, 64 and whole, tree in one pass;
 // slots and rows in random order; rows beside those of another sequence; after commits. `label`

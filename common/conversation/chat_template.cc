@@ -4,7 +4,6 @@
 #include <array>
 #include <optional>
 
-#include "common/text/pipeline/unicode.h"
 #include "common/text/pipeline/utf8.h"
 
 namespace outrider {
@@ -53,31 +52,6 @@ std::string default_system_of(std::string_view source) {
   return {};
 }
 
-// str.strip() of Python, whose white space has four control characters more than Unicode's.
-std::string_view strip_left(std::string_view text) {
-  while (!text.empty()) {
-    const Utf8Character c = utf8_at(text, 0);
-    if (!is_white_space(c.code) && (c.code < 0x1C || c.code > 0x1F)) break;
-    text.remove_prefix(c.length);
-  }
-  return text;
-}
-
-std::string_view strip_right(std::string_view text) {
-  while (!text.empty()) {
-    const char32_t code = last_character(text);
-    if (!is_white_space(code) && (code < 0x1C || code > 0x1F)) break;
-    std::string encoded;
-    append_utf8(code, encoded);
-    text.remove_suffix(std::min(encoded.size(), text.size()));
-  }
-  return text;
-}
-
-std::string strip(std::string_view text) {
-  return std::string(strip_right(strip_left(text)));
-}
-
 Status check_order(const std::vector<ChatMessage>& messages) {
   const std::size_t first = !messages.empty() && messages.front().role == ChatRole::kSystem ? 1 : 0;
   if (messages.size() == first) return invalid_argument("chat: no message of the user");
@@ -91,164 +65,6 @@ Status check_order(const std::vector<ChatMessage>& messages) {
   return {};
 }
 
-// What stands before an answer.
-std::string_view generation_prompt_of(Family family) {
-  switch (family) {
-    case Family::kLlama2:
-      return "";
-    case Family::kLlama3:
-      return "<|start_header_id|>assistant<|end_header_id|>\n\n";
-    case Family::kVicuna:
-      return "ASSISTANT:";
-    case Family::kChatml:
-      return "<|im_start|>assistant\n";
-    case Family::kZephyr:
-      return "<|assistant|>\n";
-  }
-  return "";
-}
-
-// Builds the segments of one conversation. The texts of <s> and </s> are the tokenizer's.
-class Renderer {
- public:
-  Renderer(Family family, std::string bos, std::string eos)
-      : family_(family), bos_(std::move(bos)), eos_(std::move(eos)) {}
-
-  void system(std::string_view text) {
-    switch (family_) {
-      case Family::kLlama2:
-        system_ = text;
-        break;
-      case Family::kLlama3:
-        header("system", strip(text));
-        break;
-      case Family::kVicuna:
-        message(text);
-        literal(" ");
-        break;
-      case Family::kChatml:
-      case Family::kZephyr:
-        turn("system", text);
-        break;
-    }
-  }
-
-  void user(std::string_view text) {
-    switch (family_) {
-      case Family::kLlama2:
-        llama2_user(text);
-        break;
-      case Family::kLlama3:
-        header("user", strip(text));
-        break;
-      case Family::kVicuna:
-        literal("USER: ");
-        message(text);
-        literal(" ");
-        break;
-      case Family::kChatml:
-      case Family::kZephyr:
-        turn("user", text);
-        break;
-    }
-  }
-
-  void assistant(std::string_view text) {
-    switch (family_) {
-      case Family::kLlama2:
-        literal(" ");
-        message(strip(text));
-        literal(" " + eos_);
-        break;
-      case Family::kLlama3:
-        header("assistant", strip(text));
-        break;
-      case Family::kVicuna:
-        literal("ASSISTANT: ");
-        message(text);
-        literal(eos_);
-        break;
-      case Family::kChatml:
-      case Family::kZephyr:
-        turn("assistant", text);
-        break;
-    }
-  }
-
-  void start() {
-    if (family_ == Family::kLlama3 || family_ == Family::kVicuna) literal(bos_);
-  }
-
-  void generation_prompt() { literal(generation_prompt_of(family_)); }
-
-  // What stands between an answer and the next user's message.
-  void end_turn() {
-    switch (family_) {
-      case Family::kLlama2:
-      case Family::kVicuna:
-        literal(eos_);
-        break;
-      case Family::kLlama3:
-        literal("<|eot_id|>");
-        break;
-      case Family::kChatml:
-        literal("<|im_end|>\n");
-        break;
-      case Family::kZephyr:
-        literal(eos_ + "\n");
-        break;
-    }
-  }
-
-  std::vector<ChatSegment> take() { return std::move(segments_); }
-
- private:
-  void add(std::string_view text, bool is_template) {
-    if (text.empty()) return;
-    if (segments_.empty() || segments_.back().is_template != is_template) {
-      segments_.push_back({"", is_template});
-    }
-    segments_.back().text += text;
-  }
-  void literal(std::string_view text) { add(text, true); }
-  void message(std::string_view text) { add(text, false); }
-
-  void header(std::string_view role, std::string_view text) {
-    literal("<|start_header_id|>" + std::string(role) + "<|end_header_id|>\n\n");
-    message(text);
-    literal("<|eot_id|>");
-  }
-
-  void turn(std::string_view role, std::string_view text) {
-    const std::string name(role);
-    literal(family_ == Family::kChatml ? "<|im_start|>" + name + "\n" : "<|" + name + "|>\n");
-    message(text);
-    end_turn();
-  }
-
-  // The system's message is part of the first user's, and both are stripped as one.
-  void llama2_user(std::string_view text) {
-    literal(bos_ + "[INST] ");
-    if (system_) {
-      literal("<<SYS>>\n");
-      message(*system_);
-      const std::string_view content = strip_right(text);
-      literal(content.empty() ? "\n<</SYS>>" : "\n<</SYS>>\n\n");
-      message(content);
-      system_.reset();
-    } else {
-      message(strip(text));
-    }
-    literal(" [/INST]");
-  }
-
-  Family family_;
-  std::string bos_;
-  std::string eos_;
-  std::optional<std::string> system_;
-  std::vector<ChatSegment> segments_;
-};
-
 Result<std::string> token_text(const Tokenizer& tokenizer, std::optional<TokenId> id,
                                std::string_view name) {
   if (!id) {
@@ -259,7 +75,7 @@ Result<std::string> token_text(const Tokenizer& tokenizer, std::optional<TokenId
   return std::string(text);
 }
 
-Result<Renderer> make_renderer(const Tokenizer& tokenizer, Family family) {
+Result<ChatRenderer> make_renderer(const Tokenizer& tokenizer, Family family) {
   std::string bos;
   std::string eos;
   if (family == Family::kLlama2 || family == Family::kLlama3 || family == Family::kVicuna) {
@@ -268,7 +84,7 @@ Result<Renderer> make_renderer(const Tokenizer& tokenizer, Family family) {
   if (family == Family::kLlama2 || family == Family::kVicuna || family == Family::kZephyr) {
     OUTRIDER_ASSIGN_OR_RETURN(eos, token_text(tokenizer, tokenizer.eos(), "eos_token"));
   }
-  return Renderer(family, std::move(bos), std::move(eos));
+  return ChatRenderer(family, std::move(bos), std::move(eos));
 }
 
 Result<std::vector<TokenId>> encode_segments(const Tokenizer& tokenizer,
@@ -311,7 +127,7 @@ Result<std::vector<ChatSegment>> ChatTemplate::render(const Tokenizer& tokenizer
                                                       const std::vector<ChatMessage>& messages,
                                                       bool add_generation_prompt) const {
   OUTRIDER_RETURN_IF_ERROR(check_order(messages));
-  OUTRIDER_ASSIGN_OR_RETURN(Renderer renderer, make_renderer(tokenizer, family_));
+  OUTRIDER_ASSIGN_OR_RETURN(ChatRenderer renderer, make_renderer(tokenizer, family_));
   renderer.start();
   if (messages.front().role != ChatRole::kSystem && !default_system_.empty()) {
     renderer.system(default_system_);
@@ -338,7 +154,7 @@ Result<std::vector<TokenId>> ChatTemplate::encode_next_turn(const Tokenizer& tok
                                                             std::string_view user_message,
                                                             bool answer_ended) const {
   OUTRIDER_ASSIGN_OR_RETURN(const TokenId end, end_of_turn(tokenizer));
-  OUTRIDER_ASSIGN_OR_RETURN(Renderer renderer, make_renderer(tokenizer, family_));
+  OUTRIDER_ASSIGN_OR_RETURN(ChatRenderer renderer, make_renderer(tokenizer, family_));
   renderer.end_turn();
   renderer.user(replace_ill_formed(user_message));
   renderer.generation_prompt();

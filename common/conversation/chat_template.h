@@ -1,10 +1,10 @@
 // Conversations in the form a model was trained on.
 //
 // The families are built in: llama2, llama3, vicuna, chatml (Qwen and others), zephyr (TinyLlama).
-// A model's own Jinja text is only looked at to tell which it is. Renderings equal transformers'
-// apply_chat_template of the family's published template; Llama 3.1's date header is left out, as
-// in Llama 3. The markers of a template become special tokens; the same markers in a message stay
-// text, so no message can end its turn or begin another.
+// A model's own Jinja text is only searched for the markers of a family. Renderings equal
+// transformers' apply_chat_template of the family's published template; Llama 3.1's date header is
+// left out, as in Llama 3. The markers of a template become special tokens; the same markers in a
+// message stay text, so no message can end its turn or begin another.
 //
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,6 +15,7 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/conversation/chat_renderer.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {
@@ -26,15 +27,9 @@ struct ChatMessage {
   std::string content;
 };
 
-// A stretch of a rendered conversation: the template's own text, or a message's.
-struct ChatSegment {
-  std::string text;
-  bool is_template = false;
-};
-
 class ChatTemplate final {
  public:
-  enum class Family { kLlama2, kLlama3, kVicuna, kChatml, kZephyr };
+  using Family = ChatFamily;
 
   // By `name` (--chat-template), or if that is empty, by the markers in the tokenizer's
   // chat_template. Errors: kInvalidArgument for an unknown name, kNotFound if there is no template

@@ -29,6 +29,7 @@ namespace outrider {
 class Decoder;
 struct TokenizerConfig;
 struct TokenizerParts;
+struct TokenizerState;
 
 struct EncodeOptions {
   bool add_special_tokens = true;  // what the post-processor adds, such as <s>
@@ -94,11 +95,10 @@ class Tokenizer final {
   static constexpr std::size_t kMaxTextBytes = std::size_t{1} << 28;
 
  private:
-  struct State;
   static Result<Tokenizer> create(Result<TokenizerParts> parts, TokenizerConfig config);
-  explicit Tokenizer(std::unique_ptr<const State> state);
+  explicit Tokenizer(std::unique_ptr<const TokenizerState> state);
 
-  std::unique_ptr<const State> state_;
+  std::unique_ptr<const TokenizerState> state_;
 };
 
 }  // namespace outrider

@@ -2,7 +2,6 @@
 #include "common/tree/mirrored_tree.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -89,42 +88,12 @@ Grow MirroredTree::send(std::span<const NodeIndex> nodes) {
   return grow;
 }
 
-Status MirroredTree::check_header(const Grow& grow, const ReceiveLimits& limits) const {
-  if (grow.first_id != ids_.next_id()) {
-    return invalid_argument("Grow.first_id: " + number(grow.first_id) + "; expected the next id, " +
-                            number(ids_.next_id()));
-  }
-  if (grow.nodes.size() > limits.max_nodes) {
-    return invalid_argument("Grow.tokens: " + std::to_string(grow.nodes.size()) +
-                            " nodes in one message; expected at most " + number(limits.max_nodes));
-  }
-  if (grow.nodes.size() > std::numeric_limits<NodeId>::max() - grow.first_id) {
-    return invalid_argument("Grow.first_id: no ids are left in this stream; open a new one");
-  }
-  if (grow.anchor_position < 0) {
-    return invalid_argument("Grow.anchor_position: " + number(grow.anchor_position) +
-                            "; expected 0 to " + number(end()));
-  }
-  if (grow.anchor_position > end()) {
-    return failed_precondition("Grow.anchor_position: " + number(grow.anchor_position) +
-                               " lies beyond the committed text; its end is " + number(end()));
-  }
-  return {};
-}
-
 Result<Received> MirroredTree::receive(const Grow& grow, const ReceiveLimits& limits) {
-  OUTRIDER_RETURN_IF_ERROR(check_header(grow, limits));
+  OUTRIDER_RETURN_IF_ERROR(check_grow(grow, limits, ids_.next_id(), end()));
   Received received;
   for (const GrowNode& node : grow.nodes) {
     const NodeId id = ids_.next_id();
-    if (node.token < 0 || node.token >= limits.vocab_size) {
-      return invalid_argument("Grow.tokens: " + number(node.token) + " at id " + number(id) +
-                              "; expected 0 to " + number(limits.vocab_size - 1));
-    }
-    if (node.parent >= id) {
-      return invalid_argument("Grow.parents: " + number(node.parent) + " at id " + number(id) +
-                              " names a node never sent; expected at most " + number(id - 1));
-    }
+    OUTRIDER_RETURN_IF_ERROR(check_grow_node(node, limits, id));
     // The anchor is the committed token before anchor_position.
     const IdState parent = node.parent == 0 ? IdState::committed(grow.anchor_position - 1)
                                             : ids_.state(id - node.parent);

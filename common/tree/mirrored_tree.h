@@ -23,6 +23,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/tree/grow.h"
+#include "common/tree/grow_check.h"
 #include "common/tree/id_ledger.h"
 
 namespace outrider {
@@ -37,12 +38,6 @@ struct TreeNode {
   // What a side hangs on its nodes; the tree itself only carries it.
   float confidence = 0;    // 0..1: that the node stands if its parent does
   std::int32_t slot = -1;  // of this side's KV cache (kv_slots.h); -1: none
-};
-
-// What receive() holds a message against.
-struct ReceiveLimits {
-  std::int32_t vocab_size = 0;
-  std::uint32_t max_nodes = 0;  // living ids at once, aliases included
 };
 
 // The states that the nodes of one Grow were given on arrival.
@@ -112,7 +107,6 @@ class MirroredTree final {
   std::vector<NodeIndex>& children_of(NodeIndex parent);
   void drop(NodeIndex node);  // and everything below it
   void detach(NodeIndex node);
-  Status check_header(const Grow& grow, const ReceiveLimits& limits) const;
   // The state that a node's path gives it; makes the node if that is living.
   IdState arrive(const GrowNode& node, IdState parent);
 

@@ -1,0 +1,47 @@
+// What a tokenizer consists of once its files are read: its steps in the order in which a text goes
+// through them, and what it knows of its ids. For tokenizer.cc alone.
+//
+// Thread rule: immutable. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/text/format/tokenizer_files.h"
+#include "common/text/pipeline/decoder.h"
+
+namespace outrider {
+
+// A text in one string, and which of its bytes are trusted.
+struct JoinedText {
+  std::string text;
+  std::vector<Span> trusted;
+};
+
+struct TokenizerState {
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  BpeModel model;
+  AddedTokens added;
+  Decoder decoder;
+  std::vector<TokenId> prefix;
+  std::vector<TokenId> suffix;
+  std::optional<TokenId> bos;
+  std::optional<TokenId> eos;
+  std::string chat_template;
+  std::string content_hash;
+  TokenId vocab_size = 0;
+  std::vector<bool> special;  // by id
+
+  static Result<std::unique_ptr<const TokenizerState>> create(TokenizerParts parts,
+                                                              TokenizerConfig config);
+  // Appends the ids of joined.text[within].
+  Status encode_text(const JoinedText& joined, Span within, std::vector<TokenId>& ids) const;
+  Status encode_words(std::string text, bool at_start, std::vector<TokenId>& ids) const;
+};
+
+}  // namespace outrider

@@ -26,7 +26,7 @@ class SystemClock final : public Clock {
   void sleep_until(TimePoint when) override;
 };
 
-// Moves only when told. sleep_until() moves it, never blocks.
+// Moves only when it is set. sleep_until() moves it, never blocks.
 class ManualClock final : public Clock {
  public:
   TimePoint now() const override { return now_; }

@@ -1,6 +1,6 @@
 // Elementary functions of f64 with the same bits on every CPU (DESIGN L2): built of IEEE add,
 // multiply and divide only, none of them fused, so neither compiler, instruction set nor C library
-// has a say. Errors are a few units in the last place; results are meant to be rounded to f32.
+// matters. Errors are a few units in the last place; results are meant to be rounded to f32.
 //
 // For values computed once per row or per model; vectors of f32 have vector_math-inl.h.
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0

@@ -15,7 +15,7 @@ class RateLimit final {
  public:
   explicit RateLimit(Duration interval) : interval_(interval) {}
 
-  // If this event may be told: how many were held back since the last that was.
+  // If this event may be logged: how many were held back since the last one that was.
   std::optional<std::uint64_t> admit(TimePoint now) {
     if (last_ && now - *last_ < interval_) {
       ++held_back_;

@@ -1,7 +1,7 @@
 // Status and Result<T>: how every fallible call of Outrider reports failure.
 //
 // Three failures, three tools. A bug of ours: OUTRIDER_CHECK aborts. A peer's or a file's bad
-// content, and the weather (link, disk, memory): a Status. No exception crosses a library border.
+// content, or a fault of link, disk or memory: a Status. No exception crosses a library border.
 // A message names the field, its value and the remedy, and is written for the person who reads it.
 //
 // Thread rule: values; share them like an int. SPDX-License-Identifier: Apache-2.0

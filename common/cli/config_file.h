@@ -29,7 +29,7 @@ struct ConfigEntry {
   friend bool operator==(const ConfigEntry&, const ConfigEntry&) = default;
 };
 
-// `what` names the file in errors, which tell the line. Errors: kInvalidArgument for anything else
+// `what` names the file in errors, which give the line. Errors: kInvalidArgument for anything else
 // than the above, a key that stands twice in a section included. A byte-order mark and CRLF line
 // ends are read over.
 Result<std::vector<ConfigEntry>> parse_config_entries(std::string_view text,

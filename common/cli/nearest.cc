@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// Longer input is no slip of the fingers, and the table below is quadratic.
+// Longer input is no typing error, and the table below is quadratic.
 constexpr std::size_t kMaxLength = 64;
 
 // Edits between a and b, a swap of neighbours counting as one (optimal string alignment).

@@ -1,6 +1,6 @@
-// Where an answer begins to repeat itself. What loops says nothing about a model or its draft, so
-// measurements and training text are cut there.
-// Thread rule: a pure function. SPDX-License-Identifier: Apache-2.0
+// Where an answer begins to repeat itself. Repeated text says nothing about a model or its draft,
+// so measurements and training text are cut there. Thread rule: a pure function.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -28,8 +28,8 @@ class DraftEngine final {
   // The law of choice the guesses follow; set before the first step of an answer.
   void set_sampling(const SamplingParams& sampling, std::uint64_t seed);
 
-  // Blocks for as long as the model's pass takes. abandoned: true, perhaps in its midst, if nobody
-  // wants the step's rows any more; only for steps that grow. Outlives the call.
+  // Blocks for as long as the model's pass takes. abandoned: becomes true, perhaps during the pass,
+  // when the step's rows are obsolete; only for steps that grow. Outlives the call.
   Result<DraftStepDone> run(const DraftStep& step, const std::atomic<bool>* abandoned = nullptr);
 
  private:

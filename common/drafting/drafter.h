@@ -3,7 +3,7 @@
 //   restart (grow finish_step | select | advise | pass_started | commit)*
 //
 // grow() says which rows of the draft model to run next, select_*() which nodes to send, commit()
-// takes a verdict. What to grow is the policy's word; the model itself runs elsewhere
+// takes a verdict. The policy decides what to grow; the model itself runs elsewhere
 // (draft_engine.h), one step at a time, so this class is pure (DESIGN L4). The draft guesses with
 // the target's noise (L1): a step's guesses come ranked by perturbed score.
 //

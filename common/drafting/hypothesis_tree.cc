@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// How many outcomes the exits of one pass can name; more come from no honest verifier.
+// How many outcomes the exits of one pass can name; an honest verifier sends no more.
 constexpr std::size_t kMaxAdvice = 64;
 
 }  // namespace
@@ -140,7 +140,7 @@ CacheLookup HypothesisTree::look_up(std::span<const TokenId> tokens,
   return found;
 }
 
-// What became text tells how good the guesses for its positions were.
+// What became text shows how good the guesses for its positions were.
 void HypothesisTree::learn(std::span<const TokenId> tokens) {
   NodeIndex at = kRoot;
   for (const TokenId token : tokens) {

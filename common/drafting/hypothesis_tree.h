@@ -4,7 +4,7 @@
 //   restart (add_guesses | advise | send | pass_started | commit)*
 //
 // The part of the tree beyond the rows in flight is the pre-draft cache of FSD (section 3, steps 4
-// to 6; docs/pre-draft-cache.md): look_up() tells what it holds for a verdict.
+// to 6; docs/pre-draft-cache.md): look_up() finds what it holds for a verdict.
 //
 // Thread rule: none of its own; owned by the drafter. SPDX-License-Identifier: Apache-2.0
 #pragma once

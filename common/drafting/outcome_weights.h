@@ -22,7 +22,7 @@
 
 namespace outrider {
 
-// Somebody who saw more than the draft did expects this node to become text.
+// An early exit, which saw more than the draft did, expects this node to become text.
 struct OutcomeAdvice {
   NodeIndex outcome = kNoNode;  // living
   double probability = 0;       // of the whole outcome; 0..1

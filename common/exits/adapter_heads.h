@@ -1,8 +1,8 @@
 // Exit adapters at work, on the cpu kernels.
 //
-// The target's output matrix would be the dearest part of an exit: here its rows are an int8 copy,
-// of the shortlist alone if the adapters have one. Exits are advice, so they owe nobody exact bits;
-// they are still the same for any number of threads.
+// The target's output matrix would be the most expensive part of an exit: here its rows are an int8
+// copy, of the shortlist alone if the adapters have one. Exits are advice, so their bits need not
+// be exact; they are still the same for any number of threads.
 //
 //   auto files = *load_model_files("models/demo-target", {});
 //   auto heads = *make_adapter_heads(*load_adapters("models/demo-target"), *files);

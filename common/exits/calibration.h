@@ -6,10 +6,10 @@
 //   confidence = outcome(q(row 1) * q(row 2) * ..)              monotone
 //
 // A row's margin is the perturbed score of the exit's choice less that of its runner-up (at T = 0
-// the logits), so the same noise speaks in it as in the target's choice. Its spread says how open
+// the logits), so it contains the same noise as the target's choice. Its spread says how open
 // the question is at all: on text that leaves many tokens possible the same margin is worth less.
 // Whether a drafted token agrees with the exit's choice says more than any margin: hence the kinds.
-// And how sure the edge is of that token (the confidence that came with its node) tells easy text
+// And how sure the edge is of that token (the confidence that came with its node) parts easy text
 // from hard. It says something about the choice too: a drafted token's score counts for more than
 // it is, the more the surer the edge, since two models that both find a token good err more rarely
 // than either.

@@ -101,7 +101,7 @@ struct PassOutput {
   }
 
   LayerTap* tap = nullptr;  // set by the caller; null: nobody looks, and it costs nothing
-  // Set by the caller, true perhaps in the midst of a pass: nobody wants its rows any more. It may
+  // Set by the caller, perhaps during a pass, when its rows are obsolete. It may
   // then end early with CANCELLED, its rows without keys and values. Null: it goes to its end.
   const std::atomic<bool>* abandoned = nullptr;
   std::int32_t vocab_size = 0;

@@ -45,7 +45,7 @@ Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* 
 
 // kDataLoss naming row and position unless every row of logits that the pass of `rows` wrote has an
 // entry above -infinity: without one the law of choice has nothing to choose from, and would give
-// token 0 without a word. Looks at one entry of a sound row.
+// token 0 silently. Looks at one entry of a sound row.
 Status check_logits(std::span<const Row> rows, const PassOutput& out);
 
 }  // namespace outrider

@@ -6,7 +6,7 @@
 namespace outrider {
 namespace {
 
-constexpr double kPrior = 6;    // guesses that the draft's own word is worth
+constexpr double kPrior = 6;    // guesses for which the draft's own confidence counts
 constexpr double kKeep = 0.98;  // of the experience of a bin, per guess seen: about 50 count
 
 }  // namespace

@@ -34,8 +34,8 @@ void select_best(std::span<const float> values, std::size_t count, std::vector<S
   keys.clear();
   count = std::min(count, values.size());
   if (count == 0) return;
-  // Of twice as many candidates the better half survives, and its last value bars the way for
-  // most of what follows. An equal value comes with a higher id, so it is barred too.
+  // Of twice as many candidates the better half survives, and its last value excludes
+  // most of what follows. An equal value comes with a higher id, so it is excluded too.
   const std::size_t capacity = 2 * count;
   const auto keep_best = [&keys, count] {
     std::nth_element(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count - 1),

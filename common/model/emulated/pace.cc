@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// An hour a pass is no device; beyond it from_ms() could overflow.
+// No device takes an hour for a pass; beyond that from_ms() could overflow.
 constexpr double kMaxMs = 3.6e6;
 
 template <typename T>

@@ -1,6 +1,6 @@
 // The drafting brain: three verbs on the edge's mirrored token tree (hypothesis_tree.h).
 //
-//   restart (grow finish_step | select | advise | pass_started | commit)*
+//   restart (grow finish_step | select | advise | on_pass_started | commit)*
 //
 // grow() says which rows of the draft model to run next, select_*() which nodes to send, commit()
 // takes a verdict. The policy decides what to grow; the model itself runs elsewhere
@@ -69,8 +69,8 @@ class Drafter final {
   bool round_is_whole(const RoundShape& shape) const;
 
   // A pass took the living nodes with id <= last_id, less those left out.
-  void pass_started(NodeId last_id, std::span<const NodeId> left_out) {
-    nodes_.pass_started(last_id, left_out);
+  void on_pass_started(NodeId last_id, std::span<const NodeId> left_out) {
+    nodes_.on_pass_started(last_id, left_out);
   }
 
   // Takes the advice of an early exit: makes the outcome's node if it is not there, and weighs it.

@@ -96,7 +96,7 @@ std::vector<DraftedRound> HypothesisTree::rounds_ahead(std::size_t length,
   return rounds;
 }
 
-void HypothesisTree::pass_started(NodeId last_id, std::span<const NodeId> left_out) {
+void HypothesisTree::on_pass_started(NodeId last_id, std::span<const NodeId> left_out) {
   for (const NodeIndex index : tree_.nodes()) {
     const NodeId id = tree_.node(index).id;
     note(index).in_flight =

@@ -1,7 +1,7 @@
 // The edge's mirrored token tree with what the edge notes of each node: how likely it is to become
 // text, who expects it, whether the pass that runs verifies it.
 //
-//   restart (add_guesses | advise | send | pass_started | commit)*
+//   restart (add_guesses | advise | send | on_pass_started | commit)*
 //
 // The part of the tree beyond the rows in flight is the pre-draft cache of FSD (section 3, steps 4
 // to 6; docs/pre-draft-cache.md): look_up() finds what it holds for a verdict.
@@ -78,7 +78,7 @@ class HypothesisTree final {
   std::vector<DraftedRound> rounds_ahead(std::size_t length, std::int32_t token_bound);
 
   // A pass took the living nodes with id <= last_id, less those left out.
-  void pass_started(NodeId last_id, std::span<const NodeId> left_out);
+  void on_pass_started(NodeId last_id, std::span<const NodeId> left_out);
   // Nodes that are rows of the pass in flight, as far as is known.
   std::size_t rows_in_flight() const;
 

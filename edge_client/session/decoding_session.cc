@@ -185,7 +185,7 @@ void DecodingSession::on_message(const Verdict& verdict) {
   if (phase_ != Phase::kStreaming) return;
   Status checked = check_verdict(verdict, view());
   if (!checked.ok()) return fail(checked);
-  reconnector_.healthy();
+  reconnector_.on_verdict();
   commit(verdict);
   stream_.started.reset();
   ++stream_.next_pass;
@@ -311,7 +311,7 @@ void DecodingSession::open_stream() {
 
 void DecodingSession::lose_link(const Status& why) {
   const bool first = !reconnector_.deadline();
-  const std::optional<TimePoint> retry = reconnector_.failed(now_, stream_.asked_delay);
+  const std::optional<TimePoint> retry = reconnector_.on_failure(now_, stream_.asked_delay);
   if (!retry) return give_up(why.message());
   link_error_ = why.message();
   phase_ = Phase::kUnlinked;

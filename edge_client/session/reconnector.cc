@@ -13,7 +13,7 @@ constexpr int kMaxDoublings = 5;
 
 }  // namespace
 
-std::optional<TimePoint> Reconnector::failed(TimePoint now, Duration asked_delay) {
+std::optional<TimePoint> Reconnector::on_failure(TimePoint now, Duration asked_delay) {
   if (!outage_began_) outage_began_ = now;
   const Duration full =
       std::min(kLongestDelay, kFirstDelay * (1 << std::min(failures_, kMaxDoublings)));
@@ -29,7 +29,7 @@ std::optional<TimePoint> Reconnector::failed(TimePoint now, Duration asked_delay
   return std::min(now + std::max(delay, asked_delay), now < last_try ? last_try : deadline);
 }
 
-void Reconnector::healthy() {
+void Reconnector::on_verdict() {
   outage_began_.reset();
   failures_ = 0;
 }

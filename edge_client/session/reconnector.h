@@ -23,10 +23,10 @@ class Reconnector final {
 
   // The link failed: when to try next, or nothing if the outage would last too long. The verifier
   // may have asked for a delay.
-  std::optional<TimePoint> failed(TimePoint now, Duration asked_delay);
+  std::optional<TimePoint> on_failure(TimePoint now, Duration asked_delay);
 
   // The verifier decides again.
-  void healthy();
+  void on_verdict();
 
   // When to give up; nothing while all is well.
   std::optional<TimePoint> deadline() const;

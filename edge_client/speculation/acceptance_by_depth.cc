@@ -14,7 +14,7 @@ constexpr double kKeepTries = 0.96;  // of the older tries' weight, per try: abo
 
 }  // namespace
 
-void AcceptanceByDepth::observe(std::size_t length, std::size_t accepted) {
+void AcceptanceByDepth::record(std::size_t length, std::size_t accepted) {
   for (std::size_t i = 0; i < std::min({length, accepted + 1, kMaxDepth}); ++i) {
     tried_[i] = tried_[i] * kKeepTries + 1;
     stood_[i] = stood_[i] * kKeepTries + (i < accepted ? 1 : 0);

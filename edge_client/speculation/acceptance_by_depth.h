@@ -13,7 +13,7 @@ class AcceptanceByDepth final {
   static constexpr std::size_t kMaxDepth = 64;
 
   // A pass took a chain of `length` nodes and accepted the first `accepted`.
-  void observe(std::size_t length, std::size_t accepted);
+  void record(std::size_t length, std::size_t accepted);
   // a_k; a_0 = 1.
   double of(std::size_t k) const;
 

@@ -70,7 +70,7 @@ void Controller::on_lookup(const CacheLookup& found, bool exits_spoke) {
 }
 
 void Controller::on_verdict(std::size_t tokens, std::size_t chain, TimePoint now) {
-  if (chain > 0) acceptance_.observe(chain, tokens - 1);
+  if (chain > 0) acceptance_.record(chain, tokens - 1);
   tokens_ += tokens;
   if (last_verdict_) {
     Pace& pace = plan_.speculates ? with_ : without_;

@@ -21,7 +21,7 @@ double ByteAllowance::cost(std::size_t nodes) {
   return kMessageBytes + kNodeBytes * static_cast<double>(nodes);
 }
 
-void ByteAllowance::committed(std::size_t tokens) {
+void ByteAllowance::on_committed(std::size_t tokens) {
   by_tokens_ = std::min(kMaxSaved, by_tokens_ + kBytesPerToken * static_cast<double>(tokens));
 }
 

@@ -29,7 +29,7 @@ class ByteAllowance final {
   // What sending this many nodes in one message takes, framing included.
   static double cost(std::size_t nodes);
 
-  void committed(std::size_t tokens);
+  void on_committed(std::size_t tokens);
   void advance(TimePoint now);
   bool covers(std::size_t nodes) const;
   void spend(std::size_t nodes);

@@ -36,13 +36,14 @@ void Speculator::on_opened(const Opened& opened, Duration took, Position end_pos
   opened_ = true;
   bounds_.limits = opened.limits;
   bounds_.end_position = end_position;
-  timings_.opened(took);
+  timings_.on_opened(took);
   strategy_->on_target(!opened.exits.empty());
 }
 
 void Speculator::on_pass_started(const Started& started, TimePoint now) {
-  drafter_.pass_started(started.last_id, started.left_out);
-  timings_.bounded(uplink_.started(started.last_id, timings_.round_trip(), now));
+  drafter_.on_pass_started(started.last_id, started.left_out);
+  timings_.on_round_trip_bounds(
+      uplink_.on_pass_started(started.last_id, timings_.round_trip(), now));
   const bool synced = passes_.on_started(started, policy_.wants_exits, timings_.round_trip(), now);
   observers_.notify(&SessionObserver::on_pass_started, started, synced, now);
 }
@@ -69,7 +70,7 @@ void Speculator::on_draft_step(const Result<DraftStepDone>& result, TimePoint no
 Speculator::Committed Speculator::on_verdict(const Verdict& verdict, const VerifiedRound& round,
                                              TimePoint now, SpeculationActions& out) {
   Committed committed{.request_round_trip = passes_.on_verdict(verdict.timings)};
-  if (committed.request_round_trip) timings_.asked(*committed.request_round_trip);
+  if (committed.request_round_trip) timings_.on_request_served(*committed.request_round_trip);
   const std::optional<bool> exits = passes_.has_exits();
   if (verdict.pass > 0 && exits) {  // pass 0 reads the prompt
     RowTimes& times = *exits ? timings_.pass : timings_.plain_pass;
@@ -83,7 +84,7 @@ Speculator::Committed Speculator::on_verdict(const Verdict& verdict, const Verif
              .now = now};
   committed.sent_unused = drafter_.commit(verdict.tokens);
   if (drafter_.step_is_obsolete()) out.emplace_back(AbandonDraftStep{});
-  allowance_.committed(verdict.tokens.size());
+  allowance_.on_committed(verdict.tokens.size());
   return committed;
 }
 
@@ -203,7 +204,7 @@ void Speculator::send_ahead(TimePoint now, SpeculationActions& out) {
 
 void Speculator::send_nodes(Grow grow, TimePoint now, SpeculationActions& out) {
   const NodeId last_id = drafter_.tree().ids().next_id() - 1;
-  uplink_.sent(last_id, ByteAllowance::cost(grow.nodes.size()), now);
+  uplink_.on_sent(last_id, ByteAllowance::cost(grow.nodes.size()), now);
   out.emplace_back(std::move(grow));
 }
 

@@ -54,18 +54,18 @@ std::optional<Duration> Timings::exits_cost() const {
   return std::max(Duration{0}, longer);
 }
 
-void Timings::opened(Duration took) {
+void Timings::on_opened(Duration took) {
   if (!measured_) round_trip_ = took;
 }
 
-void Timings::asked(Duration took) {
+void Timings::on_request_served(Duration took) {
   if (took < Duration{0}) return;
   const Duration before = measured_ ? *round_trip_ : took;
   round_trip_ = from_ms(kKeepRoundTrip * to_ms(before) + (1 - kKeepRoundTrip) * to_ms(took));
   measured_ = true;
 }
 
-void Timings::bounded(const RoundTripBounds& bounds) {
+void Timings::on_round_trip_bounds(const RoundTripBounds& bounds) {
   if (bounds.at_most) {
     round_trip_ = round_trip_ ? std::min(*round_trip_, *bounds.at_most) : *bounds.at_most;
   }

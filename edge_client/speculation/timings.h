@@ -58,11 +58,11 @@ class Timings final {
   std::optional<Duration> exits_cost() const;
 
   // The answer to Open came after this; an upper bound, as it may include connecting.
-  void opened(Duration took);
+  void on_opened(Duration took);
   // An idle verifier was asked for a pass and started it so long after, queueing not counted.
-  void asked(Duration took);
+  void on_request_served(Duration took);
   // The round trip lies within these.
-  void bounded(const RoundTripBounds& bounds);
+  void on_round_trip_bounds(const RoundTripBounds& bounds);
 
   // 0 while nothing is known.
   Duration round_trip() const { return round_trip_.value_or(Duration{0}); }

@@ -21,12 +21,12 @@ void UplinkWindow::restart() {
   round_trips_.clear();
 }
 
-void UplinkWindow::sent(NodeId last_id, double bytes, TimePoint now) {
+void UplinkWindow::on_sent(NodeId last_id, double bytes, TimePoint now) {
   under_way_.push_back({last_id, bytes, now});
   bytes_under_way_ += bytes;
 }
 
-RoundTripBounds UplinkWindow::started(NodeId last_id, Duration round_trip, TimePoint now) {
+RoundTripBounds UplinkWindow::on_pass_started(NodeId last_id, Duration round_trip, TimePoint now) {
   RoundTripBounds bounds;
   while (!under_way_.empty() && under_way_.front().last_id <= last_id) {
     bounds.at_most = now - under_way_.front().at;

@@ -23,9 +23,9 @@ class UplinkWindow final {
   // A new stream: nodes are numbered anew, and what was under way is lost.
   void restart();
   // Nodes up to this id left, in so many bytes.
-  void sent(NodeId last_id, double bytes, TimePoint now);
+  void on_sent(NodeId last_id, double bytes, TimePoint now);
   // A pass was heard to have started with nodes up to this id. round_trip: as estimated before.
-  RoundTripBounds started(NodeId last_id, Duration round_trip, TimePoint now);
+  RoundTripBounds on_pass_started(NodeId last_id, Duration round_trip, TimePoint now);
 
   double size() const { return size_; }
   // Bytes that may leave now.

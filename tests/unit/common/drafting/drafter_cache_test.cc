@@ -32,7 +32,7 @@ class CacheTest : public testing::Test {
     const RoundPolicy chain({.length = 3}, ahead.fan_out);
     while (std::optional<DraftStep> step = drafter_->grow(chain, 100)) run(*step);
     round_ = drafter_->select_round({.length = 3}, 64, 13);
-    drafter_->pass_started(3, {});
+    drafter_->on_pass_started(3, {});
   }
 
   void run(const DraftStep& step) {
@@ -127,7 +127,7 @@ TEST_F(CacheTest, WhatWasDraftedForOthersIsForgottenAndItsKvFreed) {
   const std::size_t kept = drafter_->tree().size();
   EXPECT_LT(kept, 100u);
   for (int round = 0; round < 40; ++round) {  // leaked slots would fill the cache of 1400
-    drafter_->pass_started(0, {});
+    drafter_->on_pass_started(0, {});
     draft_ahead(30);
     drafter_->commit(Ids{drafter_->tree().node(drafter_->tree().children(kRoot)[0]).token});
   }
@@ -175,7 +175,8 @@ TEST_F(CacheTest, AVerdictDuringSuchAStepKeepsBothItsRows) {
   while (std::optional<DraftStep> more = drafter_->grow(chain, 100)) run(*more);
   EXPECT_EQ(model_.rows_run() - rows, 2u) << "the step's rows are of use";
   Ids sent;
-  for (const GrowNode& node : drafter_->select_round({.length = 3}, 64, 13).nodes) sent.push_back(node.token);
+  for (const GrowNode& node : drafter_->select_round({.length = 3}, 64, 13).nodes)
+    sent.push_back(node.token);
   EXPECT_EQ(sent, expected);
 }
 

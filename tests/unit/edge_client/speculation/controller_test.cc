@@ -22,7 +22,7 @@ Timings timings(const Times& times) {
     known.draft_step.add(1, from_ms(times.step_ms));
     known.pass.add(rows, from_ms(times.pass_ms + times.row_ms * static_cast<double>(rows - 1)));
   }
-  known.asked(from_ms(times.round_trip_ms));
+  known.on_request_served(from_ms(times.round_trip_ms));
   return known;
 }
 
@@ -279,7 +279,7 @@ TEST(Acceptance, IsLearntByDepth) {
   AcceptanceByDepth acceptance;
   EXPECT_EQ(acceptance.of(0), 1.0);
   EXPECT_GT(acceptance.of(1), acceptance.of(2));
-  for (int i = 0; i < 100; ++i) acceptance.observe(4, 2);
+  for (int i = 0; i < 100; ++i) acceptance.record(4, 2);
   EXPECT_GT(acceptance.of(2), 0.75);
   EXPECT_LT(acceptance.of(3), 0.15);
 }

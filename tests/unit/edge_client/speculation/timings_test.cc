@@ -58,19 +58,19 @@ TEST(Passes, WithAndWithoutExitsAreKeptApart) {
 
 TEST(RoundTrip, IsBoundedByWhatAPassTookAndWhatItDidNot) {
   Timings timings;
-  timings.opened(from_ms(500));
-  timings.bounded({.at_most = from_ms(40), .at_least = {}});
+  timings.on_opened(from_ms(500));
+  timings.on_round_trip_bounds({.at_most = from_ms(40), .at_least = {}});
   EXPECT_NEAR(to_ms(timings.round_trip()), 40, 0.1);
-  timings.bounded({.at_most = {}, .at_least = from_ms(80)});
+  timings.on_round_trip_bounds({.at_most = {}, .at_least = from_ms(80)});
   EXPECT_NEAR(to_ms(timings.round_trip()), 80, 0.1);
-  timings.bounded({});
+  timings.on_round_trip_bounds({});
   EXPECT_NEAR(to_ms(timings.round_trip()), 80, 0.1);
 }
 
 TEST(RoundTrip, FollowsWhatWasAskedFor) {
   Timings timings;
-  timings.opened(from_ms(500));
-  for (int i = 0; i < 20; ++i) timings.asked(from_ms(30));
+  timings.on_opened(from_ms(500));
+  for (int i = 0; i < 20; ++i) timings.on_request_served(from_ms(30));
   EXPECT_NEAR(to_ms(timings.round_trip()), 30, 1);
 }
 
@@ -108,7 +108,7 @@ TEST(SendingRule, SpendsNoMoreThanItsAllowance) {
     ++sent;
   }
   EXPECT_GT(sent, 2);
-  allowance.committed(1000);
+  allowance.on_committed(1000);
   double bytes = 0;
   while (allowance.covers(5)) {
     allowance.spend(5);
@@ -122,7 +122,7 @@ TEST(SendingRule, KeepsABudgetOfBytesPerSecond) {
   double bytes = 0;
   for (int ms = 0; ms < 10000; ms += 10) {
     allowance.advance(at(1 + ms));
-    allowance.committed(10);
+    allowance.on_committed(10);
     if (!allowance.covers(5)) continue;
     allowance.spend(5);
     bytes += ByteAllowance::cost(5);

@@ -24,7 +24,7 @@ struct ThinLink {
   void send(UplinkWindow& window, TimePoint now) {
     free = std::max(free, now) + from_ms(kMessage / bytes_per_s * 1e3);
     arrivals.emplace_back(free + one_way, sent += 4);
-    window.sent(sent, kMessage, now);
+    window.on_sent(sent, kMessage, now);
   }
   // Last pass's nodes, as a pass starts.
   NodeId take(TimePoint start) {
@@ -42,7 +42,7 @@ Duration longest_queue(ThinLink& link, UplinkWindow& window, int passes) {
   for (int pass = 1; pass <= passes; ++pass) {
     const TimePoint start = TimePoint() + from_ms(100.0 * ++link.passes);
     const TimePoint heard = start + link.one_way;
-    window.started(link.take(start), 2 * link.one_way, heard);
+    window.on_pass_started(link.take(start), 2 * link.one_way, heard);
     for (int i = 0; i < 10 && window.room() >= kMessage; ++i) link.send(window, heard);
     if (pass > passes / 2) longest = std::max(longest, link.free - heard);
   }
@@ -77,18 +77,18 @@ TEST(UplinkWindowTest, ALinkThatHasBecomeLongerIsWideAgainSoon) {
 TEST(UplinkWindowTest, WhatAPassStartedWithBoundsTheRoundTrip) {
   UplinkWindow window;
   const auto at = [](double ms) { return TimePoint() + from_ms(ms); };
-  window.sent(3, kMessage, at(0));
-  window.sent(6, kMessage, at(10));
-  window.sent(9, kMessage, at(60));
-  const RoundTripBounds bounds = window.started(7, Duration{0}, at(100));
+  window.on_sent(3, kMessage, at(0));
+  window.on_sent(6, kMessage, at(10));
+  window.on_sent(9, kMessage, at(60));
+  const RoundTripBounds bounds = window.on_pass_started(7, Duration{0}, at(100));
   EXPECT_EQ(bounds.at_most, from_ms(90)) << "the second had arrived";
   EXPECT_EQ(bounds.at_least, from_ms(40)) << "the third had not";
-  EXPECT_EQ(window.started(9, Duration{0}, at(200)).at_least, std::nullopt);
+  EXPECT_EQ(window.on_pass_started(9, Duration{0}, at(200)).at_least, std::nullopt);
 }
 
 TEST(UplinkWindowTest, ANewStreamHasNothingUnderWay) {
   UplinkWindow window;
-  window.sent(4, 4000, TimePoint() + from_ms(1));
+  window.on_sent(4, 4000, TimePoint() + from_ms(1));
   EXPECT_LT(window.room(), 100);
   window.restart();
   EXPECT_EQ(window.room(), window.size());

@@ -9,8 +9,8 @@
 // takes part in no ratio.
 //
 // time_scale S runs all emulated times S times faster and multiplies measured times by S. What is
-// not emulated (our own overhead, the real work under a pace) then counts S times: the figures err
-// against us.
+// not emulated (our own overhead, the real work under a pace) then counts S times, in every variant,
+// so a ratio may err either way.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

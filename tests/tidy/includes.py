@@ -117,6 +117,23 @@ def check_arrows(tree):
                 yield cmake_of(target), 1, f'{target.name} lists {name}, which CMake reads later'
 
 
+def check_circles(tree):
+    """No file includes itself by way of others."""
+    below = {path: [name for name, _ in tree.includes(path) if name in tree.text] for path in tree.code()}
+    done = set()
+
+    def walk(path, above):
+        if path in above:
+            yield path, 1, 'includes itself by way of ' + ', '.join(above[above.index(path) + 1:])
+        elif path not in done:
+            for name in below[path]:
+                yield from walk(name, above + [path])
+            done.add(path)
+
+    for path in below:
+        yield from walk(path, [])
+
+
 def cmake_of(target):
     return os.path.join(target.folder, 'CMakeLists.txt')
 
@@ -169,4 +186,4 @@ def check_clashes(tree):
             yield path, 1, f'sees {torch} and {clash}'
 
 
-CHECKS = (check_includes, check_arrows, check_lists, check_built, check_clashes)
+CHECKS = (check_includes, check_arrows, check_circles, check_lists, check_built, check_clashes)

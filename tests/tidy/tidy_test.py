@@ -103,8 +103,8 @@ class TidyTest(unittest.TestCase):
         self.assert_finds('`base` includes -, by', {'common/README.md': table.replace('| - |', '| model |')})
 
     def test_includes_need_the_list(self):
-        self.assert_finds('may not include common/model/m.h: DEPS of base lack model',
-                          {'common/base/a.h': SPDX + '#include "common/model/m.h"\n'})
+        self.assert_finds('may not include common/model/m.h: DEPS or PRIVATE_DEPS of base lack model',
+                          {'common/base/a.cc': SPDX + '#include "common/model/m.h"\n'})
         self.assert_finds('may not include common/base/a.h: DEPS or PRIVATE_DEPS of edge lack base',
                           {'edge_client/e.h': CLEAN['edge_client/e.h'] + '#include "common/base/a.h"\n'})
         self.assert_finds('may not include fmt/format.h: base does not list fmt::fmt',
@@ -118,6 +118,11 @@ class TidyTest(unittest.TestCase):
                            'common/README.md': CLEAN['common/README.md'].replace('| - |', '| model |')})
         self.assert_finds('edge lists base and includes nothing of it',
                           {'edge_client/CMakeLists.txt': 'outrider_library(edge DEPS base model)\n'})
+
+    def test_files_close_no_circle(self):
+        self.assert_finds('a.h:1: includes itself by way of common/base/b.h', {
+            'common/base/a.h': SPDX + '#include "common/base/b.h"\n',
+            'common/base/b.h': SPDX + '#include "common/base/a.h"\n'})
 
     def test_tests_include_what_their_targets_offer(self):
         for listed, findings in (('edge', 0), ('server', 1)):

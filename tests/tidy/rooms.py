@@ -71,6 +71,14 @@ def check_tables(tree):
 # Ideas that stand once: what code that repeats one would have to say, and the files that may say it.
 OWNERS = [
     ('the times of the paper\'s table 9', r'\b(?:17\.94|7\.76)\b', r'(?:tests/unit/)?bench/paces/'),
+    ('the assembly of an edge', r'\bDecodingOptions\b',
+     r'edge_client/(?:session|generation)/|bench/sim/|tests/(?:sim|unit/edge_client)/'),
+    ('the loops that drive a decoding session', r'\bsession_?(?:\.|->)handle\(',
+     r'edge_client/shell/runner\.cc|bench/sim/sim_edge\.cc'),
+    ('the keys of an answer\'s figures', r'"(?:ttft_ms|target_passes)"',
+     r'edge_client/report/|tests/unit/(?:edge_client/report|bench/harness)/'),
+    ('locks that clang cannot check', r'\bstd::(?:mutex|condition_variable\w*|(?:lock_guard|unique_lock|scoped_lock)\b)',
+     r'common/base/mutex\.h|bench/checks/controller\.cc|tests/'),
 ]
 
 
@@ -78,9 +86,9 @@ def check_owners(tree):
     for path in tree.code():
         code = without_comments(tree.text[path])
         for idea, symbol, owner in OWNERS:
-            for match in re.finditer(symbol, code):
-                if not re.match(owner, path):
-                    yield path, line_of(code, match.start()), f'{idea} stand elsewhere already ({owner}): {match.group()}'
+            match = re.search(symbol, code)
+            if match and not re.match(owner, path):
+                yield path, line_of(code, match.start()), f'{match.group()}: {idea}: only in {owner}'
 
 
 CHECKS = (check_tables, check_owners)

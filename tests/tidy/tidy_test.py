@@ -142,7 +142,7 @@ class TidyTest(unittest.TestCase):
         self.assertIn('may not include edge_client/e.h', lines[0])
 
     def test_ideas_stand_once(self):
-        self.assert_finds('table 9 stand elsewhere', {'common/base/a.cc': SPDX + 'double kStep = 7.76;\n'})
+        self.assert_finds('7.76: the times of the paper\'s table 9: only in', {'common/base/a.cc': SPDX + 'double kStep = 7.76;\n'})
         self.assertEqual(self.findings({'common/base/a.cc': SPDX + '// A step takes 7.76 ms.\n'}), [])
 
     def test_words_of_our_own(self):

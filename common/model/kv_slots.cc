@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace outrider {
 
@@ -32,20 +33,20 @@ Result<Slot> KvSlots::append(Slot parent) {
   }
   const Slot slot = free_.back();
   free_.pop_back();
-  ++in_use_;
-  entries_[static_cast<std::size_t>(slot)] = {State::kTree, parent, position};
+  Slot& first = first_child(parent);
+  entry(slot) = {.state = State::kTree, .position = position, .parent = parent, .next = first};
+  if (first != kNoSlot) entry(first).previous = slot;
+  first = slot;
   return slot;
 }
 
 bool KvSlots::holds(Slot slot) const {
-  return slot >= 0 && slot < capacity() &&
-         entries_[static_cast<std::size_t>(slot)].state != State::kFree;
+  return slot >= 0 && slot < capacity() && entry(slot).state != State::kFree;
 }
 
 Position KvSlots::position(Slot slot) const {
-  const Entry& entry = entries_.at(static_cast<std::size_t>(slot));
-  OUTRIDER_CHECK(entry.state != State::kFree);
-  return entry.position;
+  OUTRIDER_CHECK(holds(slot));
+  return entry(slot).position;
 }
 
 bool KvSlots::is_committed(Slot slot) const {
@@ -54,14 +55,13 @@ bool KvSlots::is_committed(Slot slot) const {
 
 Slot KvSlots::parent(Slot slot) const {
   OUTRIDER_CHECK(holds(slot));
-  return entries_[static_cast<std::size_t>(slot)].parent;
+  return entry(slot).parent;
 }
 
 void KvSlots::path(Slot slot, std::vector<Slot>& path) const {
   path.resize(static_cast<std::size_t>(position(slot)) + 1);
   std::size_t next = path.size();
-  for (; slot != kRootSlot && !is_committed(slot);
-       slot = entries_[static_cast<std::size_t>(slot)].parent) {
+  for (; slot != kRootSlot && !is_committed(slot); slot = entry(slot).parent) {
     path[--next] = slot;
   }
   // What is left is committed: a slot under the root continues it at committed().
@@ -69,62 +69,70 @@ void KvSlots::path(Slot slot, std::vector<Slot>& path) const {
 }
 
 void KvSlots::commit(Slot leaf) {
-  for (Slot slot = 0; slot < capacity(); ++slot) {
-    if (entries_[static_cast<std::size_t>(slot)].state != State::kTree) continue;
-    if (descends_from(slot, leaf) || descends_from(leaf, slot)) continue;
-    free_slot(slot);
-  }
+  if (leaf == kRootSlot) return;
+  OUTRIDER_CHECK(holds(leaf) && !is_committed(leaf));
   std::vector<Slot> accepted;
-  for (Slot slot = leaf; slot != kRootSlot;
-       slot = entries_[static_cast<std::size_t>(slot)].parent) {
-    accepted.push_back(slot);
-  }
+  for (Slot slot = leaf; slot != kRootSlot; slot = entry(slot).parent) accepted.push_back(slot);
+  const Slot below = entry(leaf).first_child;
   for (auto it = accepted.rbegin(); it != accepted.rend(); ++it) {
-    entries_[static_cast<std::size_t>(*it)].state = State::kCommitted;
-    entries_[static_cast<std::size_t>(*it)].parent = kRootSlot;
+    free_siblings(*it);
+    entry(*it) = {.state = State::kCommitted, .position = committed()};
     committed_.push_back(*it);
   }
   // The children of the leaf now hang under the root.
-  for (Entry& entry : entries_) {
-    if (entry.state == State::kTree && entry.parent == leaf) entry.parent = kRootSlot;
+  first_of_root_ = below;
+  for (Slot child = below; child != kNoSlot; child = entry(child).next) {
+    entry(child).parent = kRootSlot;
   }
 }
 
 void KvSlots::release(Slot slot) {
-  OUTRIDER_CHECK(entries_.at(static_cast<std::size_t>(slot)).state == State::kTree);
-  std::vector<Slot> doomed;
-  for (Slot other = 0; other < capacity(); ++other) {
-    if (entries_[static_cast<std::size_t>(other)].state == State::kTree &&
-        descends_from(other, slot)) {
-      doomed.push_back(other);
-    }
-  }
-  for (Slot other : doomed) free_slot(other);
+  OUTRIDER_CHECK(holds(slot) && !is_committed(slot));
+  unlink(slot);
+  free_subtree(slot);
 }
 
 void KvSlots::truncate(Position length) {
   OUTRIDER_CHECK(length >= 0 && length <= committed());
-  for (Slot slot = 0; slot < capacity(); ++slot) {
-    const Entry& entry = entries_[static_cast<std::size_t>(slot)];
-    const bool beyond = entry.state == State::kCommitted && entry.position >= length;
-    if (entry.state == State::kTree || beyond) free_slot(slot);
+  while (first_of_root_ != kNoSlot) release(first_of_root_);
+  for (; committed() > length; committed_.pop_back()) {
+    entry(committed_.back()) = {};
+    free_.push_back(committed_.back());
   }
-  committed_.resize(static_cast<std::size_t>(length));
 }
 
-void KvSlots::free_slot(Slot slot) {
-  entries_[static_cast<std::size_t>(slot)] = {};
+Slot& KvSlots::first_child(Slot parent) {
+  return parent == kRootSlot ? first_of_root_ : entry(parent).first_child;
+}
+
+// Takes the slot out of its parent's list of children.
+void KvSlots::unlink(Slot slot) {
+  const Entry& gone = entry(slot);
+  if (gone.next != kNoSlot) entry(gone.next).previous = gone.previous;
+  (gone.previous != kNoSlot ? entry(gone.previous).next : first_child(gone.parent)) = gone.next;
+}
+
+// The slot is unlinked already.
+void KvSlots::free_subtree(Slot slot) {
+  std::size_t done = free_.size();
   free_.push_back(slot);
-  --in_use_;
+  for (; done < free_.size(); ++done) {
+    Entry& freed = entry(free_[done]);
+    for (Slot child = freed.first_child; child != kNoSlot; child = entry(child).next) {
+      free_.push_back(child);
+    }
+    freed = {};
+  }
 }
 
-// True if `slot` is `ancestor` or lies below it; everything lies below the root.
-bool KvSlots::descends_from(Slot slot, Slot ancestor) const {
-  if (ancestor == kRootSlot) return true;
-  for (; slot != kRootSlot; slot = entries_[static_cast<std::size_t>(slot)].parent) {
-    if (slot == ancestor) return true;
+// Frees the siblings of the slot with all below them.
+void KvSlots::free_siblings(Slot slot) {
+  for (Slot sibling = entry(slot).previous; sibling != kNoSlot;) {
+    free_subtree(std::exchange(sibling, entry(sibling).previous));
   }
-  return false;
+  for (Slot sibling = entry(slot).next; sibling != kNoSlot;) {
+    free_subtree(std::exchange(sibling, entry(sibling).next));
+  }
 }
 
 }  // namespace outrider

@@ -4,6 +4,8 @@
 //
 // A slot's row sees the positions on its path: the committed slots below it, its uncommitted
 // ancestors, itself. Storage for keys and values belongs to the backend; this class has no tensors.
+// Every operation costs as much as the slots that it takes, commits or frees, whatever the
+// capacity.
 //
 //   committed:  slot_of[0] slot_of[1] ... slot_of[end-1]
 //   tree:                                  +- a - b
@@ -31,7 +33,7 @@ class KvSlots final {
   explicit KvSlots(std::int32_t capacity);
 
   std::int32_t capacity() const { return static_cast<std::int32_t>(entries_.size()); }
-  std::int32_t in_use() const { return in_use_; }
+  std::int32_t in_use() const { return capacity() - static_cast<std::int32_t>(free_.size()); }
 
   // The number of committed positions.
   Position committed() const { return static_cast<Position>(committed_.size()); }
@@ -68,20 +70,30 @@ class KvSlots final {
   void truncate(Position length);
 
  private:
+  // Ends a list of children.
+  static constexpr Slot kNoSlot = -2;
+
   enum class State : std::uint8_t { kFree, kTree, kCommitted };
   struct Entry {
     State state = State::kFree;
-    Slot parent = kRootSlot;
     Position position = 0;
+    // Of an uncommitted slot. The children of a slot are a list, newest first.
+    Slot parent = kRootSlot;
+    Slot first_child = kNoSlot;
+    Slot next = kNoSlot, previous = kNoSlot;  // siblings
   };
 
-  void free_slot(Slot slot);
-  bool descends_from(Slot slot, Slot ancestor) const;
+  Entry& entry(Slot slot) { return entries_[static_cast<std::size_t>(slot)]; }
+  const Entry& entry(Slot slot) const { return entries_[static_cast<std::size_t>(slot)]; }
+  Slot& first_child(Slot parent);
+  void unlink(Slot slot);
+  void free_subtree(Slot slot);
+  void free_siblings(Slot slot);
 
   std::vector<Entry> entries_;
-  std::vector<Slot> committed_;  // by position
-  std::vector<Slot> free_;       // a stack; lowest slots first on a fresh table
-  std::int32_t in_use_ = 0;
+  std::vector<Slot> committed_;   // by position
+  std::vector<Slot> free_;        // a stack; lowest slots first on a fresh table
+  Slot first_of_root_ = kNoSlot;  // child of kRootSlot
 };
 
 }  // namespace outrider

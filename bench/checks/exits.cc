@@ -83,20 +83,20 @@ class ChainSession final {
     open.end_position = kPrompt + Position{options_.rows + 1} * (options_.passes + 2);
     open.policy.wants_exits = wants_exits_;
     acked_reports_ = 0;
-    scheduler_.connect(stream_, std::to_string(stream_), clock_.now());
-    scheduler_.receive(stream_, {.body = std::move(open)}, clock_.now());
+    channel_ = std::make_shared<ExitReportChannel>(ReportQueue::kPriority, clock_,
+                                                   [this](const ExitReport& report) {
+                                                     acked_reports_ = report.seq;
+                                                     ++reports_;
+                                                   });
+    scheduler_.connect(stream_, std::to_string(stream_), clock_.now(), channel_);
+    receive({.body = std::move(open)});
     turn();
   }
 
   double turn() {
     OUTRIDER_CHECK(scheduler_.start(clock_.now()) && scheduler_.last_served() == stream_);
     const TimePoint start = clock_.now();
-    scheduler_.compute([&](StreamId) {
-      scheduler_.lane(stream_)->send(clock_, [&](const ExitReport& report) {
-        acked_reports_ = report.seq;
-        ++reports_;
-      });
-    });
+    scheduler_.compute();
     const double ms = to_ms(clock_.now() - start);
     scheduler_.finish(clock_.now());
     scheduler_.take_events();
@@ -111,7 +111,12 @@ class ChainSession final {
       const auto token = static_cast<TokenId>((end * 31 + Position{i} * 7) % 997);
       grow.nodes.push_back({token, i == 0 ? 0u : 1u, 255});
     }
-    scheduler_.receive(stream_, {end, acked_reports_, std::move(grow)}, clock_.now());
+    receive({end, acked_reports_, std::move(grow)});
+  }
+
+  void receive(const EdgeMessage& message) {
+    channel_->acknowledge(message);
+    scheduler_.receive(stream_, message, clock_.now());
   }
 
   Scheduler& scheduler_;
@@ -119,8 +124,9 @@ class ChainSession final {
   const bool wants_exits_;
   const ExitsOptions& options_;
   SystemClock clock_;
-  std::uint32_t acked_reports_ = 0;  // of the open stream
-  std::uint32_t reports_ = 0;        // of all
+  std::shared_ptr<ExitReportChannel> channel_;  // of the open stream
+  std::uint32_t acked_reports_ = 0;             // of the open stream
+  std::uint32_t reports_ = 0;                   // of all
 };
 
 double median(std::vector<double> values) {

@@ -2,7 +2,7 @@
 //
 //   start  set_serving(false)?  shutdown
 //
-// Serves outrider.v1.Outrider and grpc.health.v1.Health. Plaintext: whoever calls start() has
+// Serves outrider.v1.Outrider and grpc.health.v1.Health. Plaintext: the caller of start() has
 // decided that the address may be listened on.
 //
 // Thread rule: the methods from one thread; streams run on gRPC's threads.

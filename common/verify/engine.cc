@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/verify/engine.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <map>
@@ -14,27 +13,13 @@
 #include <variant>
 #include <vector>
 
+#include "common/verify/engine_inbox.h"
+#include "common/verify/report_sender.h"
 #include "common/verify/scheduler.h"
+#include "common/verify/stream_sink.h"
 
 namespace outrider {
 namespace {
-
-// What one stream may have waiting. An edge that keeps the protocol has at most max_nodes nodes
-// and some acknowledgements on their way, besides its one Open.
-constexpr std::size_t kInboxMessages = 256;
-constexpr std::size_t kInboxBytes = std::size_t{8} << 20;
-
-struct SizeOfBody {
-  std::size_t operator()(const Open& open) const {
-    return (open.prefix.size() + open.stop_ids.size()) * sizeof(TokenId) +
-           open.tokenizer_hash.size() + open.expected_fingerprint.size() +
-           open.expected_arithmetic_id.size() + open.replaced_session.size();
-  }
-  std::size_t operator()(const Grow& grow) const { return grow.nodes.size() * sizeof(GrowNode); }
-  std::size_t operator()(const Policy&) const { return 0; }
-  std::size_t operator()(const Cancel&) const { return 0; }
-  std::size_t operator()(const AckOnly&) const { return 0; }
-};
 
 // 128 random bits: who knows the name of a session may take over its KV.
 std::string new_session_id() {
@@ -48,79 +33,39 @@ std::string new_session_id() {
   return id;
 }
 
-// The way out of one stream. Closing it waits for a sink that runs.
-class StreamSink final {
- public:
-  explicit StreamSink(VerifyEngine::EventSink sink) : sink_(std::move(sink)) {}
-
-  void emit(VerifierEvent event) {
-    const std::lock_guard lock(mu_);
-    if (!closed_) sink_(std::move(event));
-  }
-  void close() {
-    const std::lock_guard lock(mu_);
-    closed_ = true;
-  }
-
- private:
-  std::mutex mu_;
-  bool closed_ = false;
-  VerifyEngine::EventSink sink_;
-};
-
-struct Connect {
-  std::string session_id;
-};
-struct Disconnect {};
-struct Drain {};
-struct Overflow {};
-
-struct Input {
-  StreamId stream;
-  std::variant<Connect, EdgeMessage, Disconnect, Drain, Overflow> what;
-};
-
 }  // namespace
 
 struct VerifyEngine::Core {
   struct Stream {
     std::shared_ptr<StreamSink> sink;
-    std::shared_ptr<ExitReportChannel>
-        lane;  // of the pass in work and those before; null: none yet
-    std::size_t waiting_messages = 0;
-    std::size_t waiting_bytes = 0;
-    bool overflowed = false;
+    std::shared_ptr<ExitReportChannel> reports;
   };
 
   Core(Model& model, const SchedulerOptions& options, Clock& its_clock)
-      : clock(its_clock), scheduler(model, options) {}
+      : clock(its_clock), report_queue(options.report_queue), scheduler(model, options) {
+    if (options.exits != nullptr) report_sender.emplace();
+  }
 
-  void push(Input input);
-  void enqueue(StreamId stream, EdgeMessage message);
-  void note_acknowledgement(StreamId stream, const EdgeMessage& message);
-  bool supersede_acknowledgement(StreamId stream, const EdgeMessage& message);
+  void push(EngineInbox::Input input);
+  void acknowledge_reports(StreamId stream, const EdgeMessage& message);
   void run();
-  void run_reports();
-  bool await_work(std::vector<Input>& taken);
-  void apply(Input& input);
-  void open_lane(StreamId stream);
-  void send_reports(StreamId stream);
+  bool await_work(std::vector<EngineInbox::Input>& taken);
+  void apply(EngineInbox::Input& input);
   void deliver();
   void publish();
   void end_all();
 
   // Constant after construction, or the compute thread's.
   Clock& clock;
+  const ReportQueue report_queue;
   Scheduler scheduler;
   std::thread thread;
-  std::thread report_thread;  // runs if the target has exits
+  std::optional<ReportSender> report_sender;  // if the target has exits
 
   mutable std::mutex mu;  // guards what follows; no sink is called with it held
   std::condition_variable wake;
   std::condition_variable rested;
-  std::condition_variable room;
-  std::vector<StreamId> with_room;  // for the report thread
-  std::vector<Input> inbox;
+  EngineInbox inbox;
   std::map<StreamId, Stream> streams;
   StreamId next_stream = 1;
   bool working = false;  // the compute thread holds inputs or runs a turn
@@ -131,8 +76,6 @@ struct VerifyEngine::Core {
 VerifyEngine::VerifyEngine(Model& model, const SchedulerOptions& options, Clock& clock)
     : core_(std::make_unique<Core>(model, options, clock)) {
   core_->thread = std::thread([core = core_.get()] { core->run(); });
-  if (options.exits == nullptr) return;
-  core_->report_thread = std::thread([core = core_.get()] { core->run_reports(); });
 }
 
 VerifyEngine::~VerifyEngine() {
@@ -141,88 +84,41 @@ VerifyEngine::~VerifyEngine() {
     core_->stopping = true;
   }
   core_->wake.notify_one();
-  core_->room.notify_one();
-  if (core_->report_thread.joinable()) core_->report_thread.join();
   core_->thread.join();
+  core_->report_sender.reset();  // no sink runs any more
 }
 
 StreamId VerifyEngine::connect(EventSink sink) {
+  auto out = std::make_shared<StreamSink>(std::move(sink));
+  auto reports = std::make_shared<ExitReportChannel>(
+      core_->report_queue, core_->clock,
+      [out](const ExitReport& report) { out->emit(ServerMessage(report)); });
   std::string session_id = new_session_id();
   const std::lock_guard lock(core_->mu);
   const StreamId stream = core_->next_stream++;
-  core_->streams[stream].sink = std::make_shared<StreamSink>(std::move(sink));
-  core_->push({stream, Connect{std::move(session_id)}});
+  core_->streams[stream] = {std::move(out), reports};
+  core_->push({stream, EngineInbox::Connected{std::move(session_id), std::move(reports)}});
   return stream;
 }
 
-// An edge may acknowledge every verdict of an eager stream, faster than a busy device looks: of
-// acknowledgements that wait side by side only the newest counts.
-bool VerifyEngine::Core::supersede_acknowledgement(StreamId stream, const EdgeMessage& message) {
-  if (!std::holds_alternative<AckOnly>(message.body)) return false;
-  const auto last = std::find_if(inbox.rbegin(), inbox.rend(),
-                                 [&](const Input& input) { return input.stream == stream; });
-  if (last == inbox.rend()) return false;
-  auto* waiting = std::get_if<EdgeMessage>(&last->what);
-  if (waiting == nullptr || !std::holds_alternative<AckOnly>(waiting->body)) return false;
-  *waiting = message;
-  return true;
-}
-
 void VerifyEngine::post(StreamId stream, EdgeMessage message) {
-  core_->note_acknowledgement(stream, message);
-  core_->enqueue(stream, std::move(message));
+  core_->acknowledge_reports(stream, message);
+  const std::lock_guard lock(core_->mu);
+  if (!core_->streams.contains(stream)) return;
+  core_->inbox.push_message(stream, std::move(message));
+  core_->wake.notify_one();
 }
 
-// At once, not when the pass is over: the window must open while there is still time to report. A
-// wrong one is refused when the message's turn comes.
-void VerifyEngine::Core::note_acknowledgement(StreamId stream, const EdgeMessage& message) {
-  std::shared_ptr<ExitReportChannel> lane;
+// At once, not when the pass is over: the window must open while there is still time to report.
+void VerifyEngine::Core::acknowledge_reports(StreamId stream, const EdgeMessage& message) {
+  std::shared_ptr<ExitReportChannel> reports;
   {
     const std::lock_guard lock(mu);
     const auto at = streams.find(stream);
-    if (at == streams.end() || !at->second.lane) return;
-    lane = at->second.lane;
+    if (at == streams.end()) return;
+    reports = at->second.reports;
   }
-  if (!lane->acknowledge(message.acked_reports, clock.now()).ok()) return;
-  lane->settle(message.acked_position);
-  if (!lane->waiting()) return;
-  const std::lock_guard lock(mu);
-  if (std::find(with_room.begin(), with_room.end(), stream) != with_room.end()) return;
-  with_room.push_back(stream);
-  room.notify_one();
-}
-
-// The report thread: sends what an acknowledgement made room for, so that no sink runs on the
-// thread that posts.
-void VerifyEngine::Core::run_reports() {
-  std::vector<StreamId> taken;
-  while (true) {
-    {
-      std::unique_lock lock(mu);
-      room.wait(lock, [&] { return stopping || !with_room.empty(); });
-      if (stopping) return;
-      taken.swap(with_room);
-    }
-    for (const StreamId stream : taken) send_reports(stream);
-    taken.clear();
-  }
-}
-
-void VerifyEngine::Core::enqueue(StreamId stream, EdgeMessage message) {
-  const std::size_t bytes = sizeof(Input) + std::visit(SizeOfBody{}, message.body);
-  const std::lock_guard lock(mu);
-  const auto at = streams.find(stream);
-  if (at == streams.end() || at->second.overflowed) return;
-  if (supersede_acknowledgement(stream, message)) return;
-  Stream& entry = at->second;
-  entry.waiting_messages += 1;
-  entry.waiting_bytes += bytes;
-  entry.overflowed = entry.waiting_messages > kInboxMessages || entry.waiting_bytes > kInboxBytes;
-  if (!entry.overflowed) return push({stream, std::move(message)});
-  std::erase_if(inbox, [&](const Input& input) {
-    return input.stream == stream && std::holds_alternative<EdgeMessage>(input.what);
-  });
-  push({stream, Overflow{}});
+  if (reports->acknowledge(message) && report_sender) report_sender->submit(std::move(reports));
 }
 
 void VerifyEngine::disconnect(StreamId stream) {
@@ -233,14 +129,14 @@ void VerifyEngine::disconnect(StreamId stream) {
     if (at == core_->streams.end()) return;
     sink = std::move(at->second.sink);
     core_->streams.erase(at);
-    core_->push({stream, Disconnect{}});
+    core_->push({stream, EngineInbox::Disconnected{}});
   }
   sink->close();
 }
 
 void VerifyEngine::drain() {
   const std::lock_guard lock(core_->mu);
-  core_->push({0, Drain{}});
+  core_->push({0, EngineInbox::Drain{}});
 }
 
 bool VerifyEngine::wait_until_idle(Duration at_most) {
@@ -256,22 +152,21 @@ SchedulerStats VerifyEngine::stats() const {
 }
 
 // With mu held.
-void VerifyEngine::Core::push(Input input) {
-  inbox.push_back(std::move(input));
+void VerifyEngine::Core::push(EngineInbox::Input input) {
+  inbox.push(std::move(input));
   wake.notify_one();
 }
 
 void VerifyEngine::Core::run() {
-  std::vector<Input> taken;
+  std::vector<EngineInbox::Input> taken;
   while (await_work(taken)) {
-    for (Input& input : taken) apply(input);
+    for (EngineInbox::Input& input : taken) apply(input);
     taken.clear();
     scheduler.tick(clock.now());
     const bool turn = scheduler.start(clock.now());
     deliver();  // Started leaves before the device works
     if (turn) {
-      open_lane(scheduler.last_served());
-      scheduler.compute([this](StreamId stream) { send_reports(stream); });
+      scheduler.compute();
       scheduler.finish(clock.now());
       deliver();
     }
@@ -281,7 +176,7 @@ void VerifyEngine::Core::run() {
 }
 
 // Blocks until there are inputs, a session's time has come, or the end: then false.
-bool VerifyEngine::Core::await_work(std::vector<Input>& taken) {
+bool VerifyEngine::Core::await_work(std::vector<EngineInbox::Input>& taken) {
   const std::optional<TimePoint> wake_at = scheduler.wake_at();
   const auto awake = [&] { return stopping || !inbox.empty(); };
   std::unique_lock lock(mu);
@@ -292,48 +187,26 @@ bool VerifyEngine::Core::await_work(std::vector<Input>& taken) {
   }
   if (stopping) return false;
   working = true;
-  taken.swap(inbox);
-  for (auto& [id, stream] : streams) stream.waiting_messages = stream.waiting_bytes = 0;
+  taken = inbox.take();
   return true;
 }
 
-void VerifyEngine::Core::apply(Input& input) {
+void VerifyEngine::Core::apply(EngineInbox::Input& input) {
   const TimePoint now = clock.now();
-  if (auto* connect = std::get_if<Connect>(&input.what)) {
-    scheduler.connect(input.stream, std::move(connect->session_id), now);
+  if (auto* connected = std::get_if<EngineInbox::Connected>(&input.what)) {
+    scheduler.connect(input.stream, std::move(connected->session_id), now,
+                      std::move(connected->reports));
   } else if (const auto* message = std::get_if<EdgeMessage>(&input.what)) {
     scheduler.receive(input.stream, *message, now);
-  } else if (std::holds_alternative<Disconnect>(input.what)) {
+  } else if (std::holds_alternative<EngineInbox::Disconnected>(input.what)) {
     scheduler.disconnect(input.stream);
-  } else if (std::holds_alternative<Drain>(input.what)) {
+  } else if (std::holds_alternative<EngineInbox::Drain>(input.what)) {
     scheduler.drain();
   } else {
     scheduler.end_stream(
         input.stream, resource_exhausted("messages come faster than they can be taken; at most " +
-                                         std::to_string(kInboxMessages) + " may wait"));
+                                         std::to_string(EngineInbox::kMaxMessages) + " may wait"));
   }
-}
-
-// Acknowledgements that come during the stream's pass find its lane from here on.
-void VerifyEngine::Core::open_lane(StreamId stream) {
-  std::shared_ptr<ExitReportChannel> lane = scheduler.lane(stream);
-  if (!lane) return;
-  const std::lock_guard lock(mu);
-  if (const auto at = streams.find(stream); at != streams.end()) at->second.lane = std::move(lane);
-}
-
-// On the compute thread when there is something to say, on the report thread when there is room.
-void VerifyEngine::Core::send_reports(StreamId stream) {
-  std::shared_ptr<StreamSink> sink;
-  std::shared_ptr<ExitReportChannel> lane;
-  {
-    const std::lock_guard lock(mu);
-    const auto at = streams.find(stream);
-    if (at == streams.end() || !at->second.lane) return;
-    sink = at->second.sink;
-    lane = at->second.lane;
-  }
-  lane->send(clock, [&](const ExitReport& report) { sink->emit(ServerMessage(report)); });
 }
 
 void VerifyEngine::Core::deliver() {

@@ -1,4 +1,4 @@
-// Verifies for many streams with one model on one thread: the seam between whoever carries
+// Verifies for many streams with one model on one thread: the seam between the carriers of
 // messages (the gRPC shell, the resident verifier) and the sessions that decide.
 //
 //   StreamId stream = engine.connect(sink);
@@ -17,7 +17,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "common/base/clock.h"
@@ -25,14 +25,14 @@
 #include "common/protocol/messages.h"
 #include "common/protocol/verifier.h"
 #include "common/verify/scheduler_options.h"
+#include "common/verify/scheduler_stats.h"
+#include "common/verify/stream_event.h"
 
 namespace outrider {
 
-using StreamId = std::uint64_t;
-
 class VerifyEngine final {
  public:
-  using EventSink = Verifier::EventSink;
+  using EventSink = std::function<void(VerifierEvent)>;
 
   // clock: tells the time of this process (SystemClock); outlives the engine.
   VerifyEngine(Model& model, const SchedulerOptions& options, Clock& clock);

@@ -33,7 +33,7 @@ class ExitProbe final : public LayerTap {
     std::size_t exit = 0;
     PassWalk walk = {};
     std::span<const RowEvidence> rows = {};  // of the walk
-    std::span<const TopPair> top_pair = {};  // likewise
+    std::span<const TopPair> top_pair = {};  // of the walk, row by row
   };
   using Observer = std::function<void(const Finding&)>;
 

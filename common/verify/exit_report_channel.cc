@@ -1,7 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/verify/exit_report_channel.h"
 
+#include <optional>
+
 namespace outrider {
+
+bool ExitReportChannel::acknowledge(const EdgeMessage& message) {
+  const std::lock_guard lock(mu_);
+  if (!status_.ok()) return false;
+  status_ = reporter_.acknowledge(message.acked_reports, clock_.now());
+  if (!status_.ok()) return false;
+  reporter_.settle(message.acked_position);
+  return reporter_.waiting();
+}
+
+void ExitReportChannel::send() {
+  std::unique_lock lock(mu_);
+  if (sending_) return;
+  sending_ = true;
+  while (const std::optional<ExitReport> report = reporter_.next(clock_.now())) {
+    lock.unlock();
+    emit_(*report);
+    lock.lock();
+  }
+  sending_ = false;
+}
 
 void ExitReportChannel::begin_pass(std::uint32_t pass) {
   const std::lock_guard lock(mu_);
@@ -9,13 +32,11 @@ void ExitReportChannel::begin_pass(std::uint32_t pass) {
 }
 
 void ExitReportChannel::offer(const ExitGuess& guess) {
-  const std::lock_guard lock(mu_);
-  reporter_.offer(guess);
-}
-
-Status ExitReportChannel::acknowledge(std::uint32_t seq, TimePoint now) {
-  const std::lock_guard lock(mu_);
-  return reporter_.acknowledge(seq, now);
+  {
+    const std::lock_guard lock(mu_);
+    reporter_.offer(guess);
+  }
+  send();
 }
 
 void ExitReportChannel::end_pass(Position text_end) {
@@ -23,31 +44,14 @@ void ExitReportChannel::end_pass(Position text_end) {
   reporter_.end_pass(text_end);
 }
 
-void ExitReportChannel::settle(Position acked) {
+Status ExitReportChannel::status() const {
   const std::lock_guard lock(mu_);
-  reporter_.settle(acked);
-}
-
-bool ExitReportChannel::waiting() const {
-  const std::lock_guard lock(mu_);
-  return reporter_.waiting();
+  return status_;
 }
 
 ReportCounts ExitReportChannel::counts() const {
   const std::lock_guard lock(mu_);
   return reporter_.counts();
-}
-
-void ExitReportChannel::send(Clock& clock, const std::function<void(const ExitReport&)>& emit) {
-  std::unique_lock lock(mu_);
-  if (sending_) return;
-  sending_ = true;
-  while (const std::optional<ExitReport> report = reporter_.next(clock.now())) {
-    lock.unlock();
-    emit(*report);
-    lock.lock();
-  }
-  sending_ = false;
 }
 
 }  // namespace outrider

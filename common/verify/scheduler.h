@@ -12,8 +12,6 @@
 // Thread rule: owned by one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,30 +23,27 @@
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
-#include "common/protocol/verifier.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/exit_report_channel.h"
 #include "common/verify/kv_pool.h"
-#include "common/verify/open_check.h"
 #include "common/verify/pass_runner.h"
 #include "common/verify/scheduler_options.h"
-#include "common/verify/session.h"
+#include "common/verify/scheduler_stats.h"
+#include "common/verify/stream_event.h"
+#include "common/verify/target.h"
+#include "common/verify/verify_stream.h"
 
 namespace outrider {
-
-using StreamId = std::uint64_t;
-
-struct StreamEvent {
-  StreamId stream;
-  VerifierEvent event;
-};
 
 class Scheduler final {
  public:
   Scheduler(Model& model, const SchedulerOptions& options);
 
   // session_id: the name that the stream's session will have; not to be guessed by others.
-  void connect(StreamId stream, std::string session_id, TimePoint now);
+  // reports: the way of the stream's exit reports, which leave during compute(). The owner of
+  // the stream applies the edge's acknowledgements to it. Null: the stream gets no exit reports.
+  void connect(StreamId stream, std::string session_id, TimePoint now,
+               std::shared_ptr<ExitReportChannel> reports = nullptr);
   // Messages of an unknown stream are late ones: ignored.
   void receive(StreamId stream, const EdgeMessage& message, TimePoint now);
   // No event of the stream follows; its KV is kept.
@@ -65,18 +60,12 @@ class Scheduler final {
 
   // Begins the next turn. False if no session wants the device at `now`.
   bool start(TimePoint now);
-  // Called in compute() when an exit has given the stream something to report.
-  using OnReport = std::function<void(StreamId)>;
   // Runs it. Blocks for as long as the model works.
-  void compute(const OnReport& on_report = {});
+  void compute();
   // Ends it.
   void finish(TimePoint now);
   // Whose turn it was last.
   StreamId last_served() const { return last_served_; }
-
-  // The stream's way for exit reports, which do not wait for take_events(); null before Open and
-  // where the target has no exits. May be used from other threads, also while compute() runs.
-  std::shared_ptr<ExitReportChannel> lane(StreamId stream) const;
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
   // The stream's session, to look at; null before Open and after the end.
@@ -84,25 +73,14 @@ class Scheduler final {
   SchedulerStats stats() const;
 
  private:
-  struct Stream {
-    std::string session_id;
-    TimePoint last_active;                    // heard of, or served
-    std::unique_ptr<VerifySession> session;   // none before Open
-    std::unique_ptr<KvCache> cache;           // the session's
-    std::shared_ptr<ExitReportChannel> lane;  // likewise; null without exits
-  };
-  using Streams = std::map<StreamId, Stream>;
+  using Streams = std::map<StreamId, VerifyStream>;
 
-  Status open(StreamId id, Stream& stream, const EdgeMessage& message, TimePoint now);
+  Status open(StreamId id, VerifyStream& stream, const EdgeMessage& message, TimePoint now);
   Status admit(StreamId id, const std::string& replaced_session);
-  static bool wants_device(const Stream& stream, TimePoint now);
   void end_replaced(const std::string& session_id);
-  void flush(StreamId id, Stream& stream);
+  void flush(StreamId id, VerifyStream& stream);
   void close(Streams::iterator at, const Status& status);
-  void retire(Stream& stream);
-  void count_finished(const VerifySession& session);
-  static Status acknowledge_reports(const Stream& stream, const EdgeMessage& message,
-                                    TimePoint now);
+  void retire(VerifyStream& stream);
 
   const SchedulerOptions options_;
   const Target target_;

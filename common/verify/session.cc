@@ -5,28 +5,17 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/verify/open_check.h"
 #include "common/verify/row_budget.h"
 
 namespace outrider {
-namespace {
-
-std::vector<TokenId> all_stop_ids(const Open& open, const Target& target) {
-  std::vector<TokenId> ids = target.model.stop_ids;
-  ids.insert(ids.end(), open.stop_ids.begin(), open.stop_ids.end());
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
-}
-
-}  // namespace
 
 VerifySession::VerifySession(const Open& open, const Target& target, Setup setup, TimePoint now)
     : open_(open),
       limits_(target.limits),
       setup_(std::move(setup)),
       prefix_end_(static_cast<Position>(open.prefix.size())),
-      end_position_(std::min(open.end_position, target.limits.max_positions)),
-      stop_ids_(all_stop_ids(open, target)),
+      end_rule_(make_end_rule(open, target)),
       tree_(std::exchange(open_.prefix, {})),
       policy_(open.policy),
       cached_end_(setup_.cached),
@@ -42,7 +31,7 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
                                 .fingerprint = target.model.fingerprint,
                                 .arithmetic_id = target.model.arithmetic_id,
                                 .model_name = target.model.name,
-                                .stop_ids = stop_ids_,
+                                .stop_ids = end_rule_.stop_ids,
                                 .exits = target.exits,
                                 .limits = target.limits});
 }
@@ -144,7 +133,7 @@ void VerifySession::take_nodes(PassPlan& plan) {
   std::size_t budget = limits_.max_rows - 1;
   if (policy_.row_limit > 0) budget = std::min<std::size_t>(budget, policy_.row_limit);
   // The choice after a node at end_position - 1 would lie at end_position: never wanted.
-  const Selection selection = select_nodes(tree_, budget, end_position_ - 2);
+  const Selection selection = select_nodes(tree_, budget, end_rule_.end_position - 2);
   std::unordered_map<NodeIndex, std::int32_t> row_of{{kRoot, -1}};
   for (const NodeIndex index : selection.taken) {
     const TreeNode& node = tree_.node(index);
@@ -190,32 +179,10 @@ std::int32_t VerifySession::finish(const Chooser& choose, Duration computed, Tim
   usage_.completion_tokens += verdict.tokens.size();
   const TokenId last = verdict.tokens.back();
   messages_.emplace_back(std::move(verdict));
-  if (ends_at(last, tree_.end() - 1)) {
-    const bool stop = std::binary_search(stop_ids_.begin(), stop_ids_.end(), last);
-    finish_with(stop ? FinishReason::kStop : FinishReason::kLength);
+  if (end_rule_.ends_at(last, tree_.end() - 1)) {
+    finish_with(end_rule_.stops(last) ? FinishReason::kStop : FinishReason::kLength);
   }
   return walked.leaf;
-}
-
-// From the root by the law of choice along the nodes of the pass, and the next token.
-PassWalk VerifySession::walk(const PassPlan& plan, const Chooser& choose) const {
-  PassWalk walked;
-  while (true) {
-    const Position position = tree_.end() + static_cast<Position>(walked.tokens.size());
-    const TokenId token = choose(row_after(walked.leaf), position);
-    walked.tokens.push_back(token);
-    if (ends_at(token, position)) return walked;
-    const auto next = std::find_if(plan.nodes.begin(), plan.nodes.end(), [&](const auto& node) {
-      return node.parent == walked.leaf && node.token == token;
-    });
-    if (next == plan.nodes.end()) return walked;
-    walked.leaf = static_cast<std::int32_t>(next - plan.nodes.begin());
-  }
-}
-
-bool VerifySession::ends_at(TokenId token, Position position) const {
-  return position + 1 >= end_position_ ||
-         std::binary_search(stop_ids_.begin(), stop_ids_.end(), token);
 }
 
 void VerifySession::finish_with(FinishReason reason) {

@@ -22,43 +22,10 @@
 #include "common/base/status.h"
 #include "common/protocol/messages.h"
 #include "common/tree/mirrored_tree.h"
-#include "common/verify/open_check.h"
+#include "common/verify/pass_plan.h"
+#include "common/verify/target.h"
 
 namespace outrider {
-
-// The rows of one pass: tokens of the committed text that have no keys and values yet, then nodes.
-struct PassPlan {
-  struct NodeRow {
-    TokenId token;
-    std::int32_t parent;  // an earlier index of `nodes`; -1: the last of `tokens`
-    NodeId id = 0;
-    float confidence = 1;  // the edge's: that it stands if its parent does
-  };
-
-  Position position = 0;        // of tokens[0]: as many positions have keys and values
-  std::vector<TokenId> tokens;  // at least one
-  std::vector<NodeRow> nodes;
-  bool decides = true;  // false: a chunk of the prefill, wants no logits
-  bool exits = false;   // the edge wants to hear of early exits
-  std::uint32_t pass = 0;
-
-  std::size_t rows() const { return tokens.size() + nodes.size(); }
-};
-
-// The row whose logits say what follows PassPlan::nodes[node] or, for -1, the text.
-inline std::size_t row_after(std::int32_t node) {
-  return static_cast<std::size_t>(std::int64_t{node} + 1);
-}
-
-// The law of choice applied to the logits of a row (row_after()); position is that of the token to
-// choose.
-using Chooser = std::function<TokenId(std::size_t row, Position position)>;
-
-// Where a chooser leads from the root along the nodes of a pass.
-struct PassWalk {
-  std::int32_t leaf = -1;            // index of the last node that stands; -1: none does
-  std::vector<TokenId> tokens = {};  // the choices, at least one; the last is no node's
-};
 
 class VerifySession final {
  public:
@@ -85,9 +52,11 @@ class VerifySession final {
   // plan that stands: its path keeps keys and values, all other nodes lose them; -1: none does.
   std::int32_t finish(const Chooser& choose, Duration computed, TimePoint now);
 
-  // The walk that finish() would take with these choices: for whoever predicts them. `plan` is the
+  // The walk that finish() would take with these choices, for a prediction of them. `plan` is the
   // one that start() gave, and its pass is not finished.
-  PassWalk walk(const PassPlan& plan, const Chooser& choose) const;
+  PassWalk walk(const PassPlan& plan, const Chooser& choose) const {
+    return walk_nodes(plan, tree_.end(), end_rule_, choose);
+  }
 
   // Messages to the edge, oldest first.
   std::vector<ServerMessage> take_messages() { return std::exchange(messages_, {}); }
@@ -98,6 +67,7 @@ class VerifySession final {
   const std::string& id() const { return setup_.session_id; }
   const Open& opened() const { return open_; }
   const MirroredTree& tree() const { return tree_; }
+  const Limits& limits() const { return limits_; }
   const Usage& usage() const { return usage_; }
 
   // The committed tokens that have keys and values.
@@ -113,14 +83,12 @@ class VerifySession final {
   void finish_with(FinishReason reason);
   bool paused() const;
   void take_nodes(PassPlan& plan);
-  bool ends_at(TokenId token, Position position) const;
 
   Open open_;  // its prefix has moved into tree_
   const Limits limits_;
   const Setup setup_;
   const Position prefix_end_;
-  const Position end_position_;
-  std::vector<TokenId> stop_ids_;  // rising
+  const EndRule end_rule_;
 
   MirroredTree tree_;
   Policy policy_;

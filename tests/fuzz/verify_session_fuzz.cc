@@ -1,15 +1,18 @@
-// Any sequence of messages of two edges, against the real scheduler and sessions: no crash, no
-// state beyond its bounds, and whatever is answered is the target's own text.
+// Any sequence of messages of two edges, against the real scheduler, sessions and exit reports: no
+// crash, no state beyond its bounds, and whatever is answered is the target's own text.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/verify/scheduler.h"
+#include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
@@ -39,10 +42,12 @@ class Bytes {
 };
 
 Policy read_policy(Bytes& bytes) {
-  return {.pass_policy = static_cast<PassPolicy>(bytes.index(2)),
-          .patience = Duration{bytes.byte() < 250 ? 0 : bytes.number()},
-          .wants_exits = false,
-          .row_limit = static_cast<std::uint32_t>(bytes.byte() % 5)};
+  Policy policy{.pass_policy = static_cast<PassPolicy>(bytes.index(2)),
+                .patience = Duration{bytes.byte() < 250 ? 0 : bytes.number()}};
+  const std::uint8_t value = bytes.byte();
+  policy.row_limit = static_cast<std::uint32_t>(value % 5);
+  policy.wants_exits = value % 2 == 1;
+  return policy;
 }
 
 Open read_open(Bytes& bytes) {
@@ -103,20 +108,29 @@ class FuzzedSession {
   }
 
  private:
-  static SchedulerOptions options() {
+  // What an edge has of its stream's exit reports.
+  struct Reports {
+    std::shared_ptr<ExitReportChannel> channel;
+    std::uint32_t last = 0;  // ExitReport.seq
+  };
+
+  SchedulerOptions options() {
     SchedulerOptions options;
     options.max_concurrent_sessions = 2;
     options.kept_caches = 1;
     options.prefill_chunk = 3;
     options.max_rows = 6;
     options.run_ahead = 20;
+    options.exits = &exits_;
     return options;
   }
 
   void step() {
     const StreamId stream = 1 + bytes_.byte() % (newest_ + 1);
     const Honest honest = honest_edge(stream);
-    EdgeMessage message{.acked_position = bytes_.byte() < 250 ? honest.end : bytes_.number(),
+    const std::uint8_t acked = bytes_.byte();
+    EdgeMessage message{.acked_position = acked < 250 ? honest.end : bytes_.number(),
+                        .acked_reports = read_acked_reports(stream, acked),
                         .body = AckOnly{}};
     switch (bytes_.byte() % 16) {
       case 0:
@@ -136,17 +150,47 @@ class FuzzedSession {
       default:
         message.body = read_grow(bytes_, honest);
     }
+    receive(stream, message);
+  }
+
+  // Mostly all that came, sometimes half of them or none, and rarely one that was never sent.
+  std::uint32_t read_acked_reports(StreamId stream, std::uint8_t value) {
+    const auto at = reports_.find(stream);
+    const std::uint32_t last = at == reports_.end() ? 0 : at->second.last;
+    if (value == 249) return last + 1;
+    return value < 200 ? last : value < 225 ? last / 2 : 0;
+  }
+
+  void receive(StreamId stream, const EdgeMessage& message) {
+    const auto at = reports_.find(stream);
+    const bool wrong = at != reports_.end() && message.acked_reports > at->second.last;
+    if (at != reports_.end() && at->second.channel->acknowledge(message)) {
+      at->second.channel->send();
+    }
     scheduler_.receive(stream, message, clock_.now());
+    OUTRIDER_CHECK(!wrong || scheduler_.session(stream) == nullptr);
     check(stream);
+  }
+
+  void on_report(StreamId stream, const ExitReport& report) {
+    OUTRIDER_CHECK(report.seq == ++reports_.at(stream).last);
+    OUTRIDER_CHECK(report.exit >= 0 &&
+                   static_cast<std::size_t>(report.exit) < exits_.layers().size());
+    OUTRIDER_CHECK(report.next_token >= 0 && report.next_token < model_.info().vocab_size);
+    const VerifySession* session = scheduler_.session(stream);
+    OUTRIDER_CHECK(session != nullptr && report.leaf_id < session->tree().ids().next_id());
   }
 
   void open_stream() {
     if (newest_ == 50) return;
     ++newest_;
-    scheduler_.connect(newest_, std::to_string(newest_), clock_.now());
+    auto channel = std::make_shared<ExitReportChannel>(
+        ReportQueue::kPriority, clock_,
+        [this, stream = newest_](const ExitReport& report) { on_report(stream, report); });
+    reports_[newest_].channel = channel;
+    scheduler_.connect(newest_, std::to_string(newest_), clock_.now(), std::move(channel));
     if (bytes_.byte() % 8 == 0) return;
-    scheduler_.receive(newest_, {.body = read_open(bytes_)}, clock_.now());
-    check(newest_);
+    receive(newest_, {.body = read_open(bytes_)});
   }
 
   Honest honest_edge(StreamId stream) const {
@@ -176,7 +220,9 @@ class FuzzedSession {
   Bytes bytes_;
   ManualClock clock_;
   ToyModel model_{8, 64};
+  ToyExits exits_{model_};
   Scheduler scheduler_;
+  std::map<StreamId, Reports> reports_;
   StreamId newest_ = 0;
 };
 

@@ -7,24 +7,27 @@ namespace outrider {
 
 SimServer::SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options,
                      Pace pace)
-    : simulation_(simulation), pace_(pace), scheduler_(model, options) {}
+    : simulation_(simulation),
+      pace_(pace),
+      report_queue_(options.report_queue),
+      scheduler_(model, options) {}
 
-StreamId SimServer::connect(Verifier::EventSink sink) {
+StreamId SimServer::connect(VerifyEngine::EventSink sink) {
   const StreamId stream = next_stream_++;
-  sinks_[stream] = std::move(sink);
-  apply([this, stream] {
-    scheduler_.connect(stream, "session-" + std::to_string(stream), simulation_.now());
+  auto reports = std::make_shared<ExitReportChannel>(
+      report_queue_, simulation_.clock(),
+      [this, stream](const ExitReport& report) { emit(stream, ServerMessage(report)); });
+  streams_[stream] = {std::move(sink), reports};
+  apply([this, stream, reports] {
+    scheduler_.connect(stream, "session-" + std::to_string(stream), simulation_.now(), reports);
   });
   return stream;
 }
 
 void SimServer::post(StreamId stream, EdgeMessage message) {
-  if (const auto lane = busy_ ? scheduler_.lane(stream) : nullptr) {
-    if (lane->acknowledge(message.acked_reports, simulation_.now()).ok()) {
-      lane->settle(message.acked_position);
-      send_reports(stream);
-    }
-  }
+  const auto at = streams_.find(stream);
+  if (at == streams_.end()) return;
+  if (at->second.reports->acknowledge(message)) at->second.reports->send();
   apply([this, stream, message = std::move(message)] {
     scheduler_.receive(stream, message, simulation_.now());
     show(stream);
@@ -32,7 +35,7 @@ void SimServer::post(StreamId stream, EdgeMessage message) {
 }
 
 void SimServer::disconnect(StreamId stream) {
-  sinks_.erase(stream);
+  streams_.erase(stream);
   apply([this, stream] { scheduler_.disconnect(stream); });
 }
 
@@ -53,24 +56,13 @@ void SimServer::go_on() {
   if (busy_) {
     const Duration turn = simulation_.random().between(pace_.shortest, pace_.longest);
     const Duration reports = simulation_.random().between(Duration{0}, turn);
-    simulation_.after(reports, [this] { compute_turn(); });
+    simulation_.after(reports, [this] { scheduler_.compute(); });
     simulation_.after(turn, [this] { finish_turn(); });
   } else if (const auto wake = scheduler_.wake_at()) {
     simulation_.at(*wake, [this, timer] {
       if (timer == timer_) go_on();
     });
   }
-}
-
-void SimServer::compute_turn() {
-  scheduler_.compute([this](StreamId stream) { send_reports(stream); });
-}
-
-void SimServer::send_reports(StreamId stream) {
-  const auto sink = sinks_.find(stream);
-  if (sink == sinks_.end()) return;
-  scheduler_.lane(stream)->send(
-      simulation_.clock(), [&](const ExitReport& report) { sink->second(ServerMessage(report)); });
 }
 
 void SimServer::finish_turn() {
@@ -85,12 +77,16 @@ void SimServer::finish_turn() {
 void SimServer::deliver() {
   for (StreamEvent& event : scheduler_.take_events()) {
     note_rows(event);
-    const auto sink = sinks_.find(event.stream);
-    if (sink == sinks_.end()) continue;
-    const bool last = std::holds_alternative<StreamEnded>(event.event);
-    sink->second(std::move(event.event));
-    if (last) sinks_.erase(event.stream);
+    emit(event.stream, std::move(event.event));
   }
+}
+
+void SimServer::emit(StreamId stream, VerifierEvent event) {
+  const auto at = streams_.find(stream);
+  if (at == streams_.end()) return;
+  const bool last = std::holds_alternative<StreamEnded>(event);
+  at->second.sink(std::move(event));
+  if (last) streams_.erase(stream);
 }
 
 // The rows of the pass that starts (every living node, less those left out, and the root's) say how

@@ -1,6 +1,7 @@
 // The verifying engine in a simulation: the real scheduler, sessions and pass runner, with events
-// in place of the thread. The same face as VerifyEngine. Early exits all report at one random
-// moment of the turn; what the window then holds back goes as acknowledgements arrive.
+// in place of the thread. The same face as VerifyEngine, with its streams' report channels. Early
+// exits all report at one random moment of the turn; what the window then holds back goes as
+// acknowledgements arrive.
 //
 // Thread rule: one thread. Ownership: simulation and model outlive it.
 // SPDX-License-Identifier: Apache-2.0
@@ -8,9 +9,11 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "common/verify/engine.h"
 #include "common/verify/scheduler.h"
 #include "tests/sim/simulation.h"
 
@@ -27,7 +30,7 @@ class SimServer final {
 
   SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, Pace pace);
 
-  StreamId connect(Verifier::EventSink sink);
+  StreamId connect(VerifyEngine::EventSink sink);
   void post(StreamId stream, EdgeMessage message);
   void disconnect(StreamId stream);
 
@@ -37,19 +40,24 @@ class SimServer final {
   const Scheduler& scheduler() const { return scheduler_; }
 
  private:
+  struct Stream {
+    VerifyEngine::EventSink sink;
+    std::shared_ptr<ExitReportChannel> reports;
+  };
+
   void apply(const std::function<void()>& input);  // now, or when the device is done
   void go_on();
-  void compute_turn();
   void finish_turn();
-  void send_reports(StreamId stream);
+  void emit(StreamId stream, VerifierEvent event);
   void deliver();
   void note_rows(const StreamEvent& event);
   void show(StreamId stream);
 
   Simulation& simulation_;
   Pace pace_;
+  const ReportQueue report_queue_;
   Scheduler scheduler_;
-  std::map<StreamId, Verifier::EventSink> sinks_;
+  std::map<StreamId, Stream> streams_;
   StreamId next_stream_ = 1;
   bool busy_ = false;
   std::vector<std::function<void()>> waiting_;  // inputs, while busy

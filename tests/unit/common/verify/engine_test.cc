@@ -193,19 +193,49 @@ TEST_F(EngineTest, ServesStreamsOfManyThreadsAtOnce) {
   EXPECT_EQ(right, kEdges);
 }
 
+// Exit reports, a verdict and Usage come of the pass that runs as the stream goes.
 TEST_F(EngineTest, NoEventComesAfterDisconnect) {
-  VerifyEngine engine(model_, options_, clock_);
-  for (int round = 0; round < 50; ++round) {
-    Listener listener;
-    const StreamId stream = engine.connect(listener.sink());
-    engine.post(stream, {.body = open_message({1}, 200, PassPolicy::kEager)});
-    listener.wait_for_tokens(1);
-    engine.disconnect(stream);
-    const int events = listener.events();
-    std::this_thread::yield();
-    EXPECT_EQ(listener.events(), events);
-  }
+  ToyExits exits(model_);
+  options_.exits = &exits;
+  GatedModel gated(model_);
+  VerifyEngine engine(gated, options_, clock_);
+  Listener listener;
+  const StreamId stream = engine.connect(listener.sink());
+  Open open = open_message({1, 2}, 1, PassPolicy::kEager);
+  open.policy.wants_exits = true;
+  engine.post(stream, {.body = open});
+  gated.wait_until_inside();
+  engine.disconnect(stream);
+  const int events = listener.events();
+  EXPECT_GE(events, 2) << "Opened and Started";
+  gated.open();
   EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
+  EXPECT_GT(engine.stats().exits_computed, 0u);
+  EXPECT_EQ(engine.stats().passes, 1u);
+  EXPECT_EQ(listener.events(), events);
+}
+
+TEST_F(EngineTest, DisconnectWaitsForTheEventInDelivery) {
+  VerifyEngine engine(model_, options_, clock_);
+  std::atomic<bool> inside = false;
+  std::atomic<bool> held = true;
+  const StreamId stream = engine.connect([&](const VerifierEvent&) {
+    inside = true;
+    inside.notify_all();
+    held.wait(true);
+  });
+  engine.post(stream, {.body = open_message({1}, 5, PassPolicy::kEager)});
+  inside.wait(false);
+  std::atomic<bool> returned = false;
+  std::thread leaving([&] {
+    engine.disconnect(stream);
+    returned = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(returned);
+  held = false;
+  held.notify_all();
+  leaving.join();
 }
 
 TEST_F(EngineTest, APeerThatFloodsWhileTheDeviceWorksLosesItsStream) {

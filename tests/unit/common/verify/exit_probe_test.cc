@@ -21,25 +21,30 @@ class ExitProbeTest : public testing::Test {
   void begin(bool wants_exits) {
     options_.exits = &exits_;
     scheduler_.emplace(model_, options_);
-    scheduler_->connect(1, "session", clock_.now());
+    connect();
     open_.prefix = {1, 2};
     open_.end_position = 60;
     open_.policy.wants_exits = wants_exits;
     post({.body = open_});
   }
-  void post(const EdgeMessage& message) { scheduler_->receive(1, message, clock_.now()); }
+  void connect() {
+    reports_ = std::make_shared<ExitReportChannel>(
+        options_.report_queue, clock_,
+        [this](const ExitReport& report) { reported_.push_back(report); });
+    scheduler_->connect(1, "session", clock_.now(), reports_);
+  }
+  void post(const EdgeMessage& message) {
+    reports_->acknowledge(message);
+    scheduler_->receive(1, message, clock_.now());
+  }
 
   // One pass with its reports.
   std::vector<ExitReport> turn() {
-    std::vector<ExitReport> reports;
-    if (!scheduler_->start(clock_.now())) return reports;
-    scheduler_->compute([&](StreamId stream) {
-      EXPECT_EQ(stream, 1u);
-      scheduler_->lane(1)->send(clock_,
-                                [&](const ExitReport& report) { reports.push_back(report); });
-    });
+    reported_.clear();
+    if (!scheduler_->start(clock_.now())) return {};
+    scheduler_->compute();
     scheduler_->finish(clock_.now());
-    return reports;
+    return reported_;
   }
   std::vector<ServerMessage> heard() {
     std::vector<ServerMessage> messages;
@@ -60,6 +65,8 @@ class ExitProbeTest : public testing::Test {
   ToyExits exits_{model_};
   SchedulerOptions options_;
   std::optional<Scheduler> scheduler_;
+  std::shared_ptr<ExitReportChannel> reports_;
+  std::vector<ExitReport> reported_;  // in the pass at hand
   Open open_;
   std::optional<Status> ended_;
 };
@@ -158,18 +165,31 @@ TEST_F(ExitProbeTest, AcknowledgingAReportThatWasNeverSentEndsTheStream) {
 
 TEST_F(ExitProbeTest, WithoutExitsNothingIsReportedOrAcknowledged) {
   scheduler_.emplace(model_, options_);
-  scheduler_->connect(1, "session", clock_.now());
+  connect();
   open_.prefix = {1, 2};
   open_.end_position = 60;
   open_.policy.wants_exits = true;
   post({.body = open_});
-  EXPECT_EQ(scheduler_->lane(1), nullptr);
-  scheduler_->start(clock_.now());
-  scheduler_->compute([](StreamId) { FAIL() << "there is nothing to report"; });
-  scheduler_->finish(clock_.now());
+  EXPECT_THAT(turn(), IsEmpty());
   EXPECT_THAT(std::get<Opened>(heard()[0]).exits, IsEmpty());
   post({2, 1, AckOnly{}});
   heard();
+  EXPECT_EQ(ended_->code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ExitProbeTest, AStreamWithoutAChannelGetsNoReportsAndMayAcknowledgeNone) {
+  options_.exits = &exits_;
+  scheduler_.emplace(model_, options_);
+  scheduler_->connect(1, "session", clock_.now());
+  open_.prefix = {1, 2};
+  open_.end_position = 60;
+  open_.policy.wants_exits = true;
+  scheduler_->receive(1, {.body = open_}, clock_.now());
+  EXPECT_THAT(turn(), IsEmpty());
+  EXPECT_EQ(end(), 3);
+  scheduler_->receive(1, {2, 1, AckOnly{}}, clock_.now());
+  heard();
+  ASSERT_TRUE(ended_.has_value());
   EXPECT_EQ(ended_->code(), StatusCode::kFailedPrecondition);
 }
 

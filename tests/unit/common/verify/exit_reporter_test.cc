@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <random>
+#include <vector>
 
 #include "common/verify/exit_report_channel.h"
 
@@ -268,21 +270,56 @@ TEST_F(ExitReporterTest, UnderRandomUseNothingIsRepeatedLateOrBeyondTheWindow) {
   }
 }
 
+EdgeMessage acknowledging(std::uint32_t seq) {
+  return {.acked_reports = seq, .body = AckOnly{}};
+}
+
 TEST(ExitReportChannelTest, ASinkMayAcknowledgeAndSendAgain) {
   SystemClock clock;
-  ExitReportChannel lane(ReportQueue::kFifo);
-  lane.begin_pass(1);
-  for (TokenId token = 0; token < 50; ++token) lane.offer(guess(0, 0, token, 0.5));
   std::vector<std::uint32_t> seen;
-  const std::function<void(const ExitReport&)> emit = [&](const ExitReport& report) {
+  bool answers = false;
+  std::optional<ExitReportChannel> channel;
+  channel.emplace(ReportQueue::kFifo, clock, [&](const ExitReport& report) {
     seen.push_back(report.seq);
-    EXPECT_TRUE(lane.acknowledge(report.seq, clock.now()).ok());
-    lane.send(clock, emit);
-  };
-  lane.send(clock, emit);
+    if (!answers) return;
+    channel->acknowledge(acknowledging(report.seq));
+    channel->send();
+  });
+  channel->begin_pass(1);
+  for (TokenId token = 0; token < 50; ++token) channel->offer(guess(0, 0, token, 0.5));
+  EXPECT_EQ(seen.size(), 10u) << "the first window";
+  answers = true;
+  EXPECT_TRUE(channel->acknowledge(acknowledging(10)));
+  channel->send();
   EXPECT_EQ(seen.size(), 50u);
-  EXPECT_FALSE(lane.waiting());
-  EXPECT_EQ(lane.counts().sent, 50u);
+  EXPECT_FALSE(channel->acknowledge(acknowledging(50))) << "nothing waits";
+  EXPECT_TRUE(channel->status().ok());
+  EXPECT_EQ(channel->counts().sent, 50u);
+}
+
+TEST(ExitReportChannelTest, AnAcknowledgementSaysWhetherSomethingWaitsForTheRoomItMakes) {
+  ManualClock clock;
+  std::uint32_t sent = 0;
+  ExitReportChannel channel(ReportQueue::kFifo, clock,
+                            [&](const ExitReport& report) { sent = report.seq; });
+  channel.begin_pass(1);
+  for (TokenId token = 0; token < 12; ++token) channel.offer(guess(0, 0, token, 0.5));
+  EXPECT_EQ(sent, 10u) << "the first window";
+  clock.advance(from_ms(1));
+  EXPECT_TRUE(channel.acknowledge(acknowledging(2)));
+  EXPECT_EQ(sent, 10u) << "acknowledging sends nothing by itself";
+  channel.send();
+  EXPECT_EQ(sent, 12u);
+  EXPECT_FALSE(channel.acknowledge(acknowledging(2)));
+}
+
+// The error stays until the scheduler asks for it, whatever is acknowledged meanwhile.
+TEST(ExitReportChannelTest, AWrongAcknowledgementIsRemembered) {
+  ManualClock clock;
+  ExitReportChannel channel(ReportQueue::kFifo, clock, [](const ExitReport&) {});
+  EXPECT_FALSE(channel.acknowledge(acknowledging(1)));
+  channel.acknowledge(acknowledging(0));
+  EXPECT_EQ(channel.status().code(), StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

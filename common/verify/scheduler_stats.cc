@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/scheduler_stats.h"
+
+#include "common/verify/exit_reporter.h"
+#include "common/verify/session.h"
+
+namespace outrider {
+namespace {
+
+std::uint64_t& finished_by(SchedulerStats& stats, FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return stats.finished_stop;
+    case FinishReason::kLength:
+      return stats.finished_length;
+    case FinishReason::kCancelled:
+      return stats.finished_cancelled;
+    case FinishReason::kError:
+      break;
+  }
+  return stats.finished_error;
+}
+
+}  // namespace
+
+void count_session(SchedulerStats& stats, const VerifySession& session) {
+  const Usage& usage = session.usage();
+  ++finished_by(stats, session.finished() ? usage.reason : FinishReason::kError);
+  stats.prompt_tokens += usage.prompt_tokens;
+  stats.cached_tokens += usage.cached_tokens;
+  stats.completion_tokens += usage.completion_tokens;
+  stats.dead_on_arrival += usage.dead_on_arrival;
+}
+
+void count_reports(SchedulerStats& stats, const ReportCounts& counts) {
+  stats.exits_computed += counts.computed;
+  stats.reports_sent += counts.sent;
+  stats.reports_deduplicated += counts.deduplicated;
+  stats.reports_dropped += counts.dropped;
+}
+
+}  // namespace outrider

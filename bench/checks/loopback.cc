@@ -28,7 +28,7 @@ constexpr TokenId kGuess = 1;
 Result<std::vector<double>> measure(const ServerProcess& server, int rounds) {
   EventQueue events;
   RemoteVerifier verifier({.server = server.address()});
-  verifier.start(events.sink());
+  verifier.start(1, events.sink());
   Open open;
   open.tokenizer_hash = server.tokenizer_hash();
   open.prefix = {0};

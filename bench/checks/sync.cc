@@ -38,7 +38,7 @@ Open make_open(const ServerProcess& server, int tokens, PassPolicy policy) {
 Result<std::vector<TokenId>> decode(const ServerProcess& server, int tokens) {
   EventQueue events;
   RemoteVerifier verifier({.server = server.address()});
-  verifier.start(events.sink());
+  verifier.start(1, events.sink());
   verifier.send({0, 0, make_open(server, tokens, PassPolicy::kEager)});
   std::vector<TokenId> answer;
   while (true) {
@@ -65,7 +65,7 @@ class KnowingEdge final {
  public:
   KnowingEdge(const ServerProcess& server, const std::vector<TokenId>& right)
       : right_(right), verifier_({.server = server.address()}) {
-    verifier_.start(events_.sink());
+    verifier_.start(1, events_.sink());
     const auto tokens = static_cast<int>(right.size());
     verifier_.send({0, 0, make_open(server, tokens, PassPolicy::kOnRequest)});
     send_ahead(kFirst);

@@ -14,9 +14,9 @@ class EventQueue final {
  public:
   // This must outlive the stream.
   Verifier::EventSink sink() {
-    return [this](VerifierEvent event) {
+    return [this](FromVerifier event) {
       const MutexLock lock(mu_);
-      events_.push_back(std::move(event));
+      events_.push_back(std::move(event.event));
       changed_.notify_one();
     };
   }

@@ -19,7 +19,7 @@ class TreeEdge final {
       : verifier_(verifier), script_(script), mirror_(script.open.prefix), random_(script.seed) {}
 
   Result<std::vector<TokenId>> run() {
-    verifier_.start(events_.sink());
+    verifier_.start(1, events_.sink());
     verifier_.send({0, 0, script_.open});
     send(round());
     while (true) {

@@ -7,6 +7,7 @@
 // of the verifier's, one at a time, until stop() returns. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <variant>
 
@@ -23,14 +24,23 @@ struct StreamEnded {
 
 using VerifierEvent = std::variant<ServerMessage, StreamEnded>;
 
+// An event and the stream that it belongs to: the epoch with which the stream was started. So
+// events of a stream, or of a verifier, that has been replaced are known as such wherever they
+// arrive.
+struct FromVerifier {
+  std::uint32_t epoch = 0;
+  VerifierEvent event;
+};
+
 class Verifier {
  public:
   virtual ~Verifier() = default;
 
-  using EventSink = std::function<void(VerifierEvent)>;
+  using EventSink = std::function<void(FromVerifier)>;
 
-  // Begins a stream; the first message sent must be Open. May be called again after StreamEnded.
-  virtual void start(EventSink sink) = 0;
+  // Begins a stream, whose events carry this epoch; the first message sent must be Open. Ends the
+  // stream before, if it is still open.
+  virtual void start(std::uint32_t epoch, EventSink sink) = 0;
 
   // Queues a message. Messages sent after the stream ended are dropped.
   virtual void send(EdgeMessage message) = 0;

@@ -16,11 +16,7 @@ namespace outrider {
 
 // --- in ---------------------------------------------------------------------------------------
 
-// Something the verifier said on the stream that Connect{epoch} began. Of an older epoch: ignored.
-struct FromVerifier {
-  std::uint32_t epoch = 0;
-  VerifierEvent event;
-};
+// FromVerifier is the verifier's (verifier.h). Of another epoch than the last Connect: ignored.
 
 struct DraftStepFinished {
   Result<DraftStepDone> result;

@@ -27,7 +27,7 @@ class Interrupts final {
   // What the first signal does from now on. nullptr: it ends the process (nothing to end well).
   // Setting it forgets earlier signals.
   void on_interrupt(std::function<void()> callback);
-  // SIGTERM has come: whoever sent it means the program, not the work at hand.
+  // SIGTERM has come: its sender means the program, not the work at hand.
   bool terminated() const { return terminated_; }
 
  private:

@@ -74,9 +74,7 @@ void Runner::perform(SessionActions actions) {
 
 void Runner::on(const Connect& connect) {
   verifier_.stop();
-  verifier_.start([this, epoch = connect.epoch](VerifierEvent event) {
-    post(FromVerifier{epoch, std::move(event)});
-  });
+  verifier_.start(connect.epoch, [this](FromVerifier event) { post(std::move(event)); });
 }
 
 void Runner::on(Send& send) {

@@ -1,7 +1,7 @@
 // The verifier in the data centre: one gRPC stream per generation (proto/outrider/v1).
 //
 //   RemoteVerifier verifier({.server = *parse_address("127.0.0.1:8001")});
-//   verifier.start(sink);                        // connects; failure arrives as StreamEnded
+//   verifier.start(1, sink);                     // connects; failure arrives as StreamEnded
 //   verifier.send({.body = Open{..}});           // may follow at once
 //
 // A channel that carried a stream to its end serves the next one. A stream that failed takes its
@@ -17,13 +17,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 
 #include "common/base/address.h"
 #include "common/protocol/verifier.h"
+#include "edge_client/verifiers/link_bytes.h"
 
 namespace grpc {
 class Channel;
@@ -31,21 +31,11 @@ class Channel;
 
 namespace outrider {
 
+class RemoteCall;
+
 struct RemoteOptions {
   Address server;
   Duration connect_timeout = std::chrono::seconds(5);  // name look-up, TCP and HTTP/2 together
-};
-
-// Bytes of messages since construction. With gRPC's and HTTP/2's framing, but without headers,
-// TCP and IP: payload + kFramingBytes * messages.
-struct LinkBytes {
-  std::uint64_t messages_up = 0;
-  std::uint64_t payload_up = 0;
-  std::uint64_t messages_down = 0;
-  std::uint64_t payload_down = 0;
-
-  std::uint64_t framed_up() const;
-  std::uint64_t framed_down() const;
 };
 
 class RemoteVerifier final : public Verifier {
@@ -55,26 +45,17 @@ class RemoteVerifier final : public Verifier {
   RemoteVerifier(const RemoteVerifier&) = delete;
   RemoteVerifier& operator=(const RemoteVerifier&) = delete;
 
-  void start(EventSink sink) override;
+  void start(std::uint32_t epoch, EventSink sink) override;
   void send(EdgeMessage message) override;
   void stop() override;
 
-  LinkBytes link_bytes() const;
+  LinkBytes link_bytes() const { return counters_.bytes(); }
 
  private:
-  class Call;
-
-  struct Counters {
-    std::atomic<std::uint64_t> messages_up{0};
-    std::atomic<std::uint64_t> payload_up{0};
-    std::atomic<std::uint64_t> messages_down{0};
-    std::atomic<std::uint64_t> payload_down{0};
-  };
-
   const RemoteOptions options_;
-  Counters counters_;
+  LinkCounters counters_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<Call> call_;  // null before the first start()
+  std::unique_ptr<RemoteCall> call_;  // null before the first start()
 };
 
 }  // namespace outrider

@@ -5,9 +5,11 @@
 
 namespace outrider {
 
-void ResidentVerifier::start(EventSink sink) {
+void ResidentVerifier::start(std::uint32_t epoch, EventSink sink) {
   stop();
-  stream_ = engine_.connect(std::move(sink));
+  stream_ = engine_.connect([epoch, sink = std::move(sink)](VerifierEvent event) {
+    sink({epoch, std::move(event)});
+  });
 }
 
 void ResidentVerifier::send(EdgeMessage message) {

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "common/protocol/verifier.h"
@@ -17,7 +18,7 @@ class ResidentVerifier final : public Verifier {
   explicit ResidentVerifier(VerifyEngine& engine) : engine_(engine) {}
   ~ResidentVerifier() override { stop(); }
 
-  void start(EventSink sink) override;
+  void start(std::uint32_t epoch, EventSink sink) override;
   void send(EdgeMessage message) override;
   void stop() override;
 

@@ -11,6 +11,7 @@
 #include "tests/sim/sim_edge.h"
 #include "tests/sim/sim_link.h"
 #include "tests/sim/sim_server.h"
+#include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
@@ -24,6 +25,7 @@ struct SimulatedRun {
       : simulation(seed),
         random(simulation.random()),
         model(static_cast<std::int32_t>(random.between(2, 12)), random.between(30, 60)),
+        exits(model),
         server(simulation, model, server_options(), {}) {}
 
   SchedulerOptions server_options() {
@@ -34,6 +36,8 @@ struct SimulatedRun {
     options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
+    if (random.chance(0.7)) options.exits = &exits;
+    options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
     options.idle_timeout = std::chrono::hours(2);  // so that a deadlock is not healed by it
     return options;
   }
@@ -52,7 +56,7 @@ struct SimulatedRun {
     if (random.chance(0.2)) decoding.uplink_budget = 1000;
     plan.workers = static_cast<int>(random.between(1, 5));
     if (random.chance(0.3)) plan.cache_nodes = static_cast<std::size_t>(random.between(70, 90));
-    plan.exits = static_cast<ExitManner>(random.below(3));
+    plan.exits = static_cast<ExitManner>(random.below(4));
     decoding.tokenizer_hash = "toy";
     decoding.token_bound = model.info().vocab_size;
     constexpr float kTemperatures[] = {0.0f, 0.7f, 1.0f};
@@ -118,6 +122,7 @@ struct SimulatedRun {
     for (const auto& edge : edges) {
       if (std::string wrong = judge(*edge); !wrong.empty()) return wrong;
       count(edge->session().stats());
+      server_reports += edge->server_reports();
     }
     return {};
   }
@@ -135,6 +140,7 @@ struct SimulatedRun {
   Simulation simulation;
   SimRandom& random;
   ToyModel model;
+  ToyExits exits;
   SimServer server;
   std::vector<std::unique_ptr<SimLink>> links;
   std::vector<std::unique_ptr<SimEdge>> edges;
@@ -143,6 +149,7 @@ struct SimulatedRun {
   std::uint64_t tokens = 0;
   std::uint64_t hits = 0;
   std::uint64_t named_hits = 0;
+  std::uint64_t server_reports = 0;
   std::uint64_t ignored_reports = 0;
   std::uint64_t evicted = 0;
 };
@@ -159,6 +166,7 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
   std::uint64_t tokens = 0;
   std::uint64_t hits = 0;
   std::uint64_t named_hits = 0;
+  std::uint64_t server_reports = 0;
   std::uint64_t ignored_reports = 0;
   std::uint64_t evicted = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
@@ -169,6 +177,7 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
     tokens += run.tokens;
     hits += run.hits;
     named_hits += run.named_hits;
+    server_reports += run.server_reports;
     ignored_reports += run.ignored_reports;
     evicted += run.evicted;
   }
@@ -177,6 +186,7 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
   EXPECT_GT(accepted, tokens / 5) << "these drafts are of no use";
   EXPECT_GT(hits, kSeeds / 2) << "nothing is drafted ahead";
   EXPECT_GT(named_hits, kSeeds / 10) << "the exits are of no use";
+  EXPECT_GT(server_reports, kSeeds) << "the server's own exits are hardly heard";
   EXPECT_GT(ignored_reports, kSeeds) << "these servers are too honest";
   EXPECT_GT(evicted, 0u) << "the cache's bound is never met";
 }

@@ -11,7 +11,9 @@ constexpr double kRight[ExitForger::kExits] = {0.3, 0.55, 0.8};
 
 }  // namespace
 
-void ExitForger::add_exits(Opened& opened) const {
+void ExitForger::replace_exits(Opened& opened) const {
+  if (manner_ == ExitManner::kServer) return;
+  opened.exits.clear();
   if (manner_ == ExitManner::kNone) return;
   for (std::int32_t exit = 0; exit < kExits; ++exit) opened.exits.push_back(exit + 1);
 }
@@ -20,7 +22,7 @@ std::vector<ExitReport> ExitForger::reports(const Started& started, const Mirror
                                             std::span<const TokenId> rest,
                                             std::int32_t vocab_size) {
   std::vector<ExitReport> reports;
-  if (manner_ == ExitManner::kNone) return reports;
+  if (manner_ == ExitManner::kNone || manner_ == ExitManner::kServer) return reports;
   if (manner_ == ExitManner::kTrained) return trained(started, tree, rest, vocab_size);
   for (std::int64_t left = random_.between(0, kExits); left > 0; --left) {
     reports.push_back(manner_ == ExitManner::kHelpful ? helpful(started, tree, rest, vocab_size)

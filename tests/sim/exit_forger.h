@@ -1,7 +1,7 @@
-// Early exits for a simulated target that has none: puts reports among the messages that an edge
-// hears. Helpful ones name the true outcome, or one near it, with any confidence; hostile ones are
-// anything at all. Trained ones speak once per exit, are right as often as they say, and what an
-// exit knows the later ones know too.
+// Early exits for a simulated target, in place of its own if it has some: puts reports among the
+// messages that an edge hears. Helpful ones name the true outcome, or one near it, with any
+// confidence; hostile ones are anything at all. Trained ones speak once per exit, are right as
+// often as they say, and what an exit knows the later ones know too.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +16,8 @@
 
 namespace outrider {
 
-enum class ExitManner : std::uint8_t { kNone, kHelpful, kHostile, kTrained };
+// kServer: nothing is forged; the edge hears the exits that the server has, if it has some.
+enum class ExitManner : std::uint8_t { kNone, kHelpful, kHostile, kServer, kTrained };
 
 class ExitForger final {
  public:
@@ -26,7 +27,8 @@ class ExitForger final {
 
   // A new stream: reports are numbered anew.
   void restart() { seq_ = 0; }
-  void add_exits(Opened& opened) const;
+  // Names the exits that the edge will hear.
+  void replace_exits(Opened& opened) const;
 
   // Reports about a pass that has started. tree: the edge's; rest: what the target will say.
   std::vector<ExitReport> reports(const Started& started, const MirroredTree& tree,

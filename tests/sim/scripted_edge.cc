@@ -46,7 +46,10 @@ void ScriptedEdge::open_stream() {
   ever_eager_ = policy_.pass_policy == PassPolicy::kEager;
   ever_wanted_exits_ = policy_.wants_exits;
   last_report_ = acked_reports_ = 0;
-  link_.start([this](const VerifierEvent& event) { on_event(event); });
+  link_.start(++epoch_, [this](const FromVerifier& event) {
+    if (event.epoch != epoch_) fail("an event of a stream that is over");
+    on_event(event.event);
+  });
   send(std::move(open));
 }
 

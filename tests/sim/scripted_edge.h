@@ -88,6 +88,7 @@ class ScriptedEdge final {
   std::vector<TokenId> text_;      // committed, over all streams
 
   // Of the stream that is open.
+  std::uint32_t epoch_ = 0;
   std::optional<MirroredTree> tree_;
   std::shared_ptr<ReferenceModel> reference_;
   std::map<StreamId, std::shared_ptr<ReferenceModel>> references_;

@@ -84,17 +84,21 @@ void SimEdge::on(const Connect& connect) {
   reference_ = std::make_unique<ReferenceModel>();
   epoch_ = connect.epoch;
   forger_.restart();
-  link_.start(
-      [this, epoch = connect.epoch](VerifierEvent event) { hear(epoch, std::move(event)); });
+  last_server_report_ = 0;
+  link_.start(epoch_, [this](FromVerifier event) { hear(std::move(event)); });
 }
 
-void SimEdge::hear(std::uint32_t epoch, VerifierEvent event) {
-  auto* message = std::get_if<ServerMessage>(&event);
-  if (message == nullptr) return handle(FromVerifier{epoch, std::move(event)});
-  if (auto* opened = std::get_if<Opened>(message)) forger_.add_exits(*opened);
-  const ServerMessage said = *message;
-  handle(FromVerifier{epoch, std::move(event)});
-  if (const auto* started = std::get_if<Started>(&said)) forge_reports(epoch, *started);
+void SimEdge::hear(FromVerifier event) {
+  auto* message = std::get_if<ServerMessage>(&event.event);
+  if (message == nullptr) return handle(event);
+  if (auto* opened = std::get_if<Opened>(message)) forger_.replace_exits(*opened);
+  if (const auto* report = std::get_if<ExitReport>(message)) {
+    if (plan_.exits != ExitManner::kServer) return;  // the forger speaks in its place
+    if (report->seq != ++last_server_report_) fail("exit reports out of order");
+    ++server_reports_;
+  }
+  handle(event);
+  if (const auto* started = std::get_if<Started>(message)) forge_reports(event.epoch, *started);
 }
 
 // They come at any time, also after the verdict.
@@ -120,9 +124,11 @@ void SimEdge::on(const Send& send) {
     reference_->sent(drafter_->tree().text(), *grow);
   }
   if (send.message.acked_position != drafter_->tree().end()) fail("a wrong acknowledgement");
-  if (send.message.acked_reports > forger_.last_seq()) fail("a report acknowledged before it came");
+  const bool servers_own = plan_.exits == ExitManner::kServer;
+  const std::uint32_t last_report = servers_own ? last_server_report_ : forger_.last_seq();
+  if (send.message.acked_reports > last_report) fail("a report acknowledged before it came");
   EdgeMessage message = send.message;
-  message.acked_reports = 0;  // the server knows nothing of the forger
+  if (!servers_own) message.acked_reports = 0;  // the server knows nothing of the forger
   link_.send(std::move(message));
 }
 

@@ -56,12 +56,14 @@ class SimEdge final : public AnswerText {
   const std::vector<TokenId>& expected() const { return expected_; }
   const DecodingSession& session() const { return *session_; }
   const Plan& plan() const { return plan_; }
+  // Exit reports of the server's own that it has heard.
+  std::uint64_t server_reports() const { return server_reports_; }
 
  private:
   Update push(TokenId token) override;
   std::string finish() override { return {}; }
 
-  void hear(std::uint32_t epoch, VerifierEvent event);
+  void hear(FromVerifier event);
   void forge_reports(std::uint32_t epoch, const Started& started);
   void handle(const SessionEvent& event);
   void take(const SessionActions& actions);
@@ -86,6 +88,8 @@ class SimEdge final : public AnswerText {
   std::unique_ptr<DecodingSession> session_;
   ExitForger forger_;
   std::uint32_t epoch_ = 0;
+  std::uint32_t last_server_report_ = 0;  // ExitReport.seq, of the stream that is open
+  std::uint64_t server_reports_ = 0;
   std::unique_ptr<ReferenceModel> reference_;  // of the stream that is open
   std::vector<TokenId> shown_;
   std::optional<Finish> finish_;

@@ -15,9 +15,10 @@ TimePoint SimLink::arrival(const Delays& delays, TimePoint& last) {
   return last;
 }
 
-void SimLink::start(EventSink sink) {
+void SimLink::start(std::uint32_t epoch, EventSink sink) {
   stop();
   state_ = std::make_shared<State>();
+  state_->epoch = epoch;
   state_->sink = std::move(sink);
   simulation_.at(arrival(up_, state_->last_up), [this, state = state_] {
     if (state->dead) return;
@@ -35,7 +36,7 @@ void SimLink::carry_down(const StatePtr& state, VerifierEvent event) {
   simulation_.at(arrival(down_, state->last_down), [state, event = std::move(event)] {
     if (state->dead) return;
     if (std::holds_alternative<StreamEnded>(event)) state->dead = true;
-    state->sink(event);
+    state->sink({state->epoch, event});
   });
 }
 
@@ -56,8 +57,9 @@ void SimLink::cut(Duration edge_notices, Duration server_notices) {
   state_->dead = true;
   const StatePtr state = std::exchange(state_, nullptr);
   if (edge_notices != Duration::max()) {
-    simulation_.after(edge_notices,
-                      [state] { state->sink(StreamEnded{unavailable("the link was cut")}); });
+    simulation_.after(edge_notices, [state] {
+      state->sink({state->epoch, StreamEnded{unavailable("the link was cut")}});
+    });
   }
   if (state->stream) {
     simulation_.after(server_notices, [this, state] { server_.disconnect(*state->stream); });

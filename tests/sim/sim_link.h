@@ -26,7 +26,7 @@ class SimLink final : public Verifier {
 
   SimLink(Simulation& simulation, SimServer& server, Delays up, Delays down);
 
-  void start(EventSink sink) override;
+  void start(std::uint32_t epoch, EventSink sink) override;
   void send(EdgeMessage message) override;
   void stop() override;
 
@@ -42,6 +42,7 @@ class SimLink final : public Verifier {
  private:
   // One stream of the link. Events on their way hold it; the dead one's come to nothing.
   struct State {
+    std::uint32_t epoch = 0;
     EventSink sink;
     std::optional<StreamId> stream;
     TimePoint last_up;

@@ -67,9 +67,9 @@ class RawReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 }  // namespace
 
 void TestEdge::open(const Open& open) {
-  verifier_.start([this](VerifierEvent event) {
+  verifier_.start(1, [this](FromVerifier event) {
     const std::lock_guard lock(mu_);
-    events_.push_back(std::move(event));
+    events_.push_back(std::move(event.event));
     changed_.notify_all();
   });
   send(open);

@@ -152,9 +152,9 @@ TEST_F(RunnerTest, ADraftWhoseLogitsNameNoTokenLeavesTheAnswerWhole) {
 // A verifier that talks without end.
 class Flood final : public Verifier {
  public:
-  void start(EventSink sink) override {
+  void start(std::uint32_t epoch, EventSink sink) override {
     for (std::size_t i = 0; i < 2 * Runner::kMaxEvents; ++i) {
-      sink(ServerMessage(Notice{.kind = Notice::Kind::kReconnectSoon, .retry_after = {}}));
+      sink({epoch, ServerMessage(Notice{.kind = Notice::Kind::kReconnectSoon, .retry_after = {}})});
     }
   }
   void send(EdgeMessage) override {}

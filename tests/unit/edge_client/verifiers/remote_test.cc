@@ -63,8 +63,9 @@ class Listener final {
 // Opens a stream and returns how it ended.
 Status end_of_stream(RemoteVerifier& verifier) {
   std::promise<Status> ended;
-  verifier.start([&](VerifierEvent event) {
-    if (const auto* end = std::get_if<StreamEnded>(&event)) ended.set_value(end->status);
+  verifier.start(7, [&](const FromVerifier& from) {
+    EXPECT_EQ(from.epoch, 7u);
+    if (const auto* end = std::get_if<StreamEnded>(&from.event)) ended.set_value(end->status);
   });
   verifier.send({0, 0, Open{}});
   std::future<Status> result = ended.get_future();
@@ -124,14 +125,30 @@ TEST(Remote, EachStartAfterAFailureIsOneFreshAttempt) {
 }
 
 TEST(Remote, NothingIsDeliveredAfterStop) {
-  Listener listener;
-  RemoteVerifier verifier({listener.address()});
-  bool stopped = false;
-  verifier.start([&](const VerifierEvent&) { EXPECT_FALSE(stopped); });
+  Listener listener;  // answers nothing, so that the stream's end is the only event there can be
+  RemoteVerifier verifier({listener.address(), std::chrono::minutes(1)});
+  int events = 0;
+  verifier.start(1, [&](const FromVerifier&) { ++events; });
   verifier.send({0, 0, Open{}});
   verifier.stop();
-  stopped = true;
   verifier.send({0, 0, Cancel{}});  // dropped
+  EXPECT_EQ(events, 0) << "stopping ends the stream, which is nothing to tell";
+}
+
+TEST(Remote, StopWaitsForTheEventInDelivery) {
+  Listener listener;
+  listener.close();
+  RemoteVerifier verifier({listener.address()});
+  std::promise<void> inside, let_go;
+  verifier.start(1, [&](const FromVerifier&) {
+    inside.set_value();
+    let_go.get_future().wait();
+  });
+  inside.get_future().wait();
+  std::future<void> stopped = std::async(std::launch::async, [&] { verifier.stop(); });
+  EXPECT_EQ(stopped.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  let_go.set_value();
+  stopped.get();
 }
 
 }  // namespace

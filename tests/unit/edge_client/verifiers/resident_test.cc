@@ -17,10 +17,12 @@ struct Answer {
 };
 
 // Asks for a whole answer and waits for it.
-Answer answer(Verifier& verifier, const Open& open) {
+Answer answer(Verifier& verifier, const Open& open, std::uint32_t epoch = 1) {
   Answer answer;
   std::promise<void> ended;
-  verifier.start([&](VerifierEvent event) {
+  verifier.start(epoch, [&](const FromVerifier& from) {
+    EXPECT_EQ(from.epoch, epoch);
+    const VerifierEvent& event = from.event;
     if (const auto* message = std::get_if<ServerMessage>(&event)) {
       const auto* verdict = std::get_if<Verdict>(message);
       if (verdict == nullptr) return;
@@ -56,7 +58,7 @@ TEST(ResidentVerifier, AnswersOneStreamAfterTheOther) {
   ResidentVerifier verifier(engine);
   for (const TokenId first : {1, 5}) {
     const Open open = cloud_decoding({first, 2});
-    const Answer got = answer(verifier, open);
+    const Answer got = answer(verifier, open, static_cast<std::uint32_t>(first));
     EXPECT_TRUE(got.status.ok());
     EXPECT_EQ(got.tokens, expected(model, open));
   }
@@ -77,7 +79,7 @@ TEST(ResidentVerifier, DropsMessagesWithoutAStream) {
   ResidentVerifier verifier(engine);
   verifier.send({.body = Cancel{}});
   verifier.stop();
-  verifier.start([](const VerifierEvent&) {});
+  verifier.start(1, [](const FromVerifier&) {});
   verifier.stop();
   verifier.send({.body = Cancel{}});
   EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/verifiers/remote_call.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <optional>
+
+#include "proto/byte_buffer.h"
+#include "proto/codec.h"
+#include "proto/grpc_status.h"
+
+namespace outrider {
+namespace {
+
+// What may wait for a link that does not move. An honest session owes far less: it waits for
+// verdicts, and its living nodes are limited.
+constexpr std::size_t kMaxWaitingMessages = 4096;
+
+}  // namespace
+
+void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGenerateMethod,
+                                                      grpc::StubOptions(), this);
+  AddHold();  // send() starts writes from outside gRPC's reactions
+  StartRead(&read_buffer_);
+  StartCall();
+}
+
+void RemoteCall::send(const EdgeMessage& message) {
+  grpc::ByteBuffer buffer;
+  {
+    const std::string bytes = serialize(message);
+    counters_.add_up(bytes.size());
+    buffer = to_buffer(bytes);
+  }
+  std::unique_lock lock(mu_);
+  if (closed_) return;
+  if (waiting_.size() >= kMaxWaitingMessages) {
+    fault_ =
+        unavailable("the link to " + server_ + " stands still: " + std::to_string(waiting_.size()) +
+                    " messages wait to be sent");
+    lock.unlock();
+    context_.TryCancel();
+    return;
+  }
+  waiting_.push_back(std::move(buffer));
+  write_next(std::move(lock));
+}
+
+void RemoteCall::stop() {
+  {
+    const std::lock_guard lock(mu_);
+    stopped_ = true;
+  }
+  context_.TryCancel();
+  std::unique_lock lock(mu_);
+  done_changed_.wait(lock, [this] { return done_; });
+}
+
+bool RemoteCall::channel_is_good() {
+  const std::lock_guard lock(mu_);
+  return !done_ || ended_well_;
+}
+
+void RemoteCall::OnReadDone(bool ok) {
+  if (!ok) {
+    close();
+    return;
+  }
+  const std::string bytes = to_bytes(read_buffer_);
+  counters_.add_down(bytes.size());
+  Result<ServerMessage> message = parse_server_message(bytes);
+  if (!message.ok()) {
+    {
+      const std::lock_guard lock(mu_);
+      fault_ = internal_error(server_ + " broke the protocol: " + message.status().message());
+    }
+    context_.TryCancel();
+    close();
+    return;
+  }
+  note(*message);
+  deliver(*std::move(message));
+  StartRead(&read_buffer_);
+}
+
+// What says how the stream's end is to be told.
+void RemoteCall::note(const ServerMessage& message) {
+  saw_opened_ = saw_opened_ || std::holds_alternative<Opened>(message);
+  saw_usage_ = saw_usage_ || std::holds_alternative<Usage>(message);
+  const auto* notice = std::get_if<Notice>(&message);
+  saw_overloaded_ =
+      saw_overloaded_ || (notice != nullptr && notice->kind == Notice::Kind::kOverloaded);
+}
+
+void RemoteCall::OnWriteDone(bool ok) {
+  std::unique_lock lock(mu_);
+  writing_ = false;
+  if (closed_ || !ok) {
+    // A failed write is followed by a failed read, which closes.
+    if (closed_) release_hold(std::move(lock));
+    return;
+  }
+  write_next(std::move(lock));
+}
+
+void RemoteCall::OnDone(const grpc::Status& grpc_status) {
+  const std::optional<Duration> delay = retry_delay(grpc_status);
+  if (delay && !saw_overloaded_) {
+    deliver(ServerMessage(Notice{Notice::Kind::kOverloaded, *delay}));
+  }
+  const Status status = end_status(grpc_status);
+  deliver(StreamEnded{status});
+  const std::lock_guard lock(mu_);
+  ended_well_ = status.ok() || stopped_;
+  done_ = true;
+  done_changed_.notify_all();
+}
+
+void RemoteCall::deliver(VerifierEvent event) {
+  {
+    const std::lock_guard lock(mu_);
+    if (stopped_) return;
+  }
+  sink_(std::move(event));
+}
+
+// Takes the lock over. gRPC allows one write at a time.
+void RemoteCall::write_next(std::unique_lock<std::mutex> lock) {
+  if (writing_ || waiting_.empty()) return;
+  write_buffer_ = waiting_.front();  // shares the bytes
+  waiting_.pop_front();
+  writing_ = true;
+  lock.unlock();
+  StartWrite(&write_buffer_);
+}
+
+// No read will come: no further write may start, and the one on its way is waited for.
+void RemoteCall::close() {
+  std::unique_lock lock(mu_);
+  closed_ = true;
+  waiting_.clear();
+  release_hold(std::move(lock));
+}
+
+// Once, when closed and no write is on its way.
+void RemoteCall::release_hold(std::unique_lock<std::mutex> lock) {
+  if (writing_ || !std::exchange(held_, false)) return;
+  lock.unlock();
+  RemoveHold();
+}
+
+Status RemoteCall::end_status(const grpc::Status& grpc_status) {
+  {
+    const std::lock_guard lock(mu_);
+    if (!fault_.ok()) return fault_;
+  }
+  if (saw_usage_) return {};
+  if (grpc_status.ok()) {
+    return unavailable(server_ + " ended the stream before the answer was complete");
+  }
+  const Status status = from_grpc(grpc_status);
+  if (status.code() != StatusCode::kUnavailable) return status.with_context(server_);
+  return status.with_context(saw_opened_ ? "lost the link to " + server_
+                                         : "cannot reach a server at " + server_);
+}
+
+}  // namespace outrider

@@ -1,0 +1,86 @@
+// One gRPC stream of the remote verifier, from StartCall to OnDone.
+//
+//   start  send*  stop
+//
+// gRPC's reactions deliver events in order, as each read is asked for after the last one was
+// handled. The owner's thread destroys it, after stop(): were a gRPC thread to let go of the
+// channel last, it would wait for its own end.
+//
+// Thread rule: start, send, stop and channel_is_good from one thread; the sink is called on gRPC's
+// threads, one at a time, and must not call stop(). Ownership: the counters outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/protocol/verifier.h"
+#include "edge_client/verifiers/link_bytes.h"
+
+namespace outrider {
+
+class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  using Sink = std::function<void(VerifierEvent)>;
+
+  // server: its address, for error texts.
+  RemoteCall(std::string server, Sink sink, LinkCounters& counters)
+      : server_(std::move(server)), sink_(std::move(sink)), counters_(counters) {}
+
+  void start(const std::shared_ptr<grpc::Channel>& channel);
+  void send(const EdgeMessage& message);
+  // Ends the stream and waits until its last event is delivered or dropped.
+  void stop();
+  // False once the stream failed: its channel should not be used again.
+  bool channel_is_good();
+
+ private:
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone(const grpc::Status& grpc_status) override;
+
+  void note(const ServerMessage& message);
+  void deliver(VerifierEvent event);
+  void write_next(std::unique_lock<std::mutex> lock);
+  void close();
+  void release_hold(std::unique_lock<std::mutex> lock);
+  Status end_status(const grpc::Status& grpc_status);
+
+  const std::string server_;
+  const Sink sink_;
+  LinkCounters& counters_;
+  grpc::ClientContext context_;
+
+  // gRPC's reactions only.
+  grpc::ByteBuffer read_buffer_;
+  bool saw_opened_ = false;
+  bool saw_usage_ = false;
+  bool saw_overloaded_ = false;
+
+  std::mutex mu_;  // guards what follows
+  std::condition_variable done_changed_;
+  std::deque<grpc::ByteBuffer> waiting_;
+  grpc::ByteBuffer write_buffer_;  // gRPC's while writing_
+  Status fault_;                   // found by this side; stands before gRPC's
+  bool writing_ = false;
+  bool held_ = true;
+  bool closed_ = false;
+  bool stopped_ = false;
+  bool ended_well_ = false;
+  bool done_ = false;
+};
+
+}  // namespace outrider

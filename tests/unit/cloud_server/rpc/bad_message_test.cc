@@ -32,6 +32,16 @@ class BadMessageTest : public ServerTest {
     EXPECT_THAT(status.error_message(), message);
   }
 
+  // Of the prompt, by the server's own count; the answer must be right.
+  std::uint64_t cached_tokens(const Open& open) {
+    TestEdge edge(address());
+    edge.open(open);
+    const std::uint64_t cached = edge.await<Usage>().cached_tokens;
+    EXPECT_EQ(edge.finish(), Status());
+    EXPECT_EQ(edge.answer(), right_answer(open));
+    return cached;
+  }
+
   static constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
   static constexpr auto kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
 };
@@ -121,15 +131,28 @@ TEST_F(BadMessageTest, MoreLivingNodesThanTheLimitAreRefused) {
   TestEdge edge(address());
   edge.open(honest_open());
   for (std::uint32_t i = 0; i < kRunAhead; ++i) edge.await<Verdict>();
-  Grow grow{1, kPrefixLength + kRunAhead, {}};
+  // One chain in three messages, each far below the limit: its last node is one too many.
+  const std::uint32_t max_nodes = scheduler_options_.max_nodes;
+  for (std::uint32_t sent = 0; sent <= max_nodes;) {
+    Grow grow{sent + 1, kPrefixLength + kRunAhead, {}};
+    for (; grow.nodes.size() < max_nodes / 2 && sent <= max_nodes; ++sent) {
+      grow.nodes.push_back({1, sent == 0 ? 0u : 1u, 0});
+    }
+    edge.send(grow);
+  }
+  const Status status = edge.finish();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("node 65 would be living node number 65"), HasSubstr("at most 64")));
+}
+
+TEST_F(BadMessageTest, MoreNodesInOneMessageThanMayLiveAreRefused) {
+  Grow grow{1, kPrefixLength, {}};
   for (std::uint32_t i = 0; i <= scheduler_options_.max_nodes; ++i) {
     grow.nodes.push_back({1, i == 0 ? 0u : 1u, 0});
   }
-  edge.send(grow);
-  const Status status = edge.finish();
-  EXPECT_THAT(status.code(),
-              testing::AnyOf(StatusCode::kInvalidArgument, StatusCode::kFailedPrecondition));
-  EXPECT_THAT(status.message(), HasSubstr("64"));
+  expect_refused_after_open(serialize(EdgeMessage{0, 0, grow}), kInvalid,
+                            HasSubstr("65 nodes in one message; expected at most 64"));
 }
 
 TEST_F(BadMessageTest, CompressedMessagesAreRefused) {
@@ -229,12 +252,26 @@ TEST_F(BadMessageTest, NamesCannotForgeALogLine) {
 }
 
 TEST_F(BadMessageTest, AnothersSessionIdGivesNothingAway) {
-  Open open = honest_open();
-  open.replaced_session = "00000000000000000000000000000000";
-  TestEdge edge(address());
-  edge.open(open);
-  EXPECT_EQ(edge.finish(), Status());
-  EXPECT_EQ(edge.answer(), right_answer(open));
+  // Somebody asks, leaves, and the server keeps the session's KV.
+  Open first = honest_open();
+  first.prefix = {5, 6, 7, 5, 6, 7, 5, 6};
+  first.end_position = 20;
+  TestEdge somebody(address());
+  somebody.open(first);
+  const std::string name = somebody.await<Opened>().session_id;
+  EXPECT_EQ(somebody.finish(), Status());
+
+  // Another edge asks the same without the name, with a wrong one and with half of it: all is
+  // computed anew, so that no timing tells it that somebody has asked before.
+  for (const std::string& guessed :
+       {std::string(), std::string(32, '0'), name.substr(0, name.size() / 2)}) {
+    Open open = first;
+    open.replaced_session = guessed;
+    EXPECT_EQ(cached_tokens(open), 0u) << guessed;
+  }
+  Open open = first;
+  open.replaced_session = name;
+  EXPECT_GT(cached_tokens(open), 0u) << "the name is good for it";
 }
 
 TEST_F(BadMessageTest, LengthsThatMakeNoAnswerAreRefused) {

@@ -6,6 +6,7 @@
 #include "cloud_server/serve.h"
 #include "cloud_server/target.h"
 #include "common/base/address.h"
+#include "common/cli/choice.h"
 #include "common/cli/program.h"
 #include "common/telemetry/log.h"
 #include "proto/grpc_log.h"
@@ -22,8 +23,8 @@ struct ServerFlags {
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_draft_tokens = 64;
   double shutdown_timeout = 45;
-  std::string server_queue = "priority";
-  std::string exit_score = "calibrated";
+  ReportQueue server_queue = ReportQueue::kPriority;
+  ExitScore exit_score = ExitScore::kCalibrated;
 };
 
 void add_exit_flags(CLI::App& app, ServerFlags& flags) {
@@ -31,12 +32,10 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
                  "Early exits: auto (those chosen in training), none, all, or layers like 3,6,9");
   app.add_option("--adapters", flags.target.adapters,
                  "Directory of the exit adapters, if not the model's");
-  app.add_option("--server-queue", flags.server_queue,
-                 "Which exit report goes first: the surest (priority), or the oldest (fifo)")
-      ->check(CLI::IsMember({"priority", "fifo"}));
-  app.add_option("--exit-score", flags.exit_score,
-                 "Confidence of exit reports: calibrated, or the likeliest token's (max-softmax)")
-      ->check(CLI::IsMember({"calibrated", "max-softmax"}));
+  add_choice(app, "--server-queue", flags.server_queue,
+             "Which exit report goes first: the surest (priority), or the oldest (fifo)");
+  add_choice(app, "--exit-score", flags.exit_score,
+             "Confidence of exit reports: calibrated, or the likeliest token's (max-softmax)");
 }
 
 void add_flags(CLI::App& app, ServerFlags& flags) {
@@ -130,10 +129,8 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
   options.scheduler.max_nodes = flags.max_draft_tokens;
   options.scheduler.exits = target.exits.get();
-  options.scheduler.report_queue =
-      flags.server_queue == "fifo" ? ReportQueue::kFifo : ReportQueue::kPriority;
-  options.scheduler.exit_score =
-      flags.exit_score == "max-softmax" ? ExitScore::kMaxSoftmax : ExitScore::kCalibrated;
+  options.scheduler.report_queue = flags.server_queue;
+  options.scheduler.exit_score = flags.exit_score;
   options.rpc.listen = {flags.host, static_cast<std::uint16_t>(flags.port)};
   options.rpc.log = [](const std::string& line) { log(LogLevel::kWarning, line); };
   options.shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <memory>
 
@@ -15,6 +16,8 @@
 namespace outrider {
 namespace {
 
+constexpr std::array kDrafting = {Strategy::kSd, Strategy::kFsd, Strategy::kMirror};
+
 struct AblateOptions {
   GridFlags grid;
   std::string what;
@@ -24,7 +27,7 @@ struct AblateOptions {
 };
 
 GridVariant worker_variant(const std::string& name, int workers) {
-  GridVariant variant = variant_of("fsd");
+  GridVariant variant = variant_of(Strategy::kFsd);
   variant.name = name;
   variant.edge_flags = {"--predraft-workers=" + std::to_string(workers)};
   return variant;
@@ -59,11 +62,11 @@ Status set_service(const AblateOptions& options, double ms, GridExperiment& expe
 
 void add_queue_variants(const std::vector<int>& workers, GridPlan& plan) {
   for (const int count : workers) {
-    for (const char* client : kClientQueues) {
-      for (const char* server : kServerQueues) {
+    for (const QueueOrder client : kClientQueues) {
+      for (const ReportQueue server : kServerQueues) {
         GridVariant variant = worker_variant(queue_cell(client, server, count), count);
-        variant.edge_flags.push_back(std::string("--client-queue=") + client);
-        variant.server_flags.push_back(std::string("--server-queue=") + server);
+        variant.edge_flags.push_back(std::string("--client-queue=") + name_of(client));
+        variant.server_flags.push_back(std::string("--server-queue=") + name_of(server));
         plan.variants.push_back(std::move(variant));
       }
     }
@@ -111,7 +114,7 @@ LinePlot make_plot(const std::string& title, const GridExperiment& experiment,
 Result<CheckOutcome> ablate_workers(const AblateOptions& options, GridExperiment& experiment) {
   const std::vector<int> workers =
       options.values.empty() ? std::vector<int>{1, 2, 3, 5, 10, 15, 20, 30} : options.values;
-  experiment.plan.variants.push_back(variant_of("sd"));
+  experiment.plan.variants.push_back(variant_of(Strategy::kSd));
   for (const int count : workers) {
     experiment.plan.variants.push_back(worker_variant("fsd " + std::to_string(count), count));
   }
@@ -143,8 +146,8 @@ Result<CheckOutcome> ablate_workers(const AblateOptions& options, GridExperiment
 Result<CheckOutcome> ablate_gamma(const AblateOptions& options, GridExperiment& experiment) {
   const std::vector<int> lengths =
       options.values.empty() ? std::vector<int>{1, 2, 3, 4, 5, 6, 8, 10} : options.values;
-  experiment.plan.variants.push_back(variant_of("ar"));
-  for (const char* strategy : {"sd", "fsd", "mirror"}) {
+  experiment.plan.variants.push_back(variant_of(Strategy::kAr));
+  for (const Strategy strategy : kDrafting) {
     for (const int length : lengths) {
       GridVariant variant = variant_of(strategy);
       variant.name += " " + std::to_string(length);
@@ -155,12 +158,13 @@ Result<CheckOutcome> ablate_gamma(const AblateOptions& options, GridExperiment& 
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   const std::string& setting = experiment.paces.front().name;
   std::vector<PlotSeries> over_sd, over_ar;
-  for (const std::string strategy : {"sd", "fsd", "mirror"}) {
-    PlotSeries sd{.name = strategy}, ar{.name = strategy};
+  for (const Strategy strategy : kDrafting) {
+    const std::string name = name_of(strategy);
+    PlotSeries sd{.name = name}, ar{.name = name};
     for (const int length : lengths) {
       const std::string suffix = " " + std::to_string(length);
-      const auto to_sd = speedup_at(result, setting, strategy + suffix, "sd" + suffix);
-      const auto to_ar = speedup_at(result, setting, strategy + suffix, "ar");
+      const auto to_sd = speedup_at(result, setting, name + suffix, "sd" + suffix);
+      const auto to_ar = speedup_at(result, setting, name + suffix, "ar");
       if (to_sd) sd.points.push_back(point(length, *to_sd));
       if (to_ar) ar.points.push_back(point(length, *to_ar));
     }

@@ -19,9 +19,9 @@
 #include "bench/link/delay_link.h"
 #include "bench/process/server_process.h"
 #include "bench/prompts/prompts.h"
+#include "common/base/json_record.h"
 #include "common/model/emulated/paced_model.h"
 #include "common/model/format/config.h"
-#include "edge_client/metrics/predraft_report.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {
@@ -211,7 +211,7 @@ Status run_once(ControllerRun& run_state, const Scenario& scenario, const Settin
   const TimePoint end = answer.stats.last_token.value_or(player.begin());
   check_length(scenario, setting, run, run_state.options.max_tokens, answer.ids.size(),
                to_seconds(end - player.begin()), result);
-  result.plan_changes = plan_changes_json(answer.stats);
+  result.plan_changes = write_json(answer.stats.plan_changes);
   return {};
 }
 

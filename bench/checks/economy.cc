@@ -7,6 +7,7 @@
 #include "bench/checks/checks.h"
 #include "bench/checks/grid_flags.h"
 #include "bench/harness/summary.h"
+#include "common/cli/choice.h"
 
 namespace outrider {
 namespace {
@@ -30,7 +31,7 @@ Json cells_json(const GridResult& result) {
 
 struct BytesOptions {
   GridFlags grid;
-  std::string strategy = "mirror";
+  Strategy strategy = Strategy::kMirror;
 };
 
 Result<CheckOutcome> run_bytes(const BytesOptions& options) {
@@ -49,7 +50,7 @@ Result<CheckOutcome> run_bytes(const BytesOptions& options) {
     most = std::max(most, framed);
   }
   outcome.passed = outcome.passed && most <= kMaxUplinkBytes;
-  outcome.figures = {{"strategy", options.strategy},
+  outcome.figures = {{"strategy", name_of(options.strategy)},
                      {"most_wire_up_per_token", most},
                      {"bar", kMaxUplinkBytes},
                      {"mismatches", result.mismatches},
@@ -59,10 +60,10 @@ Result<CheckOutcome> run_bytes(const BytesOptions& options) {
 
 Result<CheckOutcome> run_cost(const GridFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_experiment(flags));
-  GridVariant cheap = variant_of("mirror");
+  GridVariant cheap = variant_of(Strategy::kMirror);
   cheap.name = "mirror, cost";
   cheap.edge_flags = {"--optimize=cost"};
-  experiment.plan.variants = {variant_of("sd"), cheap, variant_of("mirror")};
+  experiment.plan.variants = {variant_of(Strategy::kSd), cheap, variant_of(Strategy::kMirror)};
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   const auto plain = sum_of_variant(result, "sd").passes_per_token();
   const AnswerFigures cheap_sum = sum_of_variant(result, cheap.name);
@@ -71,9 +72,10 @@ Result<CheckOutcome> run_cost(const GridFlags& flags) {
   if (!plain || !own || !mirror.predraft || !cheap_sum.predraft) {
     return failed_precondition("the answers are too short, or the edge counts no pre-drafting");
   }
-  const double dead_rows = mirror.predraft->surplus_rows + cheap_sum.predraft->surplus_rows;
+  const std::uint64_t dead_rows = mirror.predraft->surplus_rows + cheap_sum.predraft->surplus_rows;
   std::printf("target passes per token: sd %.4f, mirror --optimize cost %.4f\n", *plain, *own);
-  std::printf("rows computed for nodes that were dead: %.0f\n", dead_rows);
+  std::printf("rows computed for nodes that were dead: %llu\n",
+              static_cast<unsigned long long>(dead_rows));
   CheckOutcome outcome;
   outcome.passed = result.mismatches == 0 && *own <= *plain && dead_rows == 0;
   outcome.figures = {{"sd_passes_per_token", *plain},
@@ -92,8 +94,7 @@ void add_economy_checks(CheckList& checks) {
   CLI::App* command =
       checks.add("bytes", "Uplink bytes per committed token, with and without framing",
                  [bytes] { return run_bytes(*bytes); });
-  command->add_option("--strategy", bytes->strategy, "Whose bytes")
-      ->check(CLI::IsMember({"ar", "sd", "fsd", "mirror"}));
+  add_choice(*command, "--strategy", bytes->strategy, "Whose bytes");
   add_grid_flags(*command, bytes->grid);
   auto cost = std::make_shared<GridFlags>();
   cost->paces = {"rtx-68m-7b"};

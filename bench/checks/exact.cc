@@ -7,6 +7,9 @@
 
 #include "bench/checks/checks.h"
 #include "bench/checks/grid_flags.h"
+#include "common/cli/choice.h"
+#include "common/drafting/growth_policy.h"
+#include "common/verify/scheduler_options.h"
 
 namespace outrider {
 namespace {
@@ -16,20 +19,20 @@ constexpr double kMinMeanAnswer = 8;
 
 struct ExactOptions {
   GridFlags grid;
-  std::vector<std::string> strategies = {"sd", "fsd", "mirror"};
-  std::vector<std::string> queues = {"priority", "fifo", "random"};
-  std::vector<std::string> server_queues = {"priority", "fifo"};
+  std::vector<Strategy> strategies = {Strategy::kSd, Strategy::kFsd, Strategy::kMirror};
+  std::vector<QueueOrder> queues = {QueueOrder::kPriority, QueueOrder::kFifo, QueueOrder::kRandom};
+  std::vector<ReportQueue> server_queues = {ReportQueue::kPriority, ReportQueue::kFifo};
   std::vector<int> workers = {1, 3, 10};
   std::vector<double> temperatures = {0, 0.7, 1.0};
 };
 
-GridVariant queue_variant(const std::string& strategy, const std::string& client,
-                          const std::string& server, int workers) {
+GridVariant queue_variant(Strategy strategy, QueueOrder client, ReportQueue server, int workers) {
+  const std::string client_name = name_of(client), server_name = name_of(server);
   GridVariant variant = variant_of(strategy);
-  variant.name += " " + client + "/" + server + " " + std::to_string(workers);
-  variant.edge_flags = {"--client-queue=" + client,
+  variant.name += " " + client_name + "/" + server_name + " " + std::to_string(workers);
+  variant.edge_flags = {"--client-queue=" + client_name,
                         "--predraft-workers=" + std::to_string(workers)};
-  variant.server_flags.push_back("--server-queue=" + server);
+  variant.server_flags.push_back("--server-queue=" + server_name);
   return variant;
 }
 
@@ -37,12 +40,12 @@ GridVariant queue_variant(const std::string& strategy, const std::string& client
 // queue at the last number: the two queues know nothing of each other's order.
 std::vector<GridVariant> variants_of(const ExactOptions& options) {
   std::vector<GridVariant> variants;
-  for (const std::string& strategy : options.strategies) {
-    if (strategy == "ar" || strategy == "sd") {
+  for (const Strategy strategy : options.strategies) {
+    if (strategy == Strategy::kAr || strategy == Strategy::kSd) {
       variants.push_back(variant_of(strategy));
       continue;
     }
-    for (const std::string& queue : options.queues) {
+    for (const QueueOrder queue : options.queues) {
       for (const int workers : options.workers) {
         variants.push_back(queue_variant(strategy, queue, options.server_queues.front(), workers));
       }
@@ -99,15 +102,10 @@ void add_exact_check(CheckList& checks) {
   CLI::App* command =
       checks.add("exact", "Every strategy, queue and number of workers gives plain decoding's text",
                  [options] { return run_exact(*options); });
-  command->add_option("--strategy", options->strategies, "sd, fsd, mirror")
-      ->check(CLI::IsMember({"ar", "sd", "fsd", "mirror"}))
-      ->delimiter(',');
-  command->add_option("--queues", options->queues, "Client queues")->delimiter(',');
-  command
-      ->add_option("--server-queue", options->server_queues,
-                   "Server queues: the first with every number of workers, others with the last")
-      ->check(CLI::IsMember({"priority", "fifo"}))
-      ->delimiter(',');
+  add_choice(*command, "--strategy", options->strategies, "sd, fsd, mirror");
+  add_choice(*command, "--queues", options->queues, "Client queues");
+  add_choice(*command, "--server-queue", options->server_queues,
+             "Server queues: the first with every number of workers, others with the last");
   command->add_option("--workers", options->workers, "Numbers of pre-draft workers")
       ->delimiter(',');
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');

@@ -2,6 +2,7 @@
 #include "bench/checks/grid_flags.h"
 
 #include "bench/prompts/prompt_file.h"
+#include "common/cli/choice.h"
 
 namespace outrider {
 
@@ -26,12 +27,9 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
                   "Delay of the emulated link one way, several for a sweep [the pace's]")
       ->check(CLI::Range(0.0, 10000.0))
       ->delimiter(',');
-  command
-      .add_option(
-          "--pace-exits", flags.pass_times,
-          "printed: the paper's T_q; measured: its cloud decoding's own time by rows, times "
-          "--exit-cost for strategies with exits")
-      ->check(CLI::IsMember({"printed", "measured"}));
+  add_choice(command, "--pace-exits", flags.pass_times,
+             "printed: the paper's T_q; measured: its cloud decoding's own time by rows, times "
+             "--exit-cost for strategies with exits");
   command
       .add_option("--exit-cost", flags.exit_cost,
                   "measured: how much longer a pass takes with exits, the pass_ratio of "
@@ -49,7 +47,7 @@ namespace {
 
 // Exits are not free, and printed pass times hold their cost already.
 Status check_exit_cost(const GridFlags& flags) {
-  const bool printed = flags.pass_times == "printed";
+  const bool printed = flags.pass_times == PassTimes::kPrinted;
   if (printed && flags.exit_cost.value_or(1) != 1) {
     return invalid_argument(
         "--exit-cost needs --pace-exits measured: printed pass times hold "
@@ -75,7 +73,7 @@ Result<GridExperiment> make_experiment(const GridFlags& flags) {
       experiment.paces.push_back(at_distance(pace, delay));
     }
   }
-  experiment.times = flags.pass_times == "printed" ? PassTimes::kPrinted : PassTimes::kMeasured;
+  experiment.times = flags.pass_times;
   GridPlan& plan = experiment.plan;
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines,
                             read_prompt_file(flags.prompts, flags.num_prompts));
@@ -102,7 +100,7 @@ Result<GridExperiment> make_experiment(const GridFlags& flags) {
 
 Json experiment_json(const GridFlags& flags) {
   return {{"emulated", true},
-          {"pace_exits", flags.pass_times},
+          {"pace_exits", name_of(flags.pass_times)},
           {"exits", flags.exits},
           {"exit_cost", flags.exit_cost ? Json(*flags.exit_cost) : Json()},
           {"time_scale", flags.time_scale},

@@ -9,6 +9,7 @@
 
 #include "bench/harness/grid.h"
 #include "bench/paces/paces.h"
+#include "common/base/json.h"
 
 namespace outrider {
 
@@ -23,7 +24,7 @@ struct GridFlags {
   int gamma = 4;
   std::vector<std::string> paces = {"all"};
   std::vector<double> delays_ms;  // one way; empty: the pace's own
-  std::string pass_times = "printed";
+  PassTimes pass_times = PassTimes::kPrinted;
   std::optional<double> exit_cost;  // measured pass times need it
   double temperature = 0;
   std::uint64_t seed = 0;

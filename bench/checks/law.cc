@@ -28,8 +28,9 @@ struct LawOptions {
 // "mirror" goes on alone where that is faster, "mirror-cost" waits for every round: the two ends of
 // the mirrored term.
 GridVariant law_variant(const std::string& name) {
-  if (name != "mirror-cost") return variant_of(name);
-  GridVariant variant = variant_of("mirror");
+  const std::optional<Strategy> strategy = parse_name<Strategy>(name);
+  if (strategy) return variant_of(*strategy);
+  GridVariant variant = variant_of(Strategy::kMirror);
   variant.name = name;
   variant.edge_flags = {"--optimize=cost"};
   return variant;
@@ -70,7 +71,7 @@ CheckOutcome judge_law(const GridResult& result, const GridExperiment& experimen
   }
   Json lines = Json::array();
   for (const LawRow& row : rows) {
-    const bool plain = row.strategy == "ar" || row.strategy == "sd";
+    const bool plain = row.strategy == Strategy::kAr || row.strategy == Strategy::kSd;
     if (plain && std::abs(row.residual()) > kMaxPlainResidual) outcome.passed = false;
     lines.push_back(to_json(row));
   }

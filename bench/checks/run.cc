@@ -8,19 +8,21 @@
 #include "bench/checks/checks.h"
 #include "bench/checks/grid_flags.h"
 #include "bench/harness/summary.h"
+#include "common/cli/choice.h"
 
 namespace outrider {
 namespace {
 
 struct RunOptions {
   GridFlags grid;
-  std::vector<std::string> strategies = {"ar", "sd", "fsd", "mirror"};
+  std::vector<Strategy> strategies = {Strategy::kAr, Strategy::kSd, Strategy::kFsd,
+                                      Strategy::kMirror};
   bool json = false;
 };
 
 Result<CheckOutcome> run_strategies(const RunOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_experiment(options.grid));
-  for (const std::string& strategy : options.strategies) {
+  for (const Strategy strategy : options.strategies) {
     experiment.plan.variants.push_back(variant_of(strategy));
   }
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
@@ -53,9 +55,7 @@ void add_run_check(CheckList& checks) {
   CLI::App* command =
       checks.add("run", "Strategies against each other at the paper's devices and links (emulated)",
                  [options] { return run_strategies(*options); });
-  command->add_option("--strategy", options->strategies, "ar, sd, fsd, mirror")
-      ->check(CLI::IsMember({"ar", "sd", "fsd", "mirror"}))
-      ->delimiter(',');
+  add_choice(*command, "--strategy", options->strategies, "ar, sd, fsd, mirror");
   add_grid_flags(*command, options->grid);
   command->add_flag("--json", options->json, "Only the line of JSON, no table");
 }

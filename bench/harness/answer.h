@@ -13,29 +13,11 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "edge_client/report/answer_record.h"
 
 namespace outrider {
-
-// What was drafted ahead of verdicts: edges of "fsd" and "mirror" count it.
-struct PredraftCounts {
-  double verdicts = 0;  // after which a round was wanted
-  double hits = 0;
-  double partial_hits = 0;
-  double late_hits = 0;
-  double misses = 0;
-  double wanted_tokens = 0;   // of the rounds wanted after those verdicts
-  double missing_tokens = 0;  // .. not drafted yet
-  double synced = 0;          // verdicts after which the verifier had its next round already
-  double ahead_nodes = 0;
-  double ahead_dead = 0;
-  double surplus_rows = 0;
-  std::vector<double> partial_by_length = {};  // [k - 1]: partial hits with k tokens there
-
-  PredraftCounts& operator+=(const PredraftCounts& other);
-};
 
 // Sums over the answers of a cell are AnswerFigures too.
 struct AnswerFigures {
@@ -54,7 +36,10 @@ struct AnswerFigures {
   double payload_down = 0;
   double wire_up = 0;  // TCP payload, measured by the emulated link
   double wire_down = 0;
-  std::optional<PredraftCounts> predraft;
+  std::optional<PredraftStats> predraft;
+  // Of all passes, the prefill's included.
+  CountsByBranch drafted_per_branch;
+  CountsByBranch accepted_per_branch;
 
   AnswerFigures& operator+=(const AnswerFigures& other);
 
@@ -81,6 +66,8 @@ struct EdgeAnswer {
 // DATA_LOSS names what is missing.
 Result<EdgeAnswer> read_edge_answer(std::string_view line, double time_scale);
 
-Json to_json(const PredraftCounts& counts);
+// The figures of an answer, as above. Times are multiplied by time_scale. DATA_LOSS where the edge
+// did not know a figure that every decoded answer over a link has.
+Result<AnswerFigures> figures_of(const AnswerRecord& record, double time_scale);
 
 }  // namespace outrider

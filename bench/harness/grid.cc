@@ -89,7 +89,7 @@ class Grid final {
     std::vector<std::string> arguments = {"run",
                                           "--json",
                                           "--server=" + server.link->address().to_string(),
-                                          "--strategy=" + variant.strategy,
+                                          std::string("--strategy=") + name_of(variant.strategy),
                                           "--max-tokens=" + std::to_string(plan_.max_tokens),
                                           "--threads=1",
                                           "--seed=" + std::to_string(plan_.seed),
@@ -98,7 +98,7 @@ class Grid final {
                                           "--top-p=" + number(plan_.sampling.top_p),
                                           "--min-p=" + number(plan_.sampling.min_p),
                                           "--log-level=warning"};
-    if (variant.strategy == "ar") {
+    if (variant.strategy == Strategy::kAr) {
       arguments.push_back("--tokenizer=" + plan_.target);
     } else {
       arguments.push_back("--model=" + plan_.draft);
@@ -122,7 +122,7 @@ class Grid final {
                     kAnswerTimeout));
     if (edge.exit_code == 2) {
       return invalid_argument("outrider-edge refused variant " + variant.name + " (--strategy " +
-                              variant.strategy + "): " + last_error_line(edge.err));
+                              name_of(variant.strategy) + "): " + last_error_line(edge.err));
     }
     if (edge.exit_code != 0) {
       return unavailable("outrider-edge (" + variant.name + ") ended with code " +
@@ -154,12 +154,12 @@ class Grid final {
     OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* plain_server, server_for(servers, {}, 0, {}));
     for (const std::string& prompt : plan_.prompts) {
       OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer plain,
-                                answer(*plain_server, variant_of("ar"), {}, prompt));
+                                answer(*plain_server, variant_of(Strategy::kAr), {}, prompt));
       result_.reference_tokens += plain.ids.size();
       references_.push_back(std::move(plain.ids));
     }
     for (const GridVariant& variant : plan_.variants) {
-      if (variant.strategy == "ar") continue;
+      if (variant.strategy == Strategy::kAr) continue;
       OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server,
                                 server_for(servers, {}, 0, variant.server_flags));
       OUTRIDER_RETURN_IF_ERROR(answer(*server, variant, {}, plan_.prompts.front()).status());
@@ -229,12 +229,13 @@ class Grid final {
 
 }  // namespace
 
-GridVariant variant_of(const std::string& strategy) {
+GridVariant variant_of(Strategy strategy) {
   GridVariant variant;
-  variant.name = variant.strategy = strategy;
-  variant.uses_exits = strategy == "fsd" || strategy == "mirror";
+  variant.name = name_of(strategy);
+  variant.strategy = strategy;
+  variant.uses_exits = strategy == Strategy::kFsd || strategy == Strategy::kMirror;
   // The paper's algorithm 2 knows no calibration.
-  if (strategy == "fsd") variant.server_flags = {"--exit-score=max-softmax"};
+  if (strategy == Strategy::kFsd) variant.server_flags = {"--exit-score=max-softmax"};
   return variant;
 }
 

@@ -23,6 +23,7 @@
 #include "common/base/status.h"
 #include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
+#include "edge_client/speculation/strategy.h"
 
 namespace outrider {
 
@@ -36,8 +37,8 @@ struct GridSetting {
 
 struct GridVariant {
   std::string name;
-  std::string strategy;  // of outrider-edge: "ar", "sd", "fsd", "mirror"
-  int gamma = 0;         // draft length; 0: the plan's
+  Strategy strategy = Strategy::kAr;
+  int gamma = 0;  // draft length; 0: the plan's
   bool uses_exits = false;
   std::vector<std::string> edge_flags;    // after the strategy's own
   std::vector<std::string> server_flags;  // variants with the same ones share a server
@@ -45,7 +46,7 @@ struct GridVariant {
 
 // The variant of a strategy as it is compared: "fsd" is the paper's, on a server of its own whose
 // exits are not calibrated.
-GridVariant variant_of(const std::string& strategy);
+GridVariant variant_of(Strategy strategy);
 
 struct GridPlan {
   std::string target;  // directories
@@ -65,7 +66,7 @@ struct GridPlan {
 struct GridCell {
   std::string setting;
   std::string variant;
-  std::string strategy;
+  Strategy strategy = Strategy::kAr;
   std::vector<AnswerFigures> answers;  // [prompt]
   std::size_t mismatches = 0;          // answers that differ from plain decoding's text
   std::string speculation;             // of the last answer

@@ -20,14 +20,14 @@ bool read_predraft(const AnswerFigures& sum, LawTerms& terms) {
   const std::optional<double> left = sum.left_rate();
   if (!left || sum.passes <= 0) return false;
   terms.left_rate = *left;
-  terms.gamma = sum.predraft->wanted_tokens / sum.passes;
-  terms.synced_rate = share(sum.predraft->synced, sum.passes);
+  terms.gamma = static_cast<double>(sum.predraft->wanted_tokens) / sum.passes;
+  terms.synced_rate = share(static_cast<double>(sum.predraft->synced), sum.passes);
   terms.alone_rate = share(sum.passes - sum.rounds, sum.passes);
   return true;
 }
 
 const LawRow* find_row(const std::vector<LawRow>& rows, const std::string& setting,
-                       const std::string& strategy) {
+                       Strategy strategy) {
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const LawRow& row) {
     return row.setting == setting && row.strategy == strategy;
   });
@@ -40,14 +40,14 @@ double LawTerms::waited_rate() const {
   return std::clamp(1 - synced_rate - alone_rate, 0.0, 1.0);
 }
 
-double law_ms(const std::string& strategy, const LawTerms& terms) {
-  if (strategy == "ar") return terms.pass_ms;
+double law_ms(Strategy strategy, const LawTerms& terms) {
+  if (strategy == Strategy::kAr) return terms.pass_ms;
   const double drafting = terms.gamma * terms.step_ms;
   double round = terms.pass_ms;
-  if (strategy == "sd" || strategy == "fsd") {
+  if (strategy == Strategy::kSd || strategy == Strategy::kFsd) {
     round += 2 * terms.one_way_ms + terms.left_rate * drafting;
   }
-  if (strategy == "mirror") {
+  if (strategy == Strategy::kMirror) {
     const double waited = terms.waited_rate();
     round += waited * 2 * terms.one_way_ms + std::min(terms.left_rate, waited) * drafting;
   }
@@ -68,14 +68,14 @@ std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace) {
   terms.tau = *sum.tau();
   terms.step_ms = step_curve(pace).ms(1);
   if (terms.step_ms <= 0 && sum.draft_steps > 0) terms.step_ms = sum.draft_ms / sum.draft_steps;
-  if (cell.strategy != "ar" && !read_predraft(sum, terms)) return std::nullopt;
+  if (cell.strategy != Strategy::kAr && !read_predraft(sum, terms)) return std::nullopt;
   row.law_ms = law_ms(cell.strategy, terms);
   return row;
 }
 
 std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::string& setting) {
-  const LawRow* sd = find_row(rows, setting, "sd");
-  const LawRow* fsd = find_row(rows, setting, "fsd");
+  const LawRow* sd = find_row(rows, setting, Strategy::kSd);
+  const LawRow* fsd = find_row(rows, setting, Strategy::kFsd);
   if (sd == nullptr || fsd == nullptr || fsd->terms.left_rate >= sd->terms.left_rate) {
     return std::nullopt;
   }
@@ -87,7 +87,7 @@ std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::
 Json to_json(const LawRow& row) {
   return {{"pace", row.setting},
           {"variant", row.variant},
-          {"strategy", row.strategy},
+          {"strategy", name_of(row.strategy)},
           {"measured_ms", row.measured_ms},
           {"law_ms", row.law_ms},
           {"residual", row.residual()},

@@ -36,13 +36,13 @@ struct LawTerms {
   double waited_rate() const;  // w
 };
 
-// Milliseconds per token. strategy: "ar", "sd", "fsd", "mirror".
-double law_ms(const std::string& strategy, const LawTerms& terms);
+// Milliseconds per token.
+double law_ms(Strategy strategy, const LawTerms& terms);
 
 struct LawRow {
   std::string setting;
   std::string variant;
-  std::string strategy;
+  Strategy strategy = Strategy::kAr;
   LawTerms terms;
   double measured_ms = 0;
   double law_ms = 0;

@@ -22,6 +22,10 @@ bool differs(const std::optional<Estimate>& more) {
   return leaves_less(more) || (more->interval ? more->interval->low : more->value) > 0;
 }
 
+std::string queues_name(QueueOrder client, ReportQueue server) {
+  return std::string(name_of(client)) + "/" + name_of(server);
+}
+
 std::string shown(const GridCell* cell) {
   const std::optional<Estimate> left = cell != nullptr ? left_rate(*cell) : std::nullopt;
   if (!left) return fmt::format(" {:20}", "-");
@@ -32,8 +36,8 @@ std::string shown(const GridCell* cell) {
 
 }  // namespace
 
-std::string queue_cell(const std::string& client, const std::string& server, int workers) {
-  return client + "/" + server + " " + std::to_string(workers) + "T";
+std::string queue_cell(QueueOrder client, ReportQueue server, int workers) {
+  return queues_name(client, server) + " " + std::to_string(workers) + "T";
 }
 
 std::optional<Estimate> left_rate(const GridCell& cell) {
@@ -41,10 +45,11 @@ std::optional<Estimate> left_rate(const GridCell& cell) {
 }
 
 bool priority_is_best(const GridResult& result, const std::string& setting, int workers) {
-  const GridCell* both = result.find(setting, queue_cell("priority", "priority", workers));
+  const GridCell* both =
+      result.find(setting, queue_cell(QueueOrder::kPriority, ReportQueue::kPriority, workers));
   if (both == nullptr || !left_rate(*both)) return false;
-  for (const char* client : kClientQueues) {
-    for (const char* server : kServerQueues) {
+  for (const QueueOrder client : kClientQueues) {
+    for (const ReportQueue server : kServerQueues) {
       const GridCell* other = result.find(setting, queue_cell(client, server, workers));
       if (leaves_less(more_left(both, other))) return false;
     }
@@ -54,19 +59,20 @@ bool priority_is_best(const GridResult& result, const std::string& setting, int 
 
 QueueEffects queue_effects(const GridResult& result, const std::string& setting,
                            const std::vector<int>& workers) {
-  const auto cell = [&](const char* client, const char* server, int count) {
+  const auto cell = [&](QueueOrder client, ReportQueue server, int count) {
     return result.find(setting, queue_cell(client, server, count));
   };
   QueueEffects effects;
   for (const int count : workers) {
-    const GridCell* both = cell("priority", "priority", count);
-    for (const char* client : kClientQueues) {
-      effects.client |= differs(more_left(both, cell(client, "priority", count)));
+    const GridCell* both = cell(QueueOrder::kPriority, ReportQueue::kPriority, count);
+    for (const QueueOrder client : kClientQueues) {
+      effects.client |= differs(more_left(both, cell(client, ReportQueue::kPriority, count)));
     }
-    for (const char* server : kServerQueues) {
-      effects.server |= differs(more_left(both, cell("priority", server, count)));
+    for (const ReportQueue server : kServerQueues) {
+      effects.server |= differs(more_left(both, cell(QueueOrder::kPriority, server, count)));
     }
-    effects.workers |= differs(more_left(cell("priority", "priority", workers.front()), both));
+    effects.workers |= differs(
+        more_left(cell(QueueOrder::kPriority, ReportQueue::kPriority, workers.front()), both));
   }
   return effects;
 }
@@ -76,9 +82,9 @@ std::string queue_table(const GridResult& result, const std::string& setting,
   std::string text = "client/server       ";
   for (const int count : workers) text += "      r (" + std::to_string(count) + "T)      ";
   text += "\n";
-  for (const char* client : kClientQueues) {
-    for (const char* server : kServerQueues) {
-      text += fmt::format("{:20}", std::string(client) + "/" + server);
+  for (const QueueOrder client : kClientQueues) {
+    for (const ReportQueue server : kServerQueues) {
+      text += fmt::format("{:20}", queues_name(client, server));
       for (const int count : workers) {
         text += shown(result.find(setting, queue_cell(client, server, count)));
       }

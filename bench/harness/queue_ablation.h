@@ -15,14 +15,17 @@
 
 #include "bench/harness/grid.h"
 #include "bench/harness/statistics.h"
+#include "common/drafting/growth_policy.h"
+#include "common/verify/scheduler_options.h"
 
 namespace outrider {
 
-inline constexpr std::array kClientQueues = {"priority", "random", "fifo"};
-inline constexpr std::array kServerQueues = {"priority", "fifo"};
+inline constexpr std::array kClientQueues = {QueueOrder::kPriority, QueueOrder::kRandom,
+                                             QueueOrder::kFifo};
+inline constexpr std::array kServerQueues = {ReportQueue::kPriority, ReportQueue::kFifo};
 
 // The name of a cell's variant.
-std::string queue_cell(const std::string& client, const std::string& server, int workers);
+std::string queue_cell(QueueOrder client, ReportQueue server, int workers);
 
 std::optional<Estimate> left_rate(const GridCell& cell);
 

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "common/base/json_record.h"
+
 namespace outrider {
 namespace {
 
@@ -128,7 +130,7 @@ Json cell_json(const GridResult& result, const GridCell& cell) {
   const std::optional<Estimate> tpot = tpot_of(cell.answers);
   return {{"pace", cell.setting},
           {"variant", cell.variant},
-          {"strategy", cell.strategy},
+          {"strategy", name_of(cell.strategy)},
           {"prompts", cell.answers.size()},
           {"mismatches", cell.mismatches},
           {"tokens", sum.tokens},
@@ -146,7 +148,9 @@ Json cell_json(const GridResult& result, const GridCell& cell) {
           {"payload_down_per_token", per_token(sum.payload_down)},
           {"wire_up_per_token", per_token(sum.wire_up)},
           {"wire_down_per_token", per_token(sum.wire_down)},
-          {"predraft", sum.predraft ? to_json(*sum.predraft) : Json()},
+          {"predraft", sum.predraft ? write_json(*sum.predraft) : Json()},
+          {"drafted_per_branch", sum.drafted_per_branch},
+          {"accepted_per_branch", sum.accepted_per_branch},
           {"miss_rate", json_of(sum.miss_rate())},
           {"speculation", cell.speculation}};
 }

@@ -20,13 +20,13 @@ std::string with_interval(const std::optional<Estimate>& estimate, int digits) {
 }
 
 // The paper's figure for the ratio that this row shows.
-std::string paper_ratio(const PaperPace& pace, const std::string& strategy, bool over_ar) {
+std::string paper_ratio(const PaperPace& pace, Strategy strategy, bool over_ar) {
   if (!pace.paper) return "-";
-  if (over_ar && strategy == "sd") return fmt::format("{:.2f}", pace.paper->ar_to_sd);
-  if (over_ar && strategy == "fsd") {
+  if (over_ar && strategy == Strategy::kSd) return fmt::format("{:.2f}", pace.paper->ar_to_sd);
+  if (over_ar && strategy == Strategy::kFsd) {
     return fmt::format("{:.2f}", pace.paper->ar_to_sd * pace.paper->sd_to_fsd);
   }
-  if (!over_ar && strategy == "fsd") return fmt::format("{:.2f}", pace.paper->sd_to_fsd);
+  if (!over_ar && strategy == Strategy::kFsd) return fmt::format("{:.2f}", pace.paper->sd_to_fsd);
   return "-";
 }
 

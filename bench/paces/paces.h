@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/enum_names.h"
 #include "common/base/status.h"
 #include "common/model/emulated/pace.h"
 
@@ -28,6 +29,10 @@ enum class PassTimes {
   kPrinted,   // T_q for up to γ+1 rows, times f(rows)/f(γ+1) above; table 9's are printed by row
   kMeasured,  // what its cloud decoding implies for one row (tables 5 and 6), times f(rows)/f(1)
 };
+
+template <>
+inline constexpr auto enum_names<PassTimes> = std::to_array<EnumName<PassTimes>>(
+    {{PassTimes::kPrinted, "printed"}, {PassTimes::kMeasured, "measured"}});
 
 // The paper's results at a pace, averages of table 6 or those of table 8; none for table 9.
 struct PaperResults {

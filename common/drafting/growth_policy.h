@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/enum_names.h"
 #include "common/tree/mirrored_tree.h"
 
 namespace outrider {
@@ -90,6 +91,12 @@ class RoundPolicy final : public GrowthPolicy {
 
 // In what order hypotheses are pre-drafted (FSD section 4.3, table 7).
 enum class QueueOrder : std::uint8_t { kPriority, kFifo, kRandom };
+
+template <>
+inline constexpr auto enum_names<QueueOrder> =
+    std::to_array<EnumName<QueueOrder>>({{QueueOrder::kPriority, "priority"},
+                                         {QueueOrder::kFifo, "fifo"},
+                                         {QueueOrder::kRandom, "random"}});
 
 struct PredraftOptions {
   int gamma = 4;    // drafted tokens of a round

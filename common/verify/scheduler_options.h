@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/enum_names.h"
 #include "common/protocol/messages.h"
 
 namespace outrider {
@@ -19,11 +20,19 @@ enum class ExitScore : std::uint8_t {
   kMaxSoftmax,  // the likeliest token's probability in the walk's last row (FSD, equation 4)
 };
 
+template <>
+inline constexpr auto enum_names<ExitScore> = std::to_array<EnumName<ExitScore>>(
+    {{ExitScore::kCalibrated, "calibrated"}, {ExitScore::kMaxSoftmax, "max-softmax"}});
+
 // In which order exit reports go (exit_reporter.h).
 enum class ReportQueue : std::uint8_t {
   kPriority,  // the surest guess first (FSD, algorithm 2)
   kFifo,
 };
+
+template <>
+inline constexpr auto enum_names<ReportQueue> = std::to_array<EnumName<ReportQueue>>(
+    {{ReportQueue::kPriority, "priority"}, {ReportQueue::kFifo, "fifo"}});
 
 struct SchedulerOptions {
   std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge

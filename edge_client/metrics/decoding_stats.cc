@@ -11,11 +11,6 @@ std::optional<double> ratio(double numerator, double denominator) {
   return numerator / denominator;
 }
 
-void add(std::vector<std::uint64_t>& sums, const std::vector<std::uint64_t>& more) {
-  if (sums.size() < more.size()) sums.resize(more.size());
-  for (std::size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
-}
-
 }  // namespace
 
 void DecodingStats::record_round(const VerifiedRound& round) {
@@ -31,7 +26,7 @@ void DecodingStats::record_round(const VerifiedRound& round) {
   }
   for (std::size_t i = 0; i < round.depth(); ++i) {
     ++drafted_per_position[i];
-    add(drafted_per_branch[i], round.drafted[i]);
+    add_counts(drafted_per_branch[i], round.drafted[i]);
     accepted_per_branch[i].resize(drafted_per_branch[i].size());
   }
   for (std::size_t i = 0; i < round.accepted; ++i) {

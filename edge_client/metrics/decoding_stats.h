@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/protocol/messages.h"
+#include "edge_client/metrics/counts.h"
 #include "edge_client/metrics/plan_change.h"
 #include "edge_client/metrics/predraft_stats.h"
 #include "edge_client/metrics/time_spent.h"
@@ -41,13 +42,13 @@ struct DecodingStats {
   std::uint64_t num_drafts = 0;  // passes that verified at least one drafted token
   std::uint64_t num_draft_tokens = 0;
   std::uint64_t num_accepted_tokens = 0;
-  std::vector<std::uint64_t> drafted_per_position;   // [depth - 1]: passes with a node that deep
-  std::vector<std::uint64_t> accepted_per_position;  // [depth - 1]: passes that accepted so deep
+  Counts drafted_per_position;   // [depth - 1]: passes with a node that deep
+  Counts accepted_per_position;  // [depth - 1]: passes that accepted so deep
 
   // [depth - 1][branch], as verified_round.h numbers branches: nodes verified, and those that
   // stood.
-  std::vector<std::vector<std::uint64_t>> drafted_per_branch;
-  std::vector<std::vector<std::uint64_t>> accepted_per_branch;
+  CountsByBranch drafted_per_branch;
+  CountsByBranch accepted_per_branch;
 
   std::uint64_t draft_steps = 0;
   Duration draft_compute{0};

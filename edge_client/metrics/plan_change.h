@@ -20,6 +20,19 @@ struct PlanChange {
   int fan_out = 0;
   bool exits = false;
   std::string reason;
+
+  // For common/base/json_record.h.
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("token", self.token);
+    field("speculates", self.speculates);
+    field("gamma", self.gamma);
+    field("wait_for", self.wait_for);
+    field("patience_ms", self.patience);
+    field("fan_out", self.fan_out);
+    field("exits", self.exits);
+    field("reason", self.reason);
+  }
 };
 
 }  // namespace outrider

@@ -2,6 +2,9 @@
 #include "edge_client/metrics/predraft_stats.h"
 
 #include <algorithm>
+#include <type_traits>
+
+#include "edge_client/metrics/counts.h"
 
 namespace outrider {
 namespace {
@@ -45,6 +48,21 @@ CacheHit PredraftStats::count(const CacheLookup& found, std::size_t wanted) {
     ++hits_by_guess;
   }
   return hit;
+}
+
+PredraftStats& PredraftStats::operator+=(const PredraftStats& more) {
+  std::vector<const std::uint64_t*> counts;
+  visit_fields(more, [&](const char*, const auto& field) {
+    if constexpr (std::is_same_v<decltype(field), const std::uint64_t&>) counts.push_back(&field);
+  });
+  std::size_t next = 0;
+  visit_fields(*this, [&](const char*, auto& field) {
+    if constexpr (std::is_same_v<decltype(field), std::uint64_t&>) field += *counts[next++];
+  });
+  add_counts(partial_by_length, more.partial_by_length);
+  add_counts(hits_by_exit, more.hits_by_exit);
+  if (exit_layers.empty()) exit_layers = more.exit_layers;
+  return *this;
 }
 
 std::string exit_name(std::span<const std::int32_t> layers, std::int32_t exit) {

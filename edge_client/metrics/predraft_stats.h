@@ -25,17 +25,18 @@ CacheHit judge(const CacheLookup& found, std::size_t wanted);
 std::string exit_name(std::span<const std::int32_t> layers, std::int32_t exit);
 
 struct PredraftStats {
-  std::uint64_t verdicts = 0;                    // after which a round was wanted
-  std::uint64_t hits = 0;                        // the whole round was there
-  std::uint64_t partial_hits = 0;                // its beginning was
-  std::uint64_t late_hits = 0;                   // nothing yet, but the draft was at work on it
-  std::uint64_t misses = 0;                      // nothing
-  std::uint64_t wanted_tokens = 0;               // of those rounds
-  std::uint64_t missing_tokens = 0;              // .. not drafted yet at the verdict
-  std::vector<std::uint64_t> partial_by_length;  // [k - 1]: partial hits with k tokens there
-  std::vector<std::uint64_t> hits_by_exit;  // [exit]: whole, partial and late, named by that exit
-  std::vector<std::int32_t> exit_layers;    // [exit]: the layer after which it looks
-  std::uint64_t hits_by_guess = 0;          // .. named by the draft alone
+  std::uint64_t verdicts = 0;        // after which a round was wanted
+  std::uint64_t hits = 0;            // the whole round was there
+  std::uint64_t partial_hits = 0;    // its beginning was
+  std::uint64_t late_hits = 0;       // nothing yet, but the draft was at work on it
+  std::uint64_t misses = 0;          // nothing
+  std::uint64_t wanted_tokens = 0;   // of those rounds
+  std::uint64_t missing_tokens = 0;  // .. not drafted yet at the verdict
+  std::vector<std::uint64_t> partial_by_length = {};  // [k - 1]: partial hits with k tokens there
+  std::vector<std::uint64_t> hits_by_exit =
+      {};  // [exit]: whole, partial and late, named by that exit
+  std::vector<std::int32_t> exit_layers = {};  // [exit]: the layer after which it looks
+  std::uint64_t hits_by_guess = 0;             // .. named by the draft alone
 
   std::uint64_t synced = 0;        // verdicts whose next pass took what was sent before them
   std::uint64_t ahead_nodes = 0;   // sent before the verdict that they were for ..
@@ -47,11 +48,38 @@ struct PredraftStats {
   std::uint64_t evicted_nodes = 0;    // forgotten to keep the cache's bound
   std::uint64_t abandoned_steps = 0;  // of the draft, ended early as a verdict made them obsolete
 
+  // Field by field; exit_layers are those of the first that knows them.
+  PredraftStats& operator+=(const PredraftStats& more);
+
   // Counts a verdict after which `wanted` drafted tokens make a round.
   CacheHit count(const CacheLookup& found, std::size_t wanted);
 
   // "the exit after layer 4", for the reader.
   std::string exit_name(std::int32_t exit) const { return outrider::exit_name(exit_layers, exit); }
+
+  // For common/base/json_record.h.
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("verdicts", self.verdicts);
+    field("hits", self.hits);
+    field("partial_hits", self.partial_hits);
+    field("late_hits", self.late_hits);
+    field("misses", self.misses);
+    field("wanted_tokens", self.wanted_tokens);
+    field("missing_tokens", self.missing_tokens);
+    field("partial_by_length", self.partial_by_length);
+    field("hits_by_exit", self.hits_by_exit);
+    field("exit_layers", self.exit_layers);
+    field("hits_by_guess", self.hits_by_guess);
+    field("synced", self.synced);
+    field("ahead_nodes", self.ahead_nodes);
+    field("ahead_dead", self.ahead_dead);
+    field("surplus_rows", self.surplus_rows);
+    field("reports", self.reports);
+    field("ignored_reports", self.ignored_reports);
+    field("evicted_nodes", self.evicted_nodes);
+    field("abandoned_steps", self.abandoned_steps);
+  }
 };
 
 }  // namespace outrider

@@ -22,6 +22,17 @@ struct TimeSpent {
 
   Duration total() const { return first + drafting + link + target + queued + other; }
   TimeSpent& operator+=(const TimeSpent& more);
+
+  // For common/base/json_record.h.
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("first", self.first);
+    field("target", self.target);
+    field("queued", self.queued);
+    field("drafting", self.drafting);
+    field("link", self.link);
+    field("other", self.other);
+  }
 };
 
 class TimeKeeper final {

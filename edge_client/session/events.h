@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/enum_names.h"
 #include "common/base/status.h"
 #include "common/drafting/draft_step.h"
 #include "common/protocol/verifier.h"
@@ -61,6 +62,16 @@ enum class Ending : std::uint8_t {
   kLinkLost,  // the verifier stayed away for longer than the reconnect timeout
   kFailed,    // refused, or the verifier broke the protocol
 };
+
+template <>
+inline constexpr auto enum_names<Ending> =
+    std::to_array<EnumName<Ending>>({{Ending::kStopToken, "stop_token"},
+                                     {Ending::kStopString, "stop_string"},
+                                     {Ending::kLength, "length"},
+                                     {Ending::kContextFull, "context_full"},
+                                     {Ending::kCancelled, "cancelled"},
+                                     {Ending::kLinkLost, "link_lost"},
+                                     {Ending::kFailed, "failed"}});
 
 // The target reads a long prompt: positions done of total.
 struct PrefillProgress {

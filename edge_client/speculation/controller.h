@@ -24,6 +24,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/enum_names.h"
 #include "common/drafting/drafter.h"
 #include "common/protocol/messages.h"
 #include "edge_client/speculation/acceptance_by_depth.h"
@@ -38,6 +39,12 @@ enum class Optimize : std::uint8_t {
   kCost,      // the fewest target passes per token: every pass waits for a whole round
   kBalanced,  // a pass costs half of its own time once more
 };
+
+template <>
+inline constexpr auto enum_names<Optimize> =
+    std::to_array<EnumName<Optimize>>({{Optimize::kLatency, "latency"},
+                                       {Optimize::kCost, "cost"},
+                                       {Optimize::kBalanced, "balanced"}});
 
 // How to go on.
 struct SpeculationPlan {

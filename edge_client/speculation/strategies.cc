@@ -31,20 +31,6 @@ PlanChange change_of(const SpeculationPlan& plan) {
 
 }  // namespace
 
-const char* name_of(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::kAr:
-      return "ar";
-    case Strategy::kSd:
-      return "sd";
-    case Strategy::kFsd:
-      return "fsd";
-    case Strategy::kMirror:
-      return "mirror";
-  }
-  return "ar";
-}
-
 std::unique_ptr<SpeculationStrategy> make_strategy(Strategy strategy,
                                                    const StrategyOptions& options) {
   switch (strategy) {

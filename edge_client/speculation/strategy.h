@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "common/base/clock.h"
+#include "common/base/enum_names.h"
 #include "common/base/status.h"
 #include "common/drafting/growth_policy.h"
 #include "common/drafting/hypothesis_tree.h"
@@ -31,7 +32,12 @@ namespace outrider {
 
 enum class Strategy : std::uint8_t { kAr, kSd, kFsd, kMirror };
 
-const char* name_of(Strategy strategy);
+template <>
+inline constexpr auto enum_names<Strategy> =
+    std::to_array<EnumName<Strategy>>({{Strategy::kAr, "ar"},
+                                       {Strategy::kSd, "sd"},
+                                       {Strategy::kFsd, "fsd"},
+                                       {Strategy::kMirror, "mirror"}});
 
 // A verdict as a strategy learns from it.
 struct VerdictReview {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/json_record.h"
+
 namespace outrider {
 namespace {
 
@@ -11,22 +13,23 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 Json edge_line() {
-  return {{"ids", {5, 6, 7, 8}},
-          {"speculation", "ON"},
-          {"decode_ms", 30.0},
-          {"completion_tokens", 4},
-          {"first_verdict", {{"tokens", 1}, {"rows", 90}, {"compute_ms", 50.0}}},
-          {"prompt_tokens", 90},
-          {"cached_tokens", nullptr},
-          {"target_passes", 3},
-          {"target_rows", 100},
-          {"target_compute_ms", 70.0},
-          {"spec_decode_num_drafts", 2},
-          {"spec_decode_num_draft_tokens", 8},
-          {"spec_decode_num_accepted_tokens", 1},
-          {"draft_steps", 9},
-          {"draft_ms", 12.0},
-          {"bytes", {{"payload_up", 100}, {"payload_down", 40}}}};
+  AnswerRecord record;
+  record.ids = {5, 6, 7, 8};
+  record.speculation = "ON";
+  record.decode_ms = 30;
+  record.completion_tokens = 4;
+  record.first_verdict = {.tokens = 1, .rows = 90, .compute = from_ms(50)};
+  record.prompt_tokens = 90;
+  record.passes = 3;
+  record.rows = 100;
+  record.target_compute = from_ms(70);
+  record.num_drafts = 2;
+  record.num_draft_tokens = 8;
+  record.num_accepted_tokens = 1;
+  record.draft_steps = 9;
+  record.draft_compute = from_ms(12);
+  record.traffic = TrafficRecord{.bytes = {.payload_up = 100, .payload_down = 40}};
+  return write_json(record);
 }
 
 TEST(EdgeAnswerTest, ThePrefillsVerdictIsLeftOutOfDecoding) {
@@ -59,8 +62,12 @@ TEST(EdgeAnswerTest, NodesOfThePrefillsPassAreLeftOutToo) {
 
 TEST(EdgeAnswerTest, PredraftCountsAreReadWhereTheyAre) {
   Json line = edge_line();
-  line["predraft"] = {{"verdicts", 4},  {"hits", 3},           {"misses", 1},
-                      {"late_hits", 2}, {"wanted_tokens", 16}, {"missing_tokens", 9}};
+  line["predraft"].update({{"verdicts", 4},
+                           {"hits", 3},
+                           {"misses", 1},
+                           {"late_hits", 2},
+                           {"wanted_tokens", 16},
+                           {"missing_tokens", 9}});
   AnswerFigures sum = read_edge_answer(line.dump(), 1)->figures;
   sum += read_edge_answer(edge_line().dump(), 1)->figures;
   EXPECT_EQ(sum.predraft->hits, 3);
@@ -79,6 +86,25 @@ TEST(EdgeAnswerTest, WhatIsMissingIsNamed) {
   }
   EXPECT_FALSE(read_edge_answer("", 1).ok());
   EXPECT_FALSE(read_edge_answer("[]", 1).ok());
+}
+
+TEST(EdgeAnswerTest, AFigureThatTheEdgeDoesNotKnowIsNamed) {
+  for (const char* key : {"decode_ms", "bytes"}) {
+    Json line = edge_line();
+    line[key] = nullptr;
+    EXPECT_THAT(read_edge_answer(line.dump(), 1).status().message(), HasSubstr(key));
+  }
+}
+
+TEST(EdgeAnswerTest, SumsKeepAcceptanceByDepthAndBranch) {
+  Json line = edge_line();
+  line["spec_decode_drafted_per_branch"] = {{2, 2}, {2, 1}};
+  line["spec_decode_accepted_per_branch"] = {{1, 1}, {1, 0}};
+  AnswerFigures sum = read_edge_answer(line.dump(), 1)->figures;
+  sum += read_edge_answer(edge_line().dump(), 1)->figures;
+  sum += read_edge_answer(line.dump(), 1)->figures;
+  EXPECT_EQ(sum.drafted_per_branch, (CountsByBranch{{4, 4}, {4, 2}}));
+  EXPECT_EQ(sum.accepted_per_branch, (CountsByBranch{{2, 2}, {2, 0}}));
 }
 
 TEST(EdgeAnswerTest, AnAnswerOfOneVerdictHasNoSpeed) {

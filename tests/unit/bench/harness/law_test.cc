@@ -23,13 +23,13 @@ LawTerms nothing_ahead() {
 }
 
 TEST(LawTest, Table4AndTheMirroredTerm) {
-  EXPECT_DOUBLE_EQ(law_ms("ar", terms()), 400);
-  EXPECT_DOUBLE_EQ(law_ms("sd", nothing_ahead()), (100 + 100 + 400) / 2.0);
-  EXPECT_DOUBLE_EQ(law_ms("fsd", terms()), (100 + 25 + 400) / 2.0);
-  EXPECT_DOUBLE_EQ(law_ms("mirror", terms()), (50 + 25 + 400) / 2.0);
+  EXPECT_DOUBLE_EQ(law_ms(Strategy::kAr, terms()), 400);
+  EXPECT_DOUBLE_EQ(law_ms(Strategy::kSd, nothing_ahead()), (100 + 100 + 400) / 2.0);
+  EXPECT_DOUBLE_EQ(law_ms(Strategy::kFsd, terms()), (100 + 25 + 400) / 2.0);
+  EXPECT_DOUBLE_EQ(law_ms(Strategy::kMirror, terms()), (50 + 25 + 400) / 2.0);
   LawTerms never = terms();
   never.synced_rate = 0;
-  EXPECT_DOUBLE_EQ(law_ms("mirror", never), law_ms("fsd", never));
+  EXPECT_DOUBLE_EQ(law_ms(Strategy::kMirror, never), law_ms(Strategy::kFsd, never));
 }
 
 // A verifier that goes on alone pays in tokens per pass, not in waits.
@@ -37,15 +37,15 @@ TEST(LawTest, AMirrorThatWaitsForNothingPaysItsPassesAlone) {
   LawTerms eager = terms();
   eager.left_rate = 0.5;
   eager.alone_rate = 0.5;
-  EXPECT_DOUBLE_EQ(law_ms("mirror", eager), 400 / 2.0);
+  EXPECT_DOUBLE_EQ(law_ms(Strategy::kMirror, eager), 400 / 2.0);
   eager.alone_rate = 0.4;
-  EXPECT_NEAR(law_ms("mirror", eager), (0.1 * 100 + 0.1 * 100 + 400) / 2, 1e-9);
+  EXPECT_NEAR(law_ms(Strategy::kMirror, eager), (0.1 * 100 + 0.1 * 100 + 400) / 2, 1e-9);
   eager.alone_rate = 0.9;
   EXPECT_DOUBLE_EQ(eager.waited_rate(), 0) << "sent before the verdict, and there too late";
 }
 
 // 100 tokens in 50 passes of 400 ms; per round 4 drafted.
-GridCell cell(const std::string& strategy, double tpot_ms) {
+GridCell cell(Strategy strategy, double tpot_ms) {
   AnswerFigures figures;
   figures.decode_ms = tpot_ms * 100;
   figures.tokens = 100;
@@ -53,13 +53,13 @@ GridCell cell(const std::string& strategy, double tpot_ms) {
   figures.compute_ms = 50 * 400;
   figures.rounds = 50;
   figures.drafted = 200;
-  return {"rtx-68m-7b", strategy, strategy, {figures}, 0, "ON"};
+  return {"rtx-68m-7b", name_of(strategy), strategy, {figures}, 0, "ON"};
 }
 
-GridCell sd_cell(double tpot_ms, double hits = 0) {
-  GridCell sd = cell("sd", tpot_ms);
+GridCell sd_cell(double tpot_ms, std::uint64_t hits = 0) {
+  GridCell sd = cell(Strategy::kSd, tpot_ms);
   sd.answers[0].predraft =
-      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 200 - 4 * hits};
+      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 200 - 4 * hits};
   return sd;
 }
 
@@ -75,10 +75,10 @@ TEST(LawTest, ACellsOwnFiguresGiveItsResidual) {
 }
 
 TEST(LawTest, WhatAVerdictLeavesToDraftIsItsShareOfTheDrafting) {
-  GridCell fsd = cell("fsd", 280);
+  GridCell fsd = cell(Strategy::kFsd, 280);
   EXPECT_FALSE(law_of(fsd, rtx()).has_value()) << "nothing is known of its hits";
   fsd.answers[0].predraft =
-      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 60};
+      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 60};
   const std::optional<LawRow> row = law_of(fsd, rtx());
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->terms.left_rate, 0.3);
@@ -88,10 +88,10 @@ TEST(LawTest, WhatAVerdictLeavesToDraftIsItsShareOfTheDrafting) {
 }
 
 TEST(LawTest, AMirrorsPassesAreSyncedAloneOrWaitedFor) {
-  GridCell mirror = cell("mirror", 230);
+  GridCell mirror = cell(Strategy::kMirror, 230);
   mirror.answers[0].rounds = 40;
   mirror.answers[0].predraft =
-      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 60, .synced = 30};
+      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 60, .synced = 30};
   const std::optional<LawRow> row = law_of(mirror, rtx());
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->terms.synced_rate, 0.6);
@@ -100,9 +100,9 @@ TEST(LawTest, AMirrorsPassesAreSyncedAloneOrWaitedFor) {
 }
 
 TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
-  GridCell fsd = cell("fsd", 280);
+  GridCell fsd = cell(Strategy::kFsd, 280);
   fsd.answers[0].predraft =
-      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 100};
+      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 100};
   const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx()), *law_of(fsd, rtx())};
   const std::optional<FsdSaving> saving = fsd_saving(rows, "rtx-68m-7b");
   ASSERT_TRUE(saving.has_value());
@@ -113,24 +113,24 @@ TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
 
 // The first round is drafted while the stream opens, by plain speculation too.
 TEST(LawTest, WhatBothStrategiesDraftedAheadIsNoSaving) {
-  GridCell fsd = cell("fsd", 280);
+  GridCell fsd = cell(Strategy::kFsd, 280);
   fsd.answers[0].predraft =
-      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 100};
+      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 100};
   const std::vector<LawRow> rows = {*law_of(sd_cell(300, 5), rtx()), *law_of(fsd, rtx())};
   EXPECT_NEAR(rows[0].law_ms, (84 + 0.9 * 102 + 400) / 2, 1e-9);
   EXPECT_NEAR(fsd_saving(rows, "rtx-68m-7b")->law_ms, (0.9 - 0.5) * 4 * 25.5 / 2, 1e-9);
 }
 
 TEST(LawTest, WhereNothingWasDraftedAheadThereIsNoSavingToMeet) {
-  GridCell fsd = cell("fsd", 290);
+  GridCell fsd = cell(Strategy::kFsd, 290);
   fsd.answers[0].predraft =
-      PredraftCounts{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 200};
+      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 200};
   const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx()), *law_of(fsd, rtx())};
   EXPECT_FALSE(fsd_saving(rows, "rtx-68m-7b").has_value());
 }
 
 TEST(LawTest, AWrongTextHasNoLaw) {
-  GridCell wrong = cell("ar", 400);
+  GridCell wrong = cell(Strategy::kAr, 400);
   wrong.mismatches = 1;
   EXPECT_FALSE(law_of(wrong, rtx()).has_value());
 }

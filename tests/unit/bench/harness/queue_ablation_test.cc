@@ -10,12 +10,12 @@ namespace {
 using testing::HasSubstr;
 
 // Of ten tokens wanted each, so many missing prompt by prompt.
-GridCell cell(const char* client, const char* server, int workers,
-              const std::vector<double>& missing) {
-  GridCell cell{"rtx", queue_cell(client, server, workers), "fsd", {}, 0, "ON"};
-  for (const double count : missing) {
+GridCell cell(QueueOrder client, ReportQueue server, int workers,
+              const std::vector<std::uint64_t>& missing) {
+  GridCell cell{"rtx", queue_cell(client, server, workers), Strategy::kFsd, {}, 0, "ON"};
+  for (const std::uint64_t count : missing) {
     AnswerFigures figures;
-    figures.predraft = PredraftCounts{};
+    figures.predraft = PredraftStats{};
     figures.predraft->wanted_tokens = 10;
     figures.predraft->missing_tokens = count;
     cell.answers.push_back(figures);
@@ -31,16 +31,18 @@ GridResult result_of(std::vector<GridCell> cells) {
 
 TEST(QueueAblationTest, EqualCellsAreSaidToBe) {
   const GridResult equal =
-      result_of({cell("priority", "priority", 3, {4, 5, 6}), cell("fifo", "priority", 3, {5, 4, 6}),
-                 cell("priority", "fifo", 3, {4, 5, 6})});
+      result_of({cell(QueueOrder::kPriority, ReportQueue::kPriority, 3, {4, 5, 6}),
+                 cell(QueueOrder::kFifo, ReportQueue::kPriority, 3, {5, 4, 6}),
+                 cell(QueueOrder::kPriority, ReportQueue::kFifo, 3, {4, 5, 6})});
   EXPECT_TRUE(priority_is_best(equal, "rtx", 3));
   EXPECT_FALSE(queue_effects(equal, "rtx", {3}).any());
 }
 
 TEST(QueueAblationTest, ADifferenceOnEveryPromptIsNoNoise) {
-  const GridResult result = result_of({cell("priority", "priority", 3, {1, 5, 9}),
-                                       cell("fifo", "priority", 3, {2, 6, 10}),
-                                       cell("priority", "priority", 5, {1, 5, 9})});
+  const GridResult result =
+      result_of({cell(QueueOrder::kPriority, ReportQueue::kPriority, 3, {1, 5, 9}),
+                 cell(QueueOrder::kFifo, ReportQueue::kPriority, 3, {2, 6, 10}),
+                 cell(QueueOrder::kPriority, ReportQueue::kPriority, 5, {1, 5, 9})});
   const QueueEffects effects = queue_effects(result, "rtx", {3, 5});
   EXPECT_TRUE(effects.client);
   EXPECT_FALSE(effects.server);
@@ -50,8 +52,9 @@ TEST(QueueAblationTest, ADifferenceOnEveryPromptIsNoNoise) {
 }
 
 TEST(QueueAblationTest, AnOrderThatMissesLessEverywhereFails) {
-  const GridResult result = result_of(
-      {cell("priority", "priority", 3, {2, 6, 10}), cell("random", "fifo", 3, {1, 5, 9})});
+  const GridResult result =
+      result_of({cell(QueueOrder::kPriority, ReportQueue::kPriority, 3, {2, 6, 10}),
+                 cell(QueueOrder::kRandom, ReportQueue::kFifo, 3, {1, 5, 9})});
   EXPECT_FALSE(priority_is_best(result, "rtx", 3));
   EXPECT_FALSE(priority_is_best(result, "rtx", 5)) << "it was not run";
 }

@@ -18,18 +18,17 @@ AnswerFigures answer(double decode_ms, double tokens) {
   return figures;
 }
 
-GridCell cell(const std::string& setting, const std::string& strategy,
-              std::vector<AnswerFigures> answers) {
-  return {setting, strategy, strategy, std::move(answers), 0, "ON"};
+GridCell cell(const std::string& setting, Strategy strategy, std::vector<AnswerFigures> answers) {
+  return {setting, name_of(strategy), strategy, std::move(answers), 0, "ON"};
 }
 
 // Two answers of 100 and 300 tokens at each of two paces.
 GridResult result() {
   GridResult result;
   for (const std::string pace : {"rtx-68m-7b", "jetson-160m-13b"}) {
-    result.cells.push_back(cell(pace, "ar", {answer(4000, 100), answer(12000, 300)}));
-    result.cells.push_back(cell(pace, "sd", {answer(6000, 100), answer(18000, 300)}));
-    result.cells.push_back(cell(pace, "mirror", {answer(2000, 100), answer(6000, 300)}));
+    result.cells.push_back(cell(pace, Strategy::kAr, {answer(4000, 100), answer(12000, 300)}));
+    result.cells.push_back(cell(pace, Strategy::kSd, {answer(6000, 100), answer(18000, 300)}));
+    result.cells.push_back(cell(pace, Strategy::kMirror, {answer(2000, 100), answer(6000, 300)}));
   }
   return result;
 }

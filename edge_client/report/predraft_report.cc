@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/metrics/predraft_report.h"
+#include "edge_client/report/predraft_report.h"
 
 #include <fmt/core.h>
 
@@ -73,49 +73,6 @@ std::string explain_block(const DecodingStats& stats) {
              "\n";
   }
   return block;
-}
-
-Json predraft_json(const PredraftStats& stats) {
-  return {{"verdicts", stats.verdicts},
-          {"hits", stats.hits},
-          {"partial_hits", stats.partial_hits},
-          {"late_hits", stats.late_hits},
-          {"misses", stats.misses},
-          {"wanted_tokens", stats.wanted_tokens},
-          {"missing_tokens", stats.missing_tokens},
-          {"partial_by_length", stats.partial_by_length},
-          {"hits_by_exit", stats.hits_by_exit},
-          {"exit_layers", stats.exit_layers},
-          {"hits_by_guess", stats.hits_by_guess},
-          {"synced", stats.synced},
-          {"ahead_nodes", stats.ahead_nodes},
-          {"ahead_dead", stats.ahead_dead},
-          {"surplus_rows", stats.surplus_rows},
-          {"reports", stats.reports},
-          {"ignored_reports", stats.ignored_reports},
-          {"evicted_nodes", stats.evicted_nodes},
-          {"abandoned_steps", stats.abandoned_steps}};
-}
-
-Json time_spent_json(const TimeSpent& spent) {
-  return {{"first", to_ms(spent.first)},   {"target", to_ms(spent.target)},
-          {"queued", to_ms(spent.queued)}, {"drafting", to_ms(spent.drafting)},
-          {"link", to_ms(spent.link)},     {"other", to_ms(spent.other)}};
-}
-
-Json plan_changes_json(const DecodingStats& stats) {
-  Json changes = Json::array();
-  for (const PlanChange& change : stats.plan_changes) {
-    changes.push_back({{"token", change.token},
-                       {"speculates", change.speculates},
-                       {"gamma", change.gamma},
-                       {"wait_for", change.wait_for},
-                       {"patience_ms", to_ms(change.patience)},
-                       {"fan_out", change.fan_out},
-                       {"exits", change.exits},
-                       {"reason", change.reason}});
-  }
-  return changes;
 }
 
 }  // namespace outrider

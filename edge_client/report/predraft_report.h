@@ -1,4 +1,4 @@
-// The figures of drafting ahead, and where an answer's time went, for people and for machines.
+// The figures of drafting ahead, and where an answer's time went, for people.
 // Definitions: edge_client/metrics/predraft_stats.h, time_spent.h.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "common/base/json.h"
 #include "edge_client/metrics/decoding_stats.h"
 
 namespace outrider {
@@ -16,9 +15,5 @@ std::string predraft_lines(const PredraftStats& stats);
 
 // Where the time went, and what the controller changed: aligned lines, each ended.
 std::string explain_block(const DecodingStats& stats);
-
-Json predraft_json(const PredraftStats& stats);
-Json time_spent_json(const TimeSpent& spent);
-Json plan_changes_json(const DecodingStats& stats);
 
 }  // namespace outrider

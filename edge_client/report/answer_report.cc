@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/main/report.h"
+#include "edge_client/report/answer_report.h"
 
 #include <fmt/core.h>
 
 #include <string_view>
 
 #include "common/base/json.h"
-#include "edge_client/metrics/predraft_report.h"
+#include "edge_client/report/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -40,39 +40,11 @@ std::string acceptance_text(const DecodingStats& stats) {
   return text;
 }
 
-const char* ending_name(Ending ending) {
-  switch (ending) {
-    case Ending::kStopToken:
-      return "stop_token";
-    case Ending::kStopString:
-      return "stop_string";
-    case Ending::kLength:
-      return "length";
-    case Ending::kContextFull:
-      return "context_full";
-    case Ending::kCancelled:
-      return "cancelled";
-    case Ending::kLinkLost:
-      return "link_lost";
-    case Ending::kFailed:
-      return "failed";
-  }
-  return "failed";
-}
-
-Json json_number(std::optional<double> value) {
-  return value ? Json(*value) : Json();
-}
-
-Json traffic_json(const AnswerReport& report) {
-  if (!report.traffic) return Json();
-  const LinkTraffic& traffic = *report.traffic;
-  return {{"payload_up", traffic.payload_up},
-          {"payload_down", traffic.payload_down},
-          {"framed_up", traffic.framed_up},
-          {"framed_down", traffic.framed_down},
-          {"per_token_up", json_number(per_token(traffic.framed_up, report.stats))},
-          {"per_token_down", json_number(per_token(traffic.framed_down, report.stats))}};
+std::optional<TrafficRecord> traffic_record(const AnswerReport& report) {
+  if (!report.traffic) return std::nullopt;
+  return TrafficRecord{.bytes = *report.traffic,
+                       .per_token_up = per_token(report.traffic->framed_up, report.stats),
+                       .per_token_down = per_token(report.traffic->framed_down, report.stats)};
 }
 
 }  // namespace
@@ -139,48 +111,50 @@ std::string stats_block(const AnswerReport& report) {
   return block;
 }
 
-std::string stats_json(const AnswerReport& report) {
+AnswerRecord record_of(const AnswerReport& report) {
   const DecodingStats& stats = report.stats;
-  const Json json = {{"text", report.text},
-                     {"ids", report.ids},
-                     {"stop_reason", ending_name(report.finish.ending)},
-                     {"stopped_by", why_stopped(report)},
-                     {"strategy", report.strategy},
-                     {"speculation", report.speculation},
-                     {"target", report.target},
-                     {"draft", report.draft.empty() ? Json() : Json(report.draft)},
-                     {"prompt_tokens", stats.prompt_tokens},
-                     {"cached_tokens", stats.usage ? Json(stats.usage->cached_tokens) : Json()},
-                     {"completion_tokens", stats.completion_tokens},
-                     {"ttft_ms", json_number(stats.ttft_ms())},
-                     {"tpot_ms", json_number(stats.tpot_ms())},
-                     {"decode_ms", json_number(stats.decode_ms())},
-                     {"first_verdict",
-                      {{"tokens", stats.first_tokens},
-                       {"rows", stats.first_rows},
-                       {"compute_ms", to_ms(stats.first_compute)}}},
-                     {"tokens_per_s", json_number(stats.tokens_per_s())},
-                     {"target_passes", stats.passes},
-                     {"target_rows", stats.rows},
-                     {"target_compute_ms", to_ms(stats.target_compute)},
-                     {"target_queued_ms", to_ms(stats.target_queued)},
-                     {"tokens_per_pass", json_number(stats.tokens_per_pass())},
-                     {"spec_decode_num_drafts", stats.num_drafts},
-                     {"spec_decode_num_draft_tokens", stats.num_draft_tokens},
-                     {"spec_decode_num_accepted_tokens", stats.num_accepted_tokens},
-                     {"spec_decode_acceptance_rate", json_number(stats.acceptance_rate())},
-                     {"spec_decode_acceptance_length", json_number(stats.acceptance_length())},
-                     {"spec_decode_per_position_acceptance_rates", acceptance_per_position(stats)},
-                     {"draft_steps", stats.draft_steps},
-                     {"draft_ms", to_ms(stats.draft_compute)},
-                     {"draft_pace_emulated", report.paced},
-                     {"rtt_ms", json_number(stats.rtt_ms())},
-                     {"reconnects", stats.reconnects},
-                     {"bytes", traffic_json(report)},
-                     {"predraft", predraft_json(stats.predraft)},
-                     {"time_spent_ms", time_spent_json(stats.time_spent)},
-                     {"plan_changes", plan_changes_json(stats)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  AnswerRecord record;
+  record.text = report.text;
+  record.ids = report.ids;
+  record.ending = report.finish.ending;
+  record.stopped_by = why_stopped(report);
+  record.strategy = report.strategy;
+  record.speculation = report.speculation;
+  record.target = report.target;
+  if (!report.draft.empty()) record.draft = report.draft;
+  record.prompt_tokens = stats.prompt_tokens;
+  if (stats.usage) record.cached_tokens = stats.usage->cached_tokens;
+  record.completion_tokens = stats.completion_tokens;
+  record.ttft_ms = stats.ttft_ms();
+  record.tpot_ms = stats.tpot_ms();
+  record.decode_ms = stats.decode_ms();
+  record.first_verdict = {stats.first_tokens, stats.first_rows, stats.first_compute};
+  record.tokens_per_s = stats.tokens_per_s();
+  record.passes = stats.passes;
+  record.rows = stats.rows;
+  record.target_compute = stats.target_compute;
+  record.target_queued = stats.target_queued;
+  record.tokens_per_pass = stats.tokens_per_pass();
+  record.num_drafts = stats.num_drafts;
+  record.num_draft_tokens = stats.num_draft_tokens;
+  record.num_accepted_tokens = stats.num_accepted_tokens;
+  record.acceptance_rate = stats.acceptance_rate();
+  record.acceptance_length = stats.acceptance_length();
+  record.acceptance_per_position = acceptance_per_position(stats);
+  record.drafted_per_position = stats.drafted_per_position;
+  record.accepted_per_position = stats.accepted_per_position;
+  record.drafted_per_branch = stats.drafted_per_branch;
+  record.accepted_per_branch = stats.accepted_per_branch;
+  record.draft_steps = stats.draft_steps;
+  record.draft_compute = stats.draft_compute;
+  record.draft_paced = report.paced;
+  record.rtt_ms = stats.rtt_ms();
+  record.reconnects = stats.reconnects;
+  record.traffic = traffic_record(report);
+  record.predraft = stats.predraft;
+  record.time_spent = stats.time_spent;
+  record.plan_changes = stats.plan_changes;
+  return record;
 }
 
 }  // namespace outrider

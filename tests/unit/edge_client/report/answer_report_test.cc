@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/main/report.h"
+#include "edge_client/report/answer_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/base/json.h"
-#include "edge_client/metrics/predraft_report.h"
+#include "common/base/json_record.h"
+#include "edge_client/report/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -99,9 +100,9 @@ TEST(PredraftReport, TellsWhatDraftingAheadWasGoodFor) {
   stats.exit_layers = {3, 8};
   EXPECT_THAT(predraft_lines(stats), testing::HasSubstr("1 by the exit after layer 8"));
   EXPECT_THAT(lines, testing::HasSubstr("9 nodes, 3 died unused; no wait for a round after 25 %"));
-  EXPECT_EQ(predraft_json(stats)["partial_by_length"], Json::array({0, 1}));
-  EXPECT_EQ(predraft_json(stats)["wanted_tokens"], 16);
-  EXPECT_EQ(predraft_json(stats)["missing_tokens"], 10);
+  EXPECT_EQ(write_json(stats)["partial_by_length"], Json::array({0, 1}));
+  EXPECT_EQ(write_json(stats)["wanted_tokens"], 16);
+  EXPECT_EQ(write_json(stats)["missing_tokens"], 10);
 }
 
 TEST(Explain, DividesTheTimeAndNamesEachChange) {

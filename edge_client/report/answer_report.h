@@ -1,4 +1,4 @@
-// The figures at the end of an answer, for people and for machines. Definitions:
+// What an answer brought, and its figures for people and for machines. Definitions:
 // edge_client/metrics/decoding_stats.h.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
@@ -10,22 +10,10 @@
 #include <vector>
 
 #include "edge_client/metrics/decoding_stats.h"
+#include "edge_client/report/answer_record.h"
 #include "edge_client/session/events.h"
 
 namespace outrider {
-
-// Bytes of messages to and from the server, of one answer.
-struct LinkTraffic {
-  std::uint64_t payload_up = 0;
-  std::uint64_t payload_down = 0;
-  std::uint64_t framed_up = 0;
-  std::uint64_t framed_down = 0;
-
-  friend LinkTraffic operator-(const LinkTraffic& after, const LinkTraffic& before) {
-    return {after.payload_up - before.payload_up, after.payload_down - before.payload_down,
-            after.framed_up - before.framed_up, after.framed_down - before.framed_down};
-  }
-};
 
 struct AnswerReport {
   std::string text;
@@ -36,8 +24,8 @@ struct AnswerReport {
   std::optional<LinkTraffic> traffic;  // nothing for a resident target
 
   std::string target;
-  std::string draft;        // empty: none
-  std::string strategy;     // "ar", "sd"
+  std::string draft;  // empty: none
+  Strategy strategy = Strategy::kAr;
   std::string speculation;  // how it ended: "ON (..)", "OFF because .."
   bool paced = false;       // the draft's times are emulated
 };
@@ -48,7 +36,11 @@ std::string why_stopped(const AnswerReport& report);
 // Aligned lines, each ended.
 std::string stats_block(const AnswerReport& report);
 
-// One line without its end. Figures that are not known are null.
-std::string stats_json(const AnswerReport& report);
+// The answer as other programs read it.
+AnswerRecord record_of(const AnswerReport& report);
+
+inline std::string stats_json(const AnswerReport& report) {
+  return to_line(record_of(report));
+}
 
 }  // namespace outrider

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/report/answer_record.h"
+
+#include "common/base/json_record.h"
+
+namespace outrider {
+
+std::string to_line(const AnswerRecord& record) {
+  return write_json(record).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<AnswerRecord> read_answer_record(std::string_view line, const std::string& what) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(line, what));
+  return read_json<AnswerRecord>(json, what);
+}
+
+}  // namespace outrider

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -64,7 +65,10 @@ Console::Console(Options options)
     : options_(std::move(options)),
       out_is_terminal_(::isatty(STDOUT_FILENO) == 1),
       error_is_terminal_(::isatty(STDERR_FILENO) == 1),
-      colors_(options_.color_accept && out_is_terminal_ && wants_colors()) {}
+      colors_(options_.color_accept && out_is_terminal_ && wants_colors()) {
+  // A reader that went away shows as a failed write, not as the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+}
 
 void Console::on_emit(const Emit& emit) {
   clear_progress();

@@ -49,6 +49,7 @@ constexpr char kDetokenizeExamples[] = R"(Example:
 }  // namespace
 
 int main(int argc, char** argv) {
+  outrider::Interrupts interrupts;  // before anything that a Ctrl-C might come into
   outrider::Program program("outrider-edge",
                             "Answers with a large model elsewhere, faster: a small draft model on "
                             "this device guesses ahead,\nthe target model decides every token.");
@@ -75,7 +76,6 @@ int main(int argc, char** argv) {
   const outrider::Result<int> code = [&]() -> outrider::Result<int> {
     if (tokenize->parsed()) return outrider::tokenize_command(tokens);
     if (detokenize->parsed()) return outrider::detokenize_command(tokens);
-    outrider::Interrupts interrupts;
     if (run->parsed()) return outrider::run_command(answer, prompt, interrupts);
     return outrider::chat_command(answer, interrupts);
   }();

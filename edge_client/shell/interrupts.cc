@@ -23,8 +23,6 @@ sigset_t watched_signals() {
 Interrupts::Interrupts() {
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  // A reader that went away shows as a failed write, not as the end of the process.
-  signal(SIGPIPE, SIG_IGN);
   thread_ = std::thread([this] { wait_for_signals(); });
 }
 

@@ -2,7 +2,8 @@
 // process at once with 130.
 //
 // The signals are blocked in every thread and taken by one thread with sigwait(), so no code runs
-// inside a signal handler. Construct it before any other thread starts: threads inherit the mask.
+// inside a signal handler. Construct it first of all in main(): threads inherit the mask, and a
+// signal that comes earlier ends the process as signals do.
 //
 // Thread rule: on_interrupt() from any thread; the callback runs on the signal thread.
 // SPDX-License-Identifier: Apache-2.0

@@ -4,21 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/drafting/drafter.h"
 #include "common/model/loader/loader.h"
-#include "edge_client/shell/runner.h"
+#include "edge_client/generation/generator.h"
 
 namespace outrider {
 namespace {
-
-constexpr int kWorkers = 4;              // hypotheses that one step of the draft serves
-constexpr std::size_t kTreeNodes = 256;  // and so slots of the draft's cache, beyond the text
-
-class NoText final : public AnswerText {
- public:
-  Update push(TokenId) override { return {}; }
-  std::string finish() override { return ""; }
-};
 
 class NoListener final : public AnswerListener {
  public:
@@ -48,44 +38,29 @@ Result<std::unique_ptr<BenchEdge>> BenchEdge::create(const std::string& draft,
 Result<std::unique_ptr<BenchEdge>> BenchEdge::create(std::unique_ptr<Model> model,
                                                      const Tokenizer& tokenizer,
                                                      Position max_positions, Clock& clock) {
-  const auto capacity =
-      static_cast<std::int32_t>(max_positions + static_cast<Position>(kTreeNodes));
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<DraftEngine> engine,
-                            DraftEngine::create(*model, clock, capacity));
-  return std::unique_ptr<BenchEdge>(
-      new BenchEdge(std::move(model), std::move(engine), tokenizer, max_positions, clock));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<LocalDraft> draft,
+      LocalDraft::create(std::move(model), {.context = max_positions}, clock));
+  return std::unique_ptr<BenchEdge>(new BenchEdge(std::move(draft), tokenizer, clock));
 }
 
-BenchEdge::BenchEdge(std::unique_ptr<Model> draft, std::unique_ptr<DraftEngine> engine,
-                     const Tokenizer& tokenizer, Position max_positions, Clock& clock)
-    : draft_(std::move(draft)),
-      worker_(std::move(engine)),
-      tokenizer_(tokenizer),
-      max_positions_(max_positions),
-      clock_(clock) {}
-
 Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& request) {
-  const bool drafts = request.draft_length > 0;
-  Drafter drafter({.max_positions = max_positions_,
-                   .vocab_size = draft_->info().vocab_size,
-                   .workers = kWorkers,
-                   .max_nodes = kTreeNodes});
-  DecodingOptions decoding;
-  decoding.strategy = drafts ? request.strategy : Strategy::kAr;
-  decoding.optimize = request.optimize;
-  decoding.gamma = std::max(request.draft_length, 1);
-  decoding.tokenizer_hash = tokenizer_.content_hash();
-  decoding.token_bound = tokenizer_.vocab_size();
-  decoding.sampling = request.sampling;
-  decoding.seed = request.seed;
-  decoding.end_position = static_cast<Position>(request.prompt.size()) + request.max_tokens;
-  NoText text;
+  AnswerRequest one;
+  one.prompt.ids = request.prompt;
+  one.config.strategy = request.draft_length > 0 ? request.strategy : Strategy::kAr;
+  one.config.gamma = std::max(request.draft_length, 1);
+  one.config.optimize = request.optimize;
+  one.config.max_tokens = request.max_tokens;
+  one.config.sampling = request.sampling;
+  one.config.seed = request.seed;
+  draft_->forget();  // answers are compared: each one starts from nothing
   NoListener listener;
-  DecodingSession session(decoding, request.prompt, drafter, text);
-  Runner runner(verifier, drafts ? &worker_ : nullptr, clock_, listener);
-  const Finish finish = runner.run(session, {.sampling = request.sampling, .seed = request.seed});
-  if (!finish.status.ok()) return finish.status.with_context(request.name);
-  return BenchAnswer{session.answer(), session.stats()};
+  Generator generator(
+      {.tokenizer = tokenizer_, .draft = draft_.get(), .verifier = verifier, .clock = clock_},
+      listener);
+  OUTRIDER_ASSIGN_OR_RETURN(AnswerReport report, generator.answer(std::move(one), {}));
+  if (!report.finish.status.ok()) return report.finish.status.with_context(request.name);
+  return BenchAnswer{std::move(report.ids), std::move(report.stats)};
 }
 
 }  // namespace outrider

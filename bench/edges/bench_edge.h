@@ -1,5 +1,5 @@
-// One edge inside the bench: a draft model on its own thread that decodes answers, with any
-// verifier, as `outrider-edge run` does, but without text.
+// One edge inside the bench: a draft that answers, with any verifier, as `outrider-edge run` does,
+// but shows nothing. Each answer starts without what the ones before left in caches.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,8 +14,8 @@
 #include "common/protocol/verifier.h"
 #include "common/sampling/sampling.h"
 #include "common/text/tokenizer.h"
-#include "edge_client/session/decoding_session.h"
-#include "edge_client/shell/draft_worker.h"
+#include "edge_client/generation/local_draft.h"
+#include "edge_client/metrics/decoding_stats.h"
 
 namespace outrider {
 
@@ -52,13 +52,11 @@ class BenchEdge final {
   Result<BenchAnswer> decode(Verifier& verifier, const BenchRequest& request);
 
  private:
-  BenchEdge(std::unique_ptr<Model> draft, std::unique_ptr<DraftEngine> engine,
-            const Tokenizer& tokenizer, Position max_positions, Clock& clock);
+  BenchEdge(std::unique_ptr<LocalDraft> draft, const Tokenizer& tokenizer, Clock& clock)
+      : draft_(std::move(draft)), tokenizer_(tokenizer), clock_(clock) {}
 
-  const std::unique_ptr<Model> draft_;
-  DraftWorker worker_;
+  const std::unique_ptr<LocalDraft> draft_;
   const Tokenizer& tokenizer_;
-  const Position max_positions_;
   Clock& clock_;
 };
 

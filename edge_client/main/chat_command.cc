@@ -3,15 +3,16 @@
 
 #include <iostream>
 #include <memory>
+#include <stop_token>
 #include <string>
-#include <vector>
 
 #include "common/cli/program.h"
-#include "common/conversation/chat_template.h"
+#include "common/conversation/conversation.h"
+#include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
-#include "edge_client/main/generator.h"
-#include "edge_client/metrics/predraft_report.h"
+#include "edge_client/main/trace_file.h"
+#include "edge_client/report/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -19,46 +20,20 @@ namespace {
 constexpr char kHelp[] =
     "Type a message, or /exit, /clear (forget the conversation), /stats (of the last answer).\n";
 
-// The conversation as ids: later turns append to what both sides have in their caches.
-class Conversation final {
- public:
-  Conversation(const Tokenizer& tokenizer, ChatTemplate chat)
-      : tokenizer_(tokenizer), chat_(std::move(chat)) {}
-
-  void clear() { ids_.clear(); }
-
-  // The ids up to where the assistant answers `message`.
-  Result<std::vector<TokenId>> ask(const std::string& message) {
-    if (ids_.empty()) return chat_.encode_chat(tokenizer_, {{ChatRole::kUser, message}});
-    OUTRIDER_ASSIGN_OR_RETURN(const TokenId end, chat_.end_of_turn(tokenizer_));
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> next,
-                              chat_.encode_next_turn(tokenizer_, message, ids_.back() == end));
-    std::vector<TokenId> prompt = ids_;
-    prompt.insert(prompt.end(), next.begin(), next.end());
-    return prompt;
-  }
-
-  void take_answer(const std::vector<TokenId>& prompt, const std::vector<TokenId>& answer) {
-    ids_ = prompt;
-    ids_.insert(ids_.end(), answer.begin(), answer.end());
-  }
-
- private:
-  const Tokenizer& tokenizer_;
-  const ChatTemplate chat_;
-  std::vector<TokenId> ids_;
-};
-
 class Chat final {
  public:
-  Chat(const AnswerOptions& options, Interrupts& interrupts, Console& console, Generator& generator,
-       ChatTemplate chat, TokenId end_of_turn)
+  // stop: ends the answer in work; renewed for each.
+  Chat(const AnswerOptions& options, const AnswerConfig& config, Interrupts& interrupts,
+       Console& console, Generator& generator, Conversation conversation, TraceFile& trace,
+       std::stop_source& stop)
       : options_(options),
+        config_(config),
         interrupts_(interrupts),
         console_(console),
         generator_(generator),
-        conversation_(generator.tokenizer(), std::move(chat)),
-        end_of_turn_(end_of_turn) {}
+        conversation_(std::move(conversation)),
+        trace_(trace),
+        stop_(stop) {}
 
   int run() {
     if (interactive_) console_.print_error_stream(kHelp);
@@ -96,10 +71,11 @@ class Chat final {
   }
 
   Status talk(const std::string& message) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, conversation_.ask(message));
-    interrupts_.on_interrupt([this] { generator_.cancel(); });
+    OUTRIDER_ASSIGN_OR_RETURN(const EncodedPrompt prompt, conversation_.ask(message));
+    stop_ = std::stop_source();
+    interrupts_.on_interrupt([stop = stop_]() mutable { stop.request_stop(); });
     const Result<AnswerReport> report =
-        generator_.answer({.prompt = prompt, .stop_ids = {end_of_turn_}});
+        generator_.answer({.prompt = prompt, .config = config_}, stop_.get_token());
     interrupts_.on_interrupt(nullptr);
     if (!report.ok()) return report.status();
     console_.end_line();
@@ -109,18 +85,20 @@ class Chat final {
     if (cancelled_) console_.print_error_stream(last_stats_);
     if (options_.explain) console_.print_error_stream(explain_block(report->stats));
     if (options_.json) console_.print_line(stats_json(*report));
-    conversation_.take_answer(prompt, report->ids);
-    OUTRIDER_RETURN_IF_ERROR(generator_.write_trace());
+    conversation_.record_answer(prompt, report->ids);
+    OUTRIDER_RETURN_IF_ERROR(trace_.write());
     const bool failed = finish.ending == Ending::kLinkLost || finish.ending == Ending::kFailed;
     return failed ? finish.status : Status();
   }
 
   const AnswerOptions& options_;
+  const AnswerConfig& config_;
   Interrupts& interrupts_;
   Console& console_;
   Generator& generator_;
   Conversation conversation_;
-  const TokenId end_of_turn_;
+  TraceFile& trace_;
+  std::stop_source& stop_;
   const bool interactive_ = ::isatty(STDIN_FILENO) == 1;
   std::string last_stats_;
   bool cancelled_ = false;  // the last answer was
@@ -130,21 +108,21 @@ class Chat final {
 }  // namespace
 
 Result<int> chat_command(const AnswerOptions& options, Interrupts& interrupts) {
-  OUTRIDER_RETURN_IF_ERROR(validate(options));
+  OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
   if (options.chat_template == "none") {
     return invalid_argument("chat needs a chat template; for plain text use run");
   }
-  Generator* running = nullptr;
+  std::stop_source stop;
   Console console(
-      {.color_accept = options.color_accept, .on_broken_pipe = [&] { running->cancel(); }});
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Generator> generator,
-                            Generator::create(options, console));
-  running = generator.get();
-  const Tokenizer& tokenizer = generator->tokenizer();
-  OUTRIDER_ASSIGN_OR_RETURN(ChatTemplate chat,
-                            ChatTemplate::choose(tokenizer, options.chat_template));
-  OUTRIDER_ASSIGN_OR_RETURN(const TokenId end_of_turn, chat.end_of_turn(tokenizer));
-  return Chat(options, interrupts, console, *generator, std::move(chat), end_of_turn).run();
+      {.color_accept = options.color_accept, .on_broken_pipe = [&] { stop.request_stop(); }});
+  TraceFile trace(options.trace);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
+  OUTRIDER_ASSIGN_OR_RETURN(Conversation conversation,
+                            Conversation::create(setup->tokenizer(), options.chat_template));
+  Generator generator(setup->parts(trace.observer()), console);
+  return Chat(options, config.answer, interrupts, console, generator, std::move(conversation),
+              trace, stop)
+      .run();
 }
 
 }  // namespace outrider

@@ -2,15 +2,17 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "common/base/files.h"
 #include "common/cli/program.h"
-#include "common/conversation/chat_template.h"
+#include "common/conversation/conversation.h"
+#include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
-#include "edge_client/main/generator.h"
-#include "edge_client/metrics/predraft_report.h"
+#include "edge_client/main/trace_file.h"
+#include "edge_client/report/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -24,48 +26,32 @@ Result<std::string> read_prompt(const PromptOptions& options) {
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
 
-// A model that was trained on conversations gets its prompt as one.
-Result<Generator::Turn> make_turn(const Tokenizer& tokenizer, const std::string& prompt,
-                                  const std::string& template_name, bool raw) {
-  Generator::Turn turn;
-  const bool has_template = !template_name.empty() || !tokenizer.chat_template_source().empty();
-  if (raw || template_name == "none" || !has_template) {
-    OUTRIDER_ASSIGN_OR_RETURN(turn.prompt, tokenizer.encode(prompt));
-    return turn;
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat,
-                            ChatTemplate::choose(tokenizer, template_name));
-  OUTRIDER_ASSIGN_OR_RETURN(turn.prompt, chat.encode_chat(tokenizer, {{ChatRole::kUser, prompt}}));
-  OUTRIDER_ASSIGN_OR_RETURN(const TokenId end_of_turn, chat.end_of_turn(tokenizer));
-  turn.stop_ids.push_back(end_of_turn);
-  return turn;
-}
-
 }  // namespace
 
 Result<int> run_command(const AnswerOptions& options, const PromptOptions& prompt_options,
                         Interrupts& interrupts) {
-  OUTRIDER_RETURN_IF_ERROR(validate(options));
+  OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
   OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(prompt_options));
-  Generator* running = nullptr;
+  std::stop_source stop;
   Console console(
-      {.color_accept = options.color_accept, .on_broken_pipe = [&] { running->cancel(); }});
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Generator> generator,
-                            Generator::create(options, console));
-  running = generator.get();
-  OUTRIDER_ASSIGN_OR_RETURN(
-      Generator::Turn turn,
-      make_turn(generator->tokenizer(), prompt, options.chat_template, prompt_options.raw));
+      {.color_accept = options.color_accept, .on_broken_pipe = [&] { stop.request_stop(); }});
+  TraceFile trace(options.trace);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
+  OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
+                            encode_prompt(setup->tokenizer(), prompt,
+                                          prompt_options.raw ? "none" : options.chat_template));
+  Generator generator(setup->parts(trace.observer()), console);
 
-  interrupts.on_interrupt([&] { generator->cancel(); });
-  const Result<AnswerReport> report = generator->answer(std::move(turn));
+  interrupts.on_interrupt([&] { stop.request_stop(); });
+  const Result<AnswerReport> report =
+      generator.answer({.prompt = std::move(encoded), .config = config.answer}, stop.get_token());
   interrupts.on_interrupt(nullptr);
   if (!report.ok()) return report.status();
 
   console.end_line();
   console.print_error_stream(stats_block(*report));
   if (options.explain) console.print_error_stream(explain_block(report->stats));
-  OUTRIDER_RETURN_IF_ERROR(generator->write_trace());
+  OUTRIDER_RETURN_IF_ERROR(trace.write());
   if (options.json) console.print_line(stats_json(*report));
   const Finish& finish = report->finish;
   if (console.broken()) return kExitRuntime;

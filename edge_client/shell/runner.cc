@@ -15,10 +15,12 @@ Runner::~Runner() {
   wake_.wait(lock, [this] { return !step_is_out_; });
 }
 
-Finish Runner::run(DecodingSession& session, const Guessing& guessing) {
+Finish Runner::run(DecodingSession& session, const Guessing& guessing,
+                   const std::stop_token& stop) {
   guessing_ = guessing;
   finish_.reset();
   forget_old_events();
+  const std::stop_callback cancel(stop, [this] { post(CancelRequested{}); });
   perform(session.start(clock_.now()));
   while (!finish_) {
     const std::optional<SessionEvent> event = wait(session.next_tick());
@@ -34,10 +36,6 @@ void Runner::forget_old_events() {
   std::erase_if(events_, [](const SessionEvent& event) {
     return !std::holds_alternative<DraftStepFinished>(event);
   });
-}
-
-void Runner::cancel() {
-  post(CancelRequested{});
 }
 
 void Runner::post(SessionEvent event) {

@@ -4,10 +4,10 @@
 //
 //   verifier's threads --+
 //   draft worker --------+--> queue --> run(): session.handle() --> actions
-//   cancel() ------------+
+//   std::stop_token -----+
 //
-// Thread rule: run() from one thread at a time; cancel() from any. The listener is called on the
-// thread of run().
+// Thread rule: run() from one thread at a time; a stop may be requested from any. The listener is
+// called on the thread of run().
 // Bounds: the queue holds kMaxEvents; a verifier that floods it (no honest one can: it pauses
 // `run_ahead` tokens past what was acknowledged) loses its stream.
 // SPDX-License-Identifier: Apache-2.0
@@ -17,6 +17,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 
 #include "common/base/clock.h"
 #include "common/protocol/verifier.h"
@@ -51,11 +52,9 @@ class Runner final {
     std::uint64_t seed = 0;
   };
 
-  // Runs one answer to its end. Blocks.
-  Finish run(DecodingSession& session, const Guessing& guessing);
-
-  // Asks the running session to end; without one, nothing happens.
-  void cancel();
+  // Runs one answer to its end. Blocks. A stop that was requested, before the call or during it,
+  // ends the answer as cancelled.
+  Finish run(DecodingSession& session, const Guessing& guessing, const std::stop_token& stop = {});
 
  private:
   void post(SessionEvent event);

@@ -18,20 +18,27 @@ AnswerOptions parse(const std::string& command_line) {
   return options;
 }
 
+// Why the flags of a command line are refused together.
+Status problem(const std::string& command_line) {
+  return generation_config(parse(command_line)).status();
+}
+
 TEST(AnswerFlags, HaveTheNamesPeopleKnow) {
   const AnswerOptions options = parse(
       "--model d --server h:1 --strategy sd --spec-draft-n-max 7 -n 20 -c 100 --temp 0.5 --top-k 3 "
       "--top-p 0.9 --min-p 0.1 --seed 9 --stop a --stop b --dtype bf16 --threads 2");
-  EXPECT_EQ(options.gamma, 7);
-  EXPECT_EQ(options.max_tokens, 20);
-  EXPECT_EQ(options.context, 100);
-  EXPECT_EQ(options.sampling.top_k, 3);
-  EXPECT_EQ(options.seed, 9u);
-  EXPECT_THAT(options.stop, testing::ElementsAre("a", "b"));
+  const AnswerConfig& answer = options.generation.answer;
+  EXPECT_EQ(answer.strategy, Strategy::kSd);
+  EXPECT_EQ(answer.gamma, 7);
+  EXPECT_EQ(answer.max_tokens, 20);
+  EXPECT_EQ(answer.context, 100);
+  EXPECT_EQ(answer.sampling.top_k, 3);
+  EXPECT_EQ(answer.seed, 9u);
+  EXPECT_THAT(answer.stop, testing::ElementsAre("a", "b"));
 }
 
 TEST(AnswerFlags, MinusOneMeansUntilItStops) {
-  EXPECT_EQ(parse("-n -1").max_tokens, -1);
+  EXPECT_EQ(parse("-n -1").generation.answer.max_tokens, -1);
 }
 
 TEST(AnswerFlags, RefuseWhatCannotBeMeant) {
@@ -40,6 +47,7 @@ TEST(AnswerFlags, RefuseWhatCannotBeMeant) {
   EXPECT_THROW(parse("--top-p 1.5"), CLI::ParseError);
   EXPECT_THROW(parse("--spec-draft-n-max 0"), CLI::ParseError);
   EXPECT_THROW(parse("--strategy fast"), CLI::ParseError);
+  EXPECT_THROW(parse("--draft-branches 0"), CLI::ParseError);
 }
 
 TEST(PromptFlags, TakeOnePromptAndKnowAnEmptyOneFromNone) {
@@ -57,54 +65,65 @@ TEST(PromptFlags, TakeOnePromptAndKnowAnEmptyOneFromNone) {
 }
 
 TEST(Strategy, FollowsTheModelUnlessSaid) {
-  EXPECT_TRUE(wants_draft(parse("--model d")));
-  EXPECT_FALSE(wants_draft(parse("--tokenizer d")));
-  EXPECT_FALSE(wants_draft(parse("--model d --strategy ar")));
+  EXPECT_TRUE(wants_draft(parse("--model d").generation));
+  EXPECT_FALSE(wants_draft(parse("--tokenizer d").generation));
+  EXPECT_FALSE(wants_draft(parse("--model d --strategy ar").generation));
 }
 
 TEST(Strategy, MirrorsUnlessAnotherIsNamed) {
-  EXPECT_EQ(strategy_of(parse("--model d")), Strategy::kMirror);
-  EXPECT_EQ(strategy_of(parse("--model d --strategy fsd")), Strategy::kFsd);
-  EXPECT_EQ(strategy_of(parse("--model d --strategy sd")), Strategy::kSd);
+  const auto strategy = [](const char* line) { return strategy_of(parse(line).generation.answer); };
+  EXPECT_EQ(strategy("--model d"), Strategy::kMirror);
+  EXPECT_EQ(strategy("--model d --strategy fsd"), Strategy::kFsd);
+  EXPECT_EQ(strategy("--model d --strategy sd"), Strategy::kSd);
 }
 
 TEST(DraftingAhead, HasItsFlags) {
   const AnswerOptions options = parse(
       "--model d --client-queue fifo --predraft-workers 7 --fan-out 2 --optimize cost "
       "--uplink-budget 5000 --explain --trace f");
-  EXPECT_EQ(queue_of(options), QueueOrder::kFifo);
-  EXPECT_EQ(goal_of(options), Optimize::kCost);
-  EXPECT_EQ(options.predraft_workers, 7);
-  EXPECT_EQ(options.fan_out, 2);
-  EXPECT_EQ(options.uplink_budget, 5000);
+  const AnswerConfig& answer = options.generation.answer;
+  EXPECT_EQ(answer.queue, QueueOrder::kFifo);
+  EXPECT_EQ(answer.optimize, Optimize::kCost);
+  EXPECT_EQ(options.generation.predraft_workers, 7);
+  EXPECT_EQ(answer.fan_out, 2);
+  EXPECT_EQ(answer.uplink_budget, 5000);
   EXPECT_TRUE(options.explain);
   EXPECT_EQ(options.trace, "f");
-  EXPECT_EQ(queue_of(parse("--model d")), QueueOrder::kPriority);
-  EXPECT_EQ(goal_of(parse("--model d")), Optimize::kLatency);
+  const AnswerConfig standing = parse("--model d").generation.answer;
+  EXPECT_EQ(standing.queue, QueueOrder::kPriority);
+  EXPECT_EQ(standing.optimize, Optimize::kLatency);
+  EXPECT_EQ(standing.branches, 1);
+  EXPECT_EQ(parse("--draft-branches 2").generation.answer.branches, 2);
   EXPECT_THROW(parse("--client-queue lifo"), CLI::ParseError);
   EXPECT_THROW(parse("--predraft-workers 0"), CLI::ParseError);
 }
 
 TEST(Strategy, SpeculatingNeedsADraft) {
-  const Status status = validate(parse("--strategy sd"));
+  const Status status = problem("--strategy sd");
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("--model"));
 }
 
+TEST(Pace, IsReadWithItsFlagsName) {
+  EXPECT_THAT(problem("--model d --pace-step-ms soon").message(), HasSubstr("--pace-step-ms"));
+  EXPECT_EQ(generation_config(parse("--model d --pace-step-ms 7"))->draft_pace.ms(1), 7);
+}
+
 TEST(Plaintext, StaysOnThisMachineUnlessAllowed) {
-  const Status status = validate(parse("--model d --server example.org:8001"));
+  const Status status = problem("--model d --server example.org:8001");
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("plaintext"), HasSubstr("--insecure")));
-  EXPECT_TRUE(validate(parse("--model d --server example.org:8001 --insecure")).ok());
-  EXPECT_TRUE(validate(parse("--model d --server [::1]:8001")).ok());
-  EXPECT_TRUE(validate(parse("--model d --server nonsense --target t")).ok());
+  EXPECT_TRUE(problem("--model d --server example.org:8001 --insecure").ok());
+  EXPECT_TRUE(problem("--model d --server [::1]:8001").ok());
+  EXPECT_TRUE(problem("--model d --server nonsense --target t").ok());
 }
 
 TEST(TokenizerDirectory, IsTheModelsThenTheTargets) {
-  EXPECT_EQ(*tokenizer_directory(parse("--tokenizer a --model b --target c")), "a");
-  EXPECT_EQ(*tokenizer_directory(parse("--model b --target c")), "b");
-  EXPECT_EQ(*tokenizer_directory(parse("--target c")), "c");
-  EXPECT_EQ(tokenizer_directory(parse("")).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(*tokenizer_directory(parse("--tokenizer a --model b --target c").generation), "a");
+  EXPECT_EQ(*tokenizer_directory(parse("--model b --target c").generation), "b");
+  EXPECT_EQ(*tokenizer_directory(parse("--target c").generation), "c");
+  EXPECT_EQ(tokenizer_directory(parse("").generation).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 }  // namespace

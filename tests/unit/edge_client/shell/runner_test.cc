@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -73,8 +74,11 @@ class RunnerTest : public testing::Test {
     EXPECT_EQ(listener_.ids, Ids(whole.begin() + 3, whole.end()));
   }
 
-  Finish run(DecodingSession& session) { return runner_->run(session, {sampling_, 5}); }
+  Finish run(DecodingSession& session) {
+    return runner_->run(session, {sampling_, 5}, stop_.get_token());
+  }
 
+  std::stop_source stop_;
   SystemClock clock_;
   SamplingParams sampling_{.temperature = 0.7f};
   ToyModel target_{13};
@@ -119,15 +123,26 @@ TEST_F(RunnerTest, ALaterTurnReusesTheCachesOfBothSides) {
 }
 
 TEST_F(RunnerTest, CancelEndsTheAnswerAndTheVerifiersSession) {
-  listener_.after_emit = [this] { runner_->cancel(); };
+  listener_.after_emit = [this] { stop_.request_stop(); };
   DecodingSession session(options(250), {1, 2, 3}, *drafter_, text_);
   EXPECT_EQ(run(session).ending, Ending::kCancelled);
   EXPECT_LT(session.answer().size(), 247u);
   EXPECT_TRUE(engine_->wait_until_idle(std::chrono::seconds(20)));
 }
 
+TEST_F(RunnerTest, ACancelThatComesBeforeTheAnswerBeginsIsNotLost) {
+  stop_.request_stop();
+  DecodingSession session(options(250), {1, 2, 3}, *drafter_, text_);
+  EXPECT_EQ(run(session).ending, Ending::kCancelled);
+  EXPECT_LT(session.answer().size(), 247u);
+}
+
 TEST_F(RunnerTest, ACancelOfTheAnswerBeforeDoesNotReachTheNext) {
-  runner_->cancel();
+  DecodingSession before(options(250), {1, 2, 3}, *drafter_, text_);
+  listener_.after_emit = [this] { stop_.request_stop(); };
+  EXPECT_EQ(run(before).ending, Ending::kCancelled);
+  listener_.after_emit = nullptr;
+  stop_ = std::stop_source();
   DecodingSession session(options(20), {1, 2, 3}, *drafter_, text_);
   EXPECT_EQ(run(session).ending, Ending::kLength);
 }

@@ -1,0 +1,43 @@
+// Tokenizer, draft and verifier as a GenerationConfig names them: the one place where an edge is
+// put together from directories and an address.
+//
+//   const auto setup = *EdgeSetup::load(config);
+//   Generator generator(setup->parts(), listener);
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/text/tokenizer.h"
+#include "edge_client/generation/generation_config.h"
+#include "edge_client/generation/generator.h"
+#include "edge_client/generation/local_draft.h"
+#include "edge_client/generation/local_target.h"
+#include "edge_client/verifiers/remote.h"
+
+namespace outrider {
+
+class EdgeSetup final {
+ public:
+  // config has passed validate(). The draft is loaded beside the rest.
+  static Result<std::unique_ptr<EdgeSetup>> load(const GenerationConfig& config);
+
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  // For generators that this object and the observer outlive, one at a time.
+  GeneratorParts parts(SessionObserver* observer = nullptr);
+
+ private:
+  EdgeSetup() = default;
+
+  SystemClock clock_;
+  std::optional<Tokenizer> tokenizer_;      // there once load() has returned
+  std::unique_ptr<LocalDraft> draft_;       // null: none
+  std::unique_ptr<LocalTarget> target_;     // null: the server decides
+  std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides
+};
+
+}  // namespace outrider

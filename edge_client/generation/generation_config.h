@@ -1,0 +1,68 @@
+// What answers are made with and how, as plain values: a program's flags, a request over HTTP, a
+// check or a test fill them.
+//
+// Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/drafting/growth_policy.h"
+#include "common/model/emulated/pace.h"
+#include "common/sampling/sampling.h"
+#include "edge_client/speculation/controller.h"
+#include "edge_client/speculation/strategy.h"
+
+namespace outrider {
+
+// Of one answer.
+struct AnswerConfig {
+  std::optional<Strategy> strategy;  // nothing: mirror if there is a draft, else ar
+  int gamma = 4;                     // drafted tokens of a round
+  int branches = 1;                  // sd, fsd: chains in a round
+  int fan_out = 3;                   // mirror: next tokens considered at each position
+  QueueOrder queue = QueueOrder::kPriority;
+  Optimize optimize = Optimize::kLatency;
+  double uplink_budget = 0;  // bytes/s; 0: what the measured link carries
+
+  std::int64_t max_tokens = -1;  // -1: until a stop or the end of the context
+  Position context = 0;          // prompt and answer together; 0: the target's context
+  SamplingParams sampling;
+  std::uint64_t seed = 0;
+  std::vector<std::string> stop;
+  Duration reconnect_timeout = std::chrono::seconds(30);
+};
+
+// Of a generator: what it loads, and its answers.
+struct GenerationConfig {
+  std::string model;      // the draft's directory; empty: no draft
+  std::string tokenizer;  // a directory; empty: the model's, or else the target's
+  std::string server = "127.0.0.1:8001";
+  std::string target;          // a directory; empty: the server decides
+  std::string dtype = "auto";  // of models on this device; "auto": as stored
+  int threads = 0;             // that compute; 0: one per core
+  PaceCurve draft_pace;        // empty: as fast as it goes
+  int predraft_workers = 4;    // hypotheses that one pass of the draft serves
+  AnswerConfig answer;
+};
+
+// Whether its answers are drafted.
+bool wants_draft(const GenerationConfig& config);
+
+// The strategy of such an answer.
+Strategy strategy_of(const AnswerConfig& config);
+
+// INVALID_ARGUMENT for what cannot be meant: a strategy that drafts without a draft, sampling
+// parameters out of range, no address.
+Status validate(const GenerationConfig& config);
+
+// Where the tokenizer is read from; INVALID_ARGUMENT if nothing tells.
+Result<std::string> tokenizer_directory(const GenerationConfig& config);
+
+}  // namespace outrider

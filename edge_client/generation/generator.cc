@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/generation/generator.h"
+
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "common/conversation/streamed_text.h"
+
+namespace outrider {
+namespace {
+
+// prompt + -n, within -c; the target's own context is checked when it is known.
+Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& config) {
+  const auto length = static_cast<Position>(prompt_length);
+  if (length == 0) {
+    return invalid_argument(
+        "the prompt is empty, and this tokenizer begins no text with a token of its own; "
+        "write something");
+  }
+  if (config.context > 0 && length >= config.context) {
+    return invalid_argument("the prompt has " + std::to_string(length) +
+                            " tokens, but the context holds " + std::to_string(config.context) +
+                            " (-c); shorten the prompt or raise -c");
+  }
+  constexpr Position kNoEnd = std::numeric_limits<std::int32_t>::max();
+  const Position context = config.context > 0 ? config.context : kNoEnd;
+  if (config.max_tokens < 0 || config.max_tokens > context - length) return context;
+  return length + config.max_tokens;
+}
+
+std::string round_text(const AnswerConfig& config) {
+  const std::string length = "γ=" + std::to_string(config.gamma);
+  const bool chain = config.branches == 1 || strategy_of(config) == Strategy::kMirror;
+  return chain ? length : length + ", " + std::to_string(config.branches) + " branches";
+}
+
+}  // namespace
+
+Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
+    : parts_(parts),
+      runner_(parts.verifier, parts.draft != nullptr ? &parts.draft->worker() : nullptr,
+              parts.clock, listener) {}
+
+bool Generator::drafts(const AnswerConfig& config) const {
+  return parts_.draft != nullptr && !draft_failed_ && strategy_of(config) != Strategy::kAr;
+}
+
+std::string Generator::speculation(const AnswerConfig& config) const {
+  if (config.strategy == Strategy::kAr) return "OFF because --strategy ar was chosen";
+  if (parts_.draft == nullptr) return "OFF because no draft was given (--model DIR)";
+  if (draft_failed_) return "OFF because the draft model failed before";
+  return "ON (" + std::string(name_of(strategy_of(config))) + ", draft " +
+         parts_.draft->info().name + ", " + round_text(config) + ")";
+}
+
+DecodingOptions Generator::decoding_options(const AnswerRequest& request) const {
+  const AnswerConfig& config = request.config;
+  return {.strategy = drafts(config) ? strategy_of(config) : Strategy::kAr,
+          .gamma = config.gamma,
+          .branches = config.branches,
+          .fan_out = config.fan_out,
+          .queue = config.queue,
+          .optimize = config.optimize,
+          .uplink_budget = config.uplink_budget,
+          .speculation = {},
+          .tokenizer_hash = parts_.tokenizer.content_hash(),
+          .token_bound = parts_.tokenizer.vocab_size(),
+          .sampling = config.sampling,
+          .seed = config.seed,
+          .stop_ids = request.prompt.stop_ids,
+          .replaced_session = last_session_,
+          .observer = parts_.observer,
+          .reconnect_timeout = config.reconnect_timeout,
+          .jitter_seed = std::random_device{}()};
+}
+
+LinkTraffic Generator::traffic() const {
+  if (parts_.link == nullptr) return {};
+  const LinkBytes bytes = parts_.link->link_bytes();
+  return {.payload_up = bytes.payload_up,
+          .payload_down = bytes.payload_down,
+          .framed_up = bytes.framed_up(),
+          .framed_down = bytes.framed_down()};
+}
+
+Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {
+  const AnswerConfig& config = request.config;
+  DecodingOptions decoding = decoding_options(request);
+  const std::string how = speculation(config);
+  if (how != std::exchange(announced_, how)) decoding.speculation = how;
+  OUTRIDER_ASSIGN_OR_RETURN(decoding.end_position, end_position(request.prompt.ids.size(), config));
+  OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(config.stop));
+  StreamedText text(parts_.tokenizer, std::move(stops));
+  const LinkTraffic before = traffic();
+  Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
+  DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
+
+  AnswerReport report;
+  report.finish = runner_.run(session, {.sampling = config.sampling, .seed = config.seed}, stop);
+  draft_failed_ = draft_failed_ || session.draft_failed();
+  if (!session.session_id().empty()) last_session_ = session.session_id();
+  report.text = text.text();
+  report.ids = session.answer();
+  report.stats = session.stats();
+  report.stop_string = text.stop_string();
+  if (parts_.link != nullptr) report.traffic = traffic() - before;
+  report.target = session.opened().model_name;
+  if (parts_.draft != nullptr) {
+    report.draft = parts_.draft->info().name;
+    report.paced = parts_.draft->is_paced();
+  }
+  report.strategy = decoding.strategy;
+  report.speculation = how;
+  if (session.speculation_ended()) {
+    report.speculation += ", then OFF because " + *session.speculation_ended();
+  }
+  return report;
+}
+
+}  // namespace outrider

@@ -1,0 +1,73 @@
+// Answers prompts with parts that others hold: tokens in, text as it is committed, and a report.
+//
+//   Generator generator({.tokenizer = tokenizer, .draft = &draft, .verifier = verifier,
+//                        .clock = clock}, listener);
+//   std::stop_source stop;                                        // request_stop() from any thread
+//   Result<AnswerReport> report = generator.answer({.prompt = prompt, .config = config},
+//                                                  stop.get_token());
+//
+// Answers with prompts that begin alike, as the turns of a conversation, reuse the KV of earlier
+// ones on both sides.
+//
+// Thread rule: one thread, on which the listener is called. Ownership: parts, the listener and the
+// observer outlive the generator. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/conversation/conversation.h"
+#include "common/drafting/drafter.h"
+#include "common/protocol/verifier.h"
+#include "common/text/tokenizer.h"
+#include "edge_client/generation/generation_config.h"
+#include "edge_client/generation/local_draft.h"
+#include "edge_client/report/answer_report.h"
+#include "edge_client/session/decoding_session.h"
+#include "edge_client/shell/runner.h"
+#include "edge_client/verifiers/remote.h"
+
+namespace outrider {
+
+struct GeneratorParts {
+  const Tokenizer& tokenizer;
+  LocalDraft* draft = nullptr;  // null: the target decodes alone
+  Verifier& verifier;
+  const RemoteVerifier* link = nullptr;  // whose bytes reports tell; null: there is no link
+  const Clock& clock;
+  SessionObserver* observer = nullptr;  // of all answers; null: none
+};
+
+struct AnswerRequest {
+  EncodedPrompt prompt;
+  AnswerConfig config = {};
+};
+
+class Generator final {
+ public:
+  Generator(const GeneratorParts& parts, AnswerListener& listener);
+
+  // Blocks until the answer has ended; a stop that was requested, before the call or during it,
+  // ends it. INVALID_ARGUMENT if the prompt itself is refused; how the answer ended is in the
+  // report.
+  Result<AnswerReport> answer(AnswerRequest request, const std::stop_token& stop);
+
+ private:
+  bool drafts(const AnswerConfig& config) const;
+  std::string speculation(const AnswerConfig& config) const;
+  DecodingOptions decoding_options(const AnswerRequest& request) const;
+  LinkTraffic traffic() const;
+
+  const GeneratorParts parts_;
+  Drafter no_draft_{DrafterOptions{}};  // stands where there is none
+  Runner runner_;
+
+  // Of the answers before.
+  std::string last_session_;
+  std::string announced_;  // what was said of speculation
+  bool draft_failed_ = false;
+};
+
+}  // namespace outrider

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/generation/local_draft.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/model/emulated/paced_model.h"
+#include "common/model/loader/loader.h"
+
+namespace outrider {
+
+// With the model's whole context: config's is the answer's length, and where a draft has less,
+// drafting ends there and the answer goes on.
+Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& config, Clock& clock) {
+  LoadOptions options;
+  options.directory = config.model;
+  options.dtype = config.dtype;
+  options.threads = config.threads;
+  Result<std::unique_ptr<Model>> model = load_model(options);
+  if (!model.ok()) return model.status().with_context("draft " + config.model);
+  const bool paced = !config.draft_pace.empty();
+  if (paced) *model = std::make_unique<PacedModel>(*std::move(model), config.draft_pace, clock);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<LocalDraft> draft,
+      create(*std::move(model),
+             {.context = config.answer.context, .workers = config.predraft_workers}, clock));
+  draft->paced_ = paced;
+  return draft;
+}
+
+Result<std::unique_ptr<LocalDraft>> LocalDraft::create(std::unique_ptr<Model> model,
+                                                       const LocalDraftOptions& options,
+                                                       Clock& clock) {
+  const ModelInfo& info = model->info();
+  const Position context =
+      options.context > 0 ? std::min(options.context, info.max_positions) : info.max_positions;
+  const DrafterOptions drafting{
+      .max_positions = context, .vocab_size = info.vocab_size, .workers = options.workers};
+  // A slot for each committed token and each node of the tree.
+  const auto capacity = static_cast<std::int32_t>(
+      std::min<Position>(context + static_cast<Position>(drafting.max_nodes),
+                         std::numeric_limits<std::int32_t>::max()));
+  Result<std::unique_ptr<DraftEngine>> engine = DraftEngine::create(*model, clock, capacity);
+  if (!engine.ok()) {
+    return engine.status().with_context("the draft's cache of " + std::to_string(capacity) +
+                                        " tokens (ask for less with -c)");
+  }
+  return std::unique_ptr<LocalDraft>(
+      new LocalDraft(std::move(model), *std::move(engine), drafting));
+}
+
+}  // namespace outrider

@@ -1,0 +1,53 @@
+// The draft on this device: its model, the brain that drafts, and the thread that computes. Serves
+// one answer at a time, and keeps what later answers can use again.
+//
+// Thread rule: one thread. Ownership: the clock outlives it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/drafting/drafter.h"
+#include "common/model/model.h"
+#include "edge_client/generation/generation_config.h"
+#include "edge_client/shell/draft_worker.h"
+
+namespace outrider {
+
+struct LocalDraftOptions {
+  Position context = 0;  // prompt and answer together; 0: as the model's context allows
+  int workers = 4;       // hypotheses that one pass serves
+};
+
+class LocalDraft final {
+ public:
+  // The model in config.model, at its pace.
+  static Result<std::unique_ptr<LocalDraft>> load(const GenerationConfig& config, Clock& clock);
+  static Result<std::unique_ptr<LocalDraft>> create(std::unique_ptr<Model> model,
+                                                    const LocalDraftOptions& options, Clock& clock);
+
+  const ModelInfo& info() const { return model_->info(); }
+  bool is_paced() const { return paced_; }
+  Drafter& drafter() { return *drafter_; }
+  DraftWorker& worker() { return *worker_; }
+
+  // The next answer uses nothing of those before. Only between answers.
+  void forget() { drafter_ = std::make_unique<Drafter>(options_); }
+
+ private:
+  LocalDraft(std::unique_ptr<Model> model, std::unique_ptr<DraftEngine> engine,
+             const DrafterOptions& options)
+      : model_(std::move(model)),
+        options_(options),
+        drafter_(std::make_unique<Drafter>(options)),
+        worker_(std::make_unique<DraftWorker>(std::move(engine))) {}
+
+  const std::unique_ptr<Model> model_;
+  bool paced_ = false;  // its times are emulated
+  const DrafterOptions options_;
+  std::unique_ptr<Drafter> drafter_;
+  const std::unique_ptr<DraftWorker> worker_;
+};
+
+}  // namespace outrider

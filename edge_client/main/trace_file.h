@@ -1,0 +1,29 @@
+// The file behind --trace: what happened when in all answers so far.
+//
+// Thread rule: the session's. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "common/base/status.h"
+#include "edge_client/metrics/timeline_recorder.h"
+
+namespace outrider {
+
+class TraceFile final {
+ public:
+  // Empty: nothing is recorded or written.
+  explicit TraceFile(std::string path) : path_(std::move(path)) {}
+
+  // Null without a path.
+  SessionObserver* observer() { return path_.empty() ? nullptr : &recorder_; }
+
+  Status write() const;
+
+ private:
+  const std::string path_;
+  Timeline timeline_;
+  TimelineRecorder recorder_{timeline_};
+};
+
+}  // namespace outrider

@@ -1,0 +1,202 @@
+// The generator with toy models in place of loaded ones: real threads, a resident target.
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/generation/generator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/verify/engine.h"
+#include "edge_client/generation/edge_setup.h"
+#include "edge_client/verifiers/resident.h"
+#include "tests/sim/toy_draft.h"
+#include "tests/sim/toy_model.h"
+#include "tests/support/paths.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+using Ids = std::vector<TokenId>;
+
+class Listener final : public AnswerListener {
+ public:
+  void on_emit(const Emit& emit) override {
+    for (const Emit::Token& token : emit.tokens) text += token.text;
+    if (after_emit) after_emit();
+  }
+  void on_say(const Say&) override {}
+  void on_prefill(const PrefillProgress&) override {}
+
+  std::string text;
+  std::function<void()> after_emit;
+};
+
+class GeneratorTest : public testing::Test {
+ protected:
+  GeneratorTest() {
+    auto draft = std::make_unique<ToyDraft>(target_, 0.5f);
+    toy_ = draft.get();
+    draft_ = *LocalDraft::create(std::move(draft), {.workers = 2}, clock_);
+  }
+
+  GeneratorParts parts() {
+    return {.tokenizer = tokenizer_, .draft = draft_.get(), .verifier = verifier_, .clock = clock_};
+  }
+
+  AnswerRequest request(const Ids& prompt, std::int64_t tokens) const {
+    AnswerRequest request{.prompt = {.ids = prompt, .stop_ids = {}}};
+    request.config.strategy = Strategy::kSd;
+    request.config.max_tokens = tokens;
+    request.config.sampling = sampling_;
+    request.config.seed = 5;
+    return request;
+  }
+
+  Ids expected(const Ids& prompt, std::int64_t tokens) const {
+    const auto begin = static_cast<std::ptrdiff_t>(prompt.size());
+    const Ids whole = target_.decode(prompt, begin + tokens, sampling_, 5);
+    return {whole.begin() + begin, whole.end()};
+  }
+
+  const Tokenizer tokenizer_ = *Tokenizer::load(source_dir() + "/models/demo-draft");
+  const SamplingParams sampling_{.temperature = 0.7f};
+  SystemClock clock_;
+  ToyModel target_{13};
+  VerifyEngine engine_{target_, SchedulerOptions{.tokenizer_hash = tokenizer_.content_hash()},
+                       clock_};
+  ResidentVerifier verifier_{engine_};
+  ToyDraft* toy_ = nullptr;  // draft_'s
+  std::unique_ptr<LocalDraft> draft_;
+  Listener listener_;
+  std::stop_source stop_;
+};
+
+TEST_F(GeneratorTest, EveryStrategyGivesTheTargetsText) {
+  Generator generator(parts(), listener_);
+  const Ids prompt{1, 2, 3};
+  for (const Strategy strategy :
+       {Strategy::kAr, Strategy::kSd, Strategy::kFsd, Strategy::kMirror}) {
+    for (const int branches : {1, 2}) {
+      listener_.text.clear();
+      AnswerRequest one = request(prompt, 60);
+      one.config.strategy = strategy;
+      one.config.branches = branches;
+      const Result<AnswerReport> report = generator.answer(std::move(one), stop_.get_token());
+      ASSERT_TRUE(report.ok()) << report.status().to_string();
+      EXPECT_EQ(report->ids, expected(prompt, 60)) << name_of(strategy);
+      EXPECT_EQ(report->strategy, strategy);
+      EXPECT_EQ(report->finish.ending, Ending::kLength);
+      EXPECT_EQ(report->text, listener_.text);
+      EXPECT_EQ(report->text, *tokenizer_.decode(report->ids));
+    }
+  }
+}
+
+TEST_F(GeneratorTest, RoundsOfTwoBranchesAreCountedByBranch) {
+  Generator generator(parts(), listener_);
+  AnswerRequest one = request({1, 2, 3}, 100);
+  one.config.branches = 2;
+  const AnswerReport report = *generator.answer(std::move(one), {});
+  const AnswerRecord record = record_of(report);
+  ASSERT_FALSE(record.drafted_per_branch.empty());
+  ASSERT_EQ(record.drafted_per_branch[0].size(), 2u);
+  EXPECT_GT(record.drafted_per_branch[0][1], 0u);
+  EXPECT_GT(record.accepted_per_branch[0][0], record.accepted_per_branch[0][1]);
+  EXPECT_THAT(record.speculation, HasSubstr("γ=4, 2 branches"));
+}
+
+TEST_F(GeneratorTest, LaterTurnsReuseTheCachesUntilTheyAreForgotten) {
+  Generator generator(parts(), listener_);
+  Ids prompt{1, 2, 3};
+  const AnswerReport first = *generator.answer(request(prompt, 60), {});
+  prompt.insert(prompt.end(), first.ids.begin(), first.ids.end());
+  prompt.insert(prompt.end(), {4, 5});
+  const std::size_t rows_before = toy_->rows_run();
+  const AnswerReport second = *generator.answer(request(prompt, 4), {});
+  EXPECT_EQ(second.ids, expected(prompt, 4));
+  EXPECT_GE(second.stats.usage->cached_tokens, 50u);
+  EXPECT_LT(toy_->rows_run() - rows_before, 25u);
+  draft_->forget();
+  EXPECT_EQ(generator.answer(request(prompt, 4), {})->ids, expected(prompt, 4));
+  EXPECT_GT(toy_->rows_run() - rows_before, 60u) << "the prompt was read again";
+}
+
+TEST_F(GeneratorTest, AStopEndsTheAnswerThatItWasAskedOfAndNoOther) {
+  Generator generator(parts(), listener_);
+  stop_.request_stop();
+  const AnswerReport stopped = *generator.answer(request({1, 2, 3}, 100), stop_.get_token());
+  EXPECT_EQ(stopped.finish.ending, Ending::kCancelled);
+  EXPECT_LT(stopped.ids.size(), 100u);
+  EXPECT_EQ(generator.answer(request({1, 2, 3}, 20), {})->finish.ending, Ending::kLength);
+}
+
+TEST_F(GeneratorTest, StopStringsEndTheText) {
+  Generator generator(parts(), listener_);
+  const Ids prompt{1, 2, 3};
+  const std::string whole = *tokenizer_.decode(expected(prompt, 40));
+  AnswerRequest one = request(prompt, 40);
+  one.config.stop = {whole.substr(10, 3)};
+  const AnswerReport report = *generator.answer(std::move(one), {});
+  EXPECT_EQ(report.finish.ending, Ending::kStopString);
+  EXPECT_EQ(report.text, whole.substr(0, whole.find(whole.substr(10, 3))));
+}
+
+TEST_F(GeneratorTest, APromptThatCannotBeAnsweredIsRefused) {
+  Generator generator(parts(), listener_);
+  EXPECT_THAT(generator.answer(request({}, 4), {}).status().message(),
+              HasSubstr("the prompt is empty"));
+  AnswerRequest one = request({1, 2, 3}, 4);
+  one.config.context = 3;
+  EXPECT_THAT(generator.answer(std::move(one), {}).status().message(),
+              HasSubstr("the prompt has 3 tokens, but the context holds 3"));
+  AnswerRequest other = request({1, 2, 3}, 4);
+  other.config.stop = {""};
+  EXPECT_EQ(generator.answer(std::move(other), {}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(GeneratorTest, WithoutADraftTheTargetDecodesAlone) {
+  GeneratorParts alone = parts();
+  alone.draft = nullptr;
+  Generator generator(alone, listener_);
+  AnswerRequest one = request({1, 2, 3}, 20);
+  one.config.strategy.reset();
+  const AnswerReport report = *generator.answer(std::move(one), {});
+  EXPECT_EQ(report.ids, expected({1, 2, 3}, 20));
+  EXPECT_EQ(report.strategy, Strategy::kAr);
+  EXPECT_EQ(report.speculation, "OFF because no draft was given (--model DIR)");
+}
+
+TEST(EdgeSetupTest, PutsAnEdgeTogetherFromDirectories) {
+  GenerationConfig config;
+  config.model = source_dir() + "/models/demo-draft";
+  config.target = source_dir() + "/models/demo-target";
+  config.threads = 1;
+  config.answer.max_tokens = 12;
+  const Result<std::unique_ptr<EdgeSetup>> setup = EdgeSetup::load(config);
+  ASSERT_TRUE(setup.ok()) << setup.status().to_string();
+  Listener listener;
+  Generator generator((*setup)->parts(), listener);
+  const EncodedPrompt prompt = *encode_prompt((*setup)->tokenizer(), "Find the red cup.", "");
+  const AnswerReport drafted = *generator.answer({.prompt = prompt, .config = config.answer}, {});
+  config.answer.strategy = Strategy::kAr;
+  const AnswerReport plain = *generator.answer({.prompt = prompt, .config = config.answer}, {});
+  EXPECT_FALSE(plain.ids.empty());
+  EXPECT_EQ(drafted.ids, plain.ids);
+  EXPECT_EQ(drafted.traffic, std::nullopt);
+}
+
+TEST(EdgeSetupTest, NamesWhatCannotBeLoaded) {
+  GenerationConfig config;
+  config.model = source_dir() + "/models/none";
+  config.tokenizer = source_dir() + "/models/demo-draft";
+  EXPECT_THAT(EdgeSetup::load(config).status().message(), HasSubstr("models/none"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <ranges>
 
 #include "bench/checks/checks.h"
 #include "bench/checks/grid_flags.h"
+#include "bench/harness/statistics.h"
 #include "common/cli/choice.h"
 #include "common/drafting/growth_policy.h"
 #include "common/verify/scheduler_options.h"
@@ -23,6 +25,7 @@ struct ExactOptions {
   std::vector<QueueOrder> queues = {QueueOrder::kPriority, QueueOrder::kFifo, QueueOrder::kRandom};
   std::vector<ReportQueue> server_queues = {ReportQueue::kPriority, ReportQueue::kFifo};
   std::vector<int> workers = {1, 3, 10};
+  int branches = 2;  // of the rounds of one more variant of sd and fsd; 1: none
   std::vector<double> temperatures = {0, 0.7, 1.0};
 };
 
@@ -36,11 +39,23 @@ GridVariant queue_variant(Strategy strategy, QueueOrder client, ReportQueue serv
   return variant;
 }
 
+// Rounds of several chains; the verdict's path is one of them.
+GridVariant branch_variant(Strategy strategy, int branches) {
+  GridVariant variant = variant_of(strategy);
+  variant.name += " " + std::to_string(branches) + " branches";
+  variant.edge_flags = {"--draft-branches=" + std::to_string(branches)};
+  return variant;
+}
+
 // The first server queue meets every client queue and number of workers, the others each client
 // queue at the last number: the two queues know nothing of each other's order.
 std::vector<GridVariant> variants_of(const ExactOptions& options) {
   std::vector<GridVariant> variants;
   for (const Strategy strategy : options.strategies) {
+    const bool has_rounds = strategy == Strategy::kSd || strategy == Strategy::kFsd;
+    if (has_rounds && options.branches > 1) {
+      variants.push_back(branch_variant(strategy, options.branches));
+    }
     if (strategy == Strategy::kAr || strategy == Strategy::kSd) {
       variants.push_back(variant_of(strategy));
       continue;
@@ -58,10 +73,37 @@ std::vector<GridVariant> variants_of(const ExactOptions& options) {
   return variants;
 }
 
+// What came of rounds with several branches.
+Json branches_json(const GridCell& cell, double temperature) {
+  const AnswerFigures sum = sum_of(cell.answers);
+  Json depths = Json::array();
+  for (std::size_t i = 0; i < sum.drafted_per_branch.size(); ++i) {
+    depths.push_back({{"depth", i + 1},
+                      {"drafted_by_branch", sum.drafted_per_branch[i]},
+                      {"accepted_by_branch", sum.accepted_per_branch[i]}});
+  }
+  return {{"variant", cell.variant},
+          {"pace", cell.setting},
+          {"temperature", temperature},
+          {"mismatches", cell.mismatches},
+          {"acceptance", std::move(depths)}};
+}
+
+// Whether a branch beside the likeliest one ever stood: else the rounds were as good as chains.
+bool other_branch_stood(const GridCell& cell) {
+  const CountsByBranch accepted = sum_of(cell.answers).accepted_per_branch;
+  return std::ranges::any_of(accepted, [](const Counts& branches) {
+    return std::ranges::any_of(branches | std::views::drop(1),
+                               [](auto count) { return count > 0; });
+  });
+}
+
 Result<CheckOutcome> run_exact(const ExactOptions& options) {
   CheckOutcome outcome;
   std::size_t compared = 0, mismatches = 0, tokens = 0, answers = 0;
   Json wrong = Json::array();
+  Json branches = Json::array();
+  bool branched = false;
   for (const double temperature : options.temperatures) {
     GridFlags flags = options.grid;
     flags.temperature = temperature;
@@ -73,6 +115,10 @@ Result<CheckOutcome> run_exact(const ExactOptions& options) {
     tokens += result.reference_tokens;
     answers += experiment.plan.prompts.size();
     for (const GridCell& cell : result.cells) {
+      if (cell.variant.ends_with("branches")) {
+        branches.push_back(branches_json(cell, temperature));
+        branched = branched || other_branch_stood(cell);
+      }
       if (cell.mismatches == 0) continue;
       wrong.push_back({{"variant", cell.variant},
                        {"pace", cell.setting},
@@ -82,10 +128,12 @@ Result<CheckOutcome> run_exact(const ExactOptions& options) {
   }
   const double mean_answer =
       answers > 0 ? static_cast<double>(tokens) / static_cast<double>(answers) : 0;
-  outcome.passed = mismatches == 0 && compared > 0 && mean_answer >= kMinMeanAnswer;
+  outcome.passed = mismatches == 0 && compared > 0 && mean_answer >= kMinMeanAnswer &&
+                   (branches.empty() || branched);
   outcome.figures = {{"compared", compared},
                      {"mismatches", mismatches},
                      {"wrong", std::move(wrong)},
+                     {"branches", std::move(branches)},
                      {"mean_answer_tokens", mean_answer}};
   return outcome;
 }
@@ -108,6 +156,10 @@ void add_exact_check(CheckList& checks) {
              "Server queues: the first with every number of workers, others with the last");
   command->add_option("--workers", options->workers, "Numbers of pre-draft workers")
       ->delimiter(',');
+  command
+      ->add_option("--branches", options->branches,
+                   "Chains in a round of one more variant of sd and fsd; 1: none")
+      ->check(CLI::Range(1, 8));
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');
   add_grid_flags(*command, options->grid);
 }

@@ -10,6 +10,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import socket
 import tempfile
 import time
@@ -54,6 +55,19 @@ class Answers(WithServer):
                 self.assertEqual(other.json['text'], plain.json['text'])
             self.assertLess(drafted.json['target_passes'], plain.json['target_passes'])
             self.assertGreater(drafted.json['spec_decode_num_accepted_tokens'], 0)
+
+    def test_rounds_of_two_branches_give_the_same_text(self):
+        common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--temp', '1', '--seed', '5', '--json')
+        for strategy in ('sd', 'fsd'):
+            chain = self.run_edge('--strategy', strategy, *common)
+            tree = self.run_edge('--strategy', strategy, '--draft-branches', '2', *common)
+            self.assertEqual(tree.code, 0, tree.err)
+            self.assertEqual(tree.json['ids'], chain.json['ids'])
+            drafted = tree.json['spec_decode_drafted_per_branch']
+            accepted = tree.json['spec_decode_accepted_per_branch']
+            self.assertGreater(drafted[0][1], 0, 'no round had a second branch')
+            self.assertEqual(sum(map(sum, drafted)), tree.json['spec_decode_num_draft_tokens'])
+            self.assertEqual(sum(map(sum, accepted)), tree.json['spec_decode_num_accepted_tokens'])
 
     def test_a_draft_with_a_shorter_context_drafts_as_far_as_it_reaches(self):
         common = ('-p', PROMPT, *LONG_ANSWER, '-c', '400', '--json')
@@ -306,6 +320,35 @@ class BrokenLinks(unittest.TestCase):
             after = edge('run', '--server', server.address, '--model', DRAFT, '-p', PROMPT,
                          '-n', '3', '--json')
             self.assertEqual(after.code, 0, after.err)
+
+    def test_ctrl_c_while_flags_are_read_ends_it_as_any_other(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder) / 'config.toml'
+            os.mkfifo(config)
+            for command in ('run', 'tokenize'):
+                running = Edge(command, '--config', config, '--tokenizer', DRAFT)
+                with open(config, 'w', encoding='utf-8'):  # it reads its flags and waits for more
+                    running.interrupt()
+                    self.assertEqual(running.wait().code, 130)
+
+    def test_ctrl_c_at_any_time_ends_an_answer_with_130(self):
+        with Server(*PACED) as server:
+            for milliseconds in range(0, 400, 40):
+                running = Edge('run', '--server', server.address, *self.COMMON)
+                self.wait_until_signals_are_taken(running)
+                time.sleep(milliseconds / 1000)
+                running.interrupt()
+                self.assertEqual(running.wait().code, 130, f'after {milliseconds} ms')
+
+    @staticmethod
+    def wait_until_signals_are_taken(running):
+        """Until main() has begun: before, the system's loader is at work."""
+        status = Path(f'/proc/{running.process.pid}/status')
+        while True:
+            blocked = re.search(r'SigBlk:\s*(\w+)', status.read_text(encoding='utf-8'))
+            if int(blocked[1], 16) & 1 << (signal.SIGINT - 1):
+                return
+            time.sleep(0.001)
 
     def test_a_second_ctrl_c_waits_for_nothing(self):
         with Server('--pace-pass-ms', '4000') as server:

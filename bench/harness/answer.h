@@ -25,9 +25,9 @@ struct AnswerFigures {
   double tokens = 0;      // decoded in decode_ms
   double all_tokens = 0;  // of the answer
   double passes = 0;      // of the target in decode_ms
-  double rows = 0;        // .. and what they computed
-  double compute_ms = 0;  // .. and how long they took
-  double rounds = 0;      // .. that verified drafted tokens
+  double rows = 0;        // computed by these passes
+  double compute_ms = 0;  // of these passes
+  double rounds = 0;      // those of these passes that verified drafted tokens
   double drafted = 0;     // tokens that these passes verified
   double accepted = 0;
   double draft_steps = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "bench/link/delay_link.h"
+#include "bench/process/output_lines.h"
 #include "bench/process/process.h"
 #include "bench/process/server_process.h"
 
@@ -19,21 +20,6 @@ namespace {
 
 // No answer of a sound set-up takes that long, whatever the pace.
 constexpr Duration kAnswerTimeout = std::chrono::minutes(30);
-
-std::string last_line(const std::string& text) {
-  const std::size_t end = text.find_last_not_of("\r\n");
-  if (end == std::string::npos) return "";
-  const std::size_t newline = text.rfind('\n', end);
-  const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
-  return text.substr(begin, end - begin + 1);
-}
-
-// What a program of ours says of its own failure, or else its last line.
-std::string last_error_line(const std::string& err) {
-  const std::size_t begin = err.rfind("outrider-edge: ");
-  if (begin == std::string::npos) return last_line(err);
-  return err.substr(begin, err.find('\n', begin) - begin);
-}
 
 std::string number(double value) {
   return fmt::format("{:.9g}", value);

@@ -9,8 +9,8 @@
 // takes part in no ratio.
 //
 // time_scale S runs all emulated times S times faster and multiplies measured times by S. What is
-// not emulated (our own overhead, the real work under a pace) then counts S times, in every variant,
-// so a ratio may err either way.
+// not emulated (our own overhead, the real work under a pace) then counts S times, in every
+// variant, so a ratio may err either way.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -30,7 +30,7 @@ namespace outrider {
 struct GridSetting {
   std::string name;
   PaceCurve pass;             // of the target; empty: unpaced
-  PaceCurve pass_with_exits;  // .. for variants that use exits
+  PaceCurve pass_with_exits;  // of the target, for variants that use exits
   PaceCurve step;             // of the draft; empty: unpaced
   double one_way_ms = 0;
 };
@@ -75,7 +75,7 @@ struct GridCell {
 struct GridResult {
   std::vector<GridCell> cells;  // setting by setting, variants in the plan's order
   std::size_t compared = 0;     // answers held against plain decoding's text
-  std::size_t mismatches = 0;   // .. that differ
+  std::size_t mismatches = 0;   // answers that differ from it
   std::size_t reference_tokens = 0;
 
   const GridCell* find(const std::string& setting, const std::string& variant) const;

@@ -7,8 +7,8 @@
 //
 // Later prompts append to the ids of earlier ones, so that caches of both sides stay valid.
 //
-// Thread rule: one object, one thread. The tokenizer outlives it. SPDX-License-Identifier:
-// Apache-2.0
+// Thread rule: one object, one thread. The tokenizer outlives it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

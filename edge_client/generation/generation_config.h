@@ -16,7 +16,7 @@
 #include "common/drafting/growth_policy.h"
 #include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
-#include "edge_client/speculation/controller.h"
+#include "edge_client/speculation/optimize.h"
 #include "edge_client/speculation/strategy.h"
 
 namespace outrider {

@@ -31,16 +31,16 @@ struct PredraftStats {
   std::uint64_t late_hits = 0;       // nothing yet, but the draft was at work on it
   std::uint64_t misses = 0;          // nothing
   std::uint64_t wanted_tokens = 0;   // of those rounds
-  std::uint64_t missing_tokens = 0;  // .. not drafted yet at the verdict
+  std::uint64_t missing_tokens = 0;  // of the wanted ones: not drafted yet at the verdict
   std::vector<std::uint64_t> partial_by_length = {};  // [k - 1]: partial hits with k tokens there
   std::vector<std::uint64_t> hits_by_exit =
       {};  // [exit]: whole, partial and late, named by that exit
   std::vector<std::int32_t> exit_layers = {};  // [exit]: the layer after which it looks
-  std::uint64_t hits_by_guess = 0;             // .. named by the draft alone
+  std::uint64_t hits_by_guess = 0;             // as hits_by_exit, but named by the draft alone
 
   std::uint64_t synced = 0;        // verdicts whose next pass took what was sent before them
-  std::uint64_t ahead_nodes = 0;   // sent before the verdict that they were for ..
-  std::uint64_t ahead_dead = 0;    // .. of those, died without having been a row of any pass
+  std::uint64_t ahead_nodes = 0;   // sent before the verdict that they were for
+  std::uint64_t ahead_dead = 0;    // of ahead_nodes: died without having been a row of any pass
   std::uint64_t surplus_rows = 0;  // computed by the verifier beyond the text's and living nodes'
 
   std::uint64_t reports = 0;          // from exits, taken

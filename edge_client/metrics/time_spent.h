@@ -15,7 +15,7 @@ namespace outrider {
 struct TimeSpent {
   Duration first{0};     // until the first verdict: connecting, the prompt, the first pass
   Duration drafting{0};  // the verifier had nothing to do until a round was drafted
-  Duration link{0};      // .. or while a round or its verdict travelled
+  Duration link{0};      // the verifier had nothing to do while a round or its verdict travelled
   Duration target{0};    // passes
   Duration queued{0};    // passes that waited for other sessions'
   Duration other{0};     // the rest: patience, scheduling, the programs themselves

@@ -24,27 +24,15 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/base/enum_names.h"
 #include "common/drafting/drafter.h"
 #include "common/protocol/messages.h"
 #include "edge_client/speculation/acceptance_by_depth.h"
 #include "edge_client/speculation/decayed_mean.h"
 #include "edge_client/speculation/exit_cost_benefit.h"
+#include "edge_client/speculation/optimize.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {
-
-enum class Optimize : std::uint8_t {
-  kLatency,   // the least time per token
-  kCost,      // the fewest target passes per token: every pass waits for a whole round
-  kBalanced,  // a pass costs half of its own time once more
-};
-
-template <>
-inline constexpr auto enum_names<Optimize> =
-    std::to_array<EnumName<Optimize>>({{Optimize::kLatency, "latency"},
-                                       {Optimize::kCost, "cost"},
-                                       {Optimize::kBalanced, "balanced"}});
 
 // How to go on.
 struct SpeculationPlan {

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/base/clock.h"
-#include "common/base/mutex.h"
 #include "common/base/rate_limit.h"
 #include "common/telemetry/log.h"
 
@@ -21,9 +20,7 @@ std::atomic<std::uint64_t> errors{0};
 
 // If this error may be logged: how many were held back before it.
 std::optional<std::uint64_t> admit_error() {
-  static Mutex mu;
-  static RateLimit limit GUARDED_BY(mu)(kErrorInterval);
-  const MutexLock lock(mu);
+  static RateLimit limit(kErrorInterval);
   return limit.admit(SystemClock().now());
 }
 

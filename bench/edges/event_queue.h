@@ -33,7 +33,7 @@ class EventQueue final {
  private:
   Mutex mu_;
   CondVar changed_;
-  std::deque<VerifierEvent> events_ GUARDED_BY(mu_);
+  std::deque<VerifierEvent> events_ OUTRIDER_GUARDED_BY(mu_);
 };
 
 }  // namespace outrider

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -48,11 +47,7 @@ class ShellState final {
 
  private:
   void log_limited(RateLimit& limit, std::string line) {
-    std::optional<std::uint64_t> held_back;
-    {
-      const std::lock_guard lock(mu_);
-      held_back = limit.admit(clock_.now());
-    }
+    const std::optional<std::uint64_t> held_back = limit.admit(clock_.now());
     if (!held_back || !log_) return;
     if (*held_back > 0) {
       line += " (and " + std::to_string(*held_back) + " more since the last line)";
@@ -62,7 +57,6 @@ class ShellState final {
 
   const std::function<void(const std::string&)> log_;
   SystemClock clock_;
-  std::mutex mu_;
   RateLimit refusals_{std::chrono::seconds(5)};
   RateLimit failures_{std::chrono::seconds(5)};
 };

@@ -39,7 +39,7 @@ void StreamReactor::OnReadDone(bool ok) {
   Result<EdgeMessage> message = parse_edge_message(to_bytes(read_buffer_));
   if (!message.ok()) return refuse(message.status());
   if (Status status = take(*std::move(message)); !status.ok()) return refuse(status);
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   if (!finished_) StartRead(&read_buffer_);
 }
 
@@ -61,14 +61,14 @@ void StreamReactor::open_too_late() {
 }
 
 void StreamReactor::OnWriteDone(bool ok) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   writing_ = false;
   if (!ok) end(grpc::Status::CANCELLED);
   advance();
 }
 
 void StreamReactor::OnCancel() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   end(grpc::Status::CANCELLED);
   advance();
 }
@@ -88,13 +88,13 @@ void StreamReactor::on_event(VerifierEvent event) {
   const Status& status = std::get<StreamEnded>(event).status;
   if (is_peers_fault(status.code())) shell_.report_peer_error(peer_, status);
   if (is_our_fault(status.code())) shell_.report_internal_error(peer_, status);
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   if (!end_) end_ = to_grpc(status, retry_after_);  // after what is queued
   advance();
 }
 
 void StreamReactor::on_message(const ServerMessage& message) {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   if (end_) return;
   const auto* notice = std::get_if<Notice>(&message);
   if (notice != nullptr && notice->kind == Notice::Kind::kOverloaded) {
@@ -118,23 +118,23 @@ void StreamReactor::refuse(const Status& status) {
 
 void StreamReactor::fail(const Status& status) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (end_) return;
     end(to_grpc(status));
   }
-  shell_.report_peer_error(peer_, status);  // told before the peer knows
-  const std::lock_guard lock(mu_);
+  shell_.report_peer_error(peer_, status);  // logged before the peer knows
+  const MutexLock lock(mu_);
   advance();
 }
 
-// With mu_ held. What waits is dropped.
+// What waits is dropped.
 void StreamReactor::end(const grpc::Status& status) {
   queue_.clear();
   if (!end_) end_ = status;
 }
 
-// With mu_ held: starts the next write, or finishes once there is nothing left to write. gRPC
-// allows one write at a time and never reacts within a call of ours.
+// Starts the next write, or finishes once there is nothing left to write. gRPC allows one write at
+// a time and never reacts within a call of ours.
 void StreamReactor::advance() {
   if (writing_ || finished_) return;
   if (std::optional<std::string> bytes = queue_.pop()) {

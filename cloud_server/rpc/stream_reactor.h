@@ -15,12 +15,12 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "cloud_server/rpc/send_queue.h"
 #include "cloud_server/rpc/shell_state.h"
+#include "common/base/mutex.h"
 
 namespace outrider {
 
@@ -42,8 +42,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void fail(const Status& status);
   void open_too_late();
   void release();
-  void end(const grpc::Status& status);
-  void advance();
+  void end(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
+  void advance() OUTRIDER_REQUIRES(mu_);
 
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
@@ -55,13 +55,13 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::ByteBuffer read_buffer_;
   std::optional<StreamId> stream_;  // none before Open
 
-  std::mutex mu_;  // guards what follows
-  SendQueue queue_;
-  grpc::ByteBuffer write_buffer_;  // gRPC's while writing_
-  std::optional<Duration> retry_after_;
-  std::optional<grpc::Status> end_;  // set once; no event passes after
-  bool writing_ = false;
-  bool finished_ = false;  // Finish() is called; no operation may start
+  Mutex mu_;
+  SendQueue queue_ OUTRIDER_GUARDED_BY(mu_);
+  grpc::ByteBuffer write_buffer_ OUTRIDER_GUARDED_BY(mu_);  // gRPC's while writing_
+  std::optional<Duration> retry_after_ OUTRIDER_GUARDED_BY(mu_);
+  std::optional<grpc::Status> end_ OUTRIDER_GUARDED_BY(mu_);  // set once; no event passes after
+  bool writing_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool finished_ OUTRIDER_GUARDED_BY(mu_) = false;  // Finish() is called; no operation may start
 };
 
 }  // namespace outrider

@@ -1,14 +1,17 @@
-// Locks whose use clang checks: a member that is GUARDED_BY(mu_) compiles only where mu_ is held.
+// Locks whose use clang checks: a member that is OUTRIDER_GUARDED_BY(mu_) compiles only where mu_
+// is held.
 //
 //   void add(int x) { const MutexLock lock(mu_); sum_ += x; }
-//   void add_locked(int x) REQUIRES(mu_);
+//   void add_locked(int x) OUTRIDER_REQUIRES(mu_);
 //   Mutex mu_;
-//   int sum_ GUARDED_BY(mu_) = 0;
+//   int sum_ OUTRIDER_GUARDED_BY(mu_) = 0;
 //
 // `./run lint` and every build with clang fail where an annotation is violated; g++ ignores them.
 // A lambda does not inherit the locks of the function around it, so a wait is a loop:
 //
 //   while (!done_) changed_.wait(mu_);
+//
+// The macros carry our name as gRPC's headers have some under the plain ones.
 //
 // Thread rule: all members may be called from anywhere. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,25 +26,23 @@
 #define OUTRIDER_THREAD_ANNOTATION(x)
 #endif
 
-#define CAPABILITY(name) OUTRIDER_THREAD_ANNOTATION(capability(name))
-#define SCOPED_CAPABILITY OUTRIDER_THREAD_ANNOTATION(scoped_lockable)
-#define GUARDED_BY(mutex) OUTRIDER_THREAD_ANNOTATION(guarded_by(mutex))
-#define PT_GUARDED_BY(mutex) OUTRIDER_THREAD_ANNOTATION(pt_guarded_by(mutex))
-#define REQUIRES(...) OUTRIDER_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
-#define EXCLUDES(...) OUTRIDER_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-#define ACQUIRE(...) OUTRIDER_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
-#define RELEASE(...) OUTRIDER_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+#define OUTRIDER_CAPABILITY(name) OUTRIDER_THREAD_ANNOTATION(capability(name))
+#define OUTRIDER_SCOPED_CAPABILITY OUTRIDER_THREAD_ANNOTATION(scoped_lockable)
+#define OUTRIDER_GUARDED_BY(mutex) OUTRIDER_THREAD_ANNOTATION(guarded_by(mutex))
+#define OUTRIDER_REQUIRES(...) OUTRIDER_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define OUTRIDER_ACQUIRE(...) OUTRIDER_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define OUTRIDER_RELEASE(...) OUTRIDER_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 
 namespace outrider {
 
-class CAPABILITY("mutex") Mutex final {
+class OUTRIDER_CAPABILITY("mutex") Mutex final {
  public:
   Mutex() = default;
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  void lock() ACQUIRE() { mu_.lock(); }
-  void unlock() RELEASE() { mu_.unlock(); }
+  void lock() OUTRIDER_ACQUIRE() { mu_.lock(); }
+  void unlock() OUTRIDER_RELEASE() { mu_.unlock(); }
 
  private:
   friend class CondVar;
@@ -49,20 +50,20 @@ class CAPABILITY("mutex") Mutex final {
 };
 
 // Holds a mutex while it lives, except between unlock() and lock().
-class SCOPED_CAPABILITY MutexLock final {
+class OUTRIDER_SCOPED_CAPABILITY MutexLock final {
  public:
-  explicit MutexLock(Mutex& mu) ACQUIRE(mu) : mu_(mu) { mu.lock(); }
-  ~MutexLock() RELEASE() {
+  explicit MutexLock(Mutex& mu) OUTRIDER_ACQUIRE(mu) : mu_(mu) { mu.lock(); }
+  ~MutexLock() OUTRIDER_RELEASE() {
     if (held_) mu_.unlock();
   }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
-  void unlock() RELEASE() {
+  void unlock() OUTRIDER_RELEASE() {
     held_ = false;
     mu_.unlock();
   }
-  void lock() ACQUIRE() {
+  void lock() OUTRIDER_ACQUIRE() {
     mu_.lock();
     held_ = true;
   }
@@ -75,13 +76,14 @@ class SCOPED_CAPABILITY MutexLock final {
 // Waits release the mutex meanwhile; they may end without a notification.
 class CondVar final {
  public:
-  void wait(Mutex& mu) REQUIRES(mu) {
+  void wait(Mutex& mu) OUTRIDER_REQUIRES(mu) {
     std::unique_lock native(mu.mu_, std::adopt_lock);
     changed_.wait(native);
     native.release();  // the caller's lock goes on
   }
   template <class Clock, class Span>
-  std::cv_status wait_until(Mutex& mu, std::chrono::time_point<Clock, Span> until) REQUIRES(mu) {
+  std::cv_status wait_until(Mutex& mu, std::chrono::time_point<Clock, Span> until)
+      OUTRIDER_REQUIRES(mu) {
     std::unique_lock native(mu.mu_, std::adopt_lock);
     const std::cv_status status = changed_.wait_until(native, until);
     native.release();

@@ -1,6 +1,6 @@
 // Lets at most one event per interval through and counts the rest, so that a flood of bad input
 // costs one log line. Time is an argument (DESIGN law L4).
-// Thread rule: none of its own; hold a lock. SPDX-License-Identifier: Apache-2.0
+// Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace outrider {
 
@@ -17,6 +18,7 @@ class RateLimit final {
 
   // If this event may be logged: how many were held back since the last one that was.
   std::optional<std::uint64_t> admit(TimePoint now) {
+    const MutexLock lock(mu_);
     if (last_ && now - *last_ < interval_) {
       ++held_back_;
       return std::nullopt;
@@ -27,8 +29,9 @@ class RateLimit final {
 
  private:
   const Duration interval_;
-  std::optional<TimePoint> last_;
-  std::uint64_t held_back_ = 0;
+  Mutex mu_;
+  std::optional<TimePoint> last_ OUTRIDER_GUARDED_BY(mu_);
+  std::uint64_t held_back_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace outrider

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/verify/engine.h"
 
-#include <condition_variable>
+#include <chrono>
 #include <cstdio>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -13,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/verify/engine_inbox.h"
 #include "common/verify/report_sender.h"
 #include "common/verify/scheduler.h"
@@ -46,7 +46,10 @@ struct VerifyEngine::Core {
     if (options.exits != nullptr) report_sender.emplace();
   }
 
-  void push(EngineInbox::Input input);
+  void push(EngineInbox::Input input) OUTRIDER_REQUIRES(mu);
+  bool idle() const OUTRIDER_REQUIRES(mu) {
+    return !working && inbox.empty() && stats.sessions_open == 0;
+  }
   void acknowledge_reports(StreamId stream, const EdgeMessage& message);
   void run();
   bool await_work(std::vector<EngineInbox::Input>& taken);
@@ -62,15 +65,15 @@ struct VerifyEngine::Core {
   std::thread thread;
   std::optional<ReportSender> report_sender;  // if the target has exits
 
-  mutable std::mutex mu;  // guards what follows; no sink is called with it held
-  std::condition_variable wake;
-  std::condition_variable rested;
-  EngineInbox inbox;
-  std::map<StreamId, Stream> streams;
-  StreamId next_stream = 1;
-  bool working = false;  // the compute thread holds inputs or runs a turn
-  bool stopping = false;
-  SchedulerStats stats;
+  Mutex mu;  // no sink is called with it held
+  CondVar wake;
+  CondVar rested;
+  EngineInbox inbox OUTRIDER_GUARDED_BY(mu);
+  std::map<StreamId, Stream> streams OUTRIDER_GUARDED_BY(mu);
+  StreamId next_stream OUTRIDER_GUARDED_BY(mu) = 1;
+  bool working OUTRIDER_GUARDED_BY(mu) = false;  // the compute thread holds inputs or runs a turn
+  bool stopping OUTRIDER_GUARDED_BY(mu) = false;
+  SchedulerStats stats OUTRIDER_GUARDED_BY(mu);
 };
 
 VerifyEngine::VerifyEngine(Model& model, const SchedulerOptions& options, Clock& clock)
@@ -80,7 +83,7 @@ VerifyEngine::VerifyEngine(Model& model, const SchedulerOptions& options, Clock&
 
 VerifyEngine::~VerifyEngine() {
   {
-    const std::lock_guard lock(core_->mu);
+    const MutexLock lock(core_->mu);
     core_->stopping = true;
   }
   core_->wake.notify_one();
@@ -94,7 +97,7 @@ StreamId VerifyEngine::connect(EventSink sink) {
       core_->report_queue, core_->clock,
       [out](const ExitReport& report) { out->emit(ServerMessage(report)); });
   std::string session_id = new_session_id();
-  const std::lock_guard lock(core_->mu);
+  const MutexLock lock(core_->mu);
   const StreamId stream = core_->next_stream++;
   core_->streams[stream] = {std::move(out), reports};
   core_->push({stream, EngineInbox::Connected{std::move(session_id), std::move(reports)}});
@@ -103,7 +106,7 @@ StreamId VerifyEngine::connect(EventSink sink) {
 
 void VerifyEngine::post(StreamId stream, EdgeMessage message) {
   core_->acknowledge_reports(stream, message);
-  const std::lock_guard lock(core_->mu);
+  const MutexLock lock(core_->mu);
   if (!core_->streams.contains(stream)) return;
   core_->inbox.push_message(stream, std::move(message));
   core_->wake.notify_one();
@@ -113,7 +116,7 @@ void VerifyEngine::post(StreamId stream, EdgeMessage message) {
 void VerifyEngine::Core::acknowledge_reports(StreamId stream, const EdgeMessage& message) {
   std::shared_ptr<ExitReportChannel> reports;
   {
-    const std::lock_guard lock(mu);
+    const MutexLock lock(mu);
     const auto at = streams.find(stream);
     if (at == streams.end()) return;
     reports = at->second.reports;
@@ -124,7 +127,7 @@ void VerifyEngine::Core::acknowledge_reports(StreamId stream, const EdgeMessage&
 void VerifyEngine::disconnect(StreamId stream) {
   std::shared_ptr<StreamSink> sink;
   {
-    const std::lock_guard lock(core_->mu);
+    const MutexLock lock(core_->mu);
     const auto at = core_->streams.find(stream);
     if (at == core_->streams.end()) return;
     sink = std::move(at->second.sink);
@@ -135,23 +138,24 @@ void VerifyEngine::disconnect(StreamId stream) {
 }
 
 void VerifyEngine::drain() {
-  const std::lock_guard lock(core_->mu);
+  const MutexLock lock(core_->mu);
   core_->push({0, EngineInbox::Drain{}});
 }
 
 bool VerifyEngine::wait_until_idle(Duration at_most) {
-  std::unique_lock lock(core_->mu);
-  return core_->rested.wait_for(lock, at_most, [&] {
-    return !core_->working && core_->inbox.empty() && core_->stats.sessions_open == 0;
-  });
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  const MutexLock lock(core_->mu);
+  while (!core_->idle()) {
+    if (core_->rested.wait_until(core_->mu, until) == std::cv_status::timeout) return core_->idle();
+  }
+  return true;
 }
 
 SchedulerStats VerifyEngine::stats() const {
-  const std::lock_guard lock(core_->mu);
+  const MutexLock lock(core_->mu);
   return core_->stats;
 }
 
-// With mu held.
 void VerifyEngine::Core::push(EngineInbox::Input input) {
   inbox.push(std::move(input));
   wake.notify_one();
@@ -178,12 +182,15 @@ void VerifyEngine::Core::run() {
 // Blocks until there are inputs, a session's time has come, or the end: then false.
 bool VerifyEngine::Core::await_work(std::vector<EngineInbox::Input>& taken) {
   const std::optional<TimePoint> wake_at = scheduler.wake_at();
-  const auto awake = [&] { return stopping || !inbox.empty(); };
-  std::unique_lock lock(mu);
-  if (wake_at) {
-    wake.wait_for(lock, *wake_at - clock.now(), awake);
-  } else {
-    wake.wait(lock, awake);
+  const auto until =
+      std::chrono::steady_clock::now() + (wake_at ? *wake_at - clock.now() : Duration{0});
+  const MutexLock lock(mu);
+  while (!stopping && inbox.empty()) {
+    if (!wake_at) {
+      wake.wait(mu);
+    } else if (wake.wait_until(mu, until) == std::cv_status::timeout) {
+      break;
+    }
   }
   if (stopping) return false;
   working = true;
@@ -214,21 +221,21 @@ void VerifyEngine::Core::deliver() {
     const bool last = std::holds_alternative<StreamEnded>(event.event);
     std::shared_ptr<StreamSink> sink;
     {
-      const std::lock_guard lock(mu);
+      const MutexLock lock(mu);
       const auto at = streams.find(event.stream);
       if (at == streams.end()) continue;
       sink = at->second.sink;
     }
     sink->emit(std::move(event.event));
     if (last) {  // erased only now, so that a disconnect() meanwhile waits for the sink
-      const std::lock_guard lock(mu);
+      const MutexLock lock(mu);
       streams.erase(event.stream);
     }
   }
 }
 
 void VerifyEngine::Core::publish() {
-  const std::lock_guard lock(mu);
+  const MutexLock lock(mu);
   stats = scheduler.stats();
   working = false;
   if (stats.sessions_open == 0) rested.notify_all();
@@ -237,7 +244,7 @@ void VerifyEngine::Core::publish() {
 void VerifyEngine::Core::end_all() {
   std::map<StreamId, Stream> left;
   {
-    const std::lock_guard lock(mu);
+    const MutexLock lock(mu);
     left.swap(streams);
   }
   for (auto& [id, stream] : left) {

@@ -6,7 +6,7 @@
 namespace outrider {
 
 bool ExitReportChannel::acknowledge(const EdgeMessage& message) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   if (!status_.ok()) return false;
   status_ = reporter_.acknowledge(message.acked_reports, clock_.now());
   if (!status_.ok()) return false;
@@ -15,7 +15,7 @@ bool ExitReportChannel::acknowledge(const EdgeMessage& message) {
 }
 
 void ExitReportChannel::send() {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   if (sending_) return;
   sending_ = true;
   while (const std::optional<ExitReport> report = reporter_.next(clock_.now())) {
@@ -27,30 +27,30 @@ void ExitReportChannel::send() {
 }
 
 void ExitReportChannel::begin_pass(std::uint32_t pass) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   reporter_.begin_pass(pass);
 }
 
 void ExitReportChannel::offer(const ExitGuess& guess) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     reporter_.offer(guess);
   }
   send();
 }
 
 void ExitReportChannel::end_pass(Position text_end) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   reporter_.end_pass(text_end);
 }
 
 Status ExitReportChannel::status() const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   return status_;
 }
 
 ReportCounts ExitReportChannel::counts() const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   return reporter_.counts();
 }
 

@@ -13,10 +13,10 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/verify/exit_reporter.h"
 
 namespace outrider {
@@ -48,10 +48,10 @@ class ExitReportChannel final {
  private:
   const Clock& clock_;
   const Emit emit_;
-  mutable std::mutex mu_;  // guards what follows
-  ExitReporter reporter_;
-  Status status_;
-  bool sending_ = false;
+  mutable Mutex mu_;
+  ExitReporter reporter_ OUTRIDER_GUARDED_BY(mu_);
+  Status status_ OUTRIDER_GUARDED_BY(mu_);
+  bool sending_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace outrider

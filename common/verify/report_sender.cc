@@ -8,7 +8,7 @@ namespace outrider {
 
 ReportSender::~ReportSender() {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stopping_ = true;
   }
   wake_.notify_one();
@@ -17,7 +17,7 @@ ReportSender::~ReportSender() {
 
 void ReportSender::submit(std::shared_ptr<ExitReportChannel> channel) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (std::find(channels_.begin(), channels_.end(), channel) != channels_.end()) return;
     channels_.push_back(std::move(channel));
   }
@@ -26,8 +26,8 @@ void ReportSender::submit(std::shared_ptr<ExitReportChannel> channel) {
 
 void ReportSender::run() {
   while (true) {
-    std::unique_lock lock(mu_);
-    wake_.wait(lock, [this] { return stopping_ || !channels_.empty(); });
+    MutexLock lock(mu_);
+    while (!stopping_ && channels_.empty()) wake_.wait(mu_);
     if (stopping_) return;
     const auto channels = std::exchange(channels_, {});
     lock.unlock();

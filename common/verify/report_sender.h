@@ -4,12 +4,11 @@
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/verify/exit_report_channel.h"
 
 namespace outrider {
@@ -28,10 +27,10 @@ class ReportSender final {
  private:
   void run();
 
-  std::mutex mu_;  // guards what follows, but for the thread
-  std::condition_variable wake_;
-  std::vector<std::shared_ptr<ExitReportChannel>> channels_;  // each once
-  bool stopping_ = false;
+  Mutex mu_;
+  CondVar wake_;
+  std::vector<std::shared_ptr<ExitReportChannel>> channels_ OUTRIDER_GUARDED_BY(mu_);  // each once
+  bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

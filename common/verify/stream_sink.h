@@ -6,10 +6,10 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <utility>
 #include <variant>
 
+#include "common/base/mutex.h"
 #include "common/protocol/verifier.h"
 
 namespace outrider {
@@ -20,20 +20,20 @@ class StreamSink final {
       : function_(std::move(function)) {}
 
   void emit(VerifierEvent event) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (closed_) return;
     closed_ = std::holds_alternative<StreamEnded>(event);
     function_(std::move(event));
   }
   // No event comes after this returns.
   void close() {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     closed_ = true;
   }
 
  private:
-  std::mutex mu_;
-  bool closed_ = false;
+  Mutex mu_;
+  bool closed_ OUTRIDER_GUARDED_BY(mu_) = false;
   const std::function<void(VerifierEvent)> function_;
 };
 

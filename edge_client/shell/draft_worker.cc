@@ -10,7 +10,7 @@ DraftWorker::DraftWorker(std::unique_ptr<DraftEngine> engine)
 
 DraftWorker::~DraftWorker() {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stopping_ = true;
   }
   wake_.notify_one();
@@ -19,7 +19,7 @@ DraftWorker::~DraftWorker() {
 
 void DraftWorker::submit(Job job) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     OUTRIDER_CHECK(!job_.has_value());
     abandoned_.store(false, std::memory_order_relaxed);
     job_ = std::move(job);
@@ -29,8 +29,8 @@ void DraftWorker::submit(Job job) {
 
 void DraftWorker::work() {
   while (true) {
-    std::unique_lock lock(mu_);
-    wake_.wait(lock, [this] { return stopping_ || job_.has_value(); });
+    MutexLock lock(mu_);
+    while (!stopping_ && !job_.has_value()) wake_.wait(mu_);
     if (!job_.has_value()) return;
     const Job job = *std::exchange(job_, std::nullopt);
     lock.unlock();

@@ -6,13 +6,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
+#include "common/base/mutex.h"
 #include "common/drafting/draft_engine.h"
 
 namespace outrider {
@@ -36,7 +35,7 @@ class DraftWorker final {
 
   // Only when no step is out.
   void submit(Job job);
-  // Nobody wants the rows of the step that is out any more: it may end early. Thread of submit().
+  // The rows of the step that is out are obsolete: it may end early. Thread of submit().
   void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -44,10 +43,10 @@ class DraftWorker final {
 
   const std::unique_ptr<DraftEngine> engine_;  // worker thread only
   std::atomic<bool> abandoned_{false};         // the step that is out
-  std::mutex mu_;
-  std::condition_variable wake_;
-  std::optional<Job> job_;  // guarded by mu_
-  bool stopping_ = false;   // guarded by mu_
+  Mutex mu_;
+  CondVar wake_;
+  std::optional<Job> job_ OUTRIDER_GUARDED_BY(mu_);
+  bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

@@ -33,7 +33,7 @@ void RemoteCall::send(const EdgeMessage& message) {
     counters_.add_up(bytes.size());
     buffer = to_buffer(bytes);
   }
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   if (closed_) return;
   if (waiting_.size() >= kMaxWaitingMessages) {
     fault_ =
@@ -44,21 +44,23 @@ void RemoteCall::send(const EdgeMessage& message) {
     return;
   }
   waiting_.push_back(std::move(buffer));
-  write_next(std::move(lock));
+  const bool writes = take_next_write();
+  lock.unlock();
+  if (writes) StartWrite(&write_buffer_);
 }
 
 void RemoteCall::stop() {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stopped_ = true;
   }
   context_.TryCancel();
-  std::unique_lock lock(mu_);
-  done_changed_.wait(lock, [this] { return done_; });
+  const MutexLock lock(mu_);
+  while (!done_) done_changed_.wait(mu_);
 }
 
 bool RemoteCall::channel_is_good() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   return !done_ || ended_well_;
 }
 
@@ -72,7 +74,7 @@ void RemoteCall::OnReadDone(bool ok) {
   Result<ServerMessage> message = parse_server_message(bytes);
   if (!message.ok()) {
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       fault_ = internal_error(server_ + " broke the protocol: " + message.status().message());
     }
     context_.TryCancel();
@@ -84,7 +86,7 @@ void RemoteCall::OnReadDone(bool ok) {
   StartRead(&read_buffer_);
 }
 
-// What says how the stream's end is to be told.
+// Keeps what decides how the stream's end is reported.
 void RemoteCall::note(const ServerMessage& message) {
   saw_opened_ = saw_opened_ || std::holds_alternative<Opened>(message);
   saw_usage_ = saw_usage_ || std::holds_alternative<Usage>(message);
@@ -94,14 +96,14 @@ void RemoteCall::note(const ServerMessage& message) {
 }
 
 void RemoteCall::OnWriteDone(bool ok) {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   writing_ = false;
-  if (closed_ || !ok) {
-    // A failed write is followed by a failed read, which closes.
-    if (closed_) release_hold(std::move(lock));
-    return;
-  }
-  write_next(std::move(lock));
+  const bool releases = closed_ && take_hold();
+  // A failed write is followed by a failed read, which closes.
+  const bool writes = !closed_ && ok && take_next_write();
+  lock.unlock();
+  if (writes) StartWrite(&write_buffer_);
+  if (releases) RemoveHold();
 }
 
 void RemoteCall::OnDone(const grpc::Status& grpc_status) {
@@ -111,7 +113,7 @@ void RemoteCall::OnDone(const grpc::Status& grpc_status) {
   }
   const Status status = end_status(grpc_status);
   deliver(StreamEnded{status});
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   ended_well_ = status.ok() || stopped_;
   done_ = true;
   done_changed_.notify_all();
@@ -119,40 +121,39 @@ void RemoteCall::OnDone(const grpc::Status& grpc_status) {
 
 void RemoteCall::deliver(VerifierEvent event) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (stopped_) return;
   }
   sink_(std::move(event));
 }
 
-// Takes the lock over. gRPC allows one write at a time.
-void RemoteCall::write_next(std::unique_lock<std::mutex> lock) {
-  if (writing_ || waiting_.empty()) return;
+// True if write_buffer_ is to be written now. gRPC allows one write at a time.
+bool RemoteCall::take_next_write() {
+  if (writing_ || waiting_.empty()) return false;
   write_buffer_ = waiting_.front();  // shares the bytes
   waiting_.pop_front();
   writing_ = true;
-  lock.unlock();
-  StartWrite(&write_buffer_);
+  return true;
 }
 
 // No read will come: no further write may start, and the one on its way is waited for.
 void RemoteCall::close() {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   closed_ = true;
   waiting_.clear();
-  release_hold(std::move(lock));
+  const bool releases = take_hold();
+  lock.unlock();
+  if (releases) RemoveHold();
 }
 
-// Once, when closed and no write is on its way.
-void RemoteCall::release_hold(std::unique_lock<std::mutex> lock) {
-  if (writing_ || !std::exchange(held_, false)) return;
-  lock.unlock();
-  RemoveHold();
+// True once, when closed and no write is on its way: then the hold is to be removed.
+bool RemoteCall::take_hold() {
+  return !writing_ && std::exchange(held_, false);
 }
 
 Status RemoteCall::end_status(const grpc::Status& grpc_status) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (!fault_.ok()) return fault_;
   }
   if (saw_usage_) return {};

@@ -17,15 +17,14 @@
 #include <grpcpp/support/client_callback.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/protocol/verifier.h"
 #include "edge_client/verifiers/link_bytes.h"
@@ -54,9 +53,9 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 
   void note(const ServerMessage& message);
   void deliver(VerifierEvent event);
-  void write_next(std::unique_lock<std::mutex> lock);
+  bool take_next_write() OUTRIDER_REQUIRES(mu_);
   void close();
-  void release_hold(std::unique_lock<std::mutex> lock);
+  bool take_hold() OUTRIDER_REQUIRES(mu_);
   Status end_status(const grpc::Status& grpc_status);
 
   const std::string server_;
@@ -70,17 +69,18 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   bool saw_usage_ = false;
   bool saw_overloaded_ = false;
 
-  std::mutex mu_;  // guards what follows
-  std::condition_variable done_changed_;
-  std::deque<grpc::ByteBuffer> waiting_;
-  grpc::ByteBuffer write_buffer_;  // gRPC's while writing_
-  Status fault_;                   // found by this side; stands before gRPC's
-  bool writing_ = false;
-  bool held_ = true;
-  bool closed_ = false;
-  bool stopped_ = false;
-  bool ended_well_ = false;
-  bool done_ = false;
+  Mutex mu_;
+  CondVar done_changed_;
+  std::deque<grpc::ByteBuffer> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  grpc::ByteBuffer write_buffer_;  // under mu_; gRPC's while writing_
+  // Found by this side; stands before gRPC's.
+  Status fault_ OUTRIDER_GUARDED_BY(mu_);
+  bool writing_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool held_ OUTRIDER_GUARDED_BY(mu_) = true;
+  bool closed_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool stopped_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool ended_well_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace outrider

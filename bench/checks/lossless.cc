@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
+#include "bench/edges/adversary_answer.h"
 #include "bench/edges/bench_edge.h"
-#include "bench/edges/tree_edge.h"
 #include "bench/process/server_process.h"
 #include "bench/prompts/prompts.h"
 #include "common/base/clock.h"
@@ -105,17 +105,17 @@ class Job final {
 
   Result<std::vector<TokenId>> with_trees(const BenchRequest& one,
                                           const std::vector<TokenId>& right) {
-    TreeScript script;
+    AdversaryScript script;
     script.open.tokenizer_hash = run_.tokenizer.content_hash();
     script.open.sampling = one.sampling;
     script.open.seed = one.seed;
     script.open.prefix = one.prompt;
     script.open.end_position = static_cast<Position>(one.prompt.size()) + one.max_tokens;
-    script.right = right;
-    script.chain_length = one.draft_length;
+    script.expected = one.prompt;
+    script.expected.insert(script.expected.end(), right.begin(), right.end());
     script.vocab_size = run_.tokenizer.vocab_size();
-    script.seed = one.seed * 31 + static_cast<std::uint64_t>(one.draft_length);
-    return answer_with_trees(remote_, script);
+    const std::uint64_t seed = one.seed * 31 + static_cast<std::uint64_t>(one.draft_length);
+    return answer_with_adversary(remote_, std::move(script), one.draft_length, seed);
   }
 
   LosslessRun& run_;

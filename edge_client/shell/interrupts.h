@@ -11,9 +11,8 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <thread>
-
-#include "common/base/mutex.h"
 
 namespace outrider {
 
@@ -35,9 +34,9 @@ class Interrupts final {
  private:
   void wait_for_signals();
 
-  Mutex mu_;
-  std::function<void()> callback_ OUTRIDER_GUARDED_BY(mu_);
-  bool interrupted_ OUTRIDER_GUARDED_BY(mu_) = false;
+  std::mutex mu_;
+  std::function<void()> callback_;  // guarded by mu_
+  bool interrupted_ = false;        // guarded by mu_
   std::atomic<bool> terminated_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;

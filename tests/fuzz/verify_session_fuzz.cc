@@ -1,6 +1,6 @@
 // Any sequence of messages of two edges, against the real scheduler, sessions and exit reports: no
-// crash, no state beyond its bounds, and whatever is answered is the target's own text.
-// SPDX-License-Identifier: Apache-2.0
+// crash, no state beyond its bounds, and whatever is answered is the target's own text. Exit
+// reports are acknowledged between passes and during them. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/sim/deferred_model.h"
 #include "common/base/status.h"
 #include "common/verify/scheduler.h"
 #include "tests/sim/toy_exits.h"
@@ -91,7 +92,7 @@ Grow read_grow(Bytes& bytes, const Honest& honest) {
 
 class FuzzedSession {
  public:
-  explicit FuzzedSession(Bytes bytes) : bytes_(bytes), scheduler_(model_, options()) {}
+  explicit FuzzedSession(Bytes bytes) : bytes_(bytes), scheduler_(device_, options()) {}
 
   void run() {
     while (!bytes_.empty()) {
@@ -99,7 +100,7 @@ class FuzzedSession {
       clock_.advance(from_ms(bytes_.byte()));
       scheduler_.tick(clock_.now());
       if (scheduler_.start(clock_.now())) {
-        scheduler_.compute();
+        run_pass();
         scheduler_.finish(clock_.now());
         check(scheduler_.last_served());
       }
@@ -123,6 +124,24 @@ class FuzzedSession {
     options.run_ahead = 20;
     options.exits = &exits_;
     return options;
+  }
+
+  // Each exit speaks in its turn; in between the edge may acknowledge what it has.
+  void run_pass() {
+    device_.forget();
+    scheduler_.compute();
+    const Reports& reports = reports_.at(scheduler_.last_served());
+    for (std::size_t i = 0; i < device_.layers(); ++i) {
+      device_.show(i);
+      clock_.advance(from_ms(bytes_.byte() % 8));
+      if (bytes_.byte() % 2 == 0) {
+        acknowledge(reports, {.acked_reports = reports.last, .body = AckOnly{}});
+      }
+    }
+  }
+
+  static void acknowledge(const Reports& reports, const EdgeMessage& message) {
+    if (reports.channel->acknowledge(message)) reports.channel->send();
   }
 
   void step() {
@@ -164,9 +183,7 @@ class FuzzedSession {
   void receive(StreamId stream, const EdgeMessage& message) {
     const auto at = reports_.find(stream);
     const bool wrong = at != reports_.end() && message.acked_reports > at->second.last;
-    if (at != reports_.end() && at->second.channel->acknowledge(message)) {
-      at->second.channel->send();
-    }
+    if (at != reports_.end()) acknowledge(at->second, message);
     scheduler_.receive(stream, message, clock_.now());
     OUTRIDER_CHECK(!wrong || scheduler_.session(stream) == nullptr);
     check(stream);
@@ -221,6 +238,7 @@ class FuzzedSession {
   ManualClock clock_;
   ToyModel model_{8, 64};
   ToyExits exits_{model_};
+  DeferredModel device_{model_};
   Scheduler scheduler_;
   std::map<StreamId, Reports> reports_;
   StreamId newest_ = 0;

@@ -1,6 +1,7 @@
 // The real edge against the real server, by the thousand: delays, cuts, reconnects, crowds, stop
-// ids, short contexts. Whatever happens, the text is the target's own. A failure prints its seed;
-// run one seed with OUTRIDER_SIM_SEED=n. SPDX-License-Identifier: Apache-2.0
+// ids, short contexts, exits of the server's own or forged ones, and the faults of FaultInjector.
+// Whatever happens, the text is the target's own. A failure prints its seed; run one seed with
+// OUTRIDER_SIM_SEED=n. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -8,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/sim_edge.h"
-#include "tests/sim/sim_link.h"
-#include "tests/sim/sim_server.h"
+#include "bench/sim/sim_link.h"
+#include "bench/sim/sim_server.h"
+#include "tests/sim/checked_edge.h"
+#include "tests/sim/fault_injector.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
@@ -20,13 +22,57 @@ namespace {
 // Longer than any outage of these runs; nothing may need it.
 constexpr Duration kDeadlock = std::chrono::hours(1);
 
+struct Totals {
+  std::uint64_t answers = 0;
+  std::uint64_t whole_answers = 0;
+  std::uint64_t reconnects = 0;
+  std::uint64_t accepted = 0;
+  std::uint64_t tokens = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t named_hits = 0;
+  std::uint64_t ignored_reports = 0;
+  std::uint64_t evicted = 0;
+  std::uint64_t server_reports = 0;        // that the server's own exits gave
+  std::uint64_t acknowledged_reports = 0;  // messages that acknowledged some of them
+  FaultCounts faults;
+
+  void count(const CheckedEdge& edge) {
+    const DecodingStats& stats = edge.session().stats();
+    reconnects += stats.reconnects;
+    accepted += stats.num_accepted_tokens;
+    tokens += stats.completion_tokens;
+    hits += stats.predraft.hits;
+    named_hits += stats.predraft.hits_by_exit.empty() ? 0 : 1;
+    ignored_reports += stats.predraft.ignored_reports;
+    evicted += stats.predraft.evicted_nodes;
+    acknowledged_reports += edge.acknowledged_reports();
+  }
+  void operator+=(const Totals& other) {
+    answers += other.answers;
+    whole_answers += other.whole_answers;
+    reconnects += other.reconnects;
+    accepted += other.accepted;
+    tokens += other.tokens;
+    hits += other.hits;
+    named_hits += other.named_hits;
+    ignored_reports += other.ignored_reports;
+    evicted += other.evicted;
+    server_reports += other.server_reports;
+    acknowledged_reports += other.acknowledged_reports;
+    faults += other.faults;
+  }
+};
+
 struct SimulatedRun {
   explicit SimulatedRun(std::uint64_t seed)
       : simulation(seed),
         random(simulation.random()),
         model(static_cast<std::int32_t>(random.between(2, 12)), random.between(30, 60)),
         exits(model),
-        server(simulation, model, server_options(), {}) {}
+        has_exits(random.chance(0.3)),
+        server(simulation, model, server_options(),
+               [this](std::size_t) { return random.between(from_ms(1), from_ms(20)); }),
+        faults(simulation, server, links) {}
 
   SchedulerOptions server_options() {
     SchedulerOptions options;
@@ -36,14 +82,15 @@ struct SimulatedRun {
     options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
-    if (random.chance(0.7)) options.exits = &exits;
+    if (has_exits) options.exits = &exits;
     options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
+    options.exit_score = random.chance(0.5) ? ExitScore::kCalibrated : ExitScore::kMaxSoftmax;
     options.idle_timeout = std::chrono::hours(2);  // so that a deadlock is not healed by it
     return options;
   }
 
-  SimEdge::Plan plan() {
-    SimEdge::Plan plan;
+  CheckedEdge::Plan plan() {
+    CheckedEdge::Plan plan;
     const auto vocab = static_cast<std::uint64_t>(model.info().vocab_size);
     for (std::int64_t left = random.between(1, 20); left > 0; --left) {
       plan.prompt.push_back(static_cast<TokenId>(random.below(vocab)));
@@ -56,7 +103,7 @@ struct SimulatedRun {
     if (random.chance(0.2)) decoding.uplink_budget = 1000;
     plan.workers = static_cast<int>(random.between(1, 5));
     if (random.chance(0.3)) plan.cache_nodes = static_cast<std::size_t>(random.between(70, 90));
-    plan.exits = static_cast<ExitManner>(random.below(4));
+    if (!has_exits) plan.forged_exits = static_cast<ExitManner>(random.below(3));
     decoding.tokenizer_hash = "toy";
     decoding.token_bound = model.info().vocab_size;
     constexpr float kTemperatures[] = {0.0f, 0.7f, 1.0f};
@@ -73,27 +120,39 @@ struct SimulatedRun {
     plan.cut = random.chance(0.4) ? 0.05 : 0.0;
     plan.cancel = random.chance(0.1) ? 0.02 : 0.0;
     if (random.chance(0.1)) plan.stop_after = 1;
-    plan.slowest_step = random.chance(0.2) ? from_ms(200) : from_ms(10);
+    const Duration slowest_step = random.chance(0.2) ? from_ms(200) : from_ms(10);
+    plan.step_takes = [this, slowest_step](std::size_t) {
+      return random.between(Duration{0}, slowest_step);
+    };
     return plan;
   }
 
   void add_edge() {
     const Duration longest = random.chance(0.3) ? from_ms(1) : from_ms(80);
-    links.push_back(std::make_unique<SimLink>(
-        simulation, server, SimLink::Delays{Duration{0}, random.between(Duration{1}, longest)},
-        SimLink::Delays{Duration{0}, random.between(Duration{1}, longest)}));
-    edges.push_back(std::make_unique<SimEdge>(simulation, *links.back(), model, plan()));
+    SimLink::Options options{.up = {Duration{0}, random.between(Duration{1}, longest)},
+                             .down = {Duration{0}, random.between(Duration{1}, longest)}};
+    if (random.chance(0.15)) options.bytes_per_s = static_cast<double>(random.between(2000, 20000));
+    if (random.chance(0.5)) options.max_waiting = static_cast<std::size_t>(random.between(3, 12));
+    links.push_back(std::make_unique<SimLink>(simulation, server, options));
+    edges.push_back(std::make_unique<CheckedEdge>(simulation, *links.back(), model, plan()));
+  }
+
+  // A failing pass ended the answer, as it may.
+  bool out_of_memory(const Finish& finish) const {
+    return faults.fatal_passes() && finish.ending == Ending::kFailed &&
+           finish.status.code() == StatusCode::kResourceExhausted;
   }
 
   // What is wrong with how this edge's answer ended, or nothing.
-  std::string judge(const SimEdge& edge) const {
+  std::string judge(const CheckedEdge& edge) const {
     const Finish& finish = edge.finish();
-    if (edge.cancelled() && finish.ending == Ending::kCancelled) {
+    const bool cancelled = edge.cancelled() && finish.ending == Ending::kCancelled;
+    if (cancelled || out_of_memory(finish)) {
       const auto& whole = edge.expected();
       const auto& part = edge.shown();
       const bool prefix =
           part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
-      return prefix ? "" : "a cancelled text is not the beginning of the target's";
+      return prefix ? "" : "a text cut short is not the beginning of the target's";
     }
     if (edge.shown() != edge.expected()) {
       return "the text differs; ended by " + finish.status.to_string();
@@ -109,6 +168,7 @@ struct SimulatedRun {
   std::string run() {
     for (std::int64_t left = random.between(1, 3); left > 0; --left) add_edge();
     for (const auto& edge : edges) edge->begin();
+    faults.begin();
     const TimePoint deadline = simulation.now() + kDeadlock;
     while (true) {
       bool done = true;
@@ -121,37 +181,25 @@ struct SimulatedRun {
     }
     for (const auto& edge : edges) {
       if (std::string wrong = judge(*edge); !wrong.empty()) return wrong;
-      count(edge->session().stats());
-      server_reports += edge->server_reports();
+      totals.count(*edge);
+      totals.whole_answers += edge->shown() == edge->expected() ? 1 : 0;
+      ++totals.answers;
     }
+    totals.server_reports = server.reports_sent();
+    totals.faults = faults.counts();
     return {};
-  }
-
-  void count(const DecodingStats& stats) {
-    reconnects += stats.reconnects;
-    accepted += stats.num_accepted_tokens;
-    hits += stats.predraft.hits;
-    named_hits += stats.predraft.hits_by_exit.empty() ? 0 : 1;
-    ignored_reports += stats.predraft.ignored_reports;
-    evicted += stats.predraft.evicted_nodes;
-    tokens += stats.completion_tokens;
   }
 
   Simulation simulation;
   SimRandom& random;
   ToyModel model;
   ToyExits exits;
+  bool has_exits;
   SimServer server;
-  std::vector<std::unique_ptr<SimLink>> links;
-  std::vector<std::unique_ptr<SimEdge>> edges;
-  std::uint64_t reconnects = 0;
-  std::uint64_t accepted = 0;
-  std::uint64_t tokens = 0;
-  std::uint64_t hits = 0;
-  std::uint64_t named_hits = 0;
-  std::uint64_t server_reports = 0;
-  std::uint64_t ignored_reports = 0;
-  std::uint64_t evicted = 0;
+  FaultInjector::Links links;
+  FaultInjector faults;
+  std::vector<std::unique_ptr<CheckedEdge>> edges;
+  Totals totals;
 };
 
 TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
@@ -161,48 +209,48 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
   if (const char* only = std::getenv("OUTRIDER_SIM_SEED")) {
     first = last = std::strtoull(only, nullptr, 10);
   }
-  std::uint64_t reconnects = 0;
-  std::uint64_t accepted = 0;
-  std::uint64_t tokens = 0;
-  std::uint64_t hits = 0;
-  std::uint64_t named_hits = 0;
-  std::uint64_t server_reports = 0;
-  std::uint64_t ignored_reports = 0;
-  std::uint64_t evicted = 0;
+  Totals totals;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     SimulatedRun run(seed);
     ASSERT_EQ(run.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
-    reconnects += run.reconnects;
-    accepted += run.accepted;
-    tokens += run.tokens;
-    hits += run.hits;
-    named_hits += run.named_hits;
-    server_reports += run.server_reports;
-    ignored_reports += run.ignored_reports;
-    evicted += run.evicted;
+    totals += run.totals;
   }
   if (first == last) return;
-  EXPECT_GT(reconnects, kSeeds / 2) << "these runs are too kind";
-  EXPECT_GT(accepted, tokens / 5) << "these drafts are of no use";
-  EXPECT_GT(hits, kSeeds / 2) << "nothing is drafted ahead";
-  EXPECT_GT(named_hits, kSeeds / 10) << "the exits are of no use";
-  EXPECT_GT(server_reports, kSeeds) << "the server's own exits are hardly heard";
-  EXPECT_GT(ignored_reports, kSeeds) << "these servers are too honest";
-  EXPECT_GT(evicted, 0u) << "the cache's bound is never met";
+  EXPECT_GT(totals.reconnects, kSeeds / 2) << "these runs are too kind";
+  EXPECT_GT(totals.accepted, totals.tokens / 5) << "these drafts are of no use";
+  EXPECT_GT(totals.hits, kSeeds / 2) << "nothing is drafted ahead";
+  EXPECT_GT(totals.named_hits, kSeeds / 10) << "the exits are of no use";
+  EXPECT_GT(totals.ignored_reports, kSeeds) << "these servers are too honest";
+  EXPECT_GT(totals.evicted, 0u) << "the cache's bound is never met";
+  EXPECT_GT(totals.server_reports, kSeeds) << "the server's own exits are silent";
+  EXPECT_GT(totals.acknowledged_reports, kSeeds / 2);
+  EXPECT_GT(totals.whole_answers, totals.answers * 4 / 5) << "too few answers are whole";
+  const FaultCounts& faults = totals.faults;
+  EXPECT_GT(faults.failed_passes, kSeeds / 20);
+  EXPECT_GT(faults.drains, kSeeds / 20);
+  EXPECT_GT(faults.restarts, kSeeds / 20);
+  EXPECT_GT(faults.crashes, kSeeds / 40);
+  EXPECT_GT(faults.stalls, kSeeds / 20);
+  EXPECT_GT(faults.overflows, kSeeds / 100);
+  EXPECT_GT(faults.partitions, kSeeds / 20);
+  EXPECT_GT(faults.limited_messages, kSeeds);
 }
 
 TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {
   for (const float strays : {0.0f, 0.5f, 50.0f}) {
     Simulation simulation(7);
     ToyModel model(12, 256);
-    SimServer server(simulation, model, {.tokenizer_hash = "toy"}, {});
-    SimLink link(simulation, server, {from_ms(20), from_ms(20)}, {from_ms(20), from_ms(20)});
-    SimEdge::Plan plan{.prompt = {1, 2, 3}, .decoding = {}, .strays = strays};
+    SimServer server(simulation, model, {.tokenizer_hash = "toy"},
+                     [](std::size_t) { return from_ms(10); });
+    const SimLink::Delays delays{from_ms(20), from_ms(20)};
+    SimLink link(simulation, server, {.up = delays, .down = delays});
+    CheckedEdge::Plan plan{.prompt = {1, 2, 3}, .decoding = {}, .strays = strays};
+    plan.step_takes = [](std::size_t) { return from_ms(5); };
     plan.decoding.strategy = Strategy::kSd;
     plan.decoding.tokenizer_hash = "toy";
     plan.decoding.token_bound = 12;
     plan.decoding.end_position = 103;
-    SimEdge edge(simulation, link, model, plan);
+    CheckedEdge edge(simulation, link, model, plan);
     edge.begin();
     while (!edge.done() && simulation.step(simulation.now() + kDeadlock)) {
     }

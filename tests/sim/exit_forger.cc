@@ -4,16 +4,8 @@
 #include <algorithm>
 
 namespace outrider {
-namespace {
 
-// How often a trained exit names the verdict's whole outcome.
-constexpr double kRight[ExitForger::kExits] = {0.3, 0.55, 0.8};
-
-}  // namespace
-
-void ExitForger::replace_exits(Opened& opened) const {
-  if (manner_ == ExitManner::kServer) return;
-  opened.exits.clear();
+void ExitForger::add_exits(Opened& opened) const {
   if (manner_ == ExitManner::kNone) return;
   for (std::int32_t exit = 0; exit < kExits; ++exit) opened.exits.push_back(exit + 1);
 }
@@ -22,29 +14,10 @@ std::vector<ExitReport> ExitForger::reports(const Started& started, const Mirror
                                             std::span<const TokenId> rest,
                                             std::int32_t vocab_size) {
   std::vector<ExitReport> reports;
-  if (manner_ == ExitManner::kNone || manner_ == ExitManner::kServer) return reports;
-  if (manner_ == ExitManner::kTrained) return trained(started, tree, rest, vocab_size);
+  if (manner_ == ExitManner::kNone) return reports;
   for (std::int64_t left = random_.between(0, kExits); left > 0; --left) {
     reports.push_back(manner_ == ExitManner::kHelpful ? helpful(started, tree, rest, vocab_size)
                                                       : hostile(started, tree, vocab_size));
-    highest_ = std::max(highest_, reports.back().seq);
-  }
-  return reports;
-}
-
-std::vector<ExitReport> ExitForger::trained(const Started& started, const MirroredTree& tree,
-                                            std::span<const TokenId> rest,
-                                            std::int32_t vocab_size) {
-  std::vector<ExitReport> reports;
-  const double luck = static_cast<double>(random_.below(1000)) / 1000;
-  bool known = false;
-  for (std::int32_t exit = 0; exit < kExits && !known; ++exit) {
-    known = luck < kRight[exit];
-    ExitReport report = helpful(started, tree, known ? rest : rest.first(0), vocab_size);
-    report.exit = exit;
-    report.confidence = static_cast<std::uint8_t>(kRight[exit] * 255);
-    reports.push_back(report);
-    highest_ = std::max(highest_, report.seq);
   }
   return reports;
 }
@@ -65,7 +38,7 @@ ExitReport ExitForger::helpful(const Started& started, const MirroredTree& tree,
     ++walked;
   }
   report.next_token =
-      rest.empty() || (manner_ == ExitManner::kHelpful && random_.chance(0.3))
+      random_.chance(0.3)
           ? static_cast<TokenId>(random_.below(static_cast<std::uint64_t>(vocab_size)))
           : rest[walked];
   return report;

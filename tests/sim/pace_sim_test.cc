@@ -9,70 +9,37 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/sim_edge.h"
-#include "tests/sim/sim_link.h"
-#include "tests/sim/sim_server.h"
+#include "bench/paces/paces.h"
+#include "bench/sim/sim_link.h"
+#include "bench/sim/sim_server.h"
+#include "tests/sim/checked_edge.h"
+#include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
 namespace {
 
-struct Pace {
-  const char* name;
-  double round_ms;  // four draft steps
-  double pass_ms;   // of up to five rows
-  double link_ms;   // one way
-};
-
-// FSD table 5, and 8 (the last).
-constexpr Pace kPaces[] = {
-    {"jetson-68m-7b", 334, 497, 95},        {"rtx-68m-7b", 102, 442, 42},
-    {"jetson-160m-13b", 1596, 616, 91},     {"rtx-160m-13b", 555, 618, 46},
-    {"jetson-68m-llama2-7b", 301, 522, 96}, {"rtx-68m-llama2-7b", 99, 467, 47},
-    {"go2-qwen2vl", 288, 620, 120}};
-
-// FSD table 9: milliseconds at 1, 2, 3, 4, 8, 12, 16, 32 rows.
-constexpr std::size_t kRows[] = {1, 2, 3, 4, 8, 12, 16, 32};
-constexpr double kServer[] = {17.94, 21.75, 24.35, 24.63, 30.73, 44.52, 45.79, 96.94};
-constexpr double kClient[] = {7.76, 8.02, 8.02, 8.02, 8.97, 9.71, 10.63, 14.49};
-
-double between(const double (&ms)[8], std::size_t rows) {
-  for (std::size_t i = 1; i < 8; ++i) {
-    if (rows > kRows[i]) continue;
-    const double share =
-        static_cast<double>(rows - kRows[i - 1]) / static_cast<double>(kRows[i] - kRows[i - 1]);
-    return ms[i - 1] + share * (ms[i] - ms[i - 1]);
-  }
-  return ms[7];
-}
-
+// How long passes and draft steps take by their rows, and the link.
 struct Times {
-  std::function<double(std::size_t)> pass_ms;
-  std::function<double(std::size_t)> step_ms;
-  double link_ms;
+  PaceCurve pass;
+  PaceCurve step;
+  double one_way_ms;
 };
 
-// "printed": a pass of up to gamma + 1 rows takes what the table says, longer ones f times that.
-Times printed(const Pace& pace) {
-  return {[=](std::size_t rows) {
-            return pace.pass_ms * (rows <= 5 ? 1.0 : between(kServer, rows) / between(kServer, 5));
-          },
-          [=](std::size_t rows) { return pace.round_ms / 4 * between(kClient, rows) / kClient[0]; },
-          pace.link_ms};
+Times times_of(const PaperPace& pace, PassTimes times) {
+  return {pass_curve(pace, times, 1), step_curve(pace), pace.one_way_ms};
 }
 
-// "measured": cloud decoding's own time at one row, f times that for more.
-Times measured(const Pace& pace, double one_row_ms) {
-  Times times = printed(pace);
-  times.pass_ms = [=](std::size_t rows) {
-    return one_row_ms * between(kServer, rows) / kServer[0];
-  };
-  return times;
+std::vector<PaperPace> group(PaceGroup group) {
+  std::vector<PaperPace> paces;
+  for (const PaperPace& pace : paper_paces()) {
+    if (pace.group == group) paces.push_back(pace);
+  }
+  return paces;
 }
 
-Times table9(double link_ms) {
-  return {[](std::size_t rows) { return between(kServer, rows); },
-          [](std::size_t rows) { return between(kClient, rows); }, link_ms};
+std::function<Duration(std::size_t)> by_rows(const PaceCurve& curve) {
+  return [&curve](std::size_t rows) { return from_ms(curve.ms(static_cast<std::int64_t>(rows))); };
 }
 
 struct Outcome {
@@ -85,27 +52,23 @@ Outcome decode(const Times& times, Strategy strategy, float strays, std::uint64_
                Optimize optimize = Optimize::kLatency) {
   Simulation simulation(seed);
   ToyModel model(16, 400);
-  SimServer::Pace pace;
-  pace.takes = [&](std::size_t rows) { return from_ms(times.pass_ms(rows)); };
-  SimServer server(simulation, model, {.tokenizer_hash = "toy"}, pace);
-  const SimLink::Delays delays{from_ms(times.link_ms), from_ms(times.link_ms)};
-  SimLink link(simulation, server, delays, delays);
-  SimEdge::Plan plan{.prompt = {1, 2, static_cast<TokenId>(seed % 16)}, .decoding = {}};
+  ToyExits exits(model);
+  SchedulerOptions options{.tokenizer_hash = "toy"};
+  if (strategy == Strategy::kMirror || strategy == Strategy::kFsd) options.exits = &exits;
+  SimServer server(simulation, model, options, by_rows(times.pass));
+  const SimLink::Delays delays{from_ms(times.one_way_ms), from_ms(times.one_way_ms)};
+  SimLink link(simulation, server, {.up = delays, .down = delays});
+  CheckedEdge::Plan plan{.prompt = {1, 2, static_cast<TokenId>(seed % 16)}, .decoding = {}};
   plan.strays = strays;
   plan.workers = 4;
-  plan.exits = strategy == Strategy::kMirror || strategy == Strategy::kFsd ? ExitManner::kTrained
-                                                                           : ExitManner::kNone;
-  plan.step_takes = [&](std::size_t rows) { return from_ms(times.step_ms(rows)); };
-  plan.report_after = [&](std::size_t exit, std::size_t rows) {
-    return from_ms(times.pass_ms(rows) * (0.25 + 0.25 * static_cast<double>(exit)));
-  };
+  plan.step_takes = by_rows(times.step);
   plan.decoding.strategy = strategy;
   plan.decoding.optimize = optimize;
   plan.decoding.tokenizer_hash = "toy";
   plan.decoding.token_bound = 16;
   plan.decoding.seed = seed;
   plan.decoding.end_position = 203;
-  SimEdge edge(simulation, link, model, plan);
+  CheckedEdge edge(simulation, link, model, plan);
   edge.begin();
   while (!edge.done() && simulation.step(simulation.now() + std::chrono::hours(1))) {
   }
@@ -170,46 +133,51 @@ Compared compare(const char* name, const Times& times, float strays = kStrays) {
 }
 
 TEST(PaceSim, MirroringHidesTheRoundTripAtTheTablesPaces) {
+  const std::vector<PaperPace> paces = group(PaceGroup::kTables5And8);
+  const auto count = static_cast<double>(paces.size());
   double over_fsd = 0;
   double over_sd = 0;
-  for (const Pace& pace : kPaces) {
-    const Compared one = compare(pace.name, printed(pace));
+  for (const PaperPace& pace : paces) {
+    const Compared one = compare(pace.name.c_str(), times_of(pace, PassTimes::kPrinted));
     EXPECT_GE(one.over_ar, 1.1) << pace.name;
     EXPECT_GE(one.over_fsd, 1.1) << pace.name;
-    over_fsd += one.over_fsd / std::size(kPaces);
-    over_sd += one.over_sd / std::size(kPaces);
+    over_fsd += one.over_fsd / count;
+    over_sd += one.over_sd / count;
   }
   EXPECT_GE(over_fsd, 1.2);
   EXPECT_GE(over_sd, 1.5);
 }
 
 TEST(PaceSim, MirroringBeatsCloudDecodingAtItsOwnTimes) {
-  const double one_row_ms[] = {340, 330, 470, 460, 345, 335, 354};
-  for (std::size_t i = 0; i < std::size(kPaces); ++i) {
-    const Compared one = compare(kPaces[i].name, measured(kPaces[i], one_row_ms[i]));
-    EXPECT_GE(one.over_ar, i == 2 ? 0.97 : 1.1) << kPaces[i].name;
+  for (const PaperPace& pace : group(PaceGroup::kTables5And8)) {
+    const Compared one = compare(pace.name.c_str(), times_of(pace, PassTimes::kMeasured));
+    EXPECT_GE(one.over_ar, pace.name == "jetson-160m-13b" ? 0.97 : 1.1) << pace.name;
   }
 }
 
 TEST(PaceSim, WhereTheDraftCannotPayNothingIsLost) {
+  const PaperPace table9 = group(PaceGroup::kTable9).front();
   for (const double link_ms : {1.0, 5.0, 42.0, 95.0, 300.0}) {
-    const Compared one = compare(("table9 " + std::to_string(link_ms)).c_str(), table9(link_ms));
+    const PaperPace pace = at_distance(table9, link_ms);
+    const Compared one = compare(pace.name.c_str(), times_of(pace, PassTimes::kPrinted));
     EXPECT_GE(one.over_ar, 0.97) << link_ms;
   }
+  const Times jetson = times_of(paper_paces().front(), PassTimes::kPrinted);
   for (const float strays : {0.0f, 3.0f, 50.0f}) {
-    const Compared one =
-        compare(("strays " + std::to_string(strays)).c_str(), printed(kPaces[0]), strays);
+    const Compared one = compare(("strays " + std::to_string(strays)).c_str(), jetson, strays);
     EXPECT_GE(one.over_ar, 0.97) << strays;
   }
 }
 
 TEST(PaceSim, ForCostMirroringTakesNoMorePassesThanPlainSpeculation) {
-  for (const Pace& pace : kPaces) {
-    const Outcome sd = mean(printed(pace), Strategy::kSd, kStrays);
-    const Outcome mirror = mean(printed(pace), Strategy::kMirror, kStrays, Optimize::kCost);
+  for (const PaperPace& pace : group(PaceGroup::kTables5And8)) {
+    const Times times = times_of(pace, PassTimes::kPrinted);
+    const Outcome sd = mean(times, Strategy::kSd, kStrays);
+    const Outcome mirror = mean(times, Strategy::kMirror, kStrays, Optimize::kCost);
     EXPECT_LE(mirror.passes_per_token, sd.passes_per_token * 1.02) << pace.name;
-    std::printf("cost %-20s passes/token sd %.3f mirror %.3f, ms sd %.1f mirror %.1f\n", pace.name,
-                sd.passes_per_token, mirror.passes_per_token, sd.ms_per_token, mirror.ms_per_token);
+    std::printf("cost %-20s passes/token sd %.3f mirror %.3f, ms sd %.1f mirror %.1f\n",
+                pace.name.c_str(), sd.passes_per_token, mirror.passes_per_token, sd.ms_per_token,
+                mirror.ms_per_token);
   }
 }
 

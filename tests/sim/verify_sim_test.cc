@@ -1,22 +1,23 @@
-// Whole streams under a fake clock and link, by the thousand: random edges that keep PROTOCOL
+// Whole streams under a fake clock and link, by the thousand: adversaries that keep PROTOCOL
 // against the real scheduler and sessions, both sides held against the reference model after every
-// event. A failure prints its seed; run one seed with --gtest_filter and OUTRIDER_SIM_SEED=n.
-// SPDX-License-Identifier: Apache-2.0
+// event, with the faults of FaultInjector. A failure prints its seed; run one seed with
+// --gtest_filter and OUTRIDER_SIM_SEED=n. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <memory>
 #include <string>
 
-#include "tests/sim/scripted_edge.h"
-#include "tests/sim/sim_link.h"
-#include "tests/sim/sim_server.h"
+#include "bench/sim/sim_link.h"
+#include "bench/sim/sim_server.h"
+#include "tests/sim/checked_adversary.h"
+#include "tests/sim/fault_injector.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
 namespace {
 
-// An answer takes a few seconds of this world's time; nothing in it waits for a minute.
+// An answer takes a few seconds of simulated time; nothing in it waits for a minute.
 constexpr Duration kDeadlock = std::chrono::minutes(5);
 
 struct SimulatedRun {
@@ -26,7 +27,9 @@ struct SimulatedRun {
         model(static_cast<std::int32_t>(random.between(2, 12))),
         exits(model),
         has_exits(random.chance(0.7)),
-        server(simulation, model, server_options(), {}) {}
+        server(simulation, model, server_options(),
+               [this](std::size_t) { return random.between(from_ms(1), from_ms(20)); }),
+        faults(simulation, server, links) {}
 
   SchedulerOptions server_options() {
     SchedulerOptions options;
@@ -42,9 +45,9 @@ struct SimulatedRun {
     return options;
   }
 
-  ScriptedEdge::Script script() {
-    ScriptedEdge::Script script;
-    Open& open = script.open;
+  CheckedAdversary::Plan plan() {
+    CheckedAdversary::Plan plan;
+    Open& open = plan.open;
     for (std::uint64_t left = random.between(1, 12); left > 0; --left) {
       open.prefix.push_back(
           static_cast<TokenId>(random.below(static_cast<std::uint64_t>(model.info().vocab_size))));
@@ -56,21 +59,23 @@ struct SimulatedRun {
     open.policy.pass_policy = random.chance(0.4) ? PassPolicy::kEager : PassPolicy::kOnRequest;
     open.policy.patience = random.between(Duration{0}, from_ms(20));
     open.policy.wants_exits = random.chance(0.7);
-    script.guess_right = 0.25 * static_cast<double>(random.between(0, 4));
-    script.guesses = random.chance(0.8);
-    script.think = random.chance(0.7) ? from_ms(15) : from_ms(300);
-    script.cancel = random.chance(0.1) ? 0.02 : 0.0;
-    script.cut = random.chance(0.3) ? 0.03 : 0.0;
-    return script;
+    plan.guess_right = 0.25 * static_cast<double>(random.between(0, 4));
+    plan.guesses = random.chance(0.8);
+    plan.think = random.chance(0.7) ? from_ms(15) : from_ms(300);
+    plan.cancel = random.chance(0.1) ? 0.02 : 0.0;
+    plan.cut = random.chance(0.3) ? 0.03 : 0.0;
+    return plan;
   }
 
   void add_edge() {
     const Duration longest = random.chance(0.3) ? from_ms(1) : from_ms(80);
-    links.push_back(std::make_unique<SimLink>(
-        simulation, server, SimLink::Delays{Duration{0}, random.between(Duration{1}, longest)},
-        SimLink::Delays{Duration{0}, random.between(Duration{1}, longest)}));
-    edges.push_back(std::make_unique<ScriptedEdge>(simulation, *links.back(), model,
-                                                   has_exits ? &exits : nullptr, script()));
+    SimLink::Options options{.up = {Duration{0}, random.between(Duration{1}, longest)},
+                             .down = {Duration{0}, random.between(Duration{1}, longest)}};
+    if (random.chance(0.15)) options.bytes_per_s = static_cast<double>(random.between(2000, 20000));
+    if (random.chance(0.5)) options.max_waiting = static_cast<std::size_t>(random.between(3, 12));
+    links.push_back(std::make_unique<SimLink>(simulation, server, options));
+    edges.push_back(std::make_unique<CheckedAdversary>(simulation, *links.back(), model,
+                                                       has_exits ? &exits : nullptr, plan()));
   }
 
   // Runs until every edge is done; what is wrong, or nothing.
@@ -80,6 +85,7 @@ struct SimulatedRun {
       for (const auto& edge : edges) edge->check_server(stream, session);
     };
     for (const auto& edge : edges) edge->begin();
+    faults.begin();
     const TimePoint deadline = simulation.now() + kDeadlock;
     while (true) {
       bool done = true;
@@ -102,8 +108,9 @@ struct SimulatedRun {
   ToyExits exits;
   bool has_exits;
   SimServer server;
-  std::vector<std::unique_ptr<SimLink>> links;
-  std::vector<std::unique_ptr<ScriptedEdge>> edges;
+  FaultInjector::Links links;
+  FaultInjector faults;
+  std::vector<std::unique_ptr<CheckedAdversary>> edges;
 };
 
 TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
@@ -114,14 +121,23 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
     first = last = std::strtoull(only, nullptr, 10);
   }
   int reports = 0;
+  FaultCounts faults;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     SimulatedRun run(seed);
     ASSERT_EQ(run.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
     for (const auto& edge : run.edges) reports += edge->reports();
+    faults += run.faults.counts();
   }
-  if (first != last) {
-    EXPECT_GT(reports, 10'000);
-  }
+  if (first == last) return;
+  EXPECT_GT(reports, 10'000);
+  EXPECT_GT(faults.failed_passes, kSeeds / 20);
+  EXPECT_GT(faults.drains, kSeeds / 20);
+  EXPECT_GT(faults.restarts, kSeeds / 20);
+  EXPECT_GT(faults.crashes, kSeeds / 40);
+  EXPECT_GT(faults.stalls, kSeeds / 20);
+  EXPECT_GT(faults.overflows, kSeeds / 100);
+  EXPECT_GT(faults.partitions, kSeeds / 20);
+  EXPECT_GT(faults.limited_messages, kSeeds);
 }
 
 }  // namespace

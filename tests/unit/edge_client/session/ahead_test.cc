@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "edge_client/session/decoding_session.h"
 #include "edge_client/metrics/timeline_recorder.h"
+#include "edge_client/session/decoding_session.h"
 #include "tests/unit/edge_client/session/session_harness.h"
 
 namespace outrider {
@@ -62,7 +62,7 @@ TEST(Fsd, WhatAnExitNamedLeavesWithTheVerdictAndWithoutAStep) {
   Ahead fsd(Strategy::kFsd);
   EXPECT_TRUE(fsd.edge.sent<Open>().at(0).policy.wants_exits);
   fsd.starts();
-  EXPECT_FALSE(fsd.edge.held_step) << "nothing is named yet";
+  EXPECT_FALSE(fsd.edge.held_step()) << "nothing is named yet";
   const TokenId token = fsd.other(1);
   fsd.report(1, token);
   const std::uint64_t steps = fsd.edge.session->stats().draft_steps;
@@ -92,7 +92,7 @@ TokenId hold_step_of_report(Ahead& fsd) {
   fsd.starts();
   const TokenId token = fsd.other(0);
   fsd.report(0, token);
-  EXPECT_TRUE(fsd.edge.held_step);
+  EXPECT_TRUE(fsd.edge.held_step());
   return token;
 }
 
@@ -116,14 +116,14 @@ TEST(Fsd, AHitAtWorkIsLate) {
 TEST(Fsd, AStepThatAVerdictMakesVainIsAbandoned) {
   Ahead fsd(Strategy::kFsd);
   const TokenId token = hold_step_of_report(fsd);
-  EXPECT_FALSE(fsd.edge.abandoned);
+  EXPECT_FALSE(fsd.edge.abandoned());
   fsd.verdict({fsd.surprise(token + 1)});
-  EXPECT_TRUE(fsd.edge.abandoned);
+  EXPECT_TRUE(fsd.edge.abandoned());
   const std::uint64_t steps = fsd.edge.session->stats().draft_steps;
   fsd.edge.run_held_step();
   EXPECT_EQ(fsd.stats().abandoned_steps, 1u);
   EXPECT_EQ(fsd.edge.session->stats().draft_steps, steps);
-  while (fsd.edge.held_step) fsd.edge.run_held_step();
+  while (fsd.edge.held_step()) fsd.edge.run_held_step();
   EXPECT_EQ(SessionHarness::tokens_of(fsd.edge.sent<Grow>().back()), fsd.edge.draft_says(3));
 }
 
@@ -159,7 +159,7 @@ TEST(ExitReports, ThatMakeNoSenseAreCountedAndForgotten) {
       .pass = before, .exit = 1, .next_token = fsd.other(0), .seq = fsd.seq});  // repeated
   EXPECT_EQ(fsd.stats().ignored_reports, 10u);
   EXPECT_EQ(fsd.stats().reports, 0u);
-  EXPECT_FALSE(fsd.edge.held_step);
+  EXPECT_FALSE(fsd.edge.held_step());
   EXPECT_FALSE(fsd.edge.finish);
   fsd.report(0, fsd.other(0));
   EXPECT_EQ(fsd.stats().reports, 1u);
@@ -203,7 +203,7 @@ TEST(Mirror, AMissIsAnsweredAtOnce) {
   mirror.edge.hold_draft_steps = true;
   mirror.starts();
   mirror.verdict({mirror.surprise()});
-  while (mirror.edge.held_step && mirror.edge.messages.back().acked_position < 4) {
+  while (mirror.edge.held_step() && mirror.edge.messages.back().acked_position < 4) {
     mirror.edge.run_held_step();
   }
   EXPECT_EQ(SessionHarness::tokens_of(mirror.edge.sent<Grow>().back()), mirror.edge.draft_says(3));
@@ -245,7 +245,7 @@ TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
                                       .tokens = {static_cast<TokenId>(pass % 11)},
                                       .rows = 1,
                                       .timings = {.computed = from_ms(20)}});
-    if (mirror.edge.held_step) mirror.edge.run_held_step();
+    if (mirror.edge.held_step()) mirror.edge.run_held_step();
   }
   EXPECT_TRUE(mirror.edge.said("ms with the draft and 20.0 ms without"));
   const std::vector<Policy> policies = mirror.edge.sent<Policy>();
@@ -315,7 +315,7 @@ TEST_F(TraceTest, CallsAHitWhatTheCountersCallIt) {
   edge_.hold_draft_steps = true;
   edge_.start();
   edge_.opened();
-  while (edge_.held_step && edge_.sent<Grow>().empty()) edge_.run_held_step();
+  while (edge_.held_step() && edge_.sent<Grow>().empty()) edge_.run_held_step();
   const NodeId last_id = edge_.tree().ids().next_id() - 1;
   edge_.from_verifier(Started{.pass = 0, .position = 3, .last_id = last_id});
   // A runner-up comes of which nothing was drafted: it was named, but that is no hit.

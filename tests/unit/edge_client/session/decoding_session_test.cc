@@ -114,7 +114,7 @@ TEST_F(SpeculatingTest, TheVerifiersRowLimitBoundsARound) {
   edge_.hold_draft_steps = true;
   edge_.start();
   edge_.opened(narrow);
-  while (edge_.held_step) edge_.run_held_step();
+  while (edge_.held_step()) edge_.run_held_step();
   EXPECT_THAT(edge_.sent<Grow>().at(0).nodes, SizeIs(2));
 }
 
@@ -150,8 +150,7 @@ TEST_F(SpeculatingTest, AFailingDraftModelDoesNotEndTheAnswer) {
   edge_.hold_draft_steps = true;
   edge_.start();
   edge_.opened();
-  edge_.held_step.reset();
-  edge_.handle(DraftStepFinished{resource_exhausted("no memory")});
+  edge_.fail_held_step(resource_exhausted("no memory"));
   EXPECT_TRUE(edge_.said("OFF because the draft model failed: no memory"));
   EXPECT_EQ(edge_.sent<Policy>().at(0).pass_policy, PassPolicy::kEager);
   edge_.pass({5});

@@ -1,10 +1,9 @@
-// A decoding session in the hands of a test: draft steps run at once on a toy model, the verifier
-// is played by the test, time moves when told.
+// A decoding session in the hands of a test, over the simulation's loop: draft steps run at once on
+// a toy model, the test plays the verifier, time moves when told.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <gtest/gtest.h>
-#include <atomic>
 
 #include <algorithm>
 #include <memory>
@@ -13,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/drafting/draft_engine.h"
-#include "edge_client/session/decoding_session.h"
+#include "bench/sim/sim_edge.h"
+#include "bench/sim/simulation.h"
 #include "tests/sim/toy_draft.h"
 
 namespace outrider {
@@ -36,7 +35,25 @@ class LetterText final : public AnswerText {
   std::string seen_;
 };
 
-class SessionHarness {
+// Keeps what the edge sends; says what the test makes it say.
+class PlayedVerifier final : public Verifier {
+ public:
+  void start(std::uint32_t epoch, EventSink sink) override {
+    epoch_ = epoch;
+    sink_ = std::move(sink);
+  }
+  void send(EdgeMessage message) override { messages.push_back(std::move(message)); }
+  void stop() override {}
+  void say(VerifierEvent event) { sink_({epoch_, std::move(event)}); }
+
+  std::vector<EdgeMessage> messages;  // all that were sent
+
+ private:
+  std::uint32_t epoch_ = 0;
+  EventSink sink_;
+};
+
+class SessionHarness final : public SimEdgeObserver {
  public:
   using Ids = std::vector<TokenId>;
 
@@ -51,12 +68,18 @@ class SessionHarness {
   }
 
   void start(const Ids& prompt = {1, 2, 3}) {
-    drafter_ = std::make_unique<Drafter>(
-        DrafterOptions{.max_positions = draft_context, .vocab_size = 13, .workers = workers});
-    engine_ = *DraftEngine::create(draft, clock, 1100);
-    session = std::make_unique<DecodingSession>(options, prompt, *drafter_, text_);
-    prompt_ = prompt;
-    take(session->start(clock.now()));
+    SimEdgeSetup setup{
+        .prompt = prompt,
+        .decoding = options,
+        .drafter = {.max_positions = draft_context, .vocab_size = 13, .workers = workers},
+        .step_takes = [this](std::size_t) {
+          return hold_draft_steps ? Duration::max() : Duration{0};
+        }};
+    edge_ =
+        std::make_unique<SimEdge>(simulation_, verifier_, draft, text_, std::move(setup), *this);
+    session = &edge_->session();
+    edge_->begin();
+    settle();
   }
 
   // --- the verifier's part ---
@@ -72,33 +95,50 @@ class SessionHarness {
   }
   // Starts and ends a pass that takes every node sent so far.
   void pass(const Ids& tokens) {
-    const auto last_id = drafter_->tree().ids().next_id() - 1;
+    const auto last_id = tree().ids().next_id() - 1;
     from_verifier(Started{.pass = next_pass, .position = end(), .last_id = last_id});
     from_verifier(Verdict{.pass = next_pass++, .position = end(), .tokens = tokens, .rows = 1});
   }
   void from_verifier(ServerMessage message) {
-    handle(FromVerifier{epoch, VerifierEvent(std::move(message))});
+    verifier_.say(std::move(message));
+    settle();
   }
   void usage(const Usage& message) {
     from_verifier(message);
     stream_ends({});
   }
   void stream_ends(Status status) {
-    handle(FromVerifier{epoch, VerifierEvent(StreamEnded{std::move(status)})});
+    verifier_.say(StreamEnded{std::move(status)});
+    settle();
   }
 
-  void handle(const SessionEvent& event) { take(session->handle(event, clock.now())); }
+  void handle(const SessionEvent& event) {
+    edge_->handle(event);
+    settle();
+  }
   void tick_when_due() {
     ASSERT_NE(session->next_tick(), TimePoint::max());
     clock.sleep_until(session->next_tick());
-    handle(Tick{});
+    settle();
   }
 
-  const MirroredTree& tree() const { return drafter_->tree(); }
+  // --- the draft's part ---
+  const DraftStep* held_step() const { return edge_->draft().step(); }
+  bool abandoned() const { return edge_->draft().abandoned(); }
+  void run_held_step() {
+    edge_->draft().finish();
+    settle();
+  }
+  void fail_held_step(const Status& status) {
+    edge_->draft().fail(status);
+    settle();
+  }
+
+  const MirroredTree& tree() const { return edge_->drafter().tree(); }
   Position end() const { return tree().end(); }
   // The draft's own continuation of the committed text.
   Ids draft_says(std::size_t count) const {
-    const std::span<const TokenId> text = drafter_->tree().text();
+    const std::span<const TokenId> text = tree().text();
     const Ids all = toy.decode(text, end() + static_cast<Position>(count), {}, 0);
     return {all.begin() + static_cast<std::ptrdiff_t>(text.size()), all.end()};
   }
@@ -122,54 +162,47 @@ class SessionHarness {
     return tokens;
   }
 
+ private:
+  Simulation simulation_{0};
+  PlayedVerifier verifier_;
+
+ public:
   DecodingOptions options;
   Position draft_context = 1000;
   int workers = 1;
-  ManualClock clock;
+  ManualClock& clock = simulation_.clock();
   ToyModel toy{13};
   ToyDraft draft{toy};
   bool hold_draft_steps = false;
-  std::optional<DraftStep> held_step;
-  std::atomic<bool> abandoned = false;  // the held step
 
-  std::unique_ptr<DecodingSession> session;
+  const DecodingSession* session = nullptr;
   std::uint32_t epoch = 0;
   std::uint32_t next_pass = 0;
-  std::vector<EdgeMessage> messages;  // all that were sent
-  std::vector<std::string> lines;     // all that were said
+  const std::vector<EdgeMessage>& messages = verifier_.messages;
+  std::vector<std::string> lines;  // all that were said
   std::string shown;
   Ids shown_ids;
   std::vector<bool> shown_drafted;
   std::optional<Finish> finish;
-
-  void run_held_step() {
-    const DraftStep step = *std::exchange(held_step, std::nullopt);
-    Result<DraftStepDone> done = engine_->run(step, &abandoned);
-    abandoned = false;
-    handle(DraftStepFinished{std::move(done)});
-  }
+  int progress_reports = 0;
 
  private:
-  void take(SessionActions actions) {
-    for (SessionAction& action : actions) {
-      std::visit([this](auto& a) { on(a); }, action);
+  // Runs what is due.
+  void settle() {
+    while (simulation_.step(clock.now())) {
     }
   }
-  void on(const Connect& connect) {
+  void on_action(SessionAction& action) override {
+    std::visit([this](const auto& a) { record(a); }, action);
+  }
+  void record(const Connect& connect) {
     epoch = connect.epoch;
     next_pass = 0;
   }
-  void on(Send& send) { messages.push_back(std::move(send.message)); }
-  void on(RunDraftStep& run) {
-    ASSERT_FALSE(held_step) << "one step at a time";
-    held_step = std::move(run.step);
-    if (!hold_draft_steps) run_held_step();
-  }
-  void on(const AbandonDraftStep&) {
-    ASSERT_TRUE(held_step) << "no step is out";
-    abandoned = true;
-  }
-  void on(const Emit& emit) {
+  void record(const Send&) {}
+  void record(const RunDraftStep&) { ASSERT_FALSE(held_step()) << "one step at a time"; }
+  void record(const AbandonDraftStep&) { ASSERT_TRUE(held_step()) << "no step is out"; }
+  void record(const Emit& emit) {
     for (const Emit::Token& token : emit.tokens) {
       shown += token.text;
       if (token.id < 0) continue;
@@ -177,21 +210,15 @@ class SessionHarness {
       shown_drafted.push_back(token.drafted);
     }
   }
-  void on(const Say& say) { lines.push_back(say.line); }
-  void on(const PrefillProgress&) { ++progress_reports; }
-  void on(const Finish& f) {
+  void record(const Say& say) { lines.push_back(say.line); }
+  void record(const PrefillProgress&) { ++progress_reports; }
+  void record(const Finish& f) {
     ASSERT_FALSE(finish) << "finished twice";
     finish = f;
   }
 
- public:
-  int progress_reports = 0;
-
- private:
   LetterText text_;
-  Ids prompt_;
-  std::unique_ptr<Drafter> drafter_;
-  std::unique_ptr<DraftEngine> engine_;
+  std::unique_ptr<SimEdge> edge_;
 };
 
 }  // namespace outrider

@@ -1,11 +1,11 @@
-// A random edge that keeps PROTOCOL: grows guesses, sends some of them in any order that the rules
-// allow, changes policy, cancels, loses its link and reconnects. Checks whatever the server says
-// against the reference model and against decoding by the target alone.
+// An adversary over a SimLink: acts at random times, loses its link and reconnects. Checks whatever
+// the server says against the reference model and against decoding by the target alone.
 //
 // Thread rule: one thread. Ownership: simulation, link and target outlive it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,18 +13,19 @@
 #include <utility>
 #include <vector>
 
+#include "bench/edges/adversary.h"
+#include "bench/sim/sim_link.h"
+#include "bench/sim/simulation.h"
 #include "common/protocol/messages.h"
-#include "common/tree/mirrored_tree.h"
 #include "tests/sim/reference_model.h"
-#include "tests/sim/sim_link.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
 namespace outrider {
 
-class ScriptedEdge final {
+class CheckedAdversary final {
  public:
-  struct Script {
+  struct Plan {
     Open open;                     // what it asks for
     double guess_right = 0.5;      // how often a guess on the right path is the target's choice
     bool guesses = true;           // false: says nothing but what the rules demand
@@ -34,8 +35,8 @@ class ScriptedEdge final {
   };
 
   // exits: of the target; null if it has none.
-  ScriptedEdge(Simulation& simulation, SimLink& link, const ToyModel& target, const ToyExits* exits,
-               Script script);
+  CheckedAdversary(Simulation& simulation, SimLink& link, const ToyModel& target,
+                   const ToyExits* exits, const Plan& plan);
 
   void begin();
 
@@ -46,33 +47,29 @@ class ScriptedEdge final {
   // The first thing that was wrong; empty if nothing was.
   const std::string& failure() const { return failure_; }
   const std::vector<TokenId>& text() const { return text_; }
-  const std::vector<TokenId>& expected() const { return expected_; }
+  const std::vector<TokenId>& expected() const { return adversary_.script().expected; }
   bool cancelled() const { return cancelled_; }
 
-  // Holds the server's side of a stream against the reference model of what this edge sent on it.
+  // Holds the server's side of a stream against the reference model of what was sent on it.
   void check_server(StreamId stream, const VerifySession& session);
 
  private:
   void open_stream();
   void on_event(const VerifierEvent& event);
-  void on(const Opened& opened) { opened_ = opened; }
-  void on(const Progress& progress);
-  void on(const Started& started);
-  void on(const Verdict& verdict);
-  void on(const Usage& usage);
-  void on(const ExitReport& report);
-  void on(const Notice&) {}
+  void check(const Opened& opened) { opened_ = opened; }
+  void check(const Progress& progress);
+  void check(const Started& started);
+  void check(const Verdict& verdict);
+  void check(const Usage& usage);
+  void check(const ExitReport& report);
+  void check(const Notice&) {}
+  void react_to_verdict();
   void on_end(const Status& status);
 
   void act();
   void act_later();
-  void grow_guesses();
-  void send_some();
-  void send_policy();
   void keep_alive();
-  void send(decltype(EdgeMessage::body) body);
-  void send_grow(const std::vector<NodeIndex>& nodes);
-  TokenId guess_after(NodeIndex parent);
+  void compare_tree();
   std::size_t expected_walk() const;
   std::vector<TokenId> expected_exit_walk(std::size_t exit) const;
   void fail(const std::string& what);
@@ -81,31 +78,22 @@ class ScriptedEdge final {
   SimRandom& random_;
   SimLink& link_;
   const ToyExits* const exits_;
-  const Script script_;
-  const std::int32_t vocab_size_;
+  const Plan plan_;
   const Position max_positions_;
-  std::vector<TokenId> expected_;  // by the target alone
-  std::vector<TokenId> text_;      // committed, over all streams
+  Adversary adversary_;
+  std::vector<TokenId> text_;  // committed, over all streams
 
   // Of the stream that is open.
   std::uint32_t epoch_ = 0;
-  std::optional<MirroredTree> tree_;
   std::shared_ptr<ReferenceModel> reference_;
   std::map<StreamId, std::shared_ptr<ReferenceModel>> references_;
   std::optional<Opened> opened_;
   std::optional<Started> started_;
-  std::set<std::string> taken_;  // by the pass in work, as texts
-  std::set<Position> asked_;     // where an empty Grow asked for a pass
-  bool ever_eager_ = false;
-  bool ever_wanted_exits_ = false;
-  std::uint32_t last_report_ = 0;  // ExitReport.seq
-  std::uint32_t acked_reports_ = 0;
+  std::set<std::string> taken_;                    // by the pass in work, as texts
+  std::uint32_t last_report_ = 0;                  // ExitReport.seq
   std::set<std::pair<NodeId, TokenId>> reported_;  // in the pass in work
-  Position acked_ = 0;
-  Policy policy_;
   std::uint64_t passes_ = 0;
   bool usage_seen_ = false;
-  bool sent_cancel_ = false;
 
   int reports_ = 0;
   std::string last_session_;

@@ -1,5 +1,5 @@
-// A world without threads: a clock that moves from event to event, and seeded chance. The same seed
-// gives the same run on every machine.
+// The event loop of a simulation: a clock that moves from event to event, and seeded chance. It has
+// no threads, so the same seed gives the same run on every machine.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -8,32 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <random>
 #include <utility>
 
+#include "bench/sim/sim_random.h"
 #include "common/base/clock.h"
 
 namespace outrider {
-
-// std::mt19937_64 is the same everywhere; the standard's distributions are not.
-class SimRandom final {
- public:
-  explicit SimRandom(std::uint64_t seed) : engine_(seed) {}
-
-  // 0 <= result < n; n > 0.
-  std::uint64_t below(std::uint64_t n) { return engine_() % n; }
-  // low <= result <= high.
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
-  }
-  Duration between(Duration low, Duration high) {
-    return Duration{between(low.count(), high.count())};
-  }
-  bool chance(double p) { return static_cast<double>(engine_() >> 11) * 0x1p-53 < p; }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 class Simulation final {
  public:

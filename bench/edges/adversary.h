@@ -1,0 +1,94 @@
+// An edge that bypasses the brain on purpose: it keeps PROTOCOL, but sends more than any strategy
+// would. Guesses in any order that the rules allow, trees deep and wide, nodes that repeat others,
+// nodes that are dead on arrival, anchors in the past; before the stream is opened, after verdicts
+// and while passes run. Whatever it sends, the text must be the target's.
+//
+// It decides nothing by itself: its owner says when it acts, carries its messages and hands it the
+// verifier's. Thread rule: one thread. Ownership: the random numbers outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/sim/sim_random.h"
+#include "common/protocol/messages.h"
+#include "common/tree/mirrored_tree.h"
+
+namespace outrider {
+
+struct AdversaryScript {
+  Open open;                      // of the first stream; its prefix is the prompt
+  std::vector<TokenId> expected;  // the text by the target alone, prompt included
+  std::int32_t vocab_size = 0;
+  double guess_right = 0.75;  // how often a guess on the right path is the target's choice
+};
+
+class Adversary final {
+ public:
+  using Send = std::function<void(EdgeMessage)>;
+
+  Adversary(AdversaryScript script, SimRandom& random, Send send);
+
+  // Called with the text and each Grow before it is sent.
+  std::function<void(std::span<const TokenId>, const Grow&)> on_grow;
+
+  // A new stream, with the text so far.
+  void open_stream(std::string replaced_session);
+  // Takes what a message changes; the verdict must be of this stream and at the end of the text.
+  void take(const ServerMessage& message);
+
+  // --- what it may do at any time while its stream is open ---
+  // A chain from the end of the text, and a random tree on it and on what was sent before.
+  void send_round(int chain_length);
+  // No chain, and an anchor anywhere in the text: mostly dead on arrival.
+  void send_strays();
+  // Guesses that are not sent yet, and some of them in a random order.
+  void grow_guesses();
+  void send_guesses();
+  void send_policy();
+  void acknowledge() { send(AckOnly{}); }
+  void cancel();
+  // The rule of liveness, and the acknowledgement in time to prevent a pause.
+  void keep_alive();
+
+  const MirroredTree& tree() const { return tree_; }
+  const AdversaryScript& script() const { return script_; }
+  bool cancelled() const { return cancelled_; }
+  // Of this stream: whether a policy ever asked for it, and where an empty Grow asked for a pass.
+  bool ever_eager() const { return ever_eager_; }
+  bool ever_wanted_exits() const { return ever_wanted_exits_; }
+  bool asked_at(Position position) const { return asked_.contains(position); }
+
+ private:
+  void send(EdgeMessage::Body body);
+  void send_raw(Grow grow);
+  void send_own(const std::vector<NodeIndex>& nodes);
+  void add_extras(Grow& grow);
+  void set_policy(const Policy& policy);
+  TokenId random_token();
+  TokenId guess_at(Position position);
+  TokenId guess_after(NodeIndex parent);
+
+  const AdversaryScript script_;
+  SimRandom& random_;
+  const Send send_;
+
+  // Of the stream that is open.
+  MirroredTree tree_;
+  Limits limits_;
+  Policy policy_;
+  Position acked_ = 0;
+  std::uint32_t reports_seen_ = 0;
+  std::uint32_t acked_reports_ = 0;
+  std::set<Position> asked_;
+  bool ever_eager_ = false;
+  bool ever_wanted_exits_ = false;
+  bool cancelled_ = false;
+};
+
+}  // namespace outrider

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/deferred_model.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrider {
+
+class DeferredModel::KeepingTap final : public LayerTap {
+ public:
+  KeepingTap(const LayerTap* tap, std::vector<Kept>& kept) : tap_(tap), kept_(kept) {}
+
+  bool wants(std::int32_t layer) const override { return tap_->wants(layer); }
+  void on_layer(const HiddenRows& rows) override {
+    Kept& kept = kept_.emplace_back(Kept{rows, {}});
+    kept.values.assign(rows.values, rows.values + rows.count * rows.width);
+  }
+
+ private:
+  const LayerTap* const tap_;
+  std::vector<Kept>& kept_;
+};
+
+void DeferredModel::forget() {
+  rows_ = 0;
+  tap_ = nullptr;
+  kept_.clear();
+}
+
+Status DeferredModel::forward(std::span<const Row> rows, PassOutput& out) {
+  forget();
+  if (failure_) {
+    ++failed_passes_;
+    return *std::exchange(failure_, std::nullopt);
+  }
+  tap_ = out.tap;
+  KeepingTap keeping(tap_, kept_);
+  if (tap_ != nullptr) out.tap = &keeping;
+  const Status status = model_.forward(rows, out);
+  out.tap = tap_;
+  if (!status.ok()) {
+    forget();
+    return status;
+  }
+  // A pass that the backend computed in parts shows each part through all layers; the emulated
+  // device computes it in one.
+  std::ranges::stable_sort(kept_, {}, [](const Kept& one) { return one.rows.layer; });
+  for (Kept& one : kept_) one.rows.values = one.values.data();
+  rows_ = rows.size();
+  return {};
+}
+
+void DeferredModel::show(std::size_t index) const {
+  tap_->on_layer(kept_[index].rows);
+}
+
+}  // namespace outrider

@@ -1,0 +1,59 @@
+// A model whose passes take no time of the simulation: forward() runs at once and what its tap was
+// to see is kept, so that the tap can be shown each layer when the emulated pass gets there.
+//
+//   deferred.forget();
+//   scheduler.compute();                            // forward() runs; the tap has seen nothing yet
+//   for (i < deferred.layers()) deferred.show(i);   // each at its time, before the pass is
+//   finished
+//
+// Thread rule: as model.h. The model outlives it, and the tap of a pass outlives its show().
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/model/model.h"
+
+namespace outrider {
+
+class DeferredModel final : public Model {
+ public:
+  explicit DeferredModel(Model& model) : model_(model) {}
+
+  const ModelInfo& info() const override { return model_.info(); }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
+    return model_.new_cache(capacity);
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) override;
+
+  // The next pass gives this error.
+  void fail_next_pass(Status status) { failure_ = std::move(status); }
+  int failed_passes() const { return failed_passes_; }
+
+  // Of the last pass since forget(): its rows, 0 if it failed or there was none.
+  std::size_t rows() const { return rows_; }
+  // What its tap was to see, in rising order of layers.
+  std::size_t layers() const { return kept_.size(); }
+  std::int32_t layer(std::size_t index) const { return kept_[index].rows.layer; }
+  void show(std::size_t index) const;
+  void forget();
+
+ private:
+  struct Kept {
+    HiddenRows rows;  // .values points into `values`
+    std::vector<float> values;
+  };
+  class KeepingTap;
+
+  Model& model_;
+  std::optional<Status> failure_;
+  int failed_passes_ = 0;
+  std::size_t rows_ = 0;
+  LayerTap* tap_ = nullptr;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/sim_edge.h"
+
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// As small as it may be, so that a slot too much is noticed.
+std::unique_ptr<DraftEngine> make_engine(Simulation& simulation, Model& draft,
+                                         const SimEdgeSetup& setup) {
+  const auto capacity = static_cast<std::int32_t>(setup.drafter.max_positions +
+                                                  static_cast<Position>(setup.drafter.max_nodes));
+  Result<std::unique_ptr<DraftEngine>> engine =
+      DraftEngine::create(draft, simulation.clock(), capacity);
+  OUTRIDER_CHECK(engine.ok());
+  (*engine)->set_sampling(setup.decoding.sampling, setup.decoding.seed);
+  return *std::move(engine);
+}
+
+}  // namespace
+
+SimEdge::SimEdge(Simulation& simulation, Verifier& verifier, Model& draft, AnswerText& text,
+                 SimEdgeSetup setup, SimEdgeObserver& observer)
+    : simulation_(simulation),
+      verifier_(verifier),
+      observer_(observer),
+      drafter_(setup.drafter),
+      draft_(simulation, make_engine(simulation, draft, setup), draft.info().num_layers,
+             std::move(setup.step_takes),
+             [this](Result<DraftStepDone> done) { handle(DraftStepFinished{std::move(done)}); }),
+      session_(std::move(setup.decoding), std::move(setup.prompt), drafter_, text) {}
+
+void SimEdge::begin() {
+  perform(session_.start(simulation_.now()));
+}
+
+void SimEdge::handle(SessionEvent event) {
+  if (session_.finished()) return;
+  observer_.on_event(event);
+  perform(session_.handle(event, simulation_.now()));
+  observer_.on_handled();
+}
+
+void SimEdge::perform(SessionActions actions) {
+  for (SessionAction& action : actions) {
+    observer_.on_action(action);
+    std::visit([this](auto& a) { on(a); }, action);
+  }
+  if (finish_) return verifier_.stop();
+  set_timer();
+}
+
+void SimEdge::on(const Connect& connect) {
+  epoch_ = connect.epoch;
+  verifier_.start(connect.epoch, [this](FromVerifier event) { handle(std::move(event)); });
+}
+
+void SimEdge::set_timer() {
+  const TimePoint next = session_.next_tick();
+  if (next == tick_at_ || next == TimePoint::max()) return;
+  tick_at_ = next;
+  simulation_.at(next, [this, next] {
+    if (tick_at_ != next) return;
+    tick_at_ = TimePoint::max();
+    handle(Tick{});
+  });
+}
+
+}  // namespace outrider

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/sim_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bench/sim/message_size.h"
+
+namespace outrider {
+namespace {
+
+bool is_report(const VerifierEvent& event) {
+  const auto* message = std::get_if<ServerMessage>(&event);
+  return message != nullptr && std::holds_alternative<ExitReport>(*message);
+}
+
+bool is_verdict(const VerifierEvent& event) {
+  const auto* message = std::get_if<ServerMessage>(&event);
+  return message != nullptr && std::holds_alternative<Verdict>(*message);
+}
+
+}  // namespace
+
+SimLink::SimLink(Simulation& simulation, SimServer& server, const Options& options)
+    : simulation_(simulation), server_(server), options_(options) {}
+
+TimePoint SimLink::arrival(const Delays& delays, Flow& flow, TimePoint held_until,
+                           std::size_t bytes) {
+  TimePoint leaves = std::max(simulation_.now(), held_until);
+  counts_.held += held_until > simulation_.now() ? 1 : 0;
+  if (options_.bytes_per_s > 0) {
+    counts_.limited += flow.free_at > leaves ? 1 : 0;
+    leaves = std::max(leaves, flow.free_at) +
+             from_ms(1e3 * static_cast<double>(bytes) / options_.bytes_per_s);
+    flow.free_at = leaves;
+  }
+  const Duration delay = simulation_.random().between(delays.shortest, delays.longest);
+  flow.last_arrival = std::max(flow.last_arrival, leaves + delay);
+  return flow.last_arrival;
+}
+
+void SimLink::start(std::uint32_t epoch, EventSink sink) {
+  stop();
+  state_ = std::make_shared<State>();
+  state_->epoch = epoch;
+  state_->sink = std::move(sink);
+  const TimePoint when = arrival(options_.up, state_->up, up_held_until_, 0);
+  simulation_.at(when, [this, state = state_] {
+    if (state->dead) return;
+    // A weak hold: the server keeps the sink of a stream whose link is gone.
+    const std::weak_ptr<State> weak = state;
+    state->stream = server_.connect([this, weak](VerifierEvent event) {
+      if (const StatePtr alive = weak.lock()) take_down(alive, std::move(event));
+    });
+    if (on_connected) on_connected(*state->stream);
+  });
+}
+
+void SimLink::send(EdgeMessage message) {
+  if (!connected()) return;
+  const TimePoint when = arrival(options_.up, state_->up, up_held_until_, message_size(message));
+  simulation_.at(when, [this, state = state_, message = std::move(message)] {
+    if (!state->dead && state->stream) server_.post(*state->stream, message);
+  });
+}
+
+void SimLink::take_down(const StatePtr& state, VerifierEvent event) {
+  if (state->dead) return;
+  if (simulation_.now() < stalled_until_ || !state->unread.empty()) {
+    queue_unread(state, std::move(event));
+  } else {
+    carry_down(state, std::move(event));
+  }
+}
+
+void SimLink::carry_down(const StatePtr& state, VerifierEvent event) {
+  const TimePoint when = arrival(options_.down, state->down, down_held_until_, message_size(event));
+  simulation_.at(when, [state, event = std::move(event)] {
+    if (state->dead) return;
+    if (std::holds_alternative<StreamEnded>(event)) state->dead = true;
+    state->sink({state->epoch, event});
+  });
+}
+
+void SimLink::queue_unread(const StatePtr& state, VerifierEvent event) {
+  ++counts_.unread;
+  if (is_verdict(event)) counts_.dropped_reports += std::erase_if(state->unread, is_report);
+  if (state->unread.size() >= options_.max_waiting && state == state_) {
+    ++counts_.overflows;
+    return cut(simulation_.random().between(Duration{0}, from_ms(500)), Duration{0});
+  }
+  if (state->unread.empty()) read_later(state);
+  state->unread.push_back(std::move(event));
+}
+
+void SimLink::read_later(const StatePtr& state) {
+  simulation_.at(stalled_until_, [this, state] {
+    if (simulation_.now() < stalled_until_) return read_later(state);  // it stalled once more
+    for (VerifierEvent& event : std::exchange(state->unread, {})) {
+      carry_down(state, std::move(event));
+    }
+  });
+}
+
+void SimLink::stop() {
+  if (connected()) cut(Duration::max(), Duration{0});
+}
+
+void SimLink::cut(Duration edge_notices, Duration server_notices) {
+  if (!connected()) return;
+  state_->dead = true;
+  const StatePtr state = std::exchange(state_, nullptr);
+  if (edge_notices != Duration::max()) {
+    ++counts_.cuts;
+    simulation_.after(edge_notices, [state] {
+      state->sink({state->epoch, StreamEnded{unavailable("the link was cut")}});
+    });
+  }
+  if (state->stream) {
+    simulation_.after(server_notices, [this, state] { server_.disconnect(*state->stream); });
+  }
+}
+
+void SimLink::partition_up(Duration how_long) {
+  up_held_until_ = std::max(up_held_until_, simulation_.now() + how_long);
+}
+
+void SimLink::partition_down(Duration how_long) {
+  down_held_until_ = std::max(down_held_until_, simulation_.now() + how_long);
+}
+
+void SimLink::stall_reader(Duration how_long) {
+  stalled_until_ = std::max(stalled_until_, simulation_.now() + how_long);
+}
+
+}  // namespace outrider

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/sim_server.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace outrider {
+
+SimServer::SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options,
+                     PassTime takes)
+    : simulation_(simulation),
+      device_(model),
+      options_(options),
+      takes_(std::move(takes)),
+      scheduler_(std::make_unique<Scheduler>(device_, options)) {}
+
+StreamId SimServer::connect(VerifyEngine::EventSink sink) {
+  const StreamId stream = next_stream_++;
+  if (simulation_.now() < up_at_) {
+    sink(StreamEnded{unavailable("connection refused")});
+    return stream;
+  }
+  std::shared_ptr<ExitReportChannel> reports;
+  if (options_.exits != nullptr) {
+    reports = std::make_shared<ExitReportChannel>(
+        options_.report_queue, simulation_.clock(),
+        [this, stream](const ExitReport& report) { send_report(stream, report); });
+  }
+  streams_[stream] = {std::move(sink), reports};
+  apply([this, stream, reports] {
+    scheduler_->connect(stream, "session-" + std::to_string(stream), simulation_.now(), reports);
+  });
+  return stream;
+}
+
+// As in the engine, an acknowledgement counts at once: the window must open while there is still
+// time to report.
+void SimServer::post(StreamId stream, EdgeMessage message) {
+  const auto at = streams_.find(stream);
+  if (at == streams_.end()) return;
+  const std::shared_ptr<ExitReportChannel> reports = at->second.reports;
+  if (reports != nullptr && reports->acknowledge(message)) reports->send();
+  apply([this, stream, message = std::move(message)] {
+    scheduler_->receive(stream, message, simulation_.now());
+    show(stream);
+  });
+}
+
+void SimServer::disconnect(StreamId stream) {
+  if (streams_.erase(stream) == 0) return;
+  apply([this, stream] { scheduler_->disconnect(stream); });
+}
+
+void SimServer::drain() {
+  apply([this] { scheduler_->drain(); });
+}
+
+std::size_t SimServer::restart(Duration down) {
+  const SchedulerStats stats = scheduler_->stats();
+  reports_before_ += stats.reports_sent;
+  ++process_;
+  busy_ = false;
+  waiting_.clear();
+  device_.forget();
+  scheduler_ = std::make_unique<Scheduler>(device_, options_);
+  up_at_ = simulation_.now() + down;
+  for (auto& [id, stream] : std::exchange(streams_, {})) {
+    stream.sink(StreamEnded{unavailable("this verifier has shut down")});
+  }
+  return stats.sessions_open;
+}
+
+void SimServer::at(Duration delay, std::function<void()> event) {
+  simulation_.after(delay, [this, process = process_, event = std::move(event)] {
+    if (process == process_) event();
+  });
+}
+
+void SimServer::apply(const std::function<void()>& input) {
+  if (busy_) {
+    waiting_.push_back(input);
+    return;
+  }
+  input();
+  go_on();
+}
+
+void SimServer::go_on() {
+  scheduler_->tick(simulation_.now());
+  busy_ = scheduler_->start(simulation_.now());
+  deliver();
+  const std::uint64_t timer = ++timer_;
+  if (busy_) return start_turn();
+  const auto wake = scheduler_->wake_at();
+  if (!wake) return;
+  at(std::max(*wake - simulation_.now(), Duration{0}), [this, timer] {
+    if (timer == timer_) go_on();
+  });
+}
+
+void SimServer::start_turn() {
+  device_.forget();
+  scheduler_->compute();
+  const Duration pass = device_.rows() > 0 ? takes_(device_.rows()) : Duration{0};
+  for (std::size_t i = 0; i < device_.layers(); ++i) {
+    at(pass * device_.layer(i) / device_.info().num_layers, [this, i] { device_.show(i); });
+  }
+  at(pass, [this] { finish_turn(); });
+}
+
+void SimServer::send_report(StreamId stream, const ExitReport& report) {
+  const auto at = streams_.find(stream);
+  if (at != streams_.end()) at->second.sink(ServerMessage(report));
+}
+
+void SimServer::finish_turn() {
+  scheduler_->finish(simulation_.now());
+  show(scheduler_->last_served());
+  deliver();
+  busy_ = false;
+  for (const auto& input : std::exchange(waiting_, {})) input();
+  go_on();
+}
+
+void SimServer::deliver() {
+  for (StreamEvent& event : scheduler_->take_events()) {
+    const auto at = streams_.find(event.stream);
+    if (at == streams_.end()) continue;
+    const bool last = std::holds_alternative<StreamEnded>(event.event);
+    at->second.sink(std::move(event.event));
+    if (last) streams_.erase(event.stream);
+  }
+}
+
+void SimServer::show(StreamId stream) {
+  const VerifySession* session = scheduler_->session(stream);
+  if (observe && session != nullptr) observe(stream, *session);
+}
+
+}  // namespace outrider

@@ -1,0 +1,81 @@
+// The verifying engine in a simulation: the real scheduler, sessions, exits and report channels,
+// with events in place of threads. The same face as VerifyEngine.
+//
+// A pass is computed as it starts, and takes the emulated device's time: each exit of layer l of L
+// speaks at l/L of it, the verdict comes at its end. A report that the window holds back goes as an
+// acknowledgement makes room.
+//
+// Thread rule: one thread. Ownership: simulation, model and exits outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "bench/sim/deferred_model.h"
+#include "bench/sim/simulation.h"
+#include "common/verify/engine.h"
+#include "common/verify/scheduler.h"
+
+namespace outrider {
+
+class SimServer final {
+ public:
+  using PassTime = std::function<Duration(std::size_t rows)>;
+
+  SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, PassTime takes);
+
+  StreamId connect(VerifyEngine::EventSink sink);
+  void post(StreamId stream, EdgeMessage message);
+  void disconnect(StreamId stream);
+
+  // As SIGTERM: sessions may finish, new ones are refused until restart().
+  void drain();
+  // Ends every stream with UNAVAILABLE, refuses connections for that long, and begins anew without
+  // any session or cache. Returns how many sessions it broke.
+  std::size_t restart(Duration down);
+  // The next pass of the device fails.
+  void fail_next_pass(Status status) { device_.fail_next_pass(std::move(status)); }
+  int failed_passes() const { return device_.failed_passes(); }
+
+  // Called with the session of the stream after each message applied and each turn ended.
+  std::function<void(StreamId, const VerifySession&)> observe;
+
+  // Since the last restart.
+  const Scheduler& scheduler() const { return *scheduler_; }
+  // Exit reports sent since the beginning.
+  std::uint64_t reports_sent() const { return reports_before_ + scheduler_->stats().reports_sent; }
+
+ private:
+  struct Stream {
+    VerifyEngine::EventSink sink;
+    std::shared_ptr<ExitReportChannel> reports;
+  };
+
+  void apply(const std::function<void()>& input);  // now, or when the device is done
+  void go_on();
+  void start_turn();
+  void finish_turn();
+  void send_report(StreamId stream, const ExitReport& report);
+  void deliver();
+  void show(StreamId stream);
+  void at(Duration delay, std::function<void()> event);
+
+  Simulation& simulation_;
+  DeferredModel device_;
+  const SchedulerOptions options_;
+  const PassTime takes_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::map<StreamId, Stream> streams_;
+  StreamId next_stream_ = 1;
+  bool busy_ = false;
+  std::vector<std::function<void()>> waiting_;  // inputs, while busy
+  std::uint64_t timer_ = 0;                     // only the newest timer counts
+  std::uint64_t process_ = 0;                   // events of a process that has ended are void
+  TimePoint up_at_{};
+  std::uint64_t reports_before_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,88 @@
+// The real edge in a simulation, with a toy draft over a SimLink. Holds its tree and every message
+// against the reference model, loses its link, lets its user give up, and puts forged exit reports
+// among what it hears.
+//
+// Thread rule: one thread. Ownership: simulation, link and target outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/sim/sim_edge.h"
+#include "bench/sim/sim_link.h"
+#include "bench/sim/simulation.h"
+#include "tests/sim/exit_forger.h"
+#include "tests/sim/reference_model.h"
+#include "tests/sim/toy_draft.h"
+
+namespace outrider {
+
+class CheckedEdge final : public AnswerText, public SimEdgeObserver {
+ public:
+  struct Plan {
+    std::vector<TokenId> prompt;
+    DecodingOptions decoding;  // strategy, sampling, end, stop ids
+    int workers = 1;
+    std::size_t cache_nodes = 256;
+    ExitManner forged_exits = ExitManner::kNone;  // only of a server without exits
+    float strays = 1;                             // of the draft
+    Position draft_context = 1000;
+    int prefill_chunk = 64;
+    double cut = 0;                          // chance per event that the link breaks
+    double cancel = 0;                       // chance per event that the user gives up
+    std::optional<TokenId> stop_after = {};  // the token that completes a stop string
+    SimDraft::StepTime step_takes = {};
+  };
+
+  CheckedEdge(Simulation& simulation, SimLink& link, const ToyModel& target, Plan plan);
+
+  void begin() { edge_->begin(); }
+
+  bool done() const { return edge_->done(); }
+  const Finish& finish() const { return edge_->finish(); }
+  // The first thing that was wrong; empty if nothing was.
+  const std::string& failure() const { return failure_; }
+  bool cancelled() const { return cancelled_; }
+  const std::vector<TokenId>& shown() const { return shown_; }
+  const std::vector<TokenId>& expected() const { return expected_; }
+  const DecodingSession& session() const { return edge_->session(); }
+  // Acknowledgements of exit reports that the server itself had sent.
+  std::uint64_t acknowledged_reports() const { return acknowledged_reports_; }
+
+ private:
+  Update push(TokenId token) override;
+  std::string finish() override { return {}; }
+
+  void on_event(SessionEvent& event) override;
+  void on_action(SessionAction& action) override;
+  void on_handled() override;
+
+  void hear(std::uint32_t epoch, ServerMessage& message);
+  void say(EdgeMessage& message);
+  void forge_reports(std::uint32_t epoch, const Started& started);
+  void fail(const std::string& what);
+
+  Simulation& simulation_;
+  SimLink& link_;
+  const Plan plan_;
+  std::vector<TokenId> expected_;
+  ToyDraft draft_;
+  ExitForger forger_;
+  std::unique_ptr<SimEdge> edge_;
+
+  // Of the stream that is open.
+  std::unique_ptr<ReferenceModel> reference_;
+  std::uint32_t last_report_ = 0;
+  std::uint32_t acked_reports_ = 0;
+
+  std::uint64_t acknowledged_reports_ = 0;
+  std::vector<TokenId> shown_;
+  int cuts_left_ = 50;  // a link that never lasts for a whole prefill would let no answer end
+  bool cancelled_ = false;
+  std::string failure_;
+};
+
+}  // namespace outrider

@@ -45,6 +45,9 @@ void add_acceptance_check(CheckList& checks);
 // Perplexity of answers in one dtype against that in another.
 void add_perplexity_check(CheckList& checks);
 
+// Virtual time against real time: speeds agree, and a simulated answer takes seconds.
+void add_virtual_check(CheckList& checks);
+
 // The wire's budget: bytes of a Grow of 32 nodes and of an exit report.
 void add_wire_check(CheckList& checks);
 

@@ -30,17 +30,19 @@ Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& con
   return draft;
 }
 
+DrafterOptions drafter_options(const ModelInfo& draft, const LocalDraftOptions& options) {
+  const Position context =
+      options.context > 0 ? std::min(options.context, draft.max_positions) : draft.max_positions;
+  return {.max_positions = context, .vocab_size = draft.vocab_size, .workers = options.workers};
+}
+
 Result<std::unique_ptr<LocalDraft>> LocalDraft::create(std::unique_ptr<Model> model,
                                                        const LocalDraftOptions& options,
                                                        Clock& clock) {
-  const ModelInfo& info = model->info();
-  const Position context =
-      options.context > 0 ? std::min(options.context, info.max_positions) : info.max_positions;
-  const DrafterOptions drafting{
-      .max_positions = context, .vocab_size = info.vocab_size, .workers = options.workers};
+  const DrafterOptions drafting = drafter_options(model->info(), options);
   // A slot for each committed token and each node of the tree.
   const auto capacity = static_cast<std::int32_t>(
-      std::min<Position>(context + static_cast<Position>(drafting.max_nodes),
+      std::min<Position>(drafting.max_positions + static_cast<Position>(drafting.max_nodes),
                          std::numeric_limits<std::int32_t>::max()));
   Result<std::unique_ptr<DraftEngine>> engine = DraftEngine::create(*model, clock, capacity);
   if (!engine.ok()) {

@@ -20,6 +20,9 @@ struct LocalDraftOptions {
   int workers = 4;       // hypotheses that one pass serves
 };
 
+// How a draft of this device drafts.
+DrafterOptions drafter_options(const ModelInfo& draft, const LocalDraftOptions& options);
+
 class LocalDraft final {
  public:
   // The model in config.model, at its pace.

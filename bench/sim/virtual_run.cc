@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/virtual_run.h"
+
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// No answer of a sound set-up takes that long, whatever the pace.
+constexpr Duration kDeadlock = std::chrono::hours(24);
+
+class NoText final : public AnswerText {
+ public:
+  Update push(TokenId) override { return {}; }
+  std::string finish() override { return {}; }
+};
+
+SimDraft::StepTime by_rows(const PaceCurve& curve) {
+  return [&curve](std::size_t rows) { return from_ms(curve.ms(static_cast<std::int64_t>(rows))); };
+}
+
+}  // namespace
+
+Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup) {
+  Simulation simulation(0);
+  SimServer server(simulation, devices.target, devices.scheduling, by_rows(devices.pass));
+  SimLink link(simulation, server, devices.link);
+  setup.step_takes = by_rows(devices.step);
+  NoText text;
+  SimEdgeObserver observer;
+  SimEdge edge(simulation, link, devices.draft, text, std::move(setup), observer);
+  edge.begin();
+  const TimePoint deadline = simulation.now() + kDeadlock;
+  while (!edge.done()) {
+    if (!simulation.step(deadline)) return internal_error("the simulated answer stands still");
+  }
+  OUTRIDER_RETURN_IF_ERROR(edge.finish().status);
+  return VirtualAnswer{edge.session().answer(), edge.session().stats()};
+}
+
+}  // namespace outrider

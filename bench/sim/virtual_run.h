@@ -1,0 +1,36 @@
+// One answer in virtual time: the real models at an emulated device's pace and an emulated link's
+// delay, in as little real time as the models themselves take.
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "bench/sim/sim_edge.h"
+#include "bench/sim/sim_link.h"
+#include "common/base/status.h"
+#include "common/model/emulated/pace.h"
+#include "common/model/model.h"
+#include "common/verify/scheduler_options.h"
+
+namespace outrider {
+
+// A device, a link and a device.
+struct VirtualDevices {
+  Model& target;
+  SchedulerOptions scheduling;  // with the target's exits
+  PaceCurve pass;               // of the target, by rows
+  Model& draft;
+  PaceCurve step;  // of the draft, by rows
+  SimLink::Options link;
+};
+
+struct VirtualAnswer {
+  std::vector<TokenId> ids;
+  DecodingStats stats;  // times are virtual
+};
+
+// step_takes of `setup` is the devices'. Errors: those that the answer ended with.
+Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup);
+
+}  // namespace outrider

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "bench/process/server_process.h"
 #include "bench/prompts/prompts.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
 #include "edge_client/verifiers/remote.h"
@@ -51,15 +51,15 @@ struct LosslessRun {
   SystemClock clock;
 
   std::atomic<std::size_t> next_case{0};
-  std::mutex mu = {};  // guards what follows
-  std::uint64_t compared = 0;
-  std::uint64_t mismatches = 0;
-  std::uint64_t tokens = 0;
-  Status failure = {};
+  Mutex mu = {};
+  std::uint64_t compared OUTRIDER_GUARDED_BY(mu) = 0;
+  std::uint64_t mismatches OUTRIDER_GUARDED_BY(mu) = 0;
+  std::uint64_t tokens OUTRIDER_GUARDED_BY(mu) = 0;
+  Status failure OUTRIDER_GUARDED_BY(mu) = {};
 
   void compare(const std::string& what, const std::vector<TokenId>& wanted,
                const std::vector<TokenId>& got) {
-    const std::lock_guard lock(mu);
+    const MutexLock lock(mu);
     ++compared;
     tokens += got.size();
     if (wanted == got) return;
@@ -157,13 +157,13 @@ void work(LosslessRun& run, const std::vector<BenchRequest>& cases) {
     const std::size_t next = run.next_case++;
     if (next >= cases.size()) return;
     status = (*job)->run(cases[next]);
-    const std::lock_guard lock(run.mu);
+    const MutexLock lock(run.mu);
     std::fprintf(stderr, "\rlossless: %zu of %zu cases, %llu compared, %llu mismatches ", next + 1,
                  cases.size(), static_cast<unsigned long long>(run.compared),
                  static_cast<unsigned long long>(run.mismatches));
   }
   run.next_case = cases.size();  // the others stop too
-  const std::lock_guard lock(run.mu);
+  const MutexLock lock(run.mu);
   run.failure = status;
 }
 
@@ -192,6 +192,7 @@ Result<CheckOutcome> run_lossless(const LosslessOptions& options) {
   for (int i = 0; i < options.jobs; ++i) threads.emplace_back([&] { work(run, cases); });
   for (std::thread& thread : threads) thread.join();
   std::fprintf(stderr, "\n");
+  const MutexLock lock(run.mu);
   OUTRIDER_RETURN_IF_ERROR(run.failure);
   CheckOutcome outcome;
   const std::uint64_t least =

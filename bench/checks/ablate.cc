@@ -9,7 +9,7 @@
 
 #include "adapters/plot/line_plot.h"
 #include "bench/checks/checks.h"
-#include "bench/checks/grid_flags.h"
+#include "bench/harness/grid_flags.h"
 #include "bench/harness/queue_ablation.h"
 #include "bench/harness/summary.h"
 

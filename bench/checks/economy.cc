@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "bench/checks/checks.h"
-#include "bench/checks/grid_flags.h"
+#include "bench/harness/grid_flags.h"
 #include "bench/harness/summary.h"
 #include "common/cli/choice.h"
 

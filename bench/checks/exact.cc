@@ -7,7 +7,7 @@
 #include <ranges>
 
 #include "bench/checks/checks.h"
-#include "bench/checks/grid_flags.h"
+#include "bench/harness/grid_flags.h"
 #include "bench/harness/statistics.h"
 #include "common/cli/choice.h"
 #include "common/drafting/growth_policy.h"

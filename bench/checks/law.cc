@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "bench/checks/checks.h"
-#include "bench/checks/grid_flags.h"
+#include "bench/harness/grid_flags.h"
 #include "bench/harness/law.h"
 
 namespace outrider {

@@ -33,7 +33,7 @@ Interrupts::~Interrupts() {
 }
 
 void Interrupts::on_interrupt(std::function<void()> callback) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   callback_ = std::move(callback);
   interrupted_ = false;
 }
@@ -43,7 +43,7 @@ void Interrupts::wait_for_signals() {
   while (true) {
     int signal_number = 0;
     if (sigwait(&set, &signal_number) != 0 || stopping_) return;
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (signal_number == SIGTERM) terminated_ = true;
     if (interrupted_ || callback_ == nullptr) _exit(kExitInterrupted);
     interrupted_ = true;

@@ -11,8 +11,9 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "common/base/mutex.h"
 
 namespace outrider {
 
@@ -34,9 +35,9 @@ class Interrupts final {
  private:
   void wait_for_signals();
 
-  std::mutex mu_;
-  std::function<void()> callback_;  // guarded by mu_
-  bool interrupted_ = false;        // guarded by mu_
+  Mutex mu_;
+  std::function<void()> callback_ OUTRIDER_GUARDED_BY(mu_);
+  bool interrupted_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::atomic<bool> terminated_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;

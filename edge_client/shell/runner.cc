@@ -11,8 +11,8 @@ Runner::Runner(Verifier& verifier, DraftWorker* worker, const Clock& clock,
 
 Runner::~Runner() {
   verifier_.stop();
-  std::unique_lock lock(mu_);
-  wake_.wait(lock, [this] { return !step_is_out_; });
+  const MutexLock lock(mu_);
+  while (step_is_out_) wake_.wait(mu_);
 }
 
 Finish Runner::run(DecodingSession& session, const Guessing& guessing,
@@ -32,7 +32,7 @@ Finish Runner::run(DecodingSession& session, const Guessing& guessing,
 
 // Of the answer before: only a draft step's end still matters, to the drafter.
 void Runner::forget_old_events() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   std::erase_if(events_, [](const SessionEvent& event) {
     return !std::holds_alternative<DraftStepFinished>(event);
   });
@@ -40,7 +40,7 @@ void Runner::forget_old_events() {
 
 void Runner::post(SessionEvent event) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (events_.size() >= kMaxEvents) {
       auto* flood = std::get_if<FromVerifier>(&event);
       if (flood == nullptr || events_.size() > kMaxEvents) return;
@@ -52,12 +52,13 @@ void Runner::post(SessionEvent event) {
 }
 
 std::optional<SessionEvent> Runner::wait(TimePoint until) {
-  std::unique_lock lock(mu_);
-  const auto ready = [this] { return !events_.empty(); };
-  if (until == TimePoint::max()) {
-    wake_.wait(lock, ready);
-  } else if (!wake_.wait_until(lock, until, ready)) {
-    return std::nullopt;
+  const MutexLock lock(mu_);
+  while (events_.empty()) {
+    if (until == TimePoint::max()) {
+      wake_.wait(mu_);
+    } else if (wake_.wait_until(mu_, until) == std::cv_status::timeout && events_.empty()) {
+      return std::nullopt;
+    }
   }
   SessionEvent event = std::move(events_.front());
   events_.pop_front();
@@ -82,7 +83,7 @@ void Runner::on(Send& send) {
 void Runner::on(RunDraftStep& run) {
   OUTRIDER_CHECK(worker_ != nullptr);
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     step_is_out_ = true;
   }
   worker_->submit(
@@ -93,7 +94,7 @@ void Runner::on(RunDraftStep& run) {
 }
 
 void Runner::finish_draft_step(Result<DraftStepDone> result) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   events_.push_back(DraftStepFinished{std::move(result)});
   step_is_out_ = false;
   wake_.notify_all();  // under the lock: the destructor may be waiting

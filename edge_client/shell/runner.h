@@ -13,13 +13,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/protocol/verifier.h"
 #include "edge_client/session/decoding_session.h"
 #include "edge_client/shell/draft_worker.h"
@@ -80,10 +79,10 @@ class Runner final {
   Guessing guessing_;
   std::optional<Finish> finish_;
 
-  std::mutex mu_;
-  std::condition_variable wake_;
-  std::deque<SessionEvent> events_;  // guarded by mu_
-  bool step_is_out_ = false;         // guarded by mu_
+  Mutex mu_;
+  CondVar wake_;
+  std::deque<SessionEvent> events_ OUTRIDER_GUARDED_BY(mu_);
+  bool step_is_out_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/checks/grid_flags.h"
+#include "bench/harness/grid_flags.h"
 
 #include "bench/prompts/prompt_file.h"
 #include "common/cli/choice.h"

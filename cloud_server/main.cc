@@ -35,7 +35,8 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
   add_choice(app, "--server-queue", flags.server_queue,
              "Which exit report goes first: the surest (priority), or the oldest (fifo)");
   add_choice(app, "--exit-score", flags.exit_score,
-             "Confidence of exit reports: calibrated, or the likeliest token's (max-softmax)");
+             "Confidence of exit reports: calibrated, or the greatest probability of a token in the "
+             "exit's walk (max-softmax)");
 }
 
 void add_flags(CLI::App& app, ServerFlags& flags) {
@@ -67,6 +68,9 @@ void add_flags(CLI::App& app, ServerFlags& flags) {
       ->check(CLI::Range(64, 4096));
   app.add_option("--pace-pass-ms", flags.pace,
                  "Emulate a slower device: each pass takes MS; or ROWS:MS,ROWS:MS,..");
+  app.add_option("--pace-exit-cost", flags.target.pace_exit_cost,
+                 "Of --pace-pass-ms: a pass with early exits takes so many times as long")
+      ->check(CLI::Range(1.0, 10.0));
   add_exit_flags(app, flags);
   app.add_option("--shutdown-timeout", flags.shutdown_timeout,
                  "Seconds that sessions may go on after SIGTERM")
@@ -103,6 +107,13 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, const Add
   std::fflush(stdout);
 }
 
+// Read by outrider-bench.
+void print_overruns(const PaceCounts& counts) {
+  std::printf("  overruns     %lld of %lld passes were slower than the emulated pace\n",
+              static_cast<long long>(counts.overruns), static_cast<long long>(counts.passes));
+  std::fflush(stdout);
+}
+
 Status check_exposure(const ServerFlags& flags) {
   if (flags.insecure || is_loopback(flags.host)) return {};
   return invalid_argument("--host " + flags.host +
@@ -134,9 +145,11 @@ Status run_server(ServerFlags& flags) {
   options.rpc.listen = {flags.host, static_cast<std::uint16_t>(flags.port)};
   options.rpc.log = [](const std::string& line) { log(LogLevel::kWarning, line); };
   options.shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3);
-  return serve(*target.model, options, [&](const Address& address) {
+  Status served = serve(*target.model, options, [&](const Address& address) {
     print_start(flags, target, address, to_seconds(clock.now() - started));
   });
+  if (target.paced != nullptr) print_overruns(target.paced->counts());
+  return served;
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "common/exits/find_exits.h"
 #include "common/model/emulated/null_model.h"
-#include "common/model/emulated/paced_model.h"
 #include "common/model/loader/loader.h"
 #include "common/text/tokenizer.h"
 #ifdef OUTRIDER_SERVER_CUDA
@@ -84,7 +83,10 @@ Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock) {
       is_null ? null_target(std::string_view(options.model).substr(kNullScheme.size()), options)
               : directory_target(options);
   if (!loaded.ok() || options.pace.empty()) return loaded;
-  loaded->model = std::make_unique<PacedModel>(std::move(loaded->model), options.pace, clock);
+  auto paced = std::make_unique<PacedModel>(std::move(loaded->model), options.pace, clock,
+                                            options.pace_exit_cost);
+  loaded->paced = paced.get();
+  loaded->model = std::move(paced);
   return loaded;
 }
 

@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/exits/exit_heads.h"
-#include "common/model/emulated/pace.h"
+#include "common/model/emulated/paced_model.h"
 #include "common/model/model.h"
 
 namespace outrider {
@@ -25,6 +25,7 @@ struct TargetOptions {
   int threads = 0;             // of the cpu engine; 0: all cores
   bool check_tensors = false;  // look for NaN and infinity in every weight first
   PaceCurve pace;              // stretch each pass to this; empty: as fast as it goes
+  double pace_exit_cost = 1;   // a pass with exits is stretched to so many times that
   // Prefix and answer at most, from 1 to the model's own context; none: that. KV caches follow.
   std::optional<Position> max_model_len = {};
   bool ignore_eos = false;  // answers end by their length: for measurements
@@ -38,6 +39,7 @@ struct LoadedTarget {
   std::string tokenizer_hash;
   std::unique_ptr<ExitHeads> exits = {};  // null: none
   std::string about_exits = {};           // one line: which exits, or why there are none
+  const PacedModel* paced = nullptr;      // the model, if it is paced
 };
 
 // clock: outlives the model.

@@ -34,6 +34,12 @@ class PaceCurve final {
 
   bool empty() const { return points_.empty(); }
 
+  // Whether the pace says how long a pass of so many rows takes. From the last of several points on
+  // it goes on level, and emulates no device.
+  bool covers(std::int64_t rows) const {
+    return points_.size() == 1 || (!points_.empty() && rows < points_.back().rows);
+  }
+
   // 0 if empty.
   double ms(std::int64_t rows) const;
 

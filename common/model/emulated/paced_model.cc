@@ -32,18 +32,27 @@ class PacedTap final : public LayerTap {
 
 }  // namespace
 
-PacedModel::PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& clock)
-    : model_(std::move(model)), pace_(std::move(pace)), clock_(clock), info_(model_->info()) {
+PacedModel::PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& clock, double exit_cost)
+    : model_(std::move(model)),
+      pace_(std::move(pace)),
+      clock_(clock),
+      exit_cost_(exit_cost),
+      info_(model_->info()) {
   info_.name += " (emulated pace: " + pace_.to_string() + " ms a pass)";
 }
 
 Status PacedModel::forward(std::span<const Row> rows, PassOutput& out) {
-  const double ms =
-      pace_.ms(static_cast<std::int64_t>(rows.size())) * slowdown_.load(std::memory_order_relaxed);
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const double exits = out.tap != nullptr ? exit_cost_ : 1;
+  const Duration pass =
+      from_ms(pace_.ms(count) * exits * slowdown_.load(std::memory_order_relaxed));
   const TimePoint begin = clock_.now();
-  OUTRIDER_RETURN_IF_ERROR(tapped_forward(rows, out, from_ms(ms)));
-  if (clock_.now() > begin + from_ms(ms)) overruns_.fetch_add(1, std::memory_order_relaxed);
-  return rest(begin, from_ms(ms), out);
+  OUTRIDER_RETURN_IF_ERROR(tapped_forward(rows, out, pass));
+  if (pace_.covers(count)) {
+    passes_.fetch_add(1, std::memory_order_relaxed);
+    if (clock_.now() > begin + pass) overruns_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return rest(begin, pass, out);
 }
 
 // In parts, as a pass of the CPU engine can be left before each of its loops.

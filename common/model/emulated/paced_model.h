@@ -3,11 +3,13 @@
 //
 //   PacedModel paced(std::move(model), *PaceCurve::parse("1:18,5:26"), clock);
 //
-// A tap sees layer l of L no earlier than l/L of the stretched pass. A pass that is abandoned ends
-// with the eighth of a layer that it is in.
+// A pass with a tap has exits: it takes exit_cost times as long. A tap sees layer l of L no earlier than l/L
+// of the stretched pass. A pass that is abandoned ends with the eighth of a layer that it is in.
 //
-// Thread rule: as model.h, set_slowdown() from anywhere; the clock must outlive the model. A pass
-// that takes longer by itself is not shortened: overruns() counts those.
+// A pass that takes longer by itself is not shortened: counts() tells of those, among the passes
+// whose rows the pace covers.
+//
+// Thread rule: as model.h, set_slowdown() from anywhere; the clock must outlive the model.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,9 +23,14 @@
 
 namespace outrider {
 
+struct PaceCounts {
+  std::int64_t passes = 0;
+  std::int64_t overruns = 0;  // of these, those slower than the pace: no emulation
+};
+
 class PacedModel final : public Model {
  public:
-  PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& clock);
+  PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& clock, double exit_cost = 1);
 
   // Each pass takes the pace's time times this from now on: a device that is throttled.
   void set_slowdown(double factor) { slowdown_.store(factor, std::memory_order_relaxed); }
@@ -35,8 +42,10 @@ class PacedModel final : public Model {
   // A failed pass is not stretched.
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
-  // Passes that were slower than the pace, so that their emulation does not hold. Any thread.
-  std::int64_t overruns() const { return overruns_.load(std::memory_order_relaxed); }
+  // Any thread.
+  PaceCounts counts() const {
+    return {passes_.load(std::memory_order_relaxed), overruns_.load(std::memory_order_relaxed)};
+  }
 
  private:
   Status tapped_forward(std::span<const Row> rows, PassOutput& out, Duration pass);
@@ -45,8 +54,10 @@ class PacedModel final : public Model {
   const std::unique_ptr<Model> model_;
   const PaceCurve pace_;
   Clock& clock_;
+  const double exit_cost_;
   ModelInfo info_;
   std::atomic<double> slowdown_{1};
+  std::atomic<std::int64_t> passes_{0};
   std::atomic<std::int64_t> overruns_{0};
 };
 

@@ -91,7 +91,8 @@ TEST_F(NullModelTest, APacedPassTakesItsTimeByTheRow) {
   const std::vector<Row> rows = {{cache_.get(), a, 7}, {cache_.get(), b, 9}};
   ASSERT_TRUE(paced.forward(rows, out_).ok());
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(11));
-  EXPECT_EQ(paced.overruns(), 0);
+  EXPECT_EQ(paced.counts().passes, 1);
+  EXPECT_EQ(paced.counts().overruns, 0);
   const std::vector<Row> bad = {{cache_.get(), a, -1}};
   EXPECT_FALSE(paced.forward(bad, out_).ok());
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(11));
@@ -125,7 +126,7 @@ TEST(PacedModelTest, APassThatOutlastsItsPaceIsCounted) {
                    clock);
   PassOutput out;
   ASSERT_TRUE(paced.forward({}, out).ok());
-  EXPECT_EQ(paced.overruns(), 1);
+  EXPECT_EQ(paced.counts().overruns, 1);
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(20));
 }
 

@@ -93,6 +93,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(config.stop));
   StreamedText text(parts_.tokenizer, std::move(stops));
   const LinkTraffic before = traffic();
+  const std::uint64_t overruns_before = parts_.draft != nullptr ? parts_.draft->overruns() : 0;
   Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
 
@@ -109,6 +110,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   if (parts_.draft != nullptr) {
     report.draft = parts_.draft->info().name;
     report.paced = parts_.draft->is_paced();
+    report.pace_overruns = parts_.draft->overruns() - overruns_before;
   }
   report.strategy = decoding.strategy;
   report.speculation = how;

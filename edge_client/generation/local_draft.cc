@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "common/model/emulated/paced_model.h"
 #include "common/model/loader/loader.h"
 
 namespace outrider {
@@ -20,8 +19,12 @@ Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& con
   options.threads = config.threads;
   Result<std::unique_ptr<Model>> model = load_model(options);
   if (!model.ok()) return model.status().with_context("draft " + config.model);
-  const bool paced = !config.draft_pace.empty();
-  if (paced) *model = std::make_unique<PacedModel>(*std::move(model), config.draft_pace, clock);
+  const PacedModel* paced = nullptr;
+  if (!config.draft_pace.empty()) {
+    auto slower = std::make_unique<PacedModel>(*std::move(model), config.draft_pace, clock);
+    paced = slower.get();
+    *model = std::move(slower);
+  }
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<LocalDraft> draft,
       create(*std::move(model),
@@ -34,6 +37,10 @@ DrafterOptions drafter_options(const ModelInfo& draft, const LocalDraftOptions& 
   const Position context =
       options.context > 0 ? std::min(options.context, draft.max_positions) : draft.max_positions;
   return {.max_positions = context, .vocab_size = draft.vocab_size, .workers = options.workers};
+}
+
+std::uint64_t LocalDraft::overruns() const {
+  return paced_ == nullptr ? 0 : static_cast<std::uint64_t>(paced_->counts().overruns);
 }
 
 Result<std::unique_ptr<LocalDraft>> LocalDraft::create(std::unique_ptr<Model> model,

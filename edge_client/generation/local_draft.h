@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/drafting/drafter.h"
+#include "common/model/emulated/paced_model.h"
 #include "common/model/model.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/shell/draft_worker.h"
@@ -31,7 +32,9 @@ class LocalDraft final {
                                                     const LocalDraftOptions& options, Clock& clock);
 
   const ModelInfo& info() const { return model_->info(); }
-  bool is_paced() const { return paced_; }
+  bool is_paced() const { return paced_ != nullptr; }
+  // Steps so far that were slower than the emulated pace.
+  std::uint64_t overruns() const;
   Drafter& drafter() { return *drafter_; }
   DraftWorker& worker() { return *worker_; }
 
@@ -47,7 +50,7 @@ class LocalDraft final {
         worker_(std::make_unique<DraftWorker>(std::move(engine))) {}
 
   const std::unique_ptr<Model> model_;
-  bool paced_ = false;  // its times are emulated
+  const PacedModel* paced_ = nullptr;  // model_, if its times are emulated
   const DrafterOptions options_;
   std::unique_ptr<Drafter> drafter_;
   const std::unique_ptr<DraftWorker> worker_;

@@ -36,6 +36,9 @@ struct DecodingStats {
 
   std::uint64_t passes = 0;  // of the target, prefill included
   std::uint64_t rows = 0;    // that they computed
+  // [rows - 1]: passes behind the first verdict's, and of these, those that were asked for exits.
+  Counts passes_by_rows;
+  Counts exit_passes_by_rows;
   Duration target_compute{0};
   Duration target_queued{0};  // runnable, but the device was busy with others
 

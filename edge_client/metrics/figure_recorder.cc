@@ -2,6 +2,14 @@
 #include "edge_client/metrics/figure_recorder.h"
 
 namespace outrider {
+namespace {
+
+void count_rows(std::vector<std::uint64_t>& passes, std::uint32_t rows) {
+  if (passes.size() < rows) passes.resize(rows);
+  if (rows > 0) ++passes[rows - 1];
+}
+
+}  // namespace
 
 void FigureRecorder::on_start(std::size_t prompt_tokens, TimePoint now) {
   stats_.prompt_tokens = prompt_tokens;
@@ -18,7 +26,13 @@ void FigureRecorder::on_opened(const Opened& opened, Duration took, bool reconne
   }
 }
 
+void FigureRecorder::on_sent(const EdgeMessage::Body& body, TimePoint /*now*/) {
+  if (const auto* open = std::get_if<Open>(&body)) wants_exits_ = open->policy.wants_exits;
+  if (const auto* policy = std::get_if<Policy>(&body)) wants_exits_ = policy->wants_exits;
+}
+
 void FigureRecorder::on_pass_started(const Started& /*started*/, bool synced, TimePoint /*now*/) {
+  pass_has_exits_ = wants_exits_ && !stats_.predraft.exit_layers.empty();
   if (synced) ++stats_.predraft.synced;
 }
 
@@ -47,6 +61,9 @@ void FigureRecorder::record_pass(const VerdictRecord& record) {
     stats_.first_tokens = verdict.tokens.size();
     stats_.first_rows = verdict.rows;
     stats_.first_compute = verdict.timings.computed;
+  } else {
+    count_rows(stats_.passes_by_rows, verdict.rows);
+    if (pass_has_exits_) count_rows(stats_.exit_passes_by_rows, verdict.rows);
   }
   ++stats_.passes;
   stats_.rows += verdict.rows;

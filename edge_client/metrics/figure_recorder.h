@@ -14,6 +14,7 @@ class FigureRecorder final : public SessionObserver {
 
   void on_start(std::size_t prompt_tokens, TimePoint now) override;
   void on_opened(const Opened& opened, Duration took, bool reconnected) override;
+  void on_sent(const EdgeMessage::Body& body, TimePoint now) override;
   void on_round_sent(TimePoint now) override { keeper_.round_left(now); }
   void on_sent_ahead(std::size_t nodes) override { stats_.predraft.ahead_nodes += nodes; }
   void on_pass_started(const Started& started, bool synced, TimePoint now) override;
@@ -28,6 +29,10 @@ class FigureRecorder final : public SessionObserver {
   void record_pass(const VerdictRecord& record);
 
   DecodingStats stats_;
+  // What the last policy asks for, and what was in force when the pass in work began: of a policy
+  // that crosses a pass's start on its way, one pass is counted wrongly.
+  bool wants_exits_ = false;
+  bool pass_has_exits_ = false;
   TimeKeeper keeper_{stats_.time_spent};
 };
 

@@ -88,6 +88,8 @@ struct AnswerRecord {
 
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;
+  Counts passes_by_rows;
+  Counts exit_passes_by_rows;
   Duration target_compute{0};
   Duration target_queued{0};
   std::optional<double> tokens_per_pass;
@@ -105,7 +107,8 @@ struct AnswerRecord {
 
   std::uint64_t draft_steps = 0;
   Duration draft_compute{0};
-  bool draft_paced = false;  // the draft's times are emulated
+  bool draft_paced = false;          // the draft's times are emulated
+  std::uint64_t draft_overruns = 0;  // steps that were slower than that pace
   std::optional<double> rtt_ms;
   std::uint64_t reconnects = 0;
   std::optional<TrafficRecord> traffic;  // nothing for a resident target
@@ -134,6 +137,8 @@ struct AnswerRecord {
     field("tokens_per_s", self.tokens_per_s);
     field("target_passes", self.passes);
     field("target_rows", self.rows);
+    field("passes_by_rows", self.passes_by_rows);
+    field("exit_passes_by_rows", self.exit_passes_by_rows);
     field("target_compute_ms", self.target_compute);
     field("target_queued_ms", self.target_queued);
     field("tokens_per_pass", self.tokens_per_pass);
@@ -150,6 +155,7 @@ struct AnswerRecord {
     field("draft_steps", self.draft_steps);
     field("draft_ms", self.draft_compute);
     field("draft_pace_emulated", self.draft_paced);
+    field("draft_pace_overruns", self.draft_overruns);
     field("rtt_ms", self.rtt_ms);
     field("reconnects", self.reconnects);
     field("bytes", self.traffic);

@@ -132,6 +132,8 @@ AnswerRecord record_of(const AnswerReport& report) {
   record.tokens_per_s = stats.tokens_per_s();
   record.passes = stats.passes;
   record.rows = stats.rows;
+  record.passes_by_rows = stats.passes_by_rows;
+  record.exit_passes_by_rows = stats.exit_passes_by_rows;
   record.target_compute = stats.target_compute;
   record.target_queued = stats.target_queued;
   record.tokens_per_pass = stats.tokens_per_pass();
@@ -148,6 +150,7 @@ AnswerRecord record_of(const AnswerReport& report) {
   record.draft_steps = stats.draft_steps;
   record.draft_compute = stats.draft_compute;
   record.draft_paced = report.paced;
+  record.draft_overruns = report.pace_overruns;
   record.rtt_ms = stats.rtt_ms();
   record.reconnects = stats.reconnects;
   record.traffic = traffic_record(report);

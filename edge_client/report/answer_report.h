@@ -28,6 +28,7 @@ struct AnswerReport {
   Strategy strategy = Strategy::kAr;
   std::string speculation;  // how it ended: "ON (..)", "OFF because .."
   bool paced = false;       // the draft's times are emulated
+  std::uint64_t pace_overruns = 0;  // steps of the draft that were slower than that
 };
 
 // "end of text", "stop string \"..\"", "length", ..

@@ -150,7 +150,10 @@ void ExitProbe::find(std::size_t exit) {
 }
 
 double ExitProbe::score(std::size_t exit) const {
-  if (score_ == ExitScore::kMaxSoftmax) return std::exp(-rows_.back().spread);
+  if (score_ == ExitScore::kMaxSoftmax) {
+    const auto sharpest = std::ranges::min_element(rows_, {}, &RowEvidence::spread);
+    return std::exp(-double{sharpest->spread});
+  }
   return heads_.confidence(exit, session_->opened().sampling.temperature, rows_);
 }
 

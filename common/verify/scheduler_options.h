@@ -17,7 +17,9 @@ class ExitHeads;
 // What a guess's confidence is (exit_probe.h).
 enum class ExitScore : std::uint8_t {
   kCalibrated,  // the probability that it names the whole outcome
-  kMaxSoftmax,  // the likeliest token's probability in the walk's last row (FSD, equation 4)
+  // The greatest probability that the exit gives a token in any row of its walk: the score of FSD,
+  // algorithm 2, max(q_{1:delta+1}).
+  kMaxSoftmax,
 };
 
 template <>

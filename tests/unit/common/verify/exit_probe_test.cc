@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "common/verify/scheduler.h"
 #include "tests/sim/toy_exits.h"
 
@@ -196,8 +199,9 @@ TEST_F(ExitProbeTest, AStreamWithoutAChannelGetsNoReportsAndMayAcknowledgeNone) 
 class FindingsTest : public ExitProbeTest {
  protected:
   // What each exit's rows rest on in a pass over these nodes behind the text 1, 2.
-  std::vector<std::vector<RowEvidence>> find(const std::vector<GrowNode>& nodes) {
-    ExitProbe probe(exits_, ExitScore::kCalibrated);
+  std::vector<std::vector<RowEvidence>> find(const std::vector<GrowNode>& nodes,
+                                             ExitScore score = ExitScore::kCalibrated) {
+    ExitProbe probe(exits_, score);
     const Target target{.model = model_.info(),
                         .tokenizer_hash = "",
                         .limits = {.max_positions = 60, .vocab_size = 12}};
@@ -211,7 +215,10 @@ class FindingsTest : public ExitProbeTest {
     probe.observe([&](const ExitProbe::Finding& finding) {
       found[finding.exit].assign(finding.rows.begin(), finding.rows.end());
     });
-    probe.begin(session, plan, 12, {});
+    confidences_.resize(3);
+    probe.begin(session, plan, 12, [&](const ExitGuess& guess) {
+      confidences_[static_cast<std::size_t>(guess.exit)] = guess.confidence;
+    });
     const auto cache = *model_.new_cache(16);
     PassRunner runner(model_);
     EXPECT_TRUE(runner.compute(plan, *cache, &probe).ok());
@@ -221,7 +228,25 @@ class FindingsTest : public ExitProbeTest {
   std::vector<Candidate> ranked() {
     return rank(exits_.logits_after(2, std::vector<TokenId>{1, 2}), {}, 0, 2, 8);
   }
+
+  std::vector<double> confidences_;  // [exit]: of the guesses of the last find()
 };
+
+// FSD, algorithm 2: max(q_{1:delta+1}), over all rows of the walk and not the last alone.
+TEST_F(FindingsTest, ThePapersScoreIsTheGreatestProbabilityOfTheWalk) {
+  bool first_row_is_sharper = false;
+  for (TokenId second = 0; second < 12; ++second) {
+    const auto found = find({{ranked()[0].token, 0, 255}, {second, 1, 255}},
+                            ExitScore::kMaxSoftmax);
+    for (std::size_t exit = 0; exit < 3; ++exit) {
+      float least = kMaxMargin;
+      for (const RowEvidence& row : found[exit]) least = std::min(least, row.spread);
+      EXPECT_NEAR(confidences_[exit], std::exp(-least), 1e-6);
+      first_row_is_sharper |= least < found[exit].back().spread;
+    }
+  }
+  EXPECT_TRUE(first_row_is_sharper) << "or the last row alone would do";
+}
 
 // The margin of a choice, and what the nodes say to it.
 TEST_F(FindingsTest, TellMarginsKindsAndOdds) {

@@ -125,21 +125,35 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
       std::make_unique<CpuModel>(std::move(weights), kernels, std::move(pool)));
 }
 
-std::vector<std::span<const std::byte>> cpu_weight_memory(const Model& model) {
-  std::vector<std::span<const std::byte>> memory;
+namespace {
+
+// The matrices that a single-row pass reads; none of a model of another backend.
+std::vector<const WeightMatrix*> matrices_of(const Model& model) {
+  std::vector<const WeightMatrix*> matrices;
   const auto* cpu = dynamic_cast<const CpuModel*>(&model);
-  if (cpu == nullptr) return memory;
-  const auto add = [&](const LinearWeights& weights) {
-    memory.push_back(memory_of(weights.matrix));
-  };
+  if (cpu == nullptr) return matrices;
   for (const CpuLayer& layer : cpu->weights().layers) {
     for (const LinearWeights* weights :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      add(*weights);
+      matrices.push_back(&weights->matrix);
     }
   }
-  add(cpu->weights().head);
+  matrices.push_back(&cpu->weights().head.matrix);
+  return matrices;
+}
+
+}  // namespace
+
+std::vector<std::span<const std::byte>> cpu_weight_memory(const Model& model) {
+  std::vector<std::span<const std::byte>> memory;
+  for (const WeightMatrix* matrix : matrices_of(model)) memory.push_back(memory_of(*matrix));
   return memory;
+}
+
+std::int64_t cpu_weight_padding(const Model& model) {
+  std::int64_t padding = 0;
+  for (const WeightMatrix* matrix : matrices_of(model)) padding += padding_of(*matrix);
+  return padding;
 }
 
 }  // namespace outrider

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,5 +42,9 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
 // The memory that one single-row pass of a model of make_cpu_model() reads, matrix by matrix: for
 // measurements. Valid as long as the model.
 std::vector<std::span<const std::byte>> cpu_weight_memory(const Model& model);
+
+// How many bytes of ModelInfo::weight_bytes hold no weight: what int8 rows are filled up with to
+// whole blocks.
+std::int64_t cpu_weight_padding(const Model& model);
 
 }  // namespace outrider

@@ -77,6 +77,13 @@ std::span<const std::byte> memory_of(const WeightMatrix& matrix) {
   return {static_cast<const std::byte*>(matrix.data), static_cast<std::size_t>(bytes)};
 }
 
+std::int64_t padding_of(const WeightMatrix& matrix) {
+  if (matrix.type != WeightType::kInt8) return 0;
+  const std::int64_t groups = (matrix.inputs + kInt8Group - 1) / kInt8Group;
+  const std::int64_t used = matrix.outputs * (matrix.inputs + groups * 2);
+  return bytes_of(matrix.type, matrix.outputs, matrix.inputs) - used;
+}
+
 Result<CpuWeights> CpuWeightsLoader::load(std::shared_ptr<const ModelFiles> files,
                                           ComputeType type) {
   type_ = type;

@@ -62,6 +62,9 @@ struct CpuWeights {
 // Where a matrix lies; int8 scales directly follow the values.
 std::span<const std::byte> memory_of(const WeightMatrix& matrix);
 
+// How many bytes of it fill rows up to whole blocks: values and scales that no weight has.
+std::int64_t padding_of(const WeightMatrix& matrix);
+
 // Uses the pool for conversions only.
 class CpuWeightsLoader final {
  public:

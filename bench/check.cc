@@ -3,7 +3,37 @@
 
 #include <cstdio>
 
+#include "common/cli/program.h"
+
 namespace outrider {
+
+void CheckOutcome::show_nothing(const std::string& reason) {
+  if (nothing_shown.empty()) nothing_shown = reason;
+}
+
+void CheckOutcome::hold(std::span<const Bar> bars) {
+  if (bars.empty()) show_nothing("what was run leaves no bar to judge");
+  for (const Bar& bar : bars) {
+    std::fprintf(stderr, "%s\n", bar.to_string().c_str());
+    passed = passed && bar.met();
+    if (!bar.value.interval) {
+      show_nothing("\"" + bar.name + "\" has no confidence interval: one sample gives none");
+    }
+  }
+  figures["bars"] = to_json(bars);
+}
+
+void CheckOutcome::hold_pace(const std::string& whose, const PaceCounts& counts) {
+  figures["pace_overruns"][whose] = to_json(counts);
+  if (kept_pace(counts)) return;
+  passed = false;
+  std::fprintf(stderr, "%s\n", overrun_line(whose, counts).c_str());
+}
+
+int CheckOutcome::exit_code() const {
+  if (!passed) return kExitRuntime;
+  return nothing_shown.empty() ? kExitOk : kExitNothingShown;
+}
 
 CLI::App* CheckList::add(const std::string& name, const std::string& description, Body body) {
   CLI::App* command = app_.add_subcommand(name, description);
@@ -11,14 +41,20 @@ CLI::App* CheckList::add(const std::string& name, const std::string& description
   return command;
 }
 
-Result<bool> CheckList::run_chosen() const {
+Result<int> CheckList::run_chosen() const {
   for (const auto& [command, body] : checks_) {
     if (!command->parsed()) continue;
     OUTRIDER_ASSIGN_OR_RETURN(const CheckOutcome outcome, body());
-    Json line = {{"check", command->get_name()}, {"passed", outcome.passed}};
+    const int code = outcome.exit_code();
+    Json line = {{"check", command->get_name()}, {"passed", code == kExitOk}};
+    if (!outcome.nothing_shown.empty()) {
+      std::fprintf(stderr, "%s: nothing shown: %s\n", command->get_name().c_str(),
+                   outcome.nothing_shown.c_str());
+      line["nothing_shown"] = outcome.nothing_shown;
+    }
     line.update(outcome.figures);
     std::printf("%s\n", line.dump().c_str());
-    return outcome.passed;
+    return code;
   }
   return invalid_argument("no check named");
 }

@@ -11,26 +11,47 @@
 //   }
 //
 // declared in bench/checks/checks.h and called by main.cc. The last line on stdout is one JSON
-// object: {"check": "wire", "passed": true, <figures>}. Exit code 0 if it passed, 1 if its bar or
-// the run failed, 2 for wrong usage. What is for people goes to stderr.
+// object: {"check": "wire", "passed": true, <figures>}. What is for people goes to stderr.
+//
+// Exit code 0 if it passed, 1 if its bar or the run failed, 2 for wrong usage, 4 if nothing failed
+// but the run is no evidence for the claim either: then the JSON says why in "nothing_shown".
 //
 // Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <CLI/App.hpp>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/harness/bar.h"
+#include "bench/harness/overruns.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
+inline constexpr int kExitNothingShown = 4;
+
 struct CheckOutcome {
-  bool passed = false;
+  bool passed = false;             // nothing that was judged failed
+  std::string nothing_shown = {};  // why it is no evidence all the same; empty: it is
   Json figures = Json::object();
+
+  // Keeps the first reason.
+  void show_nothing(const std::string& reason);
+
+  // Holds the outcome to these bars, and adds them to the figures. It shows nothing if there are
+  // none, or one of them was measured without an interval.
+  void hold(std::span<const Bar> bars);
+
+  // Adds how well an emulated pace was kept; fails the outcome if it was not (overruns.h).
+  void hold_pace(const std::string& whose, const PaceCounts& counts);
+
+  // A failure counts before a lack of evidence.
+  int exit_code() const;
 };
 
 class CheckList final {
@@ -45,8 +66,8 @@ class CheckList final {
   CLI::App* add(const std::string& name, const std::string& description, Body body);
 
   // Runs the check that the command line named and prints its JSON line. Returns the failure of a
-  // check that could not be carried out, else whether it passed.
-  Result<bool> run_chosen() const;
+  // check that could not be carried out, else the exit code.
+  Result<int> run_chosen() const;
 
  private:
   CLI::App& app_;

@@ -33,7 +33,6 @@ int main(int argc, char** argv) {
 
   program.app().require_subcommand(1);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
-  const outrider::Result<bool> passed = checks.run_chosen();
-  if (!passed.ok()) return program.finish(passed.status());
-  return *passed ? outrider::kExitOk : outrider::kExitRuntime;
+  const outrider::Result<int> code = checks.run_chosen();
+  return code.ok() ? *code : program.finish(code.status());
 }

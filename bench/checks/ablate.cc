@@ -40,7 +40,7 @@ Json variant_json(const GridResult& result, const GridCell& cell) {
   return json;
 }
 
-Json cells_json(const GridResult& result) {
+Json ablation_json(const GridResult& result) {
   Json cells = Json::array();
   for (const GridCell& cell : result.cells) cells.push_back(variant_json(result, cell));
   return cells;
@@ -48,6 +48,17 @@ Json cells_json(const GridResult& result) {
 
 PlotPoint point(double x, const Estimate& estimate) {
   return {x, estimate.value, estimate.interval};
+}
+
+Result<GridExperiment> make_experiment_at_one_pace(const AblateOptions& options,
+                                                   std::vector<GridVariant> variants) {
+  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment,
+                            make_experiment(options.grid, std::move(variants)));
+  if (experiment.paces.size() != 1) {
+    return invalid_argument("--pace: an ablation is made at one pace, not at " +
+                            std::to_string(experiment.paces.size()));
+  }
+  return experiment;
 }
 
 // ------------------------------------------------------------------------------------- queues
@@ -60,41 +71,46 @@ Status set_service(const AblateOptions& options, double ms, GridExperiment& expe
   return {};
 }
 
-void add_queue_variants(const std::vector<int>& workers, GridPlan& plan) {
+std::vector<GridVariant> queue_variants(const std::vector<int>& workers) {
+  std::vector<GridVariant> variants;
   for (const int count : workers) {
     for (const QueueOrder client : kClientQueues) {
       for (const ReportQueue server : kServerQueues) {
         GridVariant variant = worker_variant(queue_cell(client, server, count), count);
         variant.edge_flags.push_back(std::string("--client-queue=") + name_of(client));
         variant.server_flags.push_back(std::string("--server-queue=") + name_of(server));
-        plan.variants.push_back(std::move(variant));
+        variants.push_back(std::move(variant));
       }
     }
   }
+  return variants;
 }
 
-Result<CheckOutcome> ablate_queues(const AblateOptions& options, GridExperiment& experiment) {
+Result<CheckOutcome> ablate_queues(const AblateOptions& options) {
   const std::vector<int> workers =
       options.values.empty() ? std::vector<int>{3, 5, 10} : options.values;
+  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment,
+                            make_experiment_at_one_pace(options, queue_variants(workers)));
   const PaperPace& pace = experiment.paces.front();
   const double service = options.service_ms.value_or(options.grid.gamma * pace.step_ms);
   OUTRIDER_RETURN_IF_ERROR(set_service(options, service, experiment));
-  add_queue_variants(workers, experiment.plan);
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   const QueueEffects effects = queue_effects(result, pace.name, workers);
   std::printf("each report takes a worker %.0f ms (emulated)\n%s", service,
               queue_table(result, pace.name, workers).c_str());
-  if (!effects.any()) std::puts("all cells are equal but for noise: nothing is shown here");
   CheckOutcome outcome;
-  outcome.passed = result.mismatches == 0 && priority_is_best(result, pace.name, workers.front());
-  outcome.figures = {{"mismatches", result.mismatches},
-                     {"emulated_service_ms", service},
+  outcome.passed = priority_is_best(result, pace.name, workers.front());
+  if (!effects.any()) {
+    outcome.show_nothing("no order and no number of workers differs from another beyond noise");
+  }
+  outcome.figures = {{"emulated_service_ms", service},
                      {"distinct", effects.any()},
                      {"distinct_by",
                       {{"client_queue", effects.client},
                        {"server_queue", effects.server},
                        {"workers", effects.workers}}},
-                     {"cells", cells_json(result)}};
+                     {"cells", ablation_json(result)}};
+  hold_run(result, outcome);
   return outcome;
 }
 
@@ -111,26 +127,34 @@ LinePlot make_plot(const std::string& title, const GridExperiment& experiment,
 
 // Figure 4a: speed-up over plain speculation and what verdicts leave to draft over the number of
 // workers.
-Result<CheckOutcome> ablate_workers(const AblateOptions& options, GridExperiment& experiment) {
+Result<CheckOutcome> ablate_workers(const AblateOptions& options) {
   const std::vector<int> workers =
       options.values.empty() ? std::vector<int>{1, 2, 3, 5, 10, 15, 20, 30} : options.values;
-  experiment.plan.variants.push_back(variant_of(Strategy::kSd));
+  std::vector<GridVariant> variants = {variant_of(Strategy::kSd)};
   for (const int count : workers) {
-    experiment.plan.variants.push_back(worker_variant("fsd " + std::to_string(count), count));
+    variants.push_back(worker_variant("fsd " + std::to_string(count), count));
   }
+  OUTRIDER_ASSIGN_OR_RETURN(const GridExperiment experiment,
+                            make_experiment_at_one_pace(options, std::move(variants)));
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   const std::string& setting = experiment.paces.front().name;
   PlotSeries faster{.name = "fsd over sd"}, remaining{.name = "r"};
+  const GridCell& fewest = *result.find(setting, "fsd " + std::to_string(workers.front()));
+  bool distinct = false;
   for (const int count : workers) {
     const std::string name = "fsd " + std::to_string(count);
+    distinct |= leaves_out_zero(difference(
+        fewest.answers, result.find(setting, name)->answers, &AnswerFigures::left_rate));
     const auto ratio = speedup_at(result, setting, name, "sd");
     const auto left = left_rate(*result.find(setting, name));
     if (ratio) faster.points.push_back(point(count, *ratio));
     if (left) remaining.points.push_back(point(count, *left));
   }
   CheckOutcome outcome;
-  outcome.passed = result.mismatches == 0 && !remaining.points.empty();
-  outcome.figures = {{"mismatches", result.mismatches}, {"cells", cells_json(result)}};
+  outcome.passed = true;
+  outcome.figures = {{"cells", ablation_json(result)}};
+  if (!distinct) outcome.show_nothing("no number of workers differs from the first beyond noise");
+  hold_run(result, outcome);
   if (options.out.empty()) return outcome;
   OUTRIDER_RETURN_IF_ERROR(write_plot(
       make_plot("Pre-drafting over the number of workers", experiment,
@@ -143,26 +167,33 @@ Result<CheckOutcome> ablate_workers(const AblateOptions& options, GridExperiment
 }
 
 // Figure 4b: speed-ups over the draft length.
-Result<CheckOutcome> ablate_gamma(const AblateOptions& options, GridExperiment& experiment) {
+Result<CheckOutcome> ablate_gamma(const AblateOptions& options) {
   const std::vector<int> lengths =
       options.values.empty() ? std::vector<int>{1, 2, 3, 4, 5, 6, 8, 10} : options.values;
-  experiment.plan.variants.push_back(variant_of(Strategy::kAr));
+  std::vector<GridVariant> variants = {variant_of(Strategy::kAr)};
   for (const Strategy strategy : kDrafting) {
     for (const int length : lengths) {
       GridVariant variant = variant_of(strategy);
       variant.name += " " + std::to_string(length);
       variant.gamma = length;
-      experiment.plan.variants.push_back(std::move(variant));
+      variants.push_back(std::move(variant));
     }
   }
+  OUTRIDER_ASSIGN_OR_RETURN(const GridExperiment experiment,
+                            make_experiment_at_one_pace(options, std::move(variants)));
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   const std::string& setting = experiment.paces.front().name;
   std::vector<PlotSeries> over_sd, over_ar;
+  bool distinct = false;
   for (const Strategy strategy : kDrafting) {
     const std::string name = name_of(strategy);
     PlotSeries sd{.name = name}, ar{.name = name};
+    const std::string first = name + " " + std::to_string(lengths.front());
     for (const int length : lengths) {
       const std::string suffix = " " + std::to_string(length);
+      distinct |= leaves_out_zero(difference(result.find(setting, first)->answers,
+                                             result.find(setting, name + suffix)->answers,
+                                             &AnswerFigures::tpot_ms));
       const auto to_sd = speedup_at(result, setting, name + suffix, "sd" + suffix);
       const auto to_ar = speedup_at(result, setting, name + suffix, "ar");
       if (to_sd) sd.points.push_back(point(length, *to_sd));
@@ -172,8 +203,10 @@ Result<CheckOutcome> ablate_gamma(const AblateOptions& options, GridExperiment& 
     over_ar.push_back(std::move(ar));
   }
   CheckOutcome outcome;
-  outcome.passed = result.mismatches == 0;
-  outcome.figures = {{"mismatches", result.mismatches}, {"cells", cells_json(result)}};
+  outcome.passed = true;
+  outcome.figures = {{"cells", ablation_json(result)}};
+  if (!distinct) outcome.show_nothing("no draft length differs from the first beyond noise");
+  hold_run(result, outcome);
   if (options.out.empty()) return outcome;
   OUTRIDER_RETURN_IF_ERROR(
       write_plot(make_plot("Strategies over the draft length", experiment,
@@ -184,14 +217,9 @@ Result<CheckOutcome> ablate_gamma(const AblateOptions& options, GridExperiment& 
 }
 
 Result<CheckOutcome> run_ablate(const AblateOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_experiment(options.grid));
-  if (experiment.paces.size() != 1) {
-    return invalid_argument("--pace: an ablation is made at one pace, not at " +
-                            std::to_string(experiment.paces.size()));
-  }
-  Result<CheckOutcome> outcome = options.what == "queues"    ? ablate_queues(options, experiment)
-                                 : options.what == "workers" ? ablate_workers(options, experiment)
-                                                             : ablate_gamma(options, experiment);
+  Result<CheckOutcome> outcome = options.what == "queues"    ? ablate_queues(options)
+                                 : options.what == "workers" ? ablate_workers(options)
+                                                             : ablate_gamma(options);
   if (outcome.ok()) outcome->figures["experiment"] = experiment_json(options.grid);
   return outcome;
 }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <numeric>
+#include <optional>
 
 #include "bench/checks/checks.h"
 #include "bench/edges/bench_edge.h"
@@ -28,11 +30,12 @@ struct AcceptanceOptions {
   double temperature = 0;
   int max_tokens = 160;
   std::size_t num_prompts = 0;
-  double least = 0;
+  std::optional<double> least;
 };
 
 struct Totals {
-  std::uint64_t tokens = 0, passes = 0, drafted = 0, accepted = 0, answers = 0, cut = 0;
+  std::uint64_t drafted = 0, accepted = 0, cut = 0;
+  std::vector<double> tokens, passes;  // [answer]
 };
 
 Status add_answer(BenchEdge& edge, Verifier& verifier, BenchRequest request, int draft_length,
@@ -47,27 +50,52 @@ Status add_answer(BenchEdge& edge, Verifier& verifier, BenchRequest request, int
                   plain.ids.begin() + static_cast<std::ptrdiff_t>(length))) {
     return internal_error(request.name + ": the drafted answer differs from the plain one");
   }
-  totals.tokens += drafted.stats.completion_tokens;
-  totals.passes += drafted.stats.passes;
+  totals.tokens.push_back(static_cast<double>(drafted.stats.completion_tokens));
+  totals.passes.push_back(static_cast<double>(drafted.stats.passes));
   totals.drafted += drafted.stats.num_draft_tokens;
   totals.accepted += drafted.stats.num_accepted_tokens;
-  totals.answers += 1;
   totals.cut += length < plain.ids.size() ? 1 : 0;
   return {};
 }
 
-Json figures_of(const Totals& totals, const AcceptanceOptions& options) {
-  const auto ratio = [](std::uint64_t part, std::uint64_t whole) {
-    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-  };
-  return {{"tokens_per_pass", ratio(totals.tokens, totals.passes)},
-          {"acceptance_rate", ratio(totals.accepted, totals.drafted)},
-          {"answers", totals.answers},
-          {"cut_at_a_loop", totals.cut},
-          {"tokens", totals.tokens},
-          {"passes", totals.passes},
-          {"draft_length", options.draft_length},
-          {"temperature", options.temperature}};
+double sum_of(const std::vector<double>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), 0.0);
+}
+
+std::optional<Estimate> tokens_per_pass(const Totals& totals) {
+  return bootstrap(totals.tokens.size(),
+                   [&](std::span<const std::size_t> indices) -> std::optional<double> {
+                     double tokens = 0, passes = 0;
+                     for (const std::size_t answer : indices) {
+                       tokens += totals.tokens[answer];
+                       passes += totals.passes[answer];
+                     }
+                     return passes > 0 ? std::optional(tokens / passes) : std::nullopt;
+                   });
+}
+
+CheckOutcome judge(const Totals& totals, const AcceptanceOptions& options) {
+  CheckOutcome outcome;
+  const std::optional<Estimate> per_pass = tokens_per_pass(totals);
+  outcome.passed = per_pass.has_value();
+  outcome.figures = {
+      {"tokens_per_pass", per_pass ? Json(per_pass->value) : Json()},
+      {"acceptance_rate", static_cast<double>(totals.accepted) /
+                              std::max(1.0, static_cast<double>(totals.drafted))},
+      {"answers", totals.tokens.size()},
+      {"cut_at_a_loop", totals.cut},
+      {"tokens", sum_of(totals.tokens)},
+      {"passes", sum_of(totals.passes)},
+      {"draft_length", options.draft_length},
+      {"temperature", options.temperature}};
+  if (!options.least) {
+    outcome.show_nothing("there is no bar: give --least");
+    if (per_pass) outcome.figures["interval"] = to_json(*per_pass);
+  } else if (per_pass) {
+    const Bar bar{"tokens per pass", *per_pass, *options.least};
+    outcome.hold({&bar, 1});
+  }
+  return outcome;
 }
 
 Result<CheckOutcome> run_acceptance(const AcceptanceOptions& options) {
@@ -95,10 +123,7 @@ Result<CheckOutcome> run_acceptance(const AcceptanceOptions& options) {
     std::fprintf(stderr, "\racceptance: %zu of %zu prompts ", i + 1, prompts.size());
   }
   std::fprintf(stderr, "\n");
-  CheckOutcome outcome;
-  outcome.figures = figures_of(totals, options);
-  outcome.passed = totals.tokens > 0 && outcome.figures["tokens_per_pass"] >= options.least;
-  return outcome;
+  return judge(totals, options);
 }
 
 }  // namespace

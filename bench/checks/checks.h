@@ -12,7 +12,7 @@ void add_choice_check(CheckList& checks);
 // Strategies against each other at the paper's paces: real processes, an emulated link.
 void add_run_check(CheckList& checks);
 
-// .. held against the paper's latency law.
+// Strategies held against the paper's latency law.
 void add_law_check(CheckList& checks);
 
 // The paper's ablations: queues, workers, draft length.

@@ -215,9 +215,10 @@ Status run_once(ControllerRun& run_state, const Scenario& scenario, const Settin
   return {};
 }
 
-// The figures of one scenario; `passed` becomes false if it misses the bar.
-Json report(const std::vector<Setting>& settings, const std::vector<SettingResult>& results,
-            bool& passed) {
+// The figures of one scenario, and its bar.
+Json report(const std::string& scenario, const std::vector<Setting>& settings,
+            const std::vector<SettingResult>& results, CheckOutcome& outcome,
+            std::vector<Bar>& bars) {
   Json times = Json::object();
   std::size_t best = 0;
   std::size_t mismatches = 0;
@@ -231,8 +232,12 @@ Json report(const std::vector<Setting>& settings, const std::vector<SettingResul
   }
   // How many times faster the best fixed setting is than the controller.
   const std::optional<Estimate> ratio = speedup(results[0].answers, results[best].answers);
-  passed &= mismatches == 0 && too_short.empty() && ratio && ratio->value <= kMaxRatio &&
-            !results[0].plan_changes.empty();
+  outcome.passed &=
+      mismatches == 0 && too_short.empty() && ratio && !results[0].plan_changes.empty();
+  if (ratio) {
+    bars.push_back({"controller over the best fixed setting, " + scenario, *ratio, kMaxRatio,
+                    Bar::Side::kAtMost});
+  }
   Json tokens = Json::array();
   for (const AnswerFigures& answer : results[0].answers) tokens.push_back(answer.all_tokens);
   Json figures = {{"ms_per_token", times},
@@ -241,10 +246,6 @@ Json report(const std::vector<Setting>& settings, const std::vector<SettingResul
                   {"tokens", std::move(tokens)},
                   {"too_short", std::move(too_short)},
                   {"plan_changes", results[0].plan_changes}};
-  if (ratio) figures["controller_over_best_fixed"] = ratio->value;
-  if (ratio && ratio->interval) {
-    figures["interval"] = {ratio->interval->low, ratio->interval->high};
-  }
   return figures;
 }
 
@@ -257,6 +258,7 @@ Result<CheckOutcome> run_controller(const ControllerOptions& options) {
   const std::vector<Setting> settings = all_settings();
   CheckOutcome outcome;
   outcome.passed = true;
+  std::vector<Bar> bars;
   for (const Scenario& scenario : all_scenarios()) {
     if (std::ranges::find(options.scenarios, scenario.name) == options.scenarios.end()) continue;
     std::vector<SettingResult> results(settings.size());
@@ -270,9 +272,12 @@ Result<CheckOutcome> run_controller(const ControllerOptions& options) {
             run_once(run_state, scenario, settings[at], run, wanted, results[at]));
       }
     }
-    outcome.figures[scenario.name] = report(settings, results, outcome.passed);
+    outcome.figures[scenario.name] = report(scenario.name, settings, results, outcome, bars);
     std::fprintf(stderr, "\n%s\n", outcome.figures[scenario.name].dump().c_str());
   }
+  outcome.hold(bars);
+  outcome.hold_pace("target", run_state.server->stop().value_or(PaceCounts{}));
+  outcome.hold_pace("draft", run_state.draft->counts());
   outcome.figures["runs"] = options.runs;
   outcome.figures["emulated"] = true;
   return outcome;

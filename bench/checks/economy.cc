@@ -1,6 +1,7 @@
 // What mirrored sends spend: bytes of the uplink, passes and rows of the target.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <memory>
 
@@ -13,6 +14,7 @@ namespace outrider {
 namespace {
 
 constexpr double kMaxUplinkBytes = 200;  // per committed token, framing included
+constexpr double kMinSpeculated = 0.5;   // of the passes, verified drafted tokens
 
 // All cells of a variant together.
 AnswerFigures sum_of_variant(const GridResult& result, const std::string& variant) {
@@ -23,53 +25,78 @@ AnswerFigures sum_of_variant(const GridResult& result, const std::string& varian
   return sum;
 }
 
-Json cells_json(const GridResult& result) {
-  Json cells = Json::array();
-  for (const GridCell& cell : result.cells) cells.push_back(cell_json(result, cell));
-  return cells;
-}
-
 struct BytesOptions {
   GridFlags grid;
   Strategy strategy = Strategy::kMirror;
 };
 
+// Says so if speculation was off for most passes of a cell: then little was sent at all.
+void require_speculation(const GridCell& cell, CheckOutcome& outcome) {
+  const AnswerFigures sum = sum_of(cell.answers);
+  const double share = sum.passes > 0 ? sum.rounds / sum.passes : 0;
+  if (share >= kMinSpeculated) return;
+  outcome.show_nothing(fmt::format(
+      "speculation was off: at {} only {:.0f} % of the passes verified drafted tokens, {:.0f} % "
+      "are needed",
+      cell.setting, 100 * share, 100 * kMinSpeculated));
+}
+
 Result<CheckOutcome> run_bytes(const BytesOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_experiment(options.grid));
-  experiment.plan.variants = {variant_of(options.strategy)};
+  OUTRIDER_ASSIGN_OR_RETURN(const GridExperiment experiment,
+                            make_experiment(options.grid, {variant_of(options.strategy)}));
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   CheckOutcome outcome;
-  outcome.passed = result.mismatches == 0;
-  double most = 0;
+  outcome.passed = true;
+  std::vector<Bar> bars;
   for (const GridCell& cell : result.cells) {
+    const auto framed = estimate(cell.answers, &AnswerFigures::wire_up_per_token);
+    if (!framed) return failed_precondition("the answers are empty");
     const AnswerFigures sum = sum_of(cell.answers);
-    if (sum.all_tokens <= 0) return failed_precondition("the answers are empty");
-    const double framed = sum.wire_up / sum.all_tokens;
     std::printf("%-22s %6.1f B payload, %6.1f B with framing up per token\n", cell.setting.c_str(),
-                sum.payload_up / sum.all_tokens, framed);
-    most = std::max(most, framed);
+                sum.payload_up / sum.all_tokens, framed->value);
+    bars.push_back({"bytes up per token at " + cell.setting, *framed, kMaxUplinkBytes,
+                    Bar::Side::kAtMost});
+    require_speculation(cell, outcome);
   }
-  outcome.passed = outcome.passed && most <= kMaxUplinkBytes;
-  outcome.figures = {{"strategy", name_of(options.strategy)},
-                     {"most_wire_up_per_token", most},
-                     {"bar", kMaxUplinkBytes},
-                     {"mismatches", result.mismatches},
-                     {"cells", cells_json(result)}};
+  outcome.figures = {{"strategy", name_of(options.strategy)}, {"cells", cells_json(result)}};
+  outcome.hold(bars);
+  hold_run(result, outcome);
   return outcome;
 }
 
+// Of all paces together, prompt by prompt.
+std::optional<Estimate> passes_over(const GridResult& result, const std::string& base,
+                                    const std::string& variant, std::size_t prompts) {
+  const auto passes_per_token = [&](const std::string& name,
+                                    std::span<const std::size_t> indices) {
+    AnswerFigures sum;
+    for (const GridCell& cell : result.cells) {
+      if (cell.variant == name) sum += sum_at(cell.answers, indices);
+    }
+    return sum.passes_per_token();
+  };
+  return bootstrap(prompts, [&](std::span<const std::size_t> indices) -> std::optional<double> {
+    const auto below = passes_per_token(base, indices);
+    const auto above = passes_per_token(variant, indices);
+    if (!below || !above || *below <= 0) return std::nullopt;
+    return *above / *below;
+  });
+}
+
 Result<CheckOutcome> run_cost(const GridFlags& flags) {
-  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_experiment(flags));
   GridVariant cheap = variant_of(Strategy::kMirror);
   cheap.name = "mirror, cost";
   cheap.edge_flags = {"--optimize=cost"};
-  experiment.plan.variants = {variant_of(Strategy::kSd), cheap, variant_of(Strategy::kMirror)};
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const GridExperiment experiment,
+      make_experiment(flags, {variant_of(Strategy::kSd), cheap, variant_of(Strategy::kMirror)}));
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
   const auto plain = sum_of_variant(result, "sd").passes_per_token();
   const AnswerFigures cheap_sum = sum_of_variant(result, cheap.name);
   const auto own = cheap_sum.passes_per_token();
   const AnswerFigures mirror = sum_of_variant(result, "mirror");
-  if (!plain || !own || !mirror.predraft || !cheap_sum.predraft) {
+  const auto ratio = passes_over(result, "sd", cheap.name, experiment.plan.prompts.size());
+  if (!plain || !own || !ratio || !mirror.predraft || !cheap_sum.predraft) {
     return failed_precondition("the answers are too short, or the edge counts no pre-drafting");
   }
   const std::uint64_t dead_rows = mirror.predraft->surplus_rows + cheap_sum.predraft->surplus_rows;
@@ -77,12 +104,14 @@ Result<CheckOutcome> run_cost(const GridFlags& flags) {
   std::printf("rows computed for nodes that were dead: %llu\n",
               static_cast<unsigned long long>(dead_rows));
   CheckOutcome outcome;
-  outcome.passed = result.mismatches == 0 && *own <= *plain && dead_rows == 0;
+  outcome.passed = dead_rows == 0;
   outcome.figures = {{"sd_passes_per_token", *plain},
                      {"cost_passes_per_token", *own},
                      {"rows_of_dead_nodes", dead_rows},
-                     {"mismatches", result.mismatches},
                      {"cells", cells_json(result)}};
+  const Bar bar{"target passes for cost over sd", *ratio, 1, Bar::Side::kAtMost};
+  outcome.hold({&bar, 1});
+  hold_run(result, outcome);
   return outcome;
 }
 

@@ -107,8 +107,8 @@ Result<CheckOutcome> run_exact(const ExactOptions& options) {
   for (const double temperature : options.temperatures) {
     GridFlags flags = options.grid;
     flags.temperature = temperature;
-    OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_experiment(flags));
-    experiment.plan.variants = variants_of(options);
+    OUTRIDER_ASSIGN_OR_RETURN(const GridExperiment experiment,
+                              make_experiment(flags, variants_of(options)));
     OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
     compared += result.compared;
     mismatches += result.mismatches;

@@ -1,9 +1,9 @@
 // Measured times against the paper's latency law and our term for mirrored sends (harness/law.h).
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "bench/checks/checks.h"
 #include "bench/harness/grid_flags.h"
@@ -15,14 +15,12 @@ namespace {
 // The emulation itself: plain decoding and plain speculation hold no guess of ours.
 constexpr double kMaxPlainResidual = 0.05;
 constexpr double kMinFsdSaving = 0.95;
+// Our term takes the rates of passes and waits as independent, which they are not quite.
+constexpr double kMaxMirrorResidual = 0.10;
 
 struct LawOptions {
   GridFlags grid;
   std::vector<std::string> strategies = {"ar", "sd", "fsd", "mirror", "mirror-cost"};
-
-  bool measures(const std::string& strategy) const {
-    return std::ranges::find(strategies, strategy) != strategies.end();
-  }
 };
 
 // "mirror" goes on alone where that is faster, "mirror-cost" waits for every round: the two ends of
@@ -36,63 +34,87 @@ GridVariant law_variant(const std::string& name) {
   return variant;
 }
 
-Json saving_json(const FsdSaving& saving) {
-  return {{"pace", saving.setting},
+Json saving_json(const std::string& pace, const FsdSaving& saving) {
+  return {{"pace", pace},
           {"measured_ms", saving.measured_ms},
           {"law_ms", saving.law_ms},
-          {"met", saving.measured_ms >= kMinFsdSaving * saving.law_ms}};
+          {"share", to_json(saving.share)}};
+}
+
+// How far a strategy may be from the law; nothing for the paper's pre-drafting, which is held to
+// what it saves.
+std::optional<double> max_residual(Strategy strategy) {
+  if (strategy == Strategy::kAr || strategy == Strategy::kSd) return kMaxPlainResidual;
+  if (strategy == Strategy::kMirror) return kMaxMirrorResidual;
+  return std::nullopt;
+}
+
+struct Findings {
+  std::vector<LawRow> rows;
+  std::vector<Bar> bars;
+  Json savings = Json::array();
+};
+
+void add_rows(const GridResult& result, const LawPace& at, Findings& findings) {
+  for (const GridCell& cell : result.cells) {
+    if (cell.setting != at.pace.name) continue;
+    const std::optional<LawRow> row = law_of(cell, at);
+    if (!row) continue;
+    findings.rows.push_back(*row);
+    if (const auto limit = max_residual(row->strategy)) {
+      findings.bars.push_back({"residual of " + row->variant + " at " + row->setting,
+                               row->residual, *limit, Bar::Side::kWithin});
+    }
+  }
+}
+
+// Nothing is shown where both strategies were run and no saving is due.
+void add_saving(const GridResult& result, const LawPace& at, Findings& findings,
+                CheckOutcome& outcome) {
+  const GridCell* sd = result.find(at.pace.name, "sd");
+  const GridCell* fsd = result.find(at.pace.name, "fsd");
+  if (sd == nullptr || fsd == nullptr) return;
+  const std::optional<FsdSaving> saving = fsd_saving(*sd, *fsd, at);
+  if (!saving) {
+    outcome.show_nothing("fsd drafted nothing ahead at " + at.pace.name +
+                         ", so there is no saving. Remedy: a target with exits, or --exits all");
+    return;
+  }
+  findings.savings.push_back(saving_json(at.pace.name, *saving));
+  findings.bars.push_back({"what fsd saves, of what the law says, at " + at.pace.name,
+                           saving->share, kMinFsdSaving});
 }
 
 CheckOutcome judge_law(const GridResult& result, const GridExperiment& experiment,
-                       const LawOptions& options) {
-  const bool wants_savings = options.measures("sd") && options.measures("fsd");
-  std::vector<LawRow> rows;
-  Json savings = Json::array();
-  Json without_saving = Json::array();  // paces
-  for (const PaperPace& pace : experiment.paces) {
-    for (const GridCell& cell : result.cells) {
-      if (cell.setting != pace.name) continue;
-      if (const std::optional<LawRow> row = law_of(cell, pace)) rows.push_back(*row);
-    }
-    if (const auto saving = fsd_saving(rows, pace.name)) {
-      savings.push_back(saving_json(*saving));
-    } else if (wants_savings) {
-      without_saving.push_back(pace.name);
-    }
-  }
-  std::fputs(law_table(rows).c_str(), stdout);
+                       const GridFlags& flags) {
   CheckOutcome outcome;
-  outcome.passed = result.mismatches == 0 && !rows.empty() && without_saving.empty();
-  if (!without_saving.empty()) {
-    std::fprintf(stderr,
-                 "law: fsd drafted nothing ahead at %s, so no saving is shown. Remedy: a target "
-                 "with exits, or --exits all\n",
-                 without_saving.dump().c_str());
+  outcome.passed = true;
+  Findings findings;
+  for (std::size_t i = 0; i < experiment.paces.size(); ++i) {
+    const LawPace at{experiment.paces[i], experiment.plan.settings[i].exit_cost};
+    add_rows(result, at, findings);
+    add_saving(result, at, findings, outcome);
   }
+  std::fputs(law_table(findings.rows).c_str(), stdout);
   Json lines = Json::array();
-  for (const LawRow& row : rows) {
-    const bool plain = row.strategy == Strategy::kAr || row.strategy == Strategy::kSd;
-    if (plain && std::abs(row.residual()) > kMaxPlainResidual) outcome.passed = false;
-    lines.push_back(to_json(row));
-  }
-  for (const Json& saving : savings) outcome.passed = outcome.passed && saving["met"].get<bool>();
-  outcome.figures = {{"mismatches", result.mismatches},
-                     {"max_plain_residual", kMaxPlainResidual},
-                     {"least_fsd_saving", kMinFsdSaving},
-                     {"fsd_savings", std::move(savings)},
-                     {"without_fsd_saving", std::move(without_saving)},
+  for (const LawRow& row : findings.rows) lines.push_back(to_json(row));
+  outcome.figures = {{"fsd_savings", std::move(findings.savings)},
                      {"rows", std::move(lines)},
-                     {"experiment", experiment_json(options.grid)}};
+                     {"experiment", experiment_json(flags)}};
+  outcome.hold(findings.bars);
+  hold_run(result, outcome);
   return outcome;
 }
 
 Result<CheckOutcome> run_law(const LawOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_experiment(options.grid));
+  std::vector<GridVariant> variants;
   for (const std::string& strategy : options.strategies) {
-    experiment.plan.variants.push_back(law_variant(strategy));
+    variants.push_back(law_variant(strategy));
   }
+  OUTRIDER_ASSIGN_OR_RETURN(const GridExperiment experiment,
+                            make_experiment(options.grid, std::move(variants)));
   OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
-  return judge_law(result, experiment, options);
+  return judge_law(result, experiment, options.grid);
 }
 
 }  // namespace

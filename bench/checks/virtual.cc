@@ -69,7 +69,7 @@ struct Experiment {
     request.strategy = strategy.strategy;
     return request;
   }
-  PaceCurve pass() const { return pass_curve(pace, PassTimes::kPrinted, 1); }
+  PaceCurve pass() const { return pass_curve(with_times(pace, PassTimes::kPrinted)); }
 };
 
 // FSD's algorithm 2 knows no calibration.
@@ -204,6 +204,7 @@ Result<CheckOutcome> run_virtual(const VirtualOptions& options) {
   outcome.passed = seconds <= kMaxSeconds;
   std::fprintf(stderr, "virtual: %.2f s for %zu answers, at most %.0f\n", seconds, answers.size(),
                kMaxSeconds);
+  if (options.no_real) outcome.show_nothing("speeds in real time were not measured (--no-real)");
   Json compared = Json::array();
   RealHalf real(options, experiment);
   for (const StrategyName& strategy : kStrategies) {
@@ -253,7 +254,7 @@ void add_virtual_check(CheckList& checks) {
       ->check(CLI::Range(1, 64));
   command->add_flag(
       "--no-real", options->no_real,
-      "Only virtual time: holds its bar of real seconds, and shows nothing of speeds");
+      "Only virtual time: holds its bar of real seconds, shows nothing of speeds");
 }
 
 }  // namespace outrider

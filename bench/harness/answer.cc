@@ -17,8 +17,9 @@ constexpr std::array kSummed = {
     &AnswerFigures::decode_ms,    &AnswerFigures::tokens,   &AnswerFigures::all_tokens,
     &AnswerFigures::passes,       &AnswerFigures::rows,     &AnswerFigures::compute_ms,
     &AnswerFigures::rounds,       &AnswerFigures::drafted,  &AnswerFigures::accepted,
-    &AnswerFigures::draft_steps,  &AnswerFigures::draft_ms, &AnswerFigures::payload_up,
-    &AnswerFigures::payload_down, &AnswerFigures::wire_up,  &AnswerFigures::wire_down};
+    &AnswerFigures::draft_steps,  &AnswerFigures::draft_ms, &AnswerFigures::draft_overruns,
+    &AnswerFigures::payload_up,   &AnswerFigures::payload_down,
+    &AnswerFigures::wire_up,      &AnswerFigures::wire_down};
 
 Status not_known(const char* figure) {
   return data_loss(std::string("the last line of outrider-edge does not know the figure \"") +
@@ -33,6 +34,8 @@ AnswerFigures& AnswerFigures::operator+=(const AnswerFigures& other) {
     if (!predraft) predraft.emplace();
     *predraft += *other.predraft;
   }
+  add_counts(passes_by_rows, other.passes_by_rows);
+  add_counts(exit_passes_by_rows, other.exit_passes_by_rows);
   add_counts(drafted_per_branch, other.drafted_per_branch);
   add_counts(accepted_per_branch, other.accepted_per_branch);
   return *this;
@@ -62,9 +65,33 @@ std::optional<double> AnswerFigures::passes_per_token() const {
   return ratio(passes, tokens);
 }
 
+std::optional<double> AnswerFigures::wire_up_per_token() const {
+  return ratio(wire_up, all_tokens);
+}
+
 std::optional<double> AnswerFigures::miss_rate() const {
   if (!predraft) return std::nullopt;
-  return ratio(static_cast<double>(predraft->misses), static_cast<double>(predraft->verdicts));
+  const auto verdicts = static_cast<double>(predraft->verdicts);
+  return ratio(verdicts - static_cast<double>(predraft->hits), verdicts);
+}
+
+std::optional<double> AnswerFigures::partial_rate() const {
+  if (!predraft) return std::nullopt;
+  return ratio(static_cast<double>(predraft->partial_hits + predraft->late_hits),
+               static_cast<double>(predraft->verdicts));
+}
+
+std::optional<double> AnswerFigures::mean_exit() const {
+  if (!predraft || predraft->hits_by_exit.size() > predraft->exit_layers.size()) {
+    return std::nullopt;
+  }
+  double hits = 0, layers = 0;
+  for (std::size_t exit = 0; exit < predraft->hits_by_exit.size(); ++exit) {
+    const auto count = static_cast<double>(predraft->hits_by_exit[exit]);
+    hits += count;
+    layers += count * predraft->exit_layers[exit];
+  }
+  return ratio(layers, hits);
 }
 
 std::optional<double> AnswerFigures::left_rate() const {
@@ -95,7 +122,10 @@ Result<AnswerFigures> figures_of(const AnswerRecord& record, double time_scale) 
   figures.rounds = number(record.num_drafts) - (first_nodes > 0 ? 1 : 0);
   figures.drafted = number(record.num_draft_tokens) - first_nodes;
   figures.accepted = number(record.num_accepted_tokens) - first_accepted;
+  figures.passes_by_rows = record.passes_by_rows;
+  figures.exit_passes_by_rows = record.exit_passes_by_rows;
   figures.draft_steps = number(record.draft_steps);
+  figures.draft_overruns = number(record.draft_overruns);
   figures.draft_ms = to_ms(record.draft_compute) * time_scale;
   figures.payload_up = number(record.traffic->bytes.payload_up);
   figures.payload_down = number(record.traffic->bytes.payload_down);

@@ -30,8 +30,12 @@ struct AnswerFigures {
   double rounds = 0;      // those of these passes that verified drafted tokens
   double drafted = 0;     // tokens that these passes verified
   double accepted = 0;
+  // [rows - 1]: of `passes`, those of so many rows; and of these, those with exits.
+  Counts passes_by_rows;
+  Counts exit_passes_by_rows;
   double draft_steps = 0;
   double draft_ms = 0;
+  double draft_overruns = 0;  // steps slower than their emulated pace
   double payload_up = 0;  // messages, Open with the prompt included
   double payload_down = 0;
   double wire_up = 0;  // TCP payload, measured by the emulated link
@@ -50,7 +54,13 @@ struct AnswerFigures {
   std::optional<double> pass_ms() const;
   std::optional<double> acceptance() const;
   std::optional<double> passes_per_token() const;
-  std::optional<double> miss_rate() const;  // verdicts after which nothing had been drafted
+  std::optional<double> wire_up_per_token() const;
+  // The paper's r: the share of verdicts whose next round was not in the cache, whole.
+  std::optional<double> miss_rate() const;
+  // The share of verdicts with such a miss where a part was there, or the draft was at work on it.
+  std::optional<double> partial_rate() const;
+  // The paper's "Avg EE": the mean layer of the exits that named the outcomes of hits.
+  std::optional<double> mean_exit() const;
   // The law's r: the share of the drafting left by a verdict. A late hit leaves half of the step
   // that drafts its first token, as the verdict falls anywhere in it.
   std::optional<double> left_rate() const;

@@ -6,14 +6,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
-#include <map>
-#include <memory>
 #include <utility>
 
-#include "bench/link/delay_link.h"
+#include "bench/harness/server_pool.h"
 #include "bench/process/output_lines.h"
 #include "bench/process/process.h"
-#include "bench/process/server_process.h"
 
 namespace outrider {
 namespace {
@@ -24,13 +21,6 @@ constexpr Duration kAnswerTimeout = std::chrono::minutes(30);
 std::string number(double value) {
   return fmt::format("{:.9g}", value);
 }
-
-// A server and the link to it.
-struct LinkedServer {
-  std::unique_ptr<ServerProcess> server;
-  std::unique_ptr<DelayLink> link;
-};
-using ServerPool = std::map<std::string, LinkedServer>;  // by what their servers were started with
 
 class Grid final {
  public:
@@ -49,25 +39,6 @@ class Grid final {
   std::optional<int> core(std::size_t index) const {
     if (cores_.empty()) return std::nullopt;
     return cores_[index % cores_.size()];
-  }
-
-  Result<LinkedServer> start_server(const PaceCurve& pass, double one_way_ms,
-                                    const std::vector<std::string>& flags) {
-    std::vector<std::string> arguments = {"--model",     plan_.target, "--dtype",   plan_.dtype,
-                                          "--exits",     plan_.exits,  "--threads", "1",
-                                          "--log-level", "warning"};
-    if (!pass.empty()) {
-      arguments.insert(arguments.end(),
-                       {"--pace-pass-ms", pass.scaled(1 / plan_.time_scale).to_string()});
-    }
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    LinkedServer server;
-    OUTRIDER_ASSIGN_OR_RETURN(server.server, ServerProcess::start(arguments, core(0)));
-    DelayLinkOptions link;
-    link.upstream = server.server->address();
-    link.one_way = from_ms(one_way_ms / plan_.time_scale);
-    OUTRIDER_ASSIGN_OR_RETURN(server.link, DelayLink::start(link));
-    return server;
   }
 
   std::vector<std::string> edge_arguments(const LinkedServer& server, const GridVariant& variant,
@@ -122,22 +93,12 @@ class Grid final {
     return answer;
   }
 
-  // The server among `servers` whose server was started like that; started if there is none.
-  Result<const LinkedServer*> server_for(ServerPool& servers, const PaceCurve& pass,
-                                         double one_way_ms, const std::vector<std::string>& flags) {
-    std::string key = pass.to_string();
-    for (const std::string& flag : flags) key += ' ' + flag;
-    if (!servers.contains(key)) {
-      OUTRIDER_ASSIGN_OR_RETURN(servers[key], start_server(pass, one_way_ms, flags));
-    }
-    return &servers[key];
-  }
-
   // The text of each prompt, as the target alone writes it; and one short answer of each variant,
   // so that a flag which a program does not know ends the run now and not after an hour.
   Status decode_references() {
-    ServerPool servers;
-    OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* plain_server, server_for(servers, {}, 0, {}));
+    const GridSetting plain_setting;
+    ServerPool servers(plan_, plain_setting, core(0));
+    OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* plain_server, servers.find({}));
     for (const std::string& prompt : plan_.prompts) {
       OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer plain,
                                 answer(*plain_server, variant_of(Strategy::kAr), {}, prompt));
@@ -146,22 +107,18 @@ class Grid final {
     }
     for (const GridVariant& variant : plan_.variants) {
       if (variant.strategy == Strategy::kAr) continue;
-      OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server,
-                                server_for(servers, {}, 0, variant.server_flags));
+      OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, servers.find(variant.server_flags));
       OUTRIDER_RETURN_IF_ERROR(answer(*server, variant, {}, plan_.prompts.front()).status());
     }
     return {};
   }
 
   Status run_setting(const GridSetting& setting) {
-    ServerPool servers;
+    ServerPool servers(plan_, setting, core(0));
     std::vector<const LinkedServer*> server_of;
     std::vector<GridCell> cells;
     for (const GridVariant& variant : plan_.variants) {
-      const PaceCurve& pass = variant.uses_exits ? setting.pass_with_exits : setting.pass;
-      OUTRIDER_ASSIGN_OR_RETURN(
-          const LinkedServer* server,
-          server_for(servers, pass, setting.one_way_ms, variant.server_flags));
+      OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, servers.find(variant.server_flags));
       server_of.push_back(server);
       cells.push_back({setting.name, variant.name, variant.strategy, {}, 0, ""});
     }
@@ -174,8 +131,22 @@ class Grid final {
             run_one(*server_of[at], setting, i, plan_.variants[at], cells[at]));
       }
     }
+    count_overruns(setting, servers.stop(), cells);
     std::move(cells.begin(), cells.end(), std::back_inserter(result_.cells));
     return {};
+  }
+
+  void count_overruns(const GridSetting& setting, const PaceCounts& target,
+                      const std::vector<GridCell>& cells) {
+    GridOverruns sum{setting.name, target, {}};
+    for (const GridCell& cell : cells) {
+      if (setting.step.empty()) break;
+      for (const AnswerFigures& answer : cell.answers) {
+        sum.draft.passes += static_cast<std::int64_t>(answer.draft_steps);
+        sum.draft.overruns += static_cast<std::int64_t>(answer.draft_overruns);
+      }
+    }
+    if (!setting.pass.empty() || !setting.step.empty()) result_.overruns.push_back(sum);
   }
 
   Status run_one(const LinkedServer& server, const GridSetting& setting, std::size_t prompt,

@@ -9,59 +9,21 @@
 // takes part in no ratio.
 //
 // time_scale S runs all emulated times S times faster and multiplies measured times by S. What is
-// not emulated (our own overhead, the real work under a pace) then counts S times, in every
-// variant, so a ratio may err either way.
+// not emulated (our own overhead, the real work under a pace) then counts S times, in every variant,
+// so a ratio may err either way.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "bench/harness/answer.h"
+#include "bench/harness/grid_plan.h"
 #include "common/base/status.h"
-#include "common/model/emulated/pace.h"
-#include "common/sampling/sampling.h"
-#include "edge_client/speculation/strategy.h"
+#include "common/model/emulated/paced_model.h"
 
 namespace outrider {
-
-struct GridSetting {
-  std::string name;
-  PaceCurve pass;             // of the target; empty: unpaced
-  PaceCurve pass_with_exits;  // of the target, for variants that use exits
-  PaceCurve step;             // of the draft; empty: unpaced
-  double one_way_ms = 0;
-};
-
-struct GridVariant {
-  std::string name;
-  Strategy strategy = Strategy::kAr;
-  int gamma = 0;  // draft length; 0: the plan's
-  bool uses_exits = false;
-  std::vector<std::string> edge_flags;    // after the strategy's own
-  std::vector<std::string> server_flags;  // variants with the same ones share a server
-};
-
-// The variant of a strategy as it is compared: "fsd" is the paper's, on a server of its own whose
-// exits are not calibrated.
-GridVariant variant_of(Strategy strategy);
-
-struct GridPlan {
-  std::string target;  // directories
-  std::string draft;
-  std::string dtype = "auto";
-  std::string exits = "auto";  // of the target, for outrider-server
-  std::vector<std::string> prompts;
-  int max_tokens = 200;
-  int gamma = 4;
-  SamplingParams sampling;
-  std::uint64_t seed = 0;
-  double time_scale = 1;
-  std::vector<GridSetting> settings;
-  std::vector<GridVariant> variants;
-};
 
 struct GridCell {
   std::string setting;
@@ -72,10 +34,17 @@ struct GridCell {
   std::string speculation;             // of the last answer
 };
 
+struct GridOverruns {
+  std::string setting;
+  PaceCounts target;
+  PaceCounts draft;
+};
+
 struct GridResult {
   std::vector<GridCell> cells;  // setting by setting, variants in the plan's order
+  std::vector<GridOverruns> overruns = {};  // of the paced settings
   std::size_t compared = 0;     // answers held against plain decoding's text
-  std::size_t mismatches = 0;   // answers that differ from it
+  std::size_t mismatches = 0;   // of these, those that differ
   std::size_t reference_tokens = 0;
 
   const GridCell* find(const std::string& setting, const std::string& variant) const;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/grid_flags.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "bench/prompts/prompt_file.h"
 #include "common/cli/choice.h"
 
@@ -28,8 +31,8 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
       ->check(CLI::Range(0.0, 10000.0))
       ->delimiter(',');
   add_choice(command, "--pace-exits", flags.pass_times,
-             "printed: the paper's T_q; measured: its cloud decoding's own time by rows, times "
-             "--exit-cost for strategies with exits");
+             "measured: the paper's cloud decoding's own time, by rows, and --exit-cost times that "
+             "for a pass with exits; printed: its T_q; or both");
   command
       .add_option("--exit-cost", flags.exit_cost,
                   "measured: how much longer a pass takes with exits, the pass_ratio of "
@@ -45,15 +48,19 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
 
 namespace {
 
+bool takes(const GridFlags& flags, PassTimes times) {
+  return std::ranges::find(flags.pass_times, times) != flags.pass_times.end();
+}
+
 // Exits are not free, and printed pass times hold their cost already.
-Status check_exit_cost(const GridFlags& flags) {
-  const bool printed = flags.pass_times == PassTimes::kPrinted;
-  if (printed && flags.exit_cost.value_or(1) != 1) {
+Status check_exit_cost(const GridFlags& flags, const std::vector<GridVariant>& variants) {
+  if (!takes(flags, PassTimes::kMeasured) && flags.exit_cost.value_or(1) != 1) {
     return invalid_argument(
         "--exit-cost needs --pace-exits measured: printed pass times hold "
         "what exits cost in the paper");
   }
-  if (!printed && !flags.exit_cost) {
+  const bool uses_exits = std::ranges::any_of(variants, &GridVariant::uses_exits);
+  if (takes(flags, PassTimes::kMeasured) && uses_exits && !flags.exit_cost) {
     return invalid_argument(
         "--pace-exits measured needs --exit-cost, how much longer a pass takes with exits. Remedy: "
         "measure it with 'outrider-bench exits --model DIR --rows 5' and give its pass_ratio");
@@ -61,19 +68,39 @@ Status check_exit_cost(const GridFlags& flags) {
   return {};
 }
 
+// Pace by pace, measured pass times before printed ones.
+Result<std::vector<PaperPace>> wanted_paces(const GridFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PaperPace> named, find_paces(flags.paces));
+  std::vector<PaperPace> paces;
+  const auto add = [&](const PaperPace& pace) {
+    for (const PassTimes times : {PassTimes::kMeasured, PassTimes::kPrinted}) {
+      if (!takes(flags, times)) continue;
+      const PaperPace timed = with_times(pace, times);
+      // Of table 9 there is one kind only.
+      if (paces.empty() || paces.back().name != timed.name) paces.push_back(timed);
+    }
+  };
+  for (const PaperPace& pace : named) {
+    if (flags.delays_ms.empty()) add(pace);
+    for (const double delay : flags.delays_ms) add(at_distance(pace, delay));
+  }
+  return paces;
+}
+
+GridSetting setting_of(const PaperPace& pace, const GridFlags& flags) {
+  return {.name = pace.name,
+          .pass = pass_curve(pace),
+          .exit_cost = pace.times == PassTimes::kMeasured ? flags.exit_cost.value_or(1) : 1,
+          .step = step_curve(pace),
+          .one_way_ms = pace.one_way_ms};
+}
+
 }  // namespace
 
-Result<GridExperiment> make_experiment(const GridFlags& flags) {
-  OUTRIDER_RETURN_IF_ERROR(check_exit_cost(flags));
+Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridVariant> variants) {
   GridExperiment experiment;
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<PaperPace> paces, find_paces(flags.paces));
-  for (const PaperPace& pace : paces) {
-    if (flags.delays_ms.empty()) experiment.paces.push_back(pace);
-    for (const double delay : flags.delays_ms) {
-      experiment.paces.push_back(at_distance(pace, delay));
-    }
-  }
-  experiment.times = flags.pass_times;
+  OUTRIDER_ASSIGN_OR_RETURN(experiment.paces, wanted_paces(flags));
+  OUTRIDER_RETURN_IF_ERROR(check_exit_cost(flags, variants));
   GridPlan& plan = experiment.plan;
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines,
                             read_prompt_file(flags.prompts, flags.num_prompts));
@@ -87,20 +114,26 @@ Result<GridExperiment> make_experiment(const GridFlags& flags) {
   plan.sampling.temperature = static_cast<float>(flags.temperature);
   plan.seed = flags.seed;
   plan.time_scale = flags.time_scale;
-  for (const PaperPace& pace : experiment.paces) {
-    plan.settings.push_back(
-        {.name = pace.name,
-         .pass = pass_curve(pace, experiment.times, 1),
-         .pass_with_exits = pass_curve(pace, experiment.times, flags.exit_cost.value_or(1)),
-         .step = step_curve(pace),
-         .one_way_ms = pace.one_way_ms});
-  }
+  plan.variants = std::move(variants);
+  for (const PaperPace& pace : experiment.paces) plan.settings.push_back(setting_of(pace, flags));
   return experiment;
 }
 
+void hold_run(const GridResult& result, CheckOutcome& outcome) {
+  outcome.passed = outcome.passed && result.mismatches == 0;
+  outcome.figures["compared"] = result.compared;
+  outcome.figures["mismatches"] = result.mismatches;
+  for (const GridOverruns& one : result.overruns) {
+    outcome.hold_pace("target at " + one.setting, one.target);
+    outcome.hold_pace("draft at " + one.setting, one.draft);
+  }
+}
+
 Json experiment_json(const GridFlags& flags) {
+  Json times = Json::array();
+  for (const PassTimes one : flags.pass_times) times.push_back(name_of(one));
   return {{"emulated", true},
-          {"pace_exits", name_of(flags.pass_times)},
+          {"pace_exits", std::move(times)},
           {"exits", flags.exits},
           {"exit_cost", flags.exit_cost ? Json(*flags.exit_cost) : Json()},
           {"time_scale", flags.time_scale},
@@ -108,7 +141,8 @@ Json experiment_json(const GridFlags& flags) {
           {"max_tokens", flags.max_tokens},
           {"temperature", flags.temperature},
           {"seed", flags.seed},
-          {"prompts", flags.prompts}};
+          {"prompts", flags.prompts},
+          {"num_prompts", flags.num_prompts}};
 }
 
 }  // namespace outrider

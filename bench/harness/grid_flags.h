@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/check.h"
 #include "bench/harness/grid.h"
 #include "bench/paces/paces.h"
 #include "common/base/json.h"
@@ -24,8 +25,8 @@ struct GridFlags {
   int gamma = 4;
   std::vector<std::string> paces = {"all"};
   std::vector<double> delays_ms;  // one way; empty: the pace's own
-  PassTimes pass_times = PassTimes::kPrinted;
-  std::optional<double> exit_cost;  // measured pass times need it
+  std::vector<PassTimes> pass_times = {PassTimes::kPrinted};
+  std::optional<double> exit_cost;  // measured pass times with exits need it
   double temperature = 0;
   std::uint64_t seed = 0;
   double time_scale = 1;
@@ -35,13 +36,16 @@ struct GridFlags {
 void add_grid_flags(CLI::App& command, GridFlags& flags);
 
 struct GridExperiment {
-  GridPlan plan;                 // without variants
+  GridPlan plan;
   std::vector<PaperPace> paces;  // of plan.settings, in their order
-  PassTimes times = PassTimes::kPrinted;
 };
 
-// INVALID_ARGUMENT for an unknown pace, prompts that cannot be read, and the like.
-Result<GridExperiment> make_experiment(const GridFlags& flags);
+// INVALID_ARGUMENT for an unknown pace, prompts that cannot be read, measured pass times without
+// the cost of exits that a variant uses.
+Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridVariant> variants);
+
+// What every such run is held to: the texts are plain decoding's, and emulated paces were kept.
+void hold_run(const GridResult& result, CheckOutcome& outcome);
 
 // How a result came about, for the JSON of every such check.
 Json experiment_json(const GridFlags& flags);

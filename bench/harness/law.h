@@ -8,7 +8,9 @@
 //                                                      s: whose round was there at the verdict,
 //                                                      e: that went on without one, of one row
 //
-// The paper's (1 - r) T_r is left out: what synchronising costs is part of the residual.
+// T_q is the time that the emulation was asked for, the mean over the run's own passes of what their
+// rows and exits should take: a server that is slower than its pace shows in the residual. So does
+// what synchronising costs: the paper's (1 - r) T_r is left out.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "bench/harness/grid.h"
+#include "bench/harness/statistics.h"
 #include "bench/paces/paces.h"
 #include "common/base/json.h"
 
@@ -25,7 +28,7 @@ namespace outrider {
 
 struct LawTerms {
   double step_ms = 0;     // T_p, of one row
-  double pass_ms = 0;     // T_q, the mean of the run's own passes
+  double pass_ms = 0;     // T_q as asked; unpaced, as it was
   double one_way_ms = 0;  // T_c
   double gamma = 0;       // drafted tokens wanted per pass: the last rounds of an answer are short
   double tau = 1;
@@ -46,22 +49,31 @@ struct LawRow {
   LawTerms terms;
   double measured_ms = 0;
   double law_ms = 0;
-  // Of the measured time: what the law does not explain.
-  double residual() const { return (measured_ms - law_ms) / measured_ms; }
+  Estimate residual;  // what the law does not explain, as a share of the measured time
 };
+
+// A pace with what exits cost at it.
+struct LawPace {
+  PaperPace pace;
+  double exit_cost = 1;
+};
+
+// What the passes of these answers should take on average; nothing if unpaced.
+std::optional<double> asked_pass_ms(const AnswerFigures& figures, const PaceCurve& pass,
+                                    double exit_cost);
 
 // The law with a cell's own figures; nothing where its strategy's figures are not known.
-std::optional<LawRow> law_of(const GridCell& cell, const PaperPace& pace);
+std::optional<LawRow> law_of(const GridCell& cell, const LawPace& pace);
 
 // What pre-drafting saved against plain speculation, per token, beside what the law says it saves
-// with the run's own r, late hits charged their lateness: (r_sd - r_fsd) γ T_p / τ. Nothing if one
-// of both was not measured, or no more was drafted ahead (a server without exits).
+// with the run's own r, late hits charged their lateness: (r_sd - r_fsd) γ T_p / τ. Nothing if
+// no more was drafted ahead (a server without exits).
 struct FsdSaving {
-  std::string setting;
   double measured_ms = 0;
   double law_ms = 0;
+  Estimate share;  // the first of the second
 };
-std::optional<FsdSaving> fsd_saving(const std::vector<LawRow>& rows, const std::string& setting);
+std::optional<FsdSaving> fsd_saving(const GridCell& sd, const GridCell& fsd, const LawPace& pace);
 
 Json to_json(const LawRow& row);
 std::string law_table(const std::vector<LawRow>& rows);

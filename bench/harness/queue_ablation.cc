@@ -14,12 +14,7 @@ std::optional<Estimate> more_left(const GridCell* base, const GridCell* other) {
 }
 
 bool leaves_less(const std::optional<Estimate>& more) {
-  return more && (more->interval ? more->interval->high : more->value) < 0;
-}
-
-bool differs(const std::optional<Estimate>& more) {
-  if (!more) return false;
-  return leaves_less(more) || (more->interval ? more->interval->low : more->value) > 0;
+  return leaves_out_zero(more) && more->value < 0;
 }
 
 std::string queues_name(QueueOrder client, ReportQueue server) {
@@ -66,12 +61,12 @@ QueueEffects queue_effects(const GridResult& result, const std::string& setting,
   for (const int count : workers) {
     const GridCell* both = cell(QueueOrder::kPriority, ReportQueue::kPriority, count);
     for (const QueueOrder client : kClientQueues) {
-      effects.client |= differs(more_left(both, cell(client, ReportQueue::kPriority, count)));
+      effects.client |= leaves_out_zero(more_left(both, cell(client, ReportQueue::kPriority, count)));
     }
     for (const ReportQueue server : kServerQueues) {
-      effects.server |= differs(more_left(both, cell(QueueOrder::kPriority, server, count)));
+      effects.server |= leaves_out_zero(more_left(both, cell(QueueOrder::kPriority, server, count)));
     }
-    effects.workers |= differs(
+    effects.workers |= leaves_out_zero(
         more_left(cell(QueueOrder::kPriority, ReportQueue::kPriority, workers.front()), both));
   }
   return effects;

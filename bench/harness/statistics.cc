@@ -27,10 +27,12 @@ class Draws final {
   std::uint64_t state_ = 1;
 };
 
-AnswerFigures sum_at(std::span<const AnswerFigures> answers, std::span<const std::size_t> indices) {
-  AnswerFigures sum;
-  for (const std::size_t index : indices) sum += answers[index];
-  return sum;
+std::vector<double> samples_at(std::span<const double> samples,
+                               std::span<const std::size_t> indices) {
+  std::vector<double> drawn;
+  drawn.reserve(indices.size());
+  for (const std::size_t index : indices) drawn.push_back(samples[index]);
+  return drawn;
 }
 
 }  // namespace
@@ -59,6 +61,33 @@ std::optional<Estimate> bootstrap(
   };
   estimate.interval = Interval{at(kTail), at(1 - kTail)};
   return estimate;
+}
+
+double quantile(std::vector<double> samples, double share) {
+  OUTRIDER_CHECK(!samples.empty());
+  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(samples.size() - 1));
+  std::nth_element(samples.begin(), samples.begin() + at, samples.end());
+  return samples[static_cast<std::size_t>(at)];
+}
+
+std::optional<Estimate> median(std::span<const double> samples) {
+  return bootstrap(samples.size(),
+                   [&](std::span<const std::size_t> indices) -> std::optional<double> {
+                     if (indices.empty()) return std::nullopt;
+                     return quantile(samples_at(samples, indices), 0.5);
+                   });
+}
+
+std::optional<Estimate> ratio_of_medians(std::span<const double> base,
+                                         std::span<const double> samples) {
+  OUTRIDER_CHECK(base.size() == samples.size());
+  return bootstrap(samples.size(),
+                   [&](std::span<const std::size_t> indices) -> std::optional<double> {
+                     if (indices.empty()) return std::nullopt;
+                     const double below = quantile(samples_at(base, indices), 0.5);
+                     if (below <= 0) return std::nullopt;
+                     return quantile(samples_at(samples, indices), 0.5) / below;
+                   });
 }
 
 std::optional<Estimate> estimate(std::span<const AnswerFigures> answers,
@@ -91,6 +120,12 @@ std::optional<Estimate> difference(std::span<const AnswerFigures> base,
                      if (!less || !more) return std::nullopt;
                      return *more - *less;
                    });
+}
+
+AnswerFigures sum_at(std::span<const AnswerFigures> answers, std::span<const std::size_t> indices) {
+  AnswerFigures sum;
+  for (const std::size_t index : indices) sum += answers[index];
+  return sum;
 }
 
 AnswerFigures sum_of(std::span<const AnswerFigures> answers) {

@@ -1,4 +1,4 @@
-// Estimates over prompts with 95 % intervals.
+// Estimates over prompts, or other samples, with 95 % intervals.
 //
 // The interval is the percentile bootstrap: prompts are drawn with replacement, all strategies of a
 // prompt together, so that a ratio's interval knows that both sides answered the same prompts. The
@@ -28,6 +28,15 @@ std::optional<Estimate> bootstrap(
     std::size_t prompts,
     const std::function<std::optional<double>(std::span<const std::size_t>)>& statistic);
 
+// Of samples that stand for themselves. share: 0.5 for the median.
+double quantile(std::vector<double> samples, double share);
+std::optional<Estimate> median(std::span<const double> samples);
+
+// How many times larger the median of `samples` is than that of `base`. Both have one sample for
+// each turn: the two of a turn are drawn together.
+std::optional<Estimate> ratio_of_medians(std::span<const double> base,
+                                         std::span<const double> samples);
+
 // A figure of all answers together: of their sum, so that long answers weigh more.
 std::optional<Estimate> estimate(std::span<const AnswerFigures> answers,
                                  std::optional<double> (AnswerFigures::*figure)() const);
@@ -45,6 +54,14 @@ std::optional<Estimate> difference(std::span<const AnswerFigures> base,
                                    std::span<const AnswerFigures> answers,
                                    std::optional<double> (AnswerFigures::*figure)() const);
 
+// Whether an estimate of a difference leaves out 0: anything less is noise.
+inline bool leaves_out_zero(const std::optional<Estimate>& difference) {
+  return difference && difference->interval &&
+         (difference->interval->low > 0 || difference->interval->high < 0);
+}
+
 AnswerFigures sum_of(std::span<const AnswerFigures> answers);
+// The same of those that were drawn.
+AnswerFigures sum_at(std::span<const AnswerFigures> answers, std::span<const std::size_t> indices);
 
 }  // namespace outrider

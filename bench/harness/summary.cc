@@ -2,8 +2,9 @@
 #include "bench/harness/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
-#include <numeric>
+#include <utility>
 
 #include "common/base/json_record.h"
 
@@ -18,108 +19,129 @@ Json json_of(const std::optional<Estimate>& estimate) {
   return estimate ? to_json(*estimate) : Json();
 }
 
-// A ratio at each of these paces; nothing if it is not known at all of them.
-std::optional<std::vector<double>> ratios(const GridResult& result,
-                                          const std::vector<PaperPace>& paces,
-                                          const std::string& variant, const std::string& base) {
-  std::vector<double> found;
-  for (const PaperPace& pace : paces) {
-    const std::optional<Estimate> one = speedup_at(result, pace.name, variant, base);
-    if (!one) return std::nullopt;
-    found.push_back(one->value);
-  }
-  if (found.empty()) return std::nullopt;
-  return found;
-}
-
-std::optional<double> mean(const std::optional<std::vector<double>>& values) {
-  if (!values) return std::nullopt;
-  return std::accumulate(values->begin(), values->end(), 0.0) / static_cast<double>(values->size());
-}
-
-std::optional<double> least(const std::optional<std::vector<double>>& values) {
-  if (!values) return std::nullopt;
-  return *std::min_element(values->begin(), values->end());
-}
-
-std::vector<PaperPace> only(const std::vector<PaperPace>& paces, PaceGroup group) {
+std::vector<PaperPace> only(const std::vector<PaperPace>& paces, PaceGroup group,
+                            std::optional<PassTimes> times = std::nullopt) {
   std::vector<PaperPace> kept;
-  std::copy_if(paces.begin(), paces.end(), std::back_inserter(kept),
-               [&](const PaperPace& pace) { return pace.group == group; });
+  std::ranges::copy_if(paces, std::back_inserter(kept), [&](const PaperPace& pace) {
+    return pace.group == group && (!times || pace.times == *times);
+  });
   return kept;
 }
 
-void add_bar(std::vector<Bar>& bars, const std::string& name, std::optional<double> value,
-             double wanted) {
-  if (value) bars.push_back({name, *value, wanted});
+// "at least" bars over these paces. Strategies that were not run leave none.
+class BarList final {
+ public:
+  BarList(const GridResult& result, std::vector<PaperPace> paces, std::vector<Bar>& bars)
+      : result_(result), paces_(std::move(paces)), bars_(bars) {}
+
+  void add_mean(const std::string& variant, const std::string& base, double limit) {
+    const auto mean = mean_speedup(result_, paces_, variant, base);
+    if (mean) bars_.push_back({variant + " over " + base + ", mean", *mean, limit});
+  }
+
+  // hardest: the pace that has a limit of its own.
+  void add_each(const std::string& variant, const std::string& base, double limit,
+                const std::string& hardest = "", double hardest_limit = 0) {
+    for (const PaperPace& pace : paces_) {
+      const auto ratio = speedup_at(result_, pace.name, variant, base);
+      if (!ratio) continue;
+      bars_.push_back({variant + " over " + base + " at " + pace.name, *ratio,
+                       pace.name == hardest ? hardest_limit : limit});
+    }
+  }
+
+ private:
+  const GridResult& result_;
+  const std::vector<PaperPace> paces_;
+  std::vector<Bar>& bars_;
+};
+
+// The two cells of a ratio.
+struct CellPair {
+  const GridCell* slow = nullptr;
+  const GridCell* fast = nullptr;
+};
+
+std::optional<CellPair> find_pair(const GridResult& result, const std::string& setting,
+                                  const std::string& variant, const std::string& base) {
+  const CellPair pair{result.find(setting, base), result.find(setting, variant)};
+  if (pair.slow == nullptr || pair.fast == nullptr) return std::nullopt;
+  if (pair.slow->mismatches > 0 || pair.fast->mismatches > 0) return std::nullopt;
+  return pair;
+}
+
+std::optional<double> log_ratio(const CellPair& pair, std::span<const std::size_t> indices) {
+  const std::optional<double> slow = sum_at(pair.slow->answers, indices).tpot_ms();
+  const std::optional<double> fast = sum_at(pair.fast->answers, indices).tpot_ms();
+  if (!slow || !fast || *slow <= 0 || *fast <= 0) return std::nullopt;
+  return std::log(*slow / *fast);
+}
+
+Json means_json(const GridResult& result, const std::vector<PaperPace>& paces) {
+  const auto mean = [&](const char* variant, const char* base) {
+    return json_of(mean_speedup(result, paces, variant, base));
+  };
+  return {{"paces", paces.size()},
+          {"mirror_over_ar", mean("mirror", "ar")},
+          {"mirror_over_sd", mean("mirror", "sd")},
+          {"mirror_over_fsd", mean("mirror", "fsd")},
+          {"fsd_over_sd", mean("fsd", "sd")}};
 }
 
 }  // namespace
 
 std::optional<Estimate> speedup_at(const GridResult& result, const std::string& setting,
                                    const std::string& variant, const std::string& base) {
-  const GridCell* fast = result.find(setting, variant);
-  const GridCell* slow = result.find(setting, base);
-  if (fast == nullptr || slow == nullptr) return std::nullopt;
-  if (fast->mismatches > 0 || slow->mismatches > 0) return std::nullopt;
-  return speedup(slow->answers, fast->answers);
+  const auto pair = find_pair(result, setting, variant, base);
+  if (!pair) return std::nullopt;
+  return speedup(pair->slow->answers, pair->fast->answers);
 }
 
-Summary summarise(const GridResult& result, const std::vector<PaperPace>& paces) {
-  return {.mirror_over_sd = mean(ratios(result, paces, "mirror", "sd")),
-          .mirror_over_fsd = mean(ratios(result, paces, "mirror", "fsd")),
-          .fsd_over_sd = mean(ratios(result, paces, "fsd", "sd")),
-          .min_mirror_over_ar = least(ratios(result, paces, "mirror", "ar"))};
-}
-
-std::vector<Bar> judge(const GridResult& result, const std::vector<PaperPace>& paces,
-                       PassTimes times) {
-  const std::vector<PaperPace> devices = only(paces, PaceGroup::kTables5And8);
-  std::vector<Bar> bars;
-  if (times == PassTimes::kPrinted) {
-    const auto over_fsd = ratios(result, devices, "mirror", "fsd");
-    add_bar(bars, "mirror over fsd, mean", mean(over_fsd), 1.2);
-    add_bar(bars, "mirror over fsd, least", least(over_fsd), 1.1);
-    add_bar(bars, "mirror over sd, mean", mean(ratios(result, devices, "mirror", "sd")), 1.5);
-    add_bar(bars, "mirror over ar, least", least(ratios(result, devices, "mirror", "ar")), 1.1);
-  } else {
-    for (const PaperPace& pace : devices) {
-      const bool hardest = pace.name == "jetson-160m-13b";
-      add_bar(bars, "mirror over ar at " + pace.name, least(ratios(result, {pace}, "mirror", "ar")),
-              hardest ? 0.97 : 1.1);
-    }
+std::optional<Estimate> mean_speedup(const GridResult& result, const std::vector<PaperPace>& paces,
+                                     const std::string& variant, const std::string& base) {
+  std::vector<CellPair> pairs;
+  for (const PaperPace& pace : paces) {
+    const auto pair = find_pair(result, pace.name, variant, base);
+    if (!pair) return std::nullopt;
+    pairs.push_back(*pair);
   }
-  const auto ar_at = [&](PaceGroup group) {
-    return least(ratios(result, only(paces, group), "mirror", "ar"));
+  if (pairs.empty()) return std::nullopt;
+  // A prompt is drawn at all paces together.
+  return bootstrap(pairs.front().fast->answers.size(),
+                   [&](std::span<const std::size_t> indices) -> std::optional<double> {
+                     double sum = 0;
+                     for (const CellPair& pair : pairs) {
+                       const std::optional<double> ratio = log_ratio(pair, indices);
+                       if (!ratio) return std::nullopt;
+                       sum += *ratio;
+                     }
+                     return std::exp(sum / static_cast<double>(pairs.size()));
+                   });
+}
+
+Json summary_json(const GridResult& result, const std::vector<PaperPace>& paces) {
+  Json summary = Json::object();
+  const auto add = [&](const char* name, const std::vector<PaperPace>& kind) {
+    if (!kind.empty()) summary[name] = means_json(result, kind);
   };
-  add_bar(bars, "mirror over ar at table 9, least", ar_at(PaceGroup::kTable9), 0.97);
-  add_bar(bars, "mirror over ar unpaced, least", ar_at(PaceGroup::kUnpaced), 0.97);
+  add("measured", only(paces, PaceGroup::kTables5And8, PassTimes::kMeasured));
+  add("printed", only(paces, PaceGroup::kTables5And8, PassTimes::kPrinted));
+  add("table9", only(paces, PaceGroup::kTable9));
+  return summary;
+}
+
+std::vector<Bar> judge(const GridResult& result, const std::vector<PaperPace>& paces) {
+  std::vector<Bar> bars;
+  BarList measured(result, only(paces, PaceGroup::kTables5And8, PassTimes::kMeasured), bars);
+  measured.add_each("mirror", "ar", 1.1, "jetson-160m-13b", 0.97);
+  BarList printed(result, only(paces, PaceGroup::kTables5And8, PassTimes::kPrinted), bars);
+  printed.add_mean("mirror", "fsd", 1.2);
+  printed.add_each("mirror", "fsd", 1.1);
+  printed.add_mean("mirror", "sd", 1.5);
+  printed.add_each("mirror", "ar", 1.1);
+  BarList(result, only(paces, PaceGroup::kTable9), bars).add_each("mirror", "ar", 0.97);
+  BarList(result, only(paces, PaceGroup::kUnpaced), bars).add_each("mirror", "ar", 0.97);
   return bars;
-}
-
-Json to_json(const Summary& summary) {
-  return {{"mirror_over_sd", json_of(summary.mirror_over_sd)},
-          {"mirror_over_fsd", json_of(summary.mirror_over_fsd)},
-          {"fsd_over_sd", json_of(summary.fsd_over_sd)},
-          {"min_mirror_over_ar", json_of(summary.min_mirror_over_ar)}};
-}
-
-Json to_json(const std::vector<Bar>& bars) {
-  Json json = Json::array();
-  for (const Bar& bar : bars) {
-    json.push_back(
-        {{"name", bar.name}, {"value", bar.value}, {"least", bar.least}, {"met", bar.met()}});
-  }
-  return json;
-}
-
-Json to_json(const Estimate& estimate) {
-  Json json = {{"value", estimate.value}, {"low", Json()}, {"high", Json()}};
-  if (estimate.interval) {
-    json["low"] = estimate.interval->low;
-    json["high"] = estimate.interval->high;
-  }
-  return json;
 }
 
 Json cell_json(const GridResult& result, const GridCell& cell) {
@@ -148,11 +170,21 @@ Json cell_json(const GridResult& result, const GridCell& cell) {
           {"payload_down_per_token", per_token(sum.payload_down)},
           {"wire_up_per_token", per_token(sum.wire_up)},
           {"wire_down_per_token", per_token(sum.wire_down)},
+          {"passes_by_rows", sum.passes_by_rows},
+          {"exit_passes_by_rows", sum.exit_passes_by_rows},
           {"predraft", sum.predraft ? write_json(*sum.predraft) : Json()},
           {"drafted_per_branch", sum.drafted_per_branch},
           {"accepted_per_branch", sum.accepted_per_branch},
           {"miss_rate", json_of(sum.miss_rate())},
+          {"partial_rate", json_of(sum.partial_rate())},
+          {"mean_exit", json_of(sum.mean_exit())},
           {"speculation", cell.speculation}};
+}
+
+Json cells_json(const GridResult& result) {
+  Json cells = Json::array();
+  for (const GridCell& cell : result.cells) cells.push_back(cell_json(result, cell));
+  return cells;
 }
 
 }  // namespace outrider

@@ -1,5 +1,9 @@
 // From the cells of a grid to what is claimed: ratios between strategies, and bars.
 //
+// Means over paces are geometric: a ratio and its inverse weigh the same. Table 9 is another kind
+// of place than tables 5 and 8, so no mean takes both, and neither mixes measured pass times with
+// printed ones.
+//
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,44 +11,32 @@
 #include <string>
 #include <vector>
 
+#include "bench/harness/bar.h"
 #include "bench/harness/grid.h"
-#include "bench/harness/statistics.h"
 #include "bench/paces/paces.h"
 #include "common/base/json.h"
 
 namespace outrider {
-
-// Means over the settings; nothing where a strategy was not run.
-struct Summary {
-  std::optional<double> mirror_over_sd;
-  std::optional<double> mirror_over_fsd;
-  std::optional<double> fsd_over_sd;
-  std::optional<double> min_mirror_over_ar;
-};
-
-struct Bar {
-  std::string name;
-  double value = 0;
-  double least = 0;
-  bool met() const { return value >= least; }
-};
 
 // How many times faster `variant` is than `base` at a setting; nothing if either was not run, or
 // gave a wrong text.
 std::optional<Estimate> speedup_at(const GridResult& result, const std::string& setting,
                                    const std::string& variant, const std::string& base);
 
-Summary summarise(const GridResult& result, const std::vector<PaperPace>& paces);
+// The geometric mean over paces; nothing if it is not known at all of them.
+std::optional<Estimate> mean_speedup(const GridResult& result, const std::vector<PaperPace>& paces,
+                                     const std::string& variant, const std::string& base);
 
-// The bars that these paces, pass times and strategies let judge; each holds for its own PaceGroup.
-std::vector<Bar> judge(const GridResult& result, const std::vector<PaperPace>& paces,
-                       PassTimes times);
+// The means over the paces of each kind, where it was run: "measured" and "printed" of tables 5
+// and 8, "table9". Null where a strategy was not run.
+Json summary_json(const GridResult& result, const std::vector<PaperPace>& paces);
 
-Json to_json(const Summary& summary);
-Json to_json(const std::vector<Bar>& bars);
-Json to_json(const Estimate& estimate);
+// The bars that these paces and strategies let judge; each holds for its own kind of pace.
+std::vector<Bar> judge(const GridResult& result, const std::vector<PaperPace>& paces);
+
 // Everything that is known of a cell.
 Json cell_json(const GridResult& result, const GridCell& cell);
+Json cells_json(const GridResult& result);
 
 // Rows for people, beside what the paper reports at the same pace.
 std::string table(const GridResult& result, const std::vector<PaperPace>& paces);

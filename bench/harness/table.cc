@@ -41,7 +41,8 @@ std::string row(const GridResult& result, const GridCell& cell, const PaperPace&
                      paper_ratio(pace, cell.strategy, true), sd,
                      paper_ratio(pace, cell.strategy, false)) +
          shown(sum.tau(), 2, 6) + shown(sum.rows_per_pass(), 1, 6) + shown(sum.acceptance(), 2, 8) +
-         shown(sum.miss_rate(), 2, 6) + shown(up, 0, 7) + "\n";
+         shown(sum.miss_rate(), 2, 6) + shown(sum.partial_rate(), 2, 6) +
+         shown(sum.mean_exit(), 1, 6) + shown(up, 0, 7) + "\n";
 }
 
 }  // namespace
@@ -50,15 +51,17 @@ std::string table(const GridResult& result, const std::vector<PaperPace>& paces)
   std::string text;
   for (const PaperPace& pace : paces) {
     text += pace.name;
-    text += fmt::format(": T_p {:.4g} ms, T_q {:.4g} ms, T_c {:.4g} ms one way (all emulated)",
-                        pace.step_ms, pace.pass_ms, pace.one_way_ms);
+    const PaceCurve pass = pass_curve(pace);
+    text += fmt::format(
+        ": T_p {:.4g} ms, T_q {:.4g} ms of 1 row, {:.4g} of 5, T_c {:.4g} ms one way (all emulated)",
+        pace.step_ms, pass.ms(1), pass.ms(5), pace.one_way_ms);
     if (pace.paper) {
-      text += fmt::format("; the paper's tau {:.2f}, miss rate {:.2f}", pace.paper->tau,
-                          pace.paper->miss_rate);
+      text += fmt::format("; the paper's tau {:.2f}, miss rate {:.2f}, Avg EE {:.0f}",
+                          pace.paper->tau, pace.paper->miss_rate, pace.paper->mean_exit);
     }
     text +=
         "\n  strategy   ms/token [95 %]          over ar            paper  over sd            "
-        "paper    tau  rows  accept  miss  B/tok\n";
+        "paper    tau  rows  accept  miss  part    EE  B/tok\n";
     for (const GridCell& cell : result.cells) {
       if (cell.setting == pace.name) text += row(result, cell, pace);
     }

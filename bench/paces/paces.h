@@ -26,8 +26,8 @@ namespace outrider {
 
 // What the paper's target pass takes.
 enum class PassTimes {
-  kPrinted,   // T_q for up to γ+1 rows, times f(rows)/f(γ+1) above; table 9's are printed by row
   kMeasured,  // what its cloud decoding implies for one row (tables 5 and 6), times f(rows)/f(1)
+  kPrinted,   // T_q for up to γ+1 rows, times f(rows)/f(γ+1) above; table 9's are printed by row
 };
 
 template <>
@@ -36,10 +36,11 @@ inline constexpr auto enum_names<PassTimes> = std::to_array<EnumName<PassTimes>>
 
 // The paper's results at a pace, averages of table 6 or those of table 8; none for table 9.
 struct PaperResults {
-  double ar_to_sd = 0;
+  double ar_to_sd = 0;  // of table 6, the mean of its six rows
   double sd_to_fsd = 0;
-  double tau = 0;  // tokens per round
-  double miss_rate = 0;
+  double tau = 0;        // tokens per round
+  double miss_rate = 0;  // of verdicts whose round was not in the cache, whole
+  double mean_exit = 0;  // "Avg EE": the mean exit, one after each layer, that named the outcome
 };
 
 // Which claims a pace can be held to.
@@ -60,6 +61,7 @@ struct PaperPace {
   // Cloud decoding's time per token, which the paper does not print: the round of table 4 at its
   // own τ, times its speed-up from AR to SD. 0 without such results.
   double ar_ms = 0;
+  PassTimes times = PassTimes::kMeasured;
 };
 
 // Tables 5, 8 and 9, in this order (table 9 stands at three links), and "unpaced".
@@ -75,9 +77,12 @@ double table9_step_ms(double rows);
 // The same device at another distance.
 PaperPace at_distance(const PaperPace& pace, double one_way_ms);
 
-// factor: of each pass, for the cost of exits. γ is the paper's 4, with which it measured T_q,
-// whatever the draft length of a run. Empty if unpaced.
-PaceCurve pass_curve(const PaperPace& pace, PassTimes times, double factor);
+// The same pace with these pass times; printed ones are named so.
+PaperPace with_times(const PaperPace& pace, PassTimes times);
+
+// γ is the paper's 4, with which it measured T_q, whatever the draft length of a run. Empty if
+// unpaced.
+PaceCurve pass_curve(const PaperPace& pace);
 PaceCurve step_curve(const PaperPace& pace);
 
 }  // namespace outrider

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
 namespace outrider {
@@ -22,6 +23,16 @@ std::string value_of(const std::string& text, const std::string& key) {
 }
 
 }  // namespace
+
+std::optional<PaceCounts> parse_overruns(const std::string& text) {
+  long long overruns = 0, passes = 0;
+  const std::size_t line = text.find("  overruns ");
+  if (line == std::string::npos ||
+      std::sscanf(text.c_str() + line, "  overruns %lld of %lld passes", &overruns, &passes) != 2) {
+    return std::nullopt;
+  }
+  return PaceCounts{passes, overruns};
+}
 
 Result<std::unique_ptr<ServerProcess>> ServerProcess::start(
     const std::vector<std::string>& arguments, std::optional<int> core) {
@@ -41,9 +52,16 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start(
   return server;
 }
 
-ServerProcess::~ServerProcess() {
+std::optional<PaceCounts> ServerProcess::stop() {
+  if (pid_ == 0) return std::nullopt;
   kill(pid_, SIGTERM);
-  waitpid(pid_, nullptr, 0);
+  std::string last;  // short enough for the pipe to hold it until the server has ended
+  waitpid(std::exchange(pid_, 0), nullptr, 0);
+  std::array<char, 1024> some;
+  for (ssize_t got = 0; (got = read(out_.get(), some.data(), some.size())) > 0;) {
+    last.append(some.data(), static_cast<std::size_t>(got));
+  }
+  return parse_overruns(last);
 }
 
 // Its end closes the pipe, so this ends whatever happens to it.

@@ -11,8 +11,12 @@
 #include "bench/process/unique_fd.h"
 #include "common/base/address.h"
 #include "common/base/status.h"
+#include "common/model/emulated/paced_model.h"
 
 namespace outrider {
+
+// What a server's last words say of its emulated pace; nothing if they do not.
+std::optional<PaceCounts> parse_overruns(const std::string& text);
 
 class ServerProcess final {
  public:
@@ -20,12 +24,15 @@ class ServerProcess final {
   // logs goes to our stderr. core: the only CPU it runs on.
   static Result<std::unique_ptr<ServerProcess>> start(const std::vector<std::string>& arguments,
                                                       std::optional<int> core = std::nullopt);
-  // SIGTERM, and waits for its end.
-  ~ServerProcess();
+  ~ServerProcess() { stop(); }
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   const Address& address() const { return address_; }
+  // SIGTERM, and waits for its end. Returns what it counted of its emulated pace; nothing if it
+  // has none, or was stopped before.
+  std::optional<PaceCounts> stop();
+
   // The tokenizer hash that it shows at its start.
   const std::string& tokenizer_hash() const { return tokenizer_hash_; }
 
@@ -34,7 +41,7 @@ class ServerProcess final {
 
   Status read_start();
 
-  const pid_t pid_;
+  pid_t pid_;  // 0: stopped
   const UniqueFd out_;  // its stdout
   Address address_;
   std::string tokenizer_hash_;

@@ -27,7 +27,7 @@ struct Times {
 };
 
 Times times_of(const PaperPace& pace, PassTimes times) {
-  return {pass_curve(pace, times, 1), step_curve(pace), pace.one_way_ms};
+  return {pass_curve(with_times(pace, times)), step_curve(pace), pace.one_way_ms};
 }
 
 std::vector<PaperPace> group(PaceGroup group) {

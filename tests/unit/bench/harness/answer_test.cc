@@ -28,6 +28,9 @@ Json edge_line() {
   record.num_accepted_tokens = 1;
   record.draft_steps = 9;
   record.draft_compute = from_ms(12);
+  record.draft_overruns = 1;
+  record.passes_by_rows = {0, 0, 0, 0, 2};
+  record.exit_passes_by_rows = {0, 0, 0, 0, 1};
   record.traffic = TrafficRecord{.bytes = {.payload_up = 100, .payload_down = 40}};
   return write_json(record);
 }
@@ -46,7 +49,9 @@ TEST(EdgeAnswerTest, ThePrefillsVerdictIsLeftOutOfDecoding) {
   EXPECT_EQ(figures.tau(), 1.5);
   EXPECT_EQ(figures.pass_ms(), 20);
   EXPECT_EQ(figures.acceptance(), 0.125);
-  EXPECT_FALSE(figures.miss_rate().has_value());
+  EXPECT_THAT(figures.passes_by_rows, ElementsAre(0, 0, 0, 0, 2));
+  EXPECT_THAT(figures.exit_passes_by_rows, ElementsAre(0, 0, 0, 0, 1));
+  EXPECT_EQ(figures.draft_overruns, 1);
 }
 
 TEST(EdgeAnswerTest, NodesOfThePrefillsPassAreLeftOutToo) {
@@ -76,8 +81,28 @@ TEST(EdgeAnswerTest, PredraftCountsAreReadWhereTheyAre) {
   EXPECT_EQ(sum.tokens, 6);
 }
 
+// The paper's cache has a round whole or not at all.
+TEST(EdgeAnswerTest, AMissIsWhateverIsNoWholeHit) {
+  AnswerFigures figures;
+  figures.predraft = PredraftStats{
+      .verdicts = 10, .hits = 4, .partial_hits = 3, .late_hits = 1, .misses = 2};
+  EXPECT_DOUBLE_EQ(*figures.miss_rate(), 0.6);
+  EXPECT_DOUBLE_EQ(*figures.partial_rate(), 0.4);
+}
+
+TEST(EdgeAnswerTest, TheMeanExitIsThatOfTheHitsThatExitsNamed) {
+  AnswerFigures sum;
+  EXPECT_FALSE(sum.mean_exit().has_value());
+  sum.predraft =
+      PredraftStats{.verdicts = 9, .hits_by_exit = {6, 2}, .exit_layers = {4, 6, 8}};
+  EXPECT_DOUBLE_EQ(*sum.mean_exit(), 4.5);
+  sum += AnswerFigures(sum);
+  EXPECT_DOUBLE_EQ(*sum.mean_exit(), 4.5);
+}
+
 TEST(EdgeAnswerTest, WhatIsMissingIsNamed) {
-  for (const char* key : {"decode_ms", "first_verdict", "bytes", "ids", "draft_ms"}) {
+  for (const char* key : {"decode_ms", "first_verdict", "bytes", "ids", "draft_ms", "passes_by_rows",
+                          "draft_pace_overruns"}) {
     Json line = edge_line();
     line.erase(key);
     const Result<EdgeAnswer> answer = read_edge_answer(line.dump(), 1);

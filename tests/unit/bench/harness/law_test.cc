@@ -44,41 +44,73 @@ TEST(LawTest, AMirrorThatWaitsForNothingPaysItsPassesAlone) {
   EXPECT_DOUBLE_EQ(eager.waited_rate(), 0) << "sent before the verdict, and there too late";
 }
 
-// 100 tokens in 50 passes of 400 ms; per round 4 drafted.
+// 100 tokens in 50 passes of five rows, 442 ms each as asked; per round 4 drafted.
 GridCell cell(Strategy strategy, double tpot_ms) {
   AnswerFigures figures;
   figures.decode_ms = tpot_ms * 100;
   figures.tokens = 100;
   figures.passes = 50;
-  figures.compute_ms = 50 * 400;
+  figures.compute_ms = 50 * 460;
+  figures.passes_by_rows = {0, 0, 0, 0, 50};
   figures.rounds = 50;
   figures.drafted = 200;
-  return {"rtx-68m-7b", name_of(strategy), strategy, {figures}, 0, "ON"};
+  return {"rtx-68m-7b printed", name_of(strategy), strategy, {figures}, 0, "ON"};
 }
 
-GridCell sd_cell(double tpot_ms, std::uint64_t hits = 0) {
-  GridCell sd = cell(Strategy::kSd, tpot_ms);
-  sd.answers[0].predraft =
-      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 200 - 4 * hits};
-  return sd;
+PredraftStats predraft(std::uint64_t missing, std::uint64_t synced = 0) {
+  return {.verdicts = 50, .wanted_tokens = 200, .missing_tokens = missing, .synced = synced};
 }
 
-const PaperPace& rtx() {
-  return paper_paces()[1];  // T_p 25.5, T_c 42
+GridCell predraft_cell(Strategy strategy, double tpot_ms, std::uint64_t missing) {
+  GridCell cell_of = cell(strategy, tpot_ms);
+  cell_of.answers[0].predraft = predraft(missing);
+  return cell_of;
+}
+
+// T_p 25.5, T_q 442 for up to five rows, T_c 42.
+LawPace rtx() {
+  return {with_times(paper_paces()[1], PassTimes::kPrinted)};
 }
 
 TEST(LawTest, ACellsOwnFiguresGiveItsResidual) {
-  const std::optional<LawRow> row = law_of(sd_cell(300), rtx());
+  const std::optional<LawRow> row = law_of(predraft_cell(Strategy::kSd, 320, 200), rtx());
   ASSERT_TRUE(row.has_value());
-  EXPECT_DOUBLE_EQ(row->law_ms, (84 + 102 + 400) / 2.0);
-  EXPECT_NEAR(row->residual(), 7.0 / 300, 1e-12);
+  EXPECT_DOUBLE_EQ(row->law_ms, (84 + 102 + 442) / 2.0);
+  EXPECT_NEAR(row->residual.value, 6.0 / 320, 1e-12);
+  EXPECT_FALSE(row->residual.interval.has_value()) << "one prompt";
+}
+
+// A server that is slower than it was asked to be is no law.
+TEST(LawTest, ThePassIsTheAskedOneNotTheMeasured) {
+  const std::optional<LawRow> row = law_of(cell(Strategy::kAr, 230), rtx());
+  ASSERT_TRUE(row.has_value());
+  EXPECT_DOUBLE_EQ(row->terms.pass_ms, 442) << "they took 460";
+}
+
+TEST(LawTest, TheAskedPassGrowsWithItsRowsAndItsExits) {
+  const PaceCurve curve = *PaceCurve::parse("1:100,5:140,9:200");
+  AnswerFigures figures;
+  EXPECT_FALSE(asked_pass_ms(figures, curve, 1.5).has_value());
+  figures.passes_by_rows = {2, 0, 1, 0, 1};
+  EXPECT_DOUBLE_EQ(*asked_pass_ms(figures, curve, 1.5), (100 + 100 + 120 + 140) / 4.0);
+  figures.exit_passes_by_rows = {1, 0, 0, 0, 1};
+  EXPECT_DOUBLE_EQ(*asked_pass_ms(figures, curve, 1.5), (150 + 100 + 120 + 210) / 4.0);
+  EXPECT_FALSE(asked_pass_ms(figures, {}, 1.5).has_value()) << "unpaced";
+}
+
+TEST(LawTest, AResidualsIntervalIsOverPrompts) {
+  GridCell two = predraft_cell(Strategy::kSd, 320, 200);
+  two.answers.push_back(predraft_cell(Strategy::kSd, 400, 200).answers[0]);
+  const std::optional<LawRow> row = law_of(two, rtx());
+  ASSERT_TRUE(row.has_value() && row->residual.interval.has_value());
+  EXPECT_NEAR(row->residual.interval->low, 6.0 / 320, 1e-12);
+  EXPECT_NEAR(row->residual.interval->high, 86.0 / 400, 1e-12);
 }
 
 TEST(LawTest, WhatAVerdictLeavesToDraftIsItsShareOfTheDrafting) {
   GridCell fsd = cell(Strategy::kFsd, 280);
   EXPECT_FALSE(law_of(fsd, rtx()).has_value()) << "nothing is known of its hits";
-  fsd.answers[0].predraft =
-      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 60};
+  fsd.answers[0].predraft = predraft(60);
   const std::optional<LawRow> row = law_of(fsd, rtx());
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->terms.left_rate, 0.3);
@@ -88,45 +120,35 @@ TEST(LawTest, WhatAVerdictLeavesToDraftIsItsShareOfTheDrafting) {
 }
 
 TEST(LawTest, AMirrorsPassesAreSyncedAloneOrWaitedFor) {
-  GridCell mirror = cell(Strategy::kMirror, 230);
+  GridCell mirror = cell(Strategy::kMirror, 250);
   mirror.answers[0].rounds = 40;
-  mirror.answers[0].predraft =
-      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 60, .synced = 30};
+  mirror.answers[0].predraft = predraft(60, 30);
   const std::optional<LawRow> row = law_of(mirror, rtx());
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->terms.synced_rate, 0.6);
   EXPECT_DOUBLE_EQ(row->terms.alone_rate, 0.2);
-  EXPECT_NEAR(row->law_ms, (0.2 * 84 + 0.2 * 102 + 400) / 2, 1e-9);
+  EXPECT_NEAR(row->law_ms, (0.2 * 84 + 0.2 * 102 + 442) / 2, 1e-9);
 }
 
 TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
-  GridCell fsd = cell(Strategy::kFsd, 280);
-  fsd.answers[0].predraft =
-      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 100};
-  const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx()), *law_of(fsd, rtx())};
-  const std::optional<FsdSaving> saving = fsd_saving(rows, "rtx-68m-7b");
+  const GridCell sd = predraft_cell(Strategy::kSd, 300, 200), fsd = predraft_cell(Strategy::kFsd, 280, 100);
+  const std::optional<FsdSaving> saving = fsd_saving(sd, fsd, rtx());
   ASSERT_TRUE(saving.has_value());
   EXPECT_DOUBLE_EQ(saving->measured_ms, 20);
   EXPECT_DOUBLE_EQ(saving->law_ms, 0.5 * 4 * 25.5 / 2);
-  EXPECT_FALSE(fsd_saving(rows, "jetson-68m-7b").has_value());
+  EXPECT_DOUBLE_EQ(saving->share.value, 20 / 25.5);
 }
 
 // The first round is drafted while the stream opens, by plain speculation too.
 TEST(LawTest, WhatBothStrategiesDraftedAheadIsNoSaving) {
-  GridCell fsd = cell(Strategy::kFsd, 280);
-  fsd.answers[0].predraft =
-      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 100};
-  const std::vector<LawRow> rows = {*law_of(sd_cell(300, 5), rtx()), *law_of(fsd, rtx())};
-  EXPECT_NEAR(rows[0].law_ms, (84 + 0.9 * 102 + 400) / 2, 1e-9);
-  EXPECT_NEAR(fsd_saving(rows, "rtx-68m-7b")->law_ms, (0.9 - 0.5) * 4 * 25.5 / 2, 1e-9);
+  const GridCell sd = predraft_cell(Strategy::kSd, 300, 180), fsd = predraft_cell(Strategy::kFsd, 280, 100);
+  EXPECT_NEAR(law_of(sd, rtx())->law_ms, (84 + 0.9 * 102 + 442) / 2, 1e-9);
+  EXPECT_NEAR(fsd_saving(sd, fsd, rtx())->law_ms, (0.9 - 0.5) * 4 * 25.5 / 2, 1e-9);
 }
 
 TEST(LawTest, WhereNothingWasDraftedAheadThereIsNoSavingToMeet) {
-  GridCell fsd = cell(Strategy::kFsd, 290);
-  fsd.answers[0].predraft =
-      PredraftStats{.verdicts = 50, .wanted_tokens = 200, .missing_tokens = 200};
-  const std::vector<LawRow> rows = {*law_of(sd_cell(300), rtx()), *law_of(fsd, rtx())};
-  EXPECT_FALSE(fsd_saving(rows, "rtx-68m-7b").has_value());
+  EXPECT_FALSE(
+      fsd_saving(predraft_cell(Strategy::kSd, 300, 200), predraft_cell(Strategy::kFsd, 290, 200), rtx()).has_value());
 }
 
 TEST(LawTest, AWrongTextHasNoLaw) {

@@ -61,38 +61,75 @@ TEST(StatisticsTest, OnePromptHasNoIntervalAndNoTokensNoValue) {
   EXPECT_FALSE(tpot_of({}).has_value());
 }
 
-TEST(SummaryTest, RatiosAreMeansOverThePacesAndNullWhereAStrategyDidNotRun) {
-  const Summary summary = summarise(result(), paces());
-  EXPECT_DOUBLE_EQ(*summary.mirror_over_sd, 3);
-  EXPECT_DOUBLE_EQ(*summary.min_mirror_over_ar, 2);
-  EXPECT_FALSE(summary.mirror_over_fsd.has_value());
-  EXPECT_EQ(to_json(summary)["fsd_over_sd"], Json());
+// A ratio and its inverse weigh the same.
+TEST(SummaryTest, MeansOverPacesAreGeometric) {
+  GridResult twice = result();
+  for (AnswerFigures& figures : twice.cells[5].answers) figures.decode_ms *= 4;
+  const auto mean = mean_speedup(twice, paces(), "mirror", "ar");
+  ASSERT_TRUE(mean.has_value());
+  EXPECT_NEAR(mean->value, 1, 1e-12) << "2 at one pace, a half at the other";
+  EXPECT_NEAR(mean->interval->low, 1, 1e-12);
+  EXPECT_FALSE(mean_speedup(result(), *find_paces({"all"}), "mirror", "ar").has_value());
+}
+
+TEST(SummaryTest, EachKindOfPaceHasItsOwnMeans) {
+  GridResult all = result();
+  for (GridCell cell : result().cells) {
+    if (cell.setting != "rtx-68m-7b") continue;
+    cell.setting = "table9-5ms";
+    for (AnswerFigures& figures : cell.answers) figures.decode_ms *= 5;
+    if (cell.variant == "mirror") cell.answers[0].decode_ms *= 2;
+    all.cells.push_back(std::move(cell));
+  }
+  std::vector<PaperPace> kinds = paces();
+  kinds.push_back(*find_paces({"table9-5ms"})->begin());
+  const Json summary = summary_json(all, kinds);
+  EXPECT_NEAR(summary["measured"]["mirror_over_sd"]["value"], 3, 1e-12);
+  EXPECT_EQ(summary["measured"]["paces"], 2);
+  EXPECT_EQ(summary["measured"]["fsd_over_sd"], Json()) << "not run";
+  EXPECT_LT(summary["table9"]["mirror_over_sd"]["value"].get<double>(), 3);
+  EXPECT_FALSE(summary.contains("printed"));
 }
 
 TEST(SummaryTest, OnlyBarsThatCanBeJudgedAre) {
-  const std::vector<Bar> printed = judge(result(), paces(), PassTimes::kPrinted);
-  ASSERT_EQ(printed.size(), 2u);
-  EXPECT_TRUE(printed[0].met());
-  const std::vector<Bar> measured = judge(result(), paces(), PassTimes::kMeasured);
+  const std::vector<Bar> measured = judge(result(), paces());
   ASSERT_EQ(measured.size(), 2u);
-  EXPECT_EQ(measured[0].least, 1.1);
-  EXPECT_EQ(measured[1].least, 0.97) << "the pace that the paper's way loses most at";
-  EXPECT_TRUE(judge(result(), *find_paces({"table9"}), PassTimes::kPrinted).empty());
+  EXPECT_EQ(measured[0].limit, 1.1);
+  EXPECT_EQ(measured[1].limit, 0.97) << "the pace that the paper's way loses most at";
+  EXPECT_TRUE(measured[0].met());
+  GridResult printed_result = result();
+  std::vector<PaperPace> printed;
+  for (const PaperPace& pace : paces()) printed.push_back(with_times(pace, PassTimes::kPrinted));
+  for (GridCell& cell : printed_result.cells) cell.setting += " printed";
+  const std::vector<Bar> bars = judge(printed_result, printed);
+  ASSERT_EQ(bars.size(), 3u) << "the mean over sd, and each over ar";
+  EXPECT_EQ(bars[0].name, "mirror over sd, mean");
+  EXPECT_EQ(bars[1].limit, 1.1);
+  EXPECT_TRUE(judge(result(), *find_paces({"table9"})).empty());
+}
+
+// Noise on one prompt of two can take half of the speed away.
+TEST(SummaryTest, ABarIsHeldOnTheNearEndOfItsInterval) {
+  GridResult noisy = result();
+  noisy.cells[2].answers[0].decode_ms = 4200;
+  const std::vector<Bar> bars = judge(noisy, paces());
+  EXPECT_GT(bars[0].value.value, 1.1);
+  EXPECT_FALSE(bars[0].met());
 }
 
 TEST(SummaryTest, AWrongTextHasNoSpeed) {
   GridResult wrong = result();
   wrong.cells[2].mismatches = 1;
   EXPECT_FALSE(speedup_at(wrong, "rtx-68m-7b", "mirror", "ar").has_value());
-  EXPECT_FALSE(summarise(wrong, paces()).mirror_over_sd.has_value());
+  EXPECT_FALSE(mean_speedup(wrong, paces(), "mirror", "sd").has_value());
   EXPECT_TRUE(speedup_at(wrong, "rtx-68m-7b", "sd", "ar").has_value());
 }
 
 TEST(SummaryTest, TheTableStandsBesideThePapersRatios) {
   const std::string text = table(result(), paces());
-  EXPECT_THAT(text, HasSubstr("rtx-68m-7b: T_p 25.5 ms, T_q 442 ms, T_c 42 ms one way"));
+  EXPECT_THAT(text, HasSubstr("rtx-68m-7b: T_p 25.5 ms, T_q 358.9 ms of 1 row"));
   EXPECT_THAT(text, HasSubstr("0.67 [0.67, 0.67]   1.20"));
-  EXPECT_THAT(text, HasSubstr("miss rate 0.62"));
+  EXPECT_THAT(text, HasSubstr("miss rate 0.62, Avg EE 8"));
 }
 
 TEST(SummaryTest, ACellTellsWhatIsKnownAndNullForTheRest) {

@@ -1,7 +1,7 @@
 // The checks of outrider-bench: each is a subcommand that measures something and holds it against
 // a bar.
 //
-// A check is one file, bench/checks/<name>.cc, with one function that adds it:
+// A check is one file, bench/checks/<of what>/<name>.cc, with one function that adds it:
 //
 //   void add_wire_check(CheckList& checks) {
 //     auto options = std::make_shared<WireOptions>();

@@ -78,7 +78,7 @@ OWNERS = [
     ('the keys of an answer\'s figures', r'"(?:ttft_ms|target_passes)"',
      r'edge_client/report/|tests/unit/(?:edge_client/report|bench/harness)/'),
     ('locks that clang cannot check', r'\bstd::(?:mutex|condition_variable\w*|(?:lock_guard|unique_lock|scoped_lock)\b)',
-     r'common/base/mutex\.h|bench/checks/controller\.cc|tests/'),
+     r'common/base/mutex\.h|bench/checks/speed/controller\.cc|tests/'),
 ]
 
 

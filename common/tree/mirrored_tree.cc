@@ -6,13 +6,6 @@
 #include <utility>
 
 namespace outrider {
-namespace {
-
-std::string number(std::int64_t value) {
-  return std::to_string(value);
-}
-
-}  // namespace
 
 MirroredTree::MirroredTree(std::vector<TokenId> text) : text_(std::move(text)) {}
 
@@ -107,9 +100,10 @@ Result<Received> MirroredTree::receive(const Grow& grow, const ReceiveLimits& li
     received.committed += state.kind == IdState::Kind::kCommitted ? 1 : 0;
     received.dead += state.kind == IdState::Kind::kDead ? 1 : 0;
     if (ids_.living().size() > limits.max_nodes) {
-      return invalid_argument("Grow.tokens: node " + number(id) + " would be living node number " +
+      return invalid_argument("Grow.tokens: node " + std::to_string(id) +
+                              " would be living node number " +
                               std::to_string(ids_.living().size()) + "; expected at most " +
-                              number(limits.max_nodes) + " (limits.max_nodes)");
+                              std::to_string(limits.max_nodes) + " (limits.max_nodes)");
     }
   }
   // An edge that repeats no node has one run per committed token at most: this bounds memory.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kSeenBefore = 4;     // passes with exits until the next probe
 constexpr std::uint64_t kProbePasses = 2;    // passes without exits that end a probe
-constexpr std::uint64_t kTrialVerdicts = 8;  // verdicts before exits are judged
+constexpr std::uint64_t kMinVerdicts = 8;  // verdicts before exits are judged
 constexpr std::uint64_t kMaxWait = 1024;     // tokens until a probe or trial, at most
 constexpr double kNoise = 0.02;              // of a pass: what is less may be none
 
@@ -60,7 +60,7 @@ std::string ExitCostBenefit::end_probe(const Timings& timings, double hit_saves,
 }
 
 std::string ExitCostBenefit::judge(const Timings& timings, double hit_saves, std::uint64_t tokens) {
-  if (verdicts_ < kTrialVerdicts) return {};
+  if (verdicts_ < kMinVerdicts) return {};
   if (cost_is_old_) measure(timings);
   if (!cost_) return {};
   if (share() * hit_saves >= *cost_) {

@@ -7,16 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
+
+#include "common/base/errno_message.h"
 
 namespace outrider {
-namespace {
-
-std::string reason(int error) {
-  return std::generic_category().message(error);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<MappedFile>> MappedFile::open(const std::string& path) {
   std::unique_ptr<MappedFile> file(new MappedFile());
@@ -26,18 +20,18 @@ Result<std::unique_ptr<MappedFile>> MappedFile::open(const std::string& path) {
   if (file->descriptor_ < 0) {
     const int error = errno;
     if (error == ENOENT) return not_found(path + ": no such file");
-    return invalid_argument(path + ": " + reason(error));
+    return invalid_argument(path + ": " + errno_message(error));
   }
   struct stat found {};
   if (::fstat(file->descriptor_, &found) != 0) {
-    return invalid_argument(path + ": " + reason(errno));
+    return invalid_argument(path + ": " + errno_message(errno));
   }
   if (!S_ISREG(found.st_mode)) return invalid_argument(path + ": not a regular file");
   if (found.st_size <= 0) return data_loss(path + ": empty file");
   file->size_ = static_cast<std::size_t>(found.st_size);
   void* data = ::mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, file->descriptor_, 0);
   if (data == MAP_FAILED) {
-    return resource_exhausted(path + ": cannot be mapped: " + reason(errno));
+    return resource_exhausted(path + ": cannot be mapped: " + errno_message(errno));
   }
   file->data_ = static_cast<const std::byte*>(data);
   return file;
@@ -50,7 +44,7 @@ MappedFile::~MappedFile() {
 
 Status MappedFile::check_unchanged() const {
   struct stat found {};
-  if (::fstat(descriptor_, &found) != 0) return data_loss(path_ + ": " + reason(errno));
+  if (::fstat(descriptor_, &found) != 0) return data_loss(path_ + ": " + errno_message(errno));
   if (static_cast<std::size_t>(found.st_size) == size_) return {};
   return data_loss(path_ + ": was " + std::to_string(size_) + " bytes when loaded and is now " +
                    std::to_string(found.st_size) + "; put the file back and start again");

@@ -8,18 +8,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 #include <utility>
 
+#include "common/base/errno_message.h"
 #include "common/base/json.h"
 #include "common/model/format/safetensors.h"
 
 namespace outrider {
 namespace {
-
-std::string reason(int error) {
-  return std::generic_category().message(error);
-}
 
 // The header, padded with spaces to 8 bytes so that the data is aligned.
 Result<std::string> header_text(std::span<const TensorHeader> headers, std::uint64_t& data_size) {
@@ -54,7 +50,7 @@ Result<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::create(
   writer->descriptor_ =
       ::open(writer->partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (writer->descriptor_ < 0) {
-    return invalid_argument(writer->partial_path_ + ": " + reason(errno));
+    return invalid_argument(writer->partial_path_ + ": " + errno_message(errno));
   }
   std::array<std::byte, 8> length;
   for (std::size_t i = 0; i < length.size(); ++i) {
@@ -75,7 +71,7 @@ Status SafetensorsWriter::write_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return resource_exhausted(partial_path_ + ": " + reason(errno));
+    if (written < 0) return resource_exhausted(partial_path_ + ": " + errno_message(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return {};
@@ -98,10 +94,10 @@ Status SafetensorsWriter::finish() {
   }
   const bool synced = ::fsync(descriptor_) == 0;
   const int error = errno;
-  if (!synced) return resource_exhausted(partial_path_ + ": " + reason(error));
+  if (!synced) return resource_exhausted(partial_path_ + ": " + errno_message(error));
   ::close(std::exchange(descriptor_, -1));
   if (std::rename(partial_path_.c_str(), path_.c_str()) != 0) {
-    return invalid_argument(path_ + ": " + reason(errno));
+    return invalid_argument(path_ + ": " + errno_message(errno));
   }
   return {};
 }

@@ -64,7 +64,8 @@ TEST_P(GoldenChats, TextAndIdsEqualThoseOfTransformers) {
     if (chat_json["template"] != GetParam()) continue;
     const std::vector<ChatMessage> messages = messages_of(chat_json["messages"]);
     const bool prompt = chat_json["add_generation_prompt"];
-    EXPECT_EQ(text_of(*chat.render(*tokenizer(), messages, prompt)), chat_json["text"]);
+    EXPECT_EQ(text_of(*chat.render(*tokenizer(), messages, prompt)),
+              chat_json["text"].get<std::string>());
     EXPECT_EQ(*chat.encode_chat(*tokenizer(), messages, prompt),
               chat_json["ids"].get<std::vector<TokenId>>());
     ++compared;

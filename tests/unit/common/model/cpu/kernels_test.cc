@@ -37,7 +37,7 @@ std::uint64_t hash(std::uint64_t h, const std::vector<float>& values) {
 class Product {
  public:
   Product(const Kernels& kernels, std::int64_t rows, std::int64_t outputs, std::int64_t inputs)
-      : rows_(rows), outputs_(outputs), inputs_(inputs), stride_(pad_to_lanes(inputs)) {
+      : outputs_(outputs), inputs_(inputs), stride_(pad_to_lanes(inputs)) {
     const auto count = static_cast<std::size_t>(outputs * inputs);
     f32_ = random_values(count, 1);
     for (float& w : f32_) w = std::bit_cast<float>(std::bit_cast<std::uint32_t>(w) & 0xffff0000);
@@ -108,7 +108,7 @@ class Product {
                                       (bits >> 13 & 1023));
   }
 
-  std::int64_t rows_, outputs_, inputs_, stride_;
+  std::int64_t outputs_, inputs_, stride_;
   std::vector<float> f32_;
   std::vector<std::uint16_t> bf16_, f16_;
   std::vector<std::int8_t> int8_;

@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "common/sampling/philox.h"
+#include "tests/unit/common/sampling/float_values.h"
 
 namespace outrider {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<float> noise_of(const NoiseKey& key, TokenId first, std::size_t count) {
   std::vector<float> noise(count, 0.0f);

@@ -12,15 +12,13 @@
 
 #include "common/sampling/philox.h"
 #include "tests/unit/common/sampling/allocation_counter.h"
+#include "tests/unit/common/sampling/float_values.h"
 
 namespace outrider {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Logits in steps of 1/8, so that ties occur.
 std::vector<float> random_logits(std::size_t vocab, std::uint32_t seed) {

@@ -9,14 +9,12 @@
 #include <numeric>
 
 #include "common/sampling/philox.h"
+#include "tests/unit/common/sampling/float_values.h"
 
 namespace outrider {
 namespace {
 
 using ::testing::ElementsAre;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<TokenId> best(const std::vector<float>& values, std::size_t count) {
   std::vector<SelectKey> keys;

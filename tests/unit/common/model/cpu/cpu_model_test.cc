@@ -17,12 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<TokenId> some_tokens(int count) {
-  std::vector<TokenId> tokens(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) tokens[static_cast<std::size_t>(i)] = (i * 37 + i * i) % 101;
-  return tokens;
-}
-
 class CpuModelTest : public ::testing::Test {
  protected:
   std::shared_ptr<const ModelFiles> files(const std::string& architecture,

@@ -44,12 +44,6 @@ class RecordingTap final : public LayerTap {
   std::vector<std::int32_t> layers_;
 };
 
-std::vector<TokenId> some_tokens(int count) {
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back((i * 37 + i * i) % 101);
-  return tokens;
-}
-
 // A chain of rows of which the last `wanted` want logits.
 Status run(Model& model, const std::vector<TokenId>& tokens, std::size_t wanted, PassOutput& out) {
   auto cache = *model.new_cache(static_cast<std::int32_t>(tokens.size()));

@@ -46,4 +46,10 @@ std::shared_ptr<const ModelFiles> small_model(const std::string& directory,
   return files.ok() ? *files : nullptr;
 }
 
+std::vector<TokenId> some_tokens(int count) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back((i * 37 + i * i) % 101);
+  return tokens;
+}
+
 }  // namespace outrider

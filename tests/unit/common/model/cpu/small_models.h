@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/types.h"
 #include "common/model/format/dtype.h"
 #include "common/model/format/weights.h"
 
@@ -19,5 +20,8 @@ inline const std::vector<std::string> kSmallModels = {"llama", "mistral", "qwen2
 // Writes the model below `directory` and loads it.
 std::shared_ptr<const ModelFiles> small_model(const std::string& directory,
                                               const std::string& architecture, DType dtype);
+
+// Tokens of their vocabularies, without a pattern.
+std::vector<TokenId> some_tokens(int count);
 
 }  // namespace outrider

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ModelConfig small_config() {
+ModelConfig tiny_llama() {
   ModelConfig config;
   config.architecture = "llama";
   config.vocab_size = 11;
@@ -69,7 +69,7 @@ class WeightsTest : public ::testing::Test {
   }
   Status load_error() const { return load_model_files(directory_.path(), {}).status(); }
 
-  ModelConfig config_ = small_config();
+  ModelConfig config_ = tiny_llama();
   TestDirectory directory_;
 };
 
@@ -108,7 +108,7 @@ TEST_F(WeightsTest, TheFingerprintDependsOnTheContentAndNotOnTheFiles) {
 }
 
 TEST(FingerprintTest, SamplesTheEndsOfALargeTensor) {
-  ModelConfig config = small_config();
+  ModelConfig config = tiny_llama();
   config.vocab_size = 20000;
   std::vector<std::string> prints;
   for (const std::int64_t changed : {-1, 0, 20000 * 8 - 1}) {

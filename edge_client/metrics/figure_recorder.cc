@@ -14,7 +14,7 @@ void count_rows(std::vector<std::uint64_t>& passes, std::uint32_t rows) {
 void FigureRecorder::on_start(std::size_t prompt_tokens, TimePoint now) {
   stats_.prompt_tokens = prompt_tokens;
   stats_.started = now;
-  keeper_.started(now);
+  keeper_.on_start(now);
 }
 
 void FigureRecorder::on_opened(const Opened& opened, Duration took, bool reconnected) {
@@ -50,7 +50,7 @@ void FigureRecorder::on_verdict(const VerdictRecord& record, TimePoint now) {
   stats_.completion_tokens = record.answer_tokens;
   if (!stats_.first_token) stats_.first_token = now;
   stats_.last_token = now;
-  keeper_.verdict(record.verdict.timings, record.round_trip, now);
+  keeper_.on_verdict(record.verdict.timings, record.round_trip, now);
   stats_.predraft.ahead_dead += record.sent_unused;
   stats_.predraft.evicted_nodes = record.evicted;
 }

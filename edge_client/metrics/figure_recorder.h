@@ -15,7 +15,7 @@ class FigureRecorder final : public SessionObserver {
   void on_start(std::size_t prompt_tokens, TimePoint now) override;
   void on_opened(const Opened& opened, Duration took, bool reconnected) override;
   void on_sent(const EdgeMessage::Body& body, TimePoint now) override;
-  void on_round_sent(TimePoint now) override { keeper_.round_left(now); }
+  void on_round_sent(TimePoint now) override { keeper_.on_round_sent(now); }
   void on_sent_ahead(std::size_t nodes) override { stats_.predraft.ahead_nodes += nodes; }
   void on_pass_started(const Started& started, bool synced, TimePoint now) override;
   void on_exit_report(const ExitReport& report, bool taken, TimePoint now) override;

@@ -16,10 +16,10 @@ TimeSpent& TimeSpent::operator+=(const TimeSpent& more) {
   return *this;
 }
 
-TimeSpent TimeKeeper::verdict(const PassTimings& timings, Duration round_trip, TimePoint now) {
+TimeSpent TimeKeeper::on_verdict(const PassTimings& timings, Duration round_trip, TimePoint now) {
   const Duration whole = now - last_verdict_;
   const TimePoint begin = std::exchange(last_verdict_, now);
-  const std::optional<TimePoint> round_left = std::exchange(round_left_, std::nullopt);
+  const std::optional<TimePoint> round_sent = std::exchange(round_sent_, std::nullopt);
   TimeSpent spent;
   if (std::exchange(first_, false)) {
     spent.first = whole;
@@ -32,8 +32,8 @@ TimeSpent TimeKeeper::verdict(const PassTimings& timings, Duration round_trip, T
     };
     take(spent.target, timings.computed);
     take(spent.queued, timings.queued);
-    if (round_left) {
-      take(spent.drafting, *round_left - begin);
+    if (round_sent) {
+      take(spent.drafting, *round_sent - begin);
       take(spent.link, round_trip);
     }
     spent.other = left;

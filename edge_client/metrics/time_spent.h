@@ -39,16 +39,16 @@ class TimeKeeper final {
  public:
   explicit TimeKeeper(TimeSpent& spent) : spent_(spent) {}
 
-  void started(TimePoint now) { last_verdict_ = now; }
+  void on_start(TimePoint now) { last_verdict_ = now; }
   // A round left on which the verifier waits.
-  void round_left(TimePoint now) { round_left_ = now; }
+  void on_round_sent(TimePoint now) { round_sent_ = now; }
   // round_trip: as measured. Returns what it added: the time since the verdict before.
-  TimeSpent verdict(const PassTimings& timings, Duration round_trip, TimePoint now);
+  TimeSpent on_verdict(const PassTimings& timings, Duration round_trip, TimePoint now);
 
  private:
   TimeSpent& spent_;
   TimePoint last_verdict_{};
-  std::optional<TimePoint> round_left_;
+  std::optional<TimePoint> round_sent_;
   bool first_ = true;
 };
 

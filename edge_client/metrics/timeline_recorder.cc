@@ -13,7 +13,7 @@ using Track = Timeline::Track;
 }  // namespace
 
 void TimelineRecorder::on_start(std::size_t /*prompt_tokens*/, TimePoint now) {
-  keeper_.emplace(spent_).started(now);
+  keeper_.emplace(spent_).on_start(now);
 }
 
 void TimelineRecorder::on_opened(const Opened& opened, Duration /*took*/, bool /*reconnected*/) {
@@ -49,7 +49,7 @@ void TimelineRecorder::on_draft_step(const DraftStepDone& step, TimePoint now) {
 // The pass ended half a round trip before its verdict was heard.
 void TimelineRecorder::on_verdict(const VerdictRecord& record, TimePoint now) {
   const Verdict& verdict = record.verdict;
-  draw_waits(keeper_->verdict(verdict.timings, record.round_trip, now), now);
+  draw_waits(keeper_->on_verdict(verdict.timings, record.round_trip, now), now);
   const std::string pass = "pass " + std::to_string(verdict.pass);
   const TimePoint end = now - record.round_trip / 2;
   timeline_.span(Track::kTarget, pass + ", " + std::to_string(verdict.rows) + " rows",

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "edge_client/metrics/time_spent.h"
-#include "edge_client/metrics/timeline.h"
 #include "edge_client/speculation/sending_rule.h"
 
 namespace outrider {
@@ -129,45 +127,6 @@ TEST(SendingRule, KeepsABudgetOfBytesPerSecond) {
   }
   EXPECT_GT(bytes, 8000);
   EXPECT_LT(bytes, 11000);
-}
-
-TEST(TimeSpent, IsDividedAmongItsCauses) {
-  TimeSpent spent;
-  TimeKeeper keeper(spent);
-  keeper.started(at(0));
-  keeper.verdict({.computed = from_ms(30)}, from_ms(10), at(100));
-  EXPECT_EQ(spent.first, from_ms(100));
-  keeper.round_left(at(115));
-  keeper.verdict({.queued = from_ms(2), .computed = from_ms(20)}, from_ms(10), at(150));
-  EXPECT_EQ(spent.drafting, from_ms(15));
-  EXPECT_EQ(spent.link, from_ms(10));
-  EXPECT_EQ(spent.target, from_ms(20));
-  EXPECT_EQ(spent.queued, from_ms(2));
-  EXPECT_EQ(spent.other, from_ms(3));
-  keeper.verdict({.computed = from_ms(20)}, from_ms(10), at(171));  // no wait for a round
-  EXPECT_EQ(spent.link, from_ms(10));
-  EXPECT_EQ(spent.total(), from_ms(171));
-}
-
-TEST(Timeline, IsAChromeTraceFromTheFirstEventOn) {
-  Timeline timeline;
-  timeline.span(Timeline::Track::kDraft, "draft 1 rows", at(5), from_ms(2));
-  timeline.mark(Timeline::Track::kHeard, "pass 0 started", at(6));
-  const std::string trace = timeline.chrome_trace();
-  EXPECT_NE(trace.find("\"traceEvents\""), std::string::npos);
-  EXPECT_NE(trace.find("\"dur\":2000.0"), std::string::npos);
-  EXPECT_NE(trace.find("\"ts\":1000.0"), std::string::npos);
-  EXPECT_NE(trace.find("outrider-server"), std::string::npos);
-}
-
-TEST(Timeline, SpansOfOneTrackDoNotOverlap) {
-  Timeline timeline;
-  timeline.span(Timeline::Track::kTarget, "pass 0", at(10), from_ms(20));
-  timeline.span(Timeline::Track::kDraft, "draft", at(12), from_ms(1));
-  timeline.span(Timeline::Track::kTarget, "pass 1", at(25), from_ms(20));
-  const std::string trace = timeline.chrome_trace();
-  EXPECT_NE(trace.find("\"dur\":15000.0,\"name\":\"pass 1\""), std::string::npos) << trace;
-  EXPECT_NE(trace.find("\"dur\":1000.0,\"name\":\"draft\""), std::string::npos) << trace;
 }
 
 }  // namespace

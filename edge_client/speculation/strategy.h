@@ -50,8 +50,8 @@ struct VerdictReview {
 
 // What a strategy sees when it decides what leaves before a verdict.
 struct SendingView {
-  TimePoint now;
-  TimePoint pass_origin;           // what leaves within T_q of this arrives before the pass ends
+  TimePoint now = {};
+  TimePoint pass_origin = {};      // what leaves within T_q of this arrives before the pass ends
   std::size_t rows_in_flight = 0;  // nodes of the pass that runs
   std::size_t room = 0;            // nodes that the verifier takes beside those that live there
   double link_room = 0;            // bytes that may leave now

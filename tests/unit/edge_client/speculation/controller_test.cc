@@ -63,6 +63,17 @@ TEST(Controller, AFarServerGoesOnAlone) {
   EXPECT_TRUE(plan.speculates);
 }
 
+// A verifier refuses a policy that names more (open_check.h).
+TEST(Controller, PatienceStaysWithinTheProtocolsBound) {
+  Controller controller(Optimize::kLatency, 4);
+  TimePoint now{};
+  play(controller, 10, 4, 200'000, now);
+  const SpeculationPlan& plan =
+      controller.plan(timings({.pass_ms = 100'000, .round_trip_ms = 50'000}));
+  ASSERT_GT(plan.wait_for, 0);
+  EXPECT_EQ(plan.policy.patience, kMaxPatience);
+}
+
 TEST(Controller, ASlowDraftIsNotWaitedFor) {
   Controller controller(Optimize::kLatency, 4);
   TimePoint now{};

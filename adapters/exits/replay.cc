@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <utility>
 
-#include "common/sampling/guess.h"
-#include "common/sampling/guess_calibration.h"
+#include "common/drafting/draft_engine.h"
+#include "common/drafting/drafter.h"
+#include "common/drafting/growth_policy.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/pass_runner.h"
 #include "common/verify/session.h"
@@ -46,75 +49,32 @@ Target describe(const ModelInfo& info, int gamma) {
                      .vocab_size = info.vocab_size}};
 }
 
+DrafterOptions drafter_options(const ModelInfo& draft) {
+  return {.max_positions = draft.max_positions,
+          .vocab_size = draft.vocab_size,
+          .prefill_chunk = kPrefillChunk};
+}
+
 }  // namespace
-
-// Guesses chains with the draft, by the law of choice and the stream's own noise, as sure of them
-// as an edge would be.
-class PassReplay::Chain final {
- public:
-  Chain(Model& draft, std::unique_ptr<KvCache> cache, const ReplayOptions& options)
-      : draft_(draft), cache_(std::move(cache)), options_(options) {}
-
-  Result<std::vector<GrowNode>> after(std::span<const TokenId> text) {
-    KvSlots& slots = cache_->slots();
-    rows_.clear();
-    Slot slot = kRootSlot;
-    for (const TokenId token : text.subspan(static_cast<std::size_t>(slots.committed()))) {
-      OUTRIDER_ASSIGN_OR_RETURN(slot, slots.append(slot));
-      rows_.push_back({cache_.get(), slot, token, false});
-    }
-    rows_.back().wants_logits = true;
-    guesses_.clear();
-    std::vector<GrowNode> nodes;
-    for (int i = 0; i < options_.gamma; ++i) {
-      OUTRIDER_RETURN_IF_ERROR(draft_.forward(rows_, out_));
-      if (i == 0) slots.commit(slot);
-      const auto position = static_cast<Position>(text.size()) + i;
-      const Guess guess =
-          guess_next(out_.row(0), options_.sampling, options_.seed, position, 1).front();
-      guesses_.push_back(guess);
-      const float right = calibration_.right(0, guess.confidence);
-      nodes.push_back({guess.token, i == 0 ? 0u : 1u, confidence_byte(right)});
-      if (position + 1 >= draft_.info().max_positions) break;
-      OUTRIDER_ASSIGN_OR_RETURN(slot, slots.append(i == 0 ? kRootSlot : slot));
-      rows_ = {{cache_.get(), slot, guess.token, true}};
-    }
-    slots.release_all_uncommitted();
-    return nodes;
-  }
-
-  void learn(const PassWalk& verdict) {
-    const std::size_t known = std::min(guesses_.size(), verdict.tokens.size());
-    for (std::size_t i = 0; i < known; ++i) {
-      const bool right = guesses_[i].token == verdict.tokens[i];
-      calibration_.observe(0, guesses_[i].confidence, right);
-    }
-  }
-
- private:
-  Model& draft_;
-  std::unique_ptr<KvCache> cache_;
-  const ReplayOptions& options_;
-  std::vector<Row> rows_;
-  PassOutput out_;
-  std::vector<Guess> guesses_;  // of the last chain
-  GuessCalibration calibration_;
-};
 
 // One answer on its way.
 class PassReplay::Answer final {
  public:
-  Answer(PassReplay& replay, Chain chain, std::unique_ptr<KvCache> cache, const Open& open,
-         const Target& target)
+  Answer(PassReplay& replay, const Open& open, int gamma, std::unique_ptr<KvCache> cache,
+         std::unique_ptr<DraftEngine> draft_engine)
       : replay_(replay),
-        chain_(std::move(chain)),
-        cache_(std::move(cache)),
         open_(open),
-        session_(open, target, {.session_id = {}, .prefill_chunk = kPrefillChunk},
-                 replay.clock_.now()),
+        gamma_(gamma),
+        cache_(std::move(cache)),
+        draft_engine_(std::move(draft_engine)),
+        drafter_(drafter_options(replay.draft_.info())),
+        session_(open, describe(replay.target_.info(), gamma),
+                 {.session_id = {}, .prefill_chunk = kPrefillChunk}, replay.clock_.now()),
         runner_(replay.target_),
         probe_(replay.heads_, ExitScore::kCalibrated) {
     probe_.observe([this](const ExitProbe::Finding& finding) { note(finding); });
+    draft_engine_->set_sampling(open.sampling, open.seed);
+    drafter_.restart(open.prefix);
   }
 
   bool finished() const { return session_.finished(); }
@@ -131,7 +91,9 @@ class PassReplay::Answer final {
       return outrider::choose(runner_.logits(row), open_.sampling, open_.seed, position);
     };
     if (plan.decides) {
-      judge(plan, choose);
+      const PassWalk verdict = session_.walk(plan, choose);
+      judge(verdict, choose);
+      drafter_.commit(verdict.tokens);
       on_pass(std::move(sample_));
     }
     runner_.keep(session_.finish(choose, Duration{0}, replay_.clock_.now()), *cache_);
@@ -140,15 +102,23 @@ class PassReplay::Answer final {
   }
 
  private:
-  // Drafted tokens belong to passes that decide.
+  // Drafts a chain, as far as the answer goes, and sends it. Drafted tokens belong to passes that
+  // decide.
   Status send_chain() {
-    const auto text = session_.tree().text();
-    if (text.size() - session_.cached_text().size() > kPrefillChunk) return {};
-    OUTRIDER_ASSIGN_OR_RETURN(std::vector<GrowNode> nodes, chain_.after(text));
     const Position end = session_.tree().end();
-    const NodeId first = session_.tree().ids().next_id();
-    return session_.on_message({.acked_position = end, .body = Grow{first, end, std::move(nodes)}},
-                               replay_.clock_.now());
+    if (static_cast<std::size_t>(end) - session_.cached_text().size() > kPrefillChunk) return {};
+    const Position depth = std::min<Position>(gamma_, open_.end_position - end - 1);
+    const RoundShape chain{.length = static_cast<std::size_t>(depth)};
+    const RoundPolicy policy(chain);
+    while (const std::optional<DraftStep> step = drafter_.grow(policy, depth)) {
+      OUTRIDER_ASSIGN_OR_RETURN(const DraftStepDone done, draft_engine_->run(*step));
+      drafter_.finish_step(done);
+    }
+    const Limits& limits = session_.limits();
+    return session_.on_message(
+        {.acked_position = end,
+         .body = drafter_.select_round(chain, limits.max_nodes, limits.vocab_size)},
+        replay_.clock_.now());
   }
 
   Status compute(const PassPlan& plan) {
@@ -175,9 +145,7 @@ class PassReplay::Answer final {
   }
 
   // Holds what the exits said against what the target chooses.
-  void judge(const PassPlan& plan, const Chooser& choose) {
-    const PassWalk verdict = session_.walk(plan, choose);
-    chain_.learn(verdict);
+  void judge(const PassWalk& verdict, const Chooser& choose) {
     sample_.accepted = verdict.leaf + 1;
     for (std::size_t i = 0; i < walks_.size(); ++i) {
       ExitSample& exit = sample_.exits[i];
@@ -198,9 +166,11 @@ class PassReplay::Answer final {
   }
 
   PassReplay& replay_;
-  Chain chain_;
-  const std::unique_ptr<KvCache> cache_;
   const Open open_;
+  const int gamma_;
+  const std::unique_ptr<KvCache> cache_;
+  const std::unique_ptr<DraftEngine> draft_engine_;
+  Drafter drafter_;
   VerifySession session_;
   PassRunner runner_;
   ExitProbe probe_;
@@ -224,14 +194,14 @@ Status PassReplay::run(std::span<const TokenId> prompt, const ReplayOptions& opt
   }
   const auto capacity = static_cast<std::int32_t>(longest) + options.gamma + 2;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, target_.new_cache(capacity));
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> draft_cache, draft_.new_cache(capacity));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<DraftEngine> draft_engine,
+                            DraftEngine::create(draft_, clock_, capacity));
   Open open;
   open.sampling = options.sampling;
   open.seed = options.seed;
   open.prefix.assign(prompt.begin(), prompt.end());
   open.end_position = longest;
-  Answer answer(*this, Chain(draft_, std::move(draft_cache), options), std::move(cache), open,
-                describe(target_.info(), options.gamma));
+  Answer answer(*this, open, options.gamma, std::move(cache), std::move(draft_engine));
   while (!answer.finished()) OUTRIDER_RETURN_IF_ERROR(answer.step(on_pass));
   return {};
 }

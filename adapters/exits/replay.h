@@ -1,6 +1,6 @@
 // Real passes of a target with a draft and exits, without a link: what every exit said, and what
-// the verdict was. The product's own session, pass runner and probe run here, so what is measured
-// is what a server would say, in its own arithmetic.
+// the verdict was. The product's own drafter, session, pass runner and probe run here, so what is
+// measured is what a server would say to an edge, in its own arithmetic.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -64,7 +64,6 @@ class PassReplay final {
   const ReplayTimes& times() const { return times_; }
 
  private:
-  class Chain;
   class Answer;
 
   Model& target_;

@@ -30,7 +30,6 @@ class Reconnector final {
 
   // When to give up; nothing while all is well.
   std::optional<TimePoint> deadline() const;
-  Duration timeout() const { return timeout_; }
 
  private:
   const Duration timeout_;

@@ -15,8 +15,6 @@ MAX_CLASS_WITH_FILES, MAX_MODULES, MAX_EXCEPTIONS = 250, 20, 5
 LONG_CLASSES = {
     'common/model/cpu/cpu_pass.h':
         'the stages of one pass, each a few lines, which all work on the same scratch memory',
-    'edge_client/session/decoding_session.h':
-        'routes each of an answer\'s events; what they concern has classes of its own already',
 }
 
 

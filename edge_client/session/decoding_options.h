@@ -1,0 +1,51 @@
+// How an answer is decoded, as a session is told (decoding_session.h).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/sampling/sampling.h"
+#include "edge_client/metrics/session_observer.h"
+#include "edge_client/speculation/speculator.h"
+
+namespace outrider {
+
+struct DecodingOptions {
+  Strategy strategy = Strategy::kAr;
+  int gamma = 4;     // drafted tokens of a round
+  int branches = 1;  // sd, fsd: chains in a round, under its likeliest first tokens
+  int fan_out = 3;   // mirror: next tokens considered at each position
+  QueueOrder queue = QueueOrder::kPriority;
+  Optimize optimize = Optimize::kLatency;  // mirror
+  double uplink_budget = 0;  // mirror: bytes/s for what may turn out unused; 0: as the link carries
+  // Said with the target's name when the first stream opens: "ON (draft x, γ=4)", or "OFF because"
+  // and the reason. Empty: neither is said (later turns of a chat).
+  std::string speculation;
+  std::string tokenizer_hash;
+  std::int32_t token_bound = 0;  // tokens a draft may send before Opened names the vocabulary
+  SamplingParams sampling;
+  std::uint64_t seed = 0;
+  Position end_position = 0;  // prompt and answer; the target's context may end it sooner
+  std::vector<TokenId> stop_ids;
+  std::string replaced_session;         // of the turn before
+  SessionObserver* observer = nullptr;  // beside the figures; null: none
+  Duration reconnect_timeout = std::chrono::seconds(30);
+  std::uint64_t jitter_seed = 0;
+};
+
+inline SpeculatorOptions speculator_options(const DecodingOptions& options) {
+  return {.strategy = options.strategy,
+          .rounds = {.gamma = options.gamma,
+                     .branches = options.branches,
+                     .fan_out = options.fan_out,
+                     .queue = options.queue,
+                     .optimize = options.optimize},
+          .uplink_budget = options.uplink_budget,
+          .token_bound = options.token_bound,
+          .end_position = options.end_position};
+}
+
+}  // namespace outrider

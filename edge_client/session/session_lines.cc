@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/session/session_lines.h"
+
+#include <fmt/core.h>
+
+namespace outrider {
+namespace {
+
+std::string seconds_text(Duration d) {
+  return fmt::format("{:.1f} s", to_seconds(d));
+}
+
+}  // namespace
+
+std::vector<Say> target_lines(const DecodingOptions& options, const Opened& opened,
+                              bool speculates) {
+  std::vector<Say> lines;
+  if (options.speculation.empty()) return lines;
+  lines.push_back({Say::Level::kInfo, "target: " + opened.model_name});
+  if (speculates) lines.push_back({Say::Level::kInfo, "speculation: " + options.speculation});
+  if (options.strategy == Strategy::kFsd && opened.exits.empty()) {
+    lines.push_back({Say::Level::kWarning,
+                     "speculation: as --strategy sd, because the target has no early exits"});
+  }
+  return lines;
+}
+
+Status prompt_too_long(Position prompt_length, Position context) {
+  return invalid_argument("the prompt has " + std::to_string(prompt_length) +
+                          " tokens, but the target's context holds " + std::to_string(context) +
+                          "; shorten the prompt");
+}
+
+Say notice_line(const StreamState& stream) {
+  if (stream.overloaded) {
+    return {Say::Level::kWarning,
+            "server: overloaded, asks to wait " + seconds_text(stream.asked_delay)};
+  }
+  // It lets the answer finish if it can; if not, the stream ends and we reconnect.
+  return {Say::Level::kInfo, "server: is shutting down; going on for as long as it answers"};
+}
+
+Say link_lost_line(const Status& why, Duration timeout) {
+  return {Say::Level::kWarning,
+          "link: " + why.message() + "; retrying for up to " + seconds_text(timeout)};
+}
+
+Say link_back_line(std::size_t answer_tokens) {
+  return {Say::Level::kInfo, "link: back, going on at token " + std::to_string(answer_tokens)};
+}
+
+Status gave_up(Duration timeout, const std::string& last_error) {
+  return unavailable("gave up after " + seconds_text(timeout) +
+                     " of retries (--reconnect-timeout): " + last_error);
+}
+
+}  // namespace outrider

@@ -29,7 +29,7 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
 void Scheduler::connect(StreamId stream, std::string session_id, TimePoint now,
                         std::shared_ptr<ExitReportChannel> reports) {
   const auto [at, fresh] =
-      streams_.try_emplace(stream, std::move(session_id), std::move(reports), now);
+      streams_.try_emplace(stream, VerifyStream(std::move(session_id), std::move(reports), now));
   OUTRIDER_CHECK(fresh);
   if (streams_.size() > sessions_open_ + kUnopenedStreams) {
     close(at, resource_exhausted("too many streams wait to open a session; retry in " +
@@ -63,8 +63,7 @@ Status Scheduler::open(StreamId id, VerifyStream& stream, const EdgeMessage& mes
   }
   OUTRIDER_RETURN_IF_ERROR(check_open(*open, target_));
   OUTRIDER_RETURN_IF_ERROR(admit(id, open->replaced_session));
-  const Status status =
-      stream.open(message, target_, pool_, std::max(options_.prefill_chunk, 1u), now);
+  Status status = stream.open(message, target_, pool_, std::max(options_.prefill_chunk, 1u), now);
   if (stream.session()) {
     ++sessions_open_;
     ++stats_.sessions_opened;

@@ -41,7 +41,7 @@ class BranchesTest : public testing::Test {
     return rows;
   }
   void draft_all() {
-    while (!drafter_->round_is_whole(kRound)) step();
+    for (int i = 0; i < 16 && !drafter_->round_is_whole(kRound); ++i) step();
   }
   // The tokens that are sent and, for each, how many ids before it its parent is.
   std::pair<Ids, std::vector<std::uint32_t>> send(std::size_t room = 64, std::int32_t bound = 100) {
@@ -93,7 +93,7 @@ TEST_F(BranchesTest, TheLikelierChainIsSentWhereThereIsNoRoomForBoth) {
 
 TEST_F(BranchesTest, ATokenThatTheTargetDoesNotHaveEndsItsOwnChainOnly) {
   draft_all();
-  EXPECT_THAT(send(64, 26).first, ElementsAre(5, 15, 25, 6, 16));
+  EXPECT_THAT(send(64, 25).first, ElementsAre(5, 15, 6, 16));
 }
 
 TEST_F(BranchesTest, AVerdictAlongTheSecondChainKeepsWhatHangsUnderIt) {

@@ -36,6 +36,10 @@ if(OUTRIDER_SANITIZE)
   list(APPEND OUTRIDER_CXX_FLAGS -fsanitize=${OUTRIDER_SANITIZE} -fno-omit-frame-pointer
        -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${OUTRIDER_SANITIZE})
+  add_compile_definitions(OUTRIDER_SANITIZED)
+  if(OUTRIDER_SANITIZE STREQUAL "thread")
+    list(APPEND OUTRIDER_CXX_FLAGS -fsanitize-ignorelist=${CMAKE_SOURCE_DIR}/tests/tsan_ignore.txt)
+  endif()
 endif()
 
 # Most of the time that a test or a sanitized file takes to compile goes into the headers that its
@@ -111,6 +115,10 @@ function(outrider_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
+  if(OUTRIDER_SANITIZE STREQUAL "thread")
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT
+      TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt)
+  endif()
 endfunction()
 
 # Adds each folder that declares a CMakeLists.txt.

@@ -152,7 +152,7 @@ Result<Body> decode_body(const v1::EdgeMessage& in) {
   return Body(AckOnly{});
 }
 
-struct BodyEncoder {
+struct EdgeBodyEncoder {
   v1::EdgeMessage& out;
   void operator()(const AckOnly&) const {}
   void operator()(const Open& open) const { encode(open, *out.mutable_open()); }
@@ -167,7 +167,7 @@ std::string serialize(const EdgeMessage& message) {
   v1::EdgeMessage wire;
   wire.set_acked_position(static_cast<std::uint64_t>(message.acked_position));
   wire.set_acked_reports(message.acked_reports);
-  std::visit(BodyEncoder{wire}, message.body);
+  std::visit(EdgeBodyEncoder{wire}, message.body);
   return wire.SerializeAsString();
 }
 

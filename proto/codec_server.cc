@@ -34,7 +34,7 @@ v1::FinishReason encode(FinishReason reason) {
   return v1::ERROR;
 }
 
-struct BodyEncoder {
+struct ServerBodyEncoder {
   v1::ServerMessage& out;
 
   void operator()(const Opened& opened) const {
@@ -220,7 +220,7 @@ Result<ServerMessage> decode(const v1::Notice& in) {
 
 std::string serialize(const ServerMessage& message) {
   v1::ServerMessage wire;
-  std::visit(BodyEncoder{wire}, message);
+  std::visit(ServerBodyEncoder{wire}, message);
   return wire.SerializeAsString();
 }
 

@@ -5,6 +5,7 @@
 
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
+#include "proto/grpc_order.h"
 #include "proto/grpc_status.h"
 
 namespace outrider {
@@ -23,14 +24,18 @@ bool is_our_fault(StatusCode code) {
 
 StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& shell)
     : context_(context), shell_(shell), peer_(context.peer()), queue_(shell.max_waiting_messages) {
+  release_to_grpc(this);
+  release_to_grpc(&read_buffer_);
   StartRead(&read_buffer_);  // answered only after the constructor, when gRPC knows the reactor
   open_alarm_.Set(std::chrono::system_clock::now() + shell.open_timeout, [this](bool rang) {
+    acquire_from_grpc(this);
     if (rang) open_too_late();
     release();
   });
 }
 
 void StreamReactor::OnReadDone(bool ok) {
+  acquire_from_grpc(&read_buffer_);
   if (!ok) {
     // The edge sends no more. After Open that is its right: it just cannot acknowledge.
     if (!stream_) refuse(failed_precondition("the stream ended before its first message, Open"));
@@ -40,7 +45,9 @@ void StreamReactor::OnReadDone(bool ok) {
   if (!message.ok()) return refuse(message.status());
   if (Status status = take(*std::move(message)); !status.ok()) return refuse(status);
   const MutexLock lock(mu_);
-  if (!finished_) StartRead(&read_buffer_);
+  if (finished_) return;
+  release_to_grpc(&read_buffer_);
+  StartRead(&read_buffer_);
 }
 
 Status StreamReactor::take(EdgeMessage message) {
@@ -61,6 +68,7 @@ void StreamReactor::open_too_late() {
 }
 
 void StreamReactor::OnWriteDone(bool ok) {
+  acquire_from_grpc(&write_buffer_);
   const MutexLock lock(mu_);
   writing_ = false;
   if (!ok) end(grpc::Status::CANCELLED);
@@ -68,12 +76,17 @@ void StreamReactor::OnWriteDone(bool ok) {
 }
 
 void StreamReactor::OnCancel() {
+  acquire_from_grpc(this);
   const MutexLock lock(mu_);
   end(grpc::Status::CANCELLED);
   advance();
 }
 
 void StreamReactor::OnDone() {
+  acquire_from_grpc(&read_buffer_);
+  {
+    const MutexLock lock(mu_);  // sees all that other threads left here
+  }
   if (stream_) shell_.engine.disconnect(*stream_);
   open_alarm_.Cancel();
   release();
@@ -140,6 +153,7 @@ void StreamReactor::advance() {
   if (std::optional<std::string> bytes = queue_.pop()) {
     write_buffer_ = to_buffer(*bytes);
     writing_ = true;
+    release_to_grpc(&write_buffer_);
     StartWrite(&write_buffer_);
   } else if (end_) {
     finished_ = true;

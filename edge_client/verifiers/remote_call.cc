@@ -7,6 +7,7 @@
 
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
+#include "proto/grpc_order.h"
 #include "proto/grpc_status.h"
 
 namespace outrider {
@@ -22,6 +23,7 @@ void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGenerateMethod,
                                                       grpc::StubOptions(), this);
   AddHold();  // send() starts writes from outside gRPC's reactions
+  release_to_grpc(&read_buffer_);
   StartRead(&read_buffer_);
   StartCall();
 }
@@ -46,7 +48,7 @@ void RemoteCall::send(const EdgeMessage& message) {
   waiting_.push_back(std::move(buffer));
   const bool writes = take_next_write();
   lock.unlock();
-  if (writes) StartWrite(&write_buffer_);
+  if (writes) start_write();
 }
 
 void RemoteCall::stop() {
@@ -65,6 +67,7 @@ bool RemoteCall::channel_is_good() {
 }
 
 void RemoteCall::OnReadDone(bool ok) {
+  acquire_from_grpc(&read_buffer_);
   if (!ok) {
     close();
     return;
@@ -83,6 +86,7 @@ void RemoteCall::OnReadDone(bool ok) {
   }
   note(*message);
   deliver(*std::move(message));
+  release_to_grpc(&read_buffer_);
   StartRead(&read_buffer_);
 }
 
@@ -96,17 +100,20 @@ void RemoteCall::note(const ServerMessage& message) {
 }
 
 void RemoteCall::OnWriteDone(bool ok) {
+  acquire_from_grpc(&write_buffer_);
   MutexLock lock(mu_);
   writing_ = false;
   const bool releases = closed_ && take_hold();
   // A failed write is followed by a failed read, which closes.
   const bool writes = !closed_ && ok && take_next_write();
   lock.unlock();
-  if (writes) StartWrite(&write_buffer_);
+  if (writes) start_write();
   if (releases) RemoveHold();
 }
 
 void RemoteCall::OnDone(const grpc::Status& grpc_status) {
+  acquire_from_grpc(&read_buffer_);
+  acquire_from_grpc(&write_buffer_);
   const std::optional<Duration> delay = retry_delay(grpc_status);
   if (delay && !saw_overloaded_) {
     deliver(ServerMessage(Notice{Notice::Kind::kOverloaded, *delay}));
@@ -128,6 +135,11 @@ void RemoteCall::deliver(VerifierEvent event) {
 }
 
 // True if write_buffer_ is to be written now. gRPC allows one write at a time.
+void RemoteCall::start_write() {
+  release_to_grpc(&write_buffer_);
+  StartWrite(&write_buffer_);
+}
+
 bool RemoteCall::take_next_write() {
   if (writing_ || waiting_.empty()) return false;
   write_buffer_ = waiting_.front();  // shares the bytes

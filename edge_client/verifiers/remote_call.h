@@ -53,6 +53,7 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 
   void note(const ServerMessage& message);
   void deliver(VerifierEvent event);
+  void start_write();
   bool take_next_write() OUTRIDER_REQUIRES(mu_);
   void close();
   bool take_hold() OUTRIDER_REQUIRES(mu_);

@@ -6,6 +6,7 @@
 // Thread rule: as model.h says. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -46,9 +47,10 @@ class ToyModel final : public Model {
   void show(LayerTap& tap, const std::vector<std::vector<TokenId>>& texts) const;
 
   ModelInfo info_;
-  int failing_caches_ = 0;
-  int failing_passes_ = 0;
-  int spoiled_passes_ = 0;
+  // Set by a test while an engine's thread counts them down.
+  std::atomic<int> failing_caches_ = 0;
+  std::atomic<int> failing_passes_ = 0;
+  std::atomic<int> spoiled_passes_ = 0;
 };
 
 }  // namespace outrider

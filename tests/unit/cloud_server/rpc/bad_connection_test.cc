@@ -27,6 +27,13 @@ long resident_mib() {
   return resident * 4096 / (1 << 20);
 }
 
+// Says nothing under a sanitizer, which keeps what is freed and shadows the rest.
+void expect_little_more_than([[maybe_unused]] long before) {
+#if !defined(OUTRIDER_SANITIZED)
+  EXPECT_LT(resident_mib(), before + 64);
+#endif
+}
+
 std::string repeat(const std::string& bytes, int count) {
   std::string out;
   for (int i = 0; i < count; ++i) out += bytes;
@@ -62,7 +69,7 @@ TEST_F(BadConnectionTest, AFourGigabyteHeaderStringTakesNoMemory) {
   const std::string claim("\x00\x7f\x80\xff\xff\xff\x0f", 7);
   ASSERT_TRUE(socket.send(http2::hello() + frame(Frame::kHeaders, http2::kEndHeaders, 1, claim)));
   socket.read_until_closed();
-  EXPECT_LT(resident_mib(), before + 64);
+  expect_little_more_than(before);
   expect_serves();
 }
 
@@ -151,7 +158,7 @@ TEST_F(BadConnectionTest, EndlessContinuationsTakeNoMemory) {
       frame(Frame::kContinuation, 0, 1, repeat(header("x-padding", std::string(100, 'p')), 100));
   for (int i = 0; i < 2000 && socket.send(more); ++i) {
   }
-  EXPECT_LT(resident_mib(), before + 64);
+  expect_little_more_than(before);
   expect_serves();
 }
 
@@ -167,7 +174,7 @@ TEST_F(BadConnectionTest, ALargeHeaderStringThatReallyComesTakesLittleMemory) {
   for (int i = 0; i < 512 && socket.send(more); ++i) {
   }
   expect_serves();
-  EXPECT_LT(resident_mib(), before + 64);
+  expect_little_more_than(before);
 }
 
 TEST_F(BadConnectionTest, ConnectionsThatAbortAtOnceHarmNobody) {
@@ -215,7 +222,9 @@ class StalledReaderTest : public ServerTest {
 TEST_F(StalledReaderTest, AReaderThatDoesNotReadLosesItsSession) {
   RawSocket socket(address());
   const std::string no_window("\x00\x04\x00\x00\x00\x00", 6);  // INITIAL_WINDOW_SIZE = 0
-  const std::string open = serialize(EdgeMessage{0, 0, honest_open()});
+  Open long_answer = honest_open();
+  long_answer.end_position = 250;  // far from complete when the queue is full
+  const std::string open = serialize(EdgeMessage{0, 0, long_answer});
   ASSERT_TRUE(
       socket.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(Frame::kSettings, 0, 0, no_window) +
                   frame(Frame::kHeaders, http2::kEndHeaders, 1, http2::request_headers()) +
@@ -224,8 +233,8 @@ TEST_F(StalledReaderTest, AReaderThatDoesNotReadLosesItsSession) {
   // The stream ends with RST_STREAM, which no window holds back: its header and stream id.
   EXPECT_TRUE(socket.read_until(std::string("\x00\x00\x04\x03\x00\x00\x00\x00\x01", 9)));
   EXPECT_EQ(server_->stats().stalled, 1u);
-  // Its session breaks off and its KV is free to be taken. The bystander's, which nothing holds back
-  // here, comes to its end.
+  // Its session breaks off and its KV is free to be taken. The bystander's, which nothing holds
+  // back here, comes to its end.
   const TimePoint give_up = clock_.now() + kPatience;
   while (engine_->stats().sessions_open > 0 && clock_.now() < give_up) {
     clock_.sleep_until(clock_.now() + std::chrono::milliseconds(5));

@@ -8,6 +8,7 @@
 #include <future>
 
 #include "proto/byte_buffer.h"
+#include "proto/grpc_order.h"
 
 namespace outrider {
 namespace {
@@ -24,6 +25,7 @@ class RawReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
                                          arguments);
     grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kGenerateMethod,
                                                          grpc::StubOptions(), this);
+    release_to_grpc(&read_buffer_);
     StartRead(&read_buffer_);
     write_next();
     StartCall();
@@ -33,14 +35,19 @@ class RawReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 
  private:
   void OnReadDone(bool ok) override {
+    acquire_from_grpc(&read_buffer_);
     if (!ok) return;
     call_.answers.push_back(to_bytes(read_buffer_));
+    release_to_grpc(&read_buffer_);
     StartRead(&read_buffer_);
   }
   void OnWriteDone(bool ok) override {
+    acquire_from_grpc(&write_buffer_);
     if (ok) write_next();
   }
   void OnDone(const grpc::Status& status) override {
+    acquire_from_grpc(&read_buffer_);
+    acquire_from_grpc(&write_buffer_);
     const std::shared_ptr<std::promise<grpc::Status>> done = done_;  // outlives this reactor
     done->set_value(status);
   }
@@ -48,8 +55,10 @@ class RawReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   void write_next() {
     if (next_ < call_.messages.size()) {
       write_buffer_ = to_buffer(call_.messages[next_++]);
+      release_to_grpc(&write_buffer_);
       StartWrite(&write_buffer_);
     } else if (call_.half_close) {
+      release_to_grpc(&write_buffer_);
       StartWritesDone();
     }
   }
@@ -117,6 +126,13 @@ ServerTest::ServerTest() {
     const std::lock_guard lock(mu_);
     lines_.push_back(line);
   };
+}
+
+ServerTest::~ServerTest() {
+  bystander_.reset();
+  server_.reset();  // which may log to its end
+  const std::lock_guard lock(mu_);
+  lines_.clear();
 }
 
 void ServerTest::SetUp() {

@@ -85,6 +85,7 @@ class ServerTest : public testing::Test {
 
   // Subclasses change options before SetUp() runs.
   ServerTest();
+  ~ServerTest() override;
   void SetUp() override;
   // A bystander's session must still give the right text; whatever the test did meanwhile.
   void TearDown() override;

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "bench/link/tun/net_namespace.h"
 #include "bench/process/unique_fd.h"
 
 extern char** environ;
@@ -81,6 +83,38 @@ bool read_both(Pipe& out, Pipe& err, FinishedProcess& finished, TimePoint start,
   return true;
 }
 
+Status cannot_start(const char* program, int error) {
+  return unavailable(std::string("cannot start ") + program + ": " + std::strerror(error));
+}
+
+Result<pid_t> spawn_program(const std::vector<char*>& argv, int out, int err) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  if (err >= 0) posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return cannot_start(argv[0], error);
+  return pid;
+}
+
+// A child that is killed when this thread ends, which posix_spawn() cannot ask for.
+Result<pid_t> fork_program(const std::vector<char*>& argv, int out, int err) {
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return cannot_start(argv[0], errno);
+  if (pid > 0) return pid;
+  // From here only what is safe in the child of a program with threads.
+  constexpr int kNotStarted = 127;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0 &&
+      (err < 0 || dup2(err, STDERR_FILENO) >= 0)) {
+    execve(argv[0], argv.data(), environ);
+  }
+  _exit(kNotStarted);
+}
+
 }  // namespace
 
 Result<std::string> sibling_program(const std::string& name) {
@@ -110,19 +144,13 @@ Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err) {
     argv.push_back(const_cast<char*>(argument.c_str()));
   }
   argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  if (err >= 0) posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
   const OnCore on_core(options.core);
-  pid_t pid = 0;
-  const int error =
-      posix_spawn(&pid, options.program.c_str(), &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    return unavailable("cannot start " + options.program + ": " + std::strerror(error));
+  if (options.network_namespace) {
+    OUTRIDER_ASSIGN_OR_RETURN(const InNamespace inside,
+                              InNamespace::enter(*options.network_namespace));
+    return fork_program(argv, out, err);
   }
-  return pid;
+  return spawn_program(argv, out, err);
 }
 
 Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout) {

@@ -15,10 +15,19 @@
 
 namespace outrider {
 
+// Where in the network a program runs.
+struct NetworkSide {
+  std::string host = "127.0.0.1";             // its own address there
+  std::optional<int> network_namespace = {};  // a file descriptor; nothing: our own
+};
+
 struct ProcessOptions {
   std::string program;  // a path
   std::vector<std::string> arguments;
-  std::optional<int> core;  // runs on this CPU alone
+  std::optional<int> core = {};  // runs on this CPU alone
+  // Runs in this network namespace, and is killed when the thread that started it ends: what stayed
+  // would hold the namespace.
+  std::optional<int> network_namespace = {};
 };
 
 // The path of a program that stands beside this one.

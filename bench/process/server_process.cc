@@ -35,12 +35,21 @@ std::optional<PaceCounts> parse_overruns(const std::string& text) {
 }
 
 Result<std::unique_ptr<ServerProcess>> ServerProcess::start(
-    const std::vector<std::string>& arguments, std::optional<int> core) {
+    const std::vector<std::string>& arguments, std::optional<int> core, const NetworkSide& side) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string program, sibling_program("outrider-server"));
+  return start_program(program, arguments, core, side);
+}
+
+Result<std::unique_ptr<ServerProcess>> ServerProcess::start_program(
+    const std::string& program, const std::vector<std::string>& arguments, std::optional<int> core,
+    const NetworkSide& side) {
   ProcessOptions options;
-  OUTRIDER_ASSIGN_OR_RETURN(options.program, sibling_program("outrider-server"));
-  options.arguments = {"--host", "127.0.0.1", "--port", "0"};
+  options.program = program;
+  options.arguments = {"--host", side.host, "--port", "0"};
+  if (!is_loopback(side.host)) options.arguments.push_back("--insecure");
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   options.core = core;
+  options.network_namespace = side.network_namespace;
   std::array<int, 2> ends;
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return unavailable("cannot make a pipe");
   UniqueFd out(ends[0]);

@@ -1,4 +1,4 @@
-// An outrider-server of our own, as a process of its own on a free port of the loopback.
+// An outrider-server of our own, as a process of its own on a free port.
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,9 +21,14 @@ std::optional<PaceCounts> parse_overruns(const std::string& text);
 class ServerProcess final {
  public:
   // Starts the outrider-server that stands beside this program, waits until it listens. What it
-  // logs goes to our stderr. core: the only CPU it runs on.
+  // logs goes to our stderr. core: the only CPU it runs on. side: where it listens.
   static Result<std::unique_ptr<ServerProcess>> start(const std::vector<std::string>& arguments,
-                                                      std::optional<int> core = std::nullopt);
+                                                      std::optional<int> core = std::nullopt,
+                                                      const NetworkSide& side = {});
+  // The same of the program at that path.
+  static Result<std::unique_ptr<ServerProcess>> start_program(
+      const std::string& program, const std::vector<std::string>& arguments,
+      std::optional<int> core, const NetworkSide& side);
   ~ServerProcess() { stop(); }
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
@@ -41,7 +46,7 @@ class ServerProcess final {
 
   Status read_start();
 
-  pid_t pid_;  // 0: stopped
+  pid_t pid_;           // 0: stopped
   const UniqueFd out_;  // its stdout
   Address address_;
   std::string tokenizer_hash_;

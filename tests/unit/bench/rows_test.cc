@@ -52,17 +52,25 @@ TEST(RowCases, AreChainsAndTreesOfTwoToThirtyThreeNodes) {
 }
 
 TEST(RowInvariance, HoldsForEveryKernelAndNumberOfThreads) {
-  constexpr std::pair<const char*, const char*> kModels[] = {
-      {"llama", "f32"}, {"mistral", "int8"}, {"qwen2", "bf16"}, {"qwen3", "int8"}};
+  struct Case {
+    const char *architecture, *dtype, *kv_dtype;
+  };
+  constexpr Case kModels[] = {{"llama", "f32", "bf16"},
+                              {"mistral", "int8", "f32"},
+                              {"qwen2", "bf16", "f32"},
+                              {"qwen3", "int4", "bf16"}};
   TestDirectory directory;
-  for (const auto& [architecture, dtype] : kModels) {
+  for (const auto& [architecture, dtype, kv_dtype] : kModels) {
     const auto files = small_model(directory.path(), architecture, DType::kF32);
     RowBook book;
     for (const VectorTarget target : available_vector_targets()) {
       const std::string kernel(to_string(target));
       for (const int threads : {1, 2}) {
-        const auto model =
-            make(files, {.dtype = dtype, .threads = threads, .kernel = kernel, .progress = {}});
+        const auto model = make(files, {.dtype = dtype,
+                                        .kv_dtype = kv_dtype,
+                                        .threads = threads,
+                                        .kernel = kernel,
+                                        .progress = {}});
         for (const int number : {1, 8, 13}) {
           const Status status = run_row_case(*model, make_row_case(number, 101), kernel, book);
           ASSERT_TRUE(status.ok()) << status.to_string();
@@ -78,7 +86,7 @@ TEST(RowInvariance, HoldsForEveryKernelAndNumberOfThreads) {
 TEST(RowInvariance, HoldsBetweenThisCpuAndArm) {
   TestDirectory directory;
   const auto files = small_model(directory.path(), "qwen3", DType::kBF16);
-  for (const std::string dtype : {"f32", "int8"}) {
+  for (const std::string dtype : {"f32", "int8", "int4"}) {
     const auto rows = run_arm_rows({.tool = source_dir() + "/build/aarch64/bin/outrider-rows",
                                     .model = directory.path() + "/qwen3BF16",
                                     .dtype = dtype,

@@ -27,6 +27,10 @@ TEST(LawTest, Table4AndTheMirroredTerm) {
   EXPECT_DOUBLE_EQ(law_ms(Strategy::kSd, nothing_ahead()), (100 + 100 + 400) / 2.0);
   EXPECT_DOUBLE_EQ(law_ms(Strategy::kFsd, terms()), (100 + 25 + 400) / 2.0);
   EXPECT_DOUBLE_EQ(law_ms(Strategy::kMirror, terms()), (50 + 25 + 400) / 2.0);
+  LawTerms late = terms();
+  late.late_ms = 60;
+  EXPECT_DOUBLE_EQ(law_ms(Strategy::kMirror, late), (50 + 0.5 * 60 + 25 + 400) / 2.0)
+      << "a round that left before the verdict, and came after the pass";
   LawTerms never = terms();
   never.synced_rate = 0;
   EXPECT_DOUBLE_EQ(law_ms(Strategy::kMirror, never), law_ms(Strategy::kFsd, never));
@@ -127,11 +131,15 @@ TEST(LawTest, AMirrorsPassesAreSyncedAloneOrWaitedFor) {
   ASSERT_TRUE(row.has_value());
   EXPECT_DOUBLE_EQ(row->terms.synced_rate, 0.6);
   EXPECT_DOUBLE_EQ(row->terms.alone_rate, 0.2);
+  EXPECT_DOUBLE_EQ(row->terms.late_ms, 0);
   EXPECT_NEAR(row->law_ms, (0.2 * 84 + 0.2 * 102 + 442) / 2, 1e-9);
+  mirror.answers[0].predraft->synced_late = from_ms(30 * 8);
+  EXPECT_NEAR(law_of(mirror, rtx())->terms.late_ms, 8, 1e-9);
 }
 
 TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
-  const GridCell sd = predraft_cell(Strategy::kSd, 300, 200), fsd = predraft_cell(Strategy::kFsd, 280, 100);
+  const GridCell sd = predraft_cell(Strategy::kSd, 300, 200),
+                 fsd = predraft_cell(Strategy::kFsd, 280, 100);
   const std::optional<FsdSaving> saving = fsd_saving(sd, fsd, rtx());
   ASSERT_TRUE(saving.has_value());
   EXPECT_DOUBLE_EQ(saving->measured_ms, 20);
@@ -141,14 +149,16 @@ TEST(LawTest, WhatPreDraftingSavedStandsBesideWhatItShould) {
 
 // The first round is drafted while the stream opens, by plain speculation too.
 TEST(LawTest, WhatBothStrategiesDraftedAheadIsNoSaving) {
-  const GridCell sd = predraft_cell(Strategy::kSd, 300, 180), fsd = predraft_cell(Strategy::kFsd, 280, 100);
+  const GridCell sd = predraft_cell(Strategy::kSd, 300, 180),
+                 fsd = predraft_cell(Strategy::kFsd, 280, 100);
   EXPECT_NEAR(law_of(sd, rtx())->law_ms, (84 + 0.9 * 102 + 442) / 2, 1e-9);
   EXPECT_NEAR(fsd_saving(sd, fsd, rtx())->law_ms, (0.9 - 0.5) * 4 * 25.5 / 2, 1e-9);
 }
 
 TEST(LawTest, WhereNothingWasDraftedAheadThereIsNoSavingToMeet) {
-  EXPECT_FALSE(
-      fsd_saving(predraft_cell(Strategy::kSd, 300, 200), predraft_cell(Strategy::kFsd, 290, 200), rtx()).has_value());
+  EXPECT_FALSE(fsd_saving(predraft_cell(Strategy::kSd, 300, 200),
+                          predraft_cell(Strategy::kFsd, 290, 200), rtx())
+                   .has_value());
 }
 
 TEST(LawTest, AWrongTextHasNoLaw) {

@@ -1,4 +1,5 @@
-// Real sockets: a client, the link, an upstream that we play ourselves.
+// Real sockets: a client, the link, an upstream that we play ourselves. A busy machine makes bytes
+// late and none early; how exact the delay is, stream_pipe_test.cc says.
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/link/delay_link.h"
 
@@ -94,14 +95,14 @@ TEST_F(DelayLinkTest, EveryByteIsLateByTheDelayInBothDirections) {
   for (const auto& [from, to] : {std::pair(near_.get(), far_.get()), {far_.get(), near_.get()}}) {
     const double fastest = fastest_one_way_ms(from, to, 41);
     EXPECT_GE(fastest, 12.0);
-    EXPECT_LT(fastest, 12.7);
+    EXPECT_LT(fastest, 12 + kSlackMs);
   }
 }
 
 TEST_F(DelayLinkTest, WithoutADelayItOnlyPassesOn) {
   start(0);
   connect_through();
-  EXPECT_LT(fastest_one_way_ms(near_.get(), far_.get(), 101), 0.7);
+  EXPECT_LT(fastest_one_way_ms(near_.get(), far_.get(), 101), kSlackMs);
 }
 
 TEST_F(DelayLinkTest, BytesOnTheirWayDoNotHoldEachOtherUp) {

@@ -1,0 +1,147 @@
+// Whether an emulated link keeps its profile, with all cores busy: see bench/link/probe/accuracy.h
+// and docs/link-emulation.md.
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench/checks/checks.h"
+#include "bench/link/path/link_spec.h"
+#include "bench/link/probe/accuracy.h"
+#include "bench/link/probe/sample_quantile.h"
+#include "bench/link/probe/tcp_probe.h"
+#include "bench/process/process.h"
+
+namespace outrider {
+namespace {
+
+struct LinkCheckOptions {
+  std::string profiles;
+  std::string trace;
+  double seconds = 0;  // 0: as the profile asks
+  std::uint64_t seed = 0;
+  bool idle = false;
+  bool tcp = false;
+};
+
+// One thread on each core that does nothing but take its time.
+class BusyCores final {
+ public:
+  explicit BusyCores(bool busy) {
+    for (std::size_t i = 0; busy && i < usable_cores().size(); ++i) {
+      threads_.emplace_back([this] {
+        while (!stop_.load(std::memory_order_relaxed)) {
+        }
+      });
+    }
+  }
+  ~BusyCores() {
+    stop_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+  }
+  BusyCores(const BusyCores&) = delete;
+  BusyCores& operator=(const BusyCores&) = delete;
+
+  std::size_t count() const { return threads_.size(); }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+Result<std::vector<LinkProfile>> chosen_profiles(const LinkCheckOptions& options) {
+  std::vector<LinkProfile> profiles;
+  if (!options.profiles.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(profiles, parse_links(options.profiles));
+  }
+  if (!options.trace.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(LinkProfile trace, parse_link("trace:" + options.trace));
+    profiles.push_back(std::move(trace));
+  }
+  if (profiles.empty()) return invalid_argument("give --profile or --trace");
+  return profiles;
+}
+
+// What TCP makes of the link, as the programs on it would see it.
+Json tcp_figures(const LinkProfile& profile, const LinkOptions& options) {
+  Json figures = Json::object();
+  const Result<std::unique_ptr<Link>> link = start_link(profile, options);
+  const Result<TcpMeasurement> measured =
+      link.ok() ? probe_tcp(**link, {}) : Result<TcpMeasurement>(link.status());
+  if (!measured.ok()) {
+    figures["error"] = measured.status().to_string();
+    return figures;
+  }
+  figures["link"] = (*link)->kind();
+  figures["asked"] = profile.description();
+  figures["rtt_p50_ms"] = sample_quantile(measured->round_trips_ms, 0.5).value;
+  figures["up_mbit_s"] = measured->up_mbit_s;
+  figures["down_mbit_s"] = measured->down_mbit_s;
+  std::fprintf(stderr, "%s, %s, over TCP: RTT %.2f ms, up %.3g Mbit/s, down %.3g Mbit/s\n",
+               profile.name.c_str(), (*link)->kind(), figures["rtt_p50_ms"].get<double>(),
+               measured->up_mbit_s, measured->down_mbit_s);
+  return figures;
+}
+
+// A missing right makes it no failure of the link: nothing could be measured.
+bool cannot_be_had(const Status& status) {
+  return status.code() == StatusCode::kFailedPrecondition;
+}
+
+Result<CheckOutcome> run_link(const LinkCheckOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LinkProfile> profiles, chosen_profiles(options));
+  AccuracyPlan plan;
+  plan.round_trips = from_ms(options.seconds * 1e3);
+  plan.flood = plan.round_trips;
+  plan.seed = options.seed;
+  CheckOutcome outcome;
+  outcome.passed = true;
+  const BusyCores busy(!options.idle);
+  outcome.figures["busy_cores"] = busy.count();
+  outcome.figures["seed"] = options.seed;
+  std::vector<Bar> bars;
+  for (const LinkProfile& profile : profiles) {
+    std::fprintf(stderr, "%s\n", profile.description().c_str());
+    Json& figures = outcome.figures["profiles"][profile.name];
+    Result<Accuracy> measured = measure_accuracy(profile, plan);
+    if (measured.ok()) {
+      for (const Bar& bar : measured->bars) std::fprintf(stderr, "  %s\n", bar.to_string().c_str());
+      figures = std::move(measured->figures);
+      bars.insert(bars.end(), measured->bars.begin(), measured->bars.end());
+    } else if (cannot_be_had(measured.status())) {
+      outcome.show_nothing(measured.status().message());
+    } else {
+      return measured.status();
+    }
+    if (options.tcp || !measured.ok()) {
+      figures["tcp"] = tcp_figures(profile, {.seed = options.seed});
+    }
+  }
+  if (!bars.empty()) outcome.hold(bars);
+  return outcome;
+}
+
+}  // namespace
+
+void add_link_check(CheckList& checks) {
+  auto options = std::make_shared<LinkCheckOptions>();
+  CLI::App* command = checks.add("link", "Whether emulated links keep their profiles (root)",
+                                 [options] { return run_link(*options); });
+  command->add_option("--profile", options->profiles,
+                      "Profiles, a comma list, perhaps with changes (lte+loss=2%); all: the table");
+  command->add_option("--trace", options->trace, "A trace of a real link; FILE@30s: from there on");
+  command
+      ->add_option("--seconds", options->seconds,
+                   "How long each of round trips, rate up and rate down is measured; without "
+                   "it, as long as the profile needs")
+      ->check(CLI::Range(3.0, 3600.0));
+  command->add_option("--seed", options->seed, "Of jitter and loss");
+  command->add_flag("--idle", options->idle, "Leave the cores idle instead of keeping all busy");
+  command->add_flag("--tcp", options->tcp, "Measure over TCP too");
+}
+
+}  // namespace outrider

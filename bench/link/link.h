@@ -1,0 +1,67 @@
+// A network link between an edge and a server, with a profile (path/link_profile.h).
+//
+//   auto link = *start_link(profile, {.seed = 1});
+//   // start the server with link->server_side(), then
+//   const Address address = *link->route(server_address);
+//   // start the edge with link->edge_side(); it connects to `address`
+//
+// Two kinds: "emulated" is real TCP over packets that are delayed and lost (tun/tun_link.h, root),
+// "modelled" a TCP proxy, for which kernels on both sides acknowledge at once (proxy_link.h).
+//
+// Thread rule: one thread; traffic() from any.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "bench/link/path/link_profile.h"
+#include "bench/process/process.h"
+#include "common/base/address.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+// Bytes that left the link. A proxy counts TCP payload, all connections together: with gRPC's and
+// HTTP/2's headers, pings and windows, without TCP's and IP's own headers. TUN devices count IP
+// packets.
+struct CarriedBytes {
+  std::uint64_t up = 0;  // to the server
+  std::uint64_t down = 0;
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  virtual const LinkProfile& profile() const = 0;
+  // "emulated" or "modelled", for reports.
+  virtual const char* kind() const = 0;
+
+  // Where programs of each end run; the namespaces are the link's.
+  virtual NetworkSide edge_side() const = 0;
+  virtual NetworkSide server_side() const = 0;
+  // The address at which the edge reaches a server that listens at `server` on the server's side.
+  // Once only.
+  virtual Result<Address> route(const Address& server) = 0;
+
+  virtual CarriedBytes traffic() const = 0;
+
+ protected:
+  Link() = default;
+};
+
+enum class LinkKind : std::uint8_t { kBest, kEmulated, kModelled };  // kBest: emulated if possible
+
+struct LinkOptions {
+  std::uint64_t seed = 0;
+  LinkKind kind = LinkKind::kBest;
+};
+
+// Errors: FAILED_PRECONDITION where an emulated link is asked for and cannot be had (no root, no
+// TUN device), with the reason; INVALID_ARGUMENT for what the kind cannot do.
+Result<std::unique_ptr<Link>> start_link(const LinkProfile& profile, const LinkOptions& options);
+
+}  // namespace outrider

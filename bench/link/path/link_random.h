@@ -1,0 +1,31 @@
+// Seeded chance for an emulated link: the same seed decides the same fates.
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <random>
+
+namespace outrider {
+
+// std::mt19937_64 is the same everywhere; the standard's distributions are not.
+class LinkRandom final {
+ public:
+  explicit LinkRandom(std::uint64_t seed) : engine_(seed) {}
+
+  // 0 <= result < 1.
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+  bool chance(double p) { return uniform() < p; }
+  // Mean 0, standard deviation 1.
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,100 @@
+// What a profile does to real connections through the proxy; times are only bounded from below, as
+// a busy machine makes everything late.
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/link/proxy_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include "bench/link/path/link_spec.h"
+#include "bench/link/probe/probe_socket.h"
+#include "bench/link/probe/tcp_probe.h"
+
+namespace outrider {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Each;
+using testing::Ge;
+using testing::HasSubstr;
+
+class ProxyLinkTest : public testing::Test {
+ protected:
+  void start(const std::string& spec) {
+    const auto profile = parse_link(spec);
+    ASSERT_TRUE(profile.ok()) << profile.status().to_string();
+    link_ = *start_link(*profile, {.seed = 1, .kind = LinkKind::kModelled});
+  }
+
+  void connect_through() {
+    listener_ = *tcp_listener({});
+    const Address address = *link_->route(*local_address(listener_.get()));
+    near_ = *tcp_connection({}, address);
+    wait_readable(listener_.get(), SystemClock().now() + std::chrono::seconds(10));
+    far_ = UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_TRUE(far_.valid());
+  }
+
+  std::unique_ptr<Link> link_;
+  UniqueFd listener_, near_, far_;
+};
+
+TEST_F(ProxyLinkTest, RoundTripsAndRatesAreTheProfiles) {
+  start("ethernet+delay=15ms+rate=8mbit+queue=64kb");
+  EXPECT_STREQ(link_->kind(), "modelled");
+  const auto measured = probe_tcp(*link_, {.round_trips = 5, .bulk = milliseconds(400)});
+  ASSERT_TRUE(measured.ok()) << measured.status().to_string();
+  EXPECT_THAT(measured->round_trips_ms, Each(Ge(30)));
+  for (const double mbit_s : {measured->up_mbit_s, measured->down_mbit_s}) {
+    EXPECT_GT(mbit_s, 1);
+    EXPECT_LT(mbit_s, 9);  // a little more may come late and at once
+  }
+  EXPECT_GT(link_->traffic().down, 50'000u);
+}
+
+TEST_F(ProxyLinkTest, AResetEndsConnectionsForBothSides) {
+  start("ethernet+reset=1s");
+  connect_through();
+  for (const int end : {near_.get(), far_.get()}) {
+    char byte = 0;
+    EXPECT_EQ(recv(end, &byte, 1, 0), -1);
+    EXPECT_EQ(errno, ECONNRESET);
+  }
+}
+
+TEST_F(ProxyLinkTest, ADirectionThatIsSilentLooksAliveAndCarriesNothing) {
+  start("ethernet+up.silent=0s");
+  connect_through();
+  EXPECT_EQ(send(near_.get(), "x", 1, 0), 1);
+  EXPECT_EQ(send(far_.get(), "y", 1, 0), 1);
+  char byte = 0;
+  EXPECT_EQ(recv(near_.get(), &byte, 1, 0), 1);
+  wait_readable(far_.get(), SystemClock().now() + milliseconds(100));
+  EXPECT_EQ(recv(far_.get(), &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(link_->traffic().up, 0u);
+}
+
+TEST_F(ProxyLinkTest, ALostSegmentIsLateByARetransmission) {
+  start("ethernet+blackout=0s/100ms");
+  connect_through();
+  const TimePoint sent = SystemClock().now();
+  EXPECT_EQ(send(near_.get(), "x", 1, 0), 1);
+  char byte = 0;
+  EXPECT_EQ(recv(far_.get(), &byte, 1, 0), 1);
+  // Unless the machine was so busy that the black-out was over when it was sent.
+  EXPECT_GE(to_ms(SystemClock().now() - sent), 1);
+}
+
+TEST_F(ProxyLinkTest, AnEmulatedLinkCannotReset) {
+  const auto link = start_link(*parse_link("ethernet+reset=1s"), {.kind = LinkKind::kEmulated});
+  ASSERT_FALSE(link.ok());
+  EXPECT_THAT(link.status().message(), HasSubstr("resets no connections"));
+  EXPECT_STREQ((*start_link(*parse_link("ethernet+reset=1s"), {}))->kind(), "modelled");
+}
+
+}  // namespace
+}  // namespace outrider

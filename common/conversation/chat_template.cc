@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conversation/chat_template.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
+#include "common/conversation/default_system.h"
 #include "common/text/pipeline/utf8.h"
 
 namespace outrider {
@@ -37,19 +40,28 @@ std::string known_names() {
   return names;
 }
 
-// ChatML templates may hold a system message of their own, written out between its markers.
-std::string default_system_of(std::string_view source) {
-  for (const std::string_view open : {"<|im_start|>system\n", "<|im_start|>system\\n"}) {
-    for (std::size_t at = source.find(open); at != std::string_view::npos;
-         at = source.find(open, at + 1)) {
-      const std::string_view rest = source.substr(at + open.size());
-      const std::string_view text = rest.substr(0, rest.find("<|im_end|>"));
-      if (!text.empty() && text.find_first_of("'\"{}") == std::string_view::npos) {
-        return std::string(text);
-      }
-    }
+// The Jinja text that `name` means: the template of that name, or the one that the tokenizer has
+// for all uses.
+struct ChosenSource {
+  std::string text;
+  bool by_name = false;
+};
+
+ChosenSource choose_source(const std::map<std::string, std::string>& templates,
+                           std::string_view name) {
+  const bool is_family = std::ranges::count(kFamilies, name, &KnownFamily::name) > 0;
+  const auto named = templates.find(std::string(name));
+  if (!name.empty() && !is_family && named != templates.end()) return {named->second, true};
+  const auto usual = templates.size() == 1 ? templates.begin() : templates.find("default");
+  return {usual == templates.end() ? std::string() : usual->second};
+}
+
+std::string names_of(const std::map<std::string, std::string>& templates) {
+  std::string names;
+  for (const auto& [name, text] : templates) {
+    names.append(names.empty() ? "" : ", ").append(printable(name));
   }
-  return {};
+  return names;
 }
 
 Status check_order(const std::vector<ChatMessage>& messages) {
@@ -68,8 +80,10 @@ Status check_order(const std::vector<ChatMessage>& messages) {
 Result<std::string> token_text(const Tokenizer& tokenizer, std::optional<TokenId> id,
                                std::string_view name) {
   if (!id) {
-    return failed_precondition("chat template: tokenizer_config.json names no " +
-                               std::string(name) + ", which the template needs");
+    return failed_precondition(
+        "chat template: the tokenizer (tokenizer_config.json, or tokenizer.ggml.* of a "
+        "GGUF file) names no " +
+        std::string(name) + ", which the template needs");
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string_view text, tokenizer.token_bytes(*id));
   return std::string(text);
@@ -98,22 +112,27 @@ Result<std::vector<TokenId>> encode_segments(const Tokenizer& tokenizer,
 }  // namespace
 
 Result<ChatTemplate> ChatTemplate::choose(const Tokenizer& tokenizer, std::string_view name) {
-  const std::string& source = tokenizer.chat_template_source();
+  const auto& templates = tokenizer.chat_templates();
+  const ChosenSource source = choose_source(templates, name);
   for (const KnownFamily& known : kFamilies) {
-    const bool marked = source.find(known.marker) != std::string::npos;
-    if (name.empty() ? !marked : name != known.name) continue;
+    const bool marked = source.text.find(known.marker) != std::string::npos;
+    if (name.empty() || source.by_name ? !marked : name != known.name) continue;
     const bool is_vicuna = known.family == Family::kVicuna;
     const bool is_chatml = known.family == Family::kChatml;
     return ChatTemplate(known.family, is_vicuna   ? std::string(kVicunaSystem)
-                                      : is_chatml ? default_system_of(source)
+                                      : is_chatml ? default_system_message(source.text)
                                                   : std::string());
   }
-  const std::string remedy = "; choose one with --chat-template: " + known_names();
-  if (!name.empty()) {
-    return invalid_argument("chat template '" + std::string(name) + "' is not known" + remedy);
+  const std::string own =
+      templates.size() > 1 ? "; the tokenizer's own are " + names_of(templates) : "";
+  const std::string remedy = "; choose one with --chat-template: " + known_names() + own;
+  if (!name.empty() && !source.by_name) {
+    return invalid_argument("chat template " + printable(name) + " is not known" + remedy);
   }
-  return not_found(source.empty() ? "the tokenizer has no chat template" + remedy
-                                  : "the tokenizer's chat template is of no known family" + remedy);
+  if (templates.empty()) return not_found("the tokenizer has no chat template" + remedy);
+  return not_found(source.text.empty()
+                       ? "none of the tokenizer's chat templates is the default" + remedy
+                       : "the tokenizer's chat template is of no known family" + remedy);
 }
 
 std::string_view ChatTemplate::name() const {

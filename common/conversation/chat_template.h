@@ -1,7 +1,8 @@
 // Conversations in the form a model was trained on.
 //
 // The families are built in: llama2, llama3, vicuna, chatml (Qwen and others), zephyr (TinyLlama).
-// A model's own Jinja text is only searched for the markers of a family. Renderings equal
+// A model's own Jinja text is only searched for the markers of a family and for the system message
+// that it says where a conversation has none. Renderings equal
 // transformers' apply_chat_template of the family's published template; Llama 3.1's date header is
 // left out, as in Llama 3. The markers of a template become special tokens; the same markers in a
 // message stay text, so no message can end its turn or begin another.
@@ -31,8 +32,9 @@ class ChatTemplate final {
  public:
   using Family = ChatFamily;
 
-  // By `name` (--chat-template), or if that is empty, by the markers in the tokenizer's
-  // chat_template. Errors: kInvalidArgument for an unknown name, kNotFound if there is no template
+  // By `name` (--chat-template): a family's, or that of one of the tokenizer's own templates. If it
+  // is empty, the tokenizer's only or default one. The family of a template is told by its markers.
+  // Errors: kInvalidArgument for an unknown name, kNotFound if there is no template
   // or none that we know; both list the names.
   static Result<ChatTemplate> choose(const Tokenizer& tokenizer, std::string_view name);
 

@@ -7,7 +7,7 @@ namespace outrider {
 
 Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                     std::string_view template_name) {
-  const bool has_template = !template_name.empty() || !tokenizer.chat_template_source().empty();
+  const bool has_template = !template_name.empty() || !tokenizer.chat_templates().empty();
   if (template_name == "none" || !has_template) {
     OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenizer.encode(text));
     return EncodedPrompt{.ids = std::move(ids), .stop_ids = {}};

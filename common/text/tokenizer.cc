@@ -4,6 +4,9 @@
 #include <filesystem>
 
 #include "common/base/files.h"
+#include "common/gguf/find_gguf.h"
+#include "common/gguf/gguf_file.h"
+#include "common/text/format/gguf_tokenizer.h"
 #include "common/text/format/tokenizer_files.h"
 #include "common/text/pipeline/decoder.h"
 #include "common/text/pipeline/utf8.h"
@@ -31,6 +34,31 @@ JoinedText join(std::span<const TrustedText> parts) {
   return joined;
 }
 
+using Content = std::optional<std::string>;
+
+Result<Content> read_if_there(const std::string& directory, const char* name,
+                              std::int64_t max_bytes = kMaxTokenizerBytes) {
+  const std::filesystem::path path = std::filesystem::path(directory) / name;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return Content();
+  OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(path.string(), max_bytes));
+  return Content(std::move(content));
+}
+
+// What lies beside a tokenizer's own file.
+Result<TokenizerConfig> read_config(const std::string& directory) {
+  TokenizerConfig config;
+  OUTRIDER_ASSIGN_OR_RETURN(const Content json,
+                            read_if_there(directory, "tokenizer_config.json", kMaxConfigBytes));
+  if (json) {
+    OUTRIDER_ASSIGN_OR_RETURN(config, parse_tokenizer_config(*json));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const Content jinja,
+                            read_if_there(directory, "chat_template.jinja", kMaxConfigBytes));
+  if (jinja) config.chat_templates["default"] = *jinja;
+  return config;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(std::unique_ptr<const TokenizerState> state) : state_(std::move(state)) {}
@@ -38,36 +66,27 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
-Result<Tokenizer> Tokenizer::load(const std::string& directory) {
-  const auto read = [&](const char* name, std::int64_t max_bytes) {
-    return read_file((std::filesystem::path(directory) / name).string(), max_bytes);
+Result<Tokenizer> Tokenizer::load(const std::string& path) {
+  // A file can only be a GGUF file; a directory may hold one in place of a tokenizer's own files.
+  OUTRIDER_ASSIGN_OR_RETURN(const Content json, read_if_there(path, "tokenizer.json"));
+  OUTRIDER_ASSIGN_OR_RETURN(const Content model, read_if_there(path, "tokenizer.model"));
+  const auto load_parts = [&]() -> Result<TokenizerParts> {
+    if (json) return parse_tokenizer_json(*json);
+    if (model) return parse_sentencepiece_model(*model);
+    OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_gguf(path));
+    if (!gguf) {
+      return not_found("neither tokenizer.json nor tokenizer.model nor a GGUF file is there");
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(*gguf));
+    return parse_gguf_tokenizer(file.metadata());
   };
-  const auto absent = [](const Result<std::string>& content) {
-    return !content.ok() && content.status().code() == StatusCode::kNotFound;
+  const auto load_all = [&]() -> Result<Tokenizer> {
+    OUTRIDER_ASSIGN_OR_RETURN(TokenizerConfig config, read_config(path));
+    return create(load_parts(), std::move(config));
   };
-  TokenizerConfig config;
-  if (const auto content = read("tokenizer_config.json", kMaxConfigBytes); !absent(content)) {
-    if (!content.ok()) return content.status();
-    Result<TokenizerConfig> parsed = parse_tokenizer_config(*content);
-    if (!parsed.ok()) return parsed.status().with_context(directory);
-    config = *std::move(parsed);
-  }
-  if (const auto content = read("chat_template.jinja", kMaxConfigBytes); !absent(content)) {
-    if (!content.ok()) return content.status();
-    config.chat_template = *content;
-  }
-  Result<std::string> content = read("tokenizer.json", kMaxTokenizerBytes);
-  const bool is_json = !absent(content);
-  if (!is_json) content = read("tokenizer.model", kMaxTokenizerBytes);
-  if (absent(content)) {
-    return not_found(directory + ": neither tokenizer.json nor tokenizer.model is there");
-  }
-  if (!content.ok()) return content.status();
-  Result<Tokenizer> loaded =
-      create(is_json ? parse_tokenizer_json(*content) : parse_sentencepiece_model(*content),
-             std::move(config));
-  if (!loaded.ok()) return loaded.status().with_context(directory);
-  return loaded;
+  Result<Tokenizer> loaded = load_all();
+  if (loaded.ok() || loaded.status().message().starts_with(path)) return loaded;
+  return loaded.status().with_context(path);
 }
 
 Result<Tokenizer> Tokenizer::create(Result<TokenizerParts> parts, TokenizerConfig config) {
@@ -87,6 +106,10 @@ Result<Tokenizer> Tokenizer::load_sentencepiece(std::string_view model, std::str
   OUTRIDER_ASSIGN_OR_RETURN(TokenizerConfig parsed,
                             config.empty() ? TokenizerConfig() : parse_tokenizer_config(config));
   return create(parse_sentencepiece_model(model), std::move(parsed));
+}
+
+Result<Tokenizer> Tokenizer::load_gguf(const GgufMetadata& metadata) {
+  return create(parse_gguf_tokenizer(metadata), TokenizerConfig());
 }
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
@@ -153,8 +176,8 @@ std::optional<TokenId> Tokenizer::bos() const {
 std::optional<TokenId> Tokenizer::eos() const {
   return state_->eos;
 }
-const std::string& Tokenizer::chat_template_source() const {
-  return state_->chat_template;
+const std::map<std::string, std::string>& Tokenizer::chat_templates() const {
+  return state_->chat_templates;
 }
 const std::string& Tokenizer::content_hash() const {
   return state_->content_hash;

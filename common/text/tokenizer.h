@@ -4,16 +4,17 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenizer.encode("Hello"));
 //   OUTRIDER_ASSIGN_OR_RETURN(std::string text, tokenizer.decode(ids));
 //
-// Reads Hugging Face tokenizer.json (byte-level BPE as in GPT-2, Llama 3 and Qwen 2;
-// SentencePiece-style BPE as in Llama 2, Vicuna and TinyLlama) and SentencePiece tokenizer.model
-// (BPE). Ids and text equal those of Hugging Face tokenizers with two exceptions, both in
-// streaming_detokenizer.h's and encode()'s comments. What a file asks for and is not implemented
-// is refused by name. Only `truncation` and `padding` are passed over: they are settings of a
-// call, which transformers resets as well.
+// Reads Hugging Face tokenizer.json (byte-level BPE as in GPT-2, Llama 3, Qwen 2 and SmolLM2;
+// SentencePiece-style BPE as in Llama 2, Vicuna and TinyLlama), SentencePiece tokenizer.model
+// (BPE) and the same two kinds in GGUF files. Ids and text equal those of Hugging Face tokenizers
+// with two exceptions, both in streaming_detokenizer.h's and encode()'s comments. What a file asks
+// for and is not implemented is refused by name. Only `truncation` and `padding` are passed over:
+// they are settings of a call, which transformers resets as well.
 //
 // Thread rule: immutable after loading; share it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,6 +28,7 @@
 namespace outrider {
 
 class Decoder;
+class GgufMetadata;
 struct TokenizerConfig;
 struct TokenizerParts;
 struct TokenizerState;
@@ -47,13 +49,15 @@ struct TrustedText {
 
 class Tokenizer final {
  public:
-  // Reads tokenizer.json, or else tokenizer.model; beside it, where they exist,
-  // tokenizer_config.json and chat_template.jinja. Errors: kNotFound if it has neither.
-  static Result<Tokenizer> load(const std::string& directory);
+  // From a GGUF file, or from a directory's tokenizer.json, or else tokenizer.model, or else GGUF
+  // file; beside it, where they exist, tokenizer_config.json and chat_template.jinja. Errors:
+  // kNotFound if none is there.
+  static Result<Tokenizer> load(const std::string& path);
   // From the content of the two JSON files; `config` may be empty.
   static Result<Tokenizer> load_json(std::string_view tokenizer, std::string_view config = {});
   // From the content of tokenizer.model and tokenizer_config.json; `config` may be empty.
   static Result<Tokenizer> load_sentencepiece(std::string_view model, std::string_view config = {});
+  static Result<Tokenizer> load_gguf(const GgufMetadata& metadata);
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
@@ -78,16 +82,16 @@ class Tokenizer final {
   // The id of a token by its text in the file, added tokens included.
   std::optional<TokenId> find(std::string_view token) const;
 
-  // As tokenizer_config.json names them, or else tokenizer.model.
+  // As tokenizer_config.json names them, or else tokenizer.model or the GGUF file.
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
 
-  // The model's own Jinja text; empty if there is none.
-  const std::string& chat_template_source() const;
+  // The model's own Jinja texts by name; the one that a model means for all uses is "default".
+  const std::map<std::string, std::string>& chat_templates() const;
 
-  // 64 hex digits over what decides which ids a text has: vocabulary, merges, added tokens,
-  // normaliser, pre-tokeniser. Equal for the same tokenizer whatever the order, spacing or kind
-  // of its files; the two sides of a session compare it (PROTOCOL "Identity").
+  // 64 hex digits over what decides the ids of a text and the text of ids (content_hash.h). Equal
+  // for the same tokenizer whichever of the three kinds of file it came from; the two sides of a
+  // session compare it (PROTOCOL "Identity").
   const std::string& content_hash() const;
 
   const Decoder& decoder() const;

@@ -94,18 +94,18 @@ Result<std::unique_ptr<const TokenizerState>> TokenizerState::create(TokenizerPa
                             AddedTokens::create(std::move(parts.added_tokens), parts.normalizer));
   OUTRIDER_ASSIGN_OR_RETURN(const auto tokens, all_tokens(model, added));
   OUTRIDER_ASSIGN_OR_RETURN(Decoder decoder, Decoder::create(std::move(parts.decoder), tokens));
-  // tokenizer.model leaves it to the configuration what stands around a text.
-  if (parts.from_sentencepiece) {
+  if (parts.frame_from_config) {
     if (parts.bos && config.add_bos_token.value_or(true)) parts.prefix = {*parts.bos};
     if (parts.eos && config.add_eos_token.value_or(false)) parts.suffix = {*parts.eos};
   }
   OUTRIDER_RETURN_IF_ERROR(check_ids(parts.prefix, decoder));
   OUTRIDER_RETURN_IF_ERROR(check_ids(parts.suffix, decoder));
-  auto state = std::make_unique<TokenizerState>(
-      TokenizerState{std::move(parts.normalizer), std::move(parts.pre_tokenizer), std::move(model),
-                     std::move(added), std::move(decoder), std::move(parts.prefix),
-                     std::move(parts.suffix), parts.bos, parts.eos, std::move(config.chat_template),
-                     "", static_cast<TokenId>(tokens.size()), std::vector<bool>(tokens.size())});
+  config.chat_templates.merge(parts.chat_templates);
+  auto state = std::make_unique<TokenizerState>(TokenizerState{
+      std::move(parts.normalizer), std::move(parts.pre_tokenizer), std::move(model),
+      std::move(added), std::move(decoder), std::move(parts.prefix), std::move(parts.suffix),
+      parts.bos, parts.eos, std::move(config.chat_templates), "",
+      static_cast<TokenId>(tokens.size()), std::vector<bool>(tokens.size())});
   for (const AddedToken& token : state->added.tokens()) {
     state->special[static_cast<std::size_t>(token.id)] = token.special;
   }
@@ -116,7 +116,7 @@ Result<std::unique_ptr<const TokenizerState>> TokenizerState::create(TokenizerPa
   if (config.bos_token) state->bos = id_of(*config.bos_token);
   if (config.eos_token) state->eos = id_of(*config.eos_token);
   state->content_hash = hash_tokenizer_content(state->normalizer, state->pre_tokenizer,
-                                               state->model.spec(), state->added);
+                                               state->model, state->added, state->decoder);
   return std::unique_ptr<const TokenizerState>(std::move(state));
 }
 

@@ -4,6 +4,7 @@
 // Thread rule: immutable. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +33,7 @@ struct TokenizerState {
   std::vector<TokenId> suffix;
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
-  std::string chat_template;
+  std::map<std::string, std::string> chat_templates;
   std::string content_hash;
   TokenId vocab_size = 0;
   std::vector<bool> special;  // by id

@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto needed = outrider::tensor_bytes(entry.dtype, entry.shape);
     check(entry.begin == end && entry.end >= entry.begin);
     check(needed.ok() && *needed == entry.end - entry.begin);
-    check(entry.begin % outrider::dtype_size(entry.dtype) == 0);
+    check(outrider::block_elements(entry.dtype) == 1);
+    check(entry.begin % static_cast<std::uint64_t>(outrider::block_bytes(entry.dtype)) == 0);
     end = entry.end;
   }
   check(end == size);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes text/ids.txt and text/chats.json: what Hugging Face tokenizers and transformers say.
 
-Run by hand, with transformers and tokenizers installed and the data folder beside the project:
+Run by hand, with transformers, tokenizers, sentencepiece and gguf installed, the data folder beside the
+project, and SmolLM2's GGUF file named by OUTRIDER_SMOLLM2:
 
     python3 tests/golden/make_text_goldens.py                         writes both files
     python3 tests/golden/make_text_goldens.py dump FAMILY TEXT [N]    prints the ids of each line (from line N)
@@ -13,6 +14,7 @@ of the blocks' ids (little-endian int32, -1 after each line).
 """
 import hashlib
 import json
+import os
 import pathlib
 import struct
 import sys
@@ -110,8 +112,21 @@ def llama2(metaspace=False):
     }
 
 
+def smollm2():
+    from gguf import GGUFReader
+    fields = GGUFReader(os.environ["OUTRIDER_SMOLLM2"]).fields
+    tokens, types, merges = (fields[f"tokenizer.ggml.{key}"].contents() for key in ("tokens", "token_type", "merges"))
+    specials = [added(i, tokens[i]) for i, kind in enumerate(types) if kind == 3]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    tokenizer = byte_level(vocab, merges, None, "", specials)
+    tokenizer["pre_tokenizer"]["pretokenizers"] = [
+        {"type": "Digits", "individual_digits": True},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]
+    return tokenizer
+
+
 FAMILIES = {"gpt2": gpt2, "qwen2": qwen2, "llama3": llama3, "llama2": llama2,
-            "llama2-metaspace": lambda: llama2(metaspace=True)}
+            "llama2-metaspace": lambda: llama2(metaspace=True), "smollm2": smollm2}
 
 
 def code_points():

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;  // that of the script
 const std::string kFolder = source_dir() + "/tests/golden/model/";
+const std::string kGgufFolder = source_dir() + "/tests/golden/gguf/";
 
 std::string contents(const std::string& path) {
   Result<std::string> text = read_file(path, 1 << 20);
@@ -62,29 +63,29 @@ void split_into_shards(const std::string& directory, int num_shards) {
   std::remove(single.c_str());
 }
 
-Json read_cases() {
-  Json json = Json::parse(contents(kFolder + "cases.json"), nullptr, false);
+Json read_cases(const std::string& folder) {
+  Json json = Json::parse(contents(folder + "cases.json"), nullptr, false);
   EXPECT_TRUE(json.is_object());
   return json;
 }
 
 // text: has the ids and the positions.
-ModelGolden make_golden(const std::string& name, const Json& text) {
+ModelGolden make_golden(const std::string& folder, const std::string& name, const Json& text) {
   ModelGolden golden;
   golden.name = name;
   golden.ids = text.at("ids").get<std::vector<TokenId>>();
   golden.positions = text.at("positions").get<std::vector<Position>>();
-  golden.logits = read_npy(kFolder + name + ".npy");
+  golden.logits = read_npy(folder + name + ".npy");
   return golden;
 }
 
 }  // namespace
 
 std::vector<ModelGolden> load_model_goldens() {
-  const Json json = read_cases();
+  const Json json = read_cases(kFolder);
   std::vector<ModelGolden> goldens;
   for (const Json& entry : json.value("cases", Json::array())) {
-    ModelGolden& golden = goldens.emplace_back(make_golden(entry.at("name"), json));
+    ModelGolden& golden = goldens.emplace_back(make_golden(kFolder, entry.at("name"), json));
     golden.config_text = entry.at("config").dump();
     golden.storage = parse_dtype(entry.at("storage").get<std::string>()).value();
     golden.num_shards = entry.at("shards");
@@ -93,12 +94,39 @@ std::vector<ModelGolden> load_model_goldens() {
 }
 
 std::vector<ModelGolden> load_demo_goldens() {
-  const Json json = read_cases();
+  const Json json = read_cases(kFolder);
   std::vector<ModelGolden> goldens;
   for (const Json& entry : json.value("demo", Json::array())) {
-    goldens.push_back(make_golden(entry.at("name"), entry));
+    goldens.push_back(make_golden(kFolder, entry.at("name"), entry));
   }
   return goldens;
+}
+
+std::vector<GgufGolden> load_gguf_goldens() {
+  const Json json = read_cases(kGgufFolder);
+  std::vector<GgufGolden> goldens;
+  for (const Json& entry : json.value("cases", Json::array())) {
+    GgufGolden& golden = goldens.emplace_back();
+    golden.model = make_golden(kGgufFolder, entry.at("name"), entry);
+    golden.path = kGgufFolder + golden.model.name + ".gguf";
+    for (const auto& [name, tensor] : entry.at("tensors").items()) {
+      golden.tensors[name] = {tensor.at(0), tensor.at(1)};
+    }
+  }
+  return goldens;
+}
+
+// The ids, positions and stride are those of reference_logits.py.
+ModelGolden load_sampled_golden(const std::string& name, std::int32_t vocab_size) {
+  ModelGolden golden;
+  golden.name = name;
+  for (std::int64_t i = 0; i < 96; ++i) {
+    golden.ids.push_back(static_cast<TokenId>((i * i * 7 + i * 13 + 5) % vocab_size));
+  }
+  golden.positions = {0, 1, 7, 21, 33, 64, 95};
+  golden.stride = 64;
+  golden.logits = read_npy(kGgufFolder + name + ".npy");
+  return golden;
 }
 
 void write_changed(const std::string& directory, const ModelGolden& golden,
@@ -128,11 +156,14 @@ double distance(Model& model, const ModelGolden& golden) {
   PassOutput out;
   const Status status = model.forward(rows, out);
   EXPECT_TRUE(status.ok()) << status.to_string();
-  EXPECT_EQ(out.logits.size(), golden.logits.size());
+  const std::size_t vocab = static_cast<std::size_t>(out.vocab_size);
+  const std::size_t kept = (vocab + golden.stride - 1) / golden.stride;
+  EXPECT_EQ(golden.positions.size() * kept, golden.logits.size());
+  if (golden.positions.size() * kept != golden.logits.size()) return HUGE_VAL;
   double worst = 0;
-  for (std::size_t i = 0; i < std::min(out.logits.size(), golden.logits.size()); ++i) {
+  for (std::size_t i = 0; i < golden.logits.size(); ++i) {
     const double expected = golden.logits[i];
-    const double difference = std::abs(out.logits[i] - expected);
+    const double difference = std::abs(out.row(i / kept)[i % kept * golden.stride] - expected);
     // A NaN must not pass as small.
     if (!(difference <= HUGE_VAL)) return HUGE_VAL;
     worst = std::max(worst, difference / std::max(1.0, std::abs(expected)));

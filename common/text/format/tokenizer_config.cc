@@ -20,16 +20,21 @@ Result<std::optional<std::string>> token_field(const JsonNode& node, const char*
   return std::optional(std::move(content));
 }
 
-// One template, or a list of named ones of which "default" counts.
-Result<std::string> chat_template_field(const JsonNode& root) {
-  if (!has_value(root, "chat_template")) return std::string();
-  if (!root.json["chat_template"].is_array()) return string_field(root, "chat_template");
-  for (const Json& json : root.json["chat_template"]) {
-    const JsonNode entry{json, "chat_template"};
-    OUTRIDER_ASSIGN_OR_RETURN(const std::string name, string_field(entry, "name"));
-    if (name == "default") return string_field(entry, "template");
+// One template, or a list of named ones.
+Status read_chat_templates(const JsonNode& root, std::map<std::string, std::string>& templates) {
+  if (!has_value(root, "chat_template")) return {};
+  if (!root.json["chat_template"].is_array()) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::string source, string_field(root, "chat_template"));
+    if (!source.empty()) templates["default"] = std::move(source);
+    return {};
   }
-  return std::string();
+  const Json& list = root.json["chat_template"];
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonNode entry{list[i], "chat_template[" + std::to_string(i) + "]"};
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string name, string_field(entry, "name"));
+    OUTRIDER_ASSIGN_OR_RETURN(templates[name], string_field(entry, "template"));
+  }
+  return {};
 }
 
 Result<std::optional<bool>> flag(const JsonNode& root, const char* key) {
@@ -92,7 +97,7 @@ Result<TokenizerConfig> parse_tokenizer_config(std::string_view text) {
   OUTRIDER_RETURN_IF_ERROR(add_numbered_tokens(root, config.added_tokens));
   OUTRIDER_ASSIGN_OR_RETURN(config.add_bos_token, flag(root, "add_bos_token"));
   OUTRIDER_ASSIGN_OR_RETURN(config.add_eos_token, flag(root, "add_eos_token"));
-  OUTRIDER_ASSIGN_OR_RETURN(config.chat_template, chat_template_field(root));
+  OUTRIDER_RETURN_IF_ERROR(read_chat_templates(root, config.chat_templates));
   return config;
 }
 

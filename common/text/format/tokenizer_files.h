@@ -1,9 +1,10 @@
 // Readers of the files that hold a tokenizer: tokenizer.json, tokenizer.model and, beside them,
-// tokenizer_config.json.
+// tokenizer_config.json. GGUF files: gguf_tokenizer.h.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,8 @@ struct TokenizerConfig {
   std::vector<AddedToken> added_tokens;           // added_tokens_decoder
   std::optional<bool> add_bos_token;
   std::optional<bool> add_eos_token;
-  std::string chat_template;
+  // Jinja texts by name; an unnamed one is "default".
+  std::map<std::string, std::string> chat_templates;
 };
 
 // Errors of all three: kDataLoss for content that is damaged or contradicts itself,

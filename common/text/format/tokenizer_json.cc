@@ -3,10 +3,14 @@
 
 #include <algorithm>
 
+#include "common/text/format/merge_list.h"
 #include "common/text/pipeline/utf8.h"
 
 namespace outrider {
 namespace {
+
+// Each may look at the whole text.
+constexpr std::size_t kMaxSteps = 64;
 
 Status refuse_text(const JsonNode& node, const char* key) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string value, string_field_or(node, key, ""));
@@ -32,43 +36,23 @@ Result<std::vector<std::optional<std::string>>> parse_vocabulary(const JsonNode&
   return tokens;
 }
 
-// "a b" or ["a", "b"].
-Result<std::pair<std::string, std::string>> parse_merge(const Json& json,
-                                                        const std::string& where) {
-  if (json.is_string()) {
-    const auto& text = json.get_ref<const std::string&>();
-    const std::size_t space = text.find(' ');
-    if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-      return data_loss(where + ": two tokens with one space between expected, found '" +
-                       text.substr(0, 80) + "'");
+// Each is "a b" or ["a", "b"].
+Result<std::vector<BpeMerge>> parse_merges(const JsonNode& list,
+                                           const std::vector<std::optional<std::string>>& tokens) {
+  MergeList merges(tokens);
+  for (std::size_t rank = 0; rank < list.json.size(); ++rank) {
+    const Json& merge = list.json[rank];
+    if (merge.is_string()) {
+      OUTRIDER_RETURN_IF_ERROR(merges.add(merge.get_ref<const std::string&>(), list.where));
+    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+               merge[1].is_string()) {
+      OUTRIDER_RETURN_IF_ERROR(merges.add(merge[0].get_ref<const std::string&>(),
+                                          merge[1].get_ref<const std::string&>(), list.where));
+    } else {
+      return data_loss(list.where + "[" + std::to_string(rank) + "]: two tokens expected");
     }
-    return std::pair(text.substr(0, space), text.substr(space + 1));
   }
-  if (!json.is_array() || json.size() != 2 || !json[0].is_string() || !json[1].is_string()) {
-    return data_loss(where + ": two tokens expected");
-  }
-  return std::pair(json[0].get<std::string>(), json[1].get<std::string>());
-}
-
-Result<std::vector<BpeMerge>> parse_merges(const JsonNode& merges, const Json& vocab) {
-  std::vector<BpeMerge> out;
-  out.reserve(merges.json.size());
-  for (std::size_t rank = 0; rank < merges.json.size(); ++rank) {
-    const std::string where = merges.where + "[" + std::to_string(rank) + "]";
-    OUTRIDER_ASSIGN_OR_RETURN(const auto pair, parse_merge(merges.json[rank], where));
-    TokenId ids[3];
-    const std::string names[3] = {pair.first, pair.second, pair.first + pair.second};
-    for (int i = 0; i < 3; ++i) {
-      const auto found = vocab.find(names[i]);
-      if (found == vocab.end()) {
-        return data_loss(where + ": the token '" + names[i].substr(0, 80) +
-                         "' is not in the vocabulary");
-      }
-      ids[i] = found->get<TokenId>();  // checked by parse_vocabulary
-    }
-    out.push_back({ids[0], ids[1], ids[2]});
-  }
-  return out;
+  return merges.take();
 }
 
 Status parse_model(const JsonNode& model, std::size_t id_limit, BpeSpec& spec) {
@@ -89,7 +73,7 @@ Status parse_model(const JsonNode& model, std::size_t id_limit, BpeSpec& spec) {
   OUTRIDER_ASSIGN_OR_RETURN(const JsonNode vocab, object_field(model, "vocab"));
   OUTRIDER_ASSIGN_OR_RETURN(spec.tokens, parse_vocabulary(vocab, id_limit));
   OUTRIDER_ASSIGN_OR_RETURN(const JsonNode merges, array_field(model, "merges"));
-  OUTRIDER_ASSIGN_OR_RETURN(spec.merges, parse_merges(merges, vocab.json));
+  OUTRIDER_ASSIGN_OR_RETURN(spec.merges, parse_merges(merges, spec.tokens));
   OUTRIDER_ASSIGN_OR_RETURN(const std::string unknown, string_field_or(model, "unk_token", ""));
   if (!unknown.empty()) {
     const auto found = vocab.json.find(unknown);
@@ -140,6 +124,15 @@ std::size_t size_of(const JsonNode& node, const char* outer, const char* inner) 
 
 }  // namespace
 
+Status unknown_type(const JsonNode& node, const std::string& type) {
+  return unimplemented(node.where + ": type '" + type.substr(0, 80) + "' is not supported");
+}
+
+Status check_one_character(const std::string& text, const std::string& where) {
+  if (!text.empty() && utf8_length(text[0]) == text.size()) return {};
+  return data_loss(where + ": one character expected, found '" + text.substr(0, 80) + "'");
+}
+
 Result<std::vector<JsonNode>> steps_of(const JsonNode& node, const char* list_key) {
   std::vector<JsonNode> steps;
   if (node.json.is_null()) return steps;
@@ -151,12 +144,13 @@ Result<std::vector<JsonNode>> steps_of(const JsonNode& node, const char* list_ke
   OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type", list_key}));
   OUTRIDER_ASSIGN_OR_RETURN(const JsonNode list, array_field(node, list_key));
   for (std::size_t i = 0; i < list.json.size(); ++i) {
-    JsonNode step{list.json[i], list.where + "[" + std::to_string(i) + "]"};
-    OUTRIDER_ASSIGN_OR_RETURN(const std::string inner, string_field(step, "type"));
-    if (inner == "Sequence") {
-      return unimplemented(step.where + ": a Sequence inside a Sequence is not supported");
+    const JsonNode step{list.json[i], list.where + "[" + std::to_string(i) + "]"};
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<JsonNode> inner, steps_of(step, list_key));
+    for (const JsonNode& one : inner) steps.push_back(one);
+    if (steps.size() > kMaxSteps) {
+      return unimplemented(list.where + ": more than " + std::to_string(kMaxSteps) +
+                           " steps are not supported");
     }
-    steps.push_back(std::move(step));
   }
   return steps;
 }
@@ -186,9 +180,7 @@ Result<TokenizerParts> parse_tokenizer_json(std::string_view text) {
   };
   TokenizerParts parts;
   OUTRIDER_ASSIGN_OR_RETURN(parts.normalizer, parse_normalizer(part("normalizer")));
-  OUTRIDER_ASSIGN_OR_RETURN(PreTokenizerSpec pre, parse_pre_tokenizer(part("pre_tokenizer")));
-  parts.pre_tokenizer = PreTokenizer(std::move(pre.steps));
-  parts.bpe.byte_level = pre.byte_level;
+  OUTRIDER_ASSIGN_OR_RETURN(parts.pre_tokenizer, parse_pre_tokenizer(part("pre_tokenizer")));
   OUTRIDER_ASSIGN_OR_RETURN(parts.decoder, parse_decoder(part("decoder")));
   OUTRIDER_RETURN_IF_ERROR(parse_model(part("model"), id_limit, parts.bpe));
   OUTRIDER_RETURN_IF_ERROR(parse_added_tokens(root, id_limit, parts));

@@ -13,11 +13,14 @@ namespace outrider {
 
 Result<Normalizer> parse_normalizer(const JsonNode& node);
 
-struct PreTokenizerSpec {
-  std::vector<PreTokenizerStep> steps;
-  bool byte_level = false;
+Result<PreTokenizer> parse_pre_tokenizer(const JsonNode& node);
+
+// Metaspace, which stands at both ends of a tokenizer.
+struct Metaspace {
+  SpaceStep spaces;
+  bool split = true;  // before each mark
 };
-Result<PreTokenizerSpec> parse_pre_tokenizer(const JsonNode& node);
+Result<Metaspace> parse_metaspace(const JsonNode& node);
 
 Result<DecoderSpec> parse_decoder(const JsonNode& node);
 
@@ -28,7 +31,12 @@ struct PostProcessorSpec {
 };
 Result<PostProcessorSpec> parse_post_processor(const JsonNode& node, std::size_t id_limit);
 
-// The steps of `node`: itself, or if it is a Sequence, those in its list `list_key`.
+// One character, as marks of spaces and the content of Strip must be.
+Status check_one_character(const std::string& text, const std::string& where);
+
+Status unknown_type(const JsonNode& node, const std::string& type);
+
+// The steps of `node`: itself, or if it is a Sequence, the steps of those in its list `list_key`.
 Result<std::vector<JsonNode>> steps_of(const JsonNode& node, const char* list_key);
 
 // {"String": text} or {"Regex": pattern}.

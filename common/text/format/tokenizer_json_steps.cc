@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/text/format/tokenizer_json.h"
-#include "common/text/pipeline/utf8.h"
 
 namespace outrider {
 namespace {
-
-Status unknown_type(const JsonNode& node, const std::string& type) {
-  return unimplemented(node.where + ": type '" + type + "' is not supported");
-}
-
-// One character, as Metaspace's mark and Strip's content must be.
-Status check_one_character(const std::string& text, const std::string& where) {
-  if (!text.empty() && utf8_length(text[0]) == text.size()) return {};
-  return data_loss(where + ": one character expected, found '" + text.substr(0, 80) + "'");
-}
 
 std::optional<UnicodeForm> unicode_form_of(const std::string& type) {
   if (type == "NFC") return UnicodeForm::kNfc;
@@ -57,58 +46,6 @@ Result<NormalizerStep> parse_normalizer_step(const JsonNode& node) {
     return NormalizerStep(std::move(step));
   }
   return unknown_type(node, type);
-}
-
-Result<MetaspaceStep> parse_metaspace(const JsonNode& node) {
-  OUTRIDER_RETURN_IF_ERROR(check_keys(
-      node, {"type", "replacement", "str_rep", "add_prefix_space", "prepend_scheme", "split"}));
-  MetaspaceStep step;
-  OUTRIDER_ASSIGN_OR_RETURN(step.marker, string_field(node, "replacement"));
-  OUTRIDER_RETURN_IF_ERROR(check_one_character(step.marker, node.where + ".replacement"));
-  OUTRIDER_ASSIGN_OR_RETURN(step.split, bool_field_or(node, "split", true));
-  OUTRIDER_ASSIGN_OR_RETURN(const bool add, bool_field_or(node, "add_prefix_space", true));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string scheme,
-                            string_field_or(node, "prepend_scheme", add ? "always" : "never"));
-  if (scheme == "always") {
-    step.prepend = MetaspaceStep::Prepend::kAlways;
-  } else if (scheme == "first") {
-    step.prepend = MetaspaceStep::Prepend::kFirst;
-  } else if (scheme == "never") {
-    step.prepend = MetaspaceStep::Prepend::kNever;
-  } else {
-    return unimplemented(node.where + ".prepend_scheme '" + scheme + "': not supported");
-  }
-  if (!add && step.prepend != MetaspaceStep::Prepend::kNever) {
-    return data_loss(node.where + ": add_prefix_space false contradicts prepend_scheme '" + scheme +
-                     "'");
-  }
-  return step;
-}
-
-Result<PreTokenizerStep> parse_split(const JsonNode& node) {
-  OUTRIDER_RETURN_IF_ERROR(check_keys(node, {"type", "pattern", "behavior", "invert"}));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string behavior, string_field(node, "behavior"));
-  if (behavior != "Isolated" && behavior != "Removed") {
-    return unimplemented(node.where + ".behavior '" + behavior + "': not supported");
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(const bool invert, bool_field_or(node, "invert", false));
-  OUTRIDER_ASSIGN_OR_RETURN(const JsonNode pattern_node, object_field(node, "pattern"));
-  OUTRIDER_ASSIGN_OR_RETURN(SplitPattern pattern, parse_pattern(pattern_node));
-  return PreTokenizerStep(SplitStep{std::move(pattern), invert, behavior == "Removed"});
-}
-
-Status add_byte_level(const JsonNode& node, PreTokenizerSpec& spec) {
-  OUTRIDER_RETURN_IF_ERROR(
-      check_keys(node, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
-  OUTRIDER_ASSIGN_OR_RETURN(const bool prefix, bool_field_or(node, "add_prefix_space", true));
-  OUTRIDER_ASSIGN_OR_RETURN(const bool use_regex, bool_field_or(node, "use_regex", true));
-  if (prefix) spec.steps.emplace_back(LeadingSpaceStep{});
-  if (use_regex) {
-    OUTRIDER_ASSIGN_OR_RETURN(SplitPattern pattern, gpt2_split_pattern());
-    spec.steps.emplace_back(SplitStep{std::move(pattern)});
-  }
-  spec.byte_level = true;
-  return {};
 }
 
 // What the plan of a DecoderSpec allows to follow each step, by number.
@@ -187,27 +124,6 @@ Result<Normalizer> parse_normalizer(const JsonNode& node) {
   return Normalizer(std::move(steps));
 }
 
-Result<PreTokenizerSpec> parse_pre_tokenizer(const JsonNode& node) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<JsonNode> nodes, steps_of(node, "pretokenizers"));
-  PreTokenizerSpec spec;
-  for (const JsonNode& step : nodes) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::string type, string_field(step, "type"));
-    if (spec.byte_level) return unimplemented(step.where + ": a step after ByteLevel");
-    if (type == "ByteLevel") {
-      OUTRIDER_RETURN_IF_ERROR(add_byte_level(step, spec));
-    } else if (type == "Split") {
-      OUTRIDER_ASSIGN_OR_RETURN(PreTokenizerStep split, parse_split(step));
-      spec.steps.push_back(std::move(split));
-    } else if (type == "Metaspace") {
-      OUTRIDER_ASSIGN_OR_RETURN(MetaspaceStep metaspace, parse_metaspace(step));
-      spec.steps.emplace_back(std::move(metaspace));
-    } else {
-      return unknown_type(step, type);
-    }
-  }
-  return spec;
-}
-
 Result<DecoderSpec> parse_decoder(const JsonNode& node) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<JsonNode> nodes, steps_of(node, "decoders"));
   if (nodes.empty()) return unimplemented("decoder: none given, which is not supported");
@@ -220,9 +136,9 @@ Result<DecoderSpec> parse_decoder(const JsonNode& node) {
     return spec;
   }
   if (nodes.size() == 1 && first == "Metaspace") {
-    OUTRIDER_ASSIGN_OR_RETURN(const MetaspaceStep step, parse_metaspace(nodes[0]));
-    spec.marker = step.marker;
-    spec.drop_first_markers = step.prepend != MetaspaceStep::Prepend::kNever;
+    OUTRIDER_ASSIGN_OR_RETURN(const Metaspace metaspace, parse_metaspace(nodes[0]));
+    spec.marker = metaspace.spaces.marker;
+    spec.drop_first_markers = metaspace.spaces.prepend != SpaceStep::Prepend::kNever;
     return spec;
   }
   int last = 0;

@@ -5,7 +5,6 @@
 #include <bit>
 #include <queue>
 
-#include "common/text/pipeline/byte_level.h"
 #include "common/text/pipeline/utf8.h"
 
 namespace outrider {
@@ -49,7 +48,13 @@ Result<BpeModel> BpeModel::create(BpeSpec spec) {
   BpeModel model;
   model.spec_ = std::move(spec);
   OUTRIDER_RETURN_IF_ERROR(model.index_tokens());
-  OUTRIDER_RETURN_IF_ERROR(model.index_bytes());
+  const std::optional<TokenId> unknown = model.spec_.unknown;
+  const auto num_tokens = static_cast<TokenId>(model.spec_.tokens.size());
+  if (unknown && (*unknown < 0 || *unknown >= num_tokens ||
+                  !model.spec_.tokens[static_cast<std::size_t>(*unknown)])) {
+    return data_loss("vocabulary: the unknown token's id " + std::to_string(*unknown) +
+                     " has no token");
+  }
   model.index_merges();
   return model;
 }
@@ -58,40 +63,13 @@ Status BpeModel::index_tokens() {
   id_of_token_.reserve(spec_.tokens.size());
   for (std::size_t id = 0; id < spec_.tokens.size(); ++id) {
     if (!spec_.tokens[id]) continue;
-    const auto token_id = static_cast<TokenId>(id);
-    if (!id_of_token_.emplace(*spec_.tokens[id], token_id).second) {
+    if (!id_of_token_.emplace(*spec_.tokens[id], static_cast<TokenId>(id)).second) {
       return data_loss("vocabulary: the token '" + *spec_.tokens[id] + "' stands twice");
     }
-    if (!spec_.byte_level) continue;
-    // A token outside the byte alphabet (an added one) never stands for text.
-    if (auto bytes = bytes_of_characters(*spec_.tokens[id])) id_of_piece_.emplace(*bytes, token_id);
   }
-  if (!spec_.byte_level) id_of_piece_ = id_of_token_;
-  return {};
-}
-
-Status BpeModel::index_bytes() {
-  id_of_byte_.fill(-1);
-  int missing = -1;
   for (int byte = 0; byte < 256; ++byte) {
-    const auto b = static_cast<std::size_t>(byte);
-    const auto& ids = spec_.byte_level ? id_of_piece_ : id_of_token_;
-    const auto found =
-        ids.find(spec_.byte_level ? std::string(1, static_cast<char>(byte)) : fallback_token(byte));
-    if (found != ids.end()) {
-      id_of_byte_[b] = found->second;
-    } else if (missing < 0) {
-      missing = byte;
-    }
-  }
-  if (spec_.byte_level && missing >= 0) {
-    return data_loss("vocabulary: byte-level, but no token for byte " + std::to_string(missing) +
-                     "; train it with all 256 bytes as initial alphabet");
-  }
-  if (!spec_.byte_level && !spec_.unknown && !(spec_.byte_fallback && missing < 0)) {
-    return data_loss(
-        "vocabulary: no unk_token and no token for each byte, so that unknown "
-        "characters would be dropped");
+    const auto found = spec_.byte_fallback ? find(fallback_token(byte)) : std::nullopt;
+    id_of_byte_[static_cast<std::size_t>(byte)] = found.value_or(-1);
   }
   return {};
 }
@@ -121,45 +99,65 @@ const BpeModel::Rule* BpeModel::find_rule(TokenId left, TokenId right) const {
 }
 
 std::optional<TokenId> BpeModel::find(std::string_view token) const {
-  const auto found = id_of_token_.find(std::string(token));
+  const auto found = id_of_token_.find(token);
   if (found == id_of_token_.end()) return std::nullopt;
   return found->second;
 }
 
-void BpeModel::add_unknown(std::string_view character, bool& fusing,
-                           std::vector<Symbol>& symbols) const {
-  const auto id_of = [&](char c) { return id_of_byte_[static_cast<std::uint8_t>(c)]; };
-  const bool as_bytes = spec_.byte_fallback && std::all_of(character.begin(), character.end(),
-                                                           [&](char c) { return id_of(c) >= 0; });
-  if (as_bytes) {
-    for (const char c : character) symbols.push_back({id_of(c)});
-    fusing = false;
-  } else if (spec_.unknown && !(fusing && spec_.fuse_unknown)) {
-    symbols.push_back({*spec_.unknown});
-    fusing = true;
-  }
+std::optional<TokenId> BpeModel::find_fallback(std::uint8_t byte) const {
+  return id_of_byte_[byte] < 0 ? std::nullopt : std::optional(id_of_byte_[byte]);
 }
 
-std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view piece) const {
-  std::vector<Symbol> symbols;
-  symbols.reserve(piece.size());
-  if (spec_.byte_level) {
-    for (const char c : piece) symbols.push_back({id_of_byte_[static_cast<std::uint8_t>(c)]});
-    return symbols;
+// Takes characters one after another, as Hugging Face's library does: an unknown token waits for
+// the next character that is none, so tokens of bytes come to stand before it.
+class BpeModel::SymbolList {
+ public:
+  explicit SymbolList(const BpeModel& model, std::size_t num_bytes) : model_(model) {
+    symbols_.reserve(num_bytes);
   }
-  bool fusing = false;
-  std::string character;
-  for (std::size_t at = 0; at < piece.size(); at += character.size()) {
-    character = piece.substr(at, utf8_length(piece[at]));
-    const auto found = id_of_piece_.find(character);
-    if (found != id_of_piece_.end()) {
-      symbols.push_back({found->second});
-      fusing = false;
-    } else {
-      add_unknown(character, fusing, symbols);
+
+  void add(std::string_view character) {
+    if (const auto id = model_.find(character)) {
+      add_waiting();
+      symbols_.push_back({*id});
+    } else if (!add_bytes(character) && model_.spec_.unknown) {
+      if (!model_.spec_.fuse_unknown) add_waiting();
+      unknown_waits_ = true;
     }
   }
-  return symbols;
+
+  std::vector<Symbol> finish() {
+    add_waiting();
+    return std::move(symbols_);
+  }
+
+ private:
+  void add_waiting() {
+    if (unknown_waits_) symbols_.push_back({*model_.spec_.unknown});
+    unknown_waits_ = false;
+  }
+
+  // All of the character's bytes, or none.
+  bool add_bytes(std::string_view character) {
+    const auto id_of = [&](char c) { return model_.id_of_byte_[static_cast<std::uint8_t>(c)]; };
+    if (std::ranges::any_of(character, [&](char c) { return id_of(c) < 0; })) return false;
+    for (const char c : character) symbols_.push_back({id_of(c)});
+    return true;
+  }
+
+  const BpeModel& model_;
+  std::vector<Symbol> symbols_;
+  bool unknown_waits_ = false;
+};
+
+std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view piece) const {
+  SymbolList symbols(*this, piece.size());
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::string_view character = piece.substr(at, utf8_length(piece[at]));
+    symbols.add(character);
+    at += character.size();
+  }
+  return symbols.finish();
 }
 
 void BpeModel::merge(std::vector<Symbol>& symbols) const {
@@ -200,9 +198,8 @@ void BpeModel::merge(std::vector<Symbol>& symbols) const {
 
 void BpeModel::encode(std::string_view piece, std::vector<TokenId>& out) const {
   if (spec_.ignore_merges) {
-    const auto found = id_of_piece_.find(std::string(piece));
-    if (found != id_of_piece_.end()) {
-      out.push_back(found->second);
+    if (const auto id = find(piece)) {
+      out.push_back(*id);
       return;
     }
   }

@@ -4,11 +4,17 @@
 // the leftmost (Sennrich et al. 2016, in the order Hugging Face and SentencePiece use). Pairs wait
 // in a heap, so a piece of n symbols costs O(n log n) whatever it holds.
 //
+// The symbols are characters; a byte-level vocabulary has those of GPT-2's alphabet, and so have
+// the pieces (pre_tokenizer.h). A character without a token becomes its bytes' tokens, or else the
+// unknown token, or else nothing: byte-level vocabularies may lack bytes that their makers never
+// saw.
+//
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,21 +35,18 @@ struct BpeMerge {
 
 // What a file says; BpeModel::create() checks it.
 struct BpeSpec {
-  // The text of each id as it stands in the file; an id without a token has none. In a byte-level
-  // vocabulary the characters are GPT-2's byte alphabet.
+  // The text of each id as it stands in the file; an id without a token has none.
   std::vector<std::optional<std::string>> tokens;
   std::vector<BpeMerge> merges;  // by rank
-  bool byte_level = false;
-  bool byte_fallback = false;  // an unknown character becomes its bytes' tokens <0x00>..<0xFF>
-  bool fuse_unknown = false;   // neighbouring unknown characters become one unknown token
-  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
+  bool byte_fallback = false;    // an unknown character becomes its bytes' tokens <0x00>..<0xFF>
+  bool fuse_unknown = false;     // neighbouring unknown characters become one unknown token
+  bool ignore_merges = false;    // a piece that is a token is that token, whatever the merges say
   std::optional<TokenId> unknown;
 };
 
 class BpeModel final {
  public:
-  // Errors: kDataLoss if some text could not be encoded: a byte-level vocabulary without some
-  // byte, or another without unknown token and without complete byte fallback.
+  // Errors: kDataLoss for a token that stands twice, and an unknown token that there is not.
   static Result<BpeModel> create(BpeSpec spec);
 
   // Appends the ids of `piece` (UTF-8, at most 2^30 bytes) to `out`.
@@ -52,6 +55,8 @@ class BpeModel final {
   const BpeSpec& spec() const { return spec_; }
   // The id of a token by its text in the file.
   std::optional<TokenId> find(std::string_view token) const;
+  // The token of a byte, where bytes stand in for unknown characters.
+  std::optional<TokenId> find_fallback(std::uint8_t byte) const;
 
  private:
   struct Rule {
@@ -65,20 +70,25 @@ class BpeModel final {
     std::int32_t next = -1;
   };
 
+  // So that a view can be looked up.
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+  class SymbolList;
+
   BpeModel() = default;
   Status index_tokens();
-  Status index_bytes();
   void index_merges();
   const Rule* find_rule(TokenId left, TokenId right) const;
   std::vector<Symbol> symbols_of(std::string_view piece) const;
-  void add_unknown(std::string_view character, bool& fusing, std::vector<Symbol>& symbols) const;
   void merge(std::vector<Symbol>& symbols) const;
 
   BpeSpec spec_;
-  // Keys: the bytes a piece must have, so decoded in a byte-level vocabulary.
-  std::unordered_map<std::string, TokenId> id_of_piece_;
-  std::unordered_map<std::string, TokenId> id_of_token_;
-  std::array<TokenId, 256> id_of_byte_{};  // of byte-level or fallback; -1 if there is none
+  std::unordered_map<std::string, TokenId, TextHash, std::equal_to<>> id_of_token_;
+  std::array<TokenId, 256> id_of_byte_{};  // of byte fallback; -1 if there is none
   std::vector<Rule> rules_;                // open addressing, a power of two long
 };
 

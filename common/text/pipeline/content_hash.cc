@@ -2,6 +2,8 @@
 #include "common/text/pipeline/content_hash.h"
 
 #include "common/base/sha256.h"
+#include "common/text/pipeline/byte_level.h"
+#include "common/text/pipeline/utf8.h"
 
 namespace outrider {
 namespace {
@@ -27,33 +29,71 @@ class FieldHash {
   Sha256 hash_;
 };
 
-void add_vocabulary(const BpeSpec& model, FieldHash& hash) {
-  hash.number(static_cast<std::int64_t>(model.tokens.size()));
-  for (const auto& token : model.tokens) {
-    hash.number(token.has_value() ? 1 : 0);
-    hash.text(token.value_or(""));
+// Whether has(byte) for each byte that UTF-8 can hold.
+template <typename Has>
+bool all_bytes(const Has& has) {
+  for (int byte = 0; byte < 0xF5; ++byte) {
+    if (byte != 0xC0 && byte != 0xC1 && !has(static_cast<std::uint8_t>(byte))) return false;
   }
-  hash.number(static_cast<std::int64_t>(model.merges.size()));
-  for (const BpeMerge& merge : model.merges) {
+  return true;
+}
+
+// Whether every text consists of characters that the model knows, or falls back to bytes' tokens.
+std::string unknown_characters(const BpeModel& model, bool byte_characters) {
+  const bool all_known = byte_characters && all_bytes([&](std::uint8_t byte) {
+                           std::string character;
+                           append_utf8(byte_to_character(byte), character);
+                           return model.find(character).has_value();
+                         });
+  if (all_known) return "none";
+  if (all_bytes([&](std::uint8_t byte) { return model.find_fallback(byte).has_value(); })) {
+    return "bytes";
+  }
+  return "some";
+}
+
+void add_tokens(const BpeModel& model, const AddedTokens& added, const Decoder& decoder,
+                FieldHash& hash) {
+  for (TokenId id = 0; id < decoder.size(); ++id) {
+    if (!decoder.contains(id)) continue;
+    const auto index = static_cast<std::size_t>(id);
+    const AddedToken* token = added.find(id);
+    hash.number(id);
+    hash.text(token != nullptr ? token->content : *model.spec().tokens[index]);
+    hash.text(decoder.bytes(id));
+    hash.text(decoder.first_bytes(id));
+    hash.number(decoder.may_cut_characters(id) ? 1 : 0);
+  }
+  hash.number(-1);
+  const DecoderSpec& spec = decoder.spec();
+  hash.text(spec.strip_left > 0 ? spec.strip : "");
+  hash.number(spec.strip_left);
+}
+
+void add_merges(const BpeModel& model, bool byte_characters, FieldHash& hash) {
+  const BpeSpec& spec = model.spec();
+  hash.number(static_cast<std::int64_t>(spec.merges.size()));
+  for (const BpeMerge& merge : spec.merges) {
     hash.number(merge.left);
     hash.number(merge.right);
+    hash.number(merge.merged);
   }
-  for (const bool flag :
-       {model.byte_level, model.byte_fallback, model.fuse_unknown, model.ignore_merges}) {
-    hash.number(flag ? 1 : 0);
-  }
-  hash.number(model.unknown.value_or(-1));
+  hash.number(spec.ignore_merges ? 1 : 0);
+  const std::string unknown = unknown_characters(model, byte_characters);
+  hash.text(unknown);
+  if (unknown != "some") return;
+  hash.number(spec.byte_fallback ? 1 : 0);
+  hash.number(spec.unknown.value_or(-1));
+  hash.number(spec.unknown && spec.fuse_unknown ? 1 : 0);
 }
 
 void add_added_tokens(const AddedTokens& added, bool has_normalizer, FieldHash& hash) {
   hash.number(static_cast<std::int64_t>(added.tokens().size()));
   for (const AddedToken& token : added.tokens()) {
     hash.number(token.id);
-    hash.text(token.content);
     // Without a normaliser it makes no difference when a token is looked for.
     const bool normalized = token.normalized && has_normalizer;
-    for (const bool flag :
-         {token.special, normalized, token.single_word, token.lstrip, token.rstrip}) {
+    for (const bool flag : {normalized, token.single_word, token.lstrip, token.rstrip}) {
       hash.number(flag ? 1 : 0);
     }
   }
@@ -62,12 +102,14 @@ void add_added_tokens(const AddedTokens& added, bool has_normalizer, FieldHash& 
 }  // namespace
 
 std::string hash_tokenizer_content(const Normalizer& normalizer, const PreTokenizer& pre_tokenizer,
-                                   const BpeSpec& model, const AddedTokens& added) {
+                                   const BpeModel& model, const AddedTokens& added,
+                                   const Decoder& decoder) {
   FieldHash hash;
-  hash.text("outrider tokenizer 1");
+  hash.text("outrider tokenizer 2");
   hash.text(normalizer.describe());
   hash.text(pre_tokenizer.describe());
-  add_vocabulary(model, hash);
+  add_tokens(model, added, decoder, hash);
+  add_merges(model, pre_tokenizer.makes_byte_characters(), hash);
   add_added_tokens(added, !normalizer.empty(), hash);
   return hash.finish();
 }

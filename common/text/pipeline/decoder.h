@@ -44,6 +44,9 @@ class Decoder final {
     return id >= 0 && static_cast<std::size_t>(id) < entries_.size() && at(id).exists;
   }
 
+  // One more than the largest id.
+  TokenId size() const { return static_cast<TokenId>(entries_.size()); }
+
   const DecoderSpec& spec() const { return spec_; }
 
  private:

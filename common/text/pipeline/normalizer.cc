@@ -35,12 +35,12 @@ Result<std::string> run(const PrependStep& step, const std::string& text) {
 }
 
 Result<std::string> run(const ReplaceStep& step, const std::string& text) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Span> found,
-                            step.pattern.find_all(text, {0, text.size()}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Span> found, step.pattern.find_all(text));
   std::string out;
   out.reserve(text.size());
   std::size_t done = 0;
   for (const Span& match : found) {
+    if (out.size() > max_step_bytes(text.size())) break;  // apply() refuses it
     out.append(text, done, match.begin - done).append(step.content);
     done = match.end;
   }
@@ -78,6 +78,9 @@ Result<std::string> Normalizer::apply(std::string_view text) const {
   for (const NormalizerStep& step : steps_) {
     OUTRIDER_ASSIGN_OR_RETURN(
         current, std::visit([&](const auto& known) { return run(known, current); }, step));
+    if (current.size() > max_step_bytes(text.size())) {
+      return resource_exhausted("the tokenizer's normalizer makes too much of the text");
+    }
   }
   return current;
 }

@@ -45,7 +45,8 @@ class Normalizer final {
   Normalizer() = default;  // changes nothing
   explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
 
-  // text is UTF-8, and so is the result.
+  // text is UTF-8, and so is the result. Errors: kResourceExhausted for steps that make more than
+  // max_step_bytes() of it.
   Result<std::string> apply(std::string_view text) const;
 
   bool empty() const { return steps_.empty(); }

@@ -1,124 +1,189 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/text/pipeline/pre_tokenizer.h"
 
+#include <algorithm>
 #include <string_view>
+
+#include "common/text/pipeline/byte_level.h"
+#include "common/text/pipeline/known_patterns.h"
+#include "common/text/pipeline/utf8.h"
 
 namespace outrider {
 namespace {
-
-void add_span(std::size_t begin, std::size_t end, std::vector<Span>& spans) {
-  if (begin < end) spans.push_back({begin, end});
-}
 
 std::string_view view(const Pieces& pieces, Span span) {
   return std::string_view(pieces.text).substr(span.begin, span.end - span.begin);
 }
 
-Status run(const SplitStep& step, bool, Pieces& pieces) {
-  std::vector<Span> out;
-  for (const Span& piece : pieces.spans) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Span> found,
-                              step.pattern.find_all(pieces.text, piece));
-    const bool keep_matches = !step.remove || step.invert;
-    const bool keep_between = !step.remove || !step.invert;
-    std::size_t done = piece.begin;
-    for (const Span& match : found) {
-      if (keep_between) add_span(done, match.begin, out);
-      if (keep_matches) out.push_back(match);
-      done = match.end;
+// Puts the parts of one piece together, in order.
+class Cutter {
+ public:
+  Cutter(SplitBehavior behavior, std::vector<Span>& out) : behavior_(behavior), out_(out) {}
+
+  void start_piece() { piece_begins_ = true; }
+
+  void add(Span part, bool is_match) {
+    if (part.begin == part.end) return;
+    const bool removed = behavior_ == SplitBehavior::kRemoved && is_match;
+    if (!piece_begins_ && joins(is_match)) {
+      out_.back().end = part.end;
+    } else if (!removed) {
+      out_.push_back(part);
     }
-    if (keep_between) add_span(done, piece.end, out);
+    piece_begins_ = false;
+    last_is_match_ = is_match;
   }
+
+ private:
+  // Whether a part belongs to the piece of the part before it.
+  bool joins(bool is_match) const {
+    switch (behavior_) {
+      case SplitBehavior::kRemoved:
+      case SplitBehavior::kIsolated:
+        return false;
+      case SplitBehavior::kMergedWithPrevious:
+        return is_match && !last_is_match_;
+      case SplitBehavior::kMergedWithNext:
+        return !is_match && last_is_match_;
+      case SplitBehavior::kContiguous:
+        return is_match == last_is_match_;
+    }
+    return false;
+  }
+
+  const SplitBehavior behavior_;
+  std::vector<Span>& out_;
+  bool piece_begins_ = true;
+  bool last_is_match_ = false;
+};
+
+Status run(const SplitStep& step, Pieces& pieces) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Span> matches,
+                            step.pattern.find_all(pieces.text, pieces.spans));
+  std::vector<Span> out;
+  Cutter cutter(step.behavior, out);
+  auto match = matches.begin();
+  for (const Span& piece : pieces.spans) {
+    cutter.start_piece();
+    std::size_t done = piece.begin;
+    for (; match != matches.end() && match->end <= piece.end; ++match) {
+      cutter.add({done, match->begin}, step.invert);
+      cutter.add(*match, !step.invert);
+      done = match->end;
+    }
+    cutter.add({done, piece.end}, step.invert);
+  }
+  pieces.first_at_start = pieces.first_at_start && !out.empty() && !pieces.spans.empty() &&
+                          out.front().begin == pieces.spans.front().begin;
   pieces.spans = std::move(out);
   return {};
 }
 
-Status run(const LeadingSpaceStep&, bool, Pieces& pieces) {
-  Pieces out;
-  out.text.reserve(pieces.text.size() + pieces.spans.size());
-  for (const Span& piece : pieces.spans) {
-    const std::size_t begin = out.text.size();
-    if (pieces.text[piece.begin] != ' ') out.text += ' ';
-    out.text += view(pieces, piece);
-    out.spans.push_back({begin, out.text.size()});
+// Writes every piece anew: write(piece, is_first, out) appends to `out`.
+template <typename Write>
+void rewrite(Pieces& pieces, const Write& write) {
+  std::string text;
+  text.reserve(pieces.text.size() + pieces.spans.size());
+  bool is_first = true;
+  for (Span& piece : pieces.spans) {
+    const std::size_t begin = text.size();
+    write(view(pieces, piece), is_first, text);
+    piece = {begin, text.size()};
+    is_first = false;
   }
-  pieces = std::move(out);
-  return {};
+  pieces.text = std::move(text);
 }
 
-// One piece with its spaces marked.
-std::string mark_spaces(const MetaspaceStep& step, std::string_view piece, bool prepend) {
-  std::string out;
-  for (const char c : piece) {
-    if (c == ' ') {
-      out += step.marker;
-    } else {
-      out += c;
-    }
-  }
-  return prepend && !out.starts_with(step.marker) ? step.marker + out : out;
-}
-
-Status run(const MetaspaceStep& step, bool at_start, Pieces& pieces) {
-  Pieces out;
-  for (const Span& piece : pieces.spans) {
-    const bool prepend =
-        step.prepend == MetaspaceStep::Prepend::kAlways ||
-        (step.prepend == MetaspaceStep::Prepend::kFirst && at_start && piece.begin == 0);
-    const std::size_t begin = out.text.size();
-    out.text += mark_spaces(step, view(pieces, piece), prepend);
-    std::size_t done = begin;
-    if (step.split) {
-      for (std::size_t at = out.text.find(step.marker, begin); at != std::string::npos;
-           at = out.text.find(step.marker, at + step.marker.size())) {
-        add_span(done, at, out.spans);
-        done = at;
+Status run(const SpaceStep& step, Pieces& pieces) {
+  using Prepend = SpaceStep::Prepend;
+  rewrite(pieces, [&](std::string_view piece, bool is_first, std::string& out) {
+    const bool wanted = step.prepend == Prepend::kAlways ||
+                        (step.prepend == Prepend::kFirst && is_first && pieces.first_at_start);
+    if (wanted && piece.front() != ' ' && !piece.starts_with(step.marker)) out += step.marker;
+    for (const char c : piece) {
+      if (c == ' ') {
+        out += step.marker;
+      } else {
+        out += c;
       }
     }
-    add_span(done, out.text.size(), out.spans);
-  }
-  pieces = std::move(out);
+  });
   return {};
 }
 
+Status run(const ByteCharactersStep&, Pieces& pieces) {
+  rewrite(pieces, [](std::string_view piece, bool, std::string& out) {
+    for (const char c : piece) append_utf8(byte_to_character(static_cast<std::uint8_t>(c)), out);
+  });
+  return {};
+}
+
+// "Removed" with nothing between the matches is the same as "Isolated", and for "Isolated" and
+// "Contiguous" it makes no difference which of the parts are the matches.
 std::string describe_step(const SplitStep& step) {
-  return std::string("split") + (step.invert ? " inverted" : "") +
-         (step.remove ? " removed " : " ") + step.pattern.source();
+  const bool leaves_nothing =
+      std::ranges::find(kPatternsOfAllText, step.pattern.source()) != kPatternsOfAllText.end();
+  const auto kind = [&]() -> std::string {
+    switch (step.behavior) {
+      case SplitBehavior::kRemoved:
+        if (step.invert && leaves_nothing) return "isolated";
+        return step.invert ? "only" : "removed";
+      case SplitBehavior::kIsolated:
+        return "isolated";
+      case SplitBehavior::kMergedWithPrevious:
+        return step.invert ? "between merged with previous" : "merged with previous";
+      case SplitBehavior::kMergedWithNext:
+        return step.invert ? "between merged with next" : "merged with next";
+      case SplitBehavior::kContiguous:
+        return "contiguous";
+    }
+    return {};
+  };
+  return "split " + kind() + " " + step.pattern.source() + "\n";
 }
 
-std::string describe_step(const LeadingSpaceStep&) {
-  return "leading space";
+std::string describe_step(const SpaceStep& step) {
+  if (step.marker == " " && step.prepend == SpaceStep::Prepend::kNever) return {};
+  return "spaces " + step.marker + " " + std::to_string(static_cast<int>(step.prepend)) + "\n";
 }
 
-std::string describe_step(const MetaspaceStep& step) {
-  return "metaspace " + step.marker + " " + std::to_string(static_cast<int>(step.prepend)) +
-         (step.split ? " split" : "");
+std::string describe_step(const ByteCharactersStep&) {
+  return "byte characters\n";
 }
 
 }  // namespace
 
 Result<Pieces> PreTokenizer::apply(std::string text, bool at_start) const {
+  const std::size_t limit = max_step_bytes(text.size());
   Pieces pieces;
   pieces.text = std::move(text);
-  add_span(0, pieces.text.size(), pieces.spans);
+  pieces.first_at_start = at_start;
+  if (!pieces.text.empty()) pieces.spans.push_back({0, pieces.text.size()});
   for (const PreTokenizerStep& step : steps_) {
     OUTRIDER_RETURN_IF_ERROR(
-        std::visit([&](const auto& known) { return run(known, at_start, pieces); }, step));
+        std::visit([&](const auto& known) { return run(known, pieces); }, step));
+    if (pieces.text.size() > limit) {
+      return resource_exhausted("the tokenizer's pre_tokenizer makes too much of the text");
+    }
   }
   return pieces;
+}
+
+bool PreTokenizer::makes_byte_characters() const {
+  bool made = false;
+  for (const PreTokenizerStep& step : steps_) {
+    if (std::holds_alternative<ByteCharactersStep>(step)) made = true;
+    if (std::holds_alternative<SpaceStep>(step)) made = false;
+  }
+  return made;
 }
 
 std::string PreTokenizer::describe() const {
   std::string out;
   for (const PreTokenizerStep& step : steps_) {
-    out += std::visit([](const auto& known) { return describe_step(known); }, step) + "\n";
+    out += std::visit([](const auto& known) { return describe_step(known); }, step);
   }
   return out;
-}
-
-Result<SplitPattern> gpt2_split_pattern() {
-  return SplitPattern::compile(
-      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
 }
 
 }  // namespace outrider

@@ -135,23 +135,22 @@ Result<std::shared_ptr<pcre2_code>> compile_code(const std::string& pattern) {
   return std::shared_ptr<pcre2_code>(code, pcre2_code_free);
 }
 
-// The scratch memory of one find_all() call and its budget of steps.
+// The scratch memory of one find_all() call and its budget of steps, which all parts share.
 class Matcher {
  public:
-  Matcher(const pcre2_code* code, std::string_view text)
+  Matcher(const pcre2_code* code, std::size_t text_bytes)
       : code_(code),
-        text_(text),
         data_(pcre2_match_data_create(1, nullptr), pcre2_match_data_free),
         context_(pcre2_match_context_create(nullptr), pcre2_match_context_free),
         stack_(nullptr, pcre2_jit_stack_free),
-        budget_(64 * static_cast<std::uint64_t>(text.size()) + 10'000'000) {}
+        budget_(64 * static_cast<std::uint64_t>(text_bytes) + 10'000'000) {}
 
-  // The end of the match at `at`, or `at` if there is none.
-  Result<std::size_t> match(std::size_t at) {
+  // The end of the match in `part` at `at`, or `at` if there is none.
+  Result<std::size_t> match(std::string_view part, std::size_t at) {
     std::uint32_t limit = kFirstMatchLimit;
     while (true) {
       pcre2_set_match_limit(context_.get(), limit);
-      const int found = pcre2_match(code_, reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(),
+      const int found = pcre2_match(code_, reinterpret_cast<PCRE2_SPTR>(part.data()), part.size(),
                                     at, PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
       if (found == PCRE2_ERROR_NOMATCH) return at;
       if (found >= 0) return pcre2_get_ovector_pointer(data_.get())[1];
@@ -164,7 +163,7 @@ class Matcher {
                             limit <= budget_ / kLimitGrowth;
       if (!may_grow) {
         return resource_exhausted("the split pattern needs too many steps at byte " +
-                                  std::to_string(at) + " of the text");
+                                  std::to_string(at) + " of a piece of text");
       }
       limit *= kLimitGrowth;
       budget_ -= limit;
@@ -173,7 +172,6 @@ class Matcher {
 
  private:
   const pcre2_code* code_;
-  std::string_view text_;
   std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> data_;
   std::unique_ptr<pcre2_match_context, decltype(&pcre2_match_context_free)> context_;
   std::unique_ptr<pcre2_jit_stack, decltype(&pcre2_jit_stack_free)> stack_;
@@ -203,20 +201,28 @@ Result<SplitPattern> SplitPattern::literal(std::string_view text) {
   return compile(pattern);
 }
 
-Result<std::vector<Span>> SplitPattern::find_all(std::string_view text, Span within) const {
-  const std::string_view seen = text.substr(within.begin, within.end - within.begin);
+Result<std::vector<Span>> SplitPattern::find_all(std::string_view text,
+                                                 std::span<const Span> within) const {
   std::vector<Span> found;
-  Matcher matcher(code_.get(), seen);
-  for (std::size_t at = 0; at < seen.size();) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::size_t end, matcher.match(at));
-    if (end > at) {
-      found.push_back({within.begin + at, within.begin + end});
-      at = end;
-    } else {
-      at += utf8_length(seen[at]);
+  Matcher matcher(code_.get(), text.size());
+  for (const Span& span : within) {
+    const std::string_view part = text.substr(span.begin, span.end - span.begin);
+    for (std::size_t at = 0; at < part.size();) {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::size_t end, matcher.match(part, at));
+      if (end > at) {
+        found.push_back({span.begin + at, span.begin + end});
+        at = end;
+      } else {
+        at += utf8_length(part[at]);
+      }
     }
   }
   return found;
+}
+
+Result<std::vector<Span>> SplitPattern::find_all(std::string_view text) const {
+  const Span whole{0, text.size()};
+  return find_all(text, std::span(&whole, 1));
 }
 
 }  // namespace outrider

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,12 @@
 struct pcre2_real_code_8;
 
 namespace outrider {
+
+// Steps that a file asks for may make a text longer, one upon the other; this much is let pass.
+constexpr std::size_t max_step_bytes(std::size_t text_bytes) {
+  const std::size_t bytes = 64 * text_bytes + (std::size_t{1} << 20);
+  return bytes < std::size_t{1} << 30 ? bytes : std::size_t{1} << 30;
+}
 
 // Bytes [begin, end) of some text.
 struct Span {
@@ -36,10 +43,12 @@ class SplitPattern final {
   // The pattern that matches `text` and nothing else.
   static Result<SplitPattern> literal(std::string_view text);
 
-  // All matches in text[within], left to right, none of them empty; text is UTF-8. Text outside
-  // `within` cannot be seen. Errors: kResourceExhausted if the pattern needs more steps than its
-  // budget.
-  Result<std::vector<Span>> find_all(std::string_view text, Span within) const;
+  // All matches in the parts `within` of a text, left to right, none of them empty; text is UTF-8
+  // and so is each part. A match lies in one part and sees nothing outside of it. Errors:
+  // kResourceExhausted if the pattern needs more steps than the text's budget.
+  Result<std::vector<Span>> find_all(std::string_view text, std::span<const Span> within) const;
+  // The same in all of the text.
+  Result<std::vector<Span>> find_all(std::string_view text) const;
 
   // As compiled, for the tokenizer's identity.
   const std::string& source() const { return source_; }

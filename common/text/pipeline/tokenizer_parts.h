@@ -1,9 +1,11 @@
-// What the two file formats (common/text/format) say about a tokenizer, in one form.
+// What the file formats (common/text/format) say about a tokenizer, in one form.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -24,10 +26,13 @@ struct TokenizerParts {
   // What the post-processor puts around the ids of a text.
   std::vector<TokenId> prefix;
   std::vector<TokenId> suffix;
-  // Known from tokenizer.model only.
-  bool from_sentencepiece = false;
+  // tokenizer.model leaves it to the configuration what stands around a text.
+  bool frame_from_config = false;
+  // Known from tokenizer.model and GGUF files.
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
+  // Known from GGUF files: Jinja texts by name; a model's only one is "default".
+  std::map<std::string, std::string> chat_templates;
 };
 
 // Ids may leave gaps, but not so many that a small file asks for much memory.

@@ -130,11 +130,52 @@ TEST_P(GoldenChats, MarkersInAMessageStayText) {
 INSTANTIATE_TEST_SUITE_P(Templates, GoldenChats,
                          testing::Values("llama2", "llama3", "vicuna", "chatml", "zephyr"));
 
+// As transformers renders the template in the file.
+TEST(ChatTemplate, OfSmolLm2SaysItsDefaultSystemMessage) {
+  const std::optional<Tokenizer> tokenizer = family_tokenizer("smollm2");
+  if (!tokenizer) GTEST_SKIP() << "models/smollm2 is not there; ./run model smollm2 fetches it";
+  const ChatTemplate chat = *ChatTemplate::choose(*tokenizer, "");
+  EXPECT_EQ(text_of(*chat.render(*tokenizer, {{ChatRole::kUser, "Hi"}}, true)),
+            "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+            "Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(*chat.end_of_turn(*tokenizer), 2);
+}
+
 TEST(ChatTemplate, IsChosenByNameBeforeAllElse) {
   const Tokenizer tokenizer = load_or_die(small_byte_level());
   EXPECT_EQ(ChatTemplate::choose(tokenizer, "chatml")->name(), "chatml");
   EXPECT_THAT(ChatTemplate::choose(tokenizer, "chatm").status().message(), HasSubstr("chatml"));
   EXPECT_EQ(ChatTemplate::choose(tokenizer, "").status().code(), StatusCode::kNotFound);
+}
+
+// As tokenizer_config.json lists several.
+Tokenizer with_templates(const Json& list) {
+  return load_or_die(small_byte_level(), Json{{"chat_template", list}}.dump());
+}
+
+TEST(ChatTemplate, OfAListIsTheDefaultOneOrTheOneNamed) {
+  const Json tools = {{"name", "tool_use"},
+                      {"template", "{{ '<|im_start|>system\nUse tools.<|im_end|>' }}"}};
+  const Json usual = {{"name", "default"},
+                      {"template", "{{ '<|im_start|>system\nBe brief.<|im_end|>' }}"}};
+  const Json strange = {{"name", "rag"}, {"template", "[DOC] {{ x }}"}};
+  const std::vector<ChatMessage> messages = {{ChatRole::kUser, "Hi"}};
+  const Tokenizer both = with_templates(Json::array({tools, usual, strange}));
+  const auto said = [&](const Tokenizer& tokenizer, const char* name) {
+    return text_of(*ChatTemplate::choose(tokenizer, name)->render(tokenizer, messages, false));
+  };
+  EXPECT_THAT(said(both, ""), HasSubstr("Be brief."));
+  EXPECT_THAT(said(both, "tool_use"), HasSubstr("Use tools."));
+  EXPECT_THAT(said(both, "chatml"), HasSubstr("Be brief."));
+  EXPECT_THAT(said(with_templates(Json::array({tools})), ""), HasSubstr("Use tools."));
+  const auto error = [](const Tokenizer& tokenizer, const char* name) {
+    return ChatTemplate::choose(tokenizer, name).status().message();
+  };
+  EXPECT_THAT(error(both, "rag"), HasSubstr("no known family; choose one with --chat-template"));
+  EXPECT_THAT(error(both, "other"), HasSubstr("own are \"default\", \"rag\", \"tool_use\""));
+  EXPECT_THAT(error(with_templates(Json::array({tools, strange})), ""),
+              HasSubstr("none of the tokenizer's"));
+  EXPECT_THAT(error(with_templates("[INST] {{ x }}"), ""), HasSubstr("no known family"));
 }
 
 TEST(ChatTemplate, RefusesMessagesOutOfTurn) {

@@ -74,16 +74,6 @@ TEST(BadTokenizerJson, WithIdsOutOfRangeOrTwice) {
   EXPECT_THAT(error_of(json), HasSubstr("stands twice"));
 }
 
-TEST(BadTokenizerJson, WithoutATokenForEachByte) {
-  Json json = small_byte_level();
-  json["model"]["vocab"].erase("z");
-  EXPECT_THAT(error_of(json), HasSubstr("no token for byte 122"));
-  json = small_sentencepiece();
-  json["model"]["unk_token"] = nullptr;
-  json["model"]["vocab"].erase("<0x7A>");
-  EXPECT_THAT(error_of(json), HasSubstr("unknown characters would be dropped"));
-}
-
 TEST(BadTokenizerJson, WithAFeatureWeDoNotHave) {
   const auto with = [](const char* key, const Json& value) {
     Json json = small_byte_level();
@@ -101,6 +91,39 @@ TEST(BadTokenizerJson, WithAFeatureWeDoNotHave) {
   EXPECT_THAT(with("/decoder", nullptr), HasSubstr("decoder: none given"));
   EXPECT_THAT(with("/post_processor", {{"type", "BertProcessing"}}), HasSubstr("'BertProc"));
   EXPECT_THAT(with("/pre_tokenizer", 7), HasSubstr("pre_tokenizer.type: a text expected"));
+}
+
+TEST(BadTokenizerJson, WithStepsThatMakeTooMuchOfAText) {
+  Json json = small_byte_level();
+  const Json twice = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aaaa"}};
+  json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json::array()}};
+  for (int i = 0; i < 40; ++i) json["normalizer"]["normalizers"].push_back(twice);
+  EXPECT_EQ(load_or_die(json).encode("a").status().code(), StatusCode::kResourceExhausted);
+  for (int i = 0; i < 40; ++i) json["normalizer"]["normalizers"].push_back(twice);
+  EXPECT_THAT(error_of(json), HasSubstr("more than 64 steps"));
+}
+
+TEST(BadTokenizerJson, WithASpellingThatNoLibraryHas) {
+  const auto with = [](const Json& step) {
+    Json json = small_byte_level();
+    json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {step}}};
+    return error_of(json);
+  };
+  const Json space = {{"String", " "}};
+  EXPECT_THAT(with({{"type", "Split"}, {"pattern", space}, {"behavior", "Mixed"}}),
+              HasSubstr("behavior 'Mixed' is not supported; known are Removed, Isolated"));
+  EXPECT_THAT(with({{"type", "Split"}, {"behavior", "Removed"}}), HasSubstr("pattern"));
+  EXPECT_THAT(with({{"type", "Split"}, {"pattern", {{"String", ""}}}}), HasSubstr("match nothing"));
+  EXPECT_THAT(with({{"type", "Digits"}, {"individual_digits", 1}}), HasSubstr("true or false"));
+  EXPECT_THAT(with({{"type", "Punctuation"}, {"invert", true}}), HasSubstr("invert"));
+  EXPECT_THAT(with({{"type", "Metaspace"}, {"replacement", "ab"}}), HasSubstr("one character"));
+  EXPECT_THAT(with({{"type", "Metaspace"}, {"replacement", "a"}, {"prepend_scheme", "last"}}),
+              HasSubstr("known are always, first, never"));
+  EXPECT_THAT(with({{"type", "Metaspace"},
+                    {"replacement", "a"},
+                    {"add_prefix_space", false},
+                    {"prepend_scheme", "first"}}),
+              HasSubstr("contradicts"));
 }
 
 TEST(BadTokenizerJson, WithTemplateIdsThatHaveNoToken) {
@@ -134,6 +157,18 @@ TEST(SplitPattern, BoundsTheStepsOfAHostilePattern) {
     const Status status = tokenizer->encode(std::string(100'000, 'a') + "!?").status();
     EXPECT_EQ(status.to_string().substr(0, 18), "RESOURCE_EXHAUSTED") << pattern;
   }
+}
+
+// What one piece may cost, many pieces may not cost each.
+TEST(SplitPattern, BoundsTheStepsOfAllPiecesTogether) {
+  Json json = split_by("[a-z]{14}");
+  json["pre_tokenizer"]["pretokenizers"].insert(json["pre_tokenizer"]["pretokenizers"].begin() + 1,
+                                                json["pre_tokenizer"]["pretokenizers"][0]);
+  json["pre_tokenizer"]["pretokenizers"][1]["pattern"]["Regex"] = "(a+)+[b-d]";
+  const Result<Tokenizer> tokenizer = Tokenizer::load_json(json.dump());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().to_string();
+  EXPECT_EQ(tokenizer->encode(std::string(140'000, 'a')).status().code(),
+            StatusCode::kResourceExhausted);
 }
 
 // Each length is that of one unbroken run; quadratic time would take hours.
@@ -195,29 +230,6 @@ TEST(BadTokenizerFolder, NamesWhatIsMissingOrWrong) {
   std::ofstream(folder / "tokenizer_config.json") << R"({"added_tokens_decoder": {"-3": {}}})";
   EXPECT_THAT(Tokenizer::load(folder.string()).status().message(), HasSubstr("must be a token id"));
   std::filesystem::remove_all(folder);
-}
-
-TEST(ContentHash, DependsOnContentOnly) {
-  const Json json = small_byte_level();
-  const std::string hash = load_or_die(json).content_hash();
-  EXPECT_EQ(hash.size(), 64u);
-  EXPECT_EQ(Tokenizer::load_json(json.dump(4))->content_hash(), hash);
-  Json changed = json;
-  changed["post_processor"] = {{"type", "ByteLevel"}};
-  changed["padding"] = {{"any", 1}};
-  EXPECT_EQ(load_or_die(changed).content_hash(), hash);
-  const auto differs = [&](const char* key, const Json& value) {
-    Json other = json;
-    other[Json::json_pointer(key)] = value;
-    EXPECT_NE(load_or_die(other).content_hash(), hash) << key;
-  };
-  differs("/model/vocab/zz", 265);
-  differs("/model/merges/0", {"l", "l"});
-  differs("/model/ignore_merges", true);
-  differs("/normalizer", {{"type", "NFC"}});
-  differs("/pre_tokenizer/add_prefix_space", true);
-  differs("/added_tokens/0/content", "<|other|>");
-  differs("/added_tokens/0/special", false);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The real tokenizers of the families, put together from vocabularies beside the project the same
-// way as in tests/golden/make_text_goldens.py. Absent data gives no tokenizer.
-// SPDX-License-Identifier: Apache-2.0
+// way as in tests/golden/make_text_goldens.py, and that of SmolLM2 if its file was fetched. Absent
+// data gives no tokenizer. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -18,6 +18,8 @@
 namespace outrider {
 
 inline const std::string kSharedData = source_dir() + "/../shared/data";
+// Where ./run model smollm2 puts SmolLM2-135M-Instruct.
+inline const std::string kSmolLm2 = source_dir() + "/models/smollm2";
 inline const std::string kGoldenText = source_dir() + "/tests/golden/text";
 
 inline std::string read_whole(const std::string& path) {
@@ -117,12 +119,14 @@ inline Json llama2_json(bool metaspace) {
   return json;
 }
 
-// gpt2, qwen2, llama3, llama2 (from tokenizer.model) or llama2-metaspace.
+// gpt2, qwen2, llama3, llama2 (from tokenizer.model), llama2-metaspace, or smollm2 (from GGUF).
 inline std::optional<Tokenizer> family_tokenizer(const std::string& family,
                                                  const std::string& config = "") {
   const std::string folder = kSharedData + "/tokenizers/";
-  if (!std::filesystem::exists(folder)) return std::nullopt;
+  const bool is_smollm2 = family == "smollm2";
+  if (!std::filesystem::exists(is_smollm2 ? kSmolLm2 : folder)) return std::nullopt;
   const auto load = [&]() -> Result<Tokenizer> {
+    if (is_smollm2) return Tokenizer::load(kSmolLm2);
     if (family == "gpt2") {
       return Tokenizer::load_json(read_whole(folder + "gpt2/tokenizer.json"), config);
     }

@@ -1,0 +1,44 @@
+// A GGUF model on disk, mapped, not copied: one file, or its parts NAME-00001-of-0000N.gguf.
+//
+//   auto gguf = GgufFile::open("SmolLM2.gguf");
+//   auto layers = gguf->metadata().integer("llama.block_count");
+//
+// Ownership: metadata and tensors are views into the mapping and live as long as the GgufFile, also
+// when it is moved. Thread rule: immutable; read from any thread. Errors: kNotFound,
+// kInvalidArgument or kDataLoss naming the file; those of parse_gguf().
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/mapped_file.h"
+#include "common/base/status.h"
+#include "common/gguf/gguf_header.h"
+
+namespace outrider {
+
+class GgufFile final {
+ public:
+  // The path of one part stands for all of them: they must lie beside it, agree in the keys that
+  // several of them have, and hold together the number of tensors that the first one says.
+  static Result<GgufFile> open(const std::string& path);
+
+  // The keys of the first part and the tensors of all.
+  const GgufHeader& header() const { return header_; }
+  const GgufMetadata& metadata() const { return header_.metadata; }
+  const std::vector<GgufTensor>& tensors() const { return header_.tensors; }
+
+  // kDataLoss if a file has changed its size since it was opened.
+  Status check_unchanged() const;
+
+ private:
+  GgufFile() : header_{GgufMetadata(""), {}} {}
+  Status add_part(const std::string& path, std::size_t number, std::size_t count);
+
+  GgufHeader header_;
+  std::vector<std::unique_ptr<MappedFile>> files_;
+};
+
+}  // namespace outrider

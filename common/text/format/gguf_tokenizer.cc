@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/text/format/gguf_tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/text/format/gguf_splitting.h"
+#include "common/text/format/merge_list.h"
+#include "common/text/format/sentencepiece_parts.h"
+#include "common/text/pipeline/utf8.h"
+
+namespace outrider {
+namespace {
+
+constexpr const char* kModelKey = "tokenizer.ggml.model";
+constexpr const char* kPreKey = "tokenizer.ggml.pre";
+constexpr const char* kTokensKey = "tokenizer.ggml.tokens";
+constexpr const char* kScoresKey = "tokenizer.ggml.scores";
+constexpr const char* kTypesKey = "tokenizer.ggml.token_type";
+constexpr const char* kMergesKey = "tokenizer.ggml.merges";
+constexpr const char* kSpacePrefixKey = "tokenizer.ggml.add_space_prefix";
+constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
+
+// Reads keys that must be there, or may be.
+class Keys {
+ public:
+  explicit Keys(const GgufMetadata& metadata) : metadata_(metadata) {}
+
+  bool has(const std::string& key) const { return metadata_.has(key); }
+
+  Result<std::string> text(const std::string& key) const {
+    OUTRIDER_RETURN_IF_ERROR(need(key));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string_view text, metadata_.text(key));
+    return utf8(text, key);
+  }
+
+  Result<std::vector<std::string>> texts(const std::string& key) const {
+    OUTRIDER_RETURN_IF_ERROR(need(key));
+    OUTRIDER_ASSIGN_OR_RETURN(const auto views, metadata_.texts(key));
+    std::vector<std::string> texts;
+    texts.reserve(views.size());
+    for (const std::string_view view : views) {
+      OUTRIDER_ASSIGN_OR_RETURN(std::string text,
+                                utf8(view, key + "[" + std::to_string(texts.size()) + "]"));
+      texts.push_back(std::move(text));
+    }
+    return texts;
+  }
+
+  Result<std::vector<std::int64_t>> integers(const std::string& key, std::size_t count) const {
+    OUTRIDER_RETURN_IF_ERROR(need(key));
+    OUTRIDER_ASSIGN_OR_RETURN(auto values, metadata_.integers(key));
+    OUTRIDER_RETURN_IF_ERROR(check_count(key, values.size(), count));
+    return values;
+  }
+
+  Result<std::vector<float>> reals(const std::string& key, std::size_t count) const {
+    OUTRIDER_RETURN_IF_ERROR(need(key));
+    OUTRIDER_ASSIGN_OR_RETURN(auto values, metadata_.reals(key));
+    OUTRIDER_RETURN_IF_ERROR(check_count(key, values.size(), count));
+    return values;
+  }
+
+  Result<bool> flag_or(const std::string& key, bool value) const {
+    if (!has(key)) return value;
+    return metadata_.flag(key);
+  }
+
+  // A token's id; nothing where the key is absent.
+  Result<std::optional<TokenId>> token(const std::string& key, const BpeSpec& bpe) const {
+    std::optional<TokenId> none;
+    if (!has(key)) return none;
+    OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t id, metadata_.integer(key));
+    const auto index = static_cast<std::uint64_t>(id);
+    if (id < 0 || index >= bpe.tokens.size() || !bpe.tokens[index]) {
+      return data_loss(key + " " + std::to_string(id) + " has no token; " + kTokensKey + " has " +
+                       std::to_string(bpe.tokens.size()));
+    }
+    return std::optional(static_cast<TokenId>(id));
+  }
+
+ private:
+  Status need(const std::string& key) const {
+    if (has(key)) return {};
+    return data_loss(key + " is missing, which a tokenizer needs");
+  }
+
+  static Status check_count(const std::string& key, std::size_t found, std::size_t count) {
+    if (found == count) return {};
+    return data_loss(key + " has " + std::to_string(found) + " values, but " + kTokensKey + " " +
+                     std::to_string(count));
+  }
+
+  static Result<std::string> utf8(std::string_view text, const std::string& where) {
+    if (!is_utf8(text)) return data_loss(where + ": not UTF-8");
+    return std::string(text);
+  }
+
+  const GgufMetadata& metadata_;
+};
+
+// The tokens with their types; scores are there for SentencePiece only.
+Result<std::vector<SentencePiece>> read_pieces(const Keys& keys) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::string> texts, keys.texts(kTokensKey));
+  if (texts.empty() || texts.size() > kMaxTokens) {
+    return data_loss(std::string(kTokensKey) + " has " + std::to_string(texts.size()) +
+                     " tokens, must have 1 to " + std::to_string(kMaxTokens));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const auto types, keys.integers(kTypesKey, texts.size()));
+  std::vector<SentencePiece> pieces(texts.size());
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    // Converters fill a vocabulary up with such tokens, older ones under another type.
+    const bool padding = texts[id] == "[PAD" + std::to_string(id) + "]";
+    pieces[id].type = padding ? PieceType::kUnused : static_cast<PieceType>(types[id]);
+    if (types[id] < 1 || types[id] > 6) {
+      return data_loss(std::string(kTypesKey) + "[" + std::to_string(id) + "] is " +
+                       std::to_string(types[id]) + ", 1 to 6 are known");
+    }
+    pieces[id].text = std::move(texts[id]);
+  }
+  return pieces;
+}
+
+Result<TokenizerParts> byte_level_parts(const Keys& keys, std::vector<SentencePiece> pieces) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string pre, keys.text(kPreKey));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool space_prefix, keys.flag_or(kSpacePrefixKey, false));
+  if (space_prefix) {
+    return unimplemented(std::string(kSpacePrefixKey) + " true with " + kModelKey +
+                         " 'gpt2' is not supported");
+  }
+  TokenizerParts parts;
+  OUTRIDER_RETURN_IF_ERROR(set_gguf_splitting(pre, parts));
+  parts.decoder.byte_level = true;
+  parts.bpe.tokens.resize(pieces.size());
+  for (std::size_t id = 0; id < pieces.size(); ++id) {
+    SentencePiece& piece = pieces[id];
+    if (piece.type == PieceType::kUnused) continue;
+    if (auto token = added_token_of(piece.text, piece.type, static_cast<TokenId>(id))) {
+      parts.added_tokens.push_back(*std::move(token));
+    }
+    parts.bpe.tokens[id] = std::move(piece.text);
+  }
+  MergeList merges(parts.bpe.tokens);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string> lines, keys.texts(kMergesKey));
+  for (const std::string& line : lines) OUTRIDER_RETURN_IF_ERROR(merges.add(line, kMergesKey));
+  parts.bpe.merges = merges.take();
+  return parts;
+}
+
+Result<TokenizerParts> llama_parts(const Keys& keys, std::vector<SentencePiece> pieces) {
+  SentencePieceVocabulary vocabulary{.pieces = std::move(pieces)};
+  OUTRIDER_ASSIGN_OR_RETURN(const auto scores, keys.reals(kScoresKey, vocabulary.pieces.size()));
+  for (std::size_t id = 0; id < scores.size(); ++id) vocabulary.pieces[id].score = scores[id];
+  vocabulary.byte_fallback =
+      std::ranges::count(vocabulary.pieces, PieceType::kByte, &SentencePiece::type) > 0;
+  OUTRIDER_ASSIGN_OR_RETURN(vocabulary.add_space_prefix, keys.flag_or(kSpacePrefixKey, true));
+  OUTRIDER_ASSIGN_OR_RETURN(vocabulary.remove_extra_spaces,
+                            keys.flag_or("tokenizer.ggml.remove_extra_whitespaces", false));
+  OUTRIDER_ASSIGN_OR_RETURN(TokenizerParts parts, sentencepiece_parts(vocabulary, kTokensKey));
+  OUTRIDER_ASSIGN_OR_RETURN(parts.bpe.unknown,
+                            keys.token("tokenizer.ggml.unknown_token_id", parts.bpe));
+  return parts;
+}
+
+// <s> and </s>, and whether they stand around a text.
+Status read_frame(const Keys& keys, bool adds_bos, TokenizerParts& parts) {
+  OUTRIDER_ASSIGN_OR_RETURN(parts.bos, keys.token("tokenizer.ggml.bos_token_id", parts.bpe));
+  OUTRIDER_ASSIGN_OR_RETURN(parts.eos, keys.token("tokenizer.ggml.eos_token_id", parts.bpe));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool bos, keys.flag_or("tokenizer.ggml.add_bos_token", adds_bos));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool eos, keys.flag_or("tokenizer.ggml.add_eos_token", false));
+  if (bos && parts.bos) parts.prefix = {*parts.bos};
+  if (eos && parts.eos) parts.suffix = {*parts.eos};
+  return {};
+}
+
+// tokenizer.chat_template, and tokenizer.chat_template.NAME for each that tokenizer.chat_templates
+// names.
+Status read_chat_templates(const Keys& keys, TokenizerParts& parts) {
+  const std::string key = "tokenizer.chat_template";
+  if (keys.has(key)) {
+    OUTRIDER_ASSIGN_OR_RETURN(parts.chat_templates["default"], keys.text(key));
+  }
+  if (!keys.has("tokenizer.chat_templates")) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const auto names, keys.texts("tokenizer.chat_templates"));
+  for (const std::string& name : names) {
+    OUTRIDER_ASSIGN_OR_RETURN(parts.chat_templates[name], keys.text(key + "." + name));
+  }
+  return {};
+}
+
+Result<TokenizerParts> parse(const Keys& keys) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string model, keys.text(kModelKey));
+  if (model != "gpt2" && model != "llama") {
+    return unimplemented(std::string(kModelKey) + " " + printable(model) +
+                         " is not supported; known are gpt2, llama");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<SentencePiece> pieces, read_pieces(keys));
+  const bool is_llama = model == "llama";
+  OUTRIDER_ASSIGN_OR_RETURN(TokenizerParts parts, is_llama
+                                                      ? llama_parts(keys, std::move(pieces))
+                                                      : byte_level_parts(keys, std::move(pieces)));
+  const bool adds_bos = is_llama || gguf_adds_bos(*keys.text(kPreKey));
+  OUTRIDER_RETURN_IF_ERROR(read_frame(keys, adds_bos, parts));
+  OUTRIDER_RETURN_IF_ERROR(read_chat_templates(keys, parts));
+  return parts;
+}
+
+}  // namespace
+
+Result<TokenizerParts> parse_gguf_tokenizer(const GgufMetadata& metadata) {
+  if (!metadata.has(kModelKey)) {
+    return not_found(metadata.what() + ": has no tokenizer (" + kModelKey + " is missing)");
+  }
+  Result<TokenizerParts> parts = parse(Keys(metadata));
+  if (parts.ok() || parts.status().message().starts_with(metadata.what())) return parts;
+  return parts.status().with_context(metadata.what());
+}
+
+}  // namespace outrider

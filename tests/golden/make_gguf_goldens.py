@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes gguf/NAME.gguf, gguf/NAME.npy and gguf/cases.json: small models of every architecture and
+tensor type, the hashes of their tensors by the package gguf, and their logits by transformers.
+
+Run by hand, with gguf, torch, transformers, accelerate and numpy installed:
+
+    python3 tests/golden/make_gguf_goldens.py
+
+transformers reads the files itself, so names, order of rows and keys are held against its reading
+of the format. Where it does not know a feature of a file (rope factors, Mistral's window), the
+weights that it read are computed under a config with that feature. Types that the package cannot
+quantise are random blocks with scales of sound size.
+"""
+import hashlib
+import json
+import pathlib
+
+import gguf
+import numpy as np
+import torch
+from gguf.quants import dequantize, quantize
+from transformers import AutoConfig, AutoModelForCausalLM
+
+HERE = pathlib.Path(__file__).resolve().parent / "gguf"
+Type = gguf.GGMLQuantizationType
+LENGTH = 96
+POSITIONS = [0, 1, 7, 21, 33, 64, 95]
+SMALL = {"hidden": 64, "inner": 96, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "vocab": 80, "tied": False}
+WIDE = {**SMALL, "hidden": 256, "inner": 256, "heads": 8, "kv_heads": 4, "head_dim": 32}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
+
+# name: (architecture, shape, types in turn for the matrices, type of the embedding, features)
+CASES = {
+    "llama_f32": ("llama", {**SMALL, "kv_heads": 4}, [Type.F32], Type.F32, {}),
+    "llama_halves": ("llama", SMALL, [Type.F16, Type.BF16], Type.F16, {}),
+    "llama_q4": ("llama", {**SMALL, "tied": True}, [Type.Q4_1, Type.Q4_0], Type.Q8_0, {}),
+    "llama_k": ("llama", {**WIDE, "layers": 3, "tied": True}, [Type.Q4_K, Type.Q5_K, Type.Q6_K], Type.Q6_K,
+                {"rope": LLAMA3}),
+    "mistral": ("llama", SMALL, [Type.Q8_0, Type.Q5_1], Type.Q5_0, {"window": 21}),
+    "qwen2": ("qwen2", {**SMALL, "tied": True}, [Type.Q5_0, Type.Q5_1, Type.Q8_0], Type.Q8_0, {}),
+    "qwen2_k": ("qwen2", WIDE, [Type.Q6_K, Type.Q4_K], Type.Q4_K, {}),
+    "qwen3": ("qwen3", {**SMALL, "head_dim": 128}, [Type.Q4_0, Type.Q8_0, Type.BF16], Type.F16, {}),
+}
+
+
+def random_matrix(random, rows, columns, type_, scale):
+    if type_ in (Type.Q4_K, Type.Q5_K, Type.Q6_K):
+        return random_blocks(random, rows, columns, type_, scale)
+    values = (random.uniform(-1, 1, (rows, columns)) * scale).astype(np.float32)
+    return values if type_ == Type.F32 else quantize(values, type_)
+
+
+def random_blocks(random, rows, columns, type_, scale):
+    elements, size = gguf.GGML_QUANT_SIZES[type_]
+    blocks = random.integers(0, 256, (rows * columns // elements, size), dtype=np.uint8)
+    scale = scale / 2.5  # random bits spread the values so much wider than a uniform matrix
+
+    def put(at, value):
+        factors = (value * random.uniform(0.5, 1.5, len(blocks))).astype(np.float16)
+        blocks[:, at:at + 2] = factors.view(np.uint8).reshape(-1, 2)
+
+    if type_ == Type.Q6_K:  # x = d * s * (q - 32), s of 8 bits
+        put(208, scale / (60 * 20))
+    else:  # x = d * s * q - m * n, s and n of 6 bits
+        put(0, scale / (30 * (8 if type_ == Type.Q4_K else 16)))
+        put(2, scale / 30)
+    return blocks.reshape(rows, columns // elements * size)
+
+
+def rope_factors(head_dim, theta, rope):
+    """What converters of Llama 3.1 write: wavelengths' stretch, as in its published code."""
+    frequencies = 1.0 / theta ** (np.arange(0, head_dim, 2) / head_dim)
+    wavelengths = 2 * np.pi / frequencies
+    original = rope["original_max_position_embeddings"]
+    low, high = original / rope["low_freq_factor"], original / rope["high_freq_factor"]
+    share = (original / wavelengths - rope["low_freq_factor"]) / (rope["high_freq_factor"] - rope["low_freq_factor"])
+    between = 1 / ((1 - share) / rope["factor"] + share)
+    return np.where(wavelengths < high, 1.0, np.where(wavelengths > low, rope["factor"], between)).astype(np.float32)
+
+
+def write_file(name, architecture, shape, types, embedding, features, random):
+    writer = gguf.GGUFWriter(HERE / f"{name}.gguf", architecture)
+    theta = 500000.0 if "rope" in features else 10000.0
+    writer.add_name("golden")  # another with "mistral" in it would be taken for that architecture
+    writer.add_block_count(shape["layers"])
+    writer.add_context_length(512)
+    writer.add_embedding_length(shape["hidden"])
+    writer.add_feed_forward_length(shape["inner"])
+    writer.add_head_count(shape["heads"])
+    writer.add_head_count_kv(shape["kv_heads"])
+    writer.add_key_length(shape["head_dim"])
+    writer.add_value_length(shape["head_dim"])
+    writer.add_rope_dimension_count(shape["head_dim"])
+    writer.add_rope_freq_base(theta)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(shape["vocab"])
+    if "window" in features:
+        writer.add_sliding_window(features["window"])
+    writer.add_tokenizer_model("gpt2")  # transformers wants to see how many tokens there are
+    writer.add_token_list([f"t{i}" for i in range(shape["vocab"])])
+    writer.add_eos_token_id(2)
+    number = 0
+
+    def matrix(tensor, rows, columns, type_=None, scale=None):
+        nonlocal number
+        type_, number = type_ or types[number % len(types)], number + (type_ is None)
+        data = random_matrix(random, rows, columns, type_, scale or np.sqrt(3.0 / columns))
+        writer.add_tensor(tensor, data, raw_dtype=type_)
+
+    def vector(tensor, size, middle):
+        writer.add_tensor(tensor, (middle + random.uniform(-0.5, 0.5, size)).astype(np.float32))
+
+    hidden, q, kv = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
+    if "rope" in features:
+        writer.add_tensor("rope_freqs.weight", rope_factors(shape["head_dim"], theta, features["rope"]))
+    matrix("token_embd.weight", shape["vocab"], hidden, embedding, 1.0)
+    vector("output_norm.weight", hidden, 1)
+    if not shape["tied"]:
+        matrix("output.weight", shape["vocab"], hidden)
+    for layer in range(shape["layers"]):
+        at = f"blk.{layer}."
+        vector(at + "attn_norm.weight", hidden, 1)
+        vector(at + "ffn_norm.weight", hidden, 1)
+        for part, rows, columns in (("attn_q", q, hidden), ("attn_k", kv, hidden), ("attn_v", kv, hidden),
+                                    ("attn_output", hidden, q), ("ffn_gate", shape["inner"], hidden),
+                                    ("ffn_up", shape["inner"], hidden), ("ffn_down", hidden, shape["inner"])):
+            matrix(f"{at}{part}.weight", rows, columns)
+            if architecture == "qwen2" and part in ("attn_q", "attn_k", "attn_v"):
+                vector(f"{at}{part}.bias", rows, 0)
+        if architecture == "qwen3":
+            vector(at + "attn_q_norm.weight", shape["head_dim"], 1)
+            vector(at + "attn_k_norm.weight", shape["head_dim"], 1)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def hashes_of(name):
+    """SHA-256 of each tensor's values as f32, in the order of the file."""
+    reader = gguf.GGUFReader(HERE / f"{name}.gguf")
+    return {tensor.name: [tensor.tensor_type.name,
+                          hashlib.sha256(dequantize(tensor.data, tensor.tensor_type).astype("<f4").tobytes()).hexdigest()]
+            for tensor in reader.tensors}
+
+
+def model_of(name, features):
+    read = AutoModelForCausalLM.from_pretrained(HERE, gguf_file=f"{name}.gguf", dtype=torch.float32,
+                                                attn_implementation="eager")
+    if not features:
+        return read.eval()
+    values = read.config.to_dict()
+    for key in ("model_type", "architectures", "rope_parameters", "rope_scaling"):
+        values.pop(key, None)
+    kind = "mistral" if "window" in features else "llama"
+    values["sliding_window"] = features.get("window")
+    values["rope_theta"] = 500000.0 if "rope" in features else 10000.0
+    if "rope" in features:
+        values["rope_parameters"] = {**features["rope"], "rope_theta": values["rope_theta"]}
+    config = AutoConfig.for_model(kind, **values)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
+    model.load_state_dict(read.state_dict())
+    return model.eval()
+
+
+def main():
+    torch.set_num_threads(1)
+    HERE.mkdir(exist_ok=True)
+    cases = []
+    for number, (name, (architecture, shape, types, embedding, features)) in enumerate(CASES.items()):
+        write_file(name, architecture, shape, types, embedding, features, np.random.default_rng(number))
+        ids = [(i * i * 7 + i * 13 + 5) % shape["vocab"] for i in range(LENGTH)]
+        with torch.no_grad():
+            logits = model_of(name, features)(torch.tensor([ids]), use_cache=False).logits[0]
+        np.save(HERE / f"{name}.npy", logits[POSITIONS].numpy().astype(np.float32))
+        cases.append({"name": name, "ids": ids, "positions": POSITIONS, "tensors": hashes_of(name)})
+    (HERE / "cases.json").write_text(json.dumps({"cases": cases}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -34,8 +34,8 @@ struct ExitFlags {
 };
 
 void ExitFlags::add_to(CLI::App* command) {
-  command->add_option("--target", target, "The target's directory")->required();
-  command->add_option("--draft", draft, "Its draft's directory: whole outcomes need one")
+  command->add_option("--target", target, "Target: a directory or a GGUF file")->required();
+  command->add_option("--draft", draft, "Its draft, a directory or a GGUF file: whole outcomes need one")
       ->required();
   data.add_to(command);
   CLI::Option* held_out = command->get_option("--held-out");

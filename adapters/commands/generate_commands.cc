@@ -25,7 +25,7 @@ struct GenerateFlags {
   ComputeFlags compute;
 
   void add_to(CLI::App* command) {
-    command->add_option("--model", model, "The model's directory")->required();
+    command->add_option("--model", model, "Model: a directory or a GGUF file")->required();
     command->add_option("--prompts", prompts, "JSONL with a \"prompt\" a line")->required();
     command->add_option("--limit", limit, "Only the first so many; 0: all")
         ->check(CLI::NonNegativeNumber);

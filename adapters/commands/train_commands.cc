@@ -133,7 +133,7 @@ void add_distill_command(CommandList& commands) {
   flags->shape = {.hidden = 128, .ffn = 352, .layers = 3, .heads = 4, .kv_heads = 2};
   CLI::App* command = commands.add("distill", "Train a draft to say what a target would say",
                                    [flags] { return distill(*flags); });
-  command->add_option("--target", flags->target, "The target's directory")->required();
+  command->add_option("--target", flags->target, "Target: a directory or a GGUF file")->required();
   command
       ->add_option("--greedy-weight", flags->greedy_weight,
                    "Weight of the target's likeliest token beside its distribution")

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "adapters/train/fused.h"
+#include "common/model/format/architecture.h"
 #include "common/model/format/dtype.h"
 
 namespace outrider {
@@ -35,9 +36,9 @@ std::vector<std::uint16_t> bf16_of(const at::Tensor& tensor) {
 }  // namespace
 
 FrozenHead frozen_head(const ModelFiles& target, at::ScalarType compute) {
-  const char* head = target.config.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
-  return {widened(target.weights.at("model.norm.weight")),
-          widened(target.weights.at(head)).to(compute), target.config.rms_norm_eps};
+  return {widened(target.weights.at(weight_name(ModelPart::kFinalNorm))),
+          widened(target.weights.at(weight_name(output_part(target.config)))).to(compute),
+          target.config.rms_norm_eps};
 }
 
 ExitModule::ExitModule(std::int32_t layer, std::int64_t hidden, std::int64_t bottleneck,

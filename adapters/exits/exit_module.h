@@ -11,7 +11,7 @@
 #include "adapters/train/llama.h"
 #include "common/base/status.h"
 #include "common/exits/adapters.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 

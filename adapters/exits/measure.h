@@ -12,7 +12,7 @@
 #include "adapters/exits/calibrate.h"
 #include "adapters/exits/replay.h"
 #include "common/exits/adapters.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 

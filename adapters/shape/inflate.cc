@@ -6,8 +6,9 @@
 #include <memory>
 
 #include "adapters/data/tokenizer_copy.h"
+#include "common/model/format/architecture.h"
+#include "common/model/format/model_files.h"
 #include "common/model/format/model_writer.h"
-#include "common/model/format/weights.h"
 
 namespace outrider {
 namespace {
@@ -26,7 +27,7 @@ class GrownSource final {
     const TensorView* original = small_.weights.find(spec.name);
     if (original == nullptr) {
       fill_added_layer(spec, begin, out);
-    } else if (spec.name.ends_with("down_proj.weight")) {
+    } else if (spec.part == ModelPart::kDown) {
       widen_columns(*original, spec.shape[1], begin, out);
     } else {
       append_rows(*original, spec, begin, out);
@@ -35,8 +36,7 @@ class GrownSource final {
 
  private:
   static void fill_added_layer(const TensorSpec& spec, std::int64_t begin, std::span<float> out) {
-    const bool output =
-        spec.name.ends_with("o_proj.weight") || spec.name.ends_with("down_proj.weight");
+    const bool output = spec.part == ModelPart::kAttentionOutput || spec.part == ModelPart::kDown;
     if (output) {
       std::fill(out.begin(), out.end(), 0.0f);
     } else {
@@ -127,8 +127,9 @@ Status inflate(const std::string& model, std::int64_t num_bytes, const std::stri
                          ": biases on output or feed-forward projections; added layers "
                          "would not be without effect");
   }
-  const DType dtype = files->weights.at("model.embed_tokens.weight").dtype;
-  const auto size = static_cast<std::int64_t>(dtype_size(dtype));
+  const DType stored = files->weights.at(weight_name(ModelPart::kEmbedding)).dtype;
+  const DType dtype = block_elements(stored) == 1 ? stored : DType::kBF16;
+  const std::int64_t size = block_bytes(dtype);
   OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig grown,
                             inflated_shape(files->config, (num_bytes + size - 1) / size));
   OUTRIDER_RETURN_IF_ERROR(

@@ -122,7 +122,7 @@ Result<std::map<std::string, std::int64_t>> count_words(const std::vector<std::s
   std::map<std::string, std::int64_t> counts;
   for (const std::string& text : texts) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Span> spans,
-                              pattern.find_all(text, {0, text.size()}));
+                              pattern.find_all(text));
     for (const Span& span : spans) ++counts[text.substr(span.begin, span.end - span.begin)];
   }
   return counts;

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "adapters/train/fused_kernels.h"
+#include "adapters/train/tensor_data.h"
 
 namespace outrider {
 namespace {
@@ -40,11 +41,6 @@ void by_type(const at::Tensor& tensor, const Body& body) {
     TORCH_CHECK(tensor.scalar_type() == at::kFloat, "compute type must be f32 or bf16");
     body(static_cast<float*>(tensor.data_ptr()));
   }
-}
-
-template <typename T>
-T* data(const at::Tensor& tensor) {
-  return static_cast<T*>(tensor.data_ptr());
 }
 
 // ---- RMS norm

@@ -11,6 +11,7 @@
 
 #include "adapters/train/fused.h"
 #include "adapters/train/fused_kernels.h"
+#include "adapters/train/tensor_data.h"
 
 namespace outrider {
 namespace {
@@ -109,11 +110,6 @@ OUTRIDER_VECTOR_CLONES void copy_head(const Bf16* x, std::int64_t n, Bf16* out) 
 }
 OUTRIDER_VECTOR_CLONES void copy_head(const float* x, std::int64_t n, Bf16* out) {
   for (std::int64_t i = 0; i < n; ++i) narrow(x[i], out[i]);
-}
-
-template <typename T>
-T* data(const at::Tensor& tensor) {
-  return static_cast<T*>(tensor.data_ptr());
 }
 
 template <typename Body>

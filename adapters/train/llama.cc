@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "adapters/train/fused.h"
+#include "common/model/format/architecture.h"
 
 namespace outrider {
 
@@ -77,22 +78,24 @@ NamedTensors Llama::state() const {
   NamedTensors state;
   const std::int64_t width = config_.q_size(), kv_width = config_.kv_size();
   const std::int64_t ffn = config_.intermediate_size;
-  state.emplace_back("model.embed_tokens.weight", embedding_.detach());
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const Layer& layer = layers_[i];
-    const std::string at = "model.layers." + std::to_string(i) + ".";
+  const auto add = [&state](ModelPart part, std::int32_t layer, const at::Tensor& tensor) {
+    state.emplace_back(weight_name(part, layer), tensor);
+  };
+  add(ModelPart::kEmbedding, 0, embedding_.detach());
+  for (std::int32_t i = 0; i < config_.num_layers; ++i) {
+    const Layer& layer = layers_[static_cast<std::size_t>(i)];
     const at::Tensor qkv = layer.qkv.detach(), gate_up = layer.gate_up.detach();
-    state.emplace_back(at + "input_layernorm.weight", layer.attention_norm.detach());
-    state.emplace_back(at + "self_attn.q_proj.weight", qkv.narrow(0, 0, width));
-    state.emplace_back(at + "self_attn.k_proj.weight", qkv.narrow(0, width, kv_width));
-    state.emplace_back(at + "self_attn.v_proj.weight", qkv.narrow(0, width + kv_width, kv_width));
-    state.emplace_back(at + "self_attn.o_proj.weight", layer.out.detach());
-    state.emplace_back(at + "post_attention_layernorm.weight", layer.ffn_norm.detach());
-    state.emplace_back(at + "mlp.gate_proj.weight", gate_up.narrow(0, 0, ffn));
-    state.emplace_back(at + "mlp.up_proj.weight", gate_up.narrow(0, ffn, ffn));
-    state.emplace_back(at + "mlp.down_proj.weight", layer.down.detach());
+    add(ModelPart::kAttentionNorm, i, layer.attention_norm.detach());
+    add(ModelPart::kQuery, i, qkv.narrow(0, 0, width));
+    add(ModelPart::kKey, i, qkv.narrow(0, width, kv_width));
+    add(ModelPart::kValue, i, qkv.narrow(0, width + kv_width, kv_width));
+    add(ModelPart::kAttentionOutput, i, layer.out.detach());
+    add(ModelPart::kMlpNorm, i, layer.ffn_norm.detach());
+    add(ModelPart::kGate, i, gate_up.narrow(0, 0, ffn));
+    add(ModelPart::kUp, i, gate_up.narrow(0, ffn, ffn));
+    add(ModelPart::kDown, i, layer.down.detach());
   }
-  state.emplace_back("model.norm.weight", norm_.detach());
+  add(ModelPart::kFinalNorm, 0, norm_.detach());
   return state;
 }
 

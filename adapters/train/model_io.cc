@@ -7,11 +7,11 @@
 
 #include "adapters/data/tokenizer_copy.h"
 #include "adapters/train/border.h"
-#include "common/model/format/mapped_file.h"
+#include "common/base/mapped_file.h"
+#include "common/model/format/model_files.h"
 #include "common/model/format/model_writer.h"
 #include "common/model/format/safetensors.h"
 #include "common/model/format/safetensors_writer.h"
-#include "common/model/format/weights.h"
 
 namespace outrider {
 namespace {

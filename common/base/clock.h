@@ -40,7 +40,7 @@ class ManualClock final : public Clock {
 inline double to_seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 inline double to_ms(Duration d) { return to_seconds(d) * 1e3; }
 inline Duration from_ms(double ms) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));
+  return std::chrono::round<Duration>(std::chrono::duration<double, std::milli>(ms));
 }
 // clang-format on
 }  // namespace outrider

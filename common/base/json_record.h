@@ -22,6 +22,7 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <optional>
 #include <string>
@@ -40,6 +41,9 @@ template <typename T>
 concept JsonRecord = requires(T& record) {
   T::visit_fields(record, [](const char*, auto&) {});
 };
+
+// Of a Duration: some days, and a number of nanoseconds that a double holds exactly.
+inline constexpr double kMaxJsonMs = 1e9;
 
 template <typename T>
 inline constexpr bool is_optional = false;
@@ -110,7 +114,8 @@ class JsonRecordReader final {
   template <typename T>
   void read_scalar(const Json& json, T& value) {
     if constexpr (std::same_as<T, Duration>) {
-      if (expect(json.is_number())) value = from_ms(json.get<double>());
+      const double ms = json.is_number() ? json.get<double>() : kMaxJsonMs + 1;
+      if (expect(std::abs(ms) <= kMaxJsonMs)) value = from_ms(ms);
     } else if constexpr (NamedEnum<T>) {
       const auto named =
           json.is_string() ? parse_name<T>(json.get_ref<const std::string&>()) : std::nullopt;

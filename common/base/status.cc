@@ -75,6 +75,13 @@ Status internal_error(std::string message) {
   return {StatusCode::kInternal, std::move(message)};
 }
 
+std::string printable(std::string_view text) {
+  constexpr std::size_t kLongest = 80;
+  std::string shown = "\"";
+  for (const char c : text.substr(0, kLongest)) shown += c >= ' ' && c != 0x7f ? c : '?';
+  return shown + (text.size() > kLongest ? "...\"" : "\"");
+}
+
 namespace internal {
 
 void check_failed(const char* file, int line, const char* condition) {

@@ -64,6 +64,9 @@ Status data_loss(std::string message);
 Status unimplemented(std::string message);
 Status internal_error(std::string message);
 
+// A stranger's text for a message: quoted, short, without control characters.
+std::string printable(std::string_view text);
+
 namespace internal {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition);
 }  // namespace internal

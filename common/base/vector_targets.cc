@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/vector_targets.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#else
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <algorithm>
 #include <string>
 
 namespace outrider {
 namespace {
 
-constexpr VectorTarget kAllTargets[] = {VectorTarget::kAvx2, VectorTarget::kAvx512,
-                                        VectorTarget::kNeon};
+constexpr VectorTarget kAllTargets[] = {VectorTarget::kAvx2, VectorTarget::kAvx2Vnni,
+                                        VectorTarget::kAvx512, VectorTarget::kNeon,
+                                        VectorTarget::kNeonDot};
+
+#if defined(__x86_64__)
+// AVX-VNNI, bit 4 of EAX of CPUID's leaf 7.1; GCC 12 has no name for it.
+bool has_avx_vnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 16) != 0;
+}
+#endif
 
 }  // namespace
 
@@ -16,10 +32,14 @@ std::string_view to_string(VectorTarget target) {
   switch (target) {
     case VectorTarget::kAvx2:
       return "avx2";
+    case VectorTarget::kAvx2Vnni:
+      return "avx2vnni";
     case VectorTarget::kAvx512:
       return "avx512";
     case VectorTarget::kNeon:
       return "neon";
+    case VectorTarget::kNeonDot:
+      return "neondot";
   }
   return "unknown";
 }
@@ -36,8 +56,10 @@ std::vector<VectorTarget> available_vector_targets() {
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
     targets.push_back(VectorTarget::kAvx512);
   }
+  if (has_avx_vnni()) targets.push_back(VectorTarget::kAvx2Vnni);
   targets.push_back(VectorTarget::kAvx2);
 #else
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) targets.push_back(VectorTarget::kNeonDot);
   targets.push_back(VectorTarget::kNeon);
 #endif
   return targets;
@@ -59,8 +81,9 @@ Result<VectorTarget> find_vector_target(std::string_view name) {
                                "' does not run on this CPU. Remedy: --kernel auto picks '" +
                                std::string(to_string(available.front())) + "'");
   }
-  return invalid_argument("kernel '" + std::string(name) +
-                          "' is unknown. Remedy: use auto, avx2, avx512 or neon");
+  return invalid_argument(
+      "kernel '" + std::string(name) +
+      "' is unknown. Remedy: use auto, avx2, avx2vnni, avx512, neon or neondot");
 }
 
 VectorTarget best_vector_target() {

@@ -56,9 +56,11 @@
 
 namespace outrider {
 
-enum class VectorTarget { kAvx2, kAvx512, kNeon };
+// kAvx2Vnni and kNeonDot are kAvx2 and kNeon on a CPU that multiplies bytes by four (AVX-VNNI,
+// SDOT).
+enum class VectorTarget { kAvx2, kAvx2Vnni, kAvx512, kNeon, kNeonDot };
 
-// "avx2", "avx512", "neon": the values of --kernel.
+// "avx2", "avx2vnni", "avx512", "neon", "neondot": the values of --kernel.
 std::string_view to_string(VectorTarget target);
 
 // What this CPU can run, the fastest first. Empty on an x86-64 CPU without AVX2 and FMA.

@@ -9,9 +9,8 @@
 #include "common/base/files.h"
 #include "common/base/sha256.h"
 #include "common/exits/adapters.h"
-#include "common/model/format/mapped_file.h"
+#include "common/base/mapped_file.h"
 #include "common/model/format/safetensors.h"
-#include "common/model/format/safetensors_header.h"
 #include "common/model/format/safetensors_writer.h"
 
 namespace outrider {

@@ -7,8 +7,11 @@
 #include <utility>
 
 #include "common/base/thread_pool.h"
-#include "common/model/cpu/aligned_buffer.h"
-#include "common/model/cpu/kernels.h"
+#include "common/model/cpu/kernels/aligned_buffer.h"
+#include "common/model/cpu/kernels/kernels.h"
+#include "common/model/cpu/kernels/panel_writer.h"
+#include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
@@ -24,35 +27,34 @@ WeightMatrix bf16_matrix(const std::vector<std::uint16_t>& values, std::int64_t 
   return {.type = WeightType::kBf16, .data = values.data(), .outputs = outputs, .inputs = inputs};
 }
 
-// Rows of a matrix as int8.
+// Rows of a matrix as int8. Their scales are f32: a small matrix of any range.
 class Int8Rows final {
  public:
-  Int8Rows(const Kernels& kernels, const TensorView& source, std::span<const TokenId> rows)
-      : inputs_(source.shape[1]), outputs_(static_cast<std::int64_t>(rows.size())) {
-    const std::int64_t blocks = int8_blocks(inputs_);
-    values_.resize(size(outputs_ * blocks * kInt8Block));
-    scales_.resize(size(outputs_ * blocks * kInt8BlockGroups));
-    std::vector<float> row(size(inputs_));
-    for (std::int64_t n = 0; n < outputs_; ++n) {
-      widen(source, rows[size(n)] * inputs_, row);
-      kernels.quantize_weights(row.data(), WeightType::kF32, inputs_,
-                               values_.data() + n * blocks * kInt8Block,
-                               scales_.data() + n * blocks * kInt8BlockGroups);
+  Int8Rows(const Kernels& kernels, const TensorView& source, std::span<const TokenId> rows) {
+    matrix_ = {.type = WeightType::kQuantized,
+               .format = {.bits = 8, .wide_scales = true},
+               .data = nullptr,
+               .outputs = static_cast<std::int64_t>(rows.size()),
+               .inputs = source.shape[1]};
+    panels_.grow(size(bytes_of(matrix_)));
+    matrix_.data = panels_.data();
+    const PanelWriter writer(matrix_.format, matrix_.inputs, panels_.data());
+    std::vector<float> row(size((matrix_.inputs + kQuantGroup - 1) / kQuantGroup * kQuantGroup));
+    for (std::int64_t n = 0; n < matrix_.outputs; ++n) {
+      widen(source, rows[size(n)] * matrix_.inputs, {row.data(), size(matrix_.inputs)});
+      for (std::int64_t at = 0; at < matrix_.inputs; at += kQuantGroup) {
+        WeightGroup group;
+        kernels.quantize_weights(row.data() + at, matrix_.format, &group);
+        writer.store(n, at / kQuantGroup, group);
+      }
     }
   }
 
-  WeightMatrix matrix() const {
-    return {.type = WeightType::kInt8,
-            .data = values_.data(),
-            .scales = scales_.data(),
-            .outputs = outputs_,
-            .inputs = inputs_};
-  }
+  const WeightMatrix& matrix() const { return matrix_; }
 
  private:
-  std::int64_t inputs_, outputs_;
-  std::vector<std::int8_t> values_;
-  std::vector<std::uint16_t> scales_;
+  AlignedBuffer<std::byte> panels_;
+  WeightMatrix matrix_;
 };
 
 class AdapterHeads final : public ExitHeads {
@@ -62,11 +64,12 @@ class AdapterHeads final : public ExitHeads {
         kernels_(kernels),
         hidden_(adapters_.hidden_size),
         stride_(pad_to_lanes(hidden_)),
+        quantized_bytes_(QuantizedRowLayout(hidden_).row_bytes),
         epsilon_(static_cast<float>(target.config.rms_norm_eps)),
         tokens_(all_tokens()),
         head_(kernels, head_of(target), tokens_),
         final_norm_(size(hidden_)) {
-    widen(target.weights.at("model.norm.weight"), 0, final_norm_);
+    widen(target.weights.at(weight_name(ModelPart::kFinalNorm)), 0, final_norm_);
     for (const ExitAdapter& exit : adapters_.exits) layers_.push_back(exit.layer);
   }
 
@@ -81,7 +84,7 @@ class AdapterHeads final : public ExitHeads {
     for (std::int64_t r = 0; r < count; ++r) {
       float* row = adapted_.data() + r * stride_;
       kernels_.rms_norm(row, final_norm_.data(), hidden_, epsilon_, row);
-      kernels_.quantize_row(row, hidden_, quantized_.data() + r * int8_blocks(hidden_));
+      kernels_.quantize_row(row, hidden_, quantized_.data() + r * quantized_bytes_);
     }
     const MatmulInput x{count, stride_, adapted_.data(), quantized_.data()};
     if (adapters_.shortlist.empty()) {
@@ -104,8 +107,7 @@ class AdapterHeads final : public ExitHeads {
 
  private:
   static const TensorView& head_of(const ModelFiles& target) {
-    return target.weights.at(target.config.tied_embeddings ? "model.embed_tokens.weight"
-                                                           : "lm_head.weight");
+    return target.weights.at(weight_name(output_part(target.config)));
   }
 
   const Calibration& calibration(std::size_t exit, double temperature) const {
@@ -127,7 +129,7 @@ class AdapterHeads final : public ExitHeads {
     const std::int64_t inner = adapter.bottleneck, inner_stride = pad_to_lanes(inner);
     normed_.grow(size(count * stride_));
     adapted_.grow(size(count * stride_));
-    quantized_.grow(size(count * int8_blocks(hidden_)));
+    quantized_.grow(size(count * quantized_bytes_));
     inner_.grow(size(count * inner_stride));
     ones_.assign(size(inner_stride), 1.0f);
     for (std::int64_t r = 0; r < count; ++r) {
@@ -167,6 +169,7 @@ class AdapterHeads final : public ExitHeads {
   const ExitAdapters adapters_;
   const Kernels& kernels_;
   const std::int64_t hidden_, stride_;
+  const std::int64_t quantized_bytes_;  // of a row of hidden states, see QuantizedRowLayout
   const float epsilon_;
   const std::vector<TokenId> tokens_;
   const Int8Rows head_;
@@ -176,7 +179,7 @@ class AdapterHeads final : public ExitHeads {
   // Of the call at hand.
   AlignedBuffer<float> normed_, adapted_;  // [rows, stride]
   AlignedBuffer<float> inner_;             // [rows, pad_to_lanes(bottleneck)]
-  AlignedBuffer<Int8Block> quantized_;     // [rows, int8_blocks(hidden)]
+  AlignedBuffer<std::byte> quantized_;     // [rows, quantized_bytes]
   AlignedBuffer<float> shortlisted_;       // [rows, shortlist]
   std::vector<float> ones_;
 };

@@ -16,7 +16,7 @@
 #include "common/base/status.h"
 #include "common/exits/adapters.h"
 #include "common/exits/exit_heads.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 

@@ -8,7 +8,6 @@
 #include "common/base/json.h"
 #include "common/exits/adapters.h"
 #include "common/model/format/config_fields.h"
-#include "common/model/format/safetensors_header.h"
 
 namespace outrider {
 namespace {

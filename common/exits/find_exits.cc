@@ -5,7 +5,7 @@
 
 #include "common/exits/adapter_heads.h"
 #include "common/exits/adapters.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 namespace {
@@ -27,7 +27,7 @@ std::string layers_text(const ExitHeads& heads) {
 Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target) {
   if (source.exits == "none") return none(" (--exits none)");
   Result<ExitAdapters> adapters =
-      load_adapters(source.adapters.empty() ? source.model : source.adapters);
+      load_adapters(source.adapters.empty() ? folder_of_model(source.model) : source.adapters);
   const bool asked_for = !source.adapters.empty() || source.exits != "auto";
   if (adapters.status().code() == StatusCode::kNotFound && !asked_for) {
     return none(std::string(": the model has no ") + kAdapterIndexFile +

@@ -14,8 +14,8 @@
 namespace outrider {
 
 struct ExitSource {
-  std::string model = {};     // the target's directory
-  std::string adapters = {};  // that of the adapters; empty: the target's
+  std::string model = {};     // the target's directory or file
+  std::string adapters = {};  // that of the adapters; empty: the folder of the target
   // "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
   std::string exits = "auto";
 };

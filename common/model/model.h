@@ -37,7 +37,7 @@ struct ModelInfo {
   std::string architecture;   // "llama", "mistral", "qwen2", "qwen3", "null"
   std::string fingerprint;    // hex; same weights and config <=> same fingerprint, any dtype
   std::string arithmetic_id;  // hex; same fingerprint, dtype, kernel version, device class (L1)
-  std::string dtype;          // as computed: "f32", "bf16", "int8"
+  std::string dtype;          // as computed: "f32", "bf16", "int8", "int4"
   std::int32_t vocab_size = 0;
   std::int32_t hidden_size = 0;
   std::int32_t num_layers = 0;

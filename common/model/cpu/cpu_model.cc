@@ -9,18 +9,16 @@
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_kv_cache.h"
 #include "common/model/cpu/cpu_pass.h"
+#include "common/model/cpu/kernels/weight_memory.h"
 #include "common/model/format/fingerprint.h"
 #include "common/model/row_check.h"
 
 namespace outrider {
 namespace {
 
-// To be raised whenever a kernel's bits change.
-constexpr const char* kKernelVersion = "1";
-
 constexpr int kMaxThreads = 1024;
 
-ModelInfo describe(const CpuWeights& weights) {
+ModelInfo describe(const CpuWeights& weights, const KvLayout& kv) {
   const ModelFiles& files = *weights.files;
   const ModelConfig& config = files.config;
   ModelInfo info{.name = files.name,
@@ -35,18 +33,21 @@ ModelInfo describe(const CpuWeights& weights) {
                  .num_parameters = num_parameters(config),
                  .weight_bytes = weights.bytes_per_pass,
                  .stop_ids = config.stop_ids};
-  info.arithmetic_id = arithmetic_id({.fingerprint = files.fingerprint,
-                                      .dtype = weights.arithmetic,
-                                      .kernel_version = kKernelVersion,
-                                      .device_class = "cpu"});
+  info.arithmetic_id =
+      arithmetic_id({.fingerprint = files.fingerprint,
+                     .dtype = weights.arithmetic + (kv.is_bf16 ? ", bf16 keys and values" : ""),
+                     .kernel_version = kKernelVersion,
+                     .device_class = "cpu"});
   return info;
 }
 
 class CpuModel final : public Model {
  public:
-  CpuModel(CpuWeights weights, const Kernels& kernels, std::unique_ptr<ThreadPool> pool)
+  CpuModel(CpuWeights weights, const KvLayout& kv, const Kernels& kernels,
+           std::unique_ptr<ThreadPool> pool)
       : weights_(std::move(weights)),
-        info_(describe(weights_)),
+        kv_(kv),
+        info_(describe(weights_, kv)),
         pool_(std::move(pool)),
         pass_(weights_, kernels, *pool_) {}
 
@@ -56,15 +57,14 @@ class CpuModel final : public Model {
   Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
     OUTRIDER_RETURN_IF_ERROR(check_capacity(capacity));
     const ModelConfig& config = weights_.files->config;
-    const std::int64_t slot_stride = config.num_kv_heads * pad_to_lanes(config.head_dim);
     OUTRIDER_ASSIGN_OR_RETURN(
         AnonymousMemory memory,
         AnonymousMemory::make(
-            CpuKvCache::bytes_needed(config.num_layers, slot_stride, capacity),
+            CpuKvCache::bytes_needed(config.num_layers, kv_, capacity),
             "a KV cache of " + std::to_string(capacity) + " slots",
             "a shorter context (--max-model-len of outrider-server, -c of outrider-edge)"));
     return std::unique_ptr<KvCache>(
-        std::make_unique<CpuKvCache>(this, slot_stride, capacity, std::move(memory)));
+        std::make_unique<CpuKvCache>(this, kv_, capacity, std::move(memory)));
   }
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {
@@ -90,6 +90,7 @@ class CpuModel final : public Model {
 
  private:
   const CpuWeights weights_;
+  const KvLayout kv_;
   const ModelInfo info_;
   const std::unique_ptr<ThreadPool> pool_;
   CpuPass pass_;
@@ -116,13 +117,25 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
                          std::to_string(config.num_heads / config.num_kv_heads) +
                          ", more than the cpu backend's " + std::to_string(kMaxSharedQueries));
   }
+  const KvLayout kv{.kv_heads = config.num_kv_heads,
+                    .head_stride = pad_to_lanes(config.head_dim),
+                    .is_bf16 = options.kv_dtype == "bf16"};
+  if (!kv.is_bf16 && options.kv_dtype != "f32") {
+    return invalid_argument("kv dtype '" + options.kv_dtype +
+                            "' is unknown. Remedy: use f32 or bf16");
+  }
+  if (kv.head_stride > kMaxHeadStride) {
+    return unimplemented("config.json: head_dim = " + std::to_string(config.head_dim) +
+                         ", more than the cpu backend's " + std::to_string(kMaxHeadStride));
+  }
   const Kernels& kernels = kernels_for(target);
   auto pool = std::make_unique<ThreadPool>(thread_count(options.threads));
   OUTRIDER_ASSIGN_OR_RETURN(
       CpuWeights weights,
-      CpuWeightsLoader(kernels, *pool, options.progress).load(std::move(files), type));
+      CpuWeightsLoader(kernels, *pool, {options.cache_dir, options.notice}, options.progress)
+          .load(std::move(files), type));
   return std::unique_ptr<Model>(
-      std::make_unique<CpuModel>(std::move(weights), kernels, std::move(pool)));
+      std::make_unique<CpuModel>(std::move(weights), kv, kernels, std::move(pool)));
 }
 
 namespace {

@@ -3,7 +3,7 @@
 // Logits have the same bits on every CPU (AVX2, AVX-512, NEON), for any number of threads, any
 // slot order, and whatever rows stand beside a row (docs/row-invariance.md). What they may differ
 // between is named by ModelInfo::arithmetic_id: other weights, or another of "exact", "bf16" (from
-// a wider file) and "int8".
+// a wider file), "int8" and "int4", and keys and values in f32 or bf16.
 //
 //   auto files = load_model_files("models/demo-target", {});
 //   auto model = make_cpu_model(*files, {.dtype = "int8"});
@@ -21,16 +21,19 @@
 
 #include "common/base/status.h"
 #include "common/model/cpu/cpu_weights.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 #include "common/model/model.h"
 
 namespace outrider {
 
 struct CpuModelOptions {
-  std::string dtype = "auto";   // "auto" (as stored), "f32", "bf16", "int8"
-  int threads = 0;              // 0: one per CPU
-  std::string kernel = "auto";  // "auto" (the fastest), "avx2", "avx512", "neon"
-  LoadProgress progress;        // called while weights are converted (int8)
+  std::string dtype = "auto";    // "auto" (as stored), "f32", "bf16", "int8", "int4"
+  std::string kv_dtype = "f32";  // of keys and values: "f32", "bf16"
+  int threads = 0;               // 0: one per CPU
+  std::string kernel = "auto";   // "auto" (the fastest), or another of vector_targets.h
+  std::string cache_dir = {};    // converted weights are kept there for the next start; empty: not
+  CacheNotice notice = {};       // told of what people should know about the cache
+  LoadProgress progress = {};    // called while weights are converted (int8, int4)
 };
 
 // f32, and bf16 or f16 as stored, load at once: weights stay mapped. Errors: INVALID_ARGUMENT
@@ -43,8 +46,8 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
 // measurements. Valid as long as the model.
 std::vector<std::span<const std::byte>> cpu_weight_memory(const Model& model);
 
-// How many bytes of ModelInfo::weight_bytes hold no weight: what int8 rows are filled up with to
-// whole blocks.
+// How many bytes of ModelInfo::weight_bytes hold no weight: what quantised matrices are filled
+// up with to whole groups and panels.
 std::int64_t cpu_weight_padding(const Model& model);
 
 }  // namespace outrider

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/cpu_weights.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <algorithm>
+#include <optional>
 #include <utility>
+
+#include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
@@ -13,7 +13,14 @@ namespace {
 constexpr std::pair<std::string_view, ComputeType> kComputeTypes[] = {{"auto", ComputeType::kAuto},
                                                                       {"f32", ComputeType::kF32},
                                                                       {"bf16", ComputeType::kBf16},
-                                                                      {"int8", ComputeType::kInt8}};
+                                                                      {"int8", ComputeType::kInt8},
+                                                                      {"int4", ComputeType::kInt4}};
+
+// Less is converted faster than a file is written.
+constexpr std::int64_t kMinKeptBytes = 64 << 20;
+
+constexpr QuantFormat kInt8Format{.bits = 8};
+constexpr QuantFormat kInt4Format{.bits = 4, .has_minimum = true};
 
 WeightType stored_type(DType dtype) {
   switch (dtype) {
@@ -22,44 +29,47 @@ WeightType stored_type(DType dtype) {
     case DType::kF16:
       return WeightType::kF16;
     case DType::kBF16:
+      return WeightType::kBf16;
+    default:
       break;
   }
-  return WeightType::kBf16;
+  return WeightType::kF32;  // blocks are widened
 }
 
-WeightType computed_type(DType stored, ComputeType wanted) {
-  if (wanted == ComputeType::kInt8) return WeightType::kInt8;
-  if (wanted == ComputeType::kBf16) return WeightType::kBf16;
-  return stored_type(stored);
+// Whether the kernels can take the matrix from where it is mapped.
+bool is_as_stored(const TensorView& source, WeightType type) {
+  return block_elements(source.dtype) == 1 && source.interleaved == 0 &&
+         type == stored_type(source.dtype);
 }
 
-// Of a matrix with its scales.
-std::int64_t bytes_of(WeightType type, std::int64_t outputs, std::int64_t inputs) {
-  switch (type) {
-    case WeightType::kF32:
-      return outputs * inputs * 4;
-    case WeightType::kBf16:
-    case WeightType::kF16:
-      return outputs * inputs * 2;
-    case WeightType::kInt8:
-      break;
+// A matrix as it is to be computed with; data is where it is stored.
+WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted) {
+  WeightMatrix matrix{.type = stored_type(source.dtype),
+                      .format = {},
+                      .data = source.data,
+                      .outputs = source.shape[0],
+                      .inputs = source.shape[1]};
+  if (wanted == ComputeType::kBf16) matrix.type = WeightType::kBf16;
+  if (wanted == ComputeType::kInt8 || wanted == ComputeType::kInt4) {
+    matrix.type = WeightType::kQuantized;
+    matrix.format = wanted == ComputeType::kInt8 ? kInt8Format : kInt4Format;
   }
-  return outputs * int8_blocks(inputs) * (kInt8Block + kInt8BlockGroups * 2);
+  return matrix;
 }
 
-constexpr std::int64_t kSliceBytes = 32 << 20;
+// Whether a cache's matrix is what a conversion would make; only the conversion knows whether its
+// scales are wide.
+bool is_made_of(const WeightMatrix& kept, WeightMatrix wanted) {
+  wanted.format.wide_scales = kept.format.wide_scales;
+  return kept.type == wanted.type && kept.format == wanted.format &&
+         kept.outputs == wanted.outputs && kept.inputs == wanted.inputs;
+}
 
-// Takes the pages of converted weights out of our memory; they stay in the system's cache, and are
-// mapped again if read again (an embedding that is also the output matrix).
-void forget_pages(const std::byte* data, std::int64_t num_bytes) {
-  const std::int64_t page = sysconf(_SC_PAGE_SIZE);
-  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
-  const std::int64_t begin = address / page * page;  // the first page was read before
-  const std::int64_t end = (address + num_bytes) / page * page;
-  if (begin >= end) return;
-  // The mapping is of a file, read only: nothing is lost.
-  madvise(const_cast<std::byte*>(data) - (address - begin), static_cast<std::size_t>(end - begin),
-          MADV_DONTNEED);
+std::string_view name_of(ComputeType type) {
+  for (const auto& [name, known] : kComputeTypes) {
+    if (known == type) return name;
+  }
+  return "";
 }
 
 }  // namespace
@@ -69,35 +79,26 @@ Result<ComputeType> parse_compute_type(std::string_view name) {
     if (known == name) return type;
   }
   return invalid_argument("dtype '" + std::string(name) +
-                          "' is unknown. Remedy: use auto, f32, bf16 or int8");
-}
-
-std::span<const std::byte> memory_of(const WeightMatrix& matrix) {
-  const std::int64_t bytes = bytes_of(matrix.type, matrix.outputs, matrix.inputs);
-  return {static_cast<const std::byte*>(matrix.data), static_cast<std::size_t>(bytes)};
-}
-
-std::int64_t padding_of(const WeightMatrix& matrix) {
-  if (matrix.type != WeightType::kInt8) return 0;
-  const std::int64_t groups = (matrix.inputs + kInt8Group - 1) / kInt8Group;
-  const std::int64_t used = matrix.outputs * (matrix.inputs + groups * 2);
-  return bytes_of(matrix.type, matrix.outputs, matrix.inputs) - used;
+                          "' is unknown. Remedy: use auto, f32, bf16, int8 or int4");
 }
 
 Result<CpuWeights> CpuWeightsLoader::load(std::shared_ptr<const ModelFiles> files,
                                           ComputeType type) {
   type_ = type;
   bytes_read_ = 0;
+  to_keep_.clear();
   weights_ = {};
   weights_.files = std::move(files);
+  const std::string arithmetic = std::string(name_of(type)) + ", kernels " + kKernelVersion;
+  weights_.kept = cache_.open(weights_.files->name, weights_.files->fingerprint, arithmetic, pool_);
   const ModelConfig& config = weights_.files->config;
-  weights_.embedding = weights_.files->weights.at("model.embed_tokens.weight");
+  weights_.embedding = weights_.files->weights.at(weight_name(ModelPart::kEmbedding));
   const bool stored_bf16 = weights_.embedding.dtype == DType::kBF16;
-  weights_.quantized = type == ComputeType::kInt8;
-  weights_.arithmetic = weights_.quantized ? "int8" : "exact";
+  weights_.quantized = type == ComputeType::kInt8 || type == ComputeType::kInt4;
   if (weights_.quantized) {
-    weights_.dtype = "int8";
+    weights_.dtype = weights_.arithmetic = type == ComputeType::kInt8 ? "int8" : "int4";
   } else {
+    weights_.arithmetic = "exact";
     const bool bf16 = type == ComputeType::kBf16 || (type == ComputeType::kAuto && stored_bf16);
     weights_.dtype = bf16 ? "bf16" : "f32";
   }
@@ -105,45 +106,72 @@ Result<CpuWeights> CpuWeightsLoader::load(std::shared_ptr<const ModelFiles> file
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     OUTRIDER_RETURN_IF_ERROR(load_layer(i, weights_.layers[static_cast<std::size_t>(i)]));
   }
-  weights_.final_norm = load_vector("model.norm.weight");
-  const std::string head = config.tied_embeddings ? "model.embed_tokens" : "lm_head";
-  OUTRIDER_RETURN_IF_ERROR(load_linear(head, false, weights_.head));
+  weights_.final_norm = load_vector(weight_name(ModelPart::kFinalNorm));
+  const ComputeType head_type = type == ComputeType::kInt4 ? ComputeType::kInt8 : type;
+  OUTRIDER_RETURN_IF_ERROR(
+      load_linear(output_part(config), config.num_layers, false, head_type, weights_.head));
+  if (bytes_read_ >= kMinKeptBytes) {
+    cache_.keep(weights_.files->name, weights_.files->fingerprint, arithmetic, to_keep_);
+  }
   return std::move(weights_);
 }
 
 Status CpuWeightsLoader::load_layer(std::int64_t index, CpuLayer& layer) {
   const ModelConfig& config = weights_.files->config;
-  const std::string prefix = "model.layers." + std::to_string(index) + ".";
-  const std::string attention = prefix + "self_attn.";
-  const std::string mlp = prefix + "mlp.";
-  layer.attention_norm = load_vector(prefix + "input_layernorm.weight");
-  layer.mlp_norm = load_vector(prefix + "post_attention_layernorm.weight");
+  const auto number = static_cast<std::int32_t>(index);
+  const auto vector = [&](ModelPart part) { return load_vector(weight_name(part, number)); };
+  layer.attention_norm = vector(ModelPart::kAttentionNorm);
+  layer.mlp_norm = vector(ModelPart::kMlpNorm);
   if (config.qk_norm) {
-    layer.q_norm = load_vector(attention + "q_norm.weight");
-    layer.k_norm = load_vector(attention + "k_norm.weight");
+    layer.q_norm = vector(ModelPart::kQueryNorm);
+    layer.k_norm = vector(ModelPart::kKeyNorm);
   }
+  const auto linear = [&](ModelPart part, bool has_bias, LinearWeights& out) {
+    return load_linear(part, index, has_bias, type_, out);
+  };
   layer.window = config.windows[static_cast<std::size_t>(index)];
-  OUTRIDER_RETURN_IF_ERROR(load_linear(attention + "q_proj", config.qkv_bias, layer.q));
-  OUTRIDER_RETURN_IF_ERROR(load_linear(attention + "k_proj", config.qkv_bias, layer.k));
-  OUTRIDER_RETURN_IF_ERROR(load_linear(attention + "v_proj", config.qkv_bias, layer.v));
-  OUTRIDER_RETURN_IF_ERROR(load_linear(attention + "o_proj", config.o_bias, layer.o));
-  OUTRIDER_RETURN_IF_ERROR(load_linear(mlp + "gate_proj", config.mlp_bias, layer.gate));
-  OUTRIDER_RETURN_IF_ERROR(load_linear(mlp + "up_proj", config.mlp_bias, layer.up));
-  return load_linear(mlp + "down_proj", config.mlp_bias, layer.down);
+  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kQuery, config.qkv_bias, layer.q));
+  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kKey, config.qkv_bias, layer.k));
+  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kValue, config.qkv_bias, layer.v));
+  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kAttentionOutput, config.o_bias, layer.o));
+  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kGate, config.mlp_bias, layer.gate));
+  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kUp, config.mlp_bias, layer.up));
+  return linear(ModelPart::kDown, config.mlp_bias, layer.down);
 }
 
-Status CpuWeightsLoader::load_linear(const std::string& name, bool has_bias, LinearWeights& out) {
-  const TensorView& source = weights_.files->weights.at(name + ".weight");
-  if (has_bias) out.bias = load_vector(name + ".bias");
-  out.matrix = {.type = computed_type(source.dtype, type_),
-                .data = source.data,
-                .outputs = source.shape[0],
-                .inputs = source.shape[1]};
-  const std::int64_t bytes = bytes_of(out.matrix.type, out.matrix.outputs, out.matrix.inputs);
-  weights_.bytes_per_pass += bytes + static_cast<std::int64_t>(out.bias.size() * sizeof(float));
-  if (out.matrix.type == stored_type(source.dtype)) return {};
-  if (out.matrix.type == WeightType::kBf16) weights_.arithmetic = "bf16";
-  return convert(source, out.matrix);
+Status CpuWeightsLoader::load_linear(ModelPart part, std::int64_t layer, bool has_bias,
+                                     ComputeType type, LinearWeights& out) {
+  const auto number = static_cast<std::int32_t>(layer);
+  const std::string name = weight_name(part, number);
+  const TensorView& source = weights_.files->weights.at(name);
+  if (has_bias) out.bias = load_vector(bias_name(part, number));
+  out.matrix = computed_matrix(source, type);
+  if (!is_as_stored(source, out.matrix.type)) {
+    const bool rounded = out.matrix.type == WeightType::kBf16 && source.dtype != DType::kBF16;
+    if (rounded) weights_.arithmetic = "bf16";
+    OUTRIDER_RETURN_IF_ERROR(convert(name, layer, out.matrix));
+  }
+  weights_.bytes_per_pass +=
+      bytes_of(out.matrix) + static_cast<std::int64_t>(out.bias.size() * sizeof(float));
+  return {};
+}
+
+// Or takes what a cache kept.
+Status CpuWeightsLoader::convert(const std::string& name, std::int64_t layer,
+                                 WeightMatrix& matrix) {
+  const std::optional<WeightMatrix> kept =
+      weights_.kept != nullptr ? weights_.kept->find(name) : std::nullopt;
+  if (kept && is_made_of(*kept, matrix)) {
+    matrix = *kept;
+    return {};
+  }
+  const TensorView& source = weights_.files->weights.at(name);
+  OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, converter_.convert(source, matrix));
+  weights_.converted.push_back(std::move(memory));
+  to_keep_.push_back({name, matrix, layer});
+  bytes_read_ += static_cast<std::int64_t>(source.num_bytes);
+  if (progress_) progress_(bytes_read_, weights_.files->weights.num_bytes());
+  return {};
 }
 
 std::vector<float> CpuWeightsLoader::load_vector(const std::string& name) {
@@ -152,56 +180,6 @@ std::vector<float> CpuWeightsLoader::load_vector(const std::string& name) {
   widen(source, 0, values);
   weights_.bytes_per_pass += static_cast<std::int64_t>(values.size() * sizeof(float));
   return values;
-}
-
-// Fills matrix.data (and scales) with the source in matrix.type.
-Status CpuWeightsLoader::convert(const TensorView& source, WeightMatrix& matrix) {
-  OUTRIDER_ASSIGN_OR_RETURN(
-      AnonymousMemory memory,
-      AnonymousMemory::make(bytes_of(matrix.type, matrix.outputs, matrix.inputs),
-                            "a converted weight matrix", "a smaller model"));
-  matrix.data = memory.as<std::byte>();
-  if (matrix.type == WeightType::kInt8) {
-    const std::int64_t values = matrix.outputs * int8_blocks(matrix.inputs) * kInt8Block;
-    matrix.scales = reinterpret_cast<const std::uint16_t*>(memory.as<std::byte>() + values);
-  }
-  weights_.converted.push_back(std::move(memory));
-  // In slices, so that a large source never lies in memory whole.
-  const std::int64_t row_bytes =
-      matrix.inputs * static_cast<std::int64_t>(dtype_size(source.dtype));
-  const std::int64_t slice = std::max<std::int64_t>(kSliceBytes / row_bytes, 1);
-  for (std::int64_t begin = 0; begin < matrix.outputs; begin += slice) {
-    const Outputs rows{begin, std::min(begin + slice, matrix.outputs)};
-    convert_rows(source, matrix, rows);
-    forget_pages(source.data + rows.begin * row_bytes, (rows.end - rows.begin) * row_bytes);
-  }
-  bytes_read_ += static_cast<std::int64_t>(source.num_bytes);
-  if (progress_) progress_(bytes_read_, weights_.files->weights.num_bytes());
-  return {};
-}
-
-void CpuWeightsLoader::convert_rows(const TensorView& source, const WeightMatrix& matrix,
-                                    Outputs rows) {
-  // The memory is ours, and not yet seen by anybody else.
-  auto* data = static_cast<std::byte*>(const_cast<void*>(matrix.data));
-  auto* scales = const_cast<std::uint16_t*>(matrix.scales);
-  const std::int64_t inputs = matrix.inputs;
-  const std::int64_t blocks = int8_blocks(inputs);
-  const std::int64_t row_bytes = inputs * static_cast<std::int64_t>(dtype_size(source.dtype));
-  pool_.parallel_for(rows.end - rows.begin, 8, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> row(static_cast<std::size_t>(inputs));
-    for (std::int64_t n = rows.begin + begin; n < rows.begin + end; ++n) {
-      if (matrix.type == WeightType::kInt8) {
-        kernels_.quantize_weights(source.data + n * row_bytes, stored_type(source.dtype), inputs,
-                                  reinterpret_cast<std::int8_t*>(data) + n * blocks * kInt8Block,
-                                  scales + n * blocks * kInt8BlockGroups);
-      } else {
-        widen(source, n * inputs, row);
-        std::transform(row.begin(), row.end(), reinterpret_cast<std::uint16_t*>(data) + n * inputs,
-                       to_bf16);
-      }
-    }
-  });
 }
 
 }  // namespace outrider

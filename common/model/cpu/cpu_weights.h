@@ -1,8 +1,10 @@
 // A model's weights as the cpu kernels take them: mapped as stored, or converted when loaded.
 //
 // f32, bf16 and f16 matrices stay where the files are mapped and are widened in registers, exactly;
-// so a bf16 file gives the same bits under --dtype f32 and bf16. int8, and bf16 from a wider file,
-// are converted copies; the pages of their sources are handed back as soon as they are read.
+// so a bf16 file gives the same bits under --dtype f32 and bf16. int8 and int4, bf16 from a wider
+// file, the block types of GGUF files, and rows that lie in another order there, are converted
+// copies. int4 leaves the output matrix at int8: few of the weights, and every logit passes through
+// it.
 //
 // Thread rule: immutable once made. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,15 +20,17 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/anonymous_memory.h"
-#include "common/model/cpu/kernels.h"
-#include "common/model/format/weights.h"
+#include "common/model/cpu/kernels/kernels.h"
+#include "common/model/cpu/pack/weight_cache.h"
+#include "common/model/cpu/weight_converter.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 
-// kAuto: as stored (f16 counts as f32).
-enum class ComputeType : std::uint8_t { kAuto, kF32, kBf16, kInt8 };
+// kAuto: as stored (f16 and blocks count as f32).
+enum class ComputeType : std::uint8_t { kAuto, kF32, kBf16, kInt8, kInt4 };
 
-// "auto", "f32", "bf16" or "int8"; else INVALID_ARGUMENT.
+// "auto", "f32", "bf16", "int8" or "int4"; else INVALID_ARGUMENT.
 Result<ComputeType> parse_compute_type(std::string_view name);
 
 struct LinearWeights {
@@ -52,40 +56,41 @@ struct CpuWeights {
   std::vector<CpuLayer> layers;
   std::vector<float> final_norm;
   LinearWeights head;
-  bool quantized = false;  // matrices are int8
-  std::string dtype;       // "f32", "bf16", "int8"
-  std::string arithmetic;  // "exact" (every weight as stored), "bf16", "int8"
+  bool quantized = false;  // matrices are int8 or int4
+  std::string dtype;       // "f32", "bf16", "int8", "int4"
+  std::string arithmetic;  // "exact" (every weight as stored), "bf16", "int8", "int4"
   std::int64_t bytes_per_pass = 0;
   std::vector<AnonymousMemory> converted;
+  std::shared_ptr<const CachedWeights> kept;  // converted ones of an earlier start, or null
 };
 
-// Where a matrix lies; int8 scales directly follow the values.
-std::span<const std::byte> memory_of(const WeightMatrix& matrix);
-
-// How many bytes of it fill rows up to whole blocks: values and scales that no weight has.
-std::int64_t padding_of(const WeightMatrix& matrix);
-
-// Uses the pool for conversions only.
+// Uses the pool for conversions, and for reading what a cache kept of earlier ones.
 class CpuWeightsLoader final {
  public:
-  CpuWeightsLoader(const Kernels& kernels, ThreadPool& pool, LoadProgress progress)
-      : kernels_(kernels), pool_(pool), progress_(std::move(progress)) {}
+  CpuWeightsLoader(const Kernels& kernels, ThreadPool& pool, WeightCache cache,
+                   LoadProgress progress)
+      : pool_(pool),
+        cache_(std::move(cache)),
+        converter_(kernels, pool),
+        progress_(std::move(progress)) {}
 
   // Errors: RESOURCE_EXHAUSTED if converted weights do not fit.
   Result<CpuWeights> load(std::shared_ptr<const ModelFiles> files, ComputeType type);
 
  private:
   Status load_layer(std::int64_t index, CpuLayer& layer);
-  Status load_linear(const std::string& name, bool has_bias, LinearWeights& out);
+  Status load_linear(ModelPart part, std::int64_t layer, bool has_bias, ComputeType type,
+                     LinearWeights& out);
+  Status convert(const std::string& name, std::int64_t layer, WeightMatrix& matrix);
   std::vector<float> load_vector(const std::string& name);
-  Status convert(const TensorView& source, WeightMatrix& matrix);
-  void convert_rows(const TensorView& source, const WeightMatrix& matrix, Outputs rows);
 
-  const Kernels& kernels_;
   ThreadPool& pool_;
+  const WeightCache cache_;
+  WeightConverter converter_;
   LoadProgress progress_;
   ComputeType type_ = ComputeType::kAuto;
   std::int64_t bytes_read_ = 0;
+  std::vector<NamedMatrix> to_keep_;  // converted by this load
   CpuWeights weights_;
 };
 

@@ -2,54 +2,31 @@
 #include "common/model/format/config.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "common/base/files.h"
+#include "common/model/format/architecture.h"
 #include "common/model/format/config_fields.h"
+#include "common/model/format/config_limits.h"
 
 namespace outrider {
 namespace {
 
-// Far above any published model, and small enough that no product of two passes 2^62.
-constexpr std::int64_t kMaxHidden = 1 << 17;
-constexpr std::int64_t kMaxIntermediate = 1 << 20;
-constexpr std::int64_t kMaxLayers = 1024;
-constexpr std::int64_t kMaxHeads = 1024;
-constexpr std::int64_t kMaxHeadDim = 1024;
-constexpr std::int64_t kMaxVocab = 1 << 22;
-constexpr std::int64_t kMaxPositions = 1 << 24;
-constexpr std::size_t kMaxStopIds = 64;
 constexpr std::int64_t kMaxConfigBytes = 4 << 20;
 
-// What transformers assumes of a family where config.json is silent.
-struct Family {
-  const char* name;
-  const char* causal_class;
-  std::int64_t max_positions;
-  std::optional<std::int64_t> num_kv_heads;  // nothing: num_heads
-  std::optional<std::int64_t> head_dim;      // nothing: hidden_size / num_heads
-};
-
-constexpr std::array<Family, 4> kFamilies = {{
-    {"llama", "LlamaForCausalLM", 2048, {}, {}},
-    {"mistral", "MistralForCausalLM", 131072, 8, {}},
-    {"qwen2", "Qwen2ForCausalLM", 32768, {}, {}},
-    {"qwen3", "Qwen3ForCausalLM", 32768, {}, 128},
-}};
-
-Result<const Family*> read_family(FieldReader& fields) {
+Result<const ModelFamily*> read_family(FieldReader& fields) {
   const std::string type = fields.text("model_type");
   OUTRIDER_RETURN_IF_ERROR(fields.status());
-  const Family* family = nullptr;
-  for (const Family& known : kFamilies) {
-    if (type == known.name) family = &known;
-  }
+  const ModelFamily* family = find_family(type);
   if (family == nullptr) {
+    std::string names;
+    for (const ModelFamily& known : model_families()) {
+      names += std::string(names.empty() ? "" : ", ") + known.name;
+    }
     return unimplemented(fields.what() + ": model_type \"" + type.substr(0, 60) +
-                         "\" is not supported; supported are llama, mistral, qwen2, qwen3");
+                         "\" is not supported; supported are " + names);
   }
   if (fields.has("architectures")) {
     const Json& classes = fields.object()["architectures"];
@@ -85,12 +62,39 @@ Result<RopeScaling> read_scaling(FieldReader& fields, const std::string& type) {
   if (type == "linear") return RopeScaling::kLinear;
   if (type == "llama3") return RopeScaling::kLlama3;
   if (type == "dynamic") return RopeScaling::kDynamic;
+  if (type == "longrope") return RopeScaling::kFactors;
   return unimplemented(fields.what() + ": type \"" + type.substr(0, 60) +
-                       "\" is not supported; supported are default, linear, llama3, dynamic");
+                       "\" is not supported; supported are default, linear, llama3, dynamic, and "
+                       "longrope with equal factors");
+}
+
+// Only as config_to_json() writes it: the same factors at every length, no change of the attention.
+Status read_factors(FieldReader& fields, std::int32_t head_dim, RopeConfig& rope) {
+  const Json& object = fields.object();
+  const bool equal = fields.has("short_factor") && fields.has("long_factor") &&
+                     object["short_factor"] == object["long_factor"];
+  if (!equal || fields.real("attention_factor", 0, 1e6, 0.0) != 1.0) {
+    return unimplemented(fields.what() +
+                         ": longrope is supported only with equal short_factor and long_factor "
+                         "and an attention_factor of 1");
+  }
+  const Json& factors = object["long_factor"];
+  if (!factors.is_array() || std::cmp_not_equal(factors.size(), head_dim / 2)) {
+    return invalid_argument(fields.what() + ": long_factor must list head_dim / 2 (" +
+                            std::to_string(head_dim / 2) + ") numbers");
+  }
+  rope.factors.clear();
+  for (const Json& factor : factors) {
+    const Json wrapped = {{"long_factor", factor}};
+    FieldReader field(wrapped, fields.what());
+    rope.factors.push_back(static_cast<float>(field.real("long_factor", 1e-6, 1e6)));
+    OUTRIDER_RETURN_IF_ERROR(field.status());
+  }
+  return {};
 }
 
 // The object that transformers 4 calls rope_scaling and 5 calls rope_parameters.
-Status read_rope_object(FieldReader& fields, RopeConfig& rope) {
+Status read_rope_object(FieldReader& fields, std::int32_t head_dim, RopeConfig& rope) {
   const std::string old_type = fields.text("type", "default");
   const std::string type = fields.text("rope_type", old_type);
   OUTRIDER_RETURN_IF_ERROR(fields.status());
@@ -99,6 +103,7 @@ Status read_rope_object(FieldReader& fields, RopeConfig& rope) {
     fields.fail(unimplemented(fields.what() + ": partial_rotary_factor is not supported"));
   }
   rope.theta = fields.real("rope_theta", 1.0, 1e12, rope.theta);
+  if (rope.scaling == RopeScaling::kFactors) return read_factors(fields, head_dim, rope);
   if (rope.scaling != RopeScaling::kNone) rope.factor = fields.real("factor", 1.0, 1e6);
   if (fields.has("original_max_position_embeddings")) {
     rope.original_max_positions =
@@ -126,7 +131,7 @@ Status read_rope(FieldReader& fields, ModelConfig& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(key)) continue;
     FieldReader nested(fields.object()[key], fields.what() + ": " + key);
-    OUTRIDER_RETURN_IF_ERROR(read_rope_object(nested, rope));
+    OUTRIDER_RETURN_IF_ERROR(read_rope_object(nested, config.head_dim, rope));
   }
   // Beyond the original length dynamic scaling would change the angles of earlier positions, which
   // no KV cache survives.
@@ -141,7 +146,8 @@ Position effective_window(std::int64_t window, Position max_positions) {
   return window >= max_positions ? 0 : window;
 }
 
-Status read_layer_types(FieldReader& fields, Position window, ModelConfig& config) {
+Status read_layer_types(FieldReader& fields, const ModelFamily& family, Position window,
+                        ModelConfig& config) {
   if (!fields.has("layer_types")) return {};
   const Json& types = fields.object()["layer_types"];
   if (!types.is_array() || types.size() != static_cast<std::size_t>(config.num_layers)) {
@@ -155,8 +161,7 @@ Status read_layer_types(FieldReader& fields, Position window, ModelConfig& confi
                            "] must be full_attention or sliding_attention");
     }
     const Position wanted = sliding ? window : 0;
-    const bool qwen = config.architecture == "qwen2" || config.architecture == "qwen3";
-    if (!qwen && wanted != config.windows[layer]) {
+    if (!family.layers_choose_window && wanted != config.windows[layer]) {
       return unimplemented(fields.what() + ": layer_types of a " + config.architecture +
                            " model must agree with sliding_window");
     }
@@ -165,7 +170,7 @@ Status read_layer_types(FieldReader& fields, Position window, ModelConfig& confi
   return {};
 }
 
-Status read_windows(FieldReader& fields, ModelConfig& config) {
+Status read_windows(FieldReader& fields, const ModelFamily& family, ModelConfig& config) {
   config.windows.assign(static_cast<std::size_t>(config.num_layers), 0);
   std::int64_t first_layer = config.num_layers;
   Position window = 0;
@@ -176,7 +181,7 @@ Status read_windows(FieldReader& fields, ModelConfig& config) {
       window = fields.integer("sliding_window", 1, kMaxPositions, 4096);
       first_layer = 0;
     }
-  } else if (config.architecture != "llama" && fields.flag("use_sliding_window", false)) {
+  } else if (family.layers_choose_window && fields.flag("use_sliding_window", false)) {
     window = fields.integer("sliding_window", 1, kMaxPositions, 4096);
     first_layer = fields.integer("max_window_layers", 0, kMaxLayers, 28);
   }
@@ -185,10 +190,10 @@ Status read_windows(FieldReader& fields, ModelConfig& config) {
   for (std::int64_t layer = first_layer; layer < config.num_layers; ++layer) {
     config.windows[static_cast<std::size_t>(layer)] = window;
   }
-  return read_layer_types(fields, window, config);
+  return read_layer_types(fields, family, window, config);
 }
 
-Status read_shape(FieldReader& fields, const Family& family, ModelConfig& config) {
+Status read_shape(FieldReader& fields, const ModelFamily& family, ModelConfig& config) {
   const auto count = [&fields](const char* key, std::int64_t high,
                                std::optional<std::int64_t> absent = {}) {
     return static_cast<std::int32_t>(fields.integer(key, 1, high, absent));
@@ -225,15 +230,12 @@ Status read_shape(FieldReader& fields, const Family& family, ModelConfig& config
   return {};
 }
 
-void read_biases(FieldReader& fields, ModelConfig& config) {
+void read_biases(FieldReader& fields, const ModelFamily& family, ModelConfig& config) {
+  config.qkv_bias = family.qkv_bias;
   const bool attention_bias = fields.flag("attention_bias", false);
-  if (config.architecture == "llama" || config.architecture == "qwen3") {
-    config.qkv_bias = config.o_bias = attention_bias;
-  } else {
-    config.qkv_bias = config.architecture == "qwen2";
-  }
-  if (config.architecture == "llama") config.mlp_bias = fields.flag("mlp_bias", false);
-  config.qk_norm = config.architecture == "qwen3";
+  if (family.may_have_attention_bias) config.qkv_bias = config.o_bias = attention_bias;
+  if (family.may_have_mlp_bias) config.mlp_bias = fields.flag("mlp_bias", false);
+  config.qk_norm = family.qk_norm;
 }
 
 Result<std::vector<TokenId>> read_stop_ids(const Json& object, const std::string& what,
@@ -243,7 +245,7 @@ Result<std::vector<TokenId>> read_stop_ids(const Json& object, const std::string
   if (!object.is_object()) return invalid_argument(what + ": must be a JSON object");
   if (found == object.end() || found->is_null()) return ids;
   const Json list = found->is_array() ? *found : Json::array({*found});
-  if (list.size() > kMaxStopIds) {
+  if (std::cmp_greater(list.size(), kMaxStopIds)) {
     return invalid_argument(what + ": eos_token_id lists " + std::to_string(list.size()) +
                             " ids, at most " + std::to_string(kMaxStopIds));
   }
@@ -262,15 +264,15 @@ Result<ModelConfig> parse_config(std::string_view text, const std::string& what)
   OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(text, what));
   FieldReader fields(json, what);
   OUTRIDER_RETURN_IF_ERROR(fields.status());
-  OUTRIDER_ASSIGN_OR_RETURN(const Family* family, read_family(fields));
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelFamily* family, read_family(fields));
   OUTRIDER_RETURN_IF_ERROR(refuse_unsupported(fields));
   ModelConfig config;
   config.architecture = family->name;
   OUTRIDER_RETURN_IF_ERROR(read_shape(fields, *family, config));
   config.tied_embeddings = fields.flag("tie_word_embeddings", false);
-  read_biases(fields, config);
+  read_biases(fields, *family, config);
   OUTRIDER_RETURN_IF_ERROR(read_rope(fields, config));
-  OUTRIDER_RETURN_IF_ERROR(read_windows(fields, config));
+  OUTRIDER_RETURN_IF_ERROR(read_windows(fields, *family, config));
   OUTRIDER_RETURN_IF_ERROR(fields.status());
   OUTRIDER_ASSIGN_OR_RETURN(config.stop_ids, read_stop_ids(json, what, config.vocab_size));
   return config;
@@ -282,7 +284,7 @@ Result<std::vector<TokenId>> parse_stop_ids(std::string_view text, const std::st
   return read_stop_ids(json, what, vocab_size);
 }
 
-Result<ModelConfig> load_config(const std::string& directory) {
+Result<ModelConfig> load_config_json(const std::string& directory) {
   const std::string path = directory + "/config.json";
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxConfigBytes));
   OUTRIDER_ASSIGN_OR_RETURN(ModelConfig config, parse_config(text, path));

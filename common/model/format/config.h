@@ -26,6 +26,7 @@ enum class RopeScaling {
   kLinear,   // frequencies divided by `factor`
   kLlama3,   // low frequencies divided by `factor`, high ones kept, a smooth change between
   kDynamic,  // plain up to the original length; longer texts are refused (max_positions)
+  kFactors,  // each frequency divided by a factor of its own
 };
 
 struct RopeConfig {
@@ -36,6 +37,7 @@ struct RopeConfig {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   Position original_max_positions = 0;
+  std::vector<float> factors = {};  // kFactors: [head_dim / 2], above 0
 };
 
 // Projections are [out, in] row-major, as in the files; "q" = num_heads * head_dim.
@@ -64,14 +66,35 @@ struct ModelConfig {
   std::int64_t kv_size() const { return std::int64_t{num_kv_heads} * head_dim; }
 };
 
+// The tensors that a model consists of (architecture.h); biases belong to their part.
+enum class ModelPart : std::uint8_t {
+  kEmbedding,
+  kAttentionNorm,
+  kQuery,
+  kKey,
+  kValue,
+  kQueryNorm,
+  kKeyNorm,
+  kAttentionOutput,
+  kMlpNorm,
+  kGate,
+  kUp,
+  kDown,
+  kFinalNorm,
+  kHead,
+};
+
 // A tensor that a model of some config has in its files.
 struct TensorSpec {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;
+  std::string gguf_name = {};  // "blk.0.attn_q.weight"
+  ModelPart part = ModelPart::kEmbedding;
+  bool rotated = false;  // rows of queries or keys, which the rotation turns in pairs
 };
 
 // Reads `directory`/config.json, and generation_config.json if there (its end tokens win).
-Result<ModelConfig> load_config(const std::string& directory);
+Result<ModelConfig> load_config_json(const std::string& directory);
 
 // `what` names the text in errors.
 Result<ModelConfig> parse_config(std::string_view text, const std::string& what);

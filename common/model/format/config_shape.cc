@@ -1,19 +1,13 @@
-// What follows from a config: its JSON, its tensors, its rotary frequencies.
+// What follows from a config: its JSON, its size, its rotary frequencies.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <numbers>
 #include <utility>
 
-#include "common/model/format/config.h"
+#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
-
-const char* causal_class(const std::string& architecture) {
-  if (architecture == "mistral") return "MistralForCausalLM";
-  if (architecture == "qwen2") return "Qwen2ForCausalLM";
-  return architecture == "qwen3" ? "Qwen3ForCausalLM" : "LlamaForCausalLM";
-}
 
 // rope_theta stands outside too, so that readers older than rope_parameters find it; they know
 // the object itself as rope_scaling.
@@ -28,6 +22,13 @@ void write_rope(const ModelConfig& config, Json& json) {
     object["rope_type"] = "llama3";
     object["low_freq_factor"] = rope.low_freq_factor;
     object["high_freq_factor"] = rope.high_freq_factor;
+  }
+  if (rope.scaling == RopeScaling::kFactors) {
+    object["rope_type"] = "longrope";
+    object["short_factor"] = rope.factors;
+    object["long_factor"] = rope.factors;
+    object["attention_factor"] = 1.0;
+    object["original_max_position_embeddings"] = config.max_positions;
   }
   if (rope.original_max_positions > 0) {
     object["original_max_position_embeddings"] = rope.original_max_positions;
@@ -49,32 +50,6 @@ void write_windows(const ModelConfig& config, Json& json) {
     }
     json["layer_types"] = std::move(types);
   }
-}
-
-void add_linear(std::vector<TensorSpec>& specs, const std::string& name, std::int64_t out,
-                std::int64_t in, bool bias) {
-  specs.push_back({name + ".weight", {out, in}});
-  if (bias) specs.push_back({name + ".bias", {out}});
-}
-
-void add_layer(std::vector<TensorSpec>& specs, const std::string& layer,
-               const ModelConfig& config) {
-  const std::int64_t hidden = config.hidden_size;
-  const std::int64_t inner = config.intermediate_size;
-  specs.push_back({layer + "input_layernorm.weight", {hidden}});
-  const std::string attention = layer + "self_attn.";
-  add_linear(specs, attention + "q_proj", config.q_size(), hidden, config.qkv_bias);
-  add_linear(specs, attention + "k_proj", config.kv_size(), hidden, config.qkv_bias);
-  add_linear(specs, attention + "v_proj", config.kv_size(), hidden, config.qkv_bias);
-  if (config.qk_norm) {
-    specs.push_back({attention + "q_norm.weight", {config.head_dim}});
-    specs.push_back({attention + "k_norm.weight", {config.head_dim}});
-  }
-  add_linear(specs, attention + "o_proj", hidden, config.q_size(), config.o_bias);
-  specs.push_back({layer + "post_attention_layernorm.weight", {hidden}});
-  add_linear(specs, layer + "mlp.gate_proj", inner, hidden, config.mlp_bias);
-  add_linear(specs, layer + "mlp.up_proj", inner, hidden, config.mlp_bias);
-  add_linear(specs, layer + "mlp.down_proj", hidden, inner, config.mlp_bias);
 }
 
 double integer_power(double base, int exponent) {
@@ -114,7 +89,9 @@ double llama3_frequency(const RopeConfig& rope, double frequency) {
 }  // namespace
 
 Json config_to_json(const ModelConfig& config, const std::string& dtype) {
-  Json json = {{"architectures", Json::array({causal_class(config.architecture)})},
+  const ModelFamily* family = find_family(config.architecture);
+  OUTRIDER_CHECK(family != nullptr);
+  Json json = {{"architectures", Json::array({family->causal_class})},
                {"model_type", config.architecture},
                {"vocab_size", config.vocab_size},
                {"hidden_size", config.hidden_size},
@@ -128,29 +105,14 @@ Json config_to_json(const ModelConfig& config, const std::string& dtype) {
                {"tie_word_embeddings", config.tied_embeddings},
                {"hidden_act", "silu"},
                {"torch_dtype", dtype}};
-  if (config.architecture == "llama" || config.architecture == "qwen3") {
-    json["attention_bias"] = config.qkv_bias;
-  }
-  if (config.architecture == "llama") json["mlp_bias"] = config.mlp_bias;
+  if (family->may_have_attention_bias) json["attention_bias"] = config.qkv_bias;
+  if (family->may_have_mlp_bias) json["mlp_bias"] = config.mlp_bias;
   write_rope(config, json);
   write_windows(config, json);
   json["eos_token_id"] = config.stop_ids.size() == 1 ? Json(config.stop_ids[0])
                          : config.stop_ids.empty()   ? Json(nullptr)
                                                      : Json(config.stop_ids);
   return json;
-}
-
-std::vector<TensorSpec> expected_tensors(const ModelConfig& config) {
-  std::vector<TensorSpec> specs;
-  specs.push_back({"model.embed_tokens.weight", {config.vocab_size, config.hidden_size}});
-  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer(specs, "model.layers." + std::to_string(layer) + ".", config);
-  }
-  specs.push_back({"model.norm.weight", {config.hidden_size}});
-  if (!config.tied_embeddings) {
-    specs.push_back({"lm_head.weight", {config.vocab_size, config.hidden_size}});
-  }
-  return specs;
 }
 
 std::int64_t num_parameters(const ModelConfig& config) {
@@ -171,6 +133,8 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, std::int32_t head_di
     double frequency = 1.0 / integer_power(base, pair);
     if (rope.scaling == RopeScaling::kLinear) frequency /= rope.factor;
     if (rope.scaling == RopeScaling::kLlama3) frequency = llama3_frequency(rope, frequency);
+    if (rope.scaling == RopeScaling::kFactors)
+      frequency /= rope.factors.at(static_cast<std::size_t>(pair));
     frequencies.push_back(static_cast<float>(frequency));
   }
   return frequencies;

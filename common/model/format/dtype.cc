@@ -1,8 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/format/dtype.h"
 
+#include <array>
+
+#include "common/base/status.h"
+
 namespace outrider {
 namespace {
+
+struct DTypeInfo {
+  const char* name;
+  std::int64_t block_bytes;
+};
+
+// In the order of DType.
+constexpr std::array<DTypeInfo, 11> kDTypes = {{{"F32", 4},
+                                                {"F16", 2},
+                                                {"BF16", 2},
+                                                {"Q8_0", 34},
+                                                {"Q4_0", 18},
+                                                {"Q4_1", 20},
+                                                {"Q5_0", 22},
+                                                {"Q5_1", 24},
+                                                {"Q4_K", 144},
+                                                {"Q5_K", 176},
+                                                {"Q6_K", 210}}};
 
 constexpr std::uint32_t kF32Infinity = 0x7f800000;
 // 2^16, where f16 ends, and 2^-14, its smallest normal number.
@@ -11,9 +33,12 @@ constexpr std::uint32_t kF16SmallestNormal = 0x38800000;
 
 }  // namespace
 
+std::int64_t block_bytes(DType dtype) {
+  return kDTypes[static_cast<std::size_t>(dtype)].block_bytes;
+}
+
 std::string_view to_string(DType dtype) {
-  if (dtype == DType::kF32) return "F32";
-  return dtype == DType::kF16 ? "F16" : "BF16";
+  return kDTypes[static_cast<std::size_t>(dtype)].name;
 }
 
 std::optional<DType> parse_dtype(std::string_view name) {
@@ -24,6 +49,7 @@ std::optional<DType> parse_dtype(std::string_view name) {
 }
 
 std::string_view config_name(DType dtype) {
+  OUTRIDER_CHECK(block_elements(dtype) == 1);
   if (dtype == DType::kF32) return "float32";
   return dtype == DType::kF16 ? "float16" : "bfloat16";
 }

@@ -11,17 +11,36 @@
 
 namespace outrider {
 
-enum class DType : std::uint8_t { kF32, kF16, kBF16 };
+// The first three hold each element by itself. The others are GGUF's: a row is cut into blocks of
+// values of a few bits with scales of their own (dequantize.h).
+enum class DType : std::uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+};
 
-constexpr std::size_t dtype_size(DType dtype) {
-  return dtype == DType::kF32 ? 4 : 2;
+// The elements that lie together, 1, 32 or 256, and the bytes that they take. A tensor's last
+// dimension is whole blocks: its rows have elements / block_elements * block_bytes bytes.
+constexpr std::int64_t block_elements(DType dtype) {
+  if (dtype <= DType::kBF16) return 1;
+  return dtype < DType::kQ4_K ? 32 : 256;
 }
+std::int64_t block_bytes(DType dtype);
 
-// As safetensors spells it: "F32", "F16", "BF16".
+// As safetensors and GGUF spell it: "F32", "F16", "BF16", "Q8_0".
 std::string_view to_string(DType dtype);
+// Of what safetensors files hold: "F32", "F16", "BF16".
 std::optional<DType> parse_dtype(std::string_view name);
 
-// As config.json spells it: "float32", "float16", "bfloat16".
+// As config.json spells it: "float32", "float16", "bfloat16". Of no block type.
 std::string_view config_name(DType dtype);
 
 // Widening is exact. Narrowing rounds to nearest, ties to even; NaN stays NaN.

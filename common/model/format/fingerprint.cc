@@ -42,6 +42,7 @@ std::string model_fingerprint(const ModelConfig& config, const Weights& weights)
     add_field(hash, spec.name);
     add_field(hash, to_string(tensor.dtype));
     for (const std::int64_t size : tensor.shape) add_field(hash, std::to_string(size));
+    if (tensor.interleaved > 0) add_field(hash, "interleaved");
     add_content(hash, tensor);
   }
   return hash.finish_hex();

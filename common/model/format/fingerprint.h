@@ -18,13 +18,14 @@ namespace outrider {
 // Tensors over 64 KiB are sampled: 16 blocks of 4 KiB at even distances, first and last included.
 // So a 7B model takes a tenth of a second, and another training run, seed or conversion is told
 // apart; damage of single bytes may not be.
-// `weights` must have passed check_shapes(config).
+// `weights` must have passed check_shapes(config), or come from the same GGUF file as `config`. or
+// be from the same GGUF file as config.
 std::string model_fingerprint(const ModelConfig& config, const Weights& weights);
 
 // What fixes every bit of the logits (DESIGN L1).
 struct Arithmetic {
   std::string_view fingerprint;
-  std::string_view dtype;           // as computed: "f32", "bf16", "int8"
+  std::string_view dtype;           // as computed: "f32", "bf16", "int8", "int4"
   std::string_view kernel_version;  // moves when any kernel's bits do
   std::string_view device_class;    // "cpu", "cuda-sm90", ...
 };

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "common/model/format/config.h"
+#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
@@ -55,8 +55,8 @@ ModelConfig to_config(const KnownShape& shape) {
   config.max_positions = shape.max_positions;
   config.rms_norm_eps = shape.rms_norm_eps;
   config.tied_embeddings = shape.tied_embeddings;
-  config.qkv_bias = config.architecture == "qwen2";
-  config.qk_norm = config.architecture == "qwen3";
+  config.qkv_bias = find_family(shape.architecture)->qkv_bias;
+  config.qk_norm = find_family(shape.architecture)->qk_norm;
   config.rope.theta = shape.rope_theta;
   // Mistral 7B v0.1's window is 4096; the later versions have none, and no other entry has one.
   const Position window = config.architecture == "mistral" ? 4096 : 0;

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "common/model/format/architecture.h"
 #include "common/model/format/safetensors_writer.h"
 
 namespace outrider {
@@ -91,7 +92,7 @@ void random_tensor(std::uint64_t seed, const TensorSpec& tensor, std::int64_t be
                    std::span<float> out) {
   constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
   const bool norm = tensor.name.ends_with("norm.weight");
-  const bool matrix = tensor.shape.size() == 2 && tensor.name != "model.embed_tokens.weight";
+  const bool matrix = tensor.shape.size() == 2 && tensor.name != weight_name(ModelPart::kEmbedding);
   double scale = norm || tensor.name.ends_with(".bias") ? 0.5 : 1.0;
   // A uniform variable on [-s, s] has variance s^2 / 3.
   if (matrix) scale = std::sqrt(3.0 / static_cast<double>(tensor.shape[1]));

@@ -13,6 +13,12 @@ namespace {
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 62;
 
+// Of the types that safetensors files have: none in blocks.
+std::uint64_t element_bytes(DType dtype) {
+  OUTRIDER_CHECK(block_elements(dtype) == 1);
+  return static_cast<std::uint64_t>(block_bytes(dtype));
+}
+
 std::uint64_t little_endian(std::span<const std::byte> bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
@@ -32,7 +38,7 @@ std::string known_impostor(std::string_view start) {
   if (start.starts_with("PK\x03\x04") || start.starts_with("\x80\x02")) {
     return "a PyTorch pickle, which may run code and is not read; convert it to safetensors";
   }
-  if (start.starts_with("GGUF")) return "a GGUF file; use the Hugging Face directory of the model";
+  if (start.starts_with("GGUF")) return "a GGUF file under another name; call it NAME.gguf";
   return "";
 }
 
@@ -45,7 +51,7 @@ Status check_entry(const SafetensorsEntry& entry, std::uint64_t data_begin,
     return data_loss(tensor + ": data_offsets span " + std::to_string(entry.end - entry.begin) +
                      " bytes, shape and dtype need " + std::to_string(*size));
   }
-  if ((data_begin + entry.begin) % dtype_size(entry.dtype) != 0) {
+  if ((data_begin + entry.begin) % element_bytes(entry.dtype) != 0) {
     return data_loss(tensor + ": misaligned; write the file again with safetensors 0.3 or later");
   }
   return {};
@@ -91,7 +97,7 @@ Status check_length(std::uint64_t header_size, std::uint64_t file_size, const st
 }  // namespace
 
 Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::int64_t> shape) {
-  std::uint64_t bytes = dtype_size(dtype);
+  std::uint64_t bytes = element_bytes(dtype);
   for (const std::int64_t size : shape) {
     if (size < 0) return data_loss("negative dimension " + std::to_string(size));
     if (size > 0 && bytes > kMaxTensorBytes / static_cast<std::uint64_t>(size)) {

@@ -154,13 +154,6 @@ bool HeaderHandler::end_object() {
 
 }  // namespace
 
-std::string printable(std::string_view name) {
-  constexpr std::size_t kLongest = 80;
-  std::string text = "\"";
-  for (const char c : name.substr(0, kLongest)) text += c >= ' ' && c != 0x7f ? c : '?';
-  return text + (name.size() > kLongest ? "...\"" : "\"");
-}
-
 Result<std::vector<SafetensorsEntry>> parse_safetensors_header(std::string_view header,
                                                                const std::string& what) {
   // The format asks for it, and it keeps other text from being taken for a header.

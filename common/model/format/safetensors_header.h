@@ -18,7 +18,4 @@ namespace outrider {
 Result<std::vector<SafetensorsEntry>> parse_safetensors_header(std::string_view header,
                                                                const std::string& what);
 
-// A stranger's name for a message: quoted, short, without control characters.
-std::string printable(std::string_view name);
-
 }  // namespace outrider

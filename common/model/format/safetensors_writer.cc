@@ -23,7 +23,7 @@ Result<std::string> header_text(std::span<const TensorHeader> headers, std::uint
   data_size = 0;
   for (const TensorHeader& header : headers) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t size, tensor_bytes(header.dtype, header.shape));
-    if (data_size % dtype_size(header.dtype) != 0) {
+    if (data_size % static_cast<std::uint64_t>(block_bytes(header.dtype)) != 0) {
       return invalid_argument("tensor " + header.name + ": 4-byte elements must stand first");
     }
     if (json.contains(header.name)) {
@@ -104,7 +104,7 @@ Status SafetensorsWriter::finish() {
 
 Status write_safetensors(const std::string& path, std::vector<TensorBytes> tensors) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorBytes& a, const TensorBytes& b) {
-    return dtype_size(a.header.dtype) > dtype_size(b.header.dtype);
+    return block_bytes(a.header.dtype) > block_bytes(b.header.dtype);
   });
   std::vector<TensorHeader> headers;
   for (const TensorBytes& tensor : tensors) {

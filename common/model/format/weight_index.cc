@@ -6,7 +6,6 @@
 
 #include "common/base/json.h"
 #include "common/model/format/safetensors.h"
-#include "common/model/format/safetensors_header.h"
 
 namespace outrider {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "common/base/files.h"
-#include "common/model/format/fingerprint.h"
+#include "common/model/format/architecture.h"
+#include "common/model/format/gguf_config.h"
 #include "common/model/format/safetensors.h"
-#include "common/model/format/safetensors_header.h"
 #include "common/model/format/weight_index.h"
 
 namespace outrider {
@@ -64,37 +64,44 @@ bool all_finite(std::span<const float> values, std::size_t& where) {
   return true;
 }
 
-float read_element(const TensorView& tensor, std::int64_t index) {
-  const std::byte* at = tensor.data + static_cast<std::size_t>(index) * dtype_size(tensor.dtype);
-  if (tensor.dtype == DType::kF32) {
-    float value = 0;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
+DType dtype_of(GgufTensorType type) {
+  switch (type) {
+    case GgufTensorType::kF32:
+      return DType::kF32;
+    case GgufTensorType::kF16:
+      return DType::kF16;
+    case GgufTensorType::kBF16:
+      return DType::kBF16;
+    case GgufTensorType::kQ8_0:
+      return DType::kQ8_0;
+    case GgufTensorType::kQ4_0:
+      return DType::kQ4_0;
+    case GgufTensorType::kQ4_1:
+      return DType::kQ4_1;
+    case GgufTensorType::kQ5_0:
+      return DType::kQ5_0;
+    case GgufTensorType::kQ5_1:
+      return DType::kQ5_1;
+    case GgufTensorType::kQ4_K:
+      return DType::kQ4_K;
+    case GgufTensorType::kQ5_K:
+      return DType::kQ5_K;
+    case GgufTensorType::kQ6_K:
+      break;
   }
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, at, sizeof(bits));
-  return tensor.dtype == DType::kF16 ? from_f16(bits) : from_bf16(bits);
+  return DType::kQ6_K;
 }
 
-Status limit_context(std::optional<Position> max_context, ModelConfig& config) {
-  if (!max_context) return {};
-  if (*max_context < 1 || *max_context > config.max_positions) {
-    return invalid_argument("a context of " + std::to_string(*max_context) +
-                            " tokens: must be from 1 to the model's " +
-                            std::to_string(config.max_positions) +
-                            " (--max-model-len of outrider-server, -c of outrider-edge)");
-  }
-  config.max_positions = *max_context;
-  return {};
+// `interleaved`: as in TensorView.
+TensorView view_of(const GgufTensor& tensor, std::int64_t interleaved) {
+  return {.dtype = dtype_of(tensor.type),
+          .shape = tensor.shape,
+          .data = tensor.data.data(),
+          .num_bytes = tensor.data.size(),
+          .interleaved = interleaved};
 }
 
 }  // namespace
-
-void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
-  OUTRIDER_CHECK(begin >= 0 &&
-                 begin + static_cast<std::int64_t>(out.size()) <= tensor.num_elements());
-  for (float& value : out) value = read_element(tensor, begin++);
-}
 
 Status Weights::add_file(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, MappedFile::open(path));
@@ -142,6 +149,34 @@ Result<Weights> Weights::open(const std::string& directory) {
   return weights;
 }
 
+Result<Weights> Weights::from_gguf(GgufFile file, const ModelConfig& config) {
+  Weights weights;
+  const std::string what = file.metadata().what() + ": tensor ";
+  const ModelFamily* family = find_family(config.architecture);
+  const bool interleaves = family != nullptr && family->gguf_interleaves;
+  std::map<std::string_view, const GgufTensor*> unused;
+  for (const GgufTensor& tensor : file.tensors()) unused.emplace(tensor.name, &tensor);
+  for (const TensorSpec& spec : expected_tensors(config)) {
+    const auto found = unused.find(spec.gguf_name);
+    if (found == unused.end()) return data_loss(what + spec.gguf_name + " is missing");
+    const GgufTensor& tensor = *found->second;
+    if (tensor.shape != spec.shape) {
+      return data_loss(what + tensor.name + " has shape " + shape_text(tensor.shape) +
+                       ", the file's keys ask for " + shape_text(spec.shape));
+    }
+    const std::int64_t interleaved = spec.rotated && interleaves ? config.head_dim : 0;
+    weights.tensors_.emplace(spec.name, view_of(tensor, interleaved));
+    unused.erase(found);
+  }
+  unused.erase(kGgufRopeFactors);  // part of the config
+  if (!unused.empty()) {
+    return data_loss(what + printable(unused.begin()->first) + " is unknown to a " +
+                     config.architecture + " model; without it the output would be another's");
+  }
+  weights.gguf_ = std::move(file);
+  return weights;
+}
+
 const TensorView* Weights::find(std::string_view name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : &found->second;
@@ -175,7 +210,7 @@ Status Weights::check_shapes(const ModelConfig& config) const {
   }
   for (const auto& [name, tensor] : tensors_) {
     if (known.contains(name) || is_derived(name)) continue;
-    if (name == "lm_head.weight") {
+    if (name == weight_name(ModelPart::kHead)) {
       OUTRIDER_RETURN_IF_ERROR(check_tied(tensor));
       continue;
     }
@@ -186,7 +221,7 @@ Status Weights::check_shapes(const ModelConfig& config) const {
 }
 
 Status Weights::check_tied(const TensorView& head) const {
-  const TensorView& embedding = at("model.embed_tokens.weight");
+  const TensorView& embedding = at(weight_name(ModelPart::kEmbedding));
   if (head.dtype == embedding.dtype && head.shape == embedding.shape &&
       std::memcmp(head.data, embedding.data, head.num_bytes) == 0) {
     return {};
@@ -217,26 +252,7 @@ Status Weights::check_finite() const {
 
 Status Weights::check_unchanged() const {
   for (const auto& file : files_) OUTRIDER_RETURN_IF_ERROR(file->check_unchanged());
-  return {};
-}
-
-Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& directory,
-                                                           const ModelFilesOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(ModelConfig config, load_config(directory));
-  OUTRIDER_ASSIGN_OR_RETURN(Weights weights, Weights::open(directory));
-  const Status shapes = weights.check_shapes(config);
-  if (!shapes.ok()) return shapes.with_context(directory);
-  if (options.check_finite) {
-    const Status finite = weights.check_finite();
-    if (!finite.ok()) return finite.with_context(directory);
-  }
-  std::string fingerprint = model_fingerprint(config, weights);
-  OUTRIDER_RETURN_IF_ERROR(limit_context(options.max_context, config));
-  if (options.ignore_eos) config.stop_ids.clear();
-  std::filesystem::path path(directory);
-  if (!path.has_filename()) path = path.parent_path();  // a slash at the end
-  return std::make_shared<const ModelFiles>(ModelFiles{path.filename().string(), std::move(config),
-                                                       std::move(weights), std::move(fingerprint)});
+  return gguf_ ? gguf_->check_unchanged() : Status();
 }
 
 }  // namespace outrider

@@ -1,11 +1,9 @@
-// The tensors of a model directory, mapped from safetensors files, not copied.
+// The tensors of a model, mapped from its files, not copied, under the names of Hugging Face.
 //
-// `model.safetensors`, or the shards that `model.safetensors.index.json` names, all of them plain
-// file names inside the directory. Headers, offsets and shapes are checked before anything is
-// mapped or allocated (safetensors.h).
-//
-//   auto files = load_model_files("models/demo-target", {});
-//   const TensorView& q = (*files)->weights.at("model.layers.0.self_attn.q_proj.weight");
+// From a directory: `model.safetensors`, or the shards that `model.safetensors.index.json` names,
+// all of them plain file names inside the directory. From GGUF: one file or its parts. Headers,
+// offsets and shapes are checked before anything is allocated for them (safetensors.h,
+// common/gguf).
 //
 // Ownership: views point into the mapping and live as long as their Weights. Thread rule: immutable
 // after loading; read from any thread. Page faults read the disk: keep the mapping's first touch
@@ -17,43 +15,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/mapped_file.h"
 #include "common/base/status.h"
+#include "common/gguf/gguf_file.h"
 #include "common/model/format/config.h"
-#include "common/model/format/dtype.h"
-#include "common/model/format/mapped_file.h"
+#include "common/model/format/tensor_view.h"
 
 namespace outrider {
-
-// A tensor, row-major and contiguous, aligned to its element.
-struct TensorView {
-  DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;
-  const std::byte* data = nullptr;
-  std::size_t num_bytes = 0;
-
-  std::int64_t num_elements() const {
-    return static_cast<std::int64_t>(num_bytes / dtype_size(dtype));
-  }
-};
-
-// Writes the tensor's elements [begin, begin + out.size()) as f32; exact for every DType.
-void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out);
 
 class Weights final {
  public:
   // Errors: kNotFound, kInvalidArgument or kDataLoss naming the file and, where there is one, the
   // tensor.
   static Result<Weights> open(const std::string& directory);
+  // `config` is that of the same file (gguf_config.h). kDataLoss if a tensor that it asks for is
+  // missing, or there is one that such a model does not know.
+  static Result<Weights> from_gguf(GgufFile file, const ModelConfig& config);
 
   // nullptr if there is none of that name.
   const TensorView* find(std::string_view name) const;
@@ -82,25 +67,8 @@ class Weights final {
   Status check_tied(const TensorView& head) const;
 
   std::vector<std::unique_ptr<MappedFile>> files_;
+  std::optional<GgufFile> gguf_;
   std::map<std::string, TensorView, std::less<>> tensors_;
 };
-
-// A loaded and checked model directory: what a backend is made from.
-struct ModelFiles {
-  std::string name;  // the directory's last component
-  ModelConfig config;
-  Weights weights;
-  std::string fingerprint;  // fingerprint.h
-};
-
-struct ModelFilesOptions {
-  bool check_finite = false;
-  // Lowers config.max_positions. Less than 1 and more than the model's own are refused.
-  std::optional<Position> max_context = {};
-  bool ignore_eos = false;  // clears config.stop_ids
-};
-
-Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& directory,
-                                                           const ModelFilesOptions& options);
 
 }  // namespace outrider

@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/loader/loader.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "common/model/cpu/cpu_model.h"
+#include "common/model/cpu/pack/weight_cache.h"
 
 namespace outrider {
+namespace {
+
+std::string cache_folder(const std::string& flag) {
+  if (flag == "none") return {};
+  return flag == "auto" ? default_cache_dir() : flag;
+}
+
+void print_notice(const std::string& text) {
+  std::fprintf(stderr, "weights: %s\n", text.c_str());
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
                                           const CudaFactory& make_cuda) {
@@ -16,15 +30,22 @@ Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
     return failed_precondition(
         "device cuda: this program was built without it; build the preset cuda, or use cpu");
   }
+  if (options.device == "cuda" && options.kv_dtype != "f32") {
+    return invalid_argument("kv dtype " + options.kv_dtype.substr(0, 60) +
+                            ": device cuda keeps keys and values in its own type; leave it out");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(
       std::shared_ptr<const ModelFiles> files,
       load_model_files(options.directory, {.check_finite = options.check_finite,
                                            .max_context = options.max_context,
                                            .ignore_eos = options.ignore_eos}));
   if (options.device == "cuda") return make_cuda(std::move(files), options);
-  return make_cpu_model(
-      std::move(files),
-      {.dtype = options.dtype, .threads = options.threads, .progress = options.progress});
+  return make_cpu_model(std::move(files), {.dtype = options.dtype,
+                                           .kv_dtype = options.kv_dtype,
+                                           .threads = options.threads,
+                                           .cache_dir = cache_folder(options.cache_dir),
+                                           .notice = print_notice,
+                                           .progress = options.progress});
 }
 
 }  // namespace outrider

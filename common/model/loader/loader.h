@@ -10,20 +10,24 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 #include "common/model/model.h"
 
 namespace outrider {
 
 struct LoadOptions {
   std::string directory;
-  std::string dtype = "auto";  // "auto" (as stored), "f32", "bf16", "int8"
-  std::string device = "cpu";  // "cpu", "cuda"
-  int threads = 0;             // of the cpu backend; 0: one per CPU
-  bool check_finite = false;   // read all weights and refuse NaN and infinity
+  std::string dtype = "auto";    // "auto" (as stored), "f32", "bf16", "int8", "int4"
+  std::string kv_dtype = "f32";  // keys and values: "f32", "bf16" (cpu only)
+  std::string device = "cpu";    // "cpu", "cuda"
+  int threads = 0;               // of the cpu backend; 0: one per CPU
+  bool check_finite = false;     // read all weights and refuse NaN and infinity
   // Shorten info().max_positions to this, from 1 to the model's own.
   std::optional<Position> max_context = {};
   bool ignore_eos = false;  // the model has no end-of-text tokens: answers end by their length
+  // Where converted weights are kept for the next start: a folder, "none", or "auto" for the user's
+  // own (XDG_CACHE_HOME). What people should know about it goes to stderr.
+  std::string cache_dir = "none";
   // Called now and then while weights are converted, with bytes done and in all.
   std::function<void(std::int64_t, std::int64_t)> progress;
 };

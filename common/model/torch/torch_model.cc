@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "common/model/format/architecture.h"
 #include "common/model/format/fingerprint.h"
 #include "common/model/torch/torch_device.h"
 #include "common/model/torch/torch_pass.h"
@@ -134,7 +135,8 @@ class TorchModel final : public Model {
 
 Result<std::unique_ptr<Model>> make_torch_model(std::shared_ptr<const ModelFiles> files,
                                                 const LoadOptions& options) {
-  const bool stored_f32 = files->weights.at("model.embed_tokens.weight").dtype == DType::kF32;
+  const bool stored_f32 =
+      files->weights.at(weight_name(ModelPart::kEmbedding)).dtype == DType::kF32;
   OUTRIDER_ASSIGN_OR_RETURN(const TorchDevice device,
                             find_torch_device(options.device, options.dtype, stored_f32));
   const c10::InferenceMode guard;

@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "common/base/status.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 #include "common/model/loader/loader.h"
 #include "common/model/model.h"
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/torch/torch_weights.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <string>
+
+#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
@@ -18,17 +21,26 @@ class Loader final {
   Loader(const ModelFiles& files, at::ScalarType dtype, at::Device device)
       : files_(files), dtype_(dtype), device_(device) {}
 
-  at::Tensor vector(const std::string& name) const { return tensor(name, at::kFloat); }
-  at::Tensor matrix(const std::string& name) const { return tensor(name, dtype_); }
-
-  TorchLinear linear(const std::string& name, bool has_bias) const {
-    return {matrix(name + ".weight"), has_bias ? vector(name + ".bias") : at::Tensor()};
+  at::Tensor vector(ModelPart part, std::size_t layer = 0) const {
+    return tensor(weight_name(part, static_cast<std::int32_t>(layer)), at::kFloat);
+  }
+  at::Tensor matrix(ModelPart part, std::size_t layer = 0) const {
+    return tensor(weight_name(part, static_cast<std::int32_t>(layer)), dtype_);
+  }
+  TorchLinear linear(ModelPart part, std::size_t layer, bool has_bias) const {
+    const std::string bias = bias_name(part, static_cast<std::int32_t>(layer));
+    return {matrix(part, layer), has_bias ? tensor(bias, at::kFloat) : at::Tensor()};
   }
 
  private:
-  // to() gives the mapping itself where nothing changes.
+  // The mapping itself where nothing changes.
   at::Tensor tensor(const std::string& name, at::ScalarType dtype) const {
     const TensorView& view = files_.weights.at(name);
+    if (block_elements(view.dtype) > 1 || view.interleaved > 0) {
+      at::Tensor values = at::empty(view.shape, at::kFloat);
+      widen(view, 0, {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())});
+      return values.to(device_, dtype);
+    }
     // Never written: the mapping is read-only.
     void* data = const_cast<std::byte*>(view.data);
     return at::from_blob(data, view.shape, at::TensorOptions().dtype(scalar_type(view.dtype)))
@@ -41,21 +53,20 @@ class Loader final {
 };
 
 TorchLayer load_layer(const Loader& loader, const ModelConfig& config, std::size_t index) {
-  const std::string name = "model.layers." + std::to_string(index) + ".";
   TorchLayer layer;
-  layer.input_norm = loader.vector(name + "input_layernorm.weight");
-  layer.attention_norm = loader.vector(name + "post_attention_layernorm.weight");
+  layer.input_norm = loader.vector(ModelPart::kAttentionNorm, index);
+  layer.attention_norm = loader.vector(ModelPart::kMlpNorm, index);
   if (config.qk_norm) {
-    layer.q_norm = loader.vector(name + "self_attn.q_norm.weight");
-    layer.k_norm = loader.vector(name + "self_attn.k_norm.weight");
+    layer.q_norm = loader.vector(ModelPart::kQueryNorm, index);
+    layer.k_norm = loader.vector(ModelPart::kKeyNorm, index);
   }
-  layer.q = loader.linear(name + "self_attn.q_proj", config.qkv_bias);
-  layer.k = loader.linear(name + "self_attn.k_proj", config.qkv_bias);
-  layer.v = loader.linear(name + "self_attn.v_proj", config.qkv_bias);
-  layer.o = loader.linear(name + "self_attn.o_proj", config.o_bias);
-  layer.gate = loader.linear(name + "mlp.gate_proj", config.mlp_bias);
-  layer.up = loader.linear(name + "mlp.up_proj", config.mlp_bias);
-  layer.down = loader.linear(name + "mlp.down_proj", config.mlp_bias);
+  layer.q = loader.linear(ModelPart::kQuery, index, config.qkv_bias);
+  layer.k = loader.linear(ModelPart::kKey, index, config.qkv_bias);
+  layer.v = loader.linear(ModelPart::kValue, index, config.qkv_bias);
+  layer.o = loader.linear(ModelPart::kAttentionOutput, index, config.o_bias);
+  layer.gate = loader.linear(ModelPart::kGate, index, config.mlp_bias);
+  layer.up = loader.linear(ModelPart::kUp, index, config.mlp_bias);
+  layer.down = loader.linear(ModelPart::kDown, index, config.mlp_bias);
   layer.window = config.windows[index];
   return layer;
 }
@@ -65,13 +76,13 @@ TorchLayer load_layer(const Loader& loader, const ModelConfig& config, std::size
 TorchWeights load_torch_weights(const ModelFiles& files, at::ScalarType dtype, at::Device device) {
   const Loader loader(files, dtype, device);
   TorchWeights weights;
-  weights.embedding = loader.matrix("model.embed_tokens.weight");
+  weights.embedding = loader.matrix(ModelPart::kEmbedding);
   for (std::size_t i = 0; i < files.config.windows.size(); ++i) {
     weights.layers.push_back(load_layer(loader, files.config, i));
   }
-  weights.final_norm = loader.vector("model.norm.weight");
+  weights.final_norm = loader.vector(ModelPart::kFinalNorm);
   weights.head = files.config.tied_embeddings ? TorchLinear{weights.embedding, {}}
-                                              : loader.linear("lm_head", false);
+                                              : loader.linear(ModelPart::kHead, 0, false);
   return weights;
 }
 

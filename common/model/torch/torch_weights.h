@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 
@@ -33,8 +33,9 @@ struct TorchWeights {
   TorchLinear head;
 };
 
-// Matrices in `dtype`, vectors in f32, on `device`. On the cpu, f32 matrices stay in the mapping,
-// which `files` must keep. Throws what libtorch throws.
+// Matrices in `dtype`, vectors in f32, on `device`. On the cpu, f32 matrices stay in the mapping
+// where they lie there in the model's order of rows; `files` must keep it. Throws what libtorch
+// throws.
 TorchWeights load_torch_weights(const ModelFiles& files, at::ScalarType dtype, at::Device device);
 
 }  // namespace outrider

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "common/model/cpu/cpu_model.h"
+#include "common/model/format/model_files.h"
 #include "common/model/format/model_writer.h"
-#include "common/model/format/weights.h"
 
 namespace outrider {
 namespace {

@@ -76,6 +76,8 @@ TEST(JsonRecordTest, WhatIsMissingOrOfAnotherTypeIsNamedWithItsPath) {
   };
   EXPECT_THAT(problem("color", "green"), HasSubstr("\"color\""));
   EXPECT_THAT(problem("time_ms", "soon"), HasSubstr("\"time_ms\""));
+  EXPECT_THAT(problem("time_ms", 1e10), HasSubstr("\"time_ms\"")) << "beyond what a double holds";
+  EXPECT_THAT(problem("time_ms", -1e300), HasSubstr("\"time_ms\""));
   EXPECT_THAT(problem("rate", true), HasSubstr("\"rate\""));
   EXPECT_THAT(problem("flag", 1), HasSubstr("\"flag\""));
   EXPECT_THAT(problem("inner", {{{"small", 256}}}), HasSubstr("\"inner.small\""));

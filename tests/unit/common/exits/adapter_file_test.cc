@@ -67,7 +67,7 @@ class AdapterFileTest : public ::testing::Test {
     std::vector<std::vector<float>> values;
     std::vector<TensorBytes> tensors;
     for (const TensorHeader& header : headers) {
-      std::size_t bytes = dtype_size(header.dtype);
+      auto bytes = static_cast<std::size_t>(block_bytes(header.dtype));
       for (const std::int64_t size : header.shape) bytes *= static_cast<std::size_t>(size);
       values.emplace_back((bytes + 3) / 4, fill);
       tensors.push_back({header, std::as_bytes(std::span(values.back())).first(bytes)});

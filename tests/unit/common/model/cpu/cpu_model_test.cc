@@ -85,7 +85,8 @@ TEST_F(CpuModelTest, RoundedWeightsHaveAnotherArithmeticIdAndStayClose) {
   const std::vector<TokenId> tokens = some_tokens(30);
   const std::vector<float> expected = logits_of(*exact, tokens);
   EXPECT_EQ(exact->info().dtype, "f32");
-  for (const auto& [dtype, tolerance] : {std::pair("bf16", 0.05), std::pair("int8", 0.25)}) {
+  for (const auto& [dtype, tolerance] :
+       {std::pair("bf16", 0.05), std::pair("int8", 0.25), std::pair("int4", 2.0)}) {
     const auto model = make(model_files, dtype);
     EXPECT_NE(model->info().arithmetic_id, exact->info().arithmetic_id);
     EXPECT_EQ(model->info().fingerprint, exact->info().fingerprint);
@@ -95,6 +96,19 @@ TEST_F(CpuModelTest, RoundedWeightsHaveAnotherArithmeticIdAndStayClose) {
       ASSERT_NEAR(logits[i], expected[i], tolerance) << dtype;
     }
   }
+}
+
+TEST_F(CpuModelTest, KeysAndValuesOfBf16HaveAnotherArithmeticIdAndStayClose) {
+  const auto model_files = files("qwen2");
+  const auto exact = make(model_files, "auto");
+  auto rounded = make_cpu_model(model_files, {.kv_dtype = "bf16", .threads = 2, .progress = {}});
+  ASSERT_TRUE(rounded.ok()) << rounded.status().to_string();
+  EXPECT_NE((*rounded)->info().arithmetic_id, exact->info().arithmetic_id);
+  const std::vector<TokenId> tokens = some_tokens(30);
+  const std::vector<float> expected = logits_of(*exact, tokens);
+  const std::vector<float> logits = logits_of(**rounded, tokens);
+  EXPECT_NE(logits, expected);
+  for (std::size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 0.05);
 }
 
 TEST_F(CpuModelTest, PassesLongerThanTheScratchGiveTheSameBits) {
@@ -142,6 +156,8 @@ TEST_F(CpuModelTest, UnknownOptionsAreRefusedByName) {
   const auto model_files = files("llama");
   EXPECT_THAT(make_cpu_model(model_files, {.dtype = "int3", .progress = {}}).status().message(),
               HasSubstr("dtype 'int3'"));
+  EXPECT_THAT(make_cpu_model(model_files, {.kv_dtype = "f16", .progress = {}}).status().message(),
+              HasSubstr("kv dtype 'f16'"));
   EXPECT_THAT(make_cpu_model(model_files, {.kernel = "mmx", .progress = {}}).status().message(),
               HasSubstr("kernel 'mmx'"));
   EXPECT_THAT(make_cpu_model(model_files, {.threads = -1, .progress = {}}).status().message(),

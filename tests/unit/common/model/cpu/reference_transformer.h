@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 

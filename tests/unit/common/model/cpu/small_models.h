@@ -8,7 +8,7 @@
 
 #include "common/base/types.h"
 #include "common/model/format/dtype.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 

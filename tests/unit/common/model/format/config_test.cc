@@ -229,15 +229,15 @@ TEST(ConfigTest, TextThatIsNoConfigIsRefused) {
 TEST(ConfigTest, GenerationConfigDecidesWhereTextEnds) {
   TestDirectory directory;
   directory.write("config.json", llama().dump());
-  EXPECT_THAT(load_config(directory.path())->stop_ids, ElementsAre(2));
+  EXPECT_THAT(load_config_json(directory.path())->stop_ids, ElementsAre(2));
   directory.write("generation_config.json", R"({"eos_token_id": [5, 7]})");
-  EXPECT_THAT(load_config(directory.path())->stop_ids, ElementsAre(5, 7));
+  EXPECT_THAT(load_config_json(directory.path())->stop_ids, ElementsAre(5, 7));
   directory.write("generation_config.json", R"({"do_sample": true})");
-  EXPECT_THAT(load_config(directory.path())->stop_ids, ElementsAre(2));
+  EXPECT_THAT(load_config_json(directory.path())->stop_ids, ElementsAre(2));
   directory.write("generation_config.json", R"({"eos_token_id": 320})");
-  EXPECT_THAT(load_config(directory.path()).status().message(),
+  EXPECT_THAT(load_config_json(directory.path()).status().message(),
               HasSubstr("generation_config.json: eos_token_id is 320"));
-  EXPECT_EQ(load_config(directory.path("nowhere")).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(load_config_json(directory.path("nowhere")).status().code(), StatusCode::kNotFound);
 }
 
 TEST(ConfigTest, WhatIsWrittenIsReadBack) {

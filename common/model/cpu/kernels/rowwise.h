@@ -2,7 +2,7 @@
 // compute. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/model/cpu/kernels.h"
+#include "common/model/cpu/kernels/kernels.h"
 
 namespace outrider {
 
@@ -11,11 +11,13 @@ using QuantizeWeightsFunction = decltype(Kernels::quantize_weights);
 using RmsNormFunction = decltype(Kernels::rms_norm);
 using SiluMultiplyFunction = decltype(Kernels::silu_multiply);
 using AttentionFunction = decltype(Kernels::attention);
+using CombineAttentionFunction = decltype(Kernels::combine_attention);
 
 QuantizeRowFunction quantize_row(VectorTarget target);
 QuantizeWeightsFunction quantize_weights(VectorTarget target);
 RmsNormFunction rms_norm(VectorTarget target);
 SiluMultiplyFunction silu_multiply(VectorTarget target);
 AttentionFunction attention(VectorTarget target);
+CombineAttentionFunction combine_attention(VectorTarget target);
 
 }  // namespace outrider

@@ -114,6 +114,18 @@ HWY_INLINE Part load_part(const hwy::float16_t* row, std::size_t k) {
   return hn::PromoteTo(PartTag(), hn::LoadU(d16, row + k));
 }
 
+// Four elements, widened.
+HWY_INLINE Quad load_quad(const float* from) {
+  return hn::LoadU(QuadTag(), from);
+}
+
+HWY_INLINE Quad load_quad(const hwy::bfloat16_t* from) {
+  const hn::Rebind<std::uint16_t, QuadTag> d16;
+  const hn::RebindToUnsigned<QuadTag> d32;
+  const auto* bits = reinterpret_cast<const std::uint16_t*>(from);
+  return hn::BitCast(QuadTag(), hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, bits))));
+}
+
 #endif  // OUTRIDER_VECTOR_CODE
 }  // namespace outrider::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

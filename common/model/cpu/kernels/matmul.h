@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/model/cpu/kernels.h"
+#include "common/model/cpu/kernels/kernels.h"
 
 namespace outrider {
 
@@ -12,7 +12,10 @@ using MatmulFunction = void (*)(const WeightMatrix& weights, const MatmulInput& 
 // For weights of type f32, bf16 and f16.
 MatmulFunction matmul_float(VectorTarget target);
 
-// For int8 weights. AVX-512 without VNNI (before Cascade Lake) takes the AVX2 kernel.
-MatmulFunction matmul_int8(VectorTarget target);
+// For quantised weights. AVX-512 without VNNI (before Cascade Lake) takes the AVX2 kernel.
+MatmulFunction matmul_quantized(VectorTarget target);
+
+// matmul_quantized() by the CPU's own products of four bytes, which it must have.
+MatmulFunction matmul_quantized_dot(VectorTarget target);
 
 }  // namespace outrider

@@ -12,15 +12,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/model/cpu/kernels.h"
-#include "common/model/cpu/lanes-inl.h"
+#include "common/model/cpu/kernels/kernels.h"
+#include "common/model/cpu/kernels/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace outrider::HWY_NAMESPACE {
 #if OUTRIDER_VECTOR_CODE
-
-// Weights that several tiles of rows read one after the other stay in the level-2 cache.
-inline constexpr std::int64_t kPanelBytes = 192 * 1024;
 
 // Columns of a product with one row of activations: enough sums to hide the latency of fused
 // multiply-add.
@@ -79,33 +76,16 @@ HWY_NOINLINE void compute_rows(const Product& product, std::int64_t row, Outputs
   }
 }
 
-// The last rows, fewer than a full tile.
+// All columns of `part` for 1 to kRows rows.
 template <int kRows, int kColumns, class Product>
-HWY_INLINE void compute_last_rows(const Product& product, std::int64_t row, std::int64_t rows,
-                                  Outputs part, const MatmulOutput& y) {
+HWY_INLINE void for_each_tile(const Product& product, std::int64_t row, std::int64_t rows,
+                              Outputs part, const MatmulOutput& y) {
   if constexpr (kRows == 1) {
     if (rows == 1) compute_rows<1, kSingleRowColumns>(product, row, part, y);
   } else if (rows == kRows) {
     compute_rows<kRows, kColumns>(product, row, part, y);
   } else {
-    compute_last_rows<kRows - 1, kColumns>(product, row, rows, part, y);
-  }
-}
-
-template <int kRows, int kColumns, class Product>
-void for_each_tile(const Product& product, std::int64_t row_bytes, std::int64_t rows, Outputs part,
-                   const MatmulOutput& y) {
-  std::int64_t panel = part.end - part.begin;
-  if (rows > kRows) {
-    panel = std::max<std::int64_t>(kPanelBytes / row_bytes / kColumns, 1) * kColumns;
-  }
-  for (std::int64_t n = part.begin; n < part.end; n += panel) {
-    const Outputs columns{n, std::min(n + panel, part.end)};
-    std::int64_t row = 0;
-    for (; row + kRows <= rows; row += kRows) {
-      compute_rows<kRows, kColumns>(product, row, columns, y);
-    }
-    compute_last_rows<kRows, kColumns>(product, row, rows - row, columns, y);
+    for_each_tile<kRows - 1, kColumns>(product, row, rows, part, y);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/format/mapped_file.h"
+#include "common/base/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

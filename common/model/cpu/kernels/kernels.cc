@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/model/cpu/kernels.h"
+#include "common/model/cpu/kernels/kernels.h"
 
 #include "common/base/status.h"
-#include "common/model/cpu/matmul.h"
-#include "common/model/cpu/rowwise.h"
+#include "common/model/cpu/kernels/matmul.h"
+#include "common/model/cpu/kernels/rowwise.h"
 
 namespace outrider {
 namespace {
@@ -12,8 +12,8 @@ template <VectorTarget kTarget>
 void matmul(const WeightMatrix& weights, const MatmulInput& x, Outputs part,
             const MatmulOutput& y) {
   static const MatmulFunction product_float = matmul_float(kTarget);
-  static const MatmulFunction product_int8 = matmul_int8(kTarget);
-  (weights.type == WeightType::kInt8 ? product_int8 : product_float)(weights, x, part, y);
+  static const MatmulFunction product_quantized = matmul_quantized(kTarget);
+  (weights.type == WeightType::kQuantized ? product_quantized : product_float)(weights, x, part, y);
 }
 
 template <VectorTarget kTarget>
@@ -24,7 +24,8 @@ const Kernels& table() {
                                .quantize_weights = quantize_weights(kTarget),
                                .rms_norm = rms_norm(kTarget),
                                .silu_multiply = silu_multiply(kTarget),
-                               .attention = attention(kTarget)};
+                               .attention = attention(kTarget),
+                               .combine_attention = combine_attention(kTarget)};
   return kernels;
 }
 
@@ -34,10 +35,14 @@ const Kernels& kernels_for(VectorTarget target) {
   switch (target) {
     case VectorTarget::kAvx2:
       return table<VectorTarget::kAvx2>();
+    case VectorTarget::kAvx2Vnni:
+      return table<VectorTarget::kAvx2Vnni>();
     case VectorTarget::kAvx512:
       return table<VectorTarget::kAvx512>();
     case VectorTarget::kNeon:
       return table<VectorTarget::kNeon>();
+    case VectorTarget::kNeonDot:
+      return table<VectorTarget::kNeonDot>();
   }
   OUTRIDER_CHECK(false);
 }

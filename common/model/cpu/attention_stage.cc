@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/attention_stage.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace outrider {
+namespace {
+
+// Partial results at one time: more rows take turns.
+constexpr std::int64_t kMaxPartialBytes = 32 << 20;
+
+std::size_t length(std::int64_t count) {
+  return static_cast<std::size_t>(count);
+}
+
+}  // namespace
+
+AttentionStage::AttentionStage(const ModelConfig& config, const Kernels& kernels, PassLoops& loops)
+    : kernels_(kernels),
+      loops_(loops),
+      rope_(rope_frequencies(config.rope, config.head_dim)),
+      heads_(config.num_heads),
+      kv_heads_(config.num_kv_heads),
+      head_dim_(config.head_dim),
+      head_stride_(pad_to_lanes(config.head_dim)),
+      partial_stride_(head_stride_ + kPartialExtra),
+      epsilon_(static_cast<float>(config.rms_norm_eps)) {}
+
+void AttentionStage::prepare(std::span<const Row> rows) {
+  rows_ = static_cast<std::int64_t>(rows.size());
+  if (states_.size() < rows.size()) states_.resize(rows.size());
+  const std::int64_t half = head_dim_ / 2;
+  cos_.grow(length(rows_ * half));
+  sin_.grow(length(rows_ * half));
+  queries_flat_.grow(length(rows_ * heads_ * head_dim_));
+  keys_flat_.grow(length(rows_ * kv_heads_ * head_dim_));
+  values_flat_.grow(length(rows_ * kv_heads_ * head_dim_));
+  queries_.grow(length(rows_ * heads_ * head_stride_));
+  std::size_t longest = 0;
+  for (std::int64_t r = 0; r < rows_; ++r) {
+    const Row& row = rows[length(r)];
+    RowState& state = states_[length(r)];
+    state.cache = static_cast<CpuKvCache*>(row.cache);
+    state.slot = row.slot;
+    row.cache->slots().path(row.slot, state.path);
+    longest = std::max(longest, state.path.size());
+    rope_.fill(static_cast<Position>(state.path.size()) - 1, cos_.data() + r * half,
+               sin_.data() + r * half);
+  }
+  parts_ = (static_cast<std::int64_t>(longest) + kAttentionPart - 1) / kAttentionPart;
+  order_rows();
+}
+
+void AttentionStage::order_rows() {
+  order_.resize(length(rows_));
+  std::iota(order_.begin(), order_.end(), 0);
+  std::stable_sort(order_.begin(), order_.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::less<>()(state(a).cache, state(b).cache);
+  });
+  chunks_.clear();
+  for (std::int64_t i = 0; i < rows_; ++i) {
+    const bool goes_on = !chunks_.empty() && i - chunks_.back().begin < kChunkRows &&
+                         state(order_[length(i)]).cache == state(order_[length(i - 1)]).cache;
+    if (!goes_on) chunks_.push_back({i, i});
+    chunks_.back().end = i + 1;
+  }
+}
+
+void AttentionStage::place(const CpuLayer& layer, std::int64_t index) {
+  loops_.run(rows_, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) place_row(layer, index, r);
+  });
+}
+
+// Head norms and rotation; queries to queries_, keys and values to the row's slot.
+void AttentionStage::place_row(const CpuLayer& layer, std::int64_t index, std::int64_t row) {
+  for (std::int64_t h = 0; h < heads_; ++h) {
+    place_head(layer.q_norm, queries_flat_.data() + (row * heads_ + h) * head_dim_, row,
+               queries_.data() + (row * heads_ + h) * head_stride_);
+  }
+  const RowState& state = this->state(row);
+  for (std::int64_t h = 0; h < kv_heads_; ++h) {
+    const std::int64_t from = (row * kv_heads_ + h) * head_dim_;
+    float* key = keys_flat_.data() + from;
+    place_head(layer.k_norm, key, row, key);
+    state.cache->store_key(index, state.slot, h, key, head_dim_);
+    state.cache->store_value(index, state.slot, h, values_flat_.data() + from, head_dim_);
+  }
+}
+
+void AttentionStage::place_head(const std::vector<float>& norm, float* from, std::int64_t row,
+                                float* to) const {
+  const std::int64_t half = head_dim_ / 2;
+  if (!norm.empty()) kernels_.rms_norm(from, norm.data(), head_dim_, epsilon_, from);
+  rotate(from, cos_.data() + row * half, sin_.data() + row * half, half, to);
+}
+
+void AttentionStage::attend(const CpuLayer& layer, std::int64_t index, float* out,
+                            std::int64_t stride) {
+  const std::int64_t most = std::max(
+      kMaxPartialBytes / (row_partials() * static_cast<std::int64_t>(sizeof(float))), kChunkRows);
+  partials_.grow(length(std::min(most, rows_) * row_partials()));
+  const std::span<const Chunk> chunks(chunks_);
+  for (std::size_t first = 0; first < chunks.size();) {
+    std::size_t end = first + 1;
+    while (end < chunks.size() && chunks[end].end - chunks[first].begin <= most) ++end;
+    attend_slice(layer.window, index, chunks.subspan(first, end - first), out, stride);
+    first = end;
+  }
+}
+
+void AttentionStage::attend_slice(std::int64_t window, std::int64_t index,
+                                  std::span<const Chunk> slice, float* out, std::int64_t stride) {
+  const std::int64_t first = slice.front().begin, rows = slice.back().end - first;
+  const auto chunks = static_cast<std::int64_t>(slice.size());
+  loops_.run(chunks * kv_heads_ * parts_, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      attend_chunk(window, index, slice[length(i % chunks)], first, i / chunks % kv_heads_,
+                   i / chunks / kv_heads_);
+    }
+  });
+  loops_.run(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::array<float, kMaxHeadStride> combined;
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t h = 0; h < heads_; ++h) {
+        kernels_.combine_attention(partials_.data() + i * row_partials() + h * partial_stride_,
+                                   parts_, heads_ * partial_stride_, head_stride_, combined.data());
+        std::copy_n(combined.data(), head_dim_,
+                    out + order_[length(first + i)] * stride + h * head_dim_);
+      }
+    }
+  });
+}
+
+// first: the slice's first row. Partial results lie as [row][part][head].
+void AttentionStage::attend_chunk(std::int64_t window, std::int64_t index, const Chunk& chunk,
+                                  std::int64_t first, std::int64_t head, std::int64_t part) {
+  const std::int64_t shared = heads_ / kv_heads_;
+  std::array<AttentionRow, kChunkRows> rows;
+  for (std::int64_t i = chunk.begin; i < chunk.end; ++i) {
+    const std::int64_t row = order_[length(i)];
+    const auto seen = static_cast<std::int64_t>(state(row).path.size());
+    const std::int64_t from = window > 0 ? std::max<std::int64_t>(seen - window, 0) : 0;
+    rows[length(i - chunk.begin)] = {
+        .queries = queries_.data() + (row * heads_ + head * shared) * head_stride_,
+        .partials = partials_.data() + (i - first) * row_partials() +
+                    (part * heads_ + head * shared) * partial_stride_,
+        .path = state(row).path.data(),
+        .begin = std::max(from, part * kAttentionPart),
+        .end = std::min(seen, (part + 1) * kAttentionPart)};
+  }
+  const CpuKvCache& cache = *state(order_[length(chunk.begin)]).cache;
+  kernels_.attention({.rows = rows.data(),
+                      .num_rows = chunk.end - chunk.begin,
+                      .num_queries = shared,
+                      .head_stride = head_stride_,
+                      .partial_stride = partial_stride_,
+                      .keys = cache.keys(index, head),
+                      .values = cache.values(index, head),
+                      .is_bf16 = cache.layout().is_bf16,
+                      .page_stride = cache.layout().page_stride(),
+                      .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_))});
+}
+
+}  // namespace outrider

@@ -1,0 +1,164 @@
+// The exact integer sums under a product of quantised numbers: a group's products of one row of
+// activations with the outputs of a register, one output in each 32-bit lane.
+//
+// Included inside the namespace and the attributes of a file that is compiled once per instruction
+// set; OUTRIDER_DOT_PRODUCTS says that its CPUs sum four products of bytes at once (VNNI, SDOT).
+// Sums are exact, so their order is free and all of these agree:
+//
+//   dot     adds four products of unsigned weights and signed activations
+//   AVX2    int8 weights as two halves of four bits: eight steps of at most 2 * 15 * 127 add up to
+//           30 480, so 16-bit lanes hold a whole group's sum, and no product saturates
+//   NEON    int8 weights as signed numbers, widening products, pairs added
+//
+// SPDX-License-Identifier: Apache-2.0
+
+using IntTag = hn::RebindToSigned<PartTag>;
+using IntPart = hn::Vec<IntTag>;
+using ByteTag = hn::Repartition<std::uint8_t, PartTag>;
+using BytePart = hn::Vec<ByteTag>;
+using ShortTag = hn::Repartition<std::int16_t, PartTag>;
+using ShortPart = hn::Vec<ShortTag>;
+
+// Whether int8 weights are taken as signed numbers, which need no offset.
+#if HWY_TARGET == HWY_NEON
+inline constexpr bool kSignedBytes = true;
+#else
+inline constexpr bool kSignedBytes = false;
+#endif
+
+// Four activations in every lane.
+HWY_INLINE BytePart broadcast_four(const std::byte* from) {
+  std::int32_t four = 0;
+  std::memcpy(&four, from, sizeof(four));
+  return hn::BitCast(ByteTag(), hn::Set(IntTag(), four));
+}
+
+HWY_INLINE BytePart low_halves(BytePart bytes) {
+  return hn::And(bytes, hn::Set(ByteTag(), 0x0f));
+}
+HWY_INLINE BytePart high_halves(BytePart bytes) {
+  const hn::RebindToUnsigned<ShortTag> d16;
+  return low_halves(hn::BitCast(ByteTag(), hn::ShiftRight<4>(hn::BitCast(d16, bytes))));
+}
+
+// A step's weights, unpacked once for all rows of a tile. `flip` makes signed numbers of unsigned.
+template <int kBits>
+struct StepWeights;
+
+// The sum of one row's group: begin(), add() for each step, end(). The offset goes in once.
+template <int kBits>
+struct GroupSum;
+
+#if defined(OUTRIDER_DOT_PRODUCTS)
+
+HWY_INLINE IntPart add_products(IntPart sum, BytePart w, BytePart x) {
+#if HWY_TARGET == HWY_AVX3
+  return IntPart{_mm512_dpbusd_epi32(sum.raw, w.raw, x.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return IntPart{_mm256_dpbusd_avx_epi32(sum.raw, w.raw, x.raw)};
+#else
+  return IntPart(vdotq_s32(sum.raw, vreinterpretq_s8_u8(w.raw), vreinterpretq_s8_u8(x.raw)));
+#endif
+}
+
+template <int kBits>
+struct StepWeights {
+  HWY_INLINE void take(BytePart bytes, std::uint8_t flip) {
+    all = kSignedBytes && kBits == 8 ? hn::Xor(bytes, hn::Set(ByteTag(), flip)) : bytes;
+  }
+  HWY_INLINE StepWeights() {}  // NOLINT(modernize-use-equals-default): see Lanes
+  BytePart all;
+};
+
+template <int kBits>
+struct GroupSum {
+  HWY_INLINE void begin(std::int32_t offset) { sum = hn::Set(IntTag(), offset); }
+  HWY_INLINE void add(const StepWeights<kBits>& w, BytePart x) {
+    sum = add_products(sum, w.all, x);
+  }
+  HWY_INLINE IntPart end(std::int32_t /*offset*/) const { return sum; }
+  HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
+  IntPart sum;
+};
+
+#elif HWY_TARGET == HWY_AVX2
+
+HWY_INLINE void add_products(ShortPart& sum, BytePart w, BytePart x) {
+  sum = hn::Add(sum, ShortPart{_mm256_maddubs_epi16(w.raw, x.raw)});
+}
+// Pairs of 16-bit sums times `factor`.
+HWY_INLINE IntPart add_pairs(ShortPart sum, std::int16_t factor) {
+  return IntPart{_mm256_madd_epi16(sum.raw, _mm256_set1_epi16(factor))};
+}
+
+template <>
+struct StepWeights<8> {
+  HWY_INLINE void take(BytePart bytes, std::uint8_t /*flip*/) {
+    low = low_halves(bytes);
+    high = high_halves(bytes);
+  }
+  HWY_INLINE StepWeights() {}  // NOLINT(modernize-use-equals-default)
+  BytePart low, high;
+};
+
+template <>
+struct GroupSum<8> {
+  HWY_INLINE void begin(std::int32_t /*offset*/) { low = high = hn::Zero(ShortTag()); }
+  HWY_INLINE void add(const StepWeights<8>& w, BytePart x) {
+    add_products(low, w.low, x);
+    add_products(high, w.high, x);
+  }
+  HWY_INLINE IntPart end(std::int32_t offset) const {
+    const IntPart sum = hn::Add(add_pairs(low, 1), add_pairs(high, 16));
+    return hn::Add(sum, hn::Set(IntTag(), offset));
+  }
+  HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
+  ShortPart low, high;
+};
+
+template <>
+struct StepWeights<4> {
+  HWY_INLINE void take(BytePart bytes, std::uint8_t /*flip*/) { all = bytes; }
+  HWY_INLINE StepWeights() {}  // NOLINT(modernize-use-equals-default): see Lanes
+  BytePart all;
+};
+
+template <>
+struct GroupSum<4> {
+  HWY_INLINE void begin(std::int32_t /*offset*/) { sum = hn::Zero(ShortTag()); }
+  HWY_INLINE void add(const StepWeights<4>& w, BytePart x) { add_products(sum, w.all, x); }
+  HWY_INLINE IntPart end(std::int32_t offset) const {
+    return hn::Add(add_pairs(sum, 1), hn::Set(IntTag(), offset));
+  }
+  HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
+  ShortPart sum;
+};
+
+#else  // NEON
+
+template <int kBits>
+struct StepWeights {
+  HWY_INLINE void take(BytePart bytes, std::uint8_t flip) {
+    all = kBits == 8 ? hn::Xor(bytes, hn::Set(ByteTag(), flip)) : bytes;
+  }
+  HWY_INLINE StepWeights() {}  // NOLINT(modernize-use-equals-default): see Lanes
+  BytePart all;
+};
+
+template <int kBits>
+struct GroupSum {
+  HWY_INLINE void begin(std::int32_t offset) { sum = hn::Set(IntTag(), offset); }
+  // A pair sums to at most 2 * 128 * 127 < 2^15.
+  HWY_INLINE void add(const StepWeights<kBits>& weights, BytePart activations) {
+    const int8x16_t w = vreinterpretq_s8_u8(weights.all.raw);
+    const int8x16_t x = vreinterpretq_s8_u8(activations.raw);
+    const int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
+    const int16x8_t high = vmull_high_s8(w, x);
+    sum = IntPart(vpadalq_s16(sum.raw, vpaddq_s16(low, high)));
+  }
+  HWY_INLINE IntPart end(std::int32_t /*offset*/) const { return sum; }
+  HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
+  IntPart sum;
+};
+
+#endif

@@ -1,0 +1,127 @@
+// The kernels of the cpu backend: one table of functions per instruction set, equal bits from all
+// (docs/row-invariance.md).
+//
+// Every output element is computed wholly by one call, in an order that depends on its own row
+// only: not on the rows beside it, the part of the outputs asked for, or the instruction set.
+//
+// Thread rule: pure functions of their arguments; calls that write different outputs may run side
+// by side. Callers own all memory and have checked all sizes. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/vector_targets.h"
+#include "common/model/cpu/kernels/quant_format.h"
+
+namespace outrider {
+
+// To be raised whenever a kernel's bits change, or what it reads.
+inline constexpr const char* kKernelVersion = "2";
+
+// Rounds up to whole 16 lanes: the stride of activations and of cached keys and values.
+inline constexpr std::int64_t pad_to_lanes(std::int64_t count) {
+  return (count + 15) / 16 * 16;
+}
+
+enum class WeightType : std::uint8_t { kF32, kBf16, kF16, kQuantized };
+
+// A weight matrix [outputs, inputs]. Of f32, bf16 and f16: row-major, no alignment needed.
+// kQuantized: panels of `format` (quant_format.h) one after the other, at a multiple of 64 bytes.
+struct WeightMatrix {
+  WeightType type = WeightType::kF32;
+  QuantFormat format = {};
+  const void* data = nullptr;
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+};
+
+// Rows of activations.
+struct MatmulInput {
+  std::int64_t rows = 0;
+  std::int64_t stride = 0;               // pad_to_lanes(inputs)
+  const float* values = nullptr;         // [rows, stride] f32, zero beyond `inputs`
+  const std::byte* quantized = nullptr;  // [rows] of QuantizedRowLayout; read by kQuantized only
+};
+
+// y[row][n] = (add ? y[row][n] : 0) + (dot + bias[n]); bias may be null.
+struct MatmulOutput {
+  float* y = nullptr;  // [rows, stride] f32
+  std::int64_t stride = 0;
+  const float* bias = nullptr;  // [outputs] f32
+  bool add = false;
+};
+
+// A part [begin, end) of a matrix's outputs.
+struct Outputs {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+// Keys and values lie in pages of 64 slots, one head after the other: [page][head][slot][element].
+inline constexpr std::int64_t kKvPageSlots = 64;
+
+// Long contexts are cut into parts of so many absolute positions, which threads share. A part gives
+// a partial result: the weighted values [head_stride], the maximum of the scores, the weights' sum.
+inline constexpr std::int64_t kAttentionPart = 1024;
+inline constexpr std::int64_t kPartialExtra = 16;  // floats behind the values, two of them used
+
+inline constexpr std::int64_t kMaxSharedQueries = 64;
+inline constexpr std::int64_t kMaxHeadStride = 512;
+
+// What one row wants of a part of its positions.
+struct AttentionRow {
+  const float* queries = nullptr;      // [num_queries, head_stride] f32, zero beyond head_dim
+  float* partials = nullptr;           // [num_queries, partial_stride] f32
+  const std::int32_t* path = nullptr;  // slots by position
+  std::int64_t begin = 0;              // the first position seen, and one past the last, of one
+  std::int64_t end = 0;                // part; none if begin >= end
+};
+
+// Attention of rows over one head of one sequence's keys and values, for the query heads that share
+// it.
+struct AttentionTask {
+  const AttentionRow* rows = nullptr;
+  std::int64_t num_rows = 0;
+  std::int64_t num_queries = 0;     // of each row, at most kMaxSharedQueries
+  std::int64_t head_stride = 0;     // pad_to_lanes(head_dim), at most kMaxHeadStride
+  std::int64_t partial_stride = 0;  // floats
+  // Of slot 0, f32 or bf16; zero beyond head_dim.
+  const void* keys = nullptr;
+  const void* values = nullptr;
+  bool is_bf16 = false;
+  std::int64_t page_stride = 0;  // elements from page to page
+  float scale = 1.0f;            // 1 / sqrt(head_dim)
+};
+
+struct Kernels {
+  VectorTarget target;
+
+  // Fills y for all rows and the given outputs.
+  void (*matmul)(const WeightMatrix& weights, const MatmulInput& x, Outputs part,
+                 const MatmulOutput& y);
+
+  // Quantises one row of activations, [count] f32, symmetric to +-127, to a QuantizedRowLayout.
+  void (*quantize_row)(const float* x, std::int64_t count, std::byte* out);
+
+  // Quantises 32 weights to 8 bits without a minimum, or to 4 bits with one.
+  void (*quantize_weights)(const float* weights, const QuantFormat& format, WeightGroup* out);
+
+  // y = x / sqrt(mean(x^2) + epsilon) * weight, over `count` elements; y may be x.
+  void (*rms_norm)(const float* x, const float* weight, std::int64_t count, float epsilon,
+                   float* y);
+
+  // gate = silu(gate) * up, over `count` elements, a multiple of 16.
+  void (*silu_multiply)(float* gate, const float* up, std::int64_t count);
+
+  void (*attention)(const AttentionTask& task);
+
+  // out [head_stride] = the result of a row's parts in order of position, part_stride floats apart.
+  void (*combine_attention)(const float* partials, std::int64_t parts, std::int64_t part_stride,
+                            std::int64_t head_stride, float* out);
+};
+
+// The table for a target that this CPU has.
+const Kernels& kernels_for(VectorTarget target);
+
+}  // namespace outrider

@@ -1,0 +1,99 @@
+// How the kernels store matrices as int8 or int4, and rows of activations as int8.
+//
+// A stored weight stands for scale * (value - zero) + minimum; its value is an unsigned number of 8
+// or 4 bits. Along K, 32 elements are a group: activations have one scale for each, weights one for
+// each or one for each half. 16 outputs are a panel, whole and contiguous:
+//
+//   values    [groups][steps][16 outputs][4 bytes]
+//             int8, 8 steps: byte i of step s = element 4s + i
+//             int4, 4 steps: byte i of step s = element 4s + i (low half), 16 + 4s + i (high half)
+//   scales    [groups * 32 / scale_group][16 outputs], f16 or f32
+//   minimums  [groups][16 outputs], of the scales' type, where the format has them
+//
+// So a 32-bit integer lane sums one output's products and no sum crosses lanes, whatever the CPU
+// (docs/row-invariance.md), and a product reads a panel as one stream. K is filled up to whole
+// groups and the outputs to whole panels, with zeros.
+//
+// Thread rule: values. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace outrider {
+
+inline constexpr std::int64_t kQuantGroup = 32;
+inline constexpr std::int64_t kPanelOutputs = 16;
+
+struct QuantFormat {
+  std::uint8_t bits = 8;          // 8 or 4
+  std::uint8_t scale_group = 32;  // weights with one scale: 32, or (of 8 bits) 16
+  bool wide_scales = false;       // scales and minimums are f32, else f16
+  bool has_minimum = false;       // then values of 8 bits are at most 127
+
+  // The value that stands for no more than the minimum.
+  std::int32_t zero() const { return has_minimum ? 0 : 1 << (bits - 1); }
+  std::int64_t scales_per_group() const { return kQuantGroup / scale_group; }
+  std::int64_t scale_bytes() const { return wide_scales ? 4 : 2; }
+
+  friend bool operator==(const QuantFormat&, const QuantFormat&) = default;
+};
+
+// Where things lie in a matrix of one format.
+struct PanelLayout {
+  PanelLayout(const QuantFormat& format, std::int64_t inputs)
+      : groups((inputs + kQuantGroup - 1) / kQuantGroup),
+        group_bytes(kPanelOutputs * kQuantGroup * format.bits / 8),
+        scales(groups * group_bytes),
+        minimums(scales +
+                 groups * format.scales_per_group() * kPanelOutputs * format.scale_bytes()),
+        panel_bytes(round_up(
+            minimums + (format.has_minimum ? groups * kPanelOutputs * format.scale_bytes() : 0))) {}
+
+  static std::int64_t panels(std::int64_t outputs) {
+    return (outputs + kPanelOutputs - 1) / kPanelOutputs;
+  }
+
+  std::int64_t groups;
+  std::int64_t group_bytes;  // values of one group
+  std::int64_t scales;       // bytes from a panel's begin
+  std::int64_t minimums;
+  std::int64_t panel_bytes;  // a multiple of 64
+
+ private:
+  static std::int64_t round_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+};
+
+// 32 weights of one output, quantised: what a panel takes in.
+struct WeightGroup {
+  std::uint8_t values[kQuantGroup] = {};
+  float scales[2] = {};  // the second where scale_group is 16
+  float minimum = 0.0f;
+};
+
+// A quantised row of activations, x = scale * value, values in [-127, 127]: one piece of memory at
+// a multiple of 64 bytes. Offsets take the weights' zero out of a sum: -zero * the sum of the
+// values.
+struct QuantizedRowLayout {
+  explicit QuantizedRowLayout(std::int64_t count)
+      : groups((count + kQuantGroup - 1) / kQuantGroup),
+        scales(groups * kQuantGroup),
+        scaled_sums(scales + groups * 4),
+        offsets4(scaled_sums + groups * 4),
+        offsets8(offsets4 + groups * 4),
+        half_offsets8(offsets8 + groups * 4),
+        no_offset(half_offsets8 + groups * 8),
+        row_bytes((no_offset + 4 + 63) / 64 * 64) {}
+
+  // In bytes from the row's begin, where the values lie.
+  std::int64_t groups;
+  std::int64_t scales;         // f32 [groups]
+  std::int64_t scaled_sums;    // f32 [groups]: scale * the sum of the group's values
+  std::int64_t offsets4;       // i32 [groups], for int4
+  std::int64_t offsets8;       // i32 [groups], for int8
+  std::int64_t half_offsets8;  // i32 [2 * groups], for int8 with a scale for each half group
+  std::int64_t no_offset;      // i32: 0, for formats whose zero is 0
+  std::int64_t row_bytes;
+};
+
+}  // namespace outrider

@@ -1,0 +1,100 @@
+// The file format of prepared weights: matrices in the kernels' layout, ready to be mapped.
+//
+//   page 0       header: magic, version, where the index is, its checksum, the file's size
+//   extents      one for each layer and one for the output matrix, each at a multiple of 4 KiB with
+//                its matrices at multiples of 64 bytes: what is read in one piece when a layer is
+//   index        JSON: whose weights these are, extents with checksums, matrices
+//
+// A file is of one machine's byte order (little-endian, as all CPUs with kernels are), of one
+// source and of one arithmetic: another kernel version may have another layout, so it is never
+// read.
+//
+// Thread rule: values, pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/cpu/kernels/kernels.h"
+
+namespace outrider {
+
+inline constexpr std::uint64_t kPackPage = 4096;
+inline constexpr std::uint64_t kPackAlignment = 64;  // of a matrix
+
+// Offsets are bytes from the file's begin.
+struct PackExtent {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("offset", self.offset);
+    field("bytes", self.bytes);
+    field("checksum", self.checksum);
+  }
+};
+
+struct PackMatrix {
+  std::string name;  // of the tensor
+  std::uint64_t extent = 0;
+  std::uint64_t offset = 0;
+  std::uint8_t type = 0;  // a WeightType
+  std::uint8_t bits = 8;  // this and the next three: QuantFormat
+  std::uint8_t scale_group = 32;
+  bool wide_scales = false;
+  bool has_minimum = false;
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("name", self.name);
+    field("extent", self.extent);
+    field("offset", self.offset);
+    field("type", self.type);
+    field("bits", self.bits);
+    field("scale_group", self.scale_group);
+    field("wide_scales", self.wide_scales);
+    field("has_minimum", self.has_minimum);
+    field("outputs", self.outputs);
+    field("inputs", self.inputs);
+  }
+};
+
+struct PackIndex {
+  std::string fingerprint;  // of the source (ModelInfo::fingerprint)
+  std::string arithmetic;   // what the matrices are for
+  std::vector<PackExtent> extents;
+  std::vector<PackMatrix> matrices;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("fingerprint", self.fingerprint);
+    field("arithmetic", self.arithmetic);
+    field("extents", self.extents);
+    field("matrices", self.matrices);
+  }
+};
+
+// Of a whole extent or index. For damage, not for malice.
+std::uint64_t pack_checksum(std::span<const std::byte> bytes);
+
+PackMatrix describe_matrix(const std::string& name, const WeightMatrix& matrix);
+// Without its data.
+WeightMatrix matrix_of(const PackMatrix& matrix);
+
+// The header's page, for a file whose index, checked by parse_pack_index(), stands at its end.
+std::string write_pack_header(std::uint64_t index_offset, std::span<const std::byte> index);
+
+// Header and index of a file, every offset and size checked against it; checksums of extents are
+// not looked at. `what` names the file in errors. DATA_LOSS for what is damaged, cut short or of
+// another version.
+Result<PackIndex> parse_pack_index(std::span<const std::byte> file, const std::string& what);
+
+}  // namespace outrider

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/weight_converter.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "common/model/cpu/kernels/panel_writer.h"
+#include "common/model/cpu/kernels/weight_memory.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::int64_t kSliceBytes = 32 << 20;
+
+// Scales of f16 serve a matrix whose largest is at least f16's smallest normal number and none is
+// beyond its range.
+constexpr float kSmallestLargestScale = 0x1p-14f;
+constexpr float kF16Largest = 65504.0f;
+
+// Takes the pages of converted weights out of our memory; they stay in the system's cache, and are
+// mapped again if read again (an embedding that is also the output matrix).
+void forget_pages(const std::byte* data, std::int64_t num_bytes) {
+  const std::int64_t page = sysconf(_SC_PAGE_SIZE);
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
+  const std::int64_t begin = address / page * page;  // the first page was read before
+  const std::int64_t end = (address + num_bytes) / page * page;
+  if (begin >= end) return;
+  // The mapping is of a file, read only: nothing is lost.
+  madvise(const_cast<std::byte*>(data) - (address - begin), static_cast<std::size_t>(end - begin),
+          MADV_DONTNEED);
+}
+
+// The largest magnitude that any thread has seen.
+class Largest final {
+ public:
+  void take(float value) {
+    // Non-negative floats are ordered as their bits.
+    const auto bits = std::bit_cast<std::uint32_t>(std::fabs(value));
+    std::uint32_t seen = bits_.load(std::memory_order_relaxed);
+    while (seen < bits && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
+    }
+  }
+  float value() const { return std::bit_cast<float>(bits_.load(std::memory_order_relaxed)); }
+
+ private:
+  std::atomic<std::uint32_t> bits_{0};
+};
+
+}  // namespace
+
+Result<AnonymousMemory> WeightConverter::convert(const TensorView& source, WeightMatrix& matrix) {
+  OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, allocate(matrix));
+  if (matrix.type != WeightType::kQuantized) {
+    round_rows(source, matrix, memory.as<std::byte>());
+  } else if (!quantize_rows(source, matrix, memory.as<std::byte>())) {
+    matrix.format.wide_scales = true;
+    OUTRIDER_ASSIGN_OR_RETURN(memory, allocate(matrix));
+    quantize_rows(source, matrix, memory.as<std::byte>());
+  }
+  return memory;
+}
+
+Result<AnonymousMemory> WeightConverter::allocate(WeightMatrix& matrix) {
+  OUTRIDER_ASSIGN_OR_RETURN(
+      AnonymousMemory memory,
+      AnonymousMemory::make(bytes_of(matrix), "a converted weight matrix", "a smaller model"));
+  matrix.data = memory.as<std::byte>();
+  return memory;
+}
+
+// Rows of one panel go to one thread.
+void WeightConverter::for_each_row(const TensorView& source, const RowConverter& convert_row) {
+  const std::int64_t outputs = source.shape[0], inputs = source.shape[1];
+  const auto row_bytes = static_cast<std::int64_t>(source.num_bytes) / outputs;
+  const std::int64_t slice =
+      std::max<std::int64_t>(kSliceBytes / row_bytes / kPanelOutputs, 1) * kPanelOutputs;
+  for (std::int64_t first = 0; first < outputs; first += slice) {
+    const std::int64_t count = std::min(slice, outputs - first);
+    pool_.parallel_for(count, kPanelOutputs, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> row(static_cast<std::size_t>(inputs));
+      for (std::int64_t n = first + begin; n < first + end; ++n) {
+        widen(source, n * inputs, row);
+        convert_row(n, row.data());
+      }
+    });
+    forget_pages(source.data + first * row_bytes, count * row_bytes);
+  }
+}
+
+void WeightConverter::round_rows(const TensorView& source, const WeightMatrix& matrix,
+                                 std::byte* data) {
+  const std::int64_t inputs = matrix.inputs;
+  for_each_row(source, [&](std::int64_t n, const float* row) {
+    if (matrix.type == WeightType::kF32) {
+      std::copy_n(row, inputs, reinterpret_cast<float*>(data) + n * inputs);
+    } else {
+      std::transform(row, row + inputs, reinterpret_cast<std::uint16_t*>(data) + n * inputs,
+                     matrix.type == WeightType::kF16 ? to_f16 : to_bf16);
+    }
+  });
+}
+
+// False if scales of f16 have not the range for this matrix.
+bool WeightConverter::quantize_rows(const TensorView& source, const WeightMatrix& matrix,
+                                    std::byte* data) {
+  const QuantFormat& format = matrix.format;
+  const PanelWriter writer(format, matrix.inputs, data);
+  const std::int64_t inputs = matrix.inputs;
+  Largest largest_scale, largest;
+  for_each_row(source, [&](std::int64_t n, const float* row) {
+    for (std::int64_t at = 0; at < inputs; at += kQuantGroup) {
+      float padded[kQuantGroup] = {};
+      std::copy_n(row + at, std::min(kQuantGroup, inputs - at), padded);
+      WeightGroup group;
+      kernels_.quantize_weights(padded, format, &group);
+      largest_scale.take(group.scales[0]);
+      largest.take(std::max(group.scales[0], std::fabs(group.minimum)));
+      writer.store(n, at / kQuantGroup, group);
+    }
+  });
+  if (format.wide_scales || largest.value() == 0.0f) return true;
+  return largest_scale.value() >= kSmallestLargestScale && largest.value() <= kF16Largest;
+}
+
+}  // namespace outrider

@@ -1,0 +1,43 @@
+// Makes matrices that the kernels compute with of tensors as stored: rounded to bf16, widened to
+// f32, or quantised.
+//
+// A tensor is read in slices whose pages are handed back, so that a large one never lies in memory
+// whole beside its conversion.
+//
+// Thread rule: one thread calls; the pool's threads work inside.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "common/base/status.h"
+#include "common/base/thread_pool.h"
+#include "common/model/cpu/anonymous_memory.h"
+#include "common/model/cpu/kernels/kernels.h"
+#include "common/model/format/tensor_view.h"
+
+namespace outrider {
+
+class WeightConverter final {
+ public:
+  // kernels and pool outlive this.
+  WeightConverter(const Kernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
+
+  // matrix: all but `data`, which points into the memory returned. Scales become f32 where f16 has
+  // not their range (format.wide_scales). Errors: RESOURCE_EXHAUSTED.
+  Result<AnonymousMemory> convert(const TensorView& source, WeightMatrix& matrix);
+
+ private:
+  using RowConverter = std::function<void(std::int64_t output, const float* row)>;
+
+  static Result<AnonymousMemory> allocate(WeightMatrix& matrix);
+  void for_each_row(const TensorView& source, const RowConverter& convert_row);
+  void round_rows(const TensorView& source, const WeightMatrix& matrix, std::byte* data);
+  bool quantize_rows(const TensorView& source, const WeightMatrix& matrix, std::byte* data);
+
+  const Kernels& kernels_;
+  ThreadPool& pool_;
+};
+
+}  // namespace outrider

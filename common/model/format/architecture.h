@@ -1,0 +1,51 @@
+// What the supported architectures consist of: one table of families and one of tensors, which
+// everything that reads, computes or writes a model takes its names and shapes from.
+//
+//   weight_name(ModelPart::kQuery, 3);  // "model.layers.3.self_attn.q_proj.weight"
+//
+// Thread rule: constants; free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/model/format/config.h"
+
+namespace outrider {
+
+// What transformers assumes of a family where config.json is silent, and what belongs to it.
+struct ModelFamily {
+  const char* name;          // model_type of config.json
+  const char* causal_class;  // its entry in `architectures`
+  const char* gguf_name;     // general.architecture of a GGUF file
+  std::int64_t max_positions;
+  std::optional<std::int64_t> num_kv_heads;  // nothing: num_heads
+  std::optional<std::int64_t> head_dim;      // nothing: hidden_size / num_heads
+  bool qkv_bias = false;                     // always has it
+  bool qk_norm = false;
+  bool may_have_attention_bias = false;  // config.json's attention_bias and mlp_bias count
+  bool may_have_mlp_bias = false;
+  bool layers_choose_window = false;  // by use_sliding_window, max_window_layers and layer_types
+  // A GGUF file holds query and key rows interleaved (TensorView).
+  bool gguf_interleaves = false;
+};
+
+std::span<const ModelFamily> model_families();
+// nullptr if none is called so.
+const ModelFamily* find_family(std::string_view name);
+// The first of that name in GGUF files.
+const ModelFamily* find_gguf_family(std::string_view gguf_name);
+
+// "model.layers.N." stands before the name of a layer's part; `layer` of others is ignored.
+std::string weight_name(ModelPart part, std::int32_t layer = 0);
+std::string bias_name(ModelPart part, std::int32_t layer = 0);
+
+// The matrix that makes logits: kHead, or the embedding that is tied to it.
+inline ModelPart output_part(const ModelConfig& config) {
+  return config.tied_embeddings ? ModelPart::kEmbedding : ModelPart::kHead;
+}
+
+}  // namespace outrider

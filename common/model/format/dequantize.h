@@ -1,0 +1,39 @@
+// The block types of GGUF files, turned into f32 as the reference does, bit for bit.
+//
+// All scales are f16; the arithmetic is f32, each operation rounded by itself. Bytes of a block in
+// order, d a scale, m a minimum, q values of 4 bits, two to a byte: the low halves of a run of
+// bytes are its first elements, the high halves the ones that follow.
+//
+//   Q8_0   32  d, 32 int8                               x = d * q
+//   Q4_0   32  d, 16 bytes of q                         x = d * (q - 8)
+//   Q4_1   32  d, m, 16 bytes of q                      x = d * q + m
+//   Q5_0   32  d, 4 bytes of fifth bits, 16 of q        x = d * (q - 16)
+//   Q5_1   32  d, m, 4 bytes of fifth bits, 16 of q     x = d * q + m
+//   Q4_K  256  d, m, 12 bytes of 6-bit s and n for 8 groups of 32, 128 of q
+//                                                       x = (d * s) * q - (m * n)
+//   Q5_K  256  as Q4_K with 32 bytes of fifth bits before q
+//   Q6_K  256  128 bytes of low 4 bits, 64 of high 2 bits, 16 int8 s for groups of 16, d
+//                                                       x = (d * s) * (q - 32)
+//
+// Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/model/format/dtype.h"
+
+namespace outrider {
+
+// dtype: a block type. block: block_bytes(dtype), of any alignment. out: block_elements(dtype).
+void dequantize_block(DType dtype, const std::byte* block, float* out);
+
+// The scale and the minimum of group 0..7 among the 12 packed bytes of Q4_K and Q5_K.
+struct GroupScale {
+  std::uint8_t scale = 0;    // 0..63
+  std::uint8_t minimum = 0;  // 0..63
+};
+GroupScale unpack_group_scale(const std::byte* packed, int group);
+
+}  // namespace outrider

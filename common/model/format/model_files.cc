@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/format/model_files.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/gguf/find_gguf.h"
+#include "common/model/format/fingerprint.h"
+#include "common/model/format/gguf_config.h"
+
+namespace outrider {
+namespace {
+
+Status limit_context(std::optional<Position> max_context, ModelConfig& config) {
+  if (!max_context) return {};
+  if (*max_context < 1 || *max_context > config.max_positions) {
+    return invalid_argument("a context of " + std::to_string(*max_context) +
+                            " tokens: must be from 1 to the model's " +
+                            std::to_string(config.max_positions) +
+                            " (--max-model-len of outrider-server, -c of outrider-edge)");
+  }
+  config.max_positions = *max_context;
+  return {};
+}
+
+struct ModelSource {
+  std::string name;
+  ModelConfig config;
+  Weights weights;
+};
+
+Result<ModelSource> open_gguf(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(GgufFile file, GgufFile::open(path));
+  OUTRIDER_ASSIGN_OR_RETURN(ModelConfig config, gguf_config(file.header()));
+  OUTRIDER_ASSIGN_OR_RETURN(Weights weights, Weights::from_gguf(std::move(file), config));
+  return ModelSource{gguf_name(path), std::move(config), std::move(weights)};
+}
+
+Result<ModelSource> open_directory(const std::string& directory) {
+  OUTRIDER_ASSIGN_OR_RETURN(ModelConfig config, load_config_json(directory));
+  OUTRIDER_ASSIGN_OR_RETURN(Weights weights, Weights::open(directory));
+  const Status shapes = weights.check_shapes(config);
+  if (!shapes.ok()) return shapes.with_context(directory);
+  std::filesystem::path path(directory);
+  if (!path.has_filename()) path = path.parent_path();  // a slash at the end
+  return ModelSource{path.filename().string(), std::move(config), std::move(weights)};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& path,
+                                                           const ModelFilesOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_gguf(path));
+  OUTRIDER_ASSIGN_OR_RETURN(ModelSource source, gguf ? open_gguf(*gguf) : open_directory(path));
+  if (options.check_finite) {
+    const Status finite = source.weights.check_finite();
+    if (!finite.ok()) return finite.with_context(path);
+  }
+  std::string fingerprint = model_fingerprint(source.config, source.weights);
+  OUTRIDER_RETURN_IF_ERROR(limit_context(options.max_context, source.config));
+  if (options.ignore_eos) source.config.stop_ids.clear();
+  return std::make_shared<const ModelFiles>(
+      ModelFiles{std::move(source.name), std::move(source.config), std::move(source.weights),
+                 std::move(fingerprint)});
+}
+
+Result<ModelConfig> load_config(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_gguf(path));
+  if (!gguf) return load_config_json(path);
+  OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(*gguf));
+  return gguf_config(file.header());
+}
+
+std::string folder_of_model(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return path;
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+}  // namespace outrider

@@ -1,0 +1,45 @@
+// A model on disk, whatever it is packed in: the one place that knows a GGUF file from a directory.
+//
+//   auto files = load_model_files("models/demo-target", {});      // a Hugging Face directory
+//   auto files = load_model_files("SmolLM2-135M.Q4_1.gguf", {});  // or a directory that holds one
+//   const TensorView& q = (*files)->weights.at(weight_name(ModelPart::kQuery, 0));
+//
+// Thread rule: immutable after loading; read from any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/model/format/config.h"
+#include "common/model/format/weights.h"
+
+namespace outrider {
+
+// Loaded and checked: what a backend is made from.
+struct ModelFiles {
+  std::string name;  // the directory's last component, or the GGUF file's name without ".gguf"
+  ModelConfig config;
+  Weights weights;
+  std::string fingerprint;  // fingerprint.h
+};
+
+struct ModelFilesOptions {
+  bool check_finite = false;
+  // Lowers config.max_positions. Less than 1 and more than the model's own are refused.
+  std::optional<Position> max_context = {};
+  bool ignore_eos = false;  // clears config.stop_ids
+};
+
+// `path`: a Hugging Face directory, a GGUF file, one of its parts, or a directory that holds one.
+Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& path,
+                                                           const ModelFilesOptions& options);
+
+// The same model's config alone.
+Result<ModelConfig> load_config(const std::string& path);
+
+// Where the files lie that belong to the model at `path`: the directory itself, or the file's.
+std::string folder_of_model(const std::string& path);
+
+}  // namespace outrider

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/format/tensor_view.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "common/base/status.h"
+#include "common/model/format/dequantize.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::size_t kLongestBlock = 256;
+
+void widen_halves(const std::byte* data, DType dtype, std::span<float> out) {
+  for (float& value : out) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, data, sizeof(bits));
+    data += sizeof(bits);
+    value = dtype == DType::kF16 ? from_f16(bits) : from_bf16(bits);
+  }
+}
+
+void widen_blocks(const std::byte* data, DType dtype, std::int64_t begin, std::span<float> out) {
+  const auto length = static_cast<std::size_t>(block_elements(dtype));
+  data += begin / block_elements(dtype) * block_bytes(dtype);
+  auto skip = static_cast<std::size_t>(begin % block_elements(dtype));
+  std::array<float, kLongestBlock> block;
+  for (std::size_t done = 0; done < out.size(); data += block_bytes(dtype)) {
+    const std::size_t count = std::min(length - skip, out.size() - done);
+    if (count == length) {
+      dequantize_block(dtype, data, out.data() + done);
+    } else {
+      dequantize_block(dtype, data, block.data());
+      std::copy_n(block.data() + skip, count, out.data() + done);
+    }
+    done += count;
+    skip = 0;
+  }
+}
+
+// Elements from `begin` on of contiguous data.
+void widen_run(const std::byte* data, DType dtype, std::int64_t begin, std::span<float> out) {
+  if (block_elements(dtype) > 1) return widen_blocks(data, dtype, begin, out);
+  data += begin * block_bytes(dtype);
+  if (dtype != DType::kF32) return widen_halves(data, dtype, out);
+  if (!out.empty()) std::memcpy(out.data(), data, out.size_bytes());
+}
+
+}  // namespace
+
+const std::byte* TensorView::row(std::int64_t index) const {
+  if (interleaved > 0) {
+    const std::int64_t head = index / interleaved;
+    const std::int64_t within = index % interleaved;
+    const std::int64_t half = interleaved / 2;
+    index = head * interleaved + within % half * 2 + within / half;
+  }
+  return data + index * row_bytes();
+}
+
+void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
+  OUTRIDER_CHECK(begin >= 0 &&
+                 begin + static_cast<std::int64_t>(out.size()) <= tensor.num_elements());
+  if (tensor.interleaved == 0) return widen_run(tensor.data, tensor.dtype, begin, out);
+  const std::int64_t columns = tensor.num_elements() / tensor.num_rows();
+  while (!out.empty()) {
+    const std::int64_t skip = begin % columns;
+    const auto count = std::min(static_cast<std::size_t>(columns - skip), out.size());
+    widen_run(tensor.row(begin / columns), tensor.dtype, skip, out.first(count));
+    begin += static_cast<std::int64_t>(count);
+    out = out.subspan(count);
+  }
+}
+
+}  // namespace outrider

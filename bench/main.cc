@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   outrider::add_choice_check(checks);
   outrider::add_decode_check(checks);
   outrider::add_exits_check(checks);
+  outrider::add_link_check(checks);
   outrider::add_logits_check(checks);
   outrider::add_rows_check(checks);
 #ifdef OUTRIDER_BENCH_RPC

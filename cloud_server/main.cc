@@ -34,21 +34,28 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
                  "Directory of the exit adapters, if not the model's");
   add_choice(app, "--server-queue", flags.server_queue,
              "Which exit report goes first: the surest (priority), or the oldest (fifo)");
-  add_choice(app, "--exit-score", flags.exit_score,
-             "Confidence of exit reports: calibrated, or the greatest probability of a token in the "
-             "exit's walk (max-softmax)");
+  add_choice(
+      app, "--exit-score", flags.exit_score,
+      "Confidence of exit reports: calibrated, or the greatest probability of a token in the "
+      "exit's walk (max-softmax)");
 }
 
 void add_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--model", flags.target.model,
-                 "Directory of the target model (Hugging Face files)")
+                 "Target model: a Hugging Face directory or a GGUF file")
       ->required();
   app.add_option("--host", flags.host, "Address to listen on; beyond loopback needs --insecure");
   app.add_option("--port", flags.port, "Port to listen on; 0 takes a free one")
       ->check(CLI::Range(0, 65535));
   app.add_flag("--insecure", flags.insecure, "Allow plaintext beyond this machine");
   app.add_option("--dtype", flags.target.dtype, "How to compute; auto: as the weights are stored")
-      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
+  app.add_option("--kv-dtype", flags.target.kv_dtype,
+                 "Keys and values of the cpu engine; bf16: half the memory, other bits")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--cache-dir", flags.target.cache_dir,
+                 "Where converted weights are kept for the next start: a folder, auto (the user's "
+                 "cache), none");
   app.add_option("--device", flags.target.device, "Where to compute: cpu, cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--threads", flags.target.threads, "Threads of the cpu engine; 0 takes all cores")

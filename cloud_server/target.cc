@@ -59,6 +59,8 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
   LoadOptions load;
   load.directory = options.model;
   load.dtype = options.dtype;
+  load.kv_dtype = options.kv_dtype;
+  load.cache_dir = options.cache_dir;
   load.device = options.device;
   load.threads = options.threads;
   load.check_finite = options.check_tensors;

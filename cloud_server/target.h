@@ -19,13 +19,15 @@
 namespace outrider {
 
 struct TargetOptions {
-  std::string model;           // as above
-  std::string dtype = "auto";  // as stored; or "f32", "bf16", "int8"
-  std::string device = "cpu";  // or "cuda"
-  int threads = 0;             // of the cpu engine; 0: all cores
-  bool check_tensors = false;  // look for NaN and infinity in every weight first
-  PaceCurve pace;              // stretch each pass to this; empty: as fast as it goes
-  double pace_exit_cost = 1;   // a pass with exits is stretched to so many times that
+  std::string model;               // as above
+  std::string dtype = "auto";      // as stored; or "f32", "bf16", "int8", "int4"
+  std::string kv_dtype = "f32";    // keys and values; or "bf16"
+  std::string cache_dir = "auto";  // of converted weights: a folder, "auto", "none"
+  std::string device = "cpu";      // or "cuda"
+  int threads = 0;                 // of the cpu engine; 0: all cores
+  bool check_tensors = false;      // look for NaN and infinity in every weight first
+  PaceCurve pace;                  // stretch each pass to this; empty: as fast as it goes
+  double pace_exit_cost = 1;       // a pass with exits is stretched to so many times that
   // Prefix and answer at most, from 1 to the model's own context; none: that. KV caches follow.
   std::optional<Position> max_model_len = {};
   bool ignore_eos = false;  // answers end by their length: for measurements

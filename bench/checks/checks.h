@@ -61,6 +61,9 @@ void add_decode_check(CheckList& checks);
 // Pass time with early exits against without.
 void add_exits_check(CheckList& checks);
 
+// Emulated links keep their profiles' round trips, rates and traces.
+void add_link_check(CheckList& checks);
+
 // Logits of given tokens as a .npy file.
 void add_logits_check(CheckList& checks);
 

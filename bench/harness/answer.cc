@@ -14,12 +14,12 @@ std::optional<double> ratio(double numerator, double denominator) {
 }
 
 constexpr std::array kSummed = {
-    &AnswerFigures::decode_ms,    &AnswerFigures::tokens,   &AnswerFigures::all_tokens,
-    &AnswerFigures::passes,       &AnswerFigures::rows,     &AnswerFigures::compute_ms,
-    &AnswerFigures::rounds,       &AnswerFigures::drafted,  &AnswerFigures::accepted,
-    &AnswerFigures::draft_steps,  &AnswerFigures::draft_ms, &AnswerFigures::draft_overruns,
-    &AnswerFigures::payload_up,   &AnswerFigures::payload_down,
-    &AnswerFigures::wire_up,      &AnswerFigures::wire_down};
+    &AnswerFigures::decode_ms,   &AnswerFigures::tokens,       &AnswerFigures::all_tokens,
+    &AnswerFigures::passes,      &AnswerFigures::rows,         &AnswerFigures::compute_ms,
+    &AnswerFigures::rounds,      &AnswerFigures::drafted,      &AnswerFigures::accepted,
+    &AnswerFigures::draft_steps, &AnswerFigures::draft_ms,     &AnswerFigures::draft_overruns,
+    &AnswerFigures::payload_up,  &AnswerFigures::payload_down, &AnswerFigures::wire_up,
+    &AnswerFigures::wire_down};
 
 Status not_known(const char* figure) {
   return data_loss(std::string("the last line of outrider-edge does not know the figure \"") +
@@ -130,6 +130,7 @@ Result<AnswerFigures> figures_of(const AnswerRecord& record, double time_scale) 
   figures.payload_up = number(record.traffic->bytes.payload_up);
   figures.payload_down = number(record.traffic->bytes.payload_down);
   figures.predraft = record.predraft;
+  figures.predraft->synced_late = from_ms(to_ms(record.predraft.synced_late) * time_scale);
   figures.drafted_per_branch = record.drafted_per_branch;
   figures.accepted_per_branch = record.accepted_per_branch;
   return figures;

@@ -10,9 +10,10 @@
 namespace outrider {
 
 void add_grid_flags(CLI::App& command, GridFlags& flags) {
-  command.add_option("--target", flags.target, "Directory of the target");
-  command.add_option("--draft", flags.draft, "Directory of the draft");
-  command.add_option("--dtype", flags.dtype, "How the target computes: auto, f32, bf16, int8");
+  command.add_option("--target", flags.target, "Target: a directory or a GGUF file");
+  command.add_option("--draft", flags.draft, "Draft: a directory or a GGUF file");
+  command.add_option("--dtype", flags.dtype,
+                     "How the target computes: auto, f32, bf16, int8, int4");
   command.add_option("--exits", flags.exits,
                      "The target's early exits, as outrider-server takes them: auto, none, all, or "
                      "layers like 3,6 [" +

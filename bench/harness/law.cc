@@ -21,7 +21,9 @@ bool read_predraft(const AnswerFigures& sum, LawTerms& terms) {
   if (!left || sum.passes <= 0) return false;
   terms.left_rate = *left;
   terms.gamma = static_cast<double>(sum.predraft->wanted_tokens) / sum.passes;
-  terms.synced_rate = share(static_cast<double>(sum.predraft->synced), sum.passes);
+  const auto synced = static_cast<double>(sum.predraft->synced);
+  terms.synced_rate = share(synced, sum.passes);
+  if (synced > 0) terms.late_ms = to_ms(sum.predraft->synced_late) / synced;
   terms.alone_rate = share(sum.passes - sum.rounds, sum.passes);
   return true;
 }
@@ -70,7 +72,8 @@ double law_ms(Strategy strategy, const LawTerms& terms) {
   }
   if (strategy == Strategy::kMirror) {
     const double waited = terms.waited_rate();
-    round += waited * 2 * terms.one_way_ms + std::min(terms.left_rate, waited) * drafting;
+    round += waited * 2 * terms.one_way_ms + terms.synced_rate * terms.late_ms +
+             std::min(terms.left_rate, waited) * drafting;
   }
   return round / terms.tau;
 }
@@ -92,13 +95,12 @@ std::optional<double> asked_pass_ms(const AnswerFigures& figures, const PaceCurv
 std::optional<LawRow> law_of(const GridCell& cell, const LawPace& pace) {
   std::optional<LawRow> row = row_of(cell, sum_of(cell.answers), pace);
   if (!row) return std::nullopt;
-  const auto residual =
-      bootstrap(cell.answers.size(),
-                [&](std::span<const std::size_t> indices) -> std::optional<double> {
-                  const auto drawn = row_of(cell, sum_at(cell.answers, indices), pace);
-                  if (!drawn) return std::nullopt;
-                  return (drawn->measured_ms - drawn->law_ms) / drawn->measured_ms;
-                });
+  const auto residual = bootstrap(
+      cell.answers.size(), [&](std::span<const std::size_t> indices) -> std::optional<double> {
+        const auto drawn = row_of(cell, sum_at(cell.answers, indices), pace);
+        if (!drawn) return std::nullopt;
+        return (drawn->measured_ms - drawn->law_ms) / drawn->measured_ms;
+      });
   if (!residual) return std::nullopt;
   row->residual = *residual;
   return row;
@@ -110,8 +112,8 @@ std::optional<FsdSaving> fsd_saving(const GridCell& sd, const GridCell& fsd, con
     return saving_of(row_of(sd, sum_at(sd.answers, indices), pace),
                      row_of(fsd, sum_at(fsd.answers, indices), pace));
   };
-  std::optional<FsdSaving> saving = saving_of(row_of(sd, sum_of(sd.answers), pace),
-                                              row_of(fsd, sum_of(fsd.answers), pace));
+  std::optional<FsdSaving> saving =
+      saving_of(row_of(sd, sum_of(sd.answers), pace), row_of(fsd, sum_of(fsd.answers), pace));
   if (!saving) return std::nullopt;
   const auto share = bootstrap(fsd.answers.size(),
                                [&](std::span<const std::size_t> indices) -> std::optional<double> {
@@ -139,6 +141,7 @@ Json to_json(const LawRow& row) {
             {"tau", row.terms.tau},
             {"left_rate", row.terms.left_rate},
             {"synced_rate", row.terms.synced_rate},
+            {"late_ms", row.terms.late_ms},
             {"alone_rate", row.terms.alone_rate}}}};
 }
 
@@ -154,15 +157,16 @@ std::string percent(const Estimate& estimate) {
 
 std::string law_table(const std::vector<LawRow>& rows) {
   std::string text =
-      "pace                  strategy      measured       law    residual [95 %]     T_q     T_p    T_c"
-      "   tau     r     s     e\n";
+      "pace                  strategy      measured       law    residual [95 %]     T_q     T_p   "
+      " T_c"
+      "   tau     r     s     e    T_l\n";
   for (const LawRow& row : rows) {
     text += fmt::format(
         "{:21} {:12} {:9.2f} {:9.2f} {:>19} {:7.1f} {:7.2f} {:6.1f} {:5.2f} {:5.2f} {:5.2f} "
-        "{:5.2f}\n",
+        "{:5.2f} {:6.1f}\n",
         row.setting, row.variant, row.measured_ms, row.law_ms, percent(row.residual),
         row.terms.pass_ms, row.terms.step_ms, row.terms.one_way_ms, row.terms.tau,
-        row.terms.left_rate, row.terms.synced_rate, row.terms.alone_rate);
+        row.terms.left_rate, row.terms.synced_rate, row.terms.alone_rate, row.terms.late_ms);
   }
   return text;
 }

@@ -4,13 +4,15 @@
 //   ar      T_q
 //   sd      (2 T_c + r γ T_p + T_q) / τ                r: share of the drafting left by a verdict,
 //   fsd     (2 T_c + r γ T_p + T_q) / τ                   of sd all but what the opening hides
-//   mirror  (w 2 T_c + min(r, w) γ T_p + T_q) / τ      w = 1 - s - e: share of passes waited for,
-//                                                      s: whose round was there at the verdict,
-//                                                      e: that went on without one, of one row
+//   mirror  (w 2 T_c + s T_l + min(r, w) γ T_p + T_q) / τ
+//                                                      w = 1 - s - e: share of passes waited for,
+//                                                      s: whose round left before the verdict,
+//                                                      T_l: how late it came, 0 if before the pass
+//                                                      ended, e: that went on without, of one row
 //
-// T_q is the time that the emulation was asked for, the mean over the run's own passes of what their
-// rows and exits should take: a server that is slower than its pace shows in the residual. So does
-// what synchronising costs: the paper's (1 - r) T_r is left out.
+// T_q is the time that the emulation was asked for, the mean over the run's own passes of what
+// their rows and exits should take: a server that is slower than its pace shows in the residual. So
+// does what synchronising costs: the paper's (1 - r) T_r is left out.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -34,6 +36,7 @@ struct LawTerms {
   double tau = 1;
   double left_rate = 1;    // r
   double synced_rate = 0;  // s
+  double late_ms = 0;      // T_l, the mean over those passes
   double alone_rate = 0;   // e
 
   double waited_rate() const;  // w

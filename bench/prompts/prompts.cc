@@ -14,7 +14,7 @@ namespace {
 Status encode(const Tokenizer& tokenizer, const std::string& prompt, const std::string& answer,
               BenchPrompt& out) {
   std::vector<TokenId> whole;
-  if (tokenizer.chat_template_source().empty()) {
+  if (tokenizer.chat_templates().empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(out.ids, tokenizer.encode(prompt));
     OUTRIDER_ASSIGN_OR_RETURN(whole, tokenizer.encode(prompt + answer));
   } else {

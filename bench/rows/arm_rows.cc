@@ -37,6 +37,7 @@ std::vector<std::string> command_of(const ArmRowsRequest& request) {
   command = {kEmulator, "-L", kLibraries};
 #endif
   command.insert(command.end(), {request.tool, "--model", request.model, "--dtype", request.dtype,
+                                 "--kv-dtype", request.kv_dtype, "--kernel", request.kernel,
                                  "--cases", std::to_string(request.cases)});
   return command;
 }

@@ -14,6 +14,8 @@ struct ArmRowsRequest {
   std::string tool;   // path of outrider-rows
   std::string model;  // directory
   std::string dtype;
+  std::string kv_dtype = "f32";
+  std::string kernel = "auto";
   int cases = 1;
 };
 

@@ -15,7 +15,7 @@
 
 #include "bench/rows/row_scenarios.h"
 #include "common/model/cpu/cpu_model.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 namespace {
@@ -44,9 +44,10 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   std::string directory;
   outrider::CpuModelOptions options;
   int cases = 2;
-  app.add_option("--model", directory, "Model directory")->required();
-  app.add_option("--dtype", options.dtype, "auto, f32, bf16 or int8");
-  app.add_option("--kernel", options.kernel, "auto, avx2, avx512 or neon");
+  app.add_option("--model", directory, "Model directory or GGUF file")->required();
+  app.add_option("--dtype", options.dtype, "auto, f32, bf16, int8 or int4");
+  app.add_option("--kv-dtype", options.kv_dtype, "Keys and values: f32 or bf16");
+  app.add_option("--kernel", options.kernel, "auto, avx2, avx2vnni, avx512, neon or neondot");
   app.add_option("--threads", options.threads, "Compute threads; 0: one per CPU");
   app.add_option("--cases", cases, "How many cases")->check(CLI::Range(1, outrider::kNumRowCases));
   CLI11_PARSE(app, argc, argv);

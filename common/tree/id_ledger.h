@@ -44,6 +44,8 @@ class IdLedger final {
 
   // The id that the next node gets.
   NodeId next_id() const { return next_id_; }
+  // The last id that was given; 0: none was.
+  NodeId last_id() const { return next_id_ - 1; }
 
   // Gives next_id() to a node in this state. Several ids may name one living node (aliases).
   NodeId add(IdState state);

@@ -145,7 +145,7 @@ void VerifySession::take_nodes(PassPlan& plan) {
   }
   messages_.emplace_back(Started{.pass = next_pass_,
                                  .position = tree_.end(),
-                                 .last_id = tree_.ids().next_id() - 1,
+                                 .last_id = tree_.ids().last_id(),
                                  .left_out = selection.left_out});
 }
 

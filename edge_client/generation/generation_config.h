@@ -44,11 +44,13 @@ struct GenerationConfig {
   std::string model;      // the draft's directory; empty: no draft
   std::string tokenizer;  // a directory; empty: the model's, or else the target's
   std::string server = "127.0.0.1:8001";
-  std::string target;          // a directory; empty: the server decides
-  std::string dtype = "auto";  // of models on this device; "auto": as stored
-  int threads = 0;             // that compute; 0: one per core
-  PaceCurve draft_pace;        // empty: as fast as it goes
-  int predraft_workers = 4;    // hypotheses that one pass of the draft serves
+  std::string target;              // a directory; empty: the server decides
+  std::string dtype = "auto";      // of models on this device; "auto": as stored
+  std::string kv_dtype = "f32";    // of their keys and values
+  std::string cache_dir = "auto";  // of converted weights: a folder, "auto", "none"
+  int threads = 0;                 // that compute; 0: one per core
+  PaceCurve draft_pace;            // empty: as fast as it goes
+  int predraft_workers = 4;        // hypotheses that one pass of the draft serves
   AnswerConfig answer;
 };
 

@@ -16,6 +16,8 @@ Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& con
   LoadOptions options;
   options.directory = config.model;
   options.dtype = config.dtype;
+  options.kv_dtype = config.kv_dtype;
+  options.cache_dir = config.cache_dir;
   options.threads = config.threads;
   Result<std::unique_ptr<Model>> model = load_model(options);
   if (!model.ok()) return model.status().with_context("draft " + config.model);

@@ -23,6 +23,8 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   LoadOptions options;
   options.directory = config.target;
   options.dtype = config.dtype;
+  options.kv_dtype = config.kv_dtype;
+  options.cache_dir = config.cache_dir;
   options.threads = config.threads;
   if (config.answer.context > 0) options.max_context = config.answer.context;
   Result<std::unique_ptr<Model>> model = load_model(options);

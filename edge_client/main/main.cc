@@ -41,7 +41,8 @@ Ctrl-C ends the answer in work at the server and shows its figures. At a termina
 goes on, and Ctrl-C at the prompt ends it; otherwise it ends there (both: exit code 130).)";
 
 constexpr char kTokenizeExamples[] = R"(Example:
-  echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --no-special)";
+  echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --no-special
+  outrider-edge tokenize --model SmolLM2-135M-Instruct.Q4_1.gguf < book.txt)";
 
 constexpr char kDetokenizeExamples[] = R"(Example:
   echo "[72, 101]" | outrider-edge detokenize --tokenizer models/demo-target)";

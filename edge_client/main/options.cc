@@ -20,10 +20,10 @@ constexpr char kOutputGroup[] = "Output";
 void add_model_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& o = options.generation;
   AnswerConfig& answer = o.answer;
-  command.add_option("-m,--model", o.model, "Directory of the draft model")->group(kModelGroup);
+  command.add_option("-m,--model", o.model, "Draft model: a Hugging Face directory or a GGUF file")->group(kModelGroup);
   command
       .add_option("--tokenizer", o.tokenizer,
-                  "Directory with tokenizer.json [the model's, or else the target's]")
+                  "Its directory or GGUF file [the model's, or else the target's]")
       ->group(kModelGroup);
   add_choice(command, "--strategy", answer.strategy,
              "mirror: draft ahead of the verdicts and send it too; fsd: draft ahead where "
@@ -53,7 +53,16 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
              "balanced")
       ->group(kModelGroup);
   command.add_option("--dtype", o.dtype, "What models on this device compute in; auto: as stored")
-      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}))
+      ->group(kModelGroup);
+  command
+      .add_option("--kv-dtype", o.kv_dtype, "Keys and values; bf16: half the memory, other bits")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->group(kModelGroup);
+  command
+      .add_option("--cache-dir", o.cache_dir,
+                  "Where converted weights are kept for the next start: a folder, auto (the user's "
+                  "cache), none")
       ->group(kModelGroup);
   command.add_option("--threads", o.threads, "Compute threads; 0: one per core")
       ->check(CLI::Range(0, 1024))
@@ -102,12 +111,13 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kAnswerGroup);
   command
       .add_option("--chat-template", options.chat_template,
-                  "llama2, llama3, vicuna, chatml, zephyr, or none [the tokenizer's]")
+                  "llama2, llama3, vicuna, chatml, zephyr, one of the tokenizer's own by its name, "
+                  "or none [the tokenizer's]")
       ->group(kAnswerGroup);
   add_sampling_flags(command, answer);
   command.add_option("-s,--server", generation.server, "HOST:PORT of outrider-server")
       ->group(kLinkGroup);
-  command.add_option("--target", generation.target, "Directory of a target to run here instead")
+  command.add_option("--target", generation.target, "Target to run here instead: a directory or a GGUF file")
       ->group(kLinkGroup);
   command
       .add_option("--reconnect-timeout", options.reconnect_timeout_s,
@@ -152,7 +162,8 @@ void add_prompt_flags(CLI::App& command, PromptOptions& options) {
 }
 
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options) {
-  command.add_option("--tokenizer", options.tokenizer, "Directory with tokenizer.json")->required();
+  command.add_option("--tokenizer,-m,--model", options.tokenizer, "Its directory or GGUF file")
+      ->required();
   command.add_flag("--no-special", options.no_special,
                    "Without the special tokens that frame a text, such as <s>");
   command.add_flag("--whole", options.whole, "Take stdin as one text instead of line by line");

@@ -31,9 +31,13 @@ void FigureRecorder::on_sent(const EdgeMessage::Body& body, TimePoint /*now*/) {
   if (const auto* policy = std::get_if<Policy>(&body)) wants_exits_ = policy->wants_exits;
 }
 
-void FigureRecorder::on_pass_started(const Started& /*started*/, bool synced, TimePoint /*now*/) {
+void FigureRecorder::on_pass_started(const Started& /*started*/, std::optional<Duration> synced,
+                                     TimePoint /*now*/) {
   pass_has_exits_ = wants_exits_ && !stats_.predraft.exit_layers.empty();
-  if (synced) ++stats_.predraft.synced;
+  if (synced) {
+    ++stats_.predraft.synced;
+    stats_.predraft.synced_late += *synced;
+  }
 }
 
 void FigureRecorder::on_exit_report(const ExitReport& /*report*/, bool taken, TimePoint /*now*/) {

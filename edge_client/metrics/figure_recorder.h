@@ -17,7 +17,8 @@ class FigureRecorder final : public SessionObserver {
   void on_sent(const EdgeMessage::Body& body, TimePoint now) override;
   void on_round_sent(TimePoint now) override { keeper_.on_round_sent(now); }
   void on_sent_ahead(std::size_t nodes) override { stats_.predraft.ahead_nodes += nodes; }
-  void on_pass_started(const Started& started, bool synced, TimePoint now) override;
+  void on_pass_started(const Started& started, std::optional<Duration> synced,
+                       TimePoint now) override;
   void on_exit_report(const ExitReport& report, bool taken, TimePoint now) override;
   void on_draft_step(const DraftStepDone& step, TimePoint now) override;
   void on_verdict(const VerdictRecord& record, TimePoint now) override;

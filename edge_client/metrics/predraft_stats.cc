@@ -59,6 +59,7 @@ PredraftStats& PredraftStats::operator+=(const PredraftStats& more) {
   visit_fields(*this, [&](const char*, auto& field) {
     if constexpr (std::is_same_v<decltype(field), std::uint64_t&>) field += *counts[next++];
   });
+  synced_late += more.synced_late;
   add_counts(partial_by_length, more.partial_by_length);
   add_counts(hits_by_exit, more.hits_by_exit);
   if (exit_layers.empty()) exit_layers = more.exit_layers;

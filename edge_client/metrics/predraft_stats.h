@@ -39,6 +39,7 @@ struct PredraftStats {
   std::uint64_t hits_by_guess = 0;             // as hits_by_exit, but named by the draft alone
 
   std::uint64_t synced = 0;        // verdicts whose next pass took what was sent before them
+  Duration synced_late{0};         // by how much those came after the pass of their verdict, in all
   std::uint64_t ahead_nodes = 0;   // sent before the verdict that they were for
   std::uint64_t ahead_dead = 0;    // of ahead_nodes: died without having been a row of any pass
   std::uint64_t surplus_rows = 0;  // computed by the verifier beyond the text's and living nodes'
@@ -72,6 +73,7 @@ struct PredraftStats {
     field("exit_layers", self.exit_layers);
     field("hits_by_guess", self.hits_by_guess);
     field("synced", self.synced);
+    field("synced_late_ms", self.synced_late);
     field("ahead_nodes", self.ahead_nodes);
     field("ahead_dead", self.ahead_dead);
     field("surplus_rows", self.surplus_rows);

@@ -44,8 +44,10 @@ class SessionObserver {
   virtual void on_round_sent(TimePoint /*now*/) {}
   // Nodes left before the verdict that they are for.
   virtual void on_sent_ahead(std::size_t /*nodes*/) {}
-  // synced: the pass took a round that had left before the verdict that it follows.
-  virtual void on_pass_started(const Started& /*started*/, bool /*synced*/, TimePoint /*now*/) {}
+  // synced: of a pass that took a round that had left before the verdict that it follows: how long
+  // after the pass of that verdict the round came to the verifier.
+  virtual void on_pass_started(const Started& /*started*/, std::optional<Duration> /*synced*/,
+                               TimePoint /*now*/) {}
   // taken: it was new and of use; else it was ignored.
   virtual void on_exit_report(const ExitReport& /*report*/, bool /*taken*/, TimePoint /*now*/) {}
   virtual void on_draft_step(const DraftStepDone& /*step*/, TimePoint /*now*/) {}

@@ -28,7 +28,8 @@ void TimelineRecorder::on_sent(const EdgeMessage::Body& body, TimePoint now) {
   }
 }
 
-void TimelineRecorder::on_pass_started(const Started& started, bool /*synced*/, TimePoint now) {
+void TimelineRecorder::on_pass_started(const Started& started, std::optional<Duration> /*synced*/,
+                                       TimePoint now) {
   timeline_.mark(Track::kHeard, "pass " + std::to_string(started.pass) + " started", now);
 }
 

@@ -22,7 +22,8 @@ class TimelineRecorder final : public SessionObserver {
   void on_opened(const Opened& opened, Duration took, bool reconnected) override;
   void on_sent(const EdgeMessage::Body& body, TimePoint now) override;
   void on_round_sent(TimePoint now) override { keeper_->on_round_sent(now); }
-  void on_pass_started(const Started& started, bool synced, TimePoint now) override;
+  void on_pass_started(const Started& started, std::optional<Duration> synced,
+                       TimePoint now) override;
   void on_exit_report(const ExitReport& report, bool taken, TimePoint now) override;
   void on_draft_step(const DraftStepDone& step, TimePoint now) override;
   void on_verdict(const VerdictRecord& record, TimePoint now) override;

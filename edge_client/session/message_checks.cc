@@ -69,7 +69,7 @@ Status check_started(const Started& started, const StreamView& view) {
   if (started.position != view.tree.end()) {
     return wrong("started.position", started.position, std::to_string(view.tree.end()));
   }
-  const NodeId last_sent = view.tree.ids().next_id() - 1;
+  const NodeId last_sent = view.tree.ids().last_id();
   if (started.last_id > last_sent) {
     return wrong("started.last_id", started.last_id, "at most " + std::to_string(last_sent));
   }

@@ -20,11 +20,12 @@ void PassTracker::on_request(NodeId last_id, TimePoint now) {
   request_ = Request{last_id, now};
 }
 
-bool PassTracker::on_started(const Started& started, bool wants_exits, Duration round_trip,
-                             TimePoint now) {
+std::optional<Duration> PassTracker::on_started(const Started& started, bool wants_exits,
+                                                Duration round_trip, TimePoint now) {
   // What had left before the verdict may still have been on its way when the pass began.
-  const NodeId ahead = std::exchange(ahead_id_, 0);
-  const bool synced = ahead != 0 && pass_took(started, ahead);
+  const std::optional<Ahead> ahead = std::exchange(ahead_, std::nullopt);
+  std::optional<Duration> synced;
+  if (ahead && pass_took(started, ahead->first_id)) synced = ahead->arrived_after_pass;
   // An eager verifier may have started without what was asked for.
   if (request_ && started.last_id >= request_->last_id) request_took_ = now - request_->at;
   request_.reset();

@@ -32,15 +32,20 @@ class PassTracker final {
   // The policy's word on exits changed.
   void on_exits_changed(TimePoint now) { exits_changed_at_ = now; }
 
-  // round_trip: as estimated. Returns whether the pass took the round that on_verdict() named.
-  bool on_started(const Started& started, bool wants_exits, Duration round_trip, TimePoint now);
+  // round_trip: as estimated. Of a pass that took the round that on_sent_before_verdict() named,
+  // returns how long after the pass before it that round came.
+  std::optional<Duration> on_started(const Started& started, bool wants_exits, Duration round_trip,
+                                     TimePoint now);
 
   // Returns the round trip of the request for the pass, if there was one.
   std::optional<Duration> on_verdict(const PassTimings& timings);
   // After a verdict that does not end the answer. has_round: the verifier goes on by itself.
   void on_next_round(bool has_round, Duration round_trip, TimePoint now);
-  // The next round was sent before the verdict that it is for; its first node has this id.
-  void on_sent_before_verdict(NodeId first_id) { ahead_id_ = first_id; }
+  // The next round was sent before the verdict that it is for, and came to the verifier so long
+  // after the pass of that verdict.
+  void on_sent_before_verdict(NodeId first_id, Duration arrived_after_pass) {
+    ahead_ = Ahead{first_id, arrived_after_pass};
+  }
 
  private:
   struct Request {
@@ -48,9 +53,14 @@ class PassTracker final {
     TimePoint at;
   };
 
+  struct Ahead {
+    NodeId first_id;
+    Duration arrived_after_pass;
+  };
+
   bool has_round_ = false;
   int verdicts_ = 0;
-  NodeId ahead_id_ = 0;  // 0: the next round did not leave before its verdict
+  std::optional<Ahead> ahead_;  // the next round, if it left before its verdict
   TimePoint origin_{};
   std::optional<Request> request_;
   std::optional<Duration> request_took_;  // until the pass started

@@ -44,8 +44,9 @@ void Speculator::on_pass_started(const Started& started, TimePoint now) {
   drafter_.on_pass_started(started.last_id, started.left_out);
   timings_.on_round_trip_bounds(
       uplink_.on_pass_started(started.last_id, timings_.round_trip(), now));
-  const bool synced = passes_.on_started(started, policy_.wants_exits, timings_.round_trip(), now);
-  observers_.notify(&SessionObserver::on_pass_started, started, synced, now);
+  observers_.notify(&SessionObserver::on_pass_started, started,
+                    passes_.on_started(started, policy_.wants_exits, timings_.round_trip(), now),
+                    now);
 }
 
 bool Speculator::on_exit_report(const ExitAdvice& advice) {
@@ -120,7 +121,9 @@ void Speculator::review(TimePoint now, SpeculationActions& out) {
 void Speculator::record_lookup(TimePoint now) {
   const std::size_t wanted = useful(strategy_->round()).length;
   if (wanted == 0) return;
-  passes_.on_sent_before_verdict(review_.found.sent_id);
+  const NodeId sent = review_.found.sent_id;
+  const Duration late = uplink_.arrived_after_pass(sent, timings_.round_trip(), now);
+  if (sent != 0) passes_.on_sent_before_verdict(sent, late);
   observers_.notify(&SessionObserver::on_cache_lookup, review_.found, wanted, now);
 }
 
@@ -159,7 +162,7 @@ void Speculator::send_round(TimePoint now, SpeculationActions& out) {
   const bool idle = passes_.past_first_pass();
   const bool nodes = !grow.nodes.empty();
   if (idle && (nodes || policy_.pass_policy == PassPolicy::kOnRequest)) {
-    passes_.on_request(drafter_.tree().ids().next_id() - 1, now);
+    passes_.on_request(drafter_.tree().ids().last_id(), now);
   }
   if (nodes) {
     send_nodes(std::move(grow), now, out);
@@ -203,8 +206,7 @@ void Speculator::send_ahead(TimePoint now, SpeculationActions& out) {
 }
 
 void Speculator::send_nodes(Grow grow, TimePoint now, SpeculationActions& out) {
-  const NodeId last_id = drafter_.tree().ids().next_id() - 1;
-  uplink_.on_sent(last_id, ByteAllowance::cost(grow.nodes.size()), now);
+  uplink_.on_sent(drafter_.tree().ids().last_id(), ByteAllowance::cost(grow.nodes.size()), now);
   out.emplace_back(std::move(grow));
 }
 
@@ -215,9 +217,8 @@ void Speculator::set_policy(const Policy& policy, TimePoint now, SpeculationActi
 }
 
 void Speculator::stop(const std::string& reason, TimePoint now, SpeculationActions& out) {
-  const char* from =
-      answer_tokens_ == 0 ? "speculation: OFF because " : "speculation: OFF from here because ";
-  out.emplace_back(Say{Say::Level::kWarning, from + reason});
+  const std::string from = answer_tokens_ == 0 ? "" : " from here";
+  out.emplace_back(Say{Say::Level::kWarning, "speculation: OFF" + from + " because " + reason});
   ended_ = reason;
   strategy_ = std::make_unique<ArStrategy>();
   set_policy(strategy_->pass_policy(), now, out);

@@ -18,6 +18,7 @@ constexpr Duration kJitter = std::chrono::milliseconds(20);
 void UplinkWindow::restart() {
   under_way_.clear();
   bytes_under_way_ = 0;
+  heard_ = 0;
   round_trips_.clear();
 }
 
@@ -28,6 +29,7 @@ void UplinkWindow::on_sent(NodeId last_id, double bytes, TimePoint now) {
 
 RoundTripBounds UplinkWindow::on_pass_started(NodeId last_id, Duration round_trip, TimePoint now) {
   RoundTripBounds bounds;
+  heard_ = last_id;
   while (!under_way_.empty() && under_way_.front().last_id <= last_id) {
     bounds.at_most = now - under_way_.front().at;
     bytes_under_way_ -= under_way_.front().bytes;
@@ -36,6 +38,14 @@ RoundTripBounds UplinkWindow::on_pass_started(NodeId last_id, Duration round_tri
   if (!under_way_.empty()) bounds.at_least = now - under_way_.front().at;
   adapt(bounds, round_trip);
   return bounds;
+}
+
+// The pass ended half a round trip ago, and the node takes half of one.
+Duration UplinkWindow::arrived_after_pass(NodeId id, Duration round_trip, TimePoint now) const {
+  const auto sent = std::find_if(under_way_.begin(), under_way_.end(),
+                                 [id](const Sent& message) { return message.last_id >= id; });
+  if (id <= heard_ || sent == under_way_.end()) return Duration{0};
+  return std::max(Duration{0}, round_trip - (now - sent->at));
 }
 
 void UplinkWindow::adapt(const RoundTripBounds& bounds, Duration round_trip) {

@@ -27,6 +27,10 @@ class UplinkWindow final {
   // A pass was heard to have started with nodes up to this id. round_trip: as estimated before.
   RoundTripBounds on_pass_started(NodeId last_id, Duration round_trip, TimePoint now);
 
+  // By how much a sent node came to the verifier after the end of the pass whose verdict is heard
+  // now; 0 if it came before.
+  Duration arrived_after_pass(NodeId id, Duration round_trip, TimePoint now) const;
+
   double size() const { return size_; }
   // Bytes that may leave now.
   double room() const;
@@ -45,6 +49,7 @@ class UplinkWindow final {
 
   std::deque<Sent> under_way_;
   double bytes_under_way_ = 0;
+  NodeId heard_ = 0;                  // the last node that a pass is known to have had
   std::deque<Duration> round_trips_;  // the latest estimates; their least is the link's own
   double size_ = kFirst;
 };

@@ -70,7 +70,7 @@ std::string ReferenceModel::compare(const MirroredTree& tree) const {
   }
   std::set<NodeIndex> named;
   for (const IdLedger::LivingId& entry : tree.ids().living()) named.insert(entry.node);
-  if (named.size() != living(tree.text(), tree.ids().next_id() - 1).size()) {
+  if (named.size() != living(tree.text(), tree.ids().last_id()).size()) {
     return "one text lives as two nodes, at end " + std::to_string(tree.end());
   }
   return {};

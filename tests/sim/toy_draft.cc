@@ -16,8 +16,10 @@ class DraftCache final : public KvCache {
 
 }  // namespace
 
-ToyDraft::ToyDraft(const ToyModel& target, float strays, Position max_positions)
+ToyDraft::ToyDraft(const ToyModel& target, float strays, Position max_positions,
+                   std::int32_t padding)
     : target_(target), strays_(strays), info_(target.info()) {
+  info_.vocab_size += padding;
   info_.name = "toy-draft";
   info_.max_positions = max_positions;
 }
@@ -60,6 +62,8 @@ std::vector<float> ToyDraft::logits_after(std::span<const TokenId> text) const {
     hash = hash * 6364136223846793005u + 1442695040888963407u;
     logit += strays_ * 4 * static_cast<float>(hash >> 40) / 0x1p24f;
   }
+  const bool says_padding = hash >> 62 == 0;
+  logits.resize(static_cast<std::size_t>(info_.vocab_size), says_padding ? 20.0f : -20.0f);
   return logits;
 }
 

@@ -15,8 +15,10 @@ namespace outrider {
 class ToyDraft final : public Model {
  public:
   // strays: how far its logits lie from the target's, whose own span 4. At 1 it often agrees, at 0
-  // always. The target must outlive it.
-  explicit ToyDraft(const ToyModel& target, float strays = 0, Position max_positions = 1000);
+  // always. The target must outlive it. padding: by how many tokens its vocabulary is larger than
+  // the target's; it likes to say them.
+  explicit ToyDraft(const ToyModel& target, float strays = 0, Position max_positions = 1000,
+                    std::int32_t padding = 0);
 
   const ModelInfo& info() const override { return info_; }
   Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;

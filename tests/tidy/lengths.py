@@ -12,10 +12,7 @@ MAX_FILE, MAX_TEST_FILE, MAX_FUNCTION, MAX_CLASS = 400, 600, 70, 150
 MAX_CLASS_WITH_FILES, MAX_MODULES, MAX_EXCEPTIONS = 250, 20, 5
 
 # Headers whose class may be longer with all its files, each with the reason.
-LONG_CLASSES = {
-    'common/model/cpu/cpu_pass.h':
-        'the stages of one pass, each a few lines, which all work on the same scratch memory',
-}
+LONG_CLASSES = {}
 
 
 def scope_kind(header, outer):

@@ -15,7 +15,7 @@
 #include "bench/process/server_process.h"
 #include "bench/prompts/prompts.h"
 #include "common/conversation/repetition.h"
-#include "common/model/format/config.h"
+#include "common/model/format/model_files.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {
@@ -78,16 +78,15 @@ CheckOutcome judge(const Totals& totals, const AcceptanceOptions& options) {
   CheckOutcome outcome;
   const std::optional<Estimate> per_pass = tokens_per_pass(totals);
   outcome.passed = per_pass.has_value();
-  outcome.figures = {
-      {"tokens_per_pass", per_pass ? Json(per_pass->value) : Json()},
-      {"acceptance_rate", static_cast<double>(totals.accepted) /
-                              std::max(1.0, static_cast<double>(totals.drafted))},
-      {"answers", totals.tokens.size()},
-      {"cut_at_a_loop", totals.cut},
-      {"tokens", sum_of(totals.tokens)},
-      {"passes", sum_of(totals.passes)},
-      {"draft_length", options.draft_length},
-      {"temperature", options.temperature}};
+  outcome.figures = {{"tokens_per_pass", per_pass ? Json(per_pass->value) : Json()},
+                     {"acceptance_rate", static_cast<double>(totals.accepted) /
+                                             std::max(1.0, static_cast<double>(totals.drafted))},
+                     {"answers", totals.tokens.size()},
+                     {"cut_at_a_loop", totals.cut},
+                     {"tokens", sum_of(totals.tokens)},
+                     {"passes", sum_of(totals.passes)},
+                     {"draft_length", options.draft_length},
+                     {"temperature", options.temperature}};
   if (!options.least) {
     outcome.show_nothing("there is no bar: give --least");
     if (per_pass) outcome.figures["interval"] = to_json(*per_pass);
@@ -132,8 +131,8 @@ void add_acceptance_check(CheckList& checks) {
   auto options = std::make_shared<AcceptanceOptions>();
   CLI::App* command = checks.add("acceptance", "Tokens per target pass with a draft's chains",
                                  [options] { return run_acceptance(*options); });
-  command->add_option("--target", options->target, "Directory of the target")->required();
-  command->add_option("--draft", options->draft, "Directory of the draft")->required();
+  command->add_option("--target", options->target, "Target: a directory or a GGUF file")->required();
+  command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file")->required();
   command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
   command->add_option("--spec-draft-n-max", options->draft_length, "Length of the chains")
       ->check(CLI::Range(1, 32));
@@ -141,7 +140,8 @@ void add_acceptance_check(CheckList& checks) {
   command->add_option("--max-tokens", options->max_tokens, "Tokens of each answer")
       ->check(CLI::Range(1, 1'000'000));
   command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
-  command->add_option("--dtype", options->dtype, "How the target computes: auto, f32, bf16, int8");
+  command->add_option("--dtype", options->dtype,
+                      "How the target computes: auto, f32, bf16, int8, int4");
   command->add_option("--least", options->least, "The bar: tokens per pass");
 }
 

@@ -1,11 +1,14 @@
-// logits: what a model makes of given tokens, as a file to be held against another program's.
+// logits: what a model makes of given tokens, written as a file or held against another program's.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "bench/checks/checks.h"
+#include "common/base/files.h"
 #include "common/model/loader/loader.h"
 #ifdef OUTRIDER_BENCH_TORCH
 #include "common/model/torch/torch_model.h"
@@ -19,9 +22,22 @@ struct LogitsOptions {
   std::string backend = "cpu";
   std::vector<TokenId> ids;
   std::string out;
+  std::string against;
+  double most = 2e-4;
 };
 
 constexpr std::size_t kRowsPerPass = 64;
+constexpr std::int64_t kDefaultIds = 96;
+constexpr std::int64_t kMaxReferenceBytes = std::int64_t{1} << 32;
+
+// Those that tests/golden/reference_logits.py takes where none are given.
+std::vector<TokenId> default_ids(std::int32_t vocab_size) {
+  std::vector<TokenId> ids;
+  for (std::int64_t i = 0; i < kDefaultIds; ++i) {
+    ids.push_back(static_cast<TokenId>((i * i * 7 + i * 13 + 5) % vocab_size));
+  }
+  return ids;
+}
 
 // The start of a .npy file of f32 [rows, columns], version 1.0: padded to 64 bytes.
 std::string npy_header(std::size_t rows, std::int32_t columns) {
@@ -58,10 +74,31 @@ Result<std::unique_ptr<Model>> load_backend(const LogitsOptions& options) {
 #endif
 }
 
-// Prefills the ids as one chain and writes each pass's rows as they come.
-Status write_logits(Model& model, std::span<const TokenId> ids, std::ostream& out) {
+// The values of a .npy file that npy_header() of the same shape begins.
+Result<std::vector<float>> read_npy(const std::string& path, std::size_t rows,
+                                    std::int32_t columns) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string bytes, read_file(path, kMaxReferenceBytes));
+  const std::size_t size = rows * static_cast<std::size_t>(columns);
+  const std::string shape = "(" + std::to_string(rows) + ", " + std::to_string(columns) + ")";
+  const std::string start = bytes.substr(0, 128);
+  const bool ours = start.starts_with("\x93NUMPY") && bytes.size() >= size * sizeof(float) &&
+                    start.find("'<f4'") != std::string::npos &&
+                    start.find("'fortran_order': False") != std::string::npos &&
+                    start.find(shape) != std::string::npos;
+  if (!ours) {
+    return invalid_argument(path + ": must be a .npy file of little-endian f32 of shape " + shape);
+  }
+  std::vector<float> values(size);
+  std::memcpy(values.data(), bytes.data() + bytes.size() - size * sizeof(float),
+              size * sizeof(float));
+  return values;
+}
+
+// Prefills the ids as one chain; [ids, vocabulary].
+Result<std::vector<float>> compute(Model& model, std::span<const TokenId> ids) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
                             model.new_cache(static_cast<std::int32_t>(ids.size())));
+  std::vector<float> logits;
   PassOutput pass;
   while (!ids.empty()) {
     std::vector<Row> rows;
@@ -72,31 +109,64 @@ Status write_logits(Model& model, std::span<const TokenId> ids, std::ostream& ou
     }
     OUTRIDER_RETURN_IF_ERROR(model.forward(rows, pass));
     cache->slots().commit(slot);
-    const auto bytes = std::as_bytes(std::span(pass.logits));
-    out.write(reinterpret_cast<const char*>(bytes.data()),
-              static_cast<std::streamsize>(bytes.size()));
+    logits.insert(logits.end(), pass.logits.begin(), pass.logits.end());
     ids = ids.subspan(rows.size());
   }
-  return {};
+  return logits;
+}
+
+Status write_npy(const std::string& path, std::size_t rows, std::int32_t columns,
+                 const std::vector<float>& logits) {
+  std::ofstream out(path, std::ios::binary);
+  if (!out) return invalid_argument(path + ": cannot be written");
+  const auto bytes = std::as_bytes(std::span(logits));
+  out << npy_header(rows, columns);
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  return out ? Status() : resource_exhausted(path + ": cannot be written whole");
+}
+
+// The largest |difference| / max(1, |reference|); infinite beside a NaN.
+double largest_difference(const std::vector<float>& logits, const std::vector<float>& reference) {
+  double worst = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const double expected = reference[i];
+    const double difference =
+        std::abs(static_cast<double>(logits[i]) - expected) / std::max(1.0, std::abs(expected));
+    worst = difference <= HUGE_VAL ? std::max(worst, difference) : HUGE_VAL;
+  }
+  return worst;
 }
 
 Result<CheckOutcome> run_logits(const LogitsOptions& options) {
+  if (options.out.empty() && options.against.empty()) {
+    return invalid_argument("nothing to do: give --out, --against, or both");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_backend(options));
-  std::ofstream out(options.out, std::ios::binary);
-  if (!out) return invalid_argument(options.out + ": cannot be written");
-  out << npy_header(options.ids.size(), model->info().vocab_size);
-  OUTRIDER_RETURN_IF_ERROR(write_logits(*model, options.ids, out));
-  out.close();
-  if (!out) return resource_exhausted(options.out + ": cannot be written whole");
+  const std::int32_t vocab = model->info().vocab_size;
+  const std::vector<TokenId> ids = options.ids.empty() ? default_ids(vocab) : options.ids;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> logits, compute(*model, ids));
   CheckOutcome outcome;
   outcome.passed = true;
-  outcome.figures = {{"rows", options.ids.size()},
-                     {"vocab_size", model->info().vocab_size},
+  outcome.figures = {{"rows", ids.size()},
+                     {"vocab_size", vocab},
                      {"dtype", model->info().dtype},
                      {"architecture", model->info().architecture},
                      {"fingerprint", model->info().fingerprint},
-                     {"arithmetic_id", model->info().arithmetic_id},
-                     {"out", options.out}};
+                     {"arithmetic_id", model->info().arithmetic_id}};
+  if (!options.out.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(write_npy(options.out, ids.size(), vocab, logits));
+    outcome.figures["out"] = options.out;
+  }
+  if (!options.against.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> reference,
+                              read_npy(options.against, ids.size(), vocab));
+    const double worst = largest_difference(logits, reference);
+    outcome.figures["distance"] = worst;
+    outcome.figures["most"] = options.most;
+    outcome.passed = worst <= options.most;
+  }
   return outcome;
 }
 
@@ -104,21 +174,26 @@ Result<CheckOutcome> run_logits(const LogitsOptions& options) {
 
 void add_logits_check(CheckList& checks) {
   auto options = std::make_shared<LogitsOptions>();
-  CLI::App* command = checks.add("logits", "Logits of given tokens, written as a .npy file",
+  CLI::App* command = checks.add("logits", "Logits of given tokens, as a .npy file or against one",
                                  [options] { return run_logits(*options); });
-  command->add_option("--model", options->load.directory, "Model directory")->required();
-  command->add_option("--dtype", options->load.dtype, "auto, f32, bf16 or int8");
+  command->add_option("--model", options->load.directory, "Model directory or GGUF file")
+      ->required();
+  command->add_option("--dtype", options->load.dtype, "auto, f32, bf16, int8 or int4");
   command->add_option("--device", options->load.device, "cpu or cuda");
   command->add_option("--backend", options->backend, "Our own kernels, or libtorch as the oracle")
       ->check(CLI::IsMember({"cpu", "torch"}));
   command->add_option("--threads", options->load.threads, "Compute threads; 0: one per CPU");
   command->add_flag("--check-tensors", options->load.check_finite,
                     "Refuse weights that hold NaN or infinity");
-  command->add_option("--ids", options->ids, "Token ids, divided by commas")
-      ->delimiter(',')
-      ->required();
-  command->add_option("--out", options->out, "File for the f32 array [ids, vocabulary]")
-      ->required();
+  command
+      ->add_option("--ids", options->ids,
+                   "Token ids, divided by commas; else 96 from all over the vocabulary")
+      ->delimiter(',');
+  command->add_option("--out", options->out, "File for the f32 array [ids, vocabulary]");
+  command->add_option("--against", options->against,
+                      "Such a file of another program (tests/golden/reference_logits.py)");
+  command->add_option("--most", options->most,
+                      "The bar with --against: largest |difference| / max(1, |logit|)");
 }
 
 }  // namespace outrider

@@ -218,15 +218,16 @@ void add_lossless_check(CheckList& checks) {
   CLI::App* command = checks.add(
       "lossless", "Speculative decoding over gRPC gives the target's text, token by token",
       [options] { return run_lossless(*options); });
-  command->add_option("--target", options->target, "Directory of the target")->required();
-  command->add_option("--draft", options->draft, "Directory of the draft")->required();
+  command->add_option("--target", options->target, "Target: a directory or a GGUF file")->required();
+  command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file")->required();
   command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
   command->add_option("--lens", options->lens, "Draft lengths")->delimiter(',');
   command->add_option("--temps", options->temps, "Temperatures")->delimiter(',');
   command->add_option("--max-tokens", options->max_tokens, "Tokens of each answer")
       ->check(CLI::Range(1, 1'000'000));
   command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
-  command->add_option("--dtype", options->dtype, "How the target computes: auto, f32, bf16, int8");
+  command->add_option("--dtype", options->dtype,
+                      "How the target computes: auto, f32, bf16, int8, int4");
   command->add_option("--jobs", options->jobs, "Edges at once")->check(CLI::Range(1, 64));
 }
 

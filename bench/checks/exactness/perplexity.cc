@@ -1,5 +1,5 @@
-// perplexity: what a cheaper arithmetic costs in quality, on the answers of a prompt file.
-// SPDX-License-Identifier: Apache-2.0
+// perplexity: what a cheaper arithmetic costs in quality, on the answers of a prompt file or on a
+// text. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "bench/checks/checks.h"
 #include "bench/edges/bench_edge.h"
 #include "bench/prompts/prompts.h"
+#include "common/base/files.h"
 
 namespace outrider {
 namespace {
@@ -17,6 +18,9 @@ namespace {
 struct PerplexityOptions {
   std::string model;
   std::string prompts;
+  std::string text;
+  std::size_t tokens = 20000;
+  std::size_t window = 512;
   std::string dtype = "int8";
   std::string reference = "f32";
   std::size_t num_prompts = 0;
@@ -25,6 +29,7 @@ struct PerplexityOptions {
 };
 
 constexpr std::size_t kRowsPerPass = 64;
+constexpr std::int64_t kMaxTextBytes = 64 << 20;
 
 // Negative log-likelihood of tokens, in nats.
 struct Likelihood {
@@ -91,7 +96,7 @@ Status add_text(Model& model, std::span<const TokenId> text, std::size_t prompt_
 
 // [prompt]
 Result<std::vector<Likelihood>> measure(const PerplexityOptions& options, const std::string& dtype,
-                           const std::vector<BenchPrompt>& prompts) {
+                                        const std::vector<BenchPrompt>& prompts) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                             load_bench_model(options.model, dtype, options.threads));
   std::vector<Likelihood> likelihoods;
@@ -101,22 +106,49 @@ Result<std::vector<Likelihood>> measure(const PerplexityOptions& options, const 
     const auto longest = static_cast<std::size_t>(model->info().max_positions);
     text.resize(std::min(text.size(), longest));
     if (prompt.ids.empty() || text.size() <= prompt.ids.size()) continue;
-    OUTRIDER_RETURN_IF_ERROR(
-        add_text(*model, text, prompt.ids.size(), likelihoods.emplace_back()));
+    OUTRIDER_RETURN_IF_ERROR(add_text(*model, text, prompt.ids.size(), likelihoods.emplace_back()));
   }
   const Likelihood all = sum_of(likelihoods);
   if (all.tokens == 0) {
-    return invalid_argument(options.prompts + ": no line has an \"answer\" to measure on");
+    return invalid_argument(options.prompts + options.text +
+                            ": nothing to measure on; a prompt file's lines need an \"answer\"");
   }
-  std::fprintf(stderr, "perplexity: %s %.4f over %llu tokens\n", dtype.c_str(),
-               all.perplexity(), static_cast<unsigned long long>(all.tokens));
+  std::fprintf(stderr, "perplexity: %s %.4f over %llu tokens\n", dtype.c_str(), all.perplexity(),
+               static_cast<unsigned long long>(all.tokens));
   return likelihoods;
+}
+
+// The start of a text in windows that are computed each by itself, so that they are independent:
+// of each the first token is a prompt, and the others are measured.
+Result<std::vector<BenchPrompt>> read_windows(const PerplexityOptions& options,
+                                              const Tokenizer& tokenizer) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(options.text, kMaxTextBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenizer.encode(text));
+  if (ids.size() > options.tokens) ids.resize(options.tokens);
+  std::vector<BenchPrompt> windows;
+  for (std::size_t begin = 0; begin + 1 < ids.size(); begin += options.window) {
+    const std::span<const TokenId> window =
+        std::span<const TokenId>(ids).subspan(begin, std::min(options.window, ids.size() - begin));
+    if (window.size() < 2) break;
+    BenchPrompt& prompt = windows.emplace_back();
+    prompt.ids = {window[0]};
+    prompt.answer.assign(window.begin() + 1, window.end());
+  }
+  return windows;
+}
+
+Result<std::vector<BenchPrompt>> read_texts(const PerplexityOptions& options,
+                                            const Tokenizer& tokenizer) {
+  if (options.text.empty() == options.prompts.empty()) {
+    return invalid_argument("give --prompts or --text");
+  }
+  if (!options.text.empty()) return read_windows(options, tokenizer);
+  return read_prompts(options.prompts, tokenizer, options.num_prompts);
 }
 
 Result<CheckOutcome> run_perplexity(const PerplexityOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.model));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
-                            read_prompts(options.prompts, tokenizer, options.num_prompts));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts, read_texts(options, tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Likelihood> reference,
                             measure(options, options.reference, prompts));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Likelihood> measured,
@@ -140,13 +172,16 @@ Result<CheckOutcome> run_perplexity(const PerplexityOptions& options) {
 
 void add_perplexity_check(CheckList& checks) {
   auto options = std::make_shared<PerplexityOptions>();
-  CLI::App* command =
-      checks.add("perplexity", "Perplexity of answers in one dtype against that in another",
-                 [options] { return run_perplexity(*options); });
-  command->add_option("--model", options->model, "Model directory")->required();
-  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\" and \"answer\"")
-      ->required();
-  command->add_option("--dtype", options->dtype, "What is measured: f32, bf16 or int8");
+  CLI::App* command = checks.add(
+      "perplexity", "Perplexity of answers or a text in one dtype against that in another",
+      [options] { return run_perplexity(*options); });
+  command->add_option("--model", options->model, "Model directory or GGUF file")->required();
+  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\" and \"answer\"");
+  command->add_option("--text", options->text, "Plain text, in place of prompts");
+  command->add_option("--tokens", options->tokens, "With --text: only so many of its first tokens");
+  command->add_option("--window", options->window, "With --text: tokens that are computed together")
+      ->check(CLI::Range(2, 1 << 20));
+  command->add_option("--dtype", options->dtype, "What is measured: f32, bf16, int8 or int4");
   command->add_option("--reference", options->reference, "What it is held against");
   command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));

@@ -10,7 +10,7 @@
 #include "bench/rows/arm_rows.h"
 #include "bench/rows/row_scenarios.h"
 #include "common/model/cpu/cpu_model.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 namespace {
@@ -18,6 +18,7 @@ namespace {
 struct RowsOptions {
   std::string model;
   std::string dtype = "f32";
+  std::string kv_dtype = "f32";
   std::string arm;  // path of the tool; empty: beside this build
   int cases = kNumRowCases;
   int arm_cases = 2;
@@ -37,6 +38,7 @@ Status run_here(const RowsOptions& options, std::vector<std::string>& kernels, R
     for (const int threads : {1, 2}) {
       OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                                 make_cpu_model(files, {.dtype = options.dtype,
+                                                       .kv_dtype = options.kv_dtype,
                                                        .threads = threads,
                                                        .kernel = kernels.back(),
                                                        .progress = {}}));
@@ -55,17 +57,25 @@ Status run_here(const RowsOptions& options, std::vector<std::string>& kernels, R
 Result<bool> run_on_arm(const RowsOptions& options, RowBook& book, CheckOutcome& outcome) {
   const std::string tool = options.arm.empty() ? arm_tool_beside_this_build() : options.arm;
   const int cases = std::min(options.arm_cases, options.cases);
-  const auto rows =
-      run_arm_rows({.tool = tool, .model = options.model, .dtype = options.dtype, .cases = cases});
-  if (!rows.ok()) {
-    if (rows.status().code() != StatusCode::kNotFound || !options.arm.empty()) {
-      return rows.status();
+  for (const char* kernel : {"neon", "auto"}) {
+    const auto rows = run_arm_rows({.tool = tool,
+                                    .model = options.model,
+                                    .dtype = options.dtype,
+                                    .kv_dtype = options.kv_dtype,
+                                    .kernel = kernel,
+                                    .cases = cases});
+    if (!rows.ok()) {
+      if (rows.status().code() != StatusCode::kNotFound || !options.arm.empty()) {
+        return rows.status();
+      }
+      outcome.show_nothing("no row was computed on Arm: " + rows.status().message());
+      return false;
     }
-    outcome.show_nothing("no row was computed on Arm: " + rows.status().message());
-    return false;
+    if (rows->empty()) return internal_error(tool + " printed no rows");
+    for (const auto& [row, hash] : *rows) {
+      book.record(row, std::string("aarch64 ") + kernel, hash);
+    }
   }
-  if (rows->empty()) return internal_error(tool + " printed no rows");
-  for (const auto& [row, hash] : *rows) book.record(row, "aarch64", hash);
   return true;
 }
 
@@ -79,9 +89,10 @@ Result<CheckOutcome> run_rows(const RowsOptions& options) {
     std::fprintf(stderr, "rows: differs: %s\n", row.c_str());
   }
   outcome.passed = book.mismatches() == 0 && book.compared() > 0;
-  outcome.figures = {{"compared", book.compared()},  {"mismatches", book.mismatches()},
-                     {"rows", book.hashes().size()}, {"dtype", options.dtype},
-                     {"kernels", kernels},           {"aarch64", arm ? "compared" : "not compared"}};
+  outcome.figures = {
+      {"compared", book.compared()},  {"mismatches", book.mismatches()},
+      {"rows", book.hashes().size()}, {"dtype", options.dtype},
+      {"kernels", kernels},           {"aarch64", arm ? "compared" : "not compared"}};
   return outcome;
 }
 
@@ -91,8 +102,9 @@ void add_rows_check(CheckList& checks) {
   auto options = std::make_shared<RowsOptions>();
   CLI::App* command = checks.add("rows", "A row's logits have the same bits however it is computed",
                                  [options] { return run_rows(*options); });
-  command->add_option("--model", options->model, "Model directory")->required();
-  command->add_option("--dtype", options->dtype, "auto, f32, bf16 or int8");
+  command->add_option("--model", options->model, "Model directory or GGUF file")->required();
+  command->add_option("--dtype", options->dtype, "auto, f32, bf16, int8 or int4");
+  command->add_option("--kv-dtype", options->kv_dtype, "Keys and values: f32 or bf16");
   command->add_option("--cases", options->cases, "Cases to run")
       ->check(CLI::Range(1, kNumRowCases));
   command->add_option("--arm", options->arm,

@@ -21,7 +21,7 @@
 #include "bench/prompts/prompts.h"
 #include "common/base/json_record.h"
 #include "common/model/emulated/paced_model.h"
-#include "common/model/format/config.h"
+#include "common/model/format/model_files.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {
@@ -290,8 +290,8 @@ void add_controller_check(CheckList& checks) {
   CLI::App* command = checks.add(
       "controller", "The controller in changing conditions against the best fixed setting",
       [options] { return run_controller(*options); });
-  command->add_option("--target", options->target, "Directory of the target");
-  command->add_option("--draft", options->draft, "Directory of the draft");
+  command->add_option("--target", options->target, "Target: a directory or a GGUF file");
+  command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file");
   command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
   command
       ->add_option(

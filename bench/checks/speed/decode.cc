@@ -5,11 +5,8 @@
 // best round of either, as the loop's and the decoder's luck on a shared machine differ.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -17,10 +14,12 @@
 #include <utility>
 
 #include "bench/checks/checks.h"
+#include "bench/checks/speed/pass_times.h"
+#include "bench/checks/speed/read_rate.h"
 #include "common/base/clock.h"
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_model.h"
-#include "common/model/format/weights.h"
+#include "common/model/format/model_files.h"
 
 namespace outrider {
 namespace {
@@ -31,43 +30,13 @@ struct DecodeOptions {
   std::string kernel = "auto";
   int threads = 2;
   int tokens = 12;  // per round
+  std::string kv_dtype = "f32";
+  int context = 0;
+  std::vector<int> rows = {};  // none: single tokens one after the other
 };
 
 constexpr int kRounds = 3;
 constexpr int kPromptTokens = 16;
-
-// The sum of all 64-bit words: cheap enough that memory is the limit.
-std::uint64_t sum_words(std::span<const std::byte> bytes) {
-  std::uint64_t sum = 0;
-  const std::size_t words = bytes.size() / sizeof(std::uint64_t);
-  for (std::size_t i = 0; i < words; ++i) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + i * sizeof(word), sizeof(word));
-    sum += word;
-  }
-  return sum;
-}
-
-// Bytes per second of a plain read of all weights.
-double read_rate(ThreadPool& pool, const std::vector<std::span<const std::byte>>& memory) {
-  std::atomic<std::uint64_t> sum{0};
-  std::size_t total = 0;
-  const TimePoint start = SystemClock().now();
-  for (const auto& bytes : memory) {
-    total += bytes.size();
-    pool.parallel_for(static_cast<std::int64_t>(bytes.size()), 4096,
-                      [&](std::int64_t begin, std::int64_t end) {
-                        sum += sum_words(bytes.subspan(static_cast<std::size_t>(begin),
-                                                       static_cast<std::size_t>(end - begin)));
-                      });
-  }
-  const double seconds = to_seconds(SystemClock().now() - start);
-  // The sum must be used, or the compiler leaves the loop out.
-  std::fprintf(stderr, "decode: read %.1f MB at %.2f GB/s (sum %016llx)\n",
-               static_cast<double>(total) / 1e6, static_cast<double>(total) / seconds / 1e9,
-               static_cast<unsigned long long>(sum.load()));
-  return static_cast<double>(total) / seconds;
-}
 
 // Decodes `count` tokens one by one; tokens per second.
 Result<double> decode_rate(Model& model, KvCache& cache, int count) {
@@ -102,6 +71,12 @@ std::optional<Estimate> bandwidth_ratio(const Rounds& rounds, double weight_byte
                    });
 }
 
+// Few bits take more work for each byte that is read.
+double least_ratio(const std::string& dtype) {
+  if (dtype == "int4") return 0.60;
+  return dtype == "int8" ? 0.70 : 0.85;
+}
+
 // The most memory this process has held, MB.
 double peak_memory_mb() {
   std::ifstream status("/proc/self/status");
@@ -113,12 +88,21 @@ double peak_memory_mb() {
 }
 
 Result<CheckOutcome> run_decode(const DecodeOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(auto files, load_model_files(options.model, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(const auto files, load_model_files(options.model, {}));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
-                            make_cpu_model(std::move(files), {.dtype = options.dtype,
-                                                              .threads = options.threads,
-                                                              .kernel = options.kernel,
-                                                              .progress = {}}));
+                            make_cpu_model(files, {.dtype = options.dtype,
+                                                   .kv_dtype = options.kv_dtype,
+                                                   .threads = options.threads,
+                                                   .kernel = options.kernel,
+                                                   .progress = {}}));
+  if (!options.rows.empty()) {
+    return measure_passes(*model, files->config,
+                          {.context = options.context,
+                           .rows = options.rows,
+                           .threads = options.threads,
+                           .kv_bytes = options.kv_dtype == "bf16" ? 2 : 4,
+                           .kernel = options.kernel});
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
                             model->new_cache(kPromptTokens + kRounds * options.tokens));
   const auto memory = cpu_weight_memory(*model);
@@ -135,7 +119,7 @@ Result<CheckOutcome> run_decode(const DecodeOptions& options) {
   const double weight_mb = static_cast<double>(info.weight_bytes) / 1e6;
   const double padding_mb = static_cast<double>(cpu_weight_padding(*model)) / 1e6;
   const Bar bar{"bandwidth_ratio", *bandwidth_ratio(rounds, (weight_mb - padding_mb) * 1e6),
-                info.dtype == "int8" ? 0.70 : 0.85};
+                least_ratio(info.dtype)};
   CheckOutcome outcome;
   outcome.passed = peak_memory_mb() <= weight_mb + 300;
   outcome.figures = {{"tokens_per_s", std::ranges::max(rounds.tokens)},
@@ -156,10 +140,18 @@ void add_decode_check(CheckList& checks) {
   auto options = std::make_shared<DecodeOptions>();
   CLI::App* command = checks.add("decode", "Decoding speed against the memory's read bandwidth",
                                  [options] { return run_decode(*options); });
-  command->add_option("--model", options->model, "Model directory")->required();
-  command->add_option("--dtype", options->dtype, "auto, f32, bf16 or int8");
-  command->add_option("--kernel", options->kernel, "auto, avx2, avx512 or neon");
+  command->add_option("--model", options->model, "Model directory or GGUF file")->required();
+  command->add_option("--dtype", options->dtype, "auto, f32, bf16, int8 or int4");
+  command->add_option("--kernel", options->kernel, "auto, avx2, avx2vnni, avx512, neon or neondot");
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
+  command->add_option("--kv-dtype", options->kv_dtype, "Keys and values: f32 or bf16");
+  command
+      ->add_option("--rows", options->rows,
+                   "Instead of single tokens: passes of so many rows, like 1,5,33")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256));
+  command->add_option("--context", options->context, "Tokens before the rows of --rows")
+      ->check(CLI::Range(0, 1'000'000));
   command->add_option("--tokens", options->tokens, "Tokens in each of three rounds")
       ->check(CLI::Range(1, 10000));
 }

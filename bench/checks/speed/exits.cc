@@ -178,7 +178,7 @@ void add_exits_check(CheckList& checks) {
   auto options = std::make_shared<ExitsOptions>();
   CLI::App* command = checks.add("exits", "Pass time with early exits against without",
                                  [options] { return run_exits(*options); });
-  command->add_option("--model", options->model, "Model directory")->required();
+  command->add_option("--model", options->model, "Model directory or GGUF file")->required();
   command->add_option("--adapters", options->adapters,
                       "Directory of its exit adapters, if not the model's");
   command
@@ -188,7 +188,7 @@ void add_exits_check(CheckList& checks) {
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--shortlist", options->shortlist,
                       "For a model without adapters: tokens that exits consider; 0: all");
-  command->add_option("--dtype", options->dtype, "auto, f32, bf16 or int8");
+  command->add_option("--dtype", options->dtype, "auto, f32, bf16, int8 or int4");
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
   command->add_option("--rows", options->rows, "Rows of a pass")->check(CLI::Range(1, 33));
   command->add_option("--passes", options->passes, "Passes of each kind")

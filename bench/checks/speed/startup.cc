@@ -65,8 +65,8 @@ void add_startup_check(CheckList& checks) {
   CLI::App* command =
       checks.add("startup", "From starting outrider-edge to its first token, server running",
                  [options] { return run_startup(*options); });
-  command->add_option("--target", options->target, "Directory of the target");
-  command->add_option("--draft", options->draft, "Directory of the draft");
+  command->add_option("--target", options->target, "Target: a directory or a GGUF file");
+  command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file");
   command->add_option("--prompt", options->prompt, "The prompt");
   command->add_option("--runs", options->runs, "Starts to measure")->check(CLI::PositiveNumber);
 }

@@ -243,8 +243,8 @@ void add_virtual_check(CheckList& checks) {
   CLI::App* command = checks.add(
       "virtual", "A run in virtual time takes seconds and has the speeds of one in real time",
       [options] { return run_virtual(*options); });
-  command->add_option("--target", options->target, "Directory of the target");
-  command->add_option("--draft", options->draft, "Directory of the draft");
+  command->add_option("--target", options->target, "Target: a directory or a GGUF file");
+  command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file");
   command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"; its first counts")
       ->required();
   command->add_option("--pace", options->pace, "Emulated device and link");

@@ -98,6 +98,25 @@ TEST_F(GeneratorTest, EveryStrategyGivesTheTargetsText) {
   }
 }
 
+// Models of one family fill their embedding tables up to different sizes.
+TEST_F(GeneratorTest, ADraftOfAPaddedVocabularyGivesTheTargetsText) {
+  for (const std::int32_t padding : {-1, 3}) {
+    const auto draft = *LocalDraft::create(std::make_unique<ToyDraft>(target_, 0.2f, 1000, padding),
+                                           {.workers = 2}, clock_);
+    GeneratorParts padded = parts();
+    padded.draft = draft.get();
+    Generator generator(padded, listener_);
+    for (const Strategy strategy : {Strategy::kSd, Strategy::kFsd, Strategy::kMirror}) {
+      AnswerRequest one = request({1, 2, 3}, 60);
+      one.config.strategy = strategy;
+      const Result<AnswerReport> report = generator.answer(std::move(one), {});
+      ASSERT_TRUE(report.ok()) << report.status().to_string();
+      EXPECT_EQ(report->ids, expected({1, 2, 3}, 60)) << name_of(strategy) << " " << padding;
+      EXPECT_EQ(report->finish.ending, Ending::kLength) << report->finish.status.to_string();
+    }
+  }
+}
+
 TEST_F(GeneratorTest, RoundsOfTwoBranchesAreCountedByBranch) {
   Generator generator(parts(), listener_);
   AnswerRequest one = request({1, 2, 3}, 100);

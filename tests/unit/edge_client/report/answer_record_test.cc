@@ -27,6 +27,7 @@ AnswerRecord full_record() {
   record.traffic = TrafficRecord{.bytes = {.payload_up = 40, .framed_down = 9}, .per_token_up = 2};
   record.predraft.partial_by_length = {0, 4};
   record.predraft.exit_layers = {3, 8};
+  record.predraft.synced_late = from_ms(1.5);
   record.time_spent.link = from_ms(20);
   record.plan_changes = {{.token = 7, .speculates = false, .patience = from_ms(4), .reason = "r"}};
   return record;
@@ -45,6 +46,7 @@ TEST(AnswerRecordTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read->accepted_per_branch, (CountsByBranch{{3, 1}, {2}}));
   EXPECT_EQ(read->traffic->bytes.framed_down, 9u);
   EXPECT_EQ(read->predraft.exit_layers, (std::vector<std::int32_t>{3, 8}));
+  EXPECT_EQ(read->predraft.synced_late, from_ms(1.5));
   ASSERT_EQ(read->plan_changes.size(), 1u);
   EXPECT_EQ(read->plan_changes[0].patience, from_ms(4));
 }
@@ -126,12 +128,21 @@ TEST(AnswerRecordTest, TheKeysStay) {
 }
 
 TEST(PredraftStatsTest, SumsEveryCount) {
-  PredraftStats sum{.verdicts = 1, .partial_by_length = {1}, .synced = 2, .abandoned_steps = 3};
-  sum += {.verdicts = 4, .partial_by_length = {1, 5}, .exit_layers = {2}, .abandoned_steps = 6};
+  PredraftStats sum{.verdicts = 1,
+                    .partial_by_length = {1},
+                    .synced = 2,
+                    .synced_late = from_ms(3),
+                    .abandoned_steps = 3};
+  sum += {.verdicts = 4,
+          .partial_by_length = {1, 5},
+          .exit_layers = {2},
+          .synced_late = from_ms(4),
+          .abandoned_steps = 6};
   EXPECT_EQ(sum.verdicts, 5u);
   EXPECT_EQ(sum.partial_by_length, (Counts{2, 5}));
   EXPECT_EQ(sum.exit_layers, (std::vector<std::int32_t>{2}));
   EXPECT_EQ(sum.synced, 2u);
+  EXPECT_EQ(sum.synced_late, from_ms(7));
   EXPECT_EQ(sum.abandoned_steps, 9u);
 }
 

@@ -25,7 +25,7 @@ class Ahead {
   }
 
   void starts() {
-    const NodeId last_id = edge.tree().ids().next_id() - 1;
+    const NodeId last_id = edge.tree().ids().last_id();
     edge.from_verifier(Started{.pass = edge.next_pass, .position = edge.end(), .last_id = last_id});
   }
   void verdict(const Ids& tokens, std::uint32_t rows = 4) {
@@ -188,7 +188,7 @@ TEST(Mirror, RoundsForLikelyOutcomesLeaveBeforeTheVerdict) {
 TEST(Mirror, ARoundThatWasOnItsWayWhenThePassBeganCameTooLate) {
   Ahead mirror(Strategy::kMirror);
   mirror.starts();
-  const NodeId arrived = mirror.edge.tree().ids().next_id() - 1;
+  const NodeId arrived = mirror.edge.tree().ids().last_id();
   const TokenId token = mirror.surprise();
   mirror.report(0, token, 240);
   mirror.verdict({token});
@@ -316,7 +316,7 @@ TEST_F(TraceTest, CallsAHitWhatTheCountersCallIt) {
   edge_.start();
   edge_.opened();
   while (edge_.held_step() && edge_.sent<Grow>().empty()) edge_.run_held_step();
-  const NodeId last_id = edge_.tree().ids().next_id() - 1;
+  const NodeId last_id = edge_.tree().ids().last_id();
   edge_.from_verifier(Started{.pass = 0, .position = 3, .last_id = last_id});
   // A runner-up comes of which nothing was drafted: it was named, but that is no hit.
   TokenId token = 0;

@@ -95,7 +95,7 @@ class SessionHarness final : public SimEdgeObserver {
   }
   // Starts and ends a pass that takes every node sent so far.
   void pass(const Ids& tokens) {
-    const auto last_id = tree().ids().next_id() - 1;
+    const auto last_id = tree().ids().last_id();
     from_verifier(Started{.pass = next_pass, .position = end(), .last_id = last_id});
     from_verifier(Verdict{.pass = next_pass++, .position = end(), .tokens = tokens, .rows = 1});
   }

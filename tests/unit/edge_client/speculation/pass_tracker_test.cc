@@ -10,8 +10,8 @@ class PassTrackerTest : public testing::Test {
  protected:
   static TimePoint ms(double time) { return TimePoint{} + from_ms(time); }
 
-  // A pass starts that took the nodes up to this id. Returns whether it is synced.
-  bool starts(NodeId last_id, double time, bool wants_exits = false) {
+  // A pass starts that took the nodes up to this id. Returns how late its round was, if synced.
+  std::optional<Duration> starts(NodeId last_id, double time, bool wants_exits = false) {
     return passes_.on_started({.last_id = last_id}, wants_exits, kRoundTrip, ms(time));
   }
 
@@ -66,15 +66,13 @@ TEST_F(PassTrackerTest, ARequestThatThePassDidNotHaveIsNotTimed) {
 }
 
 TEST_F(PassTrackerTest, ARoundThatLeftBeforeItsVerdictIsSyncedWithThePassThatTookIt) {
-  passes_.on_sent_before_verdict(7);
-  EXPECT_TRUE(starts(9, 60));
-  EXPECT_FALSE(starts(9, 80)) << "it is counted once";
-  passes_.on_sent_before_verdict(7);
-  EXPECT_FALSE(starts(6, 100)) << "it was still on its way";
-  passes_.on_sent_before_verdict(7);
+  passes_.on_sent_before_verdict(7, from_ms(3));
+  EXPECT_EQ(starts(9, 60), from_ms(3));
+  EXPECT_EQ(starts(9, 80), std::nullopt) << "it is counted once";
+  passes_.on_sent_before_verdict(7, Duration{0});
+  EXPECT_EQ(starts(6, 100), std::nullopt) << "it was still on its way";
+  passes_.on_sent_before_verdict(7, Duration{0});
   EXPECT_FALSE(passes_.on_started({.last_id = 9, .left_out = {7}}, false, kRoundTrip, ms(120)));
-  passes_.on_sent_before_verdict(0);
-  EXPECT_FALSE(starts(9, 140)) << "it did not leave before";
 }
 
 TEST_F(PassTrackerTest, ExitsLookAtAPassThatStartsUnderAPolicyThatWantsThem) {

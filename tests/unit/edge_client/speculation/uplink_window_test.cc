@@ -86,6 +86,20 @@ TEST(UplinkWindowTest, WhatAPassStartedWithBoundsTheRoundTrip) {
   EXPECT_EQ(window.on_pass_started(9, Duration{0}, at(200)).at_least, std::nullopt);
 }
 
+TEST(UplinkWindowTest, ANodeComesALinkAfterItLeftWhereverThePassIs) {
+  const Duration round_trip = from_ms(100);
+  const auto at = [](double ms) { return TimePoint() + from_ms(ms); };
+  UplinkWindow window;
+  window.on_sent(4, kMessage, at(10));
+  window.on_sent(8, kMessage, at(40));
+  // A pass whose verdict is heard at 80 ended at 30.
+  EXPECT_EQ(window.arrived_after_pass(4, round_trip, at(80)), from_ms(30)) << "it came at 60";
+  EXPECT_EQ(window.arrived_after_pass(5, round_trip, at(80)), from_ms(60)) << "it came at 90";
+  EXPECT_EQ(window.arrived_after_pass(5, round_trip, at(200)), Duration{0}) << "90 is before 150";
+  window.on_pass_started(4, round_trip, at(120));
+  EXPECT_EQ(window.arrived_after_pass(4, round_trip, at(80)), Duration{0}) << "a pass has had it";
+}
+
 TEST(UplinkWindowTest, ANewStreamHasNothingUnderWay) {
   UplinkWindow window;
   window.on_sent(4, 4000, TimePoint() + from_ms(1));

@@ -107,8 +107,11 @@ TEST_F(TunLinkTest, TcpGoesOverIt) {
   const auto measured = probe_tcp(*link_, {.round_trips = 10, .bulk = milliseconds(400)});
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
   EXPECT_THAT(measured->round_trips_ms, Each(Ge(10)));
+  // That it is shaped at all: without a rate it carries gigabits. How well the rate is kept,
+  // ImpairedPath's tests and 'outrider-bench link' hold; over 400 ms a pause of this process alone
+  // makes the receiver see more.
   EXPECT_GT(measured->down_mbit_s, 0.1);
-  EXPECT_LT(measured->down_mbit_s, 21);
+  EXPECT_LT(measured->down_mbit_s, 40);
 }
 
 TEST_F(TunLinkTest, LatenessIsCounted) {

@@ -13,17 +13,19 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+# Threads of the other program may spin for a moment after its pass.
+SETTLE_SECONDS = 0.05
 
 
 class Program:
     """A program that answers each line with a number of milliseconds."""
 
     def __init__(self, command):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, OMP_WAIT_POLICY='passive'))
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.about = self.read()
 
     def read(self):
@@ -33,6 +35,7 @@ class Program:
         return line.strip()
 
     def ask(self, line):
+        time.sleep(SETTLE_SECONDS)
         self.process.stdin.write(line + '\n')
         self.process.stdin.flush()
         return float(self.read())

@@ -12,7 +12,6 @@ from tree import CODE
 COMMAND = re.compile(r'(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)')
 DECLARATIONS = {'outrider_library', 'outrider_program', 'outrider_test', 'outrider_fuzz', 'add_library'}
 # What a verb adds by itself.
-FUZZ_DRIVER = ['driver.cc', 'mutator.cc']
 IMPLIED = {'outrider_test': ['outrider_test_paths', 'gtest'], 'outrider_fuzz': ['outrider_base']}
 
 
@@ -118,7 +117,7 @@ class TargetList:
         name = part[''][0] if part[''] else ''
         sources = part.get('SOURCES', [])
         if verb == 'outrider_fuzz':
-            sources, name = sources + [name + '_fuzz.cc'] + FUZZ_DRIVER, 'fuzz_' + name
+            sources, name = sources + [name + '_fuzz.cc'], 'fuzz_' + name
         elif verb == 'add_library':
             sources = [word for word in words if word.endswith(CODE)]
         target = self.targets.setdefault(name, Target(name, folder, verb))

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <span>
 
@@ -26,6 +27,7 @@ struct PerplexityOptions {
   std::size_t num_prompts = 0;
   int threads = 2;
   double max_loss = 0.005;
+  std::string windows_out = {};
 };
 
 constexpr std::size_t kRowsPerPass = 64;
@@ -137,6 +139,19 @@ Result<std::vector<BenchPrompt>> read_windows(const PerplexityOptions& options,
   return windows;
 }
 
+// One JSON array of token ids a line: for a peer to measure the same (bench/peers).
+Status write_windows(const std::string& path, const std::vector<BenchPrompt>& windows) {
+  std::ofstream file(path);
+  for (const BenchPrompt& window : windows) {
+    std::vector<TokenId> ids = window.ids;
+    ids.insert(ids.end(), window.answer.begin(), window.answer.end());
+    file << Json(ids).dump() << '\n';
+  }
+  file.close();
+  if (!file) return invalid_argument("--write-windows " + path + ": cannot be written");
+  return {};
+}
+
 Result<std::vector<BenchPrompt>> read_texts(const PerplexityOptions& options,
                                             const Tokenizer& tokenizer) {
   if (options.text.empty() == options.prompts.empty()) {
@@ -149,6 +164,9 @@ Result<std::vector<BenchPrompt>> read_texts(const PerplexityOptions& options,
 Result<CheckOutcome> run_perplexity(const PerplexityOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.model));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts, read_texts(options, tokenizer));
+  if (!options.windows_out.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(write_windows(options.windows_out, prompts));
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Likelihood> reference,
                             measure(options, options.reference, prompts));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Likelihood> measured,
@@ -181,7 +199,9 @@ void add_perplexity_check(CheckList& checks) {
   command->add_option("--tokens", options->tokens, "With --text: only so many of its first tokens");
   command->add_option("--window", options->window, "With --text: tokens that are computed together")
       ->check(CLI::Range(2, 1 << 20));
-  command->add_option("--dtype", options->dtype, "What is measured: f32, bf16, int8 or int4");
+  command->add_option("--write-windows", options->windows_out,
+                      "File for the measured token ids, one JSON array a line");
+  command->add_option("--dtype", options->dtype, "What is measured: auto, f32, bf16, int8 or int4");
   command->add_option("--reference", options->reference, "What it is held against");
   command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));

@@ -3,7 +3,8 @@
 // Logits have the same bits on every CPU (AVX2, AVX-512, NEON), for any number of threads, any
 // slot order, and whatever rows stand beside a row (docs/row-invariance.md). What they may differ
 // between is named by ModelInfo::arithmetic_id: other weights, or another of "exact", "bf16" (from
-// a wider file), "int8" and "int4", and keys and values in f32 or bf16.
+// a wider file), "int8", "int4" and "blocks" (a GGUF file's, of several kinds, as they are), and
+// keys and values in f32 or bf16.
 //
 //   auto files = load_model_files("models/demo-target", {});
 //   auto model = make_cpu_model(*files, {.dtype = "int8"});

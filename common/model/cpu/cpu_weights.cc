@@ -10,52 +10,8 @@
 namespace outrider {
 namespace {
 
-constexpr std::pair<std::string_view, ComputeType> kComputeTypes[] = {{"auto", ComputeType::kAuto},
-                                                                      {"f32", ComputeType::kF32},
-                                                                      {"bf16", ComputeType::kBf16},
-                                                                      {"int8", ComputeType::kInt8},
-                                                                      {"int4", ComputeType::kInt4}};
-
 // Less is converted faster than a file is written.
 constexpr std::int64_t kMinKeptBytes = 64 << 20;
-
-constexpr QuantFormat kInt8Format{.bits = 8};
-constexpr QuantFormat kInt4Format{.bits = 4, .has_minimum = true};
-
-WeightType stored_type(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return WeightType::kF32;
-    case DType::kF16:
-      return WeightType::kF16;
-    case DType::kBF16:
-      return WeightType::kBf16;
-    default:
-      break;
-  }
-  return WeightType::kF32;  // blocks are widened
-}
-
-// Whether the kernels can take the matrix from where it is mapped.
-bool is_as_stored(const TensorView& source, WeightType type) {
-  return block_elements(source.dtype) == 1 && source.interleaved == 0 &&
-         type == stored_type(source.dtype);
-}
-
-// A matrix as it is to be computed with; data is where it is stored.
-WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted) {
-  WeightMatrix matrix{.type = stored_type(source.dtype),
-                      .format = {},
-                      .data = source.data,
-                      .outputs = source.shape[0],
-                      .inputs = source.shape[1]};
-  if (wanted == ComputeType::kBf16) matrix.type = WeightType::kBf16;
-  if (wanted == ComputeType::kInt8 || wanted == ComputeType::kInt4) {
-    matrix.type = WeightType::kQuantized;
-    matrix.format = wanted == ComputeType::kInt8 ? kInt8Format : kInt4Format;
-  }
-  return matrix;
-}
 
 // Whether a cache's matrix is what a conversion would make; only the conversion knows whether its
 // scales are wide.
@@ -65,51 +21,30 @@ bool is_made_of(const WeightMatrix& kept, WeightMatrix wanted) {
          kept.outputs == wanted.outputs && kept.inputs == wanted.inputs;
 }
 
-std::string_view name_of(ComputeType type) {
-  for (const auto& [name, known] : kComputeTypes) {
-    if (known == type) return name;
-  }
-  return "";
-}
-
 }  // namespace
-
-Result<ComputeType> parse_compute_type(std::string_view name) {
-  for (const auto& [known, type] : kComputeTypes) {
-    if (known == name) return type;
-  }
-  return invalid_argument("dtype '" + std::string(name) +
-                          "' is unknown. Remedy: use auto, f32, bf16, int8 or int4");
-}
 
 Result<CpuWeights> CpuWeightsLoader::load(std::shared_ptr<const ModelFiles> files,
                                           ComputeType type) {
-  type_ = type;
+  type_ = type == ComputeType::kAuto ? settle_auto(*files) : type;
   bytes_read_ = 0;
   to_keep_.clear();
   weights_ = {};
   weights_.files = std::move(files);
-  const std::string arithmetic = std::string(name_of(type)) + ", kernels " + kKernelVersion;
+  const std::string arithmetic = std::string(to_string(type_)) + ", kernels " + kKernelVersion;
   weights_.kept = cache_.open(weights_.files->name, weights_.files->fingerprint, arithmetic, pool_);
   const ModelConfig& config = weights_.files->config;
   weights_.embedding = weights_.files->weights.at(weight_name(ModelPart::kEmbedding));
   const bool stored_bf16 = weights_.embedding.dtype == DType::kBF16;
-  weights_.quantized = type == ComputeType::kInt8 || type == ComputeType::kInt4;
-  if (weights_.quantized) {
-    weights_.dtype = weights_.arithmetic = type == ComputeType::kInt8 ? "int8" : "int4";
-  } else {
-    weights_.arithmetic = "exact";
-    const bool bf16 = type == ComputeType::kBf16 || (type == ComputeType::kAuto && stored_bf16);
-    weights_.dtype = bf16 ? "bf16" : "f32";
-  }
+  const bool bf16 = type_ == ComputeType::kBf16 || (type_ == ComputeType::kAuto && stored_bf16);
+  weights_.dtype = bf16 ? "bf16" : "f32";
+  weights_.arithmetic = "exact";
   weights_.layers.resize(static_cast<std::size_t>(config.num_layers));
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     OUTRIDER_RETURN_IF_ERROR(load_layer(i, weights_.layers[static_cast<std::size_t>(i)]));
   }
   weights_.final_norm = load_vector(weight_name(ModelPart::kFinalNorm));
-  const ComputeType head_type = type == ComputeType::kInt4 ? ComputeType::kInt8 : type;
   OUTRIDER_RETURN_IF_ERROR(
-      load_linear(output_part(config), config.num_layers, false, head_type, weights_.head));
+      load_linear(output_part(config), config.num_layers, false, weights_.head));
   if (bytes_read_ >= kMinKeptBytes) {
     cache_.keep(weights_.files->name, weights_.files->fingerprint, arithmetic, to_keep_);
   }
@@ -127,7 +62,7 @@ Status CpuWeightsLoader::load_layer(std::int64_t index, CpuLayer& layer) {
     layer.k_norm = vector(ModelPart::kKeyNorm);
   }
   const auto linear = [&](ModelPart part, bool has_bias, LinearWeights& out) {
-    return load_linear(part, index, has_bias, type_, out);
+    return load_linear(part, index, has_bias, out);
   };
   layer.window = config.windows[static_cast<std::size_t>(index)];
   OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kQuery, config.qkv_bias, layer.q));
@@ -140,20 +75,32 @@ Status CpuWeightsLoader::load_layer(std::int64_t index, CpuLayer& layer) {
 }
 
 Status CpuWeightsLoader::load_linear(ModelPart part, std::int64_t layer, bool has_bias,
-                                     ComputeType type, LinearWeights& out) {
+                                     LinearWeights& out) {
   const auto number = static_cast<std::int32_t>(layer);
   const std::string name = weight_name(part, number);
   const TensorView& source = weights_.files->weights.at(name);
   if (has_bias) out.bias = load_vector(bias_name(part, number));
-  out.matrix = computed_matrix(source, type);
-  if (!is_as_stored(source, out.matrix.type)) {
-    const bool rounded = out.matrix.type == WeightType::kBf16 && source.dtype != DType::kBF16;
-    if (rounded) weights_.arithmetic = "bf16";
+  const bool is_output = layer == weights_.files->config.num_layers;
+  out.matrix = computed_matrix(source, type_, is_output);
+  note_kind(source, out.matrix);
+  if (!is_as_stored(source, out.matrix)) {
     OUTRIDER_RETURN_IF_ERROR(convert(name, layer, out.matrix));
   }
   weights_.bytes_per_pass +=
       bytes_of(out.matrix) + static_cast<std::int64_t>(out.bias.size() * sizeof(float));
   return {};
+}
+
+// What the matrix says of the model's arithmetic.
+void CpuWeightsLoader::note_kind(const TensorView& source, const WeightMatrix& matrix) {
+  if (matrix.type == WeightType::kQuantized) {
+    weights_.quantized = true;
+    const bool is_int4 = matrix.format.bits == 4 || weights_.dtype == "int4";
+    weights_.dtype = is_int4 ? "int4" : "int8";
+    weights_.arithmetic = type_ == ComputeType::kAuto ? "blocks" : std::string(to_string(type_));
+  } else if (matrix.type == WeightType::kBf16 && source.dtype != DType::kBF16) {
+    weights_.arithmetic = "bf16";
+  }
 }
 
 // Or takes what a cache kept.

@@ -3,8 +3,9 @@
 // f32, bf16 and f16 matrices stay where the files are mapped and are widened in registers, exactly;
 // so a bf16 file gives the same bits under --dtype f32 and bf16. int8 and int4, bf16 from a wider
 // file, the block types of GGUF files, and rows that lie in another order there, are converted
-// copies. int4 leaves the output matrix at int8: few of the weights, and every logit passes through
-// it.
+// copies. Blocks are int8 or int4 with scales: `auto`, and int8 or int4 where that is their kind,
+// take their numbers as they are (stored_blocks.h). int4 leaves the output matrix at int8: few of
+// the weights, and every logit passes through it.
 //
 // Thread rule: immutable once made. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,24 +15,18 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/anonymous_memory.h"
+#include "common/model/cpu/compute_type.h"
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/cpu/pack/weight_cache.h"
 #include "common/model/cpu/weight_converter.h"
 #include "common/model/format/model_files.h"
 
 namespace outrider {
-
-// kAuto: as stored (f16 and blocks count as f32).
-enum class ComputeType : std::uint8_t { kAuto, kF32, kBf16, kInt8, kInt4 };
-
-// "auto", "f32", "bf16", "int8" or "int4"; else INVALID_ARGUMENT.
-Result<ComputeType> parse_compute_type(std::string_view name);
 
 struct LinearWeights {
   WeightMatrix matrix;
@@ -56,9 +51,10 @@ struct CpuWeights {
   std::vector<CpuLayer> layers;
   std::vector<float> final_norm;
   LinearWeights head;
-  bool quantized = false;  // matrices are int8 or int4
-  std::string dtype;       // "f32", "bf16", "int8", "int4"
-  std::string arithmetic;  // "exact" (every weight as stored), "bf16", "int8", "int4"
+  bool quantized = false;  // some matrices are int8 or int4
+  std::string dtype;  // "f32", "bf16", "int8", "int4"; of several kinds of blocks the narrowest
+  std::string arithmetic;  // "exact" (every weight as stored), "bf16", "int8", "int4", or "blocks"
+                           // (some as stored in several kinds of blocks)
   std::int64_t bytes_per_pass = 0;
   std::vector<AnonymousMemory> converted;
   std::shared_ptr<const CachedWeights> kept;  // converted ones of an earlier start, or null
@@ -79,8 +75,8 @@ class CpuWeightsLoader final {
 
  private:
   Status load_layer(std::int64_t index, CpuLayer& layer);
-  Status load_linear(ModelPart part, std::int64_t layer, bool has_bias, ComputeType type,
-                     LinearWeights& out);
+  Status load_linear(ModelPart part, std::int64_t layer, bool has_bias, LinearWeights& out);
+  void note_kind(const TensorView& source, const WeightMatrix& matrix);
   Status convert(const std::string& name, std::int64_t layer, WeightMatrix& matrix);
   std::vector<float> load_vector(const std::string& name);
 

@@ -14,6 +14,7 @@
 
 #include "common/model/cpu/kernels/panel_writer.h"
 #include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/cpu/stored_blocks.h"
 
 namespace outrider {
 namespace {
@@ -60,6 +61,8 @@ Result<AnonymousMemory> WeightConverter::convert(const TensorView& source, Weigh
   OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, allocate(matrix));
   if (matrix.type != WeightType::kQuantized) {
     round_rows(source, matrix, memory.as<std::byte>());
+  } else if (stored_format(source.dtype) == matrix.format) {
+    copy_blocks(source, matrix, memory.as<std::byte>());
   } else if (!quantize_rows(source, matrix, memory.as<std::byte>())) {
     matrix.format.wide_scales = true;
     OUTRIDER_ASSIGN_OR_RETURN(memory, allocate(matrix));
@@ -77,22 +80,47 @@ Result<AnonymousMemory> WeightConverter::allocate(WeightMatrix& matrix) {
 }
 
 // Rows of one panel go to one thread.
-void WeightConverter::for_each_row(const TensorView& source, const RowConverter& convert_row) {
-  const std::int64_t outputs = source.shape[0], inputs = source.shape[1];
-  const auto row_bytes = static_cast<std::int64_t>(source.num_bytes) / outputs;
+void WeightConverter::for_all_rows(const TensorView& source, const RowsConverter& convert_rows) {
+  const std::int64_t outputs = source.shape[0], row_bytes = source.row_bytes();
   const std::int64_t slice =
       std::max<std::int64_t>(kSliceBytes / row_bytes / kPanelOutputs, 1) * kPanelOutputs;
   for (std::int64_t first = 0; first < outputs; first += slice) {
     const std::int64_t count = std::min(slice, outputs - first);
     pool_.parallel_for(count, kPanelOutputs, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> row(static_cast<std::size_t>(inputs));
-      for (std::int64_t n = first + begin; n < first + end; ++n) {
-        widen(source, n * inputs, row);
-        convert_row(n, row.data());
-      }
+      convert_rows(first + begin, first + end);
     });
     forget_pages(source.data + first * row_bytes, count * row_bytes);
   }
+}
+
+void WeightConverter::for_each_row(const TensorView& source, const RowConverter& convert_row) {
+  const std::int64_t inputs = source.shape[1];
+  for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> row(static_cast<std::size_t>(inputs));
+    for (std::int64_t n = begin; n < end; ++n) {
+      widen(source, n * inputs, row);
+      convert_row(n, row.data());
+    }
+  });
+}
+
+void WeightConverter::copy_blocks(const TensorView& source, const WeightMatrix& matrix,
+                                  std::byte* data) {
+  const PanelWriter writer(matrix.format, matrix.inputs, data);
+  const std::int64_t in_block = block_elements(source.dtype) / kQuantGroup;
+  const std::int64_t groups = matrix.inputs / kQuantGroup;
+  for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<WeightGroup> unpacked(static_cast<std::size_t>(in_block));
+    for (std::int64_t n = begin; n < end; ++n) {
+      const std::byte* block = source.row(n);
+      for (std::int64_t at = 0; at < groups; at += in_block, block += block_bytes(source.dtype)) {
+        unpack_block(source.dtype, block, unpacked.data());
+        for (std::int64_t i = 0; i < in_block; ++i) {
+          writer.store(n, at + i, unpacked[static_cast<std::size_t>(i)]);
+        }
+      }
+    }
+  });
 }
 
 void WeightConverter::round_rows(const TensorView& source, const WeightMatrix& matrix,

@@ -1,5 +1,5 @@
 // Makes matrices that the kernels compute with of tensors as stored: rounded to bf16, widened to
-// f32, or quantised.
+// f32, or quantised. Blocks that the wanted format holds without loss are taken as they are.
 //
 // A tensor is read in slices whose pages are handed back, so that a large one never lies in memory
 // whole beside its conversion.
@@ -30,9 +30,13 @@ class WeightConverter final {
 
  private:
   using RowConverter = std::function<void(std::int64_t output, const float* row)>;
+  // Of outputs [begin, end): whole panels, but for the last.
+  using RowsConverter = std::function<void(std::int64_t begin, std::int64_t end)>;
 
   static Result<AnonymousMemory> allocate(WeightMatrix& matrix);
+  void for_all_rows(const TensorView& source, const RowsConverter& convert_rows);
   void for_each_row(const TensorView& source, const RowConverter& convert_row);
+  void copy_blocks(const TensorView& source, const WeightMatrix& matrix, std::byte* data);
   void round_rows(const TensorView& source, const WeightMatrix& matrix, std::byte* data);
   bool quantize_rows(const TensorView& source, const WeightMatrix& matrix, std::byte* data);
 

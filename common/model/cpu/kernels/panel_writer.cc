@@ -70,8 +70,8 @@ void read_panel_row(const QuantFormat& format, std::int64_t inputs, const std::b
         panel[group * layout.group_bytes + step * kStepBytes + column * 4 + at % 4]);
     const int value = format.bits == 8 ? byte : is_high ? byte >> 4 : byte & 15;
     const float scale = scale_at(layout.scales, k / format.scale_group);
-    const float minimum = format.has_minimum ? scale_at(layout.minimums, group) : 0.0f;
-    out[k] = scale * static_cast<float>(value - format.zero()) + minimum;
+    out[k] = scale * static_cast<float>(value - format.zero());
+    if (format.has_minimum) out[k] += scale_at(layout.minimums, group);
   }
 }
 

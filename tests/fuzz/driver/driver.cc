@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "common/base/files.h"
-#include "tests/fuzz/mutator.h"
+#include "tests/fuzz/driver/mutator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fuzz/mutator.h"
+#include "tests/fuzz/driver/mutator.h"
 
 #include <algorithm>
 #include <array>

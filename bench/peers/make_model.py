@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Writes a GGUF file of random weights in the shape of TinyLlama 1.1B, for comparisons of speed.
+
+  .venv-peers/bin/python bench/peers/make_model.py --type Q8_0 --out FILE.gguf
+
+Matrices are of one type, but for the output matrix of 4-bit files, which is Q8_0; norms are F32. There
+is no vocabulary: nothing can be told from such a model but how long it takes.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+
+import gguf
+import numpy as np
+from gguf.quants import quantize
+
+LAYERS, WIDTH, INNER, HEADS, KV_HEADS, VOCABULARY = 22, 2048, 5632, 32, 4, 32000
+
+
+def add_keys(writer, context):
+    writer.add_block_count(LAYERS)
+    writer.add_context_length(context)
+    writer.add_embedding_length(WIDTH)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_rope_dimension_count(WIDTH // HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(VOCABULARY)
+    writer.add_tokenizer_model('no_vocab')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--type', required=True, choices=['F16', 'Q8_0', 'Q4_0', 'Q4_1'])
+    parser.add_argument('--out', required=True)
+    parser.add_argument('--context', type=int, default=8192)
+    options = parser.parse_args()
+    writer = gguf.GGUFWriter(options.out, 'llama')
+    add_keys(writer, options.context)
+    random = np.random.default_rng(1)
+
+    def matrix(name, outputs, inputs, kind=options.type):
+        kind = gguf.GGMLQuantizationType[kind]
+        values = random.standard_normal((outputs, inputs), dtype=np.float32) * np.float32(0.02)
+        writer.add_tensor(name, quantize(values, kind), raw_dtype=kind)
+
+    def norm(name):
+        writer.add_tensor(name, np.ones(WIDTH, dtype=np.float32))
+
+    matrix('token_embd.weight', VOCABULARY, WIDTH)
+    matrix('output.weight', VOCABULARY, WIDTH, 'Q8_0' if options.type.startswith('Q4') else options.type)
+    norm('output_norm.weight')
+    kv_width = WIDTH // HEADS * KV_HEADS
+    for layer in range(LAYERS):
+        for name, outputs, inputs in (('attn_q', WIDTH, WIDTH), ('attn_k', kv_width, WIDTH), ('attn_v', kv_width, WIDTH),
+                                      ('attn_output', WIDTH, WIDTH), ('ffn_gate', INNER, WIDTH),
+                                      ('ffn_up', INNER, WIDTH), ('ffn_down', WIDTH, INNER)):
+            matrix(f'blk.{layer}.{name}.weight', outputs, inputs)
+        norm(f'blk.{layer}.attn_norm.weight')
+        norm(f'blk.{layer}.ffn_norm.weight')
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+if __name__ == '__main__':
+    main()

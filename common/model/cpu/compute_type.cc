@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/compute_type.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/model/cpu/stored_blocks.h"
+#include "common/model/format/architecture.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::pair<std::string_view, ComputeType> kComputeTypes[] = {{"auto", ComputeType::kAuto},
+                                                                      {"f32", ComputeType::kF32},
+                                                                      {"bf16", ComputeType::kBf16},
+                                                                      {"int8", ComputeType::kInt8},
+                                                                      {"int4", ComputeType::kInt4}};
+
+constexpr ModelPart kLayerMatrices[] = {
+    ModelPart::kQuery, ModelPart::kKey, ModelPart::kValue, ModelPart::kAttentionOutput,
+    ModelPart::kGate,  ModelPart::kUp,  ModelPart::kDown};
+
+constexpr QuantFormat kInt8Format{.bits = 8};
+constexpr QuantFormat kInt4Format{.bits = 4, .has_minimum = true};
+
+WeightType stored_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return WeightType::kF16;
+    case DType::kBF16:
+      return WeightType::kBf16;
+    default:
+      break;
+  }
+  return WeightType::kF32;  // blocks are widened
+}
+
+}  // namespace
+
+Result<ComputeType> parse_compute_type(std::string_view name) {
+  for (const auto& [known, type] : kComputeTypes) {
+    if (known == name) return type;
+  }
+  return invalid_argument("dtype '" + std::string(name) +
+                          "' is unknown. Remedy: use auto, f32, bf16, int8 or int4");
+}
+
+std::string_view to_string(ComputeType type) {
+  for (const auto& [name, known] : kComputeTypes) {
+    if (known == type) return name;
+  }
+  return "";
+}
+
+ComputeType settle_auto(const ModelFiles& files) {
+  const auto is_kept_by = [](const TensorView& source, ComputeType type, bool is_output) {
+    const WeightMatrix kept = computed_matrix(source, ComputeType::kAuto, is_output);
+    return kept.type == WeightType::kQuantized &&
+           computed_matrix(source, type, is_output).format == kept.format;
+  };
+  for (const ComputeType type : {ComputeType::kInt8, ComputeType::kInt4}) {
+    bool all = is_kept_by(files.weights.at(weight_name(output_part(files.config))), type, true);
+    for (std::int32_t layer = 0; all && layer < files.config.num_layers; ++layer) {
+      for (const ModelPart part : kLayerMatrices) {
+        all = all && is_kept_by(files.weights.at(weight_name(part, layer)), type, false);
+      }
+    }
+    if (all) return type;
+  }
+  return ComputeType::kAuto;
+}
+
+WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool is_output) {
+  WeightMatrix matrix{.type = stored_type(source.dtype),
+                      .format = {},
+                      .data = source.data,
+                      .outputs = source.shape[0],
+                      .inputs = source.shape[1]};
+  const std::optional<QuantFormat> stored = stored_format(source.dtype);
+  const auto quantised = [&](const QuantFormat& format) {
+    matrix.type = WeightType::kQuantized;
+    matrix.format = stored && stored->bits == format.bits ? *stored : format;
+  };
+  switch (wanted) {
+    case ComputeType::kAuto:
+      if (stored) quantised(*stored);
+      break;
+    case ComputeType::kF32:
+      break;
+    case ComputeType::kBf16:
+      matrix.type = WeightType::kBf16;
+      break;
+    case ComputeType::kInt8:
+      quantised(kInt8Format);
+      break;
+    case ComputeType::kInt4:
+      quantised(is_output ? kInt8Format : kInt4Format);
+      break;
+  }
+  return matrix;
+}
+
+bool is_as_stored(const TensorView& source, const WeightMatrix& matrix) {
+  return block_elements(source.dtype) == 1 && source.interleaved == 0 &&
+         matrix.type == stored_type(source.dtype);
+}
+
+}  // namespace outrider

@@ -1,0 +1,33 @@
+// How a model's matrices are computed with, from `--dtype` and what its files hold.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/model/cpu/kernels/kernels.h"
+#include "common/model/format/model_files.h"
+
+namespace outrider {
+
+// kAuto: each matrix as stored.
+enum class ComputeType : std::uint8_t { kAuto, kF32, kBf16, kInt8, kInt4 };
+
+// "auto", "f32", "bf16", "int8" or "int4"; else INVALID_ARGUMENT.
+Result<ComputeType> parse_compute_type(std::string_view name);
+std::string_view to_string(ComputeType type);
+
+// kInt8 or kInt4 for a model of blocks that kAuto computes as that type does, so that one
+// arithmetic has one name; else kAuto.
+ComputeType settle_auto(const ModelFiles& files);
+
+// A matrix as it is to be computed with; data is where it is stored. is_output: it makes logits,
+// which int4 leaves at int8.
+WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool is_output);
+
+// Whether the kernels can take the matrix from where it is mapped.
+bool is_as_stored(const TensorView& source, const WeightMatrix& matrix);
+
+}  // namespace outrider

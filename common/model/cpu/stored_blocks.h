@@ -1,0 +1,33 @@
+// The block types of GGUF files as the kernels' panels hold them: every weight keeps its value, bit
+// for bit.
+//
+//   Q8_0, Q5_0         8 bits, f16 scales
+//   Q5_1               8 bits, f16 scales and minimums
+//   Q5_K               8 bits, f32 scales and minimums
+//   Q6_K               8 bits, f32 scales, one for each 16 weights
+//   Q4_0               4 bits, f16 scales
+//   Q4_1               4 bits, f16 scales and minimums
+//   Q4_K               4 bits, f32 scales and minimums
+//
+// The K types' scales are products of an f16 and a small integer, exact in f32. Values of five and
+// six bits take eight.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "common/model/cpu/kernels/quant_format.h"
+#include "common/model/format/dtype.h"
+
+namespace outrider {
+
+// Nothing for types of single elements.
+std::optional<QuantFormat> stored_format(DType dtype);
+
+// dtype: a block type. block: block_bytes(dtype), of any alignment. out: block_elements(dtype) / 32
+// groups.
+void unpack_block(DType dtype, const std::byte* block, WeightGroup* out);
+
+}  // namespace outrider

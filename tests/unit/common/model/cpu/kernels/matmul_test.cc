@@ -1,0 +1,115 @@
+// Matrix products of every kind against a plain f64 reference.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "common/model/cpu/kernels/panel_writer.h"
+#include "common/model/cpu/kernels/weight_memory.h"
+#include "tests/unit/common/model/cpu/kernels/kernel_samples.h"
+#include "tests/unit/common/model/cpu/kernels/matmul_sample.h"
+
+namespace outrider {
+namespace {
+
+using MatmulTest = EachTargetTest;
+
+TEST_P(MatmulTest, ProductsAgreeWithTheReferenceAtAllSizes) {
+  for (const std::int64_t inputs : {1, 8, 16, 31, 64, 172, 512, 700, 1536}) {
+    for (const std::int64_t outputs : {1, 3, 4, 10, 16, 37}) {
+      const MatmulSample product(kernels(), 7, outputs, inputs);
+      const double size = std::sqrt(static_cast<double>(inputs));
+      for (const Kind& kind : kKinds) {
+        const std::vector<float> y = product.run(kernels(), kind, 0, 7);
+        for (std::int64_t i = 0; i < 7 * outputs; ++i) {
+          ASSERT_NEAR(y[static_cast<std::size_t>(i)], product.reference(i / outputs, i % outputs),
+                      kind.tolerance * size + 3e-6)
+              << "inputs " << inputs << " outputs " << outputs << " " << kind.name;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, ARowOfAProductHasTheSameBitsInEveryTile) {
+  constexpr std::int64_t kRows = 19;
+  const std::int64_t outputs = 37;
+  const MatmulSample product(kernels(), kRows, outputs, 300);
+  for (const Kind& kind : kKinds) {
+    std::vector<float> alone;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const std::vector<float> y = product.run(kernels(), kind, row, 1);
+      alone.insert(alone.end(), y.begin(), y.end());
+    }
+    for (std::int64_t count = 1; count <= kRows; ++count) {
+      for (const std::int64_t cut : {0, 1, 2, 7, 16, 20}) {
+        const std::vector<float> y = product.run(kernels(), kind, kRows - count, count, cut);
+        ASSERT_EQ(0, std::memcmp(y.data(), alone.data() + (kRows - count) * outputs,
+                                 y.size() * sizeof(float)))
+            << count << " rows, " << kind.name;
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, HalfPrecisionWeightsGiveTheBitsOfTheirWidenedCopies) {
+  const MatmulSample product(kernels(), 5, 9, 200);
+  const std::vector<float> widened = product.run(kernels(), kKinds[0], 0, 5);
+  EXPECT_EQ(widened, product.run(kernels(), kKinds[1], 0, 5));
+}
+
+TEST_P(MatmulTest, BiasAndEarlierValuesAreAdded) {
+  const std::size_t outputs = 22;
+  const MatmulSample product(kernels(), 3, outputs, 40);
+  const std::vector<float> bias = random_values(outputs, 5);
+  const std::vector<float> before = random_values(3 * outputs, 6);
+  for (const Kind* kind : {&kKinds[0], &kKinds[3]}) {
+    const std::vector<float> dot = product.run(kernels(), *kind, 0, 3);
+    std::vector<float> y = before;
+    kernels().matmul(product.matrix(*kind), product.input(0, 3), {0, outputs},
+                     {y.data(), outputs, bias.data(), true});
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      EXPECT_EQ(y[i], before[i] + (dot[i] + bias[i % outputs]));
+    }
+  }
+}
+
+TEST_P(MatmulTest, QuantisedGroupsOfExtremesNeitherOverflowNorVanish) {
+  // The largest products: every activation at +-127, every weight at an end of its range.
+  for (const Kind& kind : kKinds) {
+    if (kind.type != WeightType::kQuantized) continue;
+    const int top = kind.format.bits == 4 ? 15 : kind.format.has_minimum ? 127 : 255;
+    for (const int value : {0, top}) {
+      for (const float sign : {1.0f, -1.0f}) {
+        WeightMatrix matrix{.type = kind.type, .format = kind.format, .outputs = 16, .inputs = 64};
+        std::vector<std::byte> panel(static_cast<std::size_t>(bytes_of(matrix)));
+        matrix.data = panel.data();
+        const PanelWriter writer(kind.format, 64, panel.data());
+        WeightGroup group;
+        std::fill(std::begin(group.values), std::end(group.values),
+                  static_cast<std::uint8_t>(value));
+        group.scales[0] = group.scales[1] = 0.5f;
+        group.minimum = 1.0f;
+        for (int i = 0; i < 32; ++i) writer.store(i / 2, i % 2, group);
+        const std::vector<float> x(64, sign * 127.0f);
+        std::vector<std::byte> row(static_cast<std::size_t>(QuantizedRowLayout(64).row_bytes));
+        kernels().quantize_row(x.data(), 64, row.data());
+        std::vector<float> y(16);
+        kernels().matmul(matrix, {1, 64, x.data(), row.data()}, {0, 16},
+                         {y.data(), 16, nullptr, false});
+        const float weight = 0.5f * static_cast<float>(value - kind.format.zero()) +
+                             (kind.format.has_minimum ? 1.0f : 0.0f);
+        for (const float each : y) EXPECT_EQ(each, sign * 127.0f * 64.0f * weight) << kind.name;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EachTarget, MatmulTest, ::testing::ValuesIn(available_vector_targets()),
+                         target_name);
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,110 @@
+// Blocks of GGUF files in panels: the values that widening gives, whatever the rows' order.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/stored_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/mapped_file.h"
+#include "common/base/thread_pool.h"
+#include "common/model/cpu/compute_type.h"
+#include "common/model/cpu/kernels/panel_writer.h"
+#include "common/model/cpu/weight_converter.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+constexpr DType kStoredTypes[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
+                                  DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr std::int64_t kStoredOutputs = 20, kStoredInputs = 512;
+
+// Where a block's f16 numbers lie.
+std::vector<std::int64_t> places_of_halves(DType dtype) {
+  switch (dtype) {
+    case DType::kQ6_K:
+      return {208};
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {0, 2};
+    default:
+      return {0};
+  }
+}
+
+// Random bytes, in which all f16 numbers are finite: of either sign, some of them subnormal.
+std::string random_blocks(DType dtype) {
+  std::mt19937 generator(static_cast<unsigned>(dtype));
+  const std::int64_t blocks = kStoredOutputs * kStoredInputs / block_elements(dtype);
+  std::string bytes(static_cast<std::size_t>(blocks * block_bytes(dtype)), '\0');
+  for (char& byte : bytes) byte = static_cast<char>(generator() & 0xff);
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    for (const std::int64_t at : places_of_halves(dtype)) {
+      const auto half = static_cast<std::uint16_t>(generator() & 0x8fff);
+      std::memcpy(bytes.data() + block * block_bytes(dtype) + at, &half, sizeof(half));
+    }
+  }
+  return bytes;
+}
+
+TEST(StoredBlocksTest, PanelsHoldEveryValueBitForBit) {
+  ThreadPool pool(2);
+  WeightConverter converter(kernels_for(available_vector_targets().front()), pool);
+  for (const DType dtype : kStoredTypes) {
+    // In a file: the converter hands back the pages that it has read.
+    const TestDirectory directory;
+    directory.write("blocks", random_blocks(dtype));
+    const auto file = MappedFile::open(directory.path("blocks"));
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    const std::span<const std::byte> bytes = (*file)->bytes();
+    for (const std::int64_t interleaved : {0, 10}) {
+      const TensorView tensor{.dtype = dtype,
+                              .shape = {kStoredOutputs, kStoredInputs},
+                              .data = bytes.data(),
+                              .num_bytes = bytes.size(),
+                              .interleaved = interleaved};
+      WeightMatrix matrix = computed_matrix(tensor, ComputeType::kAuto, false);
+      ASSERT_EQ(matrix.type, WeightType::kQuantized);
+      const auto memory = converter.convert(tensor, matrix);
+      ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+      EXPECT_EQ(matrix.format, stored_format(dtype));
+      std::vector<float> expected(kStoredInputs), row(kStoredInputs);
+      for (std::int64_t n = 0; n < kStoredOutputs; ++n) {
+        widen(tensor, n * kStoredInputs, expected);
+        read_panel_row(matrix.format, kStoredInputs, memory->as<std::byte>(), n, row.data());
+        ASSERT_EQ(0, std::memcmp(row.data(), expected.data(), kStoredInputs * sizeof(float)))
+            << to_string(dtype) << " row " << n << " interleaved by " << interleaved;
+      }
+    }
+  }
+}
+
+TEST(StoredBlocksTest, TypesOfSingleElementsHaveNone) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    EXPECT_FALSE(stored_format(dtype).has_value());
+  }
+}
+
+// int8 and int4 keep blocks of their kind, and make others anew.
+TEST(StoredBlocksTest, ACheaperTypeKeepsBlocksOfItsBits) {
+  for (const DType dtype : kStoredTypes) {
+    const TensorView tensor{.dtype = dtype, .shape = {kStoredOutputs, kStoredInputs}};
+    const QuantFormat stored = *stored_format(dtype);
+    const QuantFormat int8 = computed_matrix(tensor, ComputeType::kInt8, false).format;
+    const QuantFormat int4 = computed_matrix(tensor, ComputeType::kInt4, false).format;
+    EXPECT_EQ(int8, stored.bits == 8 ? stored : QuantFormat{.bits = 8}) << to_string(dtype);
+    EXPECT_EQ(int4, stored.bits == 4 ? stored : (QuantFormat{.bits = 4, .has_minimum = true}))
+        << to_string(dtype);
+    EXPECT_EQ(computed_matrix(tensor, ComputeType::kInt4, true).format, int8) << to_string(dtype);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "cloud_server/kv_memory.h"
 #include "cloud_server/serve.h"
 #include "cloud_server/target.h"
 #include "common/base/address.h"
@@ -14,6 +15,9 @@
 namespace outrider {
 namespace {
 
+// Longer than a person thinks about the next turn of a chat.
+constexpr Duration kKeptFor = std::chrono::minutes(10);
+
 struct ServerFlags {
   TargetOptions target;
   std::string pace;
@@ -23,6 +27,9 @@ struct ServerFlags {
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_draft_tokens = 64;
   double shutdown_timeout = 45;
+  double pass_limit = 120;
+  double session_timeout = 120;
+  std::string kv_cache_memory = "auto";
   ReportQueue server_queue = ReportQueue::kPriority;
   ExitScore exit_score = ExitScore::kCalibrated;
 };
@@ -79,6 +86,16 @@ void add_flags(CLI::App& app, ServerFlags& flags) {
                  "Of --pace-pass-ms: a pass with early exits takes so many times as long")
       ->check(CLI::Range(1.0, 10.0));
   add_exit_flags(app, flags);
+  app.add_option("--kv-cache-memory", flags.kv_cache_memory,
+                 "Most memory of all sessions' keys and values: bytes like 500M, 12G; auto: what "
+                 "this machine and its control group have left after the weights");
+  app.add_option("--pass-limit", flags.pass_limit,
+                 "Seconds after which a pass counts as hung: then this process ends with exit code "
+                 "75, to be started anew")
+      ->check(CLI::Range(0.1, 86400.0));
+  app.add_option("--session-timeout", flags.session_timeout,
+                 "Seconds after which a session ends whose answer does not come on")
+      ->check(CLI::Range(1.0, 86400.0));
   app.add_option("--shutdown-timeout", flags.shutdown_timeout,
                  "Seconds that sessions may go on after SIGTERM")
       ->check(CLI::Range(0.0, 86400.0));
@@ -91,8 +108,8 @@ std::string millions(std::int64_t count) {
 }
 
 // One block, for people; scripts read the line that begins with "listening".
-void print_start(const ServerFlags& flags, const LoadedTarget& target, const Address& address,
-                 double seconds) {
+void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int64_t kv_bytes,
+                 const Address& address, double seconds) {
   const ModelInfo& info = target.model->info();
   std::printf("outrider-server\n");
   std::printf("  model        %s (%s, %s parameters, %s on %s)\n", info.name.c_str(),
@@ -105,6 +122,9 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, const Add
   std::printf("  tokenizer    %s\n", target.tokenizer_hash.c_str());
   std::printf("  exits        %s\n", target.about_exits.c_str());
   std::printf("  sessions     %u at once\n", flags.max_concurrent_sessions);
+  if (kv_bytes > 0) {
+    std::printf("  kv memory    %lld MiB\n", static_cast<long long>(kv_bytes >> 20));
+  }
   if (!flags.target.pace.empty()) {
     std::printf("  pace         emulated: %s ms a pass\n", flags.target.pace.to_string().c_str());
   }
@@ -146,6 +166,12 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.tokenizer_hash = target.tokenizer_hash;
   options.scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
   options.scheduler.max_nodes = flags.max_draft_tokens;
+  options.scheduler.pass_limit = from_ms(flags.pass_limit * 1e3);
+  options.scheduler.idle_timeout = from_ms(flags.session_timeout * 1e3);
+  options.scheduler.kept_for = kKeptFor;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      options.scheduler.kv_cache_bytes,
+      kv_cache_bytes(flags.kv_cache_memory, target.model->info(), free_memory()));
   options.scheduler.exits = target.exits.get();
   options.scheduler.report_queue = flags.server_queue;
   options.scheduler.exit_score = flags.exit_score;
@@ -153,7 +179,8 @@ Status run_server(ServerFlags& flags) {
   options.rpc.log = [](const std::string& line) { log(LogLevel::kWarning, line); };
   options.shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3);
   Status served = serve(*target.model, options, [&](const Address& address) {
-    print_start(flags, target, address, to_seconds(clock.now() - started));
+    print_start(flags, target, options.scheduler.kv_cache_bytes, address,
+                to_seconds(clock.now() - started));
   });
   if (target.paced != nullptr) print_overruns(target.paced->counts());
   return served;

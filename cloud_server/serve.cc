@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 
 #include "common/telemetry/log.h"
@@ -14,6 +15,10 @@ namespace {
 
 // How often a draining server looks for a second signal.
 constexpr Duration kSignalPoll = std::chrono::milliseconds(50);
+// How often a serving one looks for a device that hangs.
+constexpr Duration kWatchPoll = std::chrono::milliseconds(100);
+// A CUDA error of an illegal address, say, fails every later call of the process.
+constexpr std::uint64_t kFailuresOfABrokenDevice = 3;
 // For the last words of streams whose sessions are over.
 constexpr Duration kFarewell = std::chrono::seconds(1);
 
@@ -25,17 +30,46 @@ sigset_t ending_signals() {
   return signals;
 }
 
-void await_signal() {
-  const sigset_t signals = ending_signals();
-  int signal = 0;
-  sigwait(&signals, &signal);
-  log(LogLevel::kInfo, "shutting down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
-}
-
 bool signal_waits() {
   const sigset_t signals = ending_signals();
   const timespec at_once{};
   return sigtimedwait(&signals, nullptr, &at_once) > 0;
+}
+
+enum class Event : std::uint8_t { kSignal, kHung, kBroken };
+
+// Until a signal comes, or the device is lost.
+Event await_event(const VerifyEngine& engine, Duration pass_limit) {
+  const sigset_t signals = ending_signals();
+  const timespec poll{.tv_sec = 0, .tv_nsec = kWatchPoll.count()};
+  while (true) {
+    const int signal = sigtimedwait(&signals, nullptr, &poll);
+    if (signal > 0) {
+      log(LogLevel::kInfo, "shutting down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+      return Event::kSignal;
+    }
+    if (pass_limit > Duration{0} && engine.running_for() > pass_limit) return Event::kHung;
+    if (engine.stats().failed_in_a_row >= kFailuresOfABrokenDevice) return Event::kBroken;
+  }
+}
+
+void end_sessions(VerifyEngine& engine, RpcServer& server) {
+  server.set_serving(false);
+  engine.fail_all(unavailable("this server's device is lost; it starts anew"));
+  server.shutdown(kFarewell);
+}
+
+// Its compute thread cannot be joined, so nothing is torn down.
+[[noreturn]] void exit_hung(VerifyEngine& engine, RpcServer& server, Duration pass_limit) {
+  log(LogLevel::kError, "a pass hangs; this process ends, to be started anew",
+      {{"pass_s", to_seconds(engine.running_for())},
+       {"limit_s", to_seconds(pass_limit)},
+       {"exit_code", kExitHung}});
+  server.set_serving(false);
+  engine.fail_all(unavailable("a pass hangs on this server; it starts anew"));
+  SystemClock clock;
+  clock.sleep_until(clock.now() + kFarewell / 2);
+  std::_Exit(kExitHung);
 }
 
 // True if all sessions finished in time.
@@ -88,7 +122,16 @@ Status serve(Model& model, const ServeOptions& options,
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
                             RpcServer::start(engine, options.rpc));
   on_ready(server->address());
-  await_signal();
+  switch (await_event(engine, options.scheduler.pass_limit)) {
+    case Event::kHung:
+      exit_hung(engine, *server, options.scheduler.pass_limit);
+    case Event::kBroken:
+      end_sessions(engine, *server);
+      return internal_error("the device failed " + std::to_string(kFailuresOfABrokenDevice) +
+                            " passes in a row; the log says how. Start the server anew");
+    case Event::kSignal:
+      break;
+  }
   server->set_serving(false);
   const bool finished = drain(engine, clock, options.shutdown_timeout);
   if (!finished) {

@@ -4,6 +4,10 @@
 // may finish, new ones are refused with UNAVAILABLE; after shutdown_timeout what is left is cut. A
 // second signal cuts at once.
 //
+// A pass that runs for longer than SchedulerOptions::pass_limit, or three passes in a row that the
+// device fails: NOT_SERVING, streams end with UNAVAILABLE, so that edges go elsewhere or come back,
+// and the process ends, with kExitHung or an error, for its supervisor to start anew.
+//
 // Thread rule: main thread. block_signals() before any other thread starts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,6 +27,9 @@ struct ServeOptions {
   RpcServerOptions rpc;
   Duration shutdown_timeout = std::chrono::seconds(45);
 };
+
+// The exit code of a server whose device hangs: nothing but a new process helps.
+inline constexpr int kExitHung = 75;
 
 // SIGTERM and SIGINT wait until serve() asks for them.
 void block_signals();

@@ -15,6 +15,8 @@ namespace outrider {
 
 inline constexpr const char* kGenerateMethod = "/outrider.v1.Outrider/Generate";
 inline constexpr const char* kServiceName = "outrider.v1.Outrider";
+// The call's metadata that repeats Open.session_key.
+inline constexpr const char* kSessionMetadata = "outrider-session";
 
 // Both sides ping together, so that neither takes the other's pings for an attack, and a link that
 // died in silence is noticed within half a minute.

@@ -43,6 +43,10 @@ void encode(const Open& open, v1::Open& out) {
   out.set_expected_fingerprint(from_name(open.expected_fingerprint));
   out.set_expected_arithmetic_id(from_name(open.expected_arithmetic_id));
   out.set_replaced_session(from_name(open.replaced_session));
+  out.set_session_key(from_name(open.session_key));
+  out.set_prefix_length(static_cast<std::uint64_t>(open.prefix_length));
+  out.set_prefix_hash(from_name(open.prefix_hash));
+  out.set_accept_other_arithmetic(open.accept_other_arithmetic);
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -99,7 +103,18 @@ Result<Open> decode(const v1::Open& in) {
                             to_name("open.expected_arithmetic_id", in.expected_arithmetic_id()));
   OUTRIDER_ASSIGN_OR_RETURN(open.replaced_session,
                             to_name("open.replaced_session", in.replaced_session()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.session_key, to_name("open.session_key", in.session_key()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.prefix_length,
+                            to_position("open.prefix_length", in.prefix_length()));
+  OUTRIDER_ASSIGN_OR_RETURN(open.prefix_hash, to_name("open.prefix_hash", in.prefix_hash()));
+  open.accept_other_arithmetic = in.accept_other_arithmetic();
   return open;
+}
+
+Result<Prefix> decode(const v1::Prefix& in) {
+  Prefix prefix;
+  OUTRIDER_ASSIGN_OR_RETURN(prefix.ids, to_int32s("prefix.ids", in.ids()));
+  return prefix;
 }
 
 Result<Grow> decode(const v1::Grow& in) {
@@ -146,6 +161,8 @@ Result<Body> decode_body(const v1::EdgeMessage& in) {
       return decode_as_body(in.policy());
     case v1::EdgeMessage::kCancel:
       return Body(Cancel{});
+    case v1::EdgeMessage::kPrefix:
+      return decode_as_body(in.prefix());
     case v1::EdgeMessage::BODY_NOT_SET:
       break;
   }
@@ -159,6 +176,9 @@ struct EdgeBodyEncoder {
   void operator()(const Grow& grow) const { encode(grow, *out.mutable_grow()); }
   void operator()(const Policy& policy) const { encode(policy, *out.mutable_policy()); }
   void operator()(const Cancel&) const { out.mutable_cancel(); }
+  void operator()(const Prefix& prefix) const {
+    from_int32s(prefix.ids, *out.mutable_prefix()->mutable_ids());
+  }
 };
 
 }  // namespace

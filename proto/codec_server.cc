@@ -34,6 +34,32 @@ v1::FinishReason encode(FinishReason reason) {
   return v1::ERROR;
 }
 
+v1::Notice::Kind encode(Notice::Kind kind) {
+  switch (kind) {
+    case Notice::Kind::kReconnectSoon:
+      return v1::Notice::RECONNECT_SOON;
+    case Notice::Kind::kOverloaded:
+      return v1::Notice::OVERLOADED;
+    case Notice::Kind::kSendPrefix:
+      return v1::Notice::SEND_PREFIX;
+  }
+  return v1::Notice::RECONNECT_SOON;
+}
+
+Result<Notice::Kind> decode(v1::Notice::Kind kind) {
+  switch (kind) {
+    case v1::Notice::RECONNECT_SOON:
+      return Notice::Kind::kReconnectSoon;
+    case v1::Notice::OVERLOADED:
+      return Notice::Kind::kOverloaded;
+    case v1::Notice::SEND_PREFIX:
+      return Notice::Kind::kSendPrefix;
+    default:
+      return codec::out_of_range("notice.kind", static_cast<std::uint64_t>(kind),
+                                 v1::Notice::SEND_PREFIX);
+  }
+}
+
 struct ServerBodyEncoder {
   v1::ServerMessage& out;
 
@@ -52,6 +78,10 @@ struct ServerBodyEncoder {
     limits.set_max_message_bytes(opened.limits.max_message_bytes);
     limits.set_max_positions(from_position(opened.limits.max_positions));
     limits.set_vocab_size(static_cast<std::uint32_t>(opened.limits.vocab_size));
+    limits.set_max_patience_us(from_duration(opened.limits.max_patience));
+    limits.set_open_timeout_us(from_duration(opened.limits.open_timeout));
+    limits.set_idle_timeout_us(from_duration(opened.limits.idle_timeout));
+    limits.set_pass_limit_us(from_duration(opened.limits.pass_limit));
   }
 
   void operator()(const Progress& progress) const {
@@ -77,6 +107,7 @@ struct ServerBodyEncoder {
     wire.set_waited_us(from_duration(verdict.timings.waited));
     wire.set_queued_us(from_duration(verdict.timings.queued));
     wire.set_computed_us(from_duration(verdict.timings.computed));
+    wire.set_pass_limit_us(from_duration(verdict.pass_limit));
   }
 
   void operator()(const ExitReport& report) const {
@@ -103,11 +134,22 @@ struct ServerBodyEncoder {
 
   void operator()(const Notice& notice) const {
     v1::Notice& wire = *out.mutable_notice();
-    wire.set_kind(notice.kind == Notice::Kind::kOverloaded ? v1::Notice::OVERLOADED
-                                                           : v1::Notice::RECONNECT_SOON);
+    wire.set_kind(encode(notice.kind));
     wire.set_retry_after_us(from_duration(notice.retry_after));
   }
 };
+
+Status decode_times(const v1::Limits& in, Limits& out) {
+  OUTRIDER_ASSIGN_OR_RETURN(out.max_patience,
+                            to_duration("opened.limits.max_patience_us", in.max_patience_us()));
+  OUTRIDER_ASSIGN_OR_RETURN(out.open_timeout,
+                            to_duration("opened.limits.open_timeout_us", in.open_timeout_us()));
+  OUTRIDER_ASSIGN_OR_RETURN(out.idle_timeout,
+                            to_duration("opened.limits.idle_timeout_us", in.idle_timeout_us()));
+  OUTRIDER_ASSIGN_OR_RETURN(out.pass_limit,
+                            to_duration("opened.limits.pass_limit_us", in.pass_limit_us()));
+  return {};
+}
 
 Result<ServerMessage> decode(const v1::Opened& in) {
   Opened opened;
@@ -126,6 +168,7 @@ Result<ServerMessage> decode(const v1::Opened& in) {
                                                                      in.limits().max_positions()));
   OUTRIDER_ASSIGN_OR_RETURN(opened.limits.vocab_size,
                             to_int32("opened.limits.vocab_size", in.limits().vocab_size()));
+  OUTRIDER_RETURN_IF_ERROR(decode_times(in.limits(), opened.limits));
   return ServerMessage(std::move(opened));
 }
 
@@ -160,6 +203,8 @@ Result<ServerMessage> decode(const v1::Verdict& in) {
                             to_duration("verdict.queued_us", in.queued_us()));
   OUTRIDER_ASSIGN_OR_RETURN(verdict.timings.computed,
                             to_duration("verdict.computed_us", in.computed_us()));
+  OUTRIDER_ASSIGN_OR_RETURN(verdict.pass_limit,
+                            to_duration("verdict.pass_limit_us", in.pass_limit_us()));
   return ServerMessage(std::move(verdict));
 }
 
@@ -205,12 +250,7 @@ Result<ServerMessage> decode(const v1::Usage& in) {
 
 Result<ServerMessage> decode(const v1::Notice& in) {
   Notice notice;
-  if (in.kind() != v1::Notice::RECONNECT_SOON && in.kind() != v1::Notice::OVERLOADED) {
-    return codec::out_of_range("notice.kind", static_cast<std::uint64_t>(in.kind()),
-                               v1::Notice::OVERLOADED);
-  }
-  notice.kind = in.kind() == v1::Notice::OVERLOADED ? Notice::Kind::kOverloaded
-                                                    : Notice::Kind::kReconnectSoon;
+  OUTRIDER_ASSIGN_OR_RETURN(notice.kind, decode(in.kind()));
   OUTRIDER_ASSIGN_OR_RETURN(notice.retry_after,
                             to_duration("notice.retry_after_us", in.retry_after_us()));
   return ServerMessage(notice);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/grpc_status.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -10,10 +11,11 @@ namespace outrider {
 namespace {
 
 constexpr const char* kRetryInfoType = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr const char* kErrorType = "type.googleapis.com/outrider.v1.Error";
 constexpr std::int64_t kMaxRetrySeconds = 3600;
 constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 
-constexpr std::array<std::pair<StatusCode, grpc::StatusCode>, 11> kCodes = {{
+constexpr std::array<std::pair<StatusCode, grpc::StatusCode>, 13> kCodes = {{
     {StatusCode::kOk, grpc::StatusCode::OK},
     {StatusCode::kCancelled, grpc::StatusCode::CANCELLED},
     {StatusCode::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
@@ -25,20 +27,24 @@ constexpr std::array<std::pair<StatusCode, grpc::StatusCode>, 11> kCodes = {{
     {StatusCode::kInternal, grpc::StatusCode::INTERNAL},
     {StatusCode::kUnavailable, grpc::StatusCode::UNAVAILABLE},
     {StatusCode::kDataLoss, grpc::StatusCode::DATA_LOSS},
+    {StatusCode::kUnauthenticated, grpc::StatusCode::UNAUTHENTICATED},
+    {StatusCode::kPermissionDenied, grpc::StatusCode::PERMISSION_DENIED},
 }};
 
-std::string retry_details(const Status& status, grpc::StatusCode code, Duration retry_after) {
+void add_retry(v1::StatusDetails& details, Duration retry_after) {
   v1::RetryInfo info;
   const std::int64_t nanos = std::max<std::int64_t>(retry_after.count(), 0);
   info.mutable_retry_delay()->set_seconds(nanos / kNanosPerSecond);
   info.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(nanos % kNanosPerSecond));
-  v1::StatusDetails details;
-  details.set_code(code);
-  details.set_message(status.message());
   v1::AnyDetail& detail = *details.add_details();
   detail.set_type_url(kRetryInfoType);
   detail.set_value(info.SerializeAsString());
-  return details.SerializeAsString();
+}
+
+// What gRPC itself, a proxy or a gateway says when the way to the server breaks.
+bool may_be_transports(grpc::StatusCode code) {
+  return code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::CANCELLED ||
+         code == grpc::StatusCode::ABORTED || code == grpc::StatusCode::UNKNOWN;
 }
 
 }  // namespace
@@ -49,8 +55,12 @@ grpc::Status to_grpc(const Status& status, std::optional<Duration> retry_after) 
   for (const auto& [ours, theirs] : kCodes) {
     if (ours == status.code()) code = theirs;
   }
-  if (!retry_after) return {code, status.message()};
-  return {code, status.message(), retry_details(status, code, *retry_after)};
+  v1::StatusDetails details;
+  details.set_code(code);
+  details.set_message(status.message());
+  details.add_details()->set_type_url(kErrorType);
+  if (retry_after) add_retry(details, *retry_after);
+  return {code, status.message(), details.SerializeAsString()};
 }
 
 Status from_grpc(const grpc::Status& status) {
@@ -60,6 +70,18 @@ Status from_grpc(const grpc::Status& status) {
   }
   return internal_error("gRPC code " + std::to_string(status.error_code()) + ": " +
                         status.error_message());
+}
+
+bool is_outriders(const grpc::Status& status) {
+  v1::StatusDetails details;
+  if (!details.ParseFromString(status.error_details())) return false;
+  return std::any_of(details.details().begin(), details.details().end(),
+                     [](const v1::AnyDetail& detail) { return detail.type_url() == kErrorType; });
+}
+
+Status ended_call(const grpc::Status& status) {
+  if (!may_be_transports(status.error_code()) || is_outriders(status)) return from_grpc(status);
+  return unavailable("the way to the server broke (" + from_grpc(status).to_string() + ")");
 }
 
 std::optional<Duration> retry_delay(const grpc::Status& status) {

@@ -12,11 +12,20 @@
 
 namespace outrider {
 
-// retry_after travels as google.rpc.RetryInfo, which every gRPC client understands.
+// Every error carries a detail by which the other side knows that Outrider spoke, and no proxy on
+// the way. retry_after travels as google.rpc.RetryInfo, which every gRPC client understands.
 grpc::Status to_grpc(const Status& status, std::optional<Duration> retry_after = std::nullopt);
 
 // A code that Outrider does not use becomes kInternal, its number named in the message.
 Status from_grpc(const grpc::Status& status);
+
+// The error is the server's own word.
+bool is_outriders(const grpc::Status& status);
+
+// How a call ended, as the edge's rules for retries see it (docs/mirrored-tree.md, "What may be
+// retried"): INTERNAL, CANCELLED, ABORTED and UNKNOWN that are not Outrider's become UNAVAILABLE,
+// for a proxy or the transport spoke. Else as from_grpc().
+Status ended_call(const grpc::Status& status);
 
 // The delay that to_grpc() or another honest server attached; at most one hour.
 std::optional<Duration> retry_delay(const grpc::Status& status);

@@ -24,6 +24,9 @@ inline std::size_t message_size(const EdgeMessage& message) {
   if (const auto* open = std::get_if<Open>(&message.body)) {
     return kFrameBytes + 4 * kNameBytes + open->prefix.size() * kTokenBytes;
   }
+  if (const auto* prefix = std::get_if<Prefix>(&message.body)) {
+    return kFrameBytes + prefix->ids.size() * kTokenBytes;
+  }
   return kFrameBytes;
 }
 

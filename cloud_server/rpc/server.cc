@@ -81,10 +81,8 @@ void set_limits(grpc::ServerBuilder& builder, const RpcServerOptions& options) {
 }  // namespace
 
 struct RpcServer::Parts {
-  Parts(VerifyEngine& engine, RpcServerOptions options)
-      : address(options.listen),
-        shell(engine, options.max_waiting_messages, options.open_timeout, std::move(options.log)),
-        service(shell) {}
+  Parts(VerifyEngine& engine, const RpcServerOptions& options)
+      : address(options.listen), shell(engine, options), service(shell) {}
 
   Address address;
   ShellState shell;
@@ -97,7 +95,7 @@ Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine,
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   set_limits(builder, options);
-  auto parts = std::make_unique<Parts>(engine, std::move(options));
+  auto parts = std::make_unique<Parts>(engine, options);
   int port = 0;
   builder.AddListeningPort(parts->address.to_string(), grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&parts->service);
@@ -133,7 +131,8 @@ void RpcServer::shutdown(Duration grace) {
 RpcServerStats RpcServer::stats() const {
   return {parts_->shell.refused.load(std::memory_order_relaxed),
           parts_->shell.stalled.load(std::memory_order_relaxed),
-          parts_->shell.failed.load(std::memory_order_relaxed)};
+          parts_->shell.failed.load(std::memory_order_relaxed),
+          parts_->shell.calls_open.load(std::memory_order_relaxed)};
 }
 
 }  // namespace outrider

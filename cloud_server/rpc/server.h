@@ -9,13 +9,10 @@
 // Ownership: the engine outlives the server. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
 
+#include "cloud_server/rpc/server_options.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -23,20 +20,11 @@
 
 namespace outrider {
 
-struct RpcServerOptions {
-  Address listen;                                    // port 0: any free one
-  std::size_t max_waiting_messages = 4096;           // per stream, for a reader that stalls
-  Duration open_timeout = std::chrono::seconds(10);  // for a stream's Open to be there
-  std::size_t memory_bytes = 256u << 20;             // gRPC's buffers, all connections together
-  int max_streams_per_connection = 64;
-  // Takes lines about peers' faults and our own, from any thread. Empty: they are counted only.
-  std::function<void(const std::string&)> log = {};
-};
-
 struct RpcServerStats {
-  std::uint64_t refused = 0;  // streams ended for a peer's fault
-  std::uint64_t stalled = 0;  // of these: the reader did not read
-  std::uint64_t failed = 0;   // streams ended for a fault of this side's: a damaged model
+  std::uint64_t refused = 0;     // streams ended for a peer's fault
+  std::uint64_t stalled = 0;     // of these: the reader did not read
+  std::uint64_t failed = 0;      // streams ended for a fault of this side's: a damaged model
+  std::uint64_t calls_open = 0;  // now, whether they have a session or not
 };
 
 class RpcServer final {

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "cloud_server/rpc/server_options.h"
 #include "common/base/clock.h"
 #include "common/base/rate_limit.h"
 #include "common/base/status.h"
@@ -18,13 +19,12 @@ namespace outrider {
 
 class ShellState final {
  public:
-  // log: takes a finished line, called from any thread; may be empty.
-  ShellState(VerifyEngine& engine, std::size_t max_waiting_messages, Duration open_timeout,
-             std::function<void(const std::string&)> log)
+  ShellState(VerifyEngine& engine, const RpcServerOptions& options)
       : engine(engine),
-        max_waiting_messages(max_waiting_messages),
-        open_timeout(open_timeout),
-        log_(std::move(log)) {}
+        max_waiting_messages(options.max_waiting_messages),
+        open_timeout(options.open_timeout),
+        farewell_timeout(options.farewell_timeout),
+        log_(options.log) {}
 
   // A peer's fault: counted always, logged at most once in five seconds.
   void report_peer_error(const std::string& peer, const Status& status) {
@@ -32,15 +32,25 @@ class ShellState final {
     log_limited(refusals_, "refused " + peer + ": " + status.to_string());
   }
 
-  // A fault of this side's that ended the peer's session.
-  void report_internal_error(const std::string& peer, const Status& status) {
-    failed.fetch_add(1, std::memory_order_relaxed);
-    log_limited(failures_, "failed " + peer + ": " + status.to_string());
+  // A fault of this side's that ended the peer's session. Returns what the peer is told: not the
+  // paths, sizes and names that the fault's own words hold, but where the log has them.
+  Status report_internal_error(const std::string& peer, const Status& status) {
+    const std::uint64_t number = failed.fetch_add(1, std::memory_order_relaxed) + 1;
+    const std::string incident = "failure " + std::to_string(number);
+    log_limited(failures_, incident + ", " + peer + ": " + status.to_string());
+    return Status(status.code(), "the server could not go on; its log says why under " + incident);
+  }
+
+  // Why a peer was sent away, in words that are not for it.
+  void note_internal(const std::string& peer, const Status& status) {
+    log_limited(failures_, peer + ": " + status.to_string());
   }
 
   VerifyEngine& engine;
   const std::size_t max_waiting_messages;
   const Duration open_timeout;
+  const Duration farewell_timeout;
+  std::atomic<std::uint64_t> calls_open{0};
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> stalled{0};
   std::atomic<std::uint64_t> failed{0};

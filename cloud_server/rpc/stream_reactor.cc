@@ -20,10 +20,16 @@ bool is_our_fault(StatusCode code) {
   return code == StatusCode::kInternal || code == StatusCode::kDataLoss;
 }
 
+// gRPC writes "ipv4:192.0.2.1:50412".
+std::string host_of(const std::string& peer) {
+  return peer.substr(0, peer.rfind(':'));
+}
+
 }  // namespace
 
 StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& shell)
     : context_(context), shell_(shell), peer_(context.peer()), queue_(shell.max_waiting_messages) {
+  shell_.calls_open.fetch_add(1, std::memory_order_relaxed);
   release_to_grpc(this);
   release_to_grpc(&read_buffer_);
   StartRead(&read_buffer_);  // answered only after the constructor, when gRPC knows the reactor
@@ -56,7 +62,8 @@ Status StreamReactor::take(EdgeMessage message) {
       return failed_precondition("the first message of a stream must be Open");
     }
     open_alarm_.Cancel();
-    stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); });
+    stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
+                                    {.tenant = {}, .group = host_of(peer_)});
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};
@@ -86,23 +93,46 @@ void StreamReactor::OnDone() {
   acquire_from_grpc(&read_buffer_);
   {
     const MutexLock lock(mu_);  // sees all that other threads left here
+    done_ = true;
+    while (cutter_ != std::thread::id() && cutter_ != std::this_thread::get_id()) {
+      cut_over_.wait(mu_);
+    }
   }
   if (stream_) shell_.engine.disconnect(*stream_);
   open_alarm_.Cancel();
+  farewell_alarm_.Cancel();
   release();
 }
 
 void StreamReactor::release() {
-  if (holders_.fetch_sub(1) == 1) delete this;
+  if (holders_.fetch_sub(1) != 1) return;
+  shell_.calls_open.fetch_sub(1, std::memory_order_relaxed);
+  delete this;
+}
+
+// A reader that does not take the last words would keep the call for ever.
+void StreamReactor::cut() {
+  {
+    const MutexLock lock(mu_);
+    if (done_) return;
+    cutter_ = std::this_thread::get_id();
+  }
+  context_.TryCancel();  // may run OnDone before it returns
+  const MutexLock lock(mu_);
+  cutter_ = std::thread::id();
+  cut_over_.notify_all();
 }
 
 void StreamReactor::on_event(VerifierEvent event) {
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
   const Status& status = std::get<StreamEnded>(event).status;
   if (is_peers_fault(status.code())) shell_.report_peer_error(peer_, status);
-  if (is_our_fault(status.code())) shell_.report_internal_error(peer_, status);
+  Status shown = status;
+  if (is_our_fault(status.code())) shown = shell_.report_internal_error(peer_, status);
+  const std::string& inner = std::get<StreamEnded>(event).for_the_log;
+  if (!inner.empty()) shell_.note_internal(peer_, status.with_context(inner));
   const MutexLock lock(mu_);
-  if (!end_) end_ = to_grpc(status, retry_after_);  // after what is queued
+  if (!end_) finish_with(to_grpc(shown, retry_after_));  // after what is queued
   advance();
 }
 
@@ -143,7 +173,17 @@ void StreamReactor::fail(const Status& status) {
 // What waits is dropped.
 void StreamReactor::end(const grpc::Status& status) {
   queue_.clear();
-  if (!end_) end_ = status;
+  if (!end_) finish_with(status);
+}
+
+void StreamReactor::finish_with(const grpc::Status& status) {
+  end_ = status;
+  holders_.fetch_add(1);
+  farewell_alarm_.Set(std::chrono::system_clock::now() + shell_.farewell_timeout,
+                      [this](bool rang) {
+                        if (rang) cut();
+                        release();
+                      });
 }
 
 // Starts the next write, or finishes once there is nothing left to write. gRPC allows one write at

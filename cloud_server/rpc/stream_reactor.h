@@ -17,6 +17,7 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "cloud_server/rpc/send_queue.h"
 #include "cloud_server/rpc/shell_state.h"
@@ -42,14 +43,17 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void fail(const Status& status);
   void open_too_late();
   void release();
+  void cut();
   void end(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
+  void finish_with(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void advance() OUTRIDER_REQUIRES(mu_);
 
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
   const std::string peer_;
   grpc::Alarm open_alarm_;
-  std::atomic<int> holders_{2};  // gRPC until OnDone, the alarm until its callback
+  grpc::Alarm farewell_alarm_;   // from the end on: what is left may wait for a dead reader
+  std::atomic<int> holders_{2};  // gRPC until OnDone, each alarm that is set until its callback
 
   // gRPC's reactions only.
   grpc::ByteBuffer read_buffer_;
@@ -61,6 +65,10 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::optional<Duration> retry_after_ OUTRIDER_GUARDED_BY(mu_);
   std::optional<grpc::Status> end_ OUTRIDER_GUARDED_BY(mu_);  // set once; no event passes after
   bool writing_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;  // gRPC's context is about to go
+  // In cut(), which OnDone waits for, unless it runs within that call.
+  std::thread::id cutter_ OUTRIDER_GUARDED_BY(mu_);
+  CondVar cut_over_;
   bool finished_ OUTRIDER_GUARDED_BY(mu_) = false;  // Finish() is called; no operation may start
 };
 

@@ -30,6 +30,10 @@ std::string_view to_string(StatusCode code) {
       return "UNAVAILABLE";
     case StatusCode::kDataLoss:
       return "DATA_LOSS";
+    case StatusCode::kUnauthenticated:
+      return "UNAUTHENTICATED";
+    case StatusCode::kPermissionDenied:
+      return "PERMISSION_DENIED";
   }
   return "UNKNOWN";
 }
@@ -73,6 +77,12 @@ Status unimplemented(std::string message) {
 }
 Status internal_error(std::string message) {
   return {StatusCode::kInternal, std::move(message)};
+}
+Status unauthenticated(std::string message) {
+  return {StatusCode::kUnauthenticated, std::move(message)};
+}
+Status permission_denied(std::string message) {
+  return {StatusCode::kPermissionDenied, std::move(message)};
 }
 
 std::string printable(std::string_view text) {

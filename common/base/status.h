@@ -25,8 +25,10 @@ enum class StatusCode {
   kResourceExhausted,   // try later, or ask for less
   kUnimplemented,
   kInternal,
-  kUnavailable,  // the peer is away; a retry may succeed
-  kDataLoss,     // a file is damaged or not what it claims to be
+  kUnavailable,       // the peer is away; a retry may succeed
+  kDataLoss,          // a file is damaged or not what it claims to be
+  kUnauthenticated,   // no key, or a wrong one
+  kPermissionDenied,  // the key is known, and not for this
 };
 
 std::string_view to_string(StatusCode code);
@@ -63,6 +65,8 @@ Status deadline_exceeded(std::string message);
 Status data_loss(std::string message);
 Status unimplemented(std::string message);
 Status internal_error(std::string message);
+Status unauthenticated(std::string message);
+Status permission_denied(std::string message);
 
 // A stranger's text for a message: quoted, short, without control characters.
 std::string printable(std::string_view text);

@@ -43,8 +43,9 @@ struct ModelInfo {
   std::int32_t num_layers = 0;
   Position max_positions = 0;  // longest prefix + answer the model may see
   std::int64_t num_parameters = 0;
-  std::int64_t weight_bytes = 0;  // read per single-row pass
-  std::vector<TokenId> stop_ids;  // from generation_config.json or config.json: eos
+  std::int64_t weight_bytes = 0;           // read per single-row pass
+  std::int64_t kv_bytes_per_position = 0;  // of a KV cache's memory, in all layers; 0: none
+  std::vector<TokenId> stop_ids;           // from generation_config.json or config.json: eos
 };
 
 // The keys and values of one sequence. Made by the model that reads it.

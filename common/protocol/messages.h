@@ -55,7 +55,19 @@ struct Open {
   std::string expected_fingerprint;    // empty: any. Mandatory on reconnect and failover
   std::string expected_arithmetic_id;  // empty: any. Mandatory on reconnect and failover
   std::string replaced_session;        // its resources are freed or taken over; empty: none
+  std::string session_key;  // 32 hex digits, the same in every Open of an answer; empty: none
+  // Not 0: `prefix` is empty, and so many ids follow in Prefix messages, or are those of which
+  // prefix_hash is the hash (prefix_hash.h).
+  Position prefix_length = 0;
+  std::string prefix_hash;
+  bool accept_other_arithmetic = false;  // than expected_arithmetic_id; then the text may differ
 };
+
+// A piece of an Open's prefix. All but the last hold at least kPrefixPiece ids.
+struct Prefix {
+  std::vector<TokenId> ids;
+};
+inline constexpr std::size_t kPrefixPiece = 256;
 
 struct Cancel {};
 
@@ -64,7 +76,7 @@ struct AckOnly {};
 
 // Every message of the edge acknowledges what it has.
 struct EdgeMessage {
-  using Body = std::variant<AckOnly, Open, Grow, Policy, Cancel>;
+  using Body = std::variant<AckOnly, Open, Grow, Policy, Cancel, Prefix>;
 
   Position acked_position = 0;      // first position the edge does not have
   std::uint32_t acked_reports = 0;  // highest ExitReport.seq seen
@@ -80,6 +92,11 @@ struct Limits {
   std::uint32_t max_message_bytes = 1 << 20;
   Position max_positions = 0;  // the target's context
   std::int32_t vocab_size = 0;
+  // 0: no such limit, or it is not told.
+  Duration max_patience{0};
+  Duration open_timeout{0};  // from one piece of an Open to the next
+  Duration idle_timeout{0};  // without progress, after which the session ends
+  Duration pass_limit{0};    // the longest wait for a verdict, as things are; Verdict renews it
 };
 
 struct Opened {
@@ -123,6 +140,7 @@ struct Verdict {
   std::vector<TokenId> tokens = {};  // at least one; the last is the next token, not a node's
   std::uint32_t rows = 0;            // rows the pass computed
   PassTimings timings = {};
+  Duration pass_limit{0};  // as Limits::pass_limit, from now on; 0: as before
 };
 
 struct ExitReport {
@@ -149,7 +167,11 @@ struct Usage {
 };
 
 struct Notice {
-  enum class Kind : std::uint8_t { kReconnectSoon, kOverloaded } kind = Kind::kReconnectSoon;
+  enum class Kind : std::uint8_t {
+    kReconnectSoon,
+    kOverloaded,
+    kSendPrefix
+  } kind = Kind::kReconnectSoon;
   Duration retry_after{0};
 };
 

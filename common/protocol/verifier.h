@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <variant>
 
 #include "common/base/status.h"
@@ -17,9 +18,10 @@
 namespace outrider {
 
 // The stream is over. After a Usage: ok. UNAVAILABLE and DEADLINE_EXCEEDED may be retried with a
-// new Open; other codes are final.
+// new Open, RESOURCE_EXHAUSTED after a Notice with a delay; other codes are final.
 struct StreamEnded {
   Status status;
+  std::string for_the_log = {};  // what the verifier's own log adds, and the edge is not told
 };
 
 using VerifierEvent = std::variant<ServerMessage, StreamEnded>;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/verify/engine.h"
 
+#include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <map>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,28 +12,13 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/base/random_id.h"
 #include "common/verify/engine_inbox.h"
 #include "common/verify/report_sender.h"
 #include "common/verify/scheduler.h"
 #include "common/verify/stream_sink.h"
 
 namespace outrider {
-namespace {
-
-// 128 random bits: who knows the name of a session may take over its KV.
-std::string new_session_id() {
-  std::random_device random;
-  std::string id;
-  for (int i = 0; i < 4; ++i) {
-    char part[9];
-    std::snprintf(part, sizeof part, "%08x", static_cast<unsigned>(random()));
-    id += part;
-  }
-  return id;
-}
-
-}  // namespace
-
 struct VerifyEngine::Core {
   struct Stream {
     std::shared_ptr<StreamSink> sink;
@@ -53,16 +37,18 @@ struct VerifyEngine::Core {
   void acknowledge_reports(StreamId stream, const EdgeMessage& message);
   void run();
   bool await_work(std::vector<EngineInbox::Input>& taken);
+  void compute();
   void apply(EngineInbox::Input& input);
   void deliver();
   void publish();
-  void end_all();
+  void end_all(const Status& status);
 
   // Constant after construction, or the compute thread's.
   Clock& clock;
   const ReportQueue report_queue;
   Scheduler scheduler;
   std::thread thread;
+  std::atomic<bool> abandoned{false};         // the pass that runs is nobody's any more
   std::optional<ReportSender> report_sender;  // if the target has exits
 
   Mutex mu;  // no sink is called with it held
@@ -73,6 +59,8 @@ struct VerifyEngine::Core {
   StreamId next_stream OUTRIDER_GUARDED_BY(mu) = 1;
   bool working OUTRIDER_GUARDED_BY(mu) = false;  // the compute thread holds inputs or runs a turn
   bool stopping OUTRIDER_GUARDED_BY(mu) = false;
+  StreamId running OUTRIDER_GUARDED_BY(mu) = 0;  // whose pass runs; 0: no one's
+  TimePoint running_since OUTRIDER_GUARDED_BY(mu){};
   SchedulerStats stats OUTRIDER_GUARDED_BY(mu);
 };
 
@@ -91,16 +79,17 @@ VerifyEngine::~VerifyEngine() {
   core_->report_sender.reset();  // no sink runs any more
 }
 
-StreamId VerifyEngine::connect(EventSink sink) {
+StreamId VerifyEngine::connect(EventSink sink, StreamOwner owner) {
   auto out = std::make_shared<StreamSink>(std::move(sink));
   auto reports = std::make_shared<ExitReportChannel>(
       core_->report_queue, core_->clock,
       [out](const ExitReport& report) { out->emit(ServerMessage(report)); });
-  std::string session_id = new_session_id();
+  std::string session_id = random_id();  // who knows it may take over the session's KV
   const MutexLock lock(core_->mu);
   const StreamId stream = core_->next_stream++;
   core_->streams[stream] = {std::move(out), reports};
-  core_->push({stream, EngineInbox::Connected{std::move(session_id), std::move(reports)}});
+  core_->push({stream, EngineInbox::Connected{std::move(session_id), std::move(reports),
+                                              std::move(owner)}});
   return stream;
 }
 
@@ -132,6 +121,7 @@ void VerifyEngine::disconnect(StreamId stream) {
     if (at == core_->streams.end()) return;
     sink = std::move(at->second.sink);
     core_->streams.erase(at);
+    if (core_->running == stream) core_->abandoned.store(true, std::memory_order_relaxed);
     core_->push({stream, EngineInbox::Disconnected{}});
   }
   sink->close();
@@ -156,6 +146,15 @@ SchedulerStats VerifyEngine::stats() const {
   return core_->stats;
 }
 
+Duration VerifyEngine::running_for() const {
+  const MutexLock lock(core_->mu);
+  return core_->running ? core_->clock.now() - core_->running_since : Duration{0};
+}
+
+void VerifyEngine::fail_all(const Status& status) {
+  core_->end_all(status);
+}
+
 void VerifyEngine::Core::push(EngineInbox::Input input) {
   inbox.push(std::move(input));
   wake.notify_one();
@@ -170,13 +169,25 @@ void VerifyEngine::Core::run() {
     const bool turn = scheduler.start(clock.now());
     deliver();  // Started leaves before the device works
     if (turn) {
-      scheduler.compute();
+      compute();
       scheduler.finish(clock.now());
       deliver();
     }
     publish();
   }
-  end_all();
+  end_all(unavailable("this verifier has shut down"));
+}
+
+void VerifyEngine::Core::compute() {
+  {
+    const MutexLock lock(mu);
+    running = scheduler.last_served();
+    running_since = clock.now();
+    abandoned.store(!streams.contains(running), std::memory_order_relaxed);
+  }
+  scheduler.compute(&abandoned);
+  const MutexLock lock(mu);
+  running = 0;
 }
 
 // Blocks until there are inputs, a session's time has come, or the end: then false.
@@ -202,11 +213,11 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
   const TimePoint now = clock.now();
   if (auto* connected = std::get_if<EngineInbox::Connected>(&input.what)) {
     scheduler.connect(input.stream, std::move(connected->session_id), now,
-                      std::move(connected->reports));
+                      std::move(connected->reports), std::move(connected->owner));
   } else if (const auto* message = std::get_if<EdgeMessage>(&input.what)) {
     scheduler.receive(input.stream, *message, now);
   } else if (std::holds_alternative<EngineInbox::Disconnected>(input.what)) {
-    scheduler.disconnect(input.stream);
+    scheduler.disconnect(input.stream, now);
   } else if (std::holds_alternative<EngineInbox::Drain>(input.what)) {
     scheduler.drain();
   } else {
@@ -241,15 +252,14 @@ void VerifyEngine::Core::publish() {
   if (stats.sessions_open == 0) rested.notify_all();
 }
 
-void VerifyEngine::Core::end_all() {
+void VerifyEngine::Core::end_all(const Status& status) {
   std::map<StreamId, Stream> left;
   {
     const MutexLock lock(mu);
     left.swap(streams);
+    abandoned.store(true, std::memory_order_relaxed);
   }
-  for (auto& [id, stream] : left) {
-    stream.sink->emit(StreamEnded{unavailable("this verifier has shut down")});
-  }
+  for (auto& [id, stream] : left) stream.sink->emit(StreamEnded{status});
 }
 
 }  // namespace outrider

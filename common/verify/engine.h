@@ -42,13 +42,13 @@ class VerifyEngine final {
   VerifyEngine& operator=(const VerifyEngine&) = delete;
 
   // A new stream. Its events end with one StreamEnded, unless it is disconnected before.
-  StreamId connect(EventSink sink);
+  StreamId connect(EventSink sink, StreamOwner owner = {});
 
   // Hands over a message of the stream's edge. Dropped if the stream is over.
   void post(StreamId stream, EdgeMessage message);
 
-  // The stream is gone: no event of it comes after this returns. Its KV waits for a reconnect.
-  // Harmless after StreamEnded.
+  // The stream is gone: no event of it comes after this returns; a pass that runs for it is
+  // abandoned. Its KV waits for a reconnect. Harmless after StreamEnded.
   void disconnect(StreamId stream);
 
   // From now on: every session gets Notice{kReconnectSoon} and may finish, every new Open is
@@ -58,6 +58,12 @@ class VerifyEngine final {
   bool wait_until_idle(Duration at_most);
 
   SchedulerStats stats() const;
+
+  // How long the pass that runs has been running; 0 if none runs.
+  Duration running_for() const;
+  // Ends every stream now, though a pass may hang; no event of them follows. For a verifier whose
+  // device is lost: what comes later is not answered.
+  void fail_all(const Status& status);
 
  private:
   struct Core;

@@ -15,6 +15,7 @@ struct SizeOfBody {
   std::size_t operator()(const Grow& grow) const { return grow.nodes.size() * sizeof(GrowNode); }
   std::size_t operator()(const Policy&) const { return 0; }
   std::size_t operator()(const Cancel&) const { return 0; }
+  std::size_t operator()(const Prefix& prefix) const { return prefix.ids.size() * sizeof(TokenId); }
   std::size_t operator()(const AckOnly&) const { return 0; }
 };
 
@@ -24,9 +25,13 @@ void EngineInbox::push_message(StreamId stream, EdgeMessage message) {
   Waiting& waiting = waiting_[stream];
   if (waiting.overflowed || supersede_acknowledgement(stream, message)) return;
   waiting.messages += 1;
-  waiting.bytes += sizeof(Input) + std::visit(SizeOfBody{}, message.body);
-  waiting.overflowed = waiting.messages > kMaxMessages || waiting.bytes > kMaxBytes;
+  const std::size_t size = sizeof(Input) + std::visit(SizeOfBody{}, message.body);
+  waiting.bytes += size;
+  bytes_of_all_ += size;
+  waiting.overflowed = waiting.messages > kMaxMessages || waiting.bytes > kMaxBytes ||
+                       bytes_of_all_ > kMaxBytesOfAll;
   if (!waiting.overflowed) return push({stream, std::move(message)});
+  bytes_of_all_ -= waiting.bytes;
   std::erase_if(inputs_, [&](const Input& input) {
     return input.stream == stream && std::holds_alternative<EdgeMessage>(input.what);
   });
@@ -48,6 +53,7 @@ bool EngineInbox::supersede_acknowledgement(StreamId stream, const EdgeMessage& 
 
 std::vector<EngineInbox::Input> EngineInbox::take() {
   waiting_.clear();
+  bytes_of_all_ = 0;
   return std::exchange(inputs_, {});
 }
 

@@ -23,10 +23,13 @@ class EngineInbox final {
   // and some acknowledgements on their way, besides its one Open.
   static constexpr std::size_t kMaxMessages = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
+  // What all may have waiting together.
+  static constexpr std::size_t kMaxBytesOfAll = std::size_t{64} << 20;
 
   struct Connected {
     std::string session_id;
     std::shared_ptr<ExitReportChannel> reports;
+    StreamOwner owner;
   };
   struct Disconnected {};
   struct Drain {};
@@ -56,6 +59,7 @@ class EngineInbox final {
 
   std::vector<Input> inputs_;
   std::map<StreamId, Waiting> waiting_;  // of streams with messages
+  std::size_t bytes_of_all_ = 0;
 };
 
 }  // namespace outrider

@@ -1,6 +1,10 @@
-// The KV caches that no session uses: a finished or broken session's is kept for the stream that
-// replaces it (a reconnect, the next turn of a chat). Only who knows the session's id gets it, so
-// no timing tells one edge what another has asked.
+// The memory for keys and values: what sessions hold, and the caches that no session uses. A
+// finished or broken session's is kept for the stream that replaces it (a reconnect, the next turn
+// of a chat). Only who knows the session's id or key, and is of the same tenant, gets it, so no
+// timing tells one edge what another has asked.
+//
+// Memory is counted by the slots that were ever used, in pages, as the models take it; a cache has
+// room for the whole context, but most of that is never touched.
 //
 // Thread rule: owned by the compute thread. Ownership: caches are handed in and out.
 // SPDX-License-Identifier: Apache-2.0
@@ -9,46 +13,90 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/model.h"
+#include "common/verify/stream_event.h"
 
 namespace outrider {
 
+struct KvPoolOptions {
+  std::int32_t capacity = 0;   // slots of each cache
+  std::uint32_t kept = 4;      // the most unused caches
+  std::int64_t max_bytes = 0;  // of all caches; 0: no bound
+  Duration kept_for{0};        // an unused cache goes after so long; 0: never
+};
+
+// By what a session is found again.
+struct SessionName {
+  std::string id;
+  std::string key;  // empty: none
+  StreamOwner owner = {};
+};
+
+// True if `wanted` names the session `session` by its id or key, and the tenant is the same.
+bool names_session(const SessionName& wanted, const SessionName& session);
+
 class KvPool final {
  public:
-  // capacity: slots of each cache. kept: the most unused caches; the longest unused go first.
-  KvPool(Model& model, std::int32_t capacity, std::uint32_t kept);
+  KvPool(Model& model, const KvPoolOptions& options);
 
-  struct Taken {
+  struct Lease {
     std::unique_ptr<KvCache> cache;
-    Position cached = 0;  // positions of the prefix that it holds; < prefix.size()
+    Position cached = 0;     // positions of the prefix that it holds; < prefix.size()
+    std::int32_t slots = 0;  // counted for it; it may use no more
   };
 
-  // The cache of the session named `session_id`, cut to the longest common prefix, or a fresh one
-  // if there is none of that name. RESOURCE_EXHAUSTED if memory is short with no cache kept.
-  Result<Taken> take(const std::string& session_id, std::span<const TokenId> prefix);
+  // The cache of the session that `wanted` names by id or key, cut to the longest common prefix, or
+  // a fresh one if there is none. It may use `slots`. RESOURCE_EXHAUSTED if memory is short though
+  // nothing unused is left.
+  Result<Lease> take(const SessionName& wanted, std::span<const TokenId> prefix,
+                     std::int32_t slots);
+  // Lets the cache use so many slots. False if memory is short.
+  [[nodiscard]] bool grow(Lease& lease, std::int32_t slots);
 
-  // text: the tokens of the cache's committed positions.
-  void keep(std::string session_id, std::unique_ptr<KvCache> cache, std::span<const TokenId> text);
+  // Keeps what a session leaves behind. text: the session's, of which the cache holds the first
+  // committed() tokens.
+  void keep(SessionName name, Lease lease, std::span<const TokenId> text, TimePoint now = {});
+  // The memory of a cache that is not kept.
+  void release(Lease lease);
+
+  // The kept text of a session, to look at; null: none.
+  const std::vector<TokenId>* text_of(const SessionName& wanted) const;
+
+  // Drops what has waited for too long.
+  void expire(TimePoint now);
+  // When expire() has something to do.
+  std::optional<TimePoint> next_expiry() const;
 
   std::size_t size() const { return kept_.size(); }
+  std::int64_t used_bytes() const { return used_bytes_; }
 
  private:
   struct Kept {
-    std::string session_id;
-    std::unique_ptr<KvCache> cache;
+    SessionName name;
+    Lease lease;
     std::vector<TokenId> text;
+    TimePoint since;
   };
+  using KeptList = std::list<Kept>;
+
+  std::int64_t bytes_of(std::int32_t slots) const;
+  bool make_room(std::int64_t bytes);
+  KeptList::const_iterator find(const SessionName& wanted) const;
+  KeptList::iterator next_victim();
+  void drop(KeptList::iterator at);
 
   Model& model_;
-  const std::int32_t capacity_;
-  const std::size_t max_kept_;
-  std::list<Kept> kept_;  // longest unused first
+  const KvPoolOptions options_;
+  std::int64_t used_bytes_ = 0;  // by sessions and by what is kept
+  KeptList kept_;                // longest unused first
 };
 
 }  // namespace outrider

@@ -42,17 +42,49 @@ Status check_identity(const Open& open, const Target& target) {
     OUTRIDER_RETURN_IF_ERROR(
         check_same("expected_fingerprint", target.model.fingerprint, open.expected_fingerprint));
   }
-  if (!open.expected_arithmetic_id.empty()) {
+  if (!open.expected_arithmetic_id.empty() && !open.accept_other_arithmetic) {
     OUTRIDER_RETURN_IF_ERROR(check_same("expected_arithmetic_id", target.model.arithmetic_id,
                                         open.expected_arithmetic_id));
   }
   return {};
 }
 
+bool is_hex(const std::string& text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+Status check_hex(std::string_view field, const std::string& value, std::size_t digits) {
+  if (value.empty() || (value.size() == digits && is_hex(value))) return {};
+  return invalid_argument("Open." + std::string(field) + ": " + printable(value) + "; expected " +
+                          std::to_string(digits) + " lower-case hex digits");
+}
+
+Status check_length(std::string_view field, Position length, const Target& target) {
+  if (length < target.limits.max_positions) return {};
+  return invalid_argument("Open." + std::string(field) + ": " + std::to_string(length) +
+                          " tokens; this verifier's context holds " +
+                          std::to_string(target.limits.max_positions) + ", the answer included");
+}
+
 }  // namespace
 
-Status check_open(const Open& open, const Target& target) {
+Status check_open_head(const Open& open, const Target& target) {
   OUTRIDER_RETURN_IF_ERROR(check_identity(open, target));
+  OUTRIDER_RETURN_IF_ERROR(check_hex("session_key", open.session_key, kSessionKeyDigits));
+  OUTRIDER_RETURN_IF_ERROR(check_hex("prefix_hash", open.prefix_hash, 64));
+  if (open.prefix_length > 0 && !open.prefix.empty()) {
+    return invalid_argument("Open.prefix_length: " + std::to_string(open.prefix_length) +
+                            " beside a prefix of " + std::to_string(open.prefix.size()) +
+                            "; expected one of the two");
+  }
+  if (open.prefix_length == 0 && !open.prefix_hash.empty()) {
+    return invalid_argument("Open.prefix_hash: without prefix_length");
+  }
+  return check_length("prefix_length", open.prefix_length, target);
+}
+
+Status check_open(const Open& open, const Target& target) {
+  OUTRIDER_RETURN_IF_ERROR(check_open_head(open, target));
   if (Status status = validate(open.sampling); !status.ok()) {
     return status.with_context("Open.sampling");
   }
@@ -61,11 +93,7 @@ Status check_open(const Open& open, const Target& target) {
     return invalid_argument(
         "Open.prefix: empty; expected at least one token, such as the beginning-of-text token");
   }
-  if (length >= target.limits.max_positions) {
-    return invalid_argument("Open.prefix: " + std::to_string(length) +
-                            " tokens; this verifier's context holds " +
-                            std::to_string(target.limits.max_positions) + ", the answer included");
-  }
+  OUTRIDER_RETURN_IF_ERROR(check_length("prefix", length, target));
   if (open.end_position <= length) {
     return invalid_argument("Open.end_position: " + std::to_string(open.end_position) +
                             "; expected more than the prefix's " + std::to_string(length));

@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -24,6 +25,9 @@ class PassRunner final {
   // Runs the plan's rows, under the eyes of `tap` if there is one. On an error the cache holds what
   // it held before. DATA_LOSS for a row that nothing can be chosen from.
   Status compute(const PassPlan& plan, KvCache& cache, LayerTap* tap = nullptr);
+
+  // Passes end early once this is set (PassOutput::abandoned); null: they do not.
+  void watch(const std::atomic<bool>* abandoned) { output_.abandoned = abandoned; }
 
   // [vocab] f32, of a row in Chooser's numbering; only of a plan that decides.
   std::span<const float> logits(std::size_t row) const { return output_.row(row); }

@@ -46,8 +46,12 @@ struct SchedulerOptions {
   std::uint32_t max_rows = 33;        // rows of one verifying pass
   std::uint32_t run_ahead = 512;      // tokens past the acknowledged position
   std::uint32_t max_message_bytes = 1 << 20;
-  Duration idle_timeout = std::chrono::minutes(2);  // a silent edge loses its session
-  Duration retry_after = std::chrono::seconds(2);   // told to whom max_concurrent_sessions refuses
+  Duration idle_timeout = std::chrono::minutes(2);   // without progress an edge loses its session
+  Duration open_timeout = std::chrono::seconds(10);  // from one piece of an Open to the next
+  Duration pass_limit{0};           // told to edges as the longest pass; 0: there is none
+  std::int64_t kv_cache_bytes = 0;  // of all KV caches; 0: no bound
+  Duration kept_for{0};             // how long a finished session's KV waits; 0: for ever
+  Duration retry_after = std::chrono::seconds(2);  // told to whom max_concurrent_sessions refuses
   ExitHeads* exits = nullptr;  // of the model; outlives the scheduler. Null: no early exits
   ReportQueue report_queue = ReportQueue::kPriority;
   ExitScore exit_score = ExitScore::kCalibrated;

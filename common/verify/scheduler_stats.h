@@ -16,6 +16,7 @@ struct SchedulerStats {
   std::uint64_t streams_open = 0;   // now
   std::uint64_t sessions_open = 0;  // now; at most max_concurrent_sessions
   std::uint64_t caches_kept = 0;    // now; at most kept_caches
+  std::int64_t kv_bytes = 0;        // now, of all KV caches
   std::uint64_t sessions_opened = 0;
   std::uint64_t sessions_refused = 0;  // by RESOURCE_EXHAUSTED or UNAVAILABLE
   std::uint64_t finished_stop = 0;
@@ -26,6 +27,7 @@ struct SchedulerStats {
   std::uint64_t cached_tokens = 0;  // of the prompts, found in a replaced session's KV
   std::uint64_t completion_tokens = 0;
   std::uint64_t passes = 0;
+  std::uint64_t failed_in_a_row = 0;  // turns that ended INTERNAL since the last that ended well
   std::uint64_t rows = 0;             // computed, prefill included
   std::uint64_t dead_on_arrival = 0;  // nodes
   std::uint64_t exits_computed = 0;   // guesses of early exits

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/tree/row_budget.h"
 #include "common/verify/open_check.h"
-#include "common/verify/row_budget.h"
 
 namespace outrider {
 
@@ -47,6 +47,9 @@ Status VerifySession::on_message(const EdgeMessage& message, TimePoint now) {
   if (std::holds_alternative<Open>(message.body)) {
     status = failed_precondition("Open: a second one in this stream; open a new stream instead");
   }
+  if (std::holds_alternative<Prefix>(message.body)) {
+    status = failed_precondition("Prefix: this stream's prefix is complete");
+  }
   note_requests(now);
   return status;
 }
@@ -61,6 +64,7 @@ Status VerifySession::acknowledge(const EdgeMessage& message, TimePoint now) {
     return invalid_argument("acked_position: " + std::to_string(message.acked_position) +
                             "; expected 0 to " + std::to_string(tree_.end()));
   }
+  if (message.acked_position > acked_) ++progress_;
   const bool was_paused = paused();
   acked_ = std::max(acked_, message.acked_position);
   if (was_paused && !paused()) resumed_at_ = now;
@@ -73,7 +77,11 @@ Status VerifySession::on_grow(const Grow& grow) {
       tree_.receive(grow, {.vocab_size = limits_.vocab_size, .max_nodes = limits_.max_nodes}));
   usage_.dead_on_arrival += received.dead;
   // An anchor below the end is stale; the tree refuses one beyond it.
-  if (grow.nodes.empty()) asked_at_ = grow.anchor_position;
+  if (grow.nodes.empty() && asked_at_ < grow.anchor_position) {
+    ++progress_;
+    asked_at_ = grow.anchor_position;
+  }
+  if (received.living > 0) ++progress_;
   return {};
 }
 

@@ -69,6 +69,10 @@ class VerifySession final {
   const MirroredTree& tree() const { return tree_; }
   const Limits& limits() const { return limits_; }
   const Usage& usage() const { return usage_; }
+  // Rises with every message that brings the answer on: an acknowledgement of tokens, a living
+  // node, a new request for a pass. Noise does not raise it.
+  std::uint64_t progress() const { return progress_; }
+  Position prefix_end() const { return prefix_end_; }
 
   // The committed tokens that have keys and values.
   std::span<const TokenId> cached_text() const {
@@ -98,6 +102,7 @@ class VerifySession final {
   std::uint32_t next_pass_ = 0;
   std::optional<PassPlan> plan_;  // in work
   bool finished_ = false;
+  std::uint64_t progress_ = 0;
 
   TimePoint idle_since_;
   TimePoint policy_since_;

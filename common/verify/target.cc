@@ -28,7 +28,11 @@ Target make_target(const ModelInfo& model, const SchedulerOptions& options) {
                      .run_ahead = std::max(options.run_ahead, 1u),
                      .max_message_bytes = options.max_message_bytes,
                      .max_positions = max_positions,
-                     .vocab_size = model.vocab_size},
+                     .vocab_size = model.vocab_size,
+                     .max_patience = kMaxPatience,
+                     .open_timeout = options.open_timeout,
+                     .idle_timeout = options.idle_timeout,
+                     .pass_limit = options.pass_limit},
           .exits = exit_layers(options)};
 }
 

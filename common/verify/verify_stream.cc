@@ -2,28 +2,61 @@
 #include "common/verify/verify_stream.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 
 #include "common/sampling/sampling.h"
 
 namespace outrider {
+namespace {
+
+// Memory is taken for so much of an answer at once, so that a session that was admitted does not
+// end soon for want of it.
+constexpr Position kReservedAnswer = 256;
+constexpr std::int32_t kGrowthSlots = 256;
+constexpr Position kMaxSlots = std::numeric_limits<std::int32_t>::max() / 2;
+
+}  // namespace
 
 Status VerifyStream::open(const EdgeMessage& message, const Target& target, KvPool& pool,
                           std::uint32_t prefill_chunk, TimePoint now) {
   const Open& open = std::get<Open>(message.body);
-  OUTRIDER_ASSIGN_OR_RETURN(KvPool::Taken taken, pool.take(open.replaced_session, open.prefix));
-  cache_ = std::move(taken.cache);
+  name_.key = open.session_key;
+  const auto length = static_cast<Position>(open.prefix.size());
+  const Position first_part =
+      length + std::min(open.end_position - length, kReservedAnswer) + target.limits.max_rows;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      lease_,
+      pool.take({.id = open.replaced_session, .key = open.session_key, .owner = name_.owner},
+                open.prefix, static_cast<std::int32_t>(std::min(first_part, kMaxSlots))));
   session_ = std::make_unique<VerifySession>(
       open, target,
       VerifySession::Setup{
-          .session_id = session_id_, .cached = taken.cached, .prefill_chunk = prefill_chunk},
+          .session_id = name_.id, .cached = lease_.cached, .prefill_chunk = prefill_chunk},
       now);
   return session_->on_message({message.acked_position, message.acked_reports, AckOnly{}}, now);
 }
 
+std::vector<EdgeMessage> VerifyStream::assembled() {
+  std::vector<EdgeMessage> messages = assembly_->release();
+  assembly_.reset();
+  return messages;
+}
+
 Status VerifyStream::receive(const EdgeMessage& message, TimePoint now) {
-  return session_->on_message(message, now);
+  const std::uint64_t before = session_->progress();
+  Status status = session_->on_message(message, now);
+  if (session_->progress() != before) touch(now);
+  return status;
+}
+
+bool VerifyStream::reserve(KvPool& pool) {
+  const Position text = std::max(session_->tree().end(), session_->prefix_end());
+  const auto needed = static_cast<std::int32_t>(
+      std::min(text + Position{session_->limits().max_rows} + 1, kMaxSlots));
+  if (needed <= lease_.slots) return true;
+  return pool.grow(lease_, needed + kGrowthSlots) || pool.grow(lease_, needed);
 }
 
 Status VerifyStream::check_reports(const EdgeMessage& message) const {
@@ -34,11 +67,11 @@ Status VerifyStream::check_reports(const EdgeMessage& message) const {
 }
 
 Status VerifyStream::compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe) {
-  if (probe == nullptr || !reports_ || !plan.exits) return runner.compute(plan, *cache_);
+  if (probe == nullptr || !reports_ || !plan.exits) return runner.compute(plan, *lease_.cache);
   reports_->begin_pass(plan.pass);
   probe->begin(*session_, plan, session_->limits().vocab_size,
                [this](const ExitGuess& guess) { reports_->offer(guess); });
-  return runner.compute(plan, *cache_, probe);
+  return runner.compute(plan, *lease_.cache, probe);
 }
 
 void VerifyStream::finish(PassRunner& runner, Duration computed, TimePoint now) {
@@ -49,12 +82,25 @@ void VerifyStream::finish(PassRunner& runner, Duration computed, TimePoint now) 
       },
       computed, now);
   if (reports_) reports_->end_pass(session_->tree().end());
-  runner.keep(leaf, *cache_);
+  runner.keep(leaf, *lease_.cache);
 }
 
-void VerifyStream::retire(KvPool& pool) {
-  pool.keep(session_id_, std::move(cache_), session_->cached_text());
+void VerifyStream::retire(KvPool& pool, TimePoint now) {
+  pool.keep(name_, std::exchange(lease_, {}), session_->tree().text(), now);
   session_.reset();
+}
+
+void VerifyStream::discard(KvPool& pool) {
+  pool.release(std::exchange(lease_, {}));
+  session_.reset();
+}
+
+Duration VerifyStream::announce_pass_limit(Duration limit) {
+  // Within a quarter it is as good as told.
+  if (limit <= told_limit_ + told_limit_ / 4 && limit >= told_limit_ - told_limit_ / 4) {
+    return Duration{0};
+  }
+  return told_limit_ = limit;
 }
 
 std::vector<ServerMessage> VerifyStream::take_messages() {
@@ -66,7 +112,8 @@ bool VerifyStream::wants_device(TimePoint now) const {
   return at && *at <= now;
 }
 
-TimePoint VerifyStream::wake_at(Duration idle_timeout) const {
+TimePoint VerifyStream::wake_at(Duration idle_timeout, Duration open_timeout) const {
+  if (assembly_) return assembly_->deadline(open_timeout);
   const TimePoint idle = last_active_ + idle_timeout;
   return session_ ? std::min(idle, session_->runnable_at().value_or(idle)) : idle;
 }

@@ -1,7 +1,7 @@
 // One edge's stream as the scheduler keeps it: once Open came, a session with the KV cache and the
 // exit reports that belong to it.
 //
-//   open (receive | start compute finish)* retire
+//   assemble* open (receive | start compute finish)* (retire | discard)
 //
 // Thread rule: owned by the scheduler's thread. Ownership: pool, runner and probe are the
 // scheduler's and outlive the call. SPDX-License-Identifier: Apache-2.0
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
+#include "common/protocol/open_assembly.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/exit_report_channel.h"
 #include "common/verify/kv_pool.h"
@@ -29,8 +31,15 @@ namespace outrider {
 class VerifyStream final {
  public:
   // reports: the way of its exit reports; null: none are sent.
-  VerifyStream(std::string session_id, std::shared_ptr<ExitReportChannel> reports, TimePoint now)
-      : session_id_(std::move(session_id)), reports_(std::move(reports)), last_active_(now) {}
+  VerifyStream(SessionName name, std::shared_ptr<ExitReportChannel> reports, TimePoint now)
+      : name_(std::move(name)), reports_(std::move(reports)), last_active_(now) {}
+
+  // Begins to gather the prefix that an Open does not hold.
+  void assemble(const EdgeMessage& message, TimePoint now) { assembly_.emplace(message, now); }
+  // Null: nothing is being gathered.
+  OpenAssembly* assembly() { return assembly_ ? &*assembly_ : nullptr; }
+  // What was gathered.
+  std::vector<EdgeMessage> assembled();
 
   // The first message, with the Open that it holds; the Open has passed check_open().
   Status open(const EdgeMessage& message, const Target& target, KvPool& pool,
@@ -44,32 +53,40 @@ class VerifyStream final {
   PassPlan start(TimePoint now) { return session_->start(now); }
   // Runs it; with a probe, exits report if the plan wants them.
   Status compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe);
+  // Takes the memory that the next pass may need. False if there is none.
+  bool reserve(KvPool& pool);
   // Ends it, if compute() went well: chooses, commits, keeps what stands in the cache.
   void finish(PassRunner& runner, Duration computed, TimePoint now);
 
   // Ends the session; its KV waits in the pool for a stream that replaces it.
-  void retire(KvPool& pool);
+  void retire(KvPool& pool, TimePoint now);
+  // Ends it with nothing kept.
+  void discard(KvPool& pool);
 
   std::vector<ServerMessage> take_messages();
   bool wants_device(TimePoint now) const;
   // When the session wants the device or the edge has been silent for `idle_timeout`.
-  TimePoint wake_at(Duration idle_timeout) const;
+  TimePoint wake_at(Duration idle_timeout, Duration open_timeout) const;
   void touch(TimePoint now) { last_active_ = now; }
+  // What to tell of this limit: itself, or 0 if the edge knows it about.
+  Duration announce_pass_limit(Duration limit);
   bool silent(Duration idle_timeout, TimePoint now) const {
     return now - last_active_ >= idle_timeout;
   }
 
-  const std::string& session_id() const { return session_id_; }
+  const SessionName& name() const { return name_; }
   // Null before Open and after retire().
   const VerifySession* session() const { return session_.get(); }
   ReportCounts report_counts() const { return reports_ ? reports_->counts() : ReportCounts{}; }
 
  private:
-  const std::string session_id_;
+  SessionName name_;  // its key comes with Open
   const std::shared_ptr<ExitReportChannel> reports_;
-  TimePoint last_active_;  // heard of, or served
+  TimePoint last_active_;  // when the answer came on, on either side
+  std::optional<OpenAssembly> assembly_;
+  Duration told_limit_{0};
   std::unique_ptr<VerifySession> session_;
-  std::unique_ptr<KvCache> cache_;  // the session's
+  KvPool::Lease lease_;  // the session's cache
 };
 
 }  // namespace outrider

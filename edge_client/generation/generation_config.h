@@ -37,6 +37,7 @@ struct AnswerConfig {
   std::uint64_t seed = 0;
   std::vector<std::string> stop;
   Duration reconnect_timeout = std::chrono::seconds(30);
+  bool accept_other_arithmetic = false;  // after a reconnect; then the text may differ
 };
 
 // Of a generator: what it loads, and its answers.

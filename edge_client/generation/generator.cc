@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "common/base/random_id.h"
 #include "common/conversation/streamed_text.h"
 
 namespace outrider {
@@ -70,6 +71,8 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
           .seed = config.seed,
           .stop_ids = request.prompt.stop_ids,
           .replaced_session = last_session_,
+          .session_key = random_id(),
+          .accept_other_arithmetic = config.accept_other_arithmetic,
           .observer = parts_.observer,
           .reconnect_timeout = config.reconnect_timeout,
           .jitter_seed = std::random_device{}()};

@@ -125,6 +125,11 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
       ->check(CLI::Range(0.0, 86400.0))
       ->group(kLinkGroup);
   command
+      .add_flag("--accept-other-arithmetic", answer.accept_other_arithmetic,
+                "Go on with a server that computes in another way when the first is lost; the text "
+                "may then differ from there on, which is said")
+      ->group(kLinkGroup);
+  command
       .add_option("--uplink-budget", answer.uplink_budget,
                   "mirror: most bytes per second sent before a verdict; 0: what the measured link "
                   "carries")

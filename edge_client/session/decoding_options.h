@@ -30,7 +30,10 @@ struct DecodingOptions {
   std::uint64_t seed = 0;
   Position end_position = 0;  // prompt and answer; the target's context may end it sooner
   std::vector<TokenId> stop_ids;
-  std::string replaced_session;         // of the turn before
+  std::string replaced_session;  // of the turn before
+  std::string session_key;       // of this answer: 32 hex digits that nobody can guess; empty: none
+  // A reconnect may go on with a target of another arithmetic id; then the text may differ.
+  bool accept_other_arithmetic = false;
   SessionObserver* observer = nullptr;  // beside the figures; null: none
   Duration reconnect_timeout = std::chrono::seconds(30);
   std::uint64_t jitter_seed = 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/session/decoding_session.h"
 
+#include <span>
 #include <utility>
 
 #include "edge_client/session/message_checks.h"
+#include "edge_client/session/opening.h"
 #include "edge_client/session/session_lines.h"
 
 namespace outrider {
-
 DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> prompt,
                                  Drafter& drafter, AnswerText& text)
     : options_(std::move(options)),
@@ -65,6 +66,8 @@ void DecodingSession::on(const Tick&) {
       return give_up();
     case StreamLink::Due::kFinish:
       return finish(ending_, {});
+    case StreamLink::Due::kSilent:
+      return lose_link(silent_too_long(link_.longest_silence()));
   }
 }
 
@@ -88,6 +91,7 @@ void DecodingSession::on(const FromVerifier& event) {
     return on_stream_end(ended->status);
   }
   const auto& message = std::get<ServerMessage>(event.event);
+  link_.heard(now_);
   if (link_.phase() == Phase::kOpening && !std::holds_alternative<Opened>(message) &&
       !std::holds_alternative<Notice>(message)) {
     return fail(failed_precondition("the server sent something before Opened"));
@@ -102,9 +106,14 @@ void DecodingSession::on_message(const Opened& opened) {
   if (link_.phase() != Phase::kOpening) {
     return fail(failed_precondition("the server sent Opened twice on one stream"));
   }
-  Status checked = check_opened(opened, opened_.fingerprint, opened_.arithmetic_id);
+  const Opened& same = options_.accept_other_arithmetic ? opened : opened_;
+  Status checked = check_opened(opened, opened_.fingerprint, same.arithmetic_id);
   if (!checked.ok()) return fail(checked);
+  if (ever_opened_ && opened.arithmetic_id != opened_.arithmetic_id) {
+    outbox_.add(other_arithmetic_line(opened_.arithmetic_id, opened.arithmetic_id));
+  }
   opened_ = opened;
+  link_.set_pass_limit(opened.limits.pass_limit);
   answer_.limit_to(opened.limits.max_positions);
   const Duration took = link_.on_opened(now_);
   speculator_.on_opened(opened, took, answer_.end_position());
@@ -134,6 +143,7 @@ void DecodingSession::on_message(const Verdict& verdict) {
   const Result<std::optional<Ending>> ending = passes_.on_verdict(verdict, now_);
   if (!ending.ok()) return fail(ending.status());
   link_.on_verdict();
+  if (verdict.pass_limit > Duration{0}) link_.set_pass_limit(verdict.pass_limit);
   if (!ending->has_value()) return;
   if (**ending == Ending::kStopString) outbox_.send(Cancel{}, now_);
   leave(**ending);
@@ -151,6 +161,10 @@ void DecodingSession::on_message(const Usage& usage) {
 }
 
 void DecodingSession::on_message(const Notice& notice) {
+  if (notice.kind == Notice::Kind::kSendPrefix) {
+    if (link_.phase() == Phase::kOpening) send_prefix();
+    return;
+  }
   link_.on_notice(notice);
   if (link_.phase() != Phase::kLeaving) outbox_.add(notice_line(link_.stream()));
 }
@@ -197,18 +211,16 @@ void DecodingSession::open_stream() {
   speculator_.on_stream_opening(actions);
   outbox_.add(std::move(actions), now_);
   outbox_.add(Connect{epoch});
-  outbox_.send(
-      Open{.tokenizer_hash = options_.tokenizer_hash,
-           .sampling = options_.sampling,
-           .seed = options_.seed,
-           .prefix = std::move(prefix),
-           .end_position = answer_.asked_end(),
-           .policy = speculator_.policy(),
-           .stop_ids = options_.stop_ids,
-           .expected_fingerprint = opened_.fingerprint,
-           .expected_arithmetic_id = opened_.arithmetic_id,
-           .replaced_session = ever_opened_ ? opened_.session_id : options_.replaced_session},
-      now_);
+  outbox_.send(make_open(options_, opened_,
+                         {.prefix = std::move(prefix),
+                          .end_position = answer_.asked_end(),
+                          .policy = speculator_.policy()}),
+               now_);
+  if (goes_in_pieces(text.size(), opened_)) send_prefix();
+}
+
+void DecodingSession::send_prefix() {
+  for (Prefix& piece : prefix_pieces(drafter_.tree().text())) outbox_.send(std::move(piece), now_);
 }
 
 void DecodingSession::lose_link(const Status& why) {

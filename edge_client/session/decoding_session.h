@@ -75,6 +75,7 @@ class DecodingSession final {
   void on_stream_end(const Status& status);
 
   void open_stream();
+  void send_prefix();
   void lose_link(const Status& why);
   void give_up();
   void leave(Ending ending);

@@ -2,6 +2,7 @@
 #include "edge_client/session/outbox.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 namespace outrider {
@@ -16,6 +17,7 @@ constexpr std::uint32_t kAcksPerRunAhead = 8;
 void Outbox::send(EdgeMessage::Body body, TimePoint now) {
   observers_.notify(&SessionObserver::on_sent, body, now);
   stream_.acked = tree_.end();
+  if (!std::exchange(stream_.asked, true)) stream_.waits_since = now;
   add(Send{{stream_.acked, stream_.reports_seen, std::move(body)}});
 }
 

@@ -49,6 +49,15 @@ Say link_back_line(std::size_t answer_tokens) {
   return {Say::Level::kInfo, "link: back, going on at token " + std::to_string(answer_tokens)};
 }
 
+Status silent_too_long(Duration silence) {
+  return unavailable("the server has said nothing for " + seconds_text(silence));
+}
+
+Say other_arithmetic_line(const std::string& before, const std::string& now) {
+  return {Say::Level::kWarning, "server: computes with arithmetic id " + now + ", no longer with " +
+                                    before + "; the text may differ from here on"};
+}
+
 Status gave_up(Duration timeout, const std::string& last_error) {
   return unavailable("gave up after " + seconds_text(timeout) +
                      " of retries (--reconnect-timeout): " + last_error);

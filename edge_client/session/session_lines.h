@@ -26,6 +26,8 @@ Say notice_line(const StreamState& stream);
 // timeout: of retries.
 Say link_lost_line(const Status& why, Duration timeout);
 Say link_back_line(std::size_t answer_tokens);
+Status silent_too_long(Duration silence);
+Say other_arithmetic_line(const std::string& before, const std::string& now);
 Status gave_up(Duration timeout, const std::string& last_error);
 
 }  // namespace outrider

@@ -10,12 +10,18 @@ namespace {
 // After the answer is decided, how long to wait for the verifier's own count of it.
 constexpr Duration kUsageTimeout = std::chrono::milliseconds(500);
 
+// Of a verifier that has not said how long its passes may take.
+constexpr Duration kSilence = std::chrono::minutes(2);
+// Beyond what it has said: the way, and its own watchdog, which is to speak first.
+constexpr Duration kGrace = std::chrono::seconds(2);
+
 }  // namespace
 
 TimePoint StreamLink::next_tick() const {
   TimePoint next = TimePoint::max();
   if (phase_ == Phase::kLeaving) next = leave_at_;
   if (phase_ == Phase::kUnlinked) next = retry_at_;
+  if (linked()) next = silent_at();
   if (awaits_verifier()) next = std::min(next, reconnector_.deadline().value_or(TimePoint::max()));
   return next;
 }
@@ -24,12 +30,22 @@ StreamLink::Due StreamLink::due(TimePoint now) const {
   if (phase_ == Phase::kLeaving) return now >= leave_at_ ? Due::kFinish : Due::kNothing;
   const std::optional<TimePoint> deadline = reconnector_.deadline();
   if (awaits_verifier() && deadline && now >= *deadline) return Due::kGiveUp;
+  if (linked() && now >= silent_at()) return Due::kSilent;
   return phase_ == Phase::kUnlinked && now >= retry_at_ ? Due::kOpen : Due::kNothing;
 }
 
 void StreamLink::open(TimePoint now) {
   phase_ = Phase::kOpening;
-  stream_ = {.epoch = stream_.epoch + 1, .opened_at = now};
+  stream_ = {.epoch = stream_.epoch + 1, .opened_at = now, .waits_since = now};
+}
+
+void StreamLink::heard(TimePoint now) {
+  stream_.waits_since = now;
+  stream_.asked = false;
+}
+
+Duration StreamLink::longest_silence() const {
+  return pass_limit_ > Duration{0} ? pass_limit_ + kGrace : kSilence;
 }
 
 Duration StreamLink::on_opened(TimePoint now) {

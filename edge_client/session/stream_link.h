@@ -28,7 +28,13 @@ class StreamLink final {
     kLeaving,    // the answer is decided; the stream's end is awaited for a while
     kFinished,
   };
-  enum class Due : std::uint8_t { kNothing, kOpen, kGiveUp, kFinish };
+  enum class Due : std::uint8_t {
+    kNothing,
+    kOpen,
+    kGiveUp,
+    kFinish,
+    kSilent,  // the verifier has said nothing for longer than it promised
+  };
 
   // As Reconnector says.
   StreamLink(Duration timeout, std::uint64_t jitter_seed) : reconnector_(timeout, jitter_seed) {}
@@ -50,6 +56,12 @@ class StreamLink final {
   // Returns how long ago Open left.
   Duration on_opened(TimePoint now);
   void on_verdict() { reconnector_.on_verdict(); }
+  // Any message of the verifier.
+  void heard(TimePoint now);
+  // How long the verifier says that its passes may take; 0: it does not.
+  void set_pass_limit(Duration limit) { pass_limit_ = limit; }
+  // After so long without a word the link counts as lost.
+  Duration longest_silence() const;
   void on_notice(const Notice& notice);
   // The stream ended, or failed. False: the verifier would stay away for too long.
   bool lose(const Status& why, TimePoint now);
@@ -59,6 +71,7 @@ class StreamLink final {
   void finish() { phase_ = Phase::kFinished; }
 
  private:
+  TimePoint silent_at() const { return stream_.waits_since + longest_silence(); }
   bool awaits_verifier() const { return phase_ == Phase::kUnlinked || phase_ == Phase::kOpening; }
 
   Reconnector reconnector_;
@@ -67,6 +80,7 @@ class StreamLink final {
   TimePoint leave_at_ = TimePoint::max();
   TimePoint retry_at_ = TimePoint::max();
   std::string last_error_;
+  Duration pass_limit_{0};
 };
 
 }  // namespace outrider

@@ -62,15 +62,21 @@ void RemoteVerifier::start(std::uint32_t epoch, EventSink sink) {
         sink({epoch, std::move(event)});
       },
       counters_);
-  call_->start(channel_);
+  started_ = false;
 }
 
+// The first message is Open, whose key goes with the call's headers.
 void RemoteVerifier::send(EdgeMessage message) {
-  if (call_ != nullptr) call_->send(message);
+  if (call_ == nullptr) return;
+  if (!std::exchange(started_, true)) {
+    const auto* open = std::get_if<Open>(&message.body);
+    call_->start(channel_, open != nullptr ? open->session_key : std::string());
+  }
+  call_->send(message);
 }
 
 void RemoteVerifier::stop() {
-  if (call_ != nullptr) call_->stop();
+  if (call_ != nullptr && std::exchange(started_, true)) call_->stop();
 }
 
 }  // namespace outrider

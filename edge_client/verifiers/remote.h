@@ -1,8 +1,8 @@
 // The verifier in the data centre: one gRPC stream per generation (proto/outrider/v1).
 //
 //   RemoteVerifier verifier({.server = *parse_address("127.0.0.1:8001")});
-//   verifier.start(1, sink);                     // connects; failure arrives as StreamEnded
-//   verifier.send({.body = Open{..}});           // may follow at once
+//   verifier.start(1, sink);
+//   verifier.send({.body = Open{..}});           // connects; failure arrives as StreamEnded
 //
 // A channel that carried a stream to its end serves the next one. A stream that failed takes its
 // channel with it, so that each start() after a failure is one fresh attempt: waiting between
@@ -56,6 +56,7 @@ class RemoteVerifier final : public Verifier {
   LinkCounters counters_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<RemoteCall> call_;  // null before the first start()
+  bool started_ = false;              // call_: its first message was sent
 };
 
 }  // namespace outrider

@@ -19,7 +19,9 @@ constexpr std::size_t kMaxWaitingMessages = 4096;
 
 }  // namespace
 
-void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel) {
+void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel,
+                       const std::string& session_key) {
+  if (!session_key.empty()) context_.AddMetadata(kSessionMetadata, session_key);
   grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGenerateMethod,
                                                       grpc::StubOptions(), this);
   AddHold();  // send() starts writes from outside gRPC's reactions
@@ -172,7 +174,7 @@ Status RemoteCall::end_status(const grpc::Status& grpc_status) {
   if (grpc_status.ok()) {
     return unavailable(server_ + " ended the stream before the answer was complete");
   }
-  const Status status = from_grpc(grpc_status);
+  const Status status = ended_call(grpc_status);
   if (status.code() != StatusCode::kUnavailable) return status.with_context(server_);
   return status.with_context(saw_opened_ ? "lost the link to " + server_
                                          : "cannot reach a server at " + server_);

@@ -49,6 +49,10 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
     --failing_passes_;
     return resource_exhausted("toy: no memory");
   }
+  if (broken_passes_ > 0) {
+    --broken_passes_;
+    return internal_error("toy: illegal address in kernel.cu");
+  }
   out.vocab_size = info_.vocab_size;
   out.logits.clear();
   std::vector<Slot> path;

@@ -31,6 +31,11 @@ class ToyModel final : public Model {
   // The last wanted row of the next forward() calls is all NaN and -infinity.
   void spoil_next_passes(int count) { spoiled_passes_ = count; }
 
+  // What its caches are taken to use; nothing, unless set.
+  void set_kv_bytes_per_position(std::int64_t bytes) { info_.kv_bytes_per_position = bytes; }
+  // The next forward() calls fail with INTERNAL, as a device does that is lost.
+  void break_next_passes(int count) { broken_passes_ = count; }
+
   // The logits after a text, [vocab]: what forward() gives for a row whose path has these tokens.
   std::vector<float> logits_after(std::span<const TokenId> text) const;
 
@@ -51,6 +56,7 @@ class ToyModel final : public Model {
   std::atomic<int> failing_caches_ = 0;
   std::atomic<int> failing_passes_ = 0;
   std::atomic<int> spoiled_passes_ = 0;
+  std::atomic<int> broken_passes_ = 0;
 };
 
 }  // namespace outrider

@@ -32,6 +32,8 @@ ModelInfo describe(const CpuWeights& weights, const KvLayout& kv) {
                  .max_positions = config.max_positions,
                  .num_parameters = num_parameters(config),
                  .weight_bytes = weights.bytes_per_pass,
+                 .kv_bytes_per_position =
+                     2 * config.num_layers * kv.kv_heads * kv.head_stride * kv.element_bytes(),
                  .stop_ids = config.stop_ids};
   info.arithmetic_id =
       arithmetic_id({.fingerprint = files.fingerprint,

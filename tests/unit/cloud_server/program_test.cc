@@ -187,6 +187,28 @@ TEST(ServerProgram, RefusesAdaptersThatDoNotFitWithAReason) {
   expect_failure({"--model", kPlain, "--exits", "all"}, 1, HasSubstr("adapters.json"));
 }
 
+TEST(ServerProgram, APassThatHangsEndsTheProcessForItsSupervisorAndFreesItsEdges) {
+  SystemClock clock;
+  Program program(
+      {"--model", "null:", "--port", "0", "--pace-pass-ms", "600000", "--pass-limit", "1"});
+  TestEdge edge(program.address());
+  edge.open(null_open());
+  EXPECT_EQ(edge.await<Opened>().limits.pass_limit, std::chrono::seconds(1));
+  const TimePoint opened = clock.now();
+  const Status status = edge.finish();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("a pass hangs"));
+  EXPECT_LT(clock.now() - opened, std::chrono::seconds(3)) << "the limit and two seconds";
+  EXPECT_EQ(program.wait(), 75);
+}
+
+TEST(ServerProgram, RefusesTooLittleMemoryForOneSessionWithTheRemedy) {
+  expect_failure({"--model", kPlain, "--port", "0", "--threads", "1", "--kv-cache-memory", "1K"}, 2,
+                 AllOf(HasSubstr("--kv-cache-memory 1K"), HasSubstr("less than one session")));
+  expect_failure({"--model", kPlain, "--port", "0", "--threads", "1", "--kv-cache-memory", "lots"},
+                 2, HasSubstr("must be auto, or bytes like 500M, 12G"));
+}
+
 TEST(ServerProgram, MaxModelLenLowersTheContextThatASessionMayUse) {
   Program program({"--model", "null:", "--port", "0", "--max-model-len", "40"});
   EXPECT_THAT(program.read_until("ready"), HasSubstr("context      40 tokens"));

@@ -13,7 +13,7 @@ TEST(GrpcStatus, EveryCodeComesBackWithItsMessage) {
        {StatusCode::kCancelled, StatusCode::kInvalidArgument, StatusCode::kDeadlineExceeded,
         StatusCode::kNotFound, StatusCode::kFailedPrecondition, StatusCode::kResourceExhausted,
         StatusCode::kUnimplemented, StatusCode::kInternal, StatusCode::kUnavailable,
-        StatusCode::kDataLoss}) {
+        StatusCode::kDataLoss, StatusCode::kUnauthenticated, StatusCode::kPermissionDenied}) {
     const Status status(code, "why");
     EXPECT_EQ(to_string(code), to_string(from_grpc(to_grpc(status)).code()));
     EXPECT_EQ(from_grpc(to_grpc(status)), status);
@@ -23,9 +23,9 @@ TEST(GrpcStatus, EveryCodeComesBackWithItsMessage) {
 }
 
 TEST(GrpcStatus, ForeignCodeKeepsItsNumber) {
-  const Status status = from_grpc(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "who are you"));
+  const Status status = from_grpc(grpc::Status(grpc::StatusCode::OUT_OF_RANGE, "too far"));
   EXPECT_EQ(status.code(), StatusCode::kInternal);
-  EXPECT_EQ(status.message(), "gRPC code 16: who are you");
+  EXPECT_EQ(status.message(), "gRPC code 11: too far");
 }
 
 TEST(GrpcStatus, RetryDelayTravelsAsGoogleRetryInfo) {
@@ -34,6 +34,28 @@ TEST(GrpcStatus, RetryDelayTravelsAsGoogleRetryInfo) {
   EXPECT_NE(status.error_details().find("type.googleapis.com/google.rpc.RetryInfo"),
             std::string::npos);
   EXPECT_EQ(retry_delay(to_grpc(resource_exhausted("full"))), std::nullopt);
+}
+
+// A stream that a proxy reset used to be the end of the answer.
+TEST(GrpcStatus, WhatAProxyOrTheTransportSaysMayBeRetried) {
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::INTERNAL, grpc::StatusCode::CANCELLED, grpc::StatusCode::ABORTED,
+        grpc::StatusCode::UNKNOWN, grpc::StatusCode::UNAVAILABLE}) {
+    const Status status = ended_call(grpc::Status(code, "RST_STREAM closed stream"));
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << code;
+    EXPECT_NE(status.message().find("RST_STREAM"), std::string::npos);
+  }
+}
+
+TEST(GrpcStatus, WhatTheServerItselfSaysStands) {
+  for (const Status& status :
+       {internal_error("a bug"), cancelled("replaced"), invalid_argument("bad")}) {
+    EXPECT_TRUE(is_outriders(to_grpc(status)));
+    EXPECT_EQ(ended_call(to_grpc(status)), status);
+  }
+  EXPECT_TRUE(is_outriders(to_grpc(resource_exhausted("full"), 1s)));
+  EXPECT_EQ(ended_call(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no")).code(),
+            StatusCode::kPermissionDenied);
 }
 
 TEST(GrpcStatus, GarbledDetailsGiveNoDelay) {

@@ -247,5 +247,31 @@ TEST_F(StalledReaderTest, AReaderThatDoesNotReadLosesItsSession) {
   expect_serves();
 }
 
+class DeadReaderTest : public ServerTest {
+ protected:
+  DeadReaderTest() { rpc_options_.farewell_timeout = std::chrono::milliseconds(300); }
+};
+
+// Its last message can never be written: the call used to stay for as long as the connection.
+TEST_F(DeadReaderTest, AReaderThatDoesNotTakeTheLastWordsLosesItsCall) {
+  RawSocket socket(address());
+  const std::string no_window("\x00\x04\x00\x00\x00\x00", 6);  // INITIAL_WINDOW_SIZE = 0
+  const std::string open = serialize(EdgeMessage{0, 0, honest_open()});
+  const std::string message = http2::message_prefix(static_cast<std::uint32_t>(open.size())) + open;
+  ASSERT_TRUE(socket.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
+                          frame(Frame::kSettings, 0, 0, no_window) +
+                          frame(Frame::kHeaders, http2::kEndHeaders, 1, http2::request_headers()) +
+                          frame(Frame::kData, 0, 1, message) + frame(Frame::kData, 0, 1, message)));
+  const TimePoint give_up = clock_.now() + kPatience;
+  while (server_->stats().refused == 0 && clock_.now() < give_up) {
+    clock_.sleep_until(clock_.now() + std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(server_->stats().calls_open, 2u) << "the bystander's, and the one that cannot end";
+  while (server_->stats().calls_open > 1 && clock_.now() < give_up) {
+    clock_.sleep_until(clock_.now() + std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(server_->stats().calls_open, 1u) << "though the connection stands";
+}
+
 }  // namespace
 }  // namespace outrider

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/model/emulated/paced_model.h"
 #include "tests/sim/toy_exits.h"
 #include "tests/sim/toy_model.h"
 
@@ -155,6 +156,59 @@ TEST_F(EngineTest, AnswersAStream) {
   engine.disconnect(stream);
   EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
   EXPECT_EQ(engine.stats().finished_length, 1u);
+}
+
+// A device whose passes take ten seconds, unless they are abandoned.
+std::unique_ptr<PacedModel> slow_model(Clock& clock) {
+  return std::make_unique<PacedModel>(std::make_unique<ToyModel>(), *PaceCurve::parse("10000"),
+                                      clock);
+}
+
+void wait_until_running(const VerifyEngine& engine) {
+  while (engine.running_for() == Duration{0}) std::this_thread::yield();
+}
+
+TEST_F(EngineTest, ADisconnectAbandonsThePassThatRunsForIt) {
+  const std::unique_ptr<PacedModel> slow = slow_model(clock_);
+  VerifyEngine engine(*slow, options_, clock_);
+  Listener listener;
+  const StreamId stream = engine.connect(listener.sink());
+  engine.post(stream, {.body = open_message({1, 2, 3}, 20, PassPolicy::kEager)});
+  wait_until_running(engine);
+  const TimePoint left = clock_.now();
+  engine.disconnect(stream);
+  EXPECT_TRUE(engine.wait_until_idle(std::chrono::seconds(9)));
+  EXPECT_LT(clock_.now() - left, std::chrono::seconds(5)) << "the pass would take ten";
+  EXPECT_EQ(engine.stats().passes, 0u);
+}
+
+TEST_F(EngineTest, StreamsOfALostDeviceEndThoughItsPassHangs) {
+  const std::unique_ptr<PacedModel> slow = slow_model(clock_);
+  VerifyEngine engine(*slow, options_, clock_);
+  Listener listener;
+  const StreamId stream = engine.connect(listener.sink());
+  engine.post(stream, {.body = open_message({1, 2, 3}, 20, PassPolicy::kEager)});
+  wait_until_running(engine);
+  engine.fail_all(unavailable("lost"));
+  EXPECT_EQ(listener.wait_for_end(), unavailable("lost"));
+}
+
+TEST_F(EngineTest, CountsThePassesThatTheDeviceFailedInARow) {
+  VerifyEngine engine(model_, options_, clock_);
+  for (std::uint64_t failed = 1; failed <= 2; ++failed) {
+    model_.break_next_passes(1);
+    Listener listener;
+    engine.post(engine.connect(listener.sink()),
+                {.body = open_message({1}, 5, PassPolicy::kEager)});
+    EXPECT_EQ(listener.wait_for_end().code(), StatusCode::kInternal);
+    engine.wait_until_idle(std::chrono::seconds(9));
+    EXPECT_EQ(engine.stats().failed_in_a_row, failed);
+  }
+  Listener listener;
+  engine.post(engine.connect(listener.sink()), {.body = open_message({1}, 5, PassPolicy::kEager)});
+  EXPECT_TRUE(listener.wait_for_end().ok());
+  engine.wait_until_idle(std::chrono::seconds(9));
+  EXPECT_EQ(engine.stats().failed_in_a_row, 0u);
 }
 
 TEST_F(EngineTest, WakesWhenPatienceIsOver) {

@@ -236,8 +236,8 @@ class FindingsTest : public ExitProbeTest {
 TEST_F(FindingsTest, ThePapersScoreIsTheGreatestProbabilityOfTheWalk) {
   bool first_row_is_sharper = false;
   for (TokenId second = 0; second < 12; ++second) {
-    const auto found = find({{ranked()[0].token, 0, 255}, {second, 1, 255}},
-                            ExitScore::kMaxSoftmax);
+    const auto found =
+        find({{ranked()[0].token, 0, 255}, {second, 1, 255}}, ExitScore::kMaxSoftmax);
     for (std::size_t exit = 0; exit < 3; ++exit) {
       float least = kMaxMargin;
       for (const RowEvidence& row : found[exit]) least = std::min(least, row.spread);

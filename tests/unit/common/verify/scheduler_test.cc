@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/verify/scheduler.h"
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include "tests/sim/toy_model.h"
+#include "tests/unit/common/verify/scheduler_fixture.h"
 
 namespace outrider {
 namespace {
@@ -12,92 +9,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-class SchedulerTest : public testing::Test {
- protected:
-  SchedulerTest() {
-    options_.max_concurrent_sessions = 2;
-    options_.prefill_chunk = 2;
-  }
-
-  Scheduler& scheduler() {
-    if (!scheduler_) scheduler_.emplace(model_, options_);
-    return *scheduler_;
-  }
-  TimePoint now() const { return clock_.now(); }
-
-  void connect(StreamId stream) {
-    scheduler().connect(stream, "session-" + std::to_string(stream), now());
-  }
-  static Open open_message(std::vector<TokenId> prefix, Position tokens = 6) {
-    Open open;
-    open.end_position = static_cast<Position>(prefix.size()) + tokens;
-    open.prefix = std::move(prefix);
-    open.policy.pass_policy = PassPolicy::kEager;
-    return open;
-  }
-  void open(StreamId stream, Open open) {
-    connect(stream);
-    scheduler().receive(stream, {.body = std::move(open)}, now());
-  }
-  // One turn; the stream that got it, or 0.
-  StreamId turn() {
-    if (!scheduler().start(now())) return 0;
-    clock_.advance(from_ms(2));
-    scheduler().compute();
-    scheduler().finish(now());
-    return scheduler().last_served();
-  }
-  std::vector<StreamId> turns(int count) {
-    std::vector<StreamId> served;
-    for (int i = 0; i < count; ++i) served.push_back(turn());
-    return served;
-  }
-
-  void collect() {
-    for (StreamEvent& event : scheduler().take_events()) events_.push_back(std::move(event));
-  }
-  // All messages of this type to the stream so far.
-  template <typename T>
-  std::vector<T> heard(StreamId stream) {
-    collect();
-    std::vector<T> found;
-    for (const StreamEvent& event : events_) {
-      const auto* message = std::get_if<ServerMessage>(&event.event);
-      if (event.stream == stream && message != nullptr && std::holds_alternative<T>(*message)) {
-        found.push_back(std::get<T>(*message));
-      }
-    }
-    return found;
-  }
-  std::optional<Status> ended(StreamId stream) {
-    collect();
-    for (const StreamEvent& event : events_) {
-      const auto* end = std::get_if<StreamEnded>(&event.event);
-      if (event.stream == stream && end != nullptr) return end->status;
-    }
-    return std::nullopt;
-  }
-  std::vector<TokenId> answer(StreamId stream) {
-    std::vector<TokenId> tokens;
-    for (const Verdict& verdict : heard<Verdict>(stream)) {
-      tokens.insert(tokens.end(), verdict.tokens.begin(), verdict.tokens.end());
-    }
-    return tokens;
-  }
-  std::vector<TokenId> expected(const Open& open) {
-    std::vector<TokenId> text =
-        model_.decode(open.prefix, open.end_position, open.sampling, open.seed);
-    text.erase(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(open.prefix.size()));
-    return text;
-  }
-
-  ManualClock clock_;
-  ToyModel model_;
-  SchedulerOptions options_;
-  std::optional<Scheduler> scheduler_;
-  std::vector<StreamEvent> events_;
-};
 
 TEST_F(SchedulerTest, AnEagerStreamWithoutNodesIsCloudDecoding) {
   const Open asked = open_message({1, 2, 3});

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "common/protocol/prefix_hash.h"
 #include "tests/unit/edge_client/session/session_harness.h"
 
 namespace outrider {
@@ -34,6 +35,90 @@ TEST(Reconnect, OpensWithTheCommittedTextAndDemandsTheSameTarget) {
   edge.pass({5});
   EXPECT_EQ(edge.shown, "ef") << "nothing lost, nothing repeated";
   EXPECT_EQ(edge.session->stats().reconnects, 1u);
+}
+
+// A server that is stuck answers pings for ever.
+TEST(Reconnect, AVerifierThatIsSilentForLongerThanItPromisedIsLost) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.session_key = std::string(32, 'c');
+  edge.start({1, 2, 3});
+  Opened opened = SessionHarness::target();
+  opened.limits.pass_limit = std::chrono::seconds(5);
+  edge.opened(opened);
+  edge.from_verifier(Started{.pass = 0, .position = 3, .last_id = 0});
+  EXPECT_EQ(edge.session->next_tick(), edge.clock.now() + std::chrono::seconds(7));
+  edge.tick_when_due();
+  EXPECT_TRUE(edge.said("link: the server has said nothing for 7.0 s"));
+  edge.tick_when_due();
+  ASSERT_THAT(edge.sent<Open>(), SizeIs(2));
+  EXPECT_EQ(edge.sent<Open>()[1].session_key, edge.sent<Open>()[0].session_key);
+  edge.opened(opened);
+  edge.pass({4});
+  EXPECT_EQ(edge.shown, "e");
+}
+
+TEST(Reconnect, AVerdictRenewsWhatAPassMayTake) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start({1, 2, 3});
+  edge.opened();
+  EXPECT_EQ(edge.session->next_tick(), edge.clock.now() + std::chrono::minutes(2)) << "untold";
+  edge.from_verifier(Started{.pass = 0, .position = 3, .last_id = 0});
+  Verdict verdict{.pass = 0, .position = 3, .tokens = {4}, .rows = 1};
+  verdict.pass_limit = std::chrono::seconds(8);
+  edge.from_verifier(verdict);
+  EXPECT_EQ(edge.session->next_tick(), edge.clock.now() + std::chrono::seconds(10));
+}
+
+TEST(Reconnect, NamesALongTextByItsHashAndSendsItIfAsked) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.end_position = 900;
+  const Ids prompt(300, 5);
+  edge.start(prompt);
+  Opened opened = SessionHarness::target();
+  opened.limits.open_timeout = std::chrono::seconds(10);
+  edge.opened(opened);
+  edge.pass({4});
+  edge.stream_ends(unavailable("reset"));
+  edge.tick_when_due();
+  const Open open = edge.sent<Open>().back();
+  EXPECT_THAT(open.prefix, testing::IsEmpty());
+  EXPECT_EQ(open.prefix_length, 301);
+  Ids text = prompt;
+  text.push_back(4);
+  EXPECT_EQ(open.prefix_hash, prefix_hash(text));
+  EXPECT_THAT(edge.sent<Prefix>(), testing::IsEmpty());
+  edge.from_verifier(Notice{Notice::Kind::kSendPrefix, Duration{0}});
+  ASSERT_THAT(edge.sent<Prefix>(), SizeIs(1));
+  EXPECT_EQ(edge.sent<Prefix>()[0].ids, text);
+}
+
+TEST(Reconnect, AVeryLongPromptGoesInPieces) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.end_position = 10'000;
+  edge.start(Ids(5000, 5));
+  const Open open = edge.sent<Open>().at(0);
+  EXPECT_EQ(open.prefix_length, 5000);
+  EXPECT_EQ(open.prefix_hash, "");
+  std::size_t sent = 0;
+  for (const Prefix& piece : edge.sent<Prefix>()) sent += piece.ids.size();
+  EXPECT_EQ(sent, 5000u);
+}
+
+TEST(Reconnect, AnotherArithmeticIsAcceptedIfTheUserWishesAndSaidAloud) {
+  SessionHarness edge(Strategy::kAr);
+  edge.options.accept_other_arithmetic = true;
+  edge.start({1, 2, 3});
+  edge.opened();
+  edge.pass({4});
+  edge.stream_ends(unavailable("reset"));
+  edge.tick_when_due();
+  EXPECT_TRUE(edge.sent<Open>()[1].accept_other_arithmetic);
+  Opened other = SessionHarness::target();
+  other.arithmetic_id = "b";
+  edge.opened(other);
+  EXPECT_TRUE(edge.said("arithmetic id b, no longer with a; the text may differ from here on"));
+  edge.pass({5});
+  EXPECT_EQ(edge.shown, "ef");
 }
 
 TEST(Reconnect, BeginsANewRoundWithNewIds) {

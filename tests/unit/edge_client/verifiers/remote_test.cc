@@ -144,6 +144,7 @@ TEST(Remote, StopWaitsForTheEventInDelivery) {
     inside.set_value();
     let_go.get_future().wait();
   });
+  verifier.send({0, 0, Open{}});
   inside.get_future().wait();
   std::future<void> stopped = std::async(std::launch::async, [&] { verifier.stop(); });
   EXPECT_EQ(stopped.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/verify/row_budget.h"
+#include "common/tree/row_budget.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/kv_memory.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+namespace outrider {
+namespace {
+
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+// Of what is free: the rest is for the system, buffers, and growth of others.
+constexpr double kShare = 0.9;
+// What the process itself takes beside weights and KV caches.
+constexpr std::int64_t kOwnNeeds = std::int64_t{256} << 20;
+// A prompt of a line and a few sentences of answer.
+constexpr std::int64_t kSmallestSession = 512;
+
+std::optional<std::int64_t> read_number(const std::string& path) {
+  std::ifstream file(path);
+  std::int64_t value = 0;
+  if (!(file >> value)) return std::nullopt;  // absent, or "max"
+  return value;
+}
+
+std::int64_t available_memory(const std::string& root) {
+  std::ifstream file(root + "/proc/meminfo");
+  std::string field;
+  std::int64_t kib = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    if (words >> field >> kib && field == "MemAvailable:") return kib << 10;
+  }
+  return kUnlimited;
+}
+
+// What a control group allows beyond what it uses; its page cache counts as free.
+std::int64_t left_in_group(const std::string& folder, const char* limit, const char* usage) {
+  const std::optional<std::int64_t> most = read_number(folder + limit);
+  const std::optional<std::int64_t> used = read_number(folder + usage);
+  if (!most || !used) return kUnlimited;
+  std::int64_t cached = 0;
+  std::ifstream stat(folder + "/memory.stat");
+  std::string field;
+  std::int64_t value = 0;
+  while (stat >> field >> value) {
+    if (field == "inactive_file" || field == "total_inactive_file") cached = value;
+  }
+  return std::max<std::int64_t>(*most - *used + cached, 0);
+}
+
+// The group that proc names, and all above it: each may be the tightest.
+std::int64_t left_in_groups(const std::string& root) {
+  std::int64_t left = kUnlimited;
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool unified = controllers.empty();
+    if (!unified && controllers.find("memory") == std::string::npos) continue;
+    const std::string base = root + (unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+    std::string group = line.substr(second + 1);
+    while (true) {
+      if (group == "/") group.clear();
+      left = std::min(left, unified ? left_in_group(base + group, "/memory.max", "/memory.current")
+                                    : left_in_group(base + group, "/memory.limit_in_bytes",
+                                                    "/memory.usage_in_bytes"));
+      if (group.empty()) break;
+      group.erase(std::min(group.rfind('/'), group.size() - 1));
+    }
+  }
+  return left;
+}
+
+std::string mib(std::int64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
+}  // namespace
+
+Result<std::int64_t> parse_bytes(std::string_view text) {
+  const Status bad = invalid_argument("--kv-cache-memory " + printable(text) +
+                                      ": must be auto, or bytes like 500M, 12G");
+  std::int64_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || value < 0) return bad;
+  const std::string_view suffix(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  const std::size_t power = suffix.empty() ? 0 : std::string_view(" KMG").find(suffix);
+  if (suffix.size() > 1 || power == std::string_view::npos || (!suffix.empty() && power == 0)) {
+    return bad;
+  }
+  const int shift = static_cast<int>(10 * power);
+  if (value > (kUnlimited >> shift)) return bad;
+  return value << shift;
+}
+
+std::int64_t free_memory(const std::string& root) {
+  return std::min(available_memory(root), left_in_groups(root));
+}
+
+Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& model,
+                                    std::int64_t free_bytes) {
+  if (model.kv_bytes_per_position == 0) return std::int64_t{0};  // nothing to bound
+  std::int64_t bytes = 0;
+  if (asked == "auto") {
+    const auto left = std::max<std::int64_t>(free_bytes - model.weight_bytes - kOwnNeeds, 0);
+    bytes = static_cast<std::int64_t>(static_cast<double>(left) * kShare);
+  } else {
+    OUTRIDER_ASSIGN_OR_RETURN(bytes, parse_bytes(asked));
+  }
+  const std::int64_t least =
+      std::min<std::int64_t>(kSmallestSession, model.max_positions) * model.kv_bytes_per_position;
+  if (bytes >= least) return bytes;
+  return invalid_argument(
+      "--kv-cache-memory " + asked + ": " + mib(bytes) + " is less than one session of this " +
+      "model needs, " + mib(least) + " (" + std::to_string(model.kv_bytes_per_position >> 10) +
+      " KiB a token); give it more memory, or take --kv-dtype bf16 or a smaller model");
+}
+
+}  // namespace outrider

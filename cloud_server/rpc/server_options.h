@@ -1,0 +1,27 @@
+// What an operator may set about the gRPC shell.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "common/base/address.h"
+#include "common/base/clock.h"
+
+namespace outrider {
+
+struct RpcServerOptions {
+  Address listen;                                    // port 0: any free one
+  std::size_t max_waiting_messages = 4096;           // per stream, for a reader that stalls
+  Duration open_timeout = std::chrono::seconds(10);  // for a stream's Open to be there
+  // From a stream's end to when it is cut, though the peer has not read its last messages.
+  Duration farewell_timeout = std::chrono::seconds(10);
+  std::size_t memory_bytes = 256u << 20;  // gRPC's buffers, all connections together
+  int max_streams_per_connection = 64;
+  // Takes lines about peers' faults and our own, from any thread. Empty: they are counted only.
+  std::function<void(const std::string&)> log = {};
+};
+
+}  // namespace outrider

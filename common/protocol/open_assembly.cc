@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/protocol/open_assembly.h"
+
+#include <string>
+#include <utility>
+
+namespace outrider {
+
+OpenAssembly::OpenAssembly(EdgeMessage first, TimePoint now) : last_piece_(now) {
+  length_ = static_cast<std::size_t>(std::get<Open>(first.body).prefix_length);
+  messages_.push_back(std::move(first));
+}
+
+Status OpenAssembly::take(const EdgeMessage& message, TimePoint now) {
+  if (const auto* piece = std::get_if<Prefix>(&message.body)) {
+    OUTRIDER_RETURN_IF_ERROR(add(*piece));
+    last_piece_ = now;
+    return {};
+  }
+  if (messages_.size() > kMaxWaiting) {
+    return resource_exhausted("more than " + std::to_string(kMaxWaiting) +
+                              " messages came before the prefix was complete");
+  }
+  messages_.push_back(message);
+  return {};
+}
+
+Status OpenAssembly::add(const Prefix& piece) {
+  const std::size_t missing = length_ - ids_.size();
+  if (piece.ids.size() > missing) {
+    return invalid_argument("Prefix.ids: " + std::to_string(piece.ids.size()) +
+                            " of them; expected at most the " + std::to_string(missing) +
+                            " that are missing of Open.prefix_length");
+  }
+  if (piece.ids.size() < kPrefixPiece && piece.ids.size() < missing) {
+    return invalid_argument("Prefix.ids: " + std::to_string(piece.ids.size()) +
+                            " of them; expected at least " + std::to_string(kPrefixPiece) +
+                            " in all pieces but the last");
+  }
+  ids_.insert(ids_.end(), piece.ids.begin(), piece.ids.end());
+  return {};
+}
+
+std::vector<EdgeMessage> OpenAssembly::release() {
+  auto& open = std::get<Open>(messages_.front().body);
+  open.prefix = std::move(ids_);
+  open.prefix_length = 0;
+  return std::exchange(messages_, {});
+}
+
+}  // namespace outrider

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/stream_table.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/verify/stream_opener.h"
+
+namespace outrider {
+namespace {
+
+// Streams that have not opened a session yet are cheap, but not free.
+constexpr std::size_t kUnopenedStreams = 64;
+
+std::string seconds(Duration d) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(d).count()) + " s";
+}
+
+}  // namespace
+
+StreamTable::StreamTable(Model& model, const SchedulerOptions& options)
+    : options_(options),
+      target_(make_target(model.info(), options)),
+      pool_(model, {.capacity = cache_capacity(target_.limits),
+                    .kept = options.kept_caches,
+                    .max_bytes = options.kv_cache_bytes,
+                    .kept_for = options.kept_for}) {}
+
+void StreamTable::connect(StreamId stream, std::string session_id, TimePoint now,
+                          std::shared_ptr<ExitReportChannel> reports, StreamOwner owner) {
+  const auto [at, fresh] = streams_.try_emplace(
+      stream, VerifyStream({.id = std::move(session_id), .key = {}, .owner = std::move(owner)},
+                           std::move(reports), now));
+  OUTRIDER_CHECK(fresh);
+  if (streams_.size() > sessions_open_ + kUnopenedStreams) {
+    close(at, overloaded(stream, "too many streams wait to open a session"), now);
+  }
+}
+
+void StreamTable::receive(StreamId id, const EdgeMessage& message, TimePoint now) {
+  const auto at = streams_.find(id);
+  if (at == streams_.end()) return;
+  VerifyStream& stream = at->second;
+  Status status = stream.check_reports(message);
+  if (status.ok()) {
+    if (stream.session() != nullptr) {
+      status = stream.receive(message, now);
+    } else {
+      status = StreamOpener(*this).receive(id, stream, message, now);
+    }
+  }
+  flush(id, stream);
+  if (!status.ok()) {
+    close(at, status, now);
+  } else if (stream.session() != nullptr && stream.session()->finished()) {
+    close(at, {}, now);
+  }
+}
+
+Status StreamTable::overloaded(StreamId id, const std::string& why) {
+  say(id, Notice{Notice::Kind::kOverloaded, options_.retry_after});
+  return resource_exhausted(why + "; retry in " + seconds(options_.retry_after));
+}
+
+// What there is and how much of it is ours to know.
+Status StreamTable::short_of_memory(StreamId id, const Status& why) {
+  why_short_ = why.message();
+  return overloaded(id, "this verifier is short of memory for keys and values");
+}
+
+StreamTable::Streams::iterator StreamTable::find_session(const SessionName& wanted) {
+  return std::find_if(streams_.begin(), streams_.end(), [&](const auto& entry) {
+    return entry.second.session() != nullptr && names_session(wanted, entry.second.name());
+  });
+}
+
+void StreamTable::disconnect(StreamId stream, TimePoint now) {
+  const auto at = streams_.find(stream);
+  if (at == streams_.end()) return;
+  retire(at->second, now);
+  streams_.erase(at);
+}
+
+void StreamTable::end_stream(StreamId stream, const Status& status) {
+  const auto at = streams_.find(stream);
+  if (at != streams_.end()) close(at, status, {});
+}
+
+void StreamTable::drain() {
+  if (std::exchange(draining_, true)) return;
+  for (const auto& [id, stream] : streams_) {
+    if (stream.session())
+      events_.push_back({id, Notice{Notice::Kind::kReconnectSoon, Duration{0}}});
+  }
+}
+
+void StreamTable::tick(TimePoint now) {
+  for (auto at = streams_.begin(); at != streams_.end();) {
+    const auto next = std::next(at);
+    VerifyStream& stream = at->second;
+    if (stream.assembly() != nullptr) {
+      if (now >= stream.assembly()->deadline(options_.open_timeout)) {
+        close(
+            at,
+            deadline_exceeded("no piece of the prefix came for " + seconds(options_.open_timeout)),
+            now);
+      }
+    } else if (stream.silent(options_.idle_timeout, now) && !stream.wants_device(now)) {
+      close(at,
+            deadline_exceeded("the answer did not come on for " + seconds(options_.idle_timeout) +
+                              "; reconnect to go on"),
+            now);
+    }
+    at = next;
+  }
+  pool_.expire(now);
+}
+
+std::optional<TimePoint> StreamTable::wake_at() const {
+  std::optional<TimePoint> wake = pool_.next_expiry();
+  for (const auto& [id, stream] : streams_) {
+    const TimePoint at = stream.wake_at(options_.idle_timeout, options_.open_timeout);
+    wake = wake ? std::min(*wake, at) : at;
+  }
+  return wake;
+}
+
+void StreamTable::flush(StreamId id, VerifyStream& stream) {
+  for (ServerMessage& message : stream.take_messages()) {
+    if (auto* opened = std::get_if<Opened>(&message)) {
+      opened->limits.pass_limit = stream.announce_pass_limit(pass_limit_);
+    }
+    if (auto* verdict = std::get_if<Verdict>(&message)) {
+      verdict->pass_limit = stream.announce_pass_limit(pass_limit_);
+    }
+    events_.push_back({id, std::move(message)});
+  }
+}
+
+// Ends the stream; its session, if it has one, is over with it.
+void StreamTable::close(Streams::iterator at, const Status& status, TimePoint now) {
+  retire(at->second, now);
+  events_.push_back({at->first, StreamEnded{status, std::exchange(why_short_, {})}});
+  streams_.erase(at);
+}
+
+// Only for a stream that is erased next.
+void StreamTable::retire(VerifyStream& stream, TimePoint now) {
+  if (!stream.session()) return;
+  count_session(stats_, *stream.session());
+  count_reports(stats_, stream.report_counts());
+  stream.retire(pool_, now);
+  --sessions_open_;
+}
+
+void StreamTable::break_off(Streams::iterator at, const Status& why, TimePoint now) {
+  if (why.code() != StatusCode::kResourceExhausted) return close(at, why, now);
+  // Its memory goes to the others.
+  count_session(stats_, *at->second.session());
+  count_reports(stats_, at->second.report_counts());
+  at->second.discard(pool_);
+  --sessions_open_;
+  close(at, short_of_memory(at->first, why), now);
+}
+
+StreamTable::Streams::iterator StreamTable::next_turn(StreamId last_served, TimePoint now) {
+  const auto wants = [&](const Streams::value_type& entry) {
+    return entry.second.wants_device(now);
+  };
+  while (true) {
+    // From the one after the last served to the end, then from the beginning.
+    const auto after = streams_.upper_bound(last_served);
+    auto next = std::find_if(after, streams_.end(), wants);
+    if (next == streams_.end()) {
+      next = std::find_if(streams_.begin(), after, wants);
+      if (next == after) return streams_.end();
+    }
+    if (next->second.reserve(pool_)) return next;
+    break_off(next, resource_exhausted("no memory for the rest of the answer"), now);
+  }
+}
+
+void StreamTable::finished_pass(Streams::iterator at, TimePoint now) {
+  at->second.touch(now);
+  flush(at->first, at->second);
+  if (at->second.session()->finished()) close(at, {}, now);
+}
+
+const VerifySession* StreamTable::session(StreamId stream) const {
+  const auto at = streams_.find(stream);
+  return at == streams_.end() ? nullptr : at->second.session();
+}
+
+SchedulerStats StreamTable::stats() const {
+  SchedulerStats stats = stats_;
+  stats.streams_open = streams_.size();
+  stats.sessions_open = sessions_open_;
+  stats.caches_kept = pool_.size();
+  stats.kv_bytes = pool_.used_bytes();
+  for (const auto& [id, stream] : streams_) count_reports(stats, stream.report_counts());
+  return stats;
+}
+
+}  // namespace outrider

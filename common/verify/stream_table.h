@@ -1,0 +1,100 @@
+// The streams of one verifier: gathers their Opens, admits sessions within bounds, ends what is
+// over, and knows whose turn it is. Runs nothing.
+//
+// At most max_concurrent_sessions and kv_cache_bytes; the next Open is told to come back. A stream
+// that replaces a session takes over its KV, whether that session still lives (a link that died
+// unnoticed) or not.
+//
+// Thread rule: owned by the scheduler's thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "common/protocol/messages.h"
+#include "common/verify/kv_pool.h"
+#include "common/verify/scheduler_options.h"
+#include "common/verify/scheduler_stats.h"
+#include "common/verify/stream_event.h"
+#include "common/verify/target.h"
+#include "common/verify/verify_stream.h"
+
+namespace outrider {
+
+class StreamTable final {
+ public:
+  using Streams = std::map<StreamId, VerifyStream>;
+
+  StreamTable(Model& model, const SchedulerOptions& options);
+
+  // As the scheduler says; not between the start and the end of a pass.
+  void connect(StreamId stream, std::string session_id, TimePoint now,
+               std::shared_ptr<ExitReportChannel> reports, StreamOwner owner);
+  void receive(StreamId id, const EdgeMessage& message, TimePoint now);
+  void disconnect(StreamId stream, TimePoint now);
+  void end_stream(StreamId stream, const Status& status);
+  void drain();
+  void tick(TimePoint now);
+  std::optional<TimePoint> wake_at() const;
+
+  // The stream after `last_served` that wants the device, with memory for its pass; end() if none.
+  // Those for which there is no memory are ended.
+  Streams::iterator next_turn(StreamId last_served, TimePoint now);
+  Streams::iterator find(StreamId stream) { return streams_.find(stream); }
+  Streams::iterator end() { return streams_.end(); }
+  // Hands out what the session has to say.
+  void flush(StreamId id, VerifyStream& stream);
+  // Its pass is done, and the session went on with it.
+  void finished_pass(Streams::iterator at, TimePoint now);
+  // Its pass failed.
+  void break_off(Streams::iterator at, const Status& why, TimePoint now);
+  // What edges are told from now on; 0: nothing.
+  void set_pass_limit(Duration limit) { pass_limit_ = limit; }
+
+  std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
+  const VerifySession* session(StreamId stream) const;
+  std::size_t sessions_open() const { return sessions_open_; }
+  // Passes, rows and compute are the scheduler's to count.
+  SchedulerStats stats() const;
+
+  // For the opener.
+  const SchedulerOptions& options() const { return options_; }
+  const Target& target() const { return target_; }
+  KvPool& pool() { return pool_; }
+  bool draining() const { return draining_; }
+  void count_opened() {
+    ++sessions_open_;
+    ++stats_.sessions_opened;
+  }
+  void count_refused() { ++stats_.sessions_refused; }
+  Streams::iterator find_session(const SessionName& wanted);
+  void say(StreamId id, const Notice& notice) { events_.push_back({id, notice}); }
+  // Tells the edge when to come back; returns why.
+  Status overloaded(StreamId id, const std::string& why);
+  Status short_of_memory(StreamId id, const Status& why);
+  // Ends the stream; its session, if it has one, is over with it.
+  void close(Streams::iterator at, const Status& status, TimePoint now);
+
+ private:
+  void retire(VerifyStream& stream, TimePoint now);
+
+  const SchedulerOptions options_;
+  const Target target_;
+  KvPool pool_;
+  Streams streams_;
+  std::size_t sessions_open_ = 0;
+  bool draining_ = false;
+  Duration pass_limit_{0};
+  std::string why_short_;  // of memory: for the log, when the stream ends
+  std::vector<StreamEvent> events_;
+  SchedulerStats stats_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/kv_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+void write(const std::string& path, const std::string& text) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path) << text;
+}
+
+TEST(KvMemory, ReadsSizesAsPeopleWriteThem) {
+  EXPECT_EQ(*parse_bytes("0"), 0);
+  EXPECT_EQ(*parse_bytes("12"), 12);
+  EXPECT_EQ(*parse_bytes("500M"), 500 * kMiB);
+  EXPECT_EQ(*parse_bytes("3G"), 3072 * kMiB);
+  for (const char* bad : {"", "G", "-1", "1.5G", "1T", "1 G", "99999999999G", "0x10", "1GB"}) {
+    EXPECT_EQ(parse_bytes(bad).status().code(), StatusCode::kInvalidArgument) << bad;
+  }
+}
+
+TEST(KvMemory, TheTightestControlGroupAboveTheProcessDecides) {
+  const TestDirectory root;
+  const std::string cgroup = root.path() + "/sys/fs/cgroup";
+  write(root.path() + "/proc/meminfo", "MemTotal: 9 kB\nMemAvailable: 8388608 kB\n");
+  EXPECT_EQ(free_memory(root.path()), 8192 * kMiB);
+  write(root.path() + "/proc/self/cgroup", "0::/pods/robot\n");
+  write(cgroup + "/pods/robot/memory.max", "max\n");
+  write(cgroup + "/pods/robot/memory.current", std::to_string(900 * kMiB));
+  EXPECT_EQ(free_memory(root.path()), 8192 * kMiB);
+  write(cgroup + "/pods/memory.max", std::to_string(4096 * kMiB));
+  write(cgroup + "/pods/memory.current", std::to_string(1096 * kMiB));
+  write(cgroup + "/pods/memory.stat", "anon 5\ninactive_file " + std::to_string(96 * kMiB));
+  EXPECT_EQ(free_memory(root.path()), 3096 * kMiB) << "its page cache can be taken back";
+  write(cgroup + "/pods/memory.current", std::to_string(9000 * kMiB));
+  EXPECT_EQ(free_memory(root.path()), 0);
+}
+
+TEST(KvMemory, ReadsTheOldHierarchyToo) {
+  const TestDirectory root;
+  const std::string group = root.path() + "/sys/fs/cgroup/memory/robot";
+  write(root.path() + "/proc/meminfo", "MemAvailable: 8388608 kB\n");
+  write(root.path() + "/proc/self/cgroup", "4:cpu:/robot\n3:memory:/robot\n");
+  write(group + "/memory.limit_in_bytes", std::to_string(2048 * kMiB));
+  write(group + "/memory.usage_in_bytes", std::to_string(48 * kMiB));
+  EXPECT_EQ(free_memory(root.path()), 2000 * kMiB);
+}
+
+TEST(KvMemory, LeavesRoomForWeightsAndRefusesLessThanASession) {
+  ModelInfo model;
+  model.max_positions = 8192;
+  model.weight_bytes = 1000 * kMiB;
+  model.kv_bytes_per_position = kMiB;
+  const std::int64_t most = *kv_cache_bytes("auto", model, 4096 * kMiB);
+  EXPECT_LT(most, 3000 * kMiB);
+  EXPECT_GT(most, 2000 * kMiB);
+  EXPECT_EQ(*kv_cache_bytes("2G", model, 0), 2048 * kMiB);
+  const Status little = kv_cache_bytes("auto", model, 1500 * kMiB).status();
+  EXPECT_EQ(little.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(little.message(), HasSubstr("512 MiB (1024 KiB a token)"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,8 +166,10 @@ Result<FinishedProcess> run_process(const ProcessOptions& options, Duration time
   const bool in_time = read_both(out, err, finished, start, start + timeout);
   if (!in_time) kill(pid, SIGKILL);
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  rusage usage{};
+  while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
   }
+  finished.peak_bytes = std::int64_t{usage.ru_maxrss} * 1024;
   if (!in_time) {
     return deadline_exceeded(options.program + " did not end within " +
                              std::to_string(static_cast<int>(to_seconds(timeout))) + " s");

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ struct FinishedProcess {
   std::string out;
   std::string err;
   std::optional<Duration> first_out = {};  // from its start to its first byte on stdout
+  // The most memory it held; at least what this process held when it was started.
+  std::int64_t peak_bytes = 0;
 };
 
 // Runs it to its end. DEADLINE_EXCEEDED, and it is killed, if that takes longer than timeout.

@@ -64,7 +64,7 @@ class AdapterHeads final : public ExitHeads {
         kernels_(kernels),
         hidden_(adapters_.hidden_size),
         stride_(pad_to_lanes(hidden_)),
-        quantized_bytes_(QuantizedRowLayout(hidden_).row_bytes),
+        quantized_bytes_(quantized_row_bytes(hidden_)),
         epsilon_(static_cast<float>(target.config.rms_norm_eps)),
         tokens_(all_tokens()),
         head_(kernels, head_of(target), tokens_),
@@ -169,7 +169,7 @@ class AdapterHeads final : public ExitHeads {
   const ExitAdapters adapters_;
   const Kernels& kernels_;
   const std::int64_t hidden_, stride_;
-  const std::int64_t quantized_bytes_;  // of a row of hidden states, see QuantizedRowLayout
+  const std::int64_t quantized_bytes_;  // of a row of hidden states, see QuantizedGroup
   const float epsilon_;
   const std::vector<TokenId> tokens_;
   const Int8Rows head_;

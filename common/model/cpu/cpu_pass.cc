@@ -26,7 +26,7 @@ CpuPass::CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& 
   const auto size_activations = [](Activations& x, std::int64_t count) {
     x.count = count;
     x.stride = pad_to_lanes(count);
-    x.quantized_bytes = QuantizedRowLayout(count).row_bytes;
+    x.quantized_bytes = quantized_row_bytes(count);
   };
   size_activations(normed_, config_.hidden_size);
   size_activations(attended_, config_.q_size());

@@ -52,7 +52,7 @@ class CpuPass final {
     AlignedBuffer<std::byte> quantized;  // [rows, quantized_bytes]
     std::int64_t count = 0;              // elements used of a row
     std::int64_t stride = 0;
-    std::int64_t quantized_bytes = 0;  // of a row, see QuantizedRowLayout
+    std::int64_t quantized_bytes = 0;  // of a row, see QuantizedGroup
   };
 
   void prepare(std::span<const Row> rows);

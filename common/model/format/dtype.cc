@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/format/dtype.h"
 
+#include <algorithm>
 #include <array>
 
 #include "common/base/status.h"
@@ -8,23 +9,21 @@
 namespace outrider {
 namespace {
 
-struct DTypeInfo {
-  const char* name;
-  std::int64_t block_bytes;
-};
-
 // In the order of DType.
-constexpr std::array<DTypeInfo, 11> kDTypes = {{{"F32", 4},
-                                                {"F16", 2},
-                                                {"BF16", 2},
-                                                {"Q8_0", 34},
-                                                {"Q4_0", 18},
-                                                {"Q4_1", 20},
-                                                {"Q5_0", 22},
-                                                {"Q5_1", 24},
-                                                {"Q4_K", 144},
-                                                {"Q5_K", 176},
-                                                {"Q6_K", 210}}};
+constexpr std::array<GgufTensorType, 11> kGgufTypes = {
+    GgufTensorType::kF32,  GgufTensorType::kF16,  GgufTensorType::kBF16, GgufTensorType::kQ8_0,
+    GgufTensorType::kQ4_0, GgufTensorType::kQ4_1, GgufTensorType::kQ5_0, GgufTensorType::kQ5_1,
+    GgufTensorType::kQ4_K, GgufTensorType::kQ5_K, GgufTensorType::kQ6_K};
+
+const GgufTensorTypeInfo& info_of_type(DType dtype) {
+  static const auto infos = [] {
+    std::array<const GgufTensorTypeInfo*, kGgufTypes.size()> all{};
+    std::ranges::transform(kGgufTypes, all.begin(),
+                           [](GgufTensorType type) { return &info_of(type); });
+    return all;
+  }();
+  return *infos[static_cast<std::size_t>(dtype)];
+}
 
 constexpr std::uint32_t kF32Infinity = 0x7f800000;
 // 2^16, where f16 ends, and 2^-14, its smallest normal number.
@@ -34,11 +33,17 @@ constexpr std::uint32_t kF16SmallestNormal = 0x38800000;
 }  // namespace
 
 std::int64_t block_bytes(DType dtype) {
-  return kDTypes[static_cast<std::size_t>(dtype)].block_bytes;
+  return info_of_type(dtype).block_bytes;
 }
 
 std::string_view to_string(DType dtype) {
-  return kDTypes[static_cast<std::size_t>(dtype)].name;
+  return info_of_type(dtype).name;
+}
+
+DType dtype_of(GgufTensorType type) {
+  const auto found = std::ranges::find(kGgufTypes, type);
+  OUTRIDER_CHECK(found != kGgufTypes.end());
+  return static_cast<DType>(found - kGgufTypes.begin());
 }
 
 std::optional<DType> parse_dtype(std::string_view name) {

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "common/gguf/gguf_types.h"
+
 namespace outrider {
 
 // The first three hold each element by itself. The others are GGUF's: a row is cut into blocks of
@@ -37,6 +39,7 @@ std::int64_t block_bytes(DType dtype);
 
 // As safetensors and GGUF spell it: "F32", "F16", "BF16", "Q8_0".
 std::string_view to_string(DType dtype);
+DType dtype_of(GgufTensorType type);
 // Of what safetensors files hold: "F32", "F16", "BF16".
 std::optional<DType> parse_dtype(std::string_view name);
 

@@ -64,34 +64,6 @@ bool all_finite(std::span<const float> values, std::size_t& where) {
   return true;
 }
 
-DType dtype_of(GgufTensorType type) {
-  switch (type) {
-    case GgufTensorType::kF32:
-      return DType::kF32;
-    case GgufTensorType::kF16:
-      return DType::kF16;
-    case GgufTensorType::kBF16:
-      return DType::kBF16;
-    case GgufTensorType::kQ8_0:
-      return DType::kQ8_0;
-    case GgufTensorType::kQ4_0:
-      return DType::kQ4_0;
-    case GgufTensorType::kQ4_1:
-      return DType::kQ4_1;
-    case GgufTensorType::kQ5_0:
-      return DType::kQ5_0;
-    case GgufTensorType::kQ5_1:
-      return DType::kQ5_1;
-    case GgufTensorType::kQ4_K:
-      return DType::kQ4_K;
-    case GgufTensorType::kQ5_K:
-      return DType::kQ5_K;
-    case GgufTensorType::kQ6_K:
-      break;
-  }
-  return DType::kQ6_K;
-}
-
 // `interleaved`: as in TensorView.
 TensorView view_of(const GgufTensor& tensor, std::int64_t interleaved) {
   return {.dtype = dtype_of(tensor.type),

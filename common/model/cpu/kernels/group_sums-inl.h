@@ -49,6 +49,15 @@ struct StepWeights;
 template <int kBits>
 struct GroupSum;
 
+// Keeps a sum in its register and its additions in the order in which they are written: the
+// compiler would collect products first, of all steps, and has not the registers for that.
+#if defined(__x86_64__)
+template <class Sum>
+HWY_INLINE void keep_order(Sum& sum) {
+  asm("" : "+x"(sum.raw));
+}
+#endif
+
 #if defined(OUTRIDER_DOT_PRODUCTS)
 
 HWY_INLINE IntPart add_products(IntPart sum, BytePart w, BytePart x) {
@@ -76,7 +85,10 @@ struct GroupSum {
   HWY_INLINE void add(const StepWeights<kBits>& w, BytePart x) {
     sum = add_products(sum, w.all, x);
   }
-  HWY_INLINE IntPart end(std::int32_t /*offset*/) const { return sum; }
+  template <bool kHasOffset>
+  HWY_INLINE IntPart end(std::int32_t /*offset*/) const {
+    return sum;
+  }
   HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
   IntPart sum;
 };
@@ -85,10 +97,17 @@ struct GroupSum {
 
 HWY_INLINE void add_products(ShortPart& sum, BytePart w, BytePart x) {
   sum = hn::Add(sum, ShortPart{_mm256_maddubs_epi16(w.raw, x.raw)});
+  keep_order(sum);
 }
 // Pairs of 16-bit sums times `factor`.
 HWY_INLINE IntPart add_pairs(ShortPart sum, std::int16_t factor) {
   return IntPart{_mm256_madd_epi16(sum.raw, _mm256_set1_epi16(factor))};
+}
+
+template <bool kHasOffset>
+HWY_INLINE IntPart with_offset(IntPart sum, std::int32_t offset) {
+  if constexpr (kHasOffset) sum = hn::Add(sum, hn::Set(IntTag(), offset));
+  return sum;
 }
 
 template <>
@@ -108,9 +127,9 @@ struct GroupSum<8> {
     add_products(low, w.low, x);
     add_products(high, w.high, x);
   }
+  template <bool kHasOffset>
   HWY_INLINE IntPart end(std::int32_t offset) const {
-    const IntPart sum = hn::Add(add_pairs(low, 1), add_pairs(high, 16));
-    return hn::Add(sum, hn::Set(IntTag(), offset));
+    return with_offset<kHasOffset>(hn::Add(add_pairs(low, 1), add_pairs(high, 16)), offset);
   }
   HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
   ShortPart low, high;
@@ -127,8 +146,9 @@ template <>
 struct GroupSum<4> {
   HWY_INLINE void begin(std::int32_t /*offset*/) { sum = hn::Zero(ShortTag()); }
   HWY_INLINE void add(const StepWeights<4>& w, BytePart x) { add_products(sum, w.all, x); }
+  template <bool kHasOffset>
   HWY_INLINE IntPart end(std::int32_t offset) const {
-    return hn::Add(add_pairs(sum, 1), hn::Set(IntTag(), offset));
+    return with_offset<kHasOffset>(add_pairs(sum, 1), offset);
   }
   HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
   ShortPart sum;
@@ -156,7 +176,10 @@ struct GroupSum {
     const int16x8_t high = vmull_high_s8(w, x);
     sum = IntPart(vpadalq_s16(sum.raw, vpaddq_s16(low, high)));
   }
-  HWY_INLINE IntPart end(std::int32_t /*offset*/) const { return sum; }
+  template <bool kHasOffset>
+  HWY_INLINE IntPart end(std::int32_t /*offset*/) const {
+    return sum;
+  }
   HWY_INLINE GroupSum() {}  // NOLINT(modernize-use-equals-default)
   IntPart sum;
 };

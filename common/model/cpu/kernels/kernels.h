@@ -41,7 +41,7 @@ struct MatmulInput {
   std::int64_t rows = 0;
   std::int64_t stride = 0;               // pad_to_lanes(inputs)
   const float* values = nullptr;         // [rows, stride] f32, zero beyond `inputs`
-  const std::byte* quantized = nullptr;  // [rows] of QuantizedRowLayout; read by kQuantized only
+  const std::byte* quantized = nullptr;  // [rows] of QuantizedGroups; read by kQuantized only
 };
 
 // y[row][n] = (add ? y[row][n] : 0) + (dot + bias[n]); bias may be null.
@@ -101,7 +101,7 @@ struct Kernels {
   void (*matmul)(const WeightMatrix& weights, const MatmulInput& x, Outputs part,
                  const MatmulOutput& y);
 
-  // Quantises one row of activations, [count] f32, symmetric to +-127, to a QuantizedRowLayout.
+  // Quantises one row of activations, [count] f32, symmetric to +-127, to its QuantizedGroups.
   void (*quantize_row)(const float* x, std::int64_t count, std::byte* out);
 
   // Quantises 32 weights to 8 bits without a minimum, or to 4 bits with one.

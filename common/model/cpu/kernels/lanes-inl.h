@@ -22,6 +22,15 @@
 #include "common/base/vector_targets.h"
 #include "hwy/highway.h"
 
+// Before a loop over registers: as long as it stays a loop, its registers are memory.
+#ifndef OUTRIDER_UNROLL
+#ifdef __clang__
+#define OUTRIDER_UNROLL
+#else
+#define OUTRIDER_UNROLL _Pragma("GCC unroll 16")
+#endif
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace outrider::HWY_NAMESPACE {
 #if OUTRIDER_VECTOR_CODE

@@ -71,29 +71,23 @@ struct WeightGroup {
   float minimum = 0.0f;
 };
 
-// A quantised row of activations, x = scale * value, values in [-127, 127]: one piece of memory at
-// a multiple of 64 bytes. Offsets take the weights' zero out of a sum: -zero * the sum of the
-// values.
-struct QuantizedRowLayout {
-  explicit QuantizedRowLayout(std::int64_t count)
-      : groups((count + kQuantGroup - 1) / kQuantGroup),
-        scales(groups * kQuantGroup),
-        scaled_sums(scales + groups * 4),
-        offsets4(scaled_sums + groups * 4),
-        offsets8(offsets4 + groups * 4),
-        half_offsets8(offsets8 + groups * 4),
-        no_offset(half_offsets8 + groups * 8),
-        row_bytes((no_offset + 4 + 63) / 64 * 64) {}
-
-  // In bytes from the row's begin, where the values lie.
-  std::int64_t groups;
-  std::int64_t scales;         // f32 [groups]
-  std::int64_t scaled_sums;    // f32 [groups]: scale * the sum of the group's values
-  std::int64_t offsets4;       // i32 [groups], for int4
-  std::int64_t offsets8;       // i32 [groups], for int8
-  std::int64_t half_offsets8;  // i32 [2 * groups], for int8 with a scale for each half group
-  std::int64_t no_offset;      // i32: 0, for formats whose zero is 0
-  std::int64_t row_bytes;
+// 32 activations of a row, x = scale * value, values in [-127, 127], with all that a product takes
+// of them: one line of the cache. A row is its groups one after the other, at a multiple of 64
+// bytes. Offsets take the weights' zero out of a sum: -zero * the sum of the values.
+struct QuantizedGroup {
+  std::int8_t values[kQuantGroup];
+  float scale;
+  float scaled_sum;               // scale * the sum of the values
+  std::int32_t offset4;           // for int4
+  std::int32_t offset8;           // for int8
+  std::int32_t half_offsets8[2];  // for int8 with a scale for each half group
+  std::int32_t unused[2];         // 0
 };
+static_assert(sizeof(QuantizedGroup) == 64);
+
+constexpr std::int64_t quantized_row_bytes(std::int64_t count) {
+  return (count + kQuantGroup - 1) / kQuantGroup *
+         static_cast<std::int64_t>(sizeof(QuantizedGroup));
+}
 
 }  // namespace outrider

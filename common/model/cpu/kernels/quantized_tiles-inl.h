@@ -15,18 +15,25 @@
 // Rows of a tile, and how many registers of a panel's 16 outputs are summed at once: what fits the
 // registers.
 #if HWY_TARGET == HWY_AVX3
-inline constexpr int kTileRows = 8;
+inline constexpr int kTileRows4 = 8, kTileRows8 = 8;
 inline constexpr int kTogether = 1;
 #elif HWY_TARGET == HWY_AVX2 && defined(OUTRIDER_DOT_PRODUCTS)
-inline constexpr int kTileRows = 4;
+inline constexpr int kTileRows4 = 4, kTileRows8 = 4;
 inline constexpr int kTogether = 2;
 #elif HWY_TARGET == HWY_AVX2
-inline constexpr int kTileRows = 4;
+inline constexpr int kTileRows4 = 8, kTileRows8 = 4;  // of 8 bits each row has two sums
 inline constexpr int kTogether = 1;
 #else
-inline constexpr int kTileRows = 4;
+inline constexpr int kTileRows4 = 4, kTileRows8 = 4;
 inline constexpr int kTogether = 4;
 #endif
+
+template <int kBits>
+inline constexpr int kTileRows = kBits == 4 ? kTileRows4 : kTileRows8;
+
+// How many rows meet a panel before the next panel is read: their activations stay in the second
+// level of cache.
+inline constexpr std::int64_t kBlockRows = 64;
 
 inline constexpr std::size_t kStepBytes = 4 * kPanelOutputs;
 inline constexpr std::size_t kPartBytes = 4 * kPartLanes;
@@ -37,7 +44,7 @@ inline constexpr std::size_t kAheadBytes = 4096;
 struct Panel {
   const std::uint8_t* values;
   const std::byte* scales;
-  const std::byte* minimums;  // null: none
+  const std::byte* minimums;  // where the format has them
   bool wide_scales;
   std::uint8_t flip;  // see StepWeights
 
@@ -49,124 +56,121 @@ struct Panel {
   }
 };
 
-// Rows of activations, and where a row holds what.
-struct QuantizedRows {
-  QuantizedRows(const std::byte* first, const QuantizedRowLayout& layout, const QuantFormat& format)
-      : base(first),
-        groups(static_cast<std::size_t>(layout.groups)),
-        stride(static_cast<std::size_t>(layout.row_bytes)),
-        scales(static_cast<std::size_t>(layout.scales)),
-        scaled_sums(static_cast<std::size_t>(layout.scaled_sums)) {
-    const bool none = format.zero() == 0 || (kSignedBytes && format.bits == 8);
-    const std::int64_t at = none                       ? layout.no_offset
-                            : format.bits == 4         ? layout.offsets4
-                            : format.scale_group == 16 ? layout.half_offsets8
-                                                       : layout.offsets8;
-    offsets = static_cast<std::size_t>(at);
-    offset_step = none ? 0 : sizeof(std::int32_t);
-  }
-
-  template <class T>
-  HWY_INLINE T get(std::size_t row, std::size_t at) const {
-    T value;
-    std::memcpy(&value, base + row * stride + at, sizeof(value));
-    return value;
-  }
-  HWY_INLINE float scale(std::size_t row, std::size_t g) const {
-    return get<float>(row, scales + g * sizeof(float));
-  }
-  HWY_INLINE float scaled_sum(std::size_t row, std::size_t g) const {
-    return get<float>(row, scaled_sums + g * sizeof(float));
-  }
-  HWY_INLINE std::int32_t offset(std::size_t row, std::size_t index) const {
-    return get<std::int32_t>(row, offsets + index * offset_step);
-  }
-
-  const std::byte* base;
-  std::size_t groups, stride, scales, scaled_sums, offsets, offset_step;
-};
-
-// The weights of a format and the rows of one tile.
-template <int kBits, int kScaleGroup, int kRows>
-struct QuantizedTile {
+// A format's constants.
+template <int kBitsOf, int kScaleGroup, bool kMinimum>
+struct Format {
+  static constexpr int kBits = kBitsOf;
+  static constexpr bool kHasMinimum = kMinimum;
   static constexpr std::size_t kGroupBytes = kPanelOutputs * kQuantGroup * kBits / 8;
   static constexpr std::size_t kScales = kQuantGroup / kScaleGroup;
   static constexpr std::size_t kSteps = kScaleGroup * kPanelOutputs * kBits / 8 / kStepBytes;
+  // Whether the weights' zero has to be taken out of sums.
+  static constexpr bool kHasOffset = !kHasMinimum && !(kSignedBytes && kBits == 8);
+  static constexpr std::size_t kOffset = kBits == 4     ? offsetof(QuantizedGroup, offset4)
+                                         : kScales == 1 ? offsetof(QuantizedGroup, offset8)
+                                                        : offsetof(QuantizedGroup, half_offsets8);
+};
 
+template <class T>
+HWY_INLINE T read_as(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+// One tile: a panel and some rows.
+template <class F, int kRows>
+struct QuantizedTile {
   const Panel& panel;
-  const QuantizedRows& x;
-  std::size_t row;  // the first
-  bool is_stream;   // the weights come from memory
+  const std::byte* first;  // the first row
+  std::size_t stride;      // bytes from row to row
+  std::size_t groups;
+  bool is_stream;  // the weights come from memory
 
-  // sums[r]: of row + r, all 16 outputs.
+  // sums[r]: of row r of the tile, all 16 outputs.
   HWY_INLINE void run(Lanes* sums) const {
-    for (int r = 0; r < kRows; ++r) sums[r] = zero_lanes();
+    const std::byte* x[kRows];
+    OUTRIDER_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = zero_lanes();
+      x[r] = first + static_cast<std::size_t>(r) * stride;
+    }
     const std::uint8_t* values = panel.values;
-    for (std::size_t g = 0; g < x.groups; ++g, values += kGroupBytes) {
-      if (is_stream) ask_for(values + kAheadBytes, kGroupBytes);
-      for (std::size_t half = 0; half < kScales; ++half) {
+    for (std::size_t g = 0; g < groups; ++g, values += F::kGroupBytes) {
+      if (is_stream) ask_for(values + kAheadBytes, F::kGroupBytes);
+      for (std::size_t half = 0; half < F::kScales; ++half) {
         for (int p = 0; p < kParts; p += kTogether) {
-          add_half(values + half * kSteps * kStepBytes, g, half, p, sums);
+          add_half(values + half * F::kSteps * kStepBytes, g, half, p, x, sums);
         }
       }
-      if (panel.minimums != nullptr) add_minimums(g, sums);
+      if constexpr (F::kHasMinimum) add_minimums(g, x, sums);
+      OUTRIDER_UNROLL
+      for (int r = 0; r < kRows; ++r) x[r] += sizeof(QuantizedGroup);
     }
   }
 
   HWY_INLINE void add_half(const std::uint8_t* values, std::size_t g, std::size_t half, int part,
-                           Lanes* sums) const {
-    const std::size_t index = g * kScales + half;
-    GroupSum<kBits> groups[kRows][kTogether];
-    std::int32_t offset[kRows];
+                           const std::byte* const* x, Lanes* sums) const {
+    // What two parts share would be kept in memory between them: it is loaded again instead.
+    if constexpr (kTogether < kParts) asm volatile("" ::: "memory");
+    GroupSum<F::kBits> group[kRows][kTogether];
+    std::int32_t offset[kRows] = {};
+    OUTRIDER_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      offset[r] = x.offset(row + static_cast<std::size_t>(r), index);
-      for (GroupSum<kBits>& group : groups[r]) group.begin(offset[r]);
+      if constexpr (F::kHasOffset) {
+        offset[r] = read_as<std::int32_t>(x[r] + F::kOffset + half * sizeof(std::int32_t));
+      }
+      for (GroupSum<F::kBits>& sum : group[r]) sum.begin(offset[r]);
     }
-    for (std::size_t s = 0; s < kSteps; ++s) {
+    OUTRIDER_UNROLL
+    for (std::size_t s = 0; s < F::kSteps; ++s) {
       BytePart bytes[kTogether];
       for (int t = 0; t < kTogether; ++t) {
         bytes[t] = hn::LoadU(
             ByteTag(), values + s * kStepBytes + static_cast<std::size_t>(part + t) * kPartBytes);
       }
-      const std::size_t at = g * kQuantGroup + half * kScaleGroup + 4 * s;
-      if constexpr (kBits == 8) {
-        add_step(bytes, at, groups);
+      const std::size_t at = half * kQuantGroup / 2 + 4 * s;
+      if constexpr (F::kBits == 8) {
+        add_step(bytes, at, x, group);
       } else {
         BytePart halves[kTogether];
         for (int t = 0; t < kTogether; ++t) halves[t] = low_halves(bytes[t]);
-        add_step(halves, at, groups);
+        add_step(halves, at, x, group);
         for (int t = 0; t < kTogether; ++t) halves[t] = high_halves(bytes[t]);
-        add_step(halves, at + kQuantGroup / 2, groups);
+        add_step(halves, at + kQuantGroup / 2, x, group);
       }
     }
     for (int t = 0; t < kTogether; ++t) {
-      const Part weight_scale = panel.scale(panel.scales, index, part + t);
+      const Part weight_scale = panel.scale(panel.scales, g * F::kScales + half, part + t);
+      OUTRIDER_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const float scale = x.scale(row + static_cast<std::size_t>(r), g);
-        Part& sum = sums[r].part[part + t];
-        sum = hn::MulAdd(hn::ConvertTo(PartTag(), groups[r][t].end(offset[r])),
-                         hn::Mul(weight_scale, hn::Set(PartTag(), scale)), sum);
+        const auto scale = read_as<float>(x[r] + offsetof(QuantizedGroup, scale));
+        const IntPart sum = group[r][t].template end<F::kHasOffset>(offset[r]);
+        Part& to = sums[r].part[part + t];
+        to = hn::MulAdd(hn::ConvertTo(PartTag(), sum),
+                        hn::Mul(weight_scale, hn::Set(PartTag(), scale)), to);
       }
     }
   }
 
-  // The four elements from `at` on, for all rows and registers.
-  HWY_INLINE void add_step(const BytePart* bytes, std::size_t at,
-                           GroupSum<kBits> (*groups)[kTogether]) const {
-    StepWeights<kBits> weights[kTogether];
+  // The four elements from `at` of the group on, for all rows and registers.
+  HWY_INLINE void add_step(const BytePart* bytes, std::size_t at, const std::byte* const* x,
+                           GroupSum<F::kBits> (*group)[kTogether]) const {
+    StepWeights<F::kBits> weights[kTogether];
     for (int t = 0; t < kTogether; ++t) weights[t].take(bytes[t], panel.flip);
+    OUTRIDER_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const BytePart four =
-          broadcast_four(x.base + (row + static_cast<std::size_t>(r)) * x.stride + at);
-      for (int t = 0; t < kTogether; ++t) groups[r][t].add(weights[t], four);
+      const BytePart four = broadcast_four(x[r] + at);
+      for (int t = 0; t < kTogether; ++t) group[r][t].add(weights[t], four);
     }
   }
 
-  HWY_INLINE void add_minimums(std::size_t g, Lanes* sums) const {
+  HWY_INLINE void add_minimums(std::size_t g, const std::byte* const* x, Lanes* sums) const {
     for (int p = 0; p < kParts; ++p) {
       const Part minimum = panel.scale(panel.minimums, g, p);
+      OUTRIDER_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const float scaled_sum = x.scaled_sum(row + static_cast<std::size_t>(r), g);
+        const auto scaled_sum = read_as<float>(x[r] + offsetof(QuantizedGroup, scaled_sum));
         sums[r].part[p] = hn::MulAdd(minimum, hn::Set(PartTag(), scaled_sum), sums[r].part[p]);
       }
     }
@@ -195,53 +199,69 @@ HWY_INLINE void store_panel(const Lanes& sums, std::int64_t row, std::int64_t n,
   }
 }
 
+// A panel and rows of one block.
 struct PanelProduct {
   const Panel& panel;
-  const QuantizedRows& x;
-  std::int64_t n;  // the panel's first output
+  const MatmulInput& in;
+  std::size_t stride;  // bytes from row to row
+  std::int64_t n;      // the panel's first output
   Outputs part;
   const MatmulOutput& y;
 
-  template <int kBits, int kScaleGroup, int kRows>
+  template <class F, int kRows>
   HWY_NOINLINE void compute_rows(std::int64_t row, bool is_stream) const {
     Lanes sums[kRows];
-    QuantizedTile<kBits, kScaleGroup, kRows>{panel, x, static_cast<std::size_t>(row), is_stream}
+    QuantizedTile<F, kRows>{panel, in.quantized + static_cast<std::size_t>(row) * stride, stride,
+                            stride / sizeof(QuantizedGroup), is_stream}
         .run(sums);
     for (int r = 0; r < kRows; ++r) store_panel(sums[r], row + r, n, part, y);
   }
 
-  template <int kBits, int kScaleGroup, int kRows = kTileRows>
+  template <class F, int kRows = kTileRows<F::kBits>>
   HWY_INLINE void compute(std::int64_t row, std::int64_t count, bool is_stream) const {
     if constexpr (kRows > 1) {
-      if (count < kRows) return compute<kBits, kScaleGroup, kRows - 1>(row, count, is_stream);
+      if (count < kRows) return compute<F, kRows - 1>(row, count, is_stream);
     }
-    compute_rows<kBits, kScaleGroup, kRows>(row, is_stream);
+    compute_rows<F, kRows>(row, is_stream);
   }
 };
 
-template <int kBits, int kScaleGroup>
+template <class F>
 void multiply_panels(const WeightMatrix& weights, const MatmulInput& in, Outputs part,
                      const MatmulOutput& y) {
   const PanelLayout layout(weights.format, weights.inputs);
-  const QuantizedRows x(in.quantized, QuantizedRowLayout(weights.inputs), weights.format);
-  // Tiles of nearly equal height: a last one of a single row would unpack the weights for it alone.
-  const std::int64_t tiles = (in.rows + kTileRows - 1) / kTileRows;
-  for (std::int64_t i = part.begin / kPanelOutputs; i * kPanelOutputs < part.end; ++i) {
-    const std::byte* base = static_cast<const std::byte*>(weights.data) + i * layout.panel_bytes;
-    const Panel panel{reinterpret_cast<const std::uint8_t*>(base), base + layout.scales,
-                      weights.format.has_minimum ? base + layout.minimums : nullptr,
-                      weights.format.wide_scales, static_cast<std::uint8_t>(weights.format.zero())};
-    const PanelProduct product{panel, x, i * kPanelOutputs, part, y};
-    for (std::int64_t t = 0; t < tiles; ++t) {
-      const std::int64_t row = in.rows * t / tiles;
-      product.template compute<kBits, kScaleGroup>(row, in.rows * (t + 1) / tiles - row, t == 0);
+  const auto stride = static_cast<std::size_t>(quantized_row_bytes(weights.inputs));
+  for (std::int64_t first = 0; first < in.rows; first += kBlockRows) {
+    const std::int64_t rows = std::min(in.rows - first, kBlockRows);
+    // Tiles of nearly equal height: a last one of a single row would unpack the weights for it
+    // alone.
+    const std::int64_t tiles = (rows + kTileRows<F::kBits> - 1) / kTileRows<F::kBits>;
+    for (std::int64_t i = part.begin / kPanelOutputs; i * kPanelOutputs < part.end; ++i) {
+      const std::byte* base = static_cast<const std::byte*>(weights.data) + i * layout.panel_bytes;
+      const Panel panel{reinterpret_cast<const std::uint8_t*>(base), base + layout.scales,
+                        base + layout.minimums, weights.format.wide_scales,
+                        static_cast<std::uint8_t>(weights.format.zero())};
+      const PanelProduct product{panel, in, stride, i * kPanelOutputs, part, y};
+      for (std::int64_t t = 0; t < tiles; ++t) {
+        const std::int64_t row = rows * t / tiles;
+        product.template compute<F>(first + row, rows * (t + 1) / tiles - row, t == 0);
+      }
     }
   }
 }
 
+template <int kBits, int kScaleGroup>
+void multiply_format(const WeightMatrix& weights, const MatmulInput& x, Outputs part,
+                     const MatmulOutput& y) {
+  if (weights.format.has_minimum) {
+    return multiply_panels<Format<kBits, kScaleGroup, true>>(weights, x, part, y);
+  }
+  multiply_panels<Format<kBits, kScaleGroup, false>>(weights, x, part, y);
+}
+
 void multiply_quantized(const WeightMatrix& weights, const MatmulInput& x, Outputs part,
                         const MatmulOutput& y) {
-  if (weights.format.bits == 4) return multiply_panels<4, 32>(weights, x, part, y);
-  if (weights.format.scale_group == 16) return multiply_panels<8, 16>(weights, x, part, y);
-  multiply_panels<8, 32>(weights, x, part, y);
+  if (weights.format.bits == 4) return multiply_format<4, 32>(weights, x, part, y);
+  if (weights.format.scale_group == 16) return multiply_format<8, 16>(weights, x, part, y);
+  multiply_format<8, 32>(weights, x, part, y);
 }

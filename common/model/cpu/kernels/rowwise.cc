@@ -48,37 +48,29 @@ HWY_INLINE void round_group(const float* x, float factor, std::int8_t* values,
   }
 }
 
-template <class T>
-HWY_INLINE void put(std::byte* base, std::int64_t at, std::int64_t index, T value) {
-  std::memcpy(base + at + index * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
-}
-
 }  // namespace
 
 void quantize_row(const float* x, std::int64_t count, std::byte* out) {
-  const QuantizedRowLayout layout(count);
-  put(out, layout.no_offset, 0, std::int32_t{0});
-  for (std::int64_t g = 0; g < layout.groups; ++g) {
-    const float* group = x + g * kQuantGroup;
+  for (std::int64_t at = 0; at < count; at += kQuantGroup, out += sizeof(QuantizedGroup)) {
+    const float* group = x + at;
     float padded[kQuantGroup];
-    if ((g + 1) * kQuantGroup > count) {
+    if (at + kQuantGroup > count) {
       std::fill(padded, padded + kQuantGroup, 0.0f);
       std::copy(group, x + count, padded);
       group = padded;
     }
     const float largest = largest_magnitude(group);
     const bool zero = !(largest >= kSmallestLargest);
-    const float scale = zero ? 0.0f : largest / 127.0f;
+    QuantizedGroup quantized{};
+    quantized.scale = zero ? 0.0f : largest / 127.0f;
     std::int32_t sums[2];
-    round_group(group, zero ? 0.0f : 127.0f / largest,
-                reinterpret_cast<std::int8_t*>(out) + g * kQuantGroup, sums);
+    round_group(group, zero ? 0.0f : 127.0f / largest, quantized.values, sums);
     const std::int32_t sum = sums[0] + sums[1];
-    put(out, layout.scales, g, scale);
-    put(out, layout.scaled_sums, g, scale * static_cast<float>(sum));
-    put(out, layout.offsets4, g, -8 * sum);
-    put(out, layout.offsets8, g, -128 * sum);
-    put(out, layout.half_offsets8, 2 * g, -128 * sums[0]);
-    put(out, layout.half_offsets8, 2 * g + 1, -128 * sums[1]);
+    quantized.scaled_sum = quantized.scale * static_cast<float>(sum);
+    quantized.offset4 = -8 * sum;
+    quantized.offset8 = -128 * sum;
+    for (int half = 0; half < 2; ++half) quantized.half_offsets8[half] = -128 * sums[half];
+    std::memcpy(out, &quantized, sizeof(quantized));
   }
 }
 

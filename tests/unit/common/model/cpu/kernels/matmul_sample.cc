@@ -70,7 +70,7 @@ std::vector<std::byte> quantize(const Kernels& kernels, const WeightMatrix& matr
 
 MatmulSample::MatmulSample(const Kernels& kernels, std::int64_t rows, std::int64_t outputs,
                            std::int64_t inputs)
-    : outputs_(outputs), inputs_(inputs), stride_(pad_to_lanes(inputs)), layout_(inputs) {
+    : outputs_(outputs), inputs_(inputs), stride_(pad_to_lanes(inputs)), row_bytes_(quantized_row_bytes(inputs)) {
   f32_ = random_values(static_cast<std::size_t>(outputs * inputs), 1);
   for (float& w : f32_) w = std::bit_cast<float>(std::bit_cast<std::uint32_t>(w) & 0xffff0000);
   for (const float w : f32_) {
@@ -84,10 +84,10 @@ MatmulSample::MatmulSample(const Kernels& kernels, std::int64_t rows, std::int64
   }
   const std::vector<float> x = random_values(static_cast<std::size_t>(rows * inputs), 2);
   x_.assign(static_cast<std::size_t>(rows * stride_), 0.0f);
-  rows_.resize(static_cast<std::size_t>(rows * layout_.row_bytes));
+  rows_.resize(static_cast<std::size_t>(rows * row_bytes_));
   for (std::int64_t r = 0; r < rows; ++r) {
     std::copy_n(x.begin() + r * inputs, inputs, x_.begin() + r * stride_);
-    kernels.quantize_row(x_.data() + r * stride_, inputs, rows_.data() + r * layout_.row_bytes);
+    kernels.quantize_row(x_.data() + r * stride_, inputs, rows_.data() + r * row_bytes_);
   }
 }
 
@@ -101,7 +101,7 @@ std::vector<float> MatmulSample::run(const Kernels& kernels, const Kind& kind, s
 }
 
 MatmulInput MatmulSample::input(std::int64_t first, std::int64_t count) const {
-  return {count, stride_, x_.data() + first * stride_, rows_.data() + first * layout_.row_bytes};
+  return {count, stride_, x_.data() + first * stride_, rows_.data() + first * row_bytes_};
 }
 
 WeightMatrix MatmulSample::matrix(const Kind& kind) const {

@@ -61,7 +61,7 @@ class MatmulSample {
   WeightMatrix empty_matrix(const Kind& kind) const;
 
   std::int64_t outputs_, inputs_, stride_;
-  QuantizedRowLayout layout_;
+  std::int64_t row_bytes_;
   std::vector<float> f32_;
   std::vector<std::uint16_t> bf16_, f16_;
   std::vector<std::vector<std::byte>> quantized_;  // by kind

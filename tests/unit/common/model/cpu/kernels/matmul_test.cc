@@ -95,7 +95,7 @@ TEST_P(MatmulTest, QuantisedGroupsOfExtremesNeitherOverflowNorVanish) {
         group.minimum = 1.0f;
         for (int i = 0; i < 32; ++i) writer.store(i / 2, i % 2, group);
         const std::vector<float> x(64, sign * 127.0f);
-        std::vector<std::byte> row(static_cast<std::size_t>(QuantizedRowLayout(64).row_bytes));
+        std::vector<std::byte> row(static_cast<std::size_t>(quantized_row_bytes(64)));
         kernels().quantize_row(x.data(), 64, row.data());
         std::vector<float> y(16);
         kernels().matmul(matrix, {1, 64, x.data(), row.data()}, {0, 16},

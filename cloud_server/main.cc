@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <string>
+#include <string_view>
 
+#include "cloud_server/access.h"
 #include "cloud_server/kv_memory.h"
 #include "cloud_server/serve.h"
 #include "cloud_server/target.h"
@@ -23,7 +25,9 @@ struct ServerFlags {
   std::string pace;
   std::string host = "127.0.0.1";
   int port = 8001;
-  bool insecure = false;
+  AccessOptions access;
+  int http_port = -1;  // none
+  int metrics_port = -1;
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_draft_tokens = 64;
   double shutdown_timeout = 45;
@@ -47,14 +51,35 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
       "exit's walk (max-softmax)");
 }
 
+void add_access_flags(CLI::App& app, ServerFlags& flags) {
+  app.add_flag("--insecure", flags.access.insecure,
+               "Allow plaintext, and edges without a key, beyond this machine");
+  app.add_option("--tls-cert", flags.access.tls.cert,
+                 "Speak TLS, with the certificates in this PEM file; read again when it changes");
+  app.add_option("--tls-key", flags.access.tls.key, "Its key");
+  app.add_option("--tls-client-ca", flags.access.tls.client_ca,
+                 "Let in only edges with a certificate of these authorities; its common name is "
+                 "the tenant");
+  app.add_option("--token-file", flags.access.token_file,
+                 "Let in only edges with a key of this file (see: outrider-server token new NAME); "
+                 "read again on SIGHUP");
+  app.add_option("--http-port", flags.http_port,
+                 "Port of /health/live, /health/ready and /version; 0 takes a free one; without "
+                 "it: none")
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--metrics-port", flags.metrics_port,
+                 "Port of /metrics for Prometheus; beyond this machine a key is asked for")
+      ->check(CLI::Range(0, 65535));
+}
+
 void add_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--model", flags.target.model,
                  "Target model: a Hugging Face directory or a GGUF file")
       ->required();
-  app.add_option("--host", flags.host, "Address to listen on; beyond loopback needs --insecure");
+  app.add_option("--host", flags.host, "Address to listen on; beyond loopback needs TLS and keys");
   app.add_option("--port", flags.port, "Port to listen on; 0 takes a free one")
       ->check(CLI::Range(0, 65535));
-  app.add_flag("--insecure", flags.insecure, "Allow plaintext beyond this machine");
+  add_access_flags(app, flags);
   app.add_option("--dtype", flags.target.dtype, "How to compute; auto: as the weights are stored")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
   app.add_option("--kv-dtype", flags.target.kv_dtype,
@@ -107,9 +132,58 @@ std::string millions(std::int64_t count) {
   return text;
 }
 
+std::string about_access(const ServerFlags& flags) {
+  const AccessOptions& access = flags.access;
+  if (!access.tls.wanted()) {
+    return is_loopback(flags.host) ? "" : " (plaintext, open to the network)";
+  }
+  return access.tls.client_ca.empty() ? " (TLS)" : " (TLS, certificates of edges asked for)";
+}
+
+void print_pages(const char* what, const Address* address) {
+  if (address != nullptr) std::printf("  %-12s http://%s\n", what, address->to_string().c_str());
+}
+
+// One line of the audit: who used how much of the device.
+void log_session(const SessionRecord& record) {
+  log(LogLevel::kInfo, "session ended",
+      {{"session", record.session_id},
+       {"tenant", record.tenant},
+       {"prompt_tokens", record.usage.prompt_tokens},
+       {"completion_tokens", record.usage.completion_tokens},
+       {"passes", record.usage.passes},
+       {"rows", record.usage.rows},
+       {"rows_died", record.draft.tokens - record.draft.accepted},
+       {"device_s", to_seconds(record.usage.compute)},
+       {"lasted_s", to_seconds(record.lasted)}});
+}
+
+void set_access(const ServerFlags& flags, Tenants& tenants, ServeOptions& options) {
+  const auto page = [&](int port) -> std::optional<Address> {
+    if (port < 0) return std::nullopt;
+    return Address{flags.host, static_cast<std::uint16_t>(port)};
+  };
+  options.admin = {page(flags.http_port), page(flags.metrics_port)};
+  options.rpc.tls = flags.access.tls;
+  const std::string& path = flags.access.token_file;
+  if (!is_loopback(flags.host) && !flags.access.insecure) {
+    options.admin_questions.knows_key = [&tenants](const std::string& key) {
+      return tenants.find(key).ok();
+    };
+  }
+  if (path.empty()) return;
+  options.rpc.tenants = &tenants;
+  options.on_reload = [&tenants, path] {
+    const Status status = load_tokens(path, tenants);
+    if (!status.ok()) {
+      log(LogLevel::kError, "the keys stay as they were", {{"reason", status.to_string()}});
+    }
+  };
+}
+
 // One block, for people; scripts read the line that begins with "listening".
 void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int64_t kv_bytes,
-                 const Address& address, double seconds) {
+                 const Listening& listening, double seconds) {
   const ModelInfo& info = target.model->info();
   std::printf("outrider-server\n");
   std::printf("  model        %s (%s, %s parameters, %s on %s)\n", info.name.c_str(),
@@ -128,8 +202,10 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
   if (!flags.target.pace.empty()) {
     std::printf("  pace         emulated: %s ms a pass\n", flags.target.pace.to_string().c_str());
   }
-  std::printf("  listening    %s%s\n", address.to_string().c_str(),
-              is_loopback(address.host) ? "" : " (plaintext, open to the network)");
+  std::printf("  listening    %s%s\n", listening.rpc.to_string().c_str(),
+              about_access(flags).c_str());
+  print_pages("health", listening.admin.health_address());
+  print_pages("metrics", listening.admin.metrics_address());
   std::printf("  ready        after %.2f s\n", seconds);
   std::fflush(stdout);
 }
@@ -141,13 +217,6 @@ void print_overruns(const PaceCounts& counts) {
   std::fflush(stdout);
 }
 
-Status check_exposure(const ServerFlags& flags) {
-  if (flags.insecure || is_loopback(flags.host)) return {};
-  return invalid_argument("--host " + flags.host +
-                          " listens beyond this machine, and this server speaks plaintext; add "
-                          "--insecure if the network is trusted");
-}
-
 Status read_pace(ServerFlags& flags) {
   if (flags.pace.empty()) return {};
   Result<PaceCurve> pace = PaceCurve::parse(flags.pace);
@@ -157,7 +226,12 @@ Status read_pace(ServerFlags& flags) {
 }
 
 Status run_server(ServerFlags& flags) {
-  OUTRIDER_RETURN_IF_ERROR(check_exposure(flags));
+  flags.access.host = flags.host;
+  OUTRIDER_RETURN_IF_ERROR(check_access(flags.access));
+  Tenants tenants;
+  if (!flags.access.token_file.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(load_tokens(flags.access.token_file, tenants));
+  }
   OUTRIDER_RETURN_IF_ERROR(read_pace(flags));
   SystemClock clock;
   const TimePoint started = clock.now();
@@ -175,15 +249,38 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.exits = target.exits.get();
   options.scheduler.report_queue = flags.server_queue;
   options.scheduler.exit_score = flags.exit_score;
+  ServerMetrics metrics(target.model->info().name);
+  options.metrics = &metrics;
+  options.scheduler.on_session_end = [&](const SessionRecord& record) {
+    metrics.observe(record);
+    tenants.charge(record.tenant, static_cast<double>(record.usage.rows), clock.now());
+    log_session(record);
+  };
+  set_access(flags, tenants, options);
+  options.admin_questions.version = Program::version();
+  options.admin_questions.model_name = target.model->info().name;
   options.rpc.listen = {flags.host, static_cast<std::uint16_t>(flags.port)};
   options.rpc.log = [](const std::string& line) { log(LogLevel::kWarning, line); };
   options.shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3);
-  Status served = serve(*target.model, options, [&](const Address& address) {
-    print_start(flags, target, options.scheduler.kv_cache_bytes, address,
+  Status served = serve(*target.model, options, [&](const Listening& listening) {
+    print_start(flags, target, options.scheduler.kv_cache_bytes, listening,
                 to_seconds(clock.now() - started));
   });
   if (target.paced != nullptr) print_overruns(target.paced->counts());
   return served;
+}
+
+// outrider-server token new NAME
+int token_command(int argc, char** argv) {
+  Program program("outrider-server", "Keys for edges.");
+  std::string name, file;
+  CLI::App* token = program.app().add_subcommand("token", "Keys for edges");
+  CLI::App* make = token->add_subcommand("new", "Make one, and show it once");
+  make->add_option("NAME", name, "The tenant's")->required();
+  make->add_option("--token-file", file, "Add its line to this file, which is made if need be");
+  token->require_subcommand(1);
+  if (const std::optional<int> code = program.parse(argc, argv)) return *code;
+  return program.finish(print_new_token(name, file));
 }
 
 }  // namespace
@@ -192,8 +289,10 @@ Status run_server(ServerFlags& flags) {
 // CLI11 throws only where a flag is declared wrongly.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   outrider::block_signals();
+  if (argc > 1 && std::string_view(argv[1]) == "token") return outrider::token_command(argc, argv);
   outrider::Program program("outrider-server",
-                            "Holds the target model and decides what edges drafted.");
+                            "Holds the target model and decides what edges drafted.\n"
+                            "'outrider-server token new NAME' makes a key for an edge.");
   outrider::ServerFlags flags;
   outrider::add_flags(program.app(), flags);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;

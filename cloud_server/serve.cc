@@ -3,9 +3,11 @@
 
 #include <sys/resource.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <utility>
 
 #include "common/telemetry/log.h"
 #include "common/verify/engine.h"
@@ -39,18 +41,44 @@ bool signal_waits() {
 enum class Event : std::uint8_t { kSignal, kHung, kBroken };
 
 // Until a signal comes, or the device is lost.
-Event await_event(const VerifyEngine& engine, Duration pass_limit) {
-  const sigset_t signals = ending_signals();
+Event await_event(const VerifyEngine& engine, const ServeOptions& options) {
+  const Duration pass_limit = options.scheduler.pass_limit;
+  sigset_t signals = ending_signals();
+  sigaddset(&signals, SIGHUP);
   const timespec poll{.tv_sec = 0, .tv_nsec = kWatchPoll.count()};
   while (true) {
     const int signal = sigtimedwait(&signals, nullptr, &poll);
-    if (signal > 0) {
+    if (signal == SIGHUP) {
+      if (options.on_reload) options.on_reload();
+    } else if (signal > 0) {
       log(LogLevel::kInfo, "shutting down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
       return Event::kSignal;
     }
     if (pass_limit > Duration{0} && engine.running_for() > pass_limit) return Event::kHung;
     if (engine.stats().failed_in_a_row >= kFailuresOfABrokenDevice) return Event::kBroken;
   }
+}
+
+Result<std::unique_ptr<AdminServer>> start_admin(const ServeOptions& options,
+                                                 const VerifyEngine& engine,
+                                                 const RpcServer& server,
+                                                 const std::atomic<bool>& ready) {
+  AdminQuestions questions = options.admin_questions;
+  questions.is_alive = [&engine, limit = options.scheduler.pass_limit] {
+    return limit <= Duration{0} || engine.running_for() <= limit;
+  };
+  questions.is_ready = [&ready] { return ready.load(); };
+  questions.metrics = [&] {
+    const RpcServerStats rpc = server.stats();
+    return options.metrics == nullptr
+               ? std::string()
+               : options.metrics->render({.scheduler = engine.stats(),
+                                          .kv_bytes_bound = options.scheduler.kv_cache_bytes,
+                                          .calls_open = rpc.calls_open,
+                                          .calls_refused = rpc.refused,
+                                          .calls_failed = rpc.failed});
+  };
+  return AdminServer::start(options.admin, std::move(questions));
 }
 
 void end_sessions(VerifyEngine& engine, RpcServer& server) {
@@ -101,7 +129,8 @@ void log_totals(const SchedulerStats& stats) {
 }  // namespace
 
 void block_signals() {
-  const sigset_t signals = ending_signals();
+  sigset_t signals = ending_signals();
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
@@ -116,13 +145,16 @@ void raise_descriptor_limit() {
 }
 
 Status serve(Model& model, const ServeOptions& options,
-             const std::function<void(const Address&)>& on_ready) {
+             const std::function<void(const Listening&)>& on_ready) {
   SystemClock clock;
   VerifyEngine engine(model, options.scheduler, clock);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
                             RpcServer::start(engine, options.rpc));
-  on_ready(server->address());
-  switch (await_event(engine, options.scheduler.pass_limit)) {
+  std::atomic<bool> ready{true};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin,
+                            start_admin(options, engine, *server, ready));
+  on_ready({server->address(), *admin});
+  switch (await_event(engine, options)) {
     case Event::kHung:
       exit_hung(engine, *server, options.scheduler.pass_limit);
     case Event::kBroken:
@@ -132,6 +164,7 @@ Status serve(Model& model, const ServeOptions& options,
     case Event::kSignal:
       break;
   }
+  ready.store(false);
   server->set_serving(false);
   const bool finished = drain(engine, clock, options.shutdown_timeout);
   if (!finished) {

@@ -14,6 +14,8 @@
 
 #include <functional>
 
+#include "cloud_server/http/admin.h"
+#include "cloud_server/http/metrics.h"
 #include "cloud_server/rpc/server.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -26,6 +28,10 @@ struct ServeOptions {
   SchedulerOptions scheduler;
   RpcServerOptions rpc;
   Duration shutdown_timeout = std::chrono::seconds(45);
+  AdminOptions admin;
+  AdminQuestions admin_questions;        // serve() answers is_alive, is_ready and metrics itself
+  ServerMetrics* metrics = nullptr;      // null: none are kept
+  std::function<void()> on_reload = {};  // SIGHUP came
 };
 
 // The exit code of a server whose device hangs: nothing but a new process helps.
@@ -38,8 +44,14 @@ void block_signals();
 // connection once it has run out of them (CVE-2023-4785). Call it before the server listens.
 void raise_descriptor_limit();
 
+// Where it listens.
+struct Listening {
+  Address rpc;
+  const AdminServer& admin;
+};
+
 // Blocks until the end. on_ready hears once where the server listens.
 Status serve(Model& model, const ServeOptions& options,
-             const std::function<void(const Address&)>& on_ready);
+             const std::function<void(const Listening&)>& on_ready);
 
 }  // namespace outrider

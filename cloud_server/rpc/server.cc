@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cloud_server/rpc/credentials.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "cloud_server/rpc/stream_reactor.h"
 #include "proto/byte_buffer.h"
@@ -97,7 +98,8 @@ Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine,
   set_limits(builder, options);
   auto parts = std::make_unique<Parts>(engine, options);
   int port = 0;
-  builder.AddListeningPort(parts->address.to_string(), grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(parts->address.to_string(),
+                           make_server_credentials(options.tls, options.tls_reload_seconds), &port);
   builder.RegisterService(&parts->service);
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr || port == 0) return explain_listen_failure(parts->address);

@@ -7,6 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "cloud_server/admission/certificates.h"
+#include "cloud_server/admission/tenants.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
 
@@ -20,6 +22,9 @@ struct RpcServerOptions {
   Duration farewell_timeout = std::chrono::seconds(10);
   std::size_t memory_bytes = 256u << 20;  // gRPC's buffers, all connections together
   int max_streams_per_connection = 64;
+  TlsFiles tls = {};                 // have passed check_tls_files(); none: plaintext
+  unsigned tls_reload_seconds = 10;  // how often the files are looked at
+  Tenants* tenants = nullptr;  // whose keys are asked for; outlives the server. Null: nobody's
   // Takes lines about peers' faults and our own, from any thread. Empty: they are counted only.
   std::function<void(const std::string&)> log = {};
 };

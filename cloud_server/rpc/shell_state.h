@@ -24,6 +24,7 @@ class ShellState final {
         max_waiting_messages(options.max_waiting_messages),
         open_timeout(options.open_timeout),
         farewell_timeout(options.farewell_timeout),
+        tenants(options.tenants),
         log_(options.log) {}
 
   // A peer's fault: counted always, logged at most once in five seconds.
@@ -51,6 +52,7 @@ class ShellState final {
   const Duration open_timeout;
   const Duration farewell_timeout;
   std::atomic<std::uint64_t> calls_open{0};
+  Tenants* const tenants;  // null: nobody is asked for a key
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> stalled{0};
   std::atomic<std::uint64_t> failed{0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/rpc/stream_reactor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/byte_buffer.h"
@@ -28,10 +29,19 @@ std::string host_of(const std::string& peer) {
 }  // namespace
 
 StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& shell)
-    : context_(context), shell_(shell), peer_(context.peer()), queue_(shell.max_waiting_messages) {
+    : context_(context),
+      shell_(shell),
+      peer_(context.peer()),
+      caller_(identify(context, shell.tenants)),
+      queue_(shell.max_waiting_messages) {
   shell_.calls_open.fetch_add(1, std::memory_order_relaxed);
   release_to_grpc(this);
+  if (!caller_.ok()) {
+    fail(caller_.status());
+    return;
+  }
   release_to_grpc(&read_buffer_);
+  holders_.fetch_add(1);
   StartRead(&read_buffer_);  // answered only after the constructor, when gRPC knows the reactor
   open_alarm_.Set(std::chrono::system_clock::now() + shell.open_timeout, [this](bool rang) {
     acquire_from_grpc(this);
@@ -62,11 +72,31 @@ Status StreamReactor::take(EdgeMessage message) {
       return failed_precondition("the first message of a stream must be Open");
     }
     open_alarm_.Cancel();
-    stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
-                                    {.tenant = {}, .group = host_of(peer_)});
+    OUTRIDER_RETURN_IF_ERROR(admit(std::get<Open>(message.body)));
+    const std::string& tenant = caller_->tenant;
+    stream_ = shell_.engine.connect(
+        [this](VerifierEvent event) { on_event(std::move(event)); },
+        {.tenant = tenant, .group = tenant.empty() ? host_of(peer_) : tenant});
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};
+}
+
+// What the tenant's quota says.
+Status StreamReactor::admit(const Open& open) {
+  if (shell_.tenants == nullptr || caller_->tenant.empty()) return {};
+  const std::string name = open.session_key.empty() ? peer_ : open.session_key;
+  const auto prompt =
+      std::max(static_cast<double>(open.prefix.size()), static_cast<double>(open.prefix_length));
+  const AdmissionResult result =
+      shell_.tenants->admit(caller_->tenant, name, prompt, SystemClock().now());
+  if (result.status.ok()) {
+    admitted_ = name;
+    return {};
+  }
+  const MutexLock lock(mu_);
+  retry_after_ = result.retry_after;
+  return result.status;
 }
 
 void StreamReactor::open_too_late() {
@@ -106,6 +136,7 @@ void StreamReactor::OnDone() {
 
 void StreamReactor::release() {
   if (holders_.fetch_sub(1) != 1) return;
+  if (!admitted_.empty()) shell_.tenants->leave(caller_->tenant, admitted_);
   shell_.calls_open.fetch_sub(1, std::memory_order_relaxed);
   delete this;
 }
@@ -137,6 +168,9 @@ void StreamReactor::on_event(VerifierEvent event) {
 }
 
 void StreamReactor::on_message(const ServerMessage& message) {
+  if (caller_->key != nullptr && caller_->key->revoked.load(std::memory_order_relaxed)) {
+    return revoke();
+  }
   MutexLock lock(mu_);
   if (end_) return;
   const auto* notice = std::get_if<Notice>(&message);
@@ -153,6 +187,11 @@ void StreamReactor::on_message(const ServerMessage& message) {
   context_.TryCancel();  // the write on its way may never end by itself
 }
 
+// The key is no longer in the file. The engine hears of it when gRPC is done with the call.
+void StreamReactor::revoke() {
+  fail(unauthenticated("the key of this call is no longer valid"));
+}
+
 // The edge's fault: ends the stream, and frees its session at once. In gRPC's reactions only.
 void StreamReactor::refuse(const Status& status) {
   fail(status);
@@ -163,7 +202,7 @@ void StreamReactor::fail(const Status& status) {
   {
     const MutexLock lock(mu_);
     if (end_) return;
-    end(to_grpc(status));
+    end(to_grpc(status, retry_after_));
   }
   shell_.report_peer_error(peer_, status);  // logged before the peer knows
   const MutexLock lock(mu_);

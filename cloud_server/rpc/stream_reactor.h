@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "cloud_server/rpc/caller.h"
 #include "cloud_server/rpc/send_queue.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "common/base/mutex.h"
@@ -44,6 +45,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void open_too_late();
   void release();
   void cut();
+  void revoke();
+  Status admit(const Open& open);
   void end(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void finish_with(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void advance() OUTRIDER_REQUIRES(mu_);
@@ -51,13 +54,15 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
   const std::string peer_;
+  const Result<Caller> caller_;
   grpc::Alarm open_alarm_;
   grpc::Alarm farewell_alarm_;   // from the end on: what is left may wait for a dead reader
-  std::atomic<int> holders_{2};  // gRPC until OnDone, each alarm that is set until its callback
+  std::atomic<int> holders_{1};  // gRPC until OnDone, each alarm that is set until its callback
 
   // gRPC's reactions only.
   grpc::ByteBuffer read_buffer_;
   std::optional<StreamId> stream_;  // none before Open
+  std::string admitted_;            // under which name the tenant's quota counts it; empty: none
 
   Mutex mu_;
   SendQueue queue_ OUTRIDER_GUARDED_BY(mu_);

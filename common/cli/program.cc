@@ -71,7 +71,7 @@ void harden(CLI::App& app) {
 Program::Program(const std::string& name, const std::string& description)
     : app_(description, name) {
   app_.option_defaults()->always_capture_default();
-  app_.set_version_flag("--version", name + " " OUTRIDER_VERSION, "Print the version");
+  app_.set_version_flag("--version", name + " " + version(), "Print the version");
   const char* file = std::getenv("OUTRIDER_CONFIG");
   const std::string config = file == nullptr ? "" : file;
   app_.set_config("--config", config, "Read flags from this file", !config.empty())
@@ -88,6 +88,10 @@ Program::Program(const std::string& name, const std::string& description)
       ->check(CLI::IsMember({"text", "json"}))
       ->group("Logging");
   app_.add_option("--log-file", log_.file, "Log to this file instead")->group("Logging");
+}
+
+std::string Program::version() {
+  return OUTRIDER_VERSION;
 }
 
 std::optional<int> Program::parse(int argc, const char* const* argv) {

@@ -34,6 +34,9 @@ class Program final {
  public:
   Program(const std::string& name, const std::string& description);
 
+  // Of all programs of this build.
+  static std::string version();
+
   // Flags and subcommands are added here, before parse(). A flag's default is the value that its
   // variable has when it is added.
   CLI::App& app() { return app_; }

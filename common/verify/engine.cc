@@ -222,8 +222,10 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
     scheduler.drain();
   } else {
     scheduler.end_stream(
-        input.stream, resource_exhausted("messages come faster than they can be taken; at most " +
-                                         std::to_string(EngineInbox::kMaxMessages) + " may wait"));
+        input.stream,
+        resource_exhausted("messages come faster than they can be taken; at most " +
+                           std::to_string(EngineInbox::kMaxMessages) + " may wait"),
+        now);
   }
 }
 

@@ -32,9 +32,9 @@ void Scheduler::disconnect(StreamId stream, TimePoint now) {
   streams_.disconnect(stream, now);
 }
 
-void Scheduler::end_stream(StreamId stream, const Status& status) {
+void Scheduler::end_stream(StreamId stream, const Status& status, TimePoint now) {
   OUTRIDER_CHECK(!turn_);
-  streams_.end_stream(stream, status);
+  streams_.end_stream(stream, status, now);
 }
 
 void Scheduler::tick(TimePoint now) {

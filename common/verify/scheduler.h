@@ -45,7 +45,7 @@ class Scheduler final {
   // No event of the stream follows; its KV is kept.
   void disconnect(StreamId stream, TimePoint now = {});
   // Ends the stream from outside the protocol.
-  void end_stream(StreamId stream, const Status& status);
+  void end_stream(StreamId stream, const Status& status, TimePoint now = {});
   // Warns every session, refuses every later Open.
   void drain() { streams_.drain(); }
   // Ends the streams that have not come on for idle_timeout, and Opens of which no piece came for

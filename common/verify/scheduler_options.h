@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "common/base/clock.h"
@@ -13,6 +14,7 @@
 namespace outrider {
 
 class ExitHeads;
+struct SessionRecord;
 
 // What a guess's confidence is (exit_probe.h).
 enum class ExitScore : std::uint8_t {
@@ -52,6 +54,8 @@ struct SchedulerOptions {
   std::int64_t kv_cache_bytes = 0;  // of all KV caches; 0: no bound
   Duration kept_for{0};             // how long a finished session's KV waits; 0: for ever
   Duration retry_after = std::chrono::seconds(2);  // told to whom max_concurrent_sessions refuses
+  // Called with each session that is over, on the scheduler's thread; must return soon. Empty: no.
+  std::function<void(const SessionRecord&)> on_session_end = {};
   ExitHeads* exits = nullptr;  // of the model; outlives the scheduler. Null: no early exits
   ReportQueue report_queue = ReportQueue::kPriority;
   ExitScore exit_score = ExitScore::kCalibrated;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/verify/scheduler_stats.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/verify/exit_reporter.h"
 #include "common/verify/session.h"
 
@@ -22,6 +25,30 @@ std::uint64_t& finished_by(SchedulerStats& stats, FinishReason reason) {
 }
 
 }  // namespace
+
+void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration computed,
+                           TimePoint now) {
+  if (!std::exchange(has_verdict_, true)) {
+    to_first_token_ = now - opened_;
+    prefill_ = computed;
+  }
+  if (nodes == 0) return;
+  ++draft_.rounds;
+  draft_.tokens += nodes;
+  draft_.accepted += std::min(accepted, nodes);
+}
+
+SessionRecord SessionBook::record(const Usage& usage, TimePoint now) const {
+  return {.session_id = {},
+          .tenant = {},
+          .reason = usage.reason,
+          .usage = usage,
+          .draft = draft_,
+          .lasted = now - opened_,
+          .to_first_token = to_first_token_,
+          .prefill = prefill_,
+          .queued = queued_};
+}
 
 void count_session(SchedulerStats& stats, const VerifySession& session) {
   const Usage& usage = session.usage();

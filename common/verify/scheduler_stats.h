@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "common/base/clock.h"
+#include "common/protocol/messages.h"
 
 namespace outrider {
 
@@ -35,6 +38,45 @@ struct SchedulerStats {
   std::uint64_t reports_deduplicated = 0;  // another exit had said it in that pass
   std::uint64_t reports_dropped = 0;       // the verdict came first
   Duration compute{0};
+};
+
+// Of the drafted tokens that a session's passes took.
+struct DraftCounts {
+  std::uint64_t rounds = 0;  // passes with nodes
+  std::uint64_t tokens = 0;
+  std::uint64_t accepted = 0;
+};
+
+// A session that is over, for the books.
+struct SessionRecord {
+  std::string session_id;
+  std::string tenant;  // empty: no one was asked
+  FinishReason reason = FinishReason::kError;
+  Usage usage;
+  DraftCounts draft;
+  Duration lasted{0};          // from Open to the end
+  Duration to_first_token{0};  // from Open to the first verdict; 0: there was none
+  Duration prefill{0};         // computing until then
+  Duration queued{0};          // in all, while the device served others
+};
+
+// Keeps what a record needs while the session lives.
+class SessionBook final {
+ public:
+  explicit SessionBook(TimePoint opened) : opened_(opened) {}
+
+  void add_queued(Duration time) { queued_ += time; }
+  // A pass over so many nodes ended, of which `accepted` became text. computed: so far, in all.
+  void add_pass(std::size_t nodes, std::size_t accepted, Duration computed, TimePoint now);
+  SessionRecord record(const Usage& usage, TimePoint now) const;
+
+ private:
+  TimePoint opened_;
+  bool has_verdict_ = false;
+  DraftCounts draft_;
+  Duration to_first_token_{0};
+  Duration prefill_{0};
+  Duration queued_{0};
 };
 
 // Adds a session that ends: its Usage, and how it finished; one that broke off is an error.

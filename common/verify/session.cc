@@ -22,7 +22,8 @@ VerifySession::VerifySession(const Open& open, const Target& target, Setup setup
       acked_(prefix_end_),
       idle_since_(now),
       policy_since_(now),
-      resumed_at_(now) {
+      resumed_at_(now),
+      book_(now) {
   OUTRIDER_CHECK(cached_end_ >= 0 && cached_end_ < prefix_end_);
   OUTRIDER_CHECK(setup_.prefill_chunk >= 1 && limits_.max_rows >= 1);
   usage_.prompt_tokens = static_cast<std::uint64_t>(prefix_end_);
@@ -121,6 +122,7 @@ PassPlan VerifySession::start(TimePoint now) {
   OUTRIDER_CHECK(wanted && *wanted <= now);
   timings_.waited += *wanted - idle_since_;
   timings_.queued += now - *wanted;
+  book_.add_queued(now - *wanted);
 
   PassPlan plan;
   plan.position = cached_end_;
@@ -175,6 +177,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, Duration computed, Tim
                   .timings = std::exchange(timings_, {})};
   PassWalk walked = walk(*plan_, choose);
   verdict.tokens = std::move(walked.tokens);
+  book_.add_pass(plan_->nodes.size(), verdict.tokens.size() - 1, usage_.compute, now);
   plan_.reset();
   tree_.commit(verdict.tokens);
   cached_end_ = tree_.end() - 1;  // every token but the last was a node

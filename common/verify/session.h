@@ -23,6 +23,7 @@
 #include "common/protocol/messages.h"
 #include "common/tree/mirrored_tree.h"
 #include "common/verify/pass_plan.h"
+#include "common/verify/scheduler_stats.h"
 #include "common/verify/target.h"
 
 namespace outrider {
@@ -72,6 +73,8 @@ class VerifySession final {
   // Rises with every message that brings the answer on: an acknowledgement of tokens, a living
   // node, a new request for a pass. Noise does not raise it.
   std::uint64_t progress() const { return progress_; }
+  // Of the session so far.
+  const SessionBook& book() const { return book_; }
   Position prefix_end() const { return prefix_end_; }
 
   // The committed tokens that have keys and values.
@@ -112,6 +115,7 @@ class VerifySession final {
   std::uint32_t pass_rows_ = 0;  // with the prefill's, in pass 0
 
   Usage usage_;
+  SessionBook book_;
   std::vector<ServerMessage> messages_;
 };
 

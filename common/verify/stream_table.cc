@@ -81,9 +81,9 @@ void StreamTable::disconnect(StreamId stream, TimePoint now) {
   streams_.erase(at);
 }
 
-void StreamTable::end_stream(StreamId stream, const Status& status) {
+void StreamTable::end_stream(StreamId stream, const Status& status, TimePoint now) {
   const auto at = streams_.find(stream);
-  if (at != streams_.end()) close(at, status, {});
+  if (at != streams_.end()) close(at, status, now);
 }
 
 void StreamTable::drain() {
@@ -144,11 +144,22 @@ void StreamTable::close(Streams::iterator at, const Status& status, TimePoint no
   streams_.erase(at);
 }
 
+void StreamTable::count_end(const VerifyStream& stream, TimePoint now) {
+  count_session(stats_, *stream.session());
+  count_reports(stats_, stream.report_counts());
+  if (!options_.on_session_end) return;
+  const VerifySession& session = *stream.session();
+  SessionRecord record = session.book().record(session.usage(), now);
+  if (!session.finished()) record.reason = FinishReason::kError;
+  record.session_id = stream.name().id;
+  record.tenant = stream.name().owner.tenant;
+  options_.on_session_end(record);
+}
+
 // Only for a stream that is erased next.
 void StreamTable::retire(VerifyStream& stream, TimePoint now) {
   if (!stream.session()) return;
-  count_session(stats_, *stream.session());
-  count_reports(stats_, stream.report_counts());
+  count_end(stream, now);
   stream.retire(pool_, now);
   --sessions_open_;
 }
@@ -156,8 +167,7 @@ void StreamTable::retire(VerifyStream& stream, TimePoint now) {
 void StreamTable::break_off(Streams::iterator at, const Status& why, TimePoint now) {
   if (why.code() != StatusCode::kResourceExhausted) return close(at, why, now);
   // Its memory goes to the others.
-  count_session(stats_, *at->second.session());
-  count_reports(stats_, at->second.report_counts());
+  count_end(at->second, now);
   at->second.discard(pool_);
   --sessions_open_;
   close(at, short_of_memory(at->first, why), now);

@@ -39,7 +39,7 @@ class StreamTable final {
                std::shared_ptr<ExitReportChannel> reports, StreamOwner owner);
   void receive(StreamId id, const EdgeMessage& message, TimePoint now);
   void disconnect(StreamId stream, TimePoint now);
-  void end_stream(StreamId stream, const Status& status);
+  void end_stream(StreamId stream, const Status& status, TimePoint now);
   void drain();
   void tick(TimePoint now);
   std::optional<TimePoint> wake_at() const;
@@ -83,6 +83,7 @@ class StreamTable final {
   void close(Streams::iterator at, const Status& status, TimePoint now);
 
  private:
+  void count_end(const VerifyStream& stream, TimePoint now);
   void retire(VerifyStream& stream, TimePoint now);
 
   const SchedulerOptions options_;

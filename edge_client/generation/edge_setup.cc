@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/address.h"
+#include "common/cli/private_file.h"
 
 namespace outrider {
 namespace {
@@ -37,7 +38,15 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, Tokenizer::load(directory));
   if (config.target.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(config.server));
-    self->remote_ = std::make_unique<RemoteVerifier>(RemoteOptions{.server = server});
+    RemoteOptions options{.server = server,
+                          .tls_ca = config.tls_ca,
+                          .tls_cert = config.tls_cert,
+                          .tls_key = config.tls_key};
+    if (!config.token_file.empty()) {
+      OUTRIDER_ASSIGN_OR_RETURN(options.token, read_secret(config.token_file));
+    }
+    OUTRIDER_RETURN_IF_ERROR(RemoteVerifier::check_files(options));
+    self->remote_ = std::make_unique<RemoteVerifier>(std::move(options));
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(self->target_, LocalTarget::load(config, self->clock_));
   }

@@ -45,6 +45,10 @@ struct GenerationConfig {
   std::string model;      // the draft's directory; empty: no draft
   std::string tokenizer;  // a directory; empty: the model's, or else the target's
   std::string server = "127.0.0.1:8001";
+  std::string tls_ca;  // as RemoteOptions says; empty: plaintext
+  std::string tls_cert;
+  std::string tls_key;
+  std::string token_file;          // the server's key for this edge; empty: none
   std::string target;              // a directory; empty: the server decides
   std::string dtype = "auto";      // of models on this device; "auto": as stored
   std::string kv_dtype = "f32";    // of their keys and values

@@ -20,7 +20,8 @@ constexpr char kOutputGroup[] = "Output";
 void add_model_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& o = options.generation;
   AnswerConfig& answer = o.answer;
-  command.add_option("-m,--model", o.model, "Draft model: a Hugging Face directory or a GGUF file")->group(kModelGroup);
+  command.add_option("-m,--model", o.model, "Draft model: a Hugging Face directory or a GGUF file")
+      ->group(kModelGroup);
   command
       .add_option("--tokenizer", o.tokenizer,
                   "Its directory or GGUF file [the model's, or else the target's]")
@@ -89,6 +90,49 @@ void add_sampling_flags(CLI::App& command, AnswerConfig& o) {
   command.add_option("--seed", o.seed, "Seed of the noise")->group(kSamplingGroup);
 }
 
+void add_link_flags(CLI::App& command, AnswerOptions& options) {
+  GenerationConfig& generation = options.generation;
+  AnswerConfig& answer = generation.answer;
+  command.add_option("-s,--server", generation.server, "HOST:PORT of outrider-server")
+      ->group(kLinkGroup);
+  command
+      .add_option("--tls-ca", generation.tls_ca,
+                  "Speak TLS with a server that this file's authorities vouch for; system: those "
+                  "that this machine believes")
+      ->group(kLinkGroup);
+  command
+      .add_option("--tls-cert", generation.tls_cert, "This edge's certificate, if the server asks")
+      ->group(kLinkGroup);
+  command.add_option("--tls-key", generation.tls_key, "Its key")->group(kLinkGroup);
+  command
+      .add_option("--token-file", generation.token_file,
+                  "File with the key that the server's operator gave to this edge")
+      ->group(kLinkGroup);
+  command
+      .add_option("--target", generation.target,
+                  "Target to run here instead: a directory or a GGUF file")
+      ->group(kLinkGroup);
+  command
+      .add_option("--reconnect-timeout", options.reconnect_timeout_s,
+                  "Seconds to retry a lost server before the answer ends as it is")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->group(kLinkGroup);
+  command
+      .add_flag("--accept-other-arithmetic", answer.accept_other_arithmetic,
+                "Go on with a server that computes in another way when the first is lost; the text "
+                "may then differ from there on, which is said")
+      ->group(kLinkGroup);
+  command
+      .add_option("--uplink-budget", answer.uplink_budget,
+                  "mirror: most bytes per second sent before a verdict; 0: what the measured link "
+                  "carries")
+      ->check(CLI::Range(0.0, 1e12))
+      ->group(kLinkGroup);
+  command
+      .add_flag("--insecure", options.insecure, "Allow plaintext to a server on another machine")
+      ->group(kLinkGroup);
+}
+
 }  // namespace
 
 void add_answer_flags(CLI::App& command, AnswerOptions& options) {
@@ -115,29 +159,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
                   "or none [the tokenizer's]")
       ->group(kAnswerGroup);
   add_sampling_flags(command, answer);
-  command.add_option("-s,--server", generation.server, "HOST:PORT of outrider-server")
-      ->group(kLinkGroup);
-  command.add_option("--target", generation.target, "Target to run here instead: a directory or a GGUF file")
-      ->group(kLinkGroup);
-  command
-      .add_option("--reconnect-timeout", options.reconnect_timeout_s,
-                  "Seconds to retry a lost server before the answer ends as it is")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->group(kLinkGroup);
-  command
-      .add_flag("--accept-other-arithmetic", answer.accept_other_arithmetic,
-                "Go on with a server that computes in another way when the first is lost; the text "
-                "may then differ from there on, which is said")
-      ->group(kLinkGroup);
-  command
-      .add_option("--uplink-budget", answer.uplink_budget,
-                  "mirror: most bytes per second sent before a verdict; 0: what the measured link "
-                  "carries")
-      ->check(CLI::Range(0.0, 1e12))
-      ->group(kLinkGroup);
-  command
-      .add_flag("--insecure", options.insecure, "Allow plaintext to a server on another machine")
-      ->group(kLinkGroup);
+  add_link_flags(command, options);
   command
       .add_flag("--color-accept", options.color_accept, "Colour the tokens that the draft guessed")
       ->group(kOutputGroup);
@@ -185,10 +207,16 @@ Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   OUTRIDER_RETURN_IF_ERROR(validate(config));
   if (!config.target.empty()) return config;
   OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(config.server));
-  if (!is_loopback(server.host) && !options.insecure) {
+  if (config.tls_ca.empty() && (!config.tls_cert.empty() || !config.tls_key.empty())) {
+    return invalid_argument("--tls-cert and --tls-key need --tls-ca, which turns TLS on");
+  }
+  if (config.tls_cert.empty() != config.tls_key.empty()) {
+    return invalid_argument("--tls-cert and --tls-key belong together; one of them is missing");
+  }
+  if (config.tls_ca.empty() && !is_loopback(server.host) && !options.insecure) {
     return invalid_argument("--server " + config.server +
-                            ": prompts would cross the network in plaintext; use a tunnel to "
-                            "127.0.0.1, or allow it with --insecure");
+                            ": prompts would cross the network in plaintext; speak TLS "
+                            "(--tls-ca), use a tunnel to 127.0.0.1, or allow it with --insecure");
   }
   return config;
 }

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "common/base/files.h"
 #include "edge_client/verifiers/remote_call.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
@@ -14,8 +15,29 @@
 namespace outrider {
 namespace {
 
+constexpr const char* kSystemRoots = "/etc/ssl/certs/ca-certificates.crt";
+
 int to_millis(Duration duration) {
   return static_cast<int>(to_ms(duration));
+}
+
+Result<std::string> read_pem(const std::string& path) {
+  constexpr std::int64_t kMaxBytes = std::int64_t{4} << 20;
+  if (path.empty()) return std::string();
+  return read_file(path == "system" ? kSystemRoots : path, kMaxBytes);
+}
+
+// Read for each channel, so that a renewed certificate serves the next connection. A file that is
+// gone by then leaves its part empty, and the server refuses.
+std::shared_ptr<grpc::ChannelCredentials> credentials_of(const RemoteOptions& options) {
+  if (options.tls_ca.empty()) return grpc::InsecureChannelCredentials();
+  const auto pem = [](const std::string& path) {
+    Result<std::string> text = read_pem(path);
+    return text.ok() ? *std::move(text) : std::string();
+  };
+  return grpc::SslCredentials({.pem_root_certs = pem(options.tls_ca),
+                               .pem_private_key = pem(options.tls_key),
+                               .pem_cert_chain = pem(options.tls_cert)});
 }
 
 std::shared_ptr<grpc::Channel> make_channel(const RemoteOptions& options) {
@@ -32,8 +54,7 @@ std::shared_ptr<grpc::Channel> make_channel(const RemoteOptions& options) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new channel is a new connection
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // a stream is resumed by its session
   if (is_loopback(options.server.host)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(options.server.to_string(), grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return grpc::CreateCustomChannel(options.server.to_string(), credentials_of(options), arguments);
 }
 
 }  // namespace
@@ -49,6 +70,13 @@ RemoteVerifier::RemoteVerifier(RemoteOptions options) : options_(std::move(optio
 
 RemoteVerifier::~RemoteVerifier() {
   stop();
+}
+
+Status RemoteVerifier::check_files(const RemoteOptions& options) {
+  for (const std::string& path : {options.tls_ca, options.tls_cert, options.tls_key}) {
+    if (Result<std::string> pem = read_pem(path); !pem.ok()) return pem.status();
+  }
+  return {};
 }
 
 void RemoteVerifier::start(std::uint32_t epoch, EventSink sink) {
@@ -70,7 +98,8 @@ void RemoteVerifier::send(EdgeMessage message) {
   if (call_ == nullptr) return;
   if (!std::exchange(started_, true)) {
     const auto* open = std::get_if<Open>(&message.body);
-    call_->start(channel_, open != nullptr ? open->session_key : std::string());
+    call_->start(channel_, {.session_key = open != nullptr ? open->session_key : std::string(),
+                            .token = options_.token});
   }
   call_->send(message);
 }

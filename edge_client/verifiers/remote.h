@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/base/address.h"
 #include "common/protocol/verifier.h"
@@ -35,12 +36,20 @@ class RemoteCall;
 
 struct RemoteOptions {
   Address server;
+  // Files in PEM form. ca: whose servers are believed, "system" for those that this machine
+  // believes; empty: plaintext. cert and key: shown to the server; empty: none.
+  std::string tls_ca = {};
+  std::string tls_cert = {};
+  std::string tls_key = {};
+  std::string token = {};  // the key that goes with every call; empty: none
   Duration connect_timeout = std::chrono::seconds(5);  // name look-up, TCP and HTTP/2 together
 };
 
 class RemoteVerifier final : public Verifier {
  public:
   explicit RemoteVerifier(RemoteOptions options);
+  // An error that names the file, if one of TLS cannot be read.
+  static Status check_files(const RemoteOptions& options);
   ~RemoteVerifier() override;
   RemoteVerifier(const RemoteVerifier&) = delete;
   RemoteVerifier& operator=(const RemoteVerifier&) = delete;

@@ -19,9 +19,9 @@ constexpr std::size_t kMaxWaitingMessages = 4096;
 
 }  // namespace
 
-void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel,
-                       const std::string& session_key) {
-  if (!session_key.empty()) context_.AddMetadata(kSessionMetadata, session_key);
+void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel, const Metadata& metadata) {
+  if (!metadata.session_key.empty()) context_.AddMetadata(kSessionMetadata, metadata.session_key);
+  if (!metadata.token.empty()) context_.AddMetadata("authorization", "Bearer " + metadata.token);
   grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGenerateMethod,
                                                       grpc::StubOptions(), this);
   AddHold();  // send() starts writes from outside gRPC's reactions

@@ -39,8 +39,12 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   RemoteCall(std::string server, Sink sink, LinkCounters& counters)
       : server_(std::move(server)), sink_(std::move(sink)), counters_(counters) {}
 
-  // session_key: also goes as metadata, by which proxies route; empty: none.
-  void start(const std::shared_ptr<grpc::Channel>& channel, const std::string& session_key);
+  // What goes with the call's headers; empty: nothing.
+  struct Metadata {
+    std::string session_key;  // by which proxies route
+    std::string token;
+  };
+  void start(const std::shared_ptr<grpc::Channel>& channel, const Metadata& metadata);
   void send(const EdgeMessage& message);
   // Ends the stream and waits until its last event is delivered or dropped.
   void stop();

@@ -19,6 +19,7 @@
 #include "tests/support/paths.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
+#include "tests/unit/common/http/http_client.h"
 #include "tests/unit/common/model/test_directory.h"
 
 namespace outrider {
@@ -200,6 +201,91 @@ TEST(ServerProgram, APassThatHangsEndsTheProcessForItsSupervisorAndFreesItsEdges
   EXPECT_THAT(status.message(), HasSubstr("a pass hangs"));
   EXPECT_LT(clock.now() - opened, std::chrono::seconds(3)) << "the limit and two seconds";
   EXPECT_EQ(program.wait(), 75);
+}
+
+// The address behind this word of the start block.
+Address page_of(const std::string& text, const std::string& what) {
+  const std::size_t at = text.find("http://", text.find("  " + what + " "));
+  EXPECT_NE(at, std::string::npos) << text;
+  return *parse_address(text.substr(at + 7, text.find('\n', at) - at - 7));
+}
+
+TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
+  Program program({"--model", "null:", "--port", "0", "--http-port", "0", "--metrics-port", "0"});
+  const std::string start = program.read_until("ready  ");
+  const Address health = page_of(start, "health");
+  EXPECT_THAT(http_get(health, "/health/live"), HasSubstr("200 OK"));
+  EXPECT_THAT(http_get(health, "/health/ready"), HasSubstr("200 OK"));
+  EXPECT_THAT(http_get(health, "/version"), HasSubstr("\"model\":\"null\""));
+  EXPECT_THAT(http_get(health, "/secret"), HasSubstr("404"));
+  TestEdge edge(program.address());
+  edge.open(null_open());
+  EXPECT_EQ(edge.finish(), Status());
+  const Address metrics = page_of(start, "metrics");
+  std::string told;
+  for (int i = 0; i < 200 && told.find("finished_reason=\"length\"} 1") == std::string::npos; ++i) {
+    usleep(10'000);
+    told = http_get(metrics, "/metrics");
+  }
+  EXPECT_THAT(told, AllOf(HasSubstr("outrider_num_requests_running{model_name=\"null\"} 0"),
+                          HasSubstr("outrider_generation_tokens_total{model_name=\"null\"} 1999"),
+                          HasSubstr("outrider_time_to_first_token_seconds_bucket"),
+                          HasSubstr("finished_reason=\"length\"} 1")));
+}
+
+TEST(ServerProgram, AHungPassFailsTheLivenessProbe) {
+  Program program({"--model", "null:", "--port", "0", "--http-port", "0", "--pace-pass-ms", "60000",
+                   "--pass-limit", "1"});
+  const Address health = page_of(program.read_until("ready  "), "health");
+  TestEdge edge(program.address());
+  edge.open(null_open());
+  edge.await<Opened>();
+  std::string live;
+  for (int i = 0; i < 300 && live.find("503") == std::string::npos; ++i) {
+    usleep(10'000);
+    live = http_get(health, "/health/live");
+    if (live.empty()) break;  // the process has ended
+  }
+  EXPECT_EQ(program.wait(), 75);
+}
+
+TEST(ServerProgram, BeyondThisMachineItWantsTlsAndKeys) {
+  expect_failure({"--model", "null:", "--host", "0.0.0.0"}, 2, HasSubstr("--tls-cert"));
+  const TestDirectory folder;
+  const std::string cert = folder.path() + "/c.pem", key = folder.path() + "/c.key";
+  const std::string command =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 2 "
+      "-keyout " +
+      key + " -out " + cert + " 2>/dev/null && chmod 600 " + key;
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  expect_failure({"--model", "null:", "--host", "0.0.0.0", "--tls-cert", cert, "--tls-key", key}, 2,
+                 HasSubstr("--token-file"));
+}
+
+TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainOnSighup) {
+  const TestDirectory folder;
+  const std::string file = folder.path() + "/tokens";
+  Program first({"token", "new", "alice", "--token-file", file});
+  std::string key = first.read_all();
+  key = key.substr(key.find("or-"), 67);
+  EXPECT_EQ(first.wait(), 0);
+  Program server({"--model", "null:", "--port", "0", "--token-file", file});
+  const Address address = server.address();
+  const auto asks = [&](const std::string& token) {
+    TestEdge edge(RemoteOptions{.server = address, .token = token});
+    edge.open(null_open());
+    return edge.finish().code();
+  };
+  EXPECT_EQ(asks(key), StatusCode::kOk);
+  EXPECT_EQ(asks("or-other"), StatusCode::kUnauthenticated);
+  Program second({"token", "new", "bob", "--token-file", file});
+  std::string bob = second.read_all();
+  bob = bob.substr(bob.find("or-"), 67);
+  EXPECT_EQ(asks(bob), StatusCode::kUnauthenticated) << "not read yet";
+  server.signal(SIGHUP);
+  server.read_until("keys=2");
+  EXPECT_EQ(asks(bob), StatusCode::kOk);
+  expect_failure({"token", "new", "a b"}, 2, HasSubstr("letters, digits"));
 }
 
 TEST(ServerProgram, RefusesTooLittleMemoryForOneSessionWithTheRemedy) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cloud_server/rpc/server.h"
@@ -29,6 +30,7 @@ inline constexpr std::chrono::seconds kPatience{30};
 class TestEdge final {
  public:
   explicit TestEdge(const Address& server) : verifier_({server}) {}
+  explicit TestEdge(RemoteOptions options) : verifier_(std::move(options)) {}
 
   void open(const Open& open);
   void send(decltype(EdgeMessage::body) body, Position acked = 0);

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/access.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "cloud_server/admission/token_file.h"
+#include "common/base/address.h"
+#include "common/telemetry/log.h"
+
+namespace outrider {
+namespace {
+
+Status append_line(const std::string& path, const std::string& line) {
+  const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return not_found(path + ": " + std::strerror(errno));
+  const std::string text = line + "\n";
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool synced = fsync(fd) == 0;
+  close(fd);
+  if (written && synced) return {};
+  return unavailable(path + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+Status check_access(const AccessOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(check_tls_files(options.tls));
+  if (options.insecure || is_loopback(options.host)) return {};
+  const std::string where = "--host " + options.host + " listens beyond this machine";
+  if (!options.tls.wanted()) {
+    return invalid_argument(where +
+                            ", and without --tls-cert and --tls-key this server speaks "
+                            "plaintext; add them, or --insecure if the network is trusted");
+  }
+  if (options.token_file.empty() && options.tls.client_ca.empty()) {
+    return invalid_argument(where +
+                            ", and nobody is asked for a key; add --token-file or "
+                            "--tls-client-ca, or --insecure if everybody there may use it");
+  }
+  return {};
+}
+
+Status load_tokens(const std::string& path, Tenants& tenants) {
+  OUTRIDER_ASSIGN_OR_RETURN(const TokenFile file, read_tokens(path));
+  for (const std::string& fault : file.faults) {
+    log(LogLevel::kWarning, "token file: a line is left out", {{"file", path}, {"fault", fault}});
+  }
+  tenants.replace(file);
+  log(LogLevel::kInfo, "token file read", {{"file", path}, {"keys", file.entries.size()}});
+  return {};
+}
+
+Status print_new_token(const std::string& tenant, const std::string& token_file) {
+  OUTRIDER_ASSIGN_OR_RETURN(const NewToken made, new_token(tenant));
+  if (!token_file.empty()) OUTRIDER_RETURN_IF_ERROR(append_line(token_file, made.line));
+  std::printf("%s\n", made.token.c_str());
+  std::fflush(stdout);
+  if (token_file.empty()) {
+    std::fprintf(
+        stderr, "This key is shown once. Give it to %s, and add this line to the token file:\n%s\n",
+        tenant.c_str(), made.line.c_str());
+  } else {
+    std::fprintf(stderr,
+                 "This key is shown once. Give it to %s; its line stands in %s.\n"
+                 "A server that runs reads it on SIGHUP.\n",
+                 tenant.c_str(), token_file.c_str());
+  }
+  return {};
+}
+
+}  // namespace outrider

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/admission/tenants.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// A bucket holds what flows in during so long: the burst that a tenant may take at once.
+constexpr double kBurstSeconds = 60;
+// Told to whom a limit of sessions refuses: a guess at when one ends.
+constexpr Duration kSessionDelay = std::chrono::seconds(2);
+constexpr std::size_t kLongestToken = 512;
+
+// Takes the same time wherever the two differ.
+bool same(const Sha256::Digest& a, const Sha256::Digest& b) {
+  unsigned different = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) different |= static_cast<unsigned>(a[i] ^ b[i]);
+  return different == 0;
+}
+
+Duration until_positive(double level, double per_second) {
+  return from_ms(std::max(1.0, -level / per_second * 1e3));
+}
+
+}  // namespace
+
+void Tenants::replace(const TokenFile& file) {
+  const MutexLock lock(mu_);
+  std::vector<std::shared_ptr<TenantKey>> keys;
+  std::map<std::string, TenantLimits> limits;
+  for (const TokenEntry& entry : file.entries) {
+    limits.try_emplace(entry.tenant, entry.limits);
+    const auto known = std::find_if(keys_.begin(), keys_.end(), [&](const auto& key) {
+      return key->tenant == entry.tenant && key->hash == entry.hash;
+    });
+    keys.push_back(known != keys_.end() ? *known
+                                        : std::make_shared<TenantKey>(entry.tenant, entry.hash));
+  }
+  for (const auto& key : keys_) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) key->revoked.store(true);
+  }
+  keys_ = std::move(keys);
+  for (auto& [name, limit] : limits) tenants_[name].limits = limit;
+}
+
+// Looks at every key, so that the time does not tell which is nearest.
+Result<std::shared_ptr<const TenantKey>> Tenants::find(std::string_view token) const {
+  const Sha256::Digest hash = hash_of(token.substr(0, kLongestToken + 1));
+  const MutexLock lock(mu_);
+  std::shared_ptr<const TenantKey> found;
+  for (const auto& key : keys_) {
+    if (same(hash, key->hash)) found = key;
+  }
+  if (found != nullptr) return found;
+  return unauthenticated("no key that this server knows came with the call; " +
+                         std::string("expected authorization: Bearer KEY"));
+}
+
+AdmissionResult Tenants::admit(const std::string& name, const std::string& session,
+                               double prompt_tokens, TimePoint now) {
+  const MutexLock lock(mu_);
+  Tenant& tenant = tenants_[name];
+  const TenantLimits& limits = tenant.limits;
+  if (limits.sessions > 0 && tenant.sessions.size() >= limits.sessions &&
+      !tenant.sessions.contains(session)) {
+    return {resource_exhausted("all " + std::to_string(limits.sessions) +
+                               " sessions of this key's tenant are taken"),
+            kSessionDelay};
+  }
+  const double tokens_per_second = limits.prompt_tokens_per_minute / 60;
+  if (tokens_per_second > 0) {
+    refill(tenant.prompt_tokens, tokens_per_second, now);
+    if (tenant.prompt_tokens.level < 0) {
+      return {resource_exhausted("this key's tenant has used its prompt tokens of the minute"),
+              until_positive(tenant.prompt_tokens.level, tokens_per_second)};
+    }
+  }
+  if (limits.rows_per_second > 0) {
+    refill(tenant.rows, limits.rows_per_second, now);
+    if (tenant.rows.level < 0) {
+      return {resource_exhausted("this key's tenant has used more rows than it may"),
+              until_positive(tenant.rows.level, limits.rows_per_second)};
+    }
+  }
+  tenant.prompt_tokens.level -= prompt_tokens;
+  ++tenant.sessions[session];
+  return {};
+}
+
+void Tenants::leave(const std::string& name, const std::string& session) {
+  const MutexLock lock(mu_);
+  std::map<std::string, int>& sessions = tenants_[name].sessions;
+  const auto at = sessions.find(session);
+  if (at != sessions.end() && --at->second == 0) sessions.erase(at);
+}
+
+void Tenants::charge(const std::string& name, double rows, TimePoint now) {
+  const MutexLock lock(mu_);
+  Tenant& tenant = tenants_[name];
+  if (tenant.limits.rows_per_second <= 0) return;
+  refill(tenant.rows, tenant.limits.rows_per_second, now);
+  tenant.rows.level -= rows;
+}
+
+void Tenants::refill(Bucket& bucket, double per_second, TimePoint now) {
+  const double full = per_second * kBurstSeconds;
+  if (bucket.at == TimePoint{}) bucket.level = full;
+  bucket.level = std::min(full, bucket.level + per_second * to_seconds(now - bucket.at));
+  bucket.at = now;
+}
+
+}  // namespace outrider

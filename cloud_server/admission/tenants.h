@@ -1,0 +1,75 @@
+// Who may come in, and how much of the server each may use: keys, sessions, token buckets.
+//
+//   Result<std::shared_ptr<const TenantKey>> key = tenants.find("or-..");
+//   tenants.admit(key->tenant, session, 300, now)  ..  tenants.leave(key->tenant, session)
+//
+// Thread rule: any thread. Errors: UNAUTHENTICATED, the same words and the same time for every key
+// that is not known; RESOURCE_EXHAUSTED with a delay. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cloud_server/admission/token_file.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+// A key that was known when it came in.
+struct TenantKey {
+  TenantKey(std::string name, Sha256::Digest key_hash) : tenant(std::move(name)), hash(key_hash) {}
+
+  const std::string tenant;
+  const Sha256::Digest hash;
+  std::atomic<bool> revoked{false};  // no longer in the file
+};
+
+// Whether a session may open, and when to ask again.
+struct AdmissionResult {
+  Status status;
+  Duration retry_after{0};
+};
+
+class Tenants final {
+ public:
+  // Takes the file's keys; those that are gone from it are revoked, also for who is in.
+  void replace(const TokenFile& file);
+
+  Result<std::shared_ptr<const TenantKey>> find(std::string_view token) const;
+
+  // A session of the tenant opens, with a prompt of so many tokens; leave() when it is over.
+  // session: its key, so that a stream that replaces one counts once.
+  AdmissionResult admit(const std::string& tenant, const std::string& session, double prompt_tokens,
+                        TimePoint now);
+  void leave(const std::string& tenant, const std::string& session);
+  // So many rows were computed for the tenant.
+  void charge(const std::string& tenant, double rows, TimePoint now);
+
+ private:
+  // What flows in with time and is taken by use; below zero nobody is admitted.
+  struct Bucket {
+    double level = 0;
+    TimePoint at{};
+  };
+  struct Tenant {
+    TenantLimits limits;
+    std::map<std::string, int> sessions;  // streams of each
+    Bucket prompt_tokens;
+    Bucket rows;
+  };
+
+  static void refill(Bucket& bucket, double per_second, TimePoint now);
+
+  mutable Mutex mu_;
+  std::vector<std::shared_ptr<TenantKey>> keys_ OUTRIDER_GUARDED_BY(mu_);
+  std::map<std::string, Tenant> tenants_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+}  // namespace outrider

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/http/admin.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+constexpr std::string_view kBearer = "Bearer ";
+
+HttpResponse yes_or_no(bool yes, const char* yes_text, const char* no_text) {
+  return {.status = yes ? 200 : 503, .body = std::string(yes ? yes_text : no_text) + "\n"};
+}
+
+HttpResponse not_found_here() {
+  return {.status = 404, .body = "no such page\n"};
+}
+
+std::string key_of(const HttpRequest& request) {
+  const std::string& value = request.header("authorization");
+  return value.rfind(kBearer, 0) == 0 ? value.substr(kBearer.size()) : std::string();
+}
+
+}  // namespace
+
+HttpResponse AdminServer::health(const HttpRequest& request) const {
+  if (request.method != "GET" && request.method != "HEAD") {
+    return {.status = 405, .body = "GET only\n", .headers = {{"Allow", "GET, HEAD"}}};
+  }
+  if (request.path == "/health/live") return yes_or_no(questions_.is_alive(), "alive", "hung");
+  if (request.path == "/health/ready" || request.path == "/health") {
+    return yes_or_no(questions_.is_alive() && questions_.is_ready(), "ready", "not ready");
+  }
+  if (request.path == "/version") {
+    const nlohmann::ordered_json version = {{"version", questions_.version},
+                                            {"model", questions_.model_name}};
+    return {.body = version.dump() + "\n", .content_type = "application/json"};
+  }
+  return not_found_here();
+}
+
+HttpResponse AdminServer::metrics(const HttpRequest& request) const {
+  if (request.path != "/metrics") return not_found_here();
+  if (questions_.knows_key && !questions_.knows_key(key_of(request))) {
+    return {.status = 401,
+            .body = "a key is needed: Authorization: Bearer KEY\n",
+            .headers = {{"WWW-Authenticate", "Bearer"}}};
+  }
+  return {.body = questions_.metrics(), .content_type = "text/plain; version=0.0.4"};
+}
+
+Result<std::unique_ptr<AdminServer>> AdminServer::start(const AdminOptions& options,
+                                                        AdminQuestions questions) {
+  std::unique_ptr<AdminServer> self(new AdminServer(std::move(questions)));
+  const AdminServer& pages = *self;
+  if (options.health) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        self->health_, HttpServer::start({.listen = *options.health},
+                                         [&pages](const HttpRequest& request,
+                                                  const std::shared_ptr<HttpExchange>& exchange) {
+                                           exchange->respond(pages.health(request));
+                                         }));
+  }
+  if (options.metrics) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        self->metrics_, HttpServer::start({.listen = *options.metrics},
+                                          [&pages](const HttpRequest& request,
+                                                   const std::shared_ptr<HttpExchange>& exchange) {
+                                            exchange->respond(pages.metrics(request));
+                                          }));
+  }
+  return self;
+}
+
+}  // namespace outrider

@@ -1,0 +1,59 @@
+// The server's HTTP side for those who run it: is it alive, is it ready, which version, how is it.
+//
+//   /health/live   200 while passes come to their end: else start the process anew
+//   /health/ready  200 while new sessions are welcome
+//   /version       JSON
+//   /metrics       Prometheus' text format; beyond loopback with a key of the token file
+//
+// Thread rule: start() and the destructor from one thread; the functions are called on the HTTP
+// server's, and must not block. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/http/server.h"
+
+namespace outrider {
+
+struct AdminQuestions {
+  std::function<bool()> is_alive;
+  std::function<bool()> is_ready;
+  std::function<std::string()> metrics;
+  std::function<bool(const std::string& key)> knows_key;  // empty: /metrics is open
+  std::string version;
+  std::string model_name;
+};
+
+struct AdminOptions {
+  std::optional<Address> health;   // where /health and /version are
+  std::optional<Address> metrics;  // where /metrics is; may be the same address
+};
+
+class AdminServer final {
+ public:
+  static Result<std::unique_ptr<AdminServer>> start(const AdminOptions& options,
+                                                    AdminQuestions questions);
+
+  // Where they listen; null: not at all.
+  const Address* health_address() const {
+    return health_ == nullptr ? nullptr : &health_->address();
+  }
+  const Address* metrics_address() const {
+    return metrics_ == nullptr ? nullptr : &metrics_->address();
+  }
+
+ private:
+  explicit AdminServer(AdminQuestions questions) : questions_(std::move(questions)) {}
+  HttpResponse health(const HttpRequest& request) const;
+  HttpResponse metrics(const HttpRequest& request) const;
+
+  const AdminQuestions questions_;
+  std::unique_ptr<HttpServer> health_;
+  std::unique_ptr<HttpServer> metrics_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/http/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include "common/base/mutex.h"
+
+namespace outrider {
+namespace {
+
+// From a pass on a fast GPU to an answer of half an hour.
+const prometheus::Histogram::BucketBoundaries kSeconds = {
+    0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1, 2.5, 5, 10, 30, 60, 300, 1800};
+
+std::string prefixed(const char* name) {
+  return std::string("outrider_") + name;
+}
+
+const char* name_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "abort";
+    case FinishReason::kError:
+      break;
+  }
+  return "error";
+}
+
+// A total that is counted elsewhere.
+void follow(prometheus::Counter& counter, double total) {
+  if (total > counter.Value()) counter.Increment(total - counter.Value());
+}
+
+}  // namespace
+
+struct ServerMetrics::Parts {
+  explicit Parts(const std::string& model_name) : labels{{"model_name", model_name}} {}
+
+  using Totals = prometheus::Family<prometheus::Counter>;
+
+  prometheus::Histogram& histogram(const char* name, const char* help) {
+    return prometheus::BuildHistogram()
+        .Name(prefixed(name))
+        .Help(help)
+        .Labels(labels)
+        .Register(registry)
+        .Add({}, kSeconds);
+  }
+  Totals& totals(const char* name, const char* help) {
+    return prometheus::BuildCounter()
+        .Name(prefixed(name))
+        .Help(help)
+        .Labels(labels)
+        .Register(registry);
+  }
+  prometheus::Gauge& gauge(const char* name, const char* help) {
+    return prometheus::BuildGauge()
+        .Name(prefixed(name))
+        .Help(help)
+        .Labels(labels)
+        .Register(registry)
+        .Add({});
+  }
+
+  const prometheus::Labels labels;
+  prometheus::Registry registry;
+  Mutex render_mu;  // one at a time sets and reads
+
+  prometheus::Gauge& running = gauge("num_requests_running", "Sessions that are open");
+  prometheus::Gauge& waiting = gauge("num_requests_waiting", "Streams without a session yet");
+  prometheus::Gauge& kv_usage =
+      gauge("kv_cache_usage_perc", "Share of the memory for keys and values in use, 0 to 1");
+  prometheus::Gauge& calls = gauge("grpc_calls_open", "gRPC calls that are open");
+  prometheus::Counter& passes =
+      totals("target_passes_total", "Passes of the target that decided tokens").Add({});
+  prometheus::Counter& rows = totals("rows_total", "Rows that the device computed").Add({});
+  prometheus::Counter& device =
+      totals("device_seconds_total", "Seconds that the device computed").Add({});
+  prometheus::Counter& rejected =
+      totals("sessions_refused_total", "Sessions refused for want of room").Add({});
+  prometheus::Counter& refused =
+      totals("calls_refused_total", "Calls ended for a fault of the peer").Add({});
+  prometheus::Counter& failed =
+      totals("calls_failed_total", "Calls ended for a fault of this side").Add({});
+
+  prometheus::Counter& prompt = totals("prompt_tokens_total", "Tokens of prompts").Add({});
+  prometheus::Counter& generated =
+      totals("generation_tokens_total", "Tokens that the target decided").Add({});
+  prometheus::Counter& queries =
+      totals("prefix_cache_queries_total", "Tokens of prompts looked for in kept caches").Add({});
+  prometheus::Counter& hits =
+      totals("prefix_cache_hits_total", "Tokens of prompts found in kept caches").Add({});
+  prometheus::Counter& drafts =
+      totals("spec_decode_num_drafts_total", "Passes that checked drafted tokens").Add({});
+  prometheus::Counter& drafted =
+      totals("spec_decode_num_draft_tokens_total", "Drafted tokens that passes checked").Add({});
+  prometheus::Counter& accepted =
+      totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").Add({});
+  Totals& finished = totals("request_success_total", "Sessions that ended, by the reason");
+  Totals& tenant_sessions = totals("tenant_sessions_total", "Sessions of each tenant");
+  Totals& tenant_passes = totals("tenant_target_passes_total", "Target passes for each tenant");
+  Totals& tenant_rows = totals("tenant_rows_total", "Rows computed for each tenant");
+  Totals& tenant_dead =
+      totals("tenant_rows_died_total", "Rows of drafted tokens that did not become text");
+  Totals& tenant_device =
+      totals("tenant_device_seconds_total", "Seconds that the device computed for each tenant");
+
+  prometheus::Histogram& first_token =
+      histogram("time_to_first_token_seconds", "From Open to the first verdict");
+  prometheus::Histogram& per_token =
+      histogram("request_time_per_output_token_seconds",
+                "(last verdict - first verdict) / (tokens - 1) of an answer");
+  prometheus::Histogram& whole = histogram("e2e_request_latency_seconds", "From Open to the end");
+  prometheus::Histogram& queued =
+      histogram("request_queue_time_seconds", "Waiting while the device served others, in all");
+  prometheus::Histogram& prefill =
+      histogram("request_prefill_time_seconds", "Computing until the first verdict");
+  prometheus::Histogram& decode =
+      histogram("request_decode_time_seconds", "From the first verdict to the end");
+};
+
+ServerMetrics::ServerMetrics(const std::string& model_name)
+    : parts_(std::make_unique<Parts>(model_name)) {}
+ServerMetrics::~ServerMetrics() = default;
+
+void ServerMetrics::observe(const SessionRecord& record) {
+  Parts& p = *parts_;
+  const Usage& usage = record.usage;
+  p.prompt.Increment(static_cast<double>(usage.prompt_tokens));
+  p.generated.Increment(static_cast<double>(usage.completion_tokens));
+  p.queries.Increment(static_cast<double>(usage.prompt_tokens));
+  p.hits.Increment(static_cast<double>(usage.cached_tokens));
+  p.drafts.Increment(static_cast<double>(record.draft.rounds));
+  p.drafted.Increment(static_cast<double>(record.draft.tokens));
+  p.accepted.Increment(static_cast<double>(record.draft.accepted));
+  p.finished.Add({{"finished_reason", name_of(record.reason)}}).Increment();
+  const prometheus::Labels tenant = {{"tenant", record.tenant}};
+  p.tenant_sessions.Add(tenant).Increment();
+  p.tenant_passes.Add(tenant).Increment(static_cast<double>(usage.passes));
+  p.tenant_rows.Add(tenant).Increment(static_cast<double>(usage.rows));
+  p.tenant_dead.Add(tenant).Increment(
+      static_cast<double>(record.draft.tokens - record.draft.accepted));
+  p.tenant_device.Add(tenant).Increment(to_seconds(usage.compute));
+  p.whole.Observe(to_seconds(record.lasted));
+  p.queued.Observe(to_seconds(record.queued));
+  if (usage.passes == 0) return;
+  p.first_token.Observe(to_seconds(record.to_first_token));
+  p.prefill.Observe(to_seconds(record.prefill));
+  const double decoding = to_seconds(record.lasted - record.to_first_token);
+  p.decode.Observe(decoding);
+  if (usage.completion_tokens > 1) {
+    p.per_token.Observe(decoding / static_cast<double>(usage.completion_tokens - 1));
+  }
+}
+
+std::string ServerMetrics::render(const MetricsSnapshot& now) {
+  Parts& p = *parts_;
+  const MutexLock lock(p.render_mu);
+  const SchedulerStats& stats = now.scheduler;
+  p.running.Set(static_cast<double>(stats.sessions_open));
+  p.waiting.Set(static_cast<double>(stats.streams_open - stats.sessions_open));
+  p.kv_usage.Set(now.kv_bytes_bound > 0
+                     ? static_cast<double>(stats.kv_bytes) / static_cast<double>(now.kv_bytes_bound)
+                     : 0);
+  p.calls.Set(static_cast<double>(now.calls_open));
+  follow(p.passes, static_cast<double>(stats.passes));
+  follow(p.rows, static_cast<double>(stats.rows));
+  follow(p.device, to_seconds(stats.compute));
+  follow(p.rejected, static_cast<double>(stats.sessions_refused));
+  follow(p.refused, static_cast<double>(now.calls_refused));
+  follow(p.failed, static_cast<double>(now.calls_failed));
+  return prometheus::TextSerializer().Serialize(p.registry.Collect());
+}
+
+}  // namespace outrider

@@ -1,0 +1,43 @@
+// What the server tells Prometheus: vLLM's names behind our prefix where vLLM has them. The ledger
+// of tenants is part of it: what was computed for whom.
+//
+// Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/verify/scheduler_stats.h"
+
+namespace outrider {
+
+// What is read when somebody asks.
+struct MetricsSnapshot {
+  SchedulerStats scheduler;
+  std::int64_t kv_bytes_bound = 0;  // 0: none
+  std::uint64_t calls_open = 0;
+  std::uint64_t calls_refused = 0;  // for a peer's fault
+  std::uint64_t calls_failed = 0;   // for ours
+};
+
+class ServerMetrics final {
+ public:
+  // model_name: a label of all.
+  explicit ServerMetrics(const std::string& model_name);
+  ~ServerMetrics();
+  ServerMetrics(const ServerMetrics&) = delete;
+  ServerMetrics& operator=(const ServerMetrics&) = delete;
+
+  // A session is over.
+  void observe(const SessionRecord& record);
+
+  // All of it in Prometheus' text format.
+  std::string render(const MetricsSnapshot& now);
+
+ private:
+  struct Parts;
+  const std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace outrider

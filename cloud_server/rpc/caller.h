@@ -1,0 +1,25 @@
+// Who makes a call: the tenant of its key or of its certificate.
+//
+// Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <memory>
+#include <string>
+
+#include "cloud_server/admission/tenants.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct Caller {
+  std::string tenant;                    // empty: nobody was asked
+  std::shared_ptr<const TenantKey> key;  // null: none came, or none was asked for
+};
+
+// tenants: whose keys count; null: none are asked for. UNAUTHENTICATED without a known key or a
+// certificate; PERMISSION_DENIED if the two name different tenants.
+Result<Caller> identify(const grpc::ServerContextBase& context, const Tenants* tenants);
+
+}  // namespace outrider

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/rpc/credentials.h"
+
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+namespace outrider {
+
+std::shared_ptr<grpc::ServerCredentials> make_server_credentials(const TlsFiles& files,
+                                                                 unsigned reload_seconds) {
+  if (!files.wanted()) return grpc::InsecureServerCredentials();
+  using grpc::experimental::FileWatcherCertificateProvider;
+  grpc::experimental::TlsServerCredentialsOptions options(
+      std::make_shared<FileWatcherCertificateProvider>(files.key, files.cert, files.client_ca,
+                                                       reload_seconds));
+  options.watch_identity_key_cert_pairs();
+  if (files.client_ca.empty()) {
+    options.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  } else {
+    options.watch_root_certs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+}  // namespace outrider

@@ -1,0 +1,197 @@
+// Keys, quotas and certificates. SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "cloud_server/admission/certificates.h"
+#include "cloud_server/admission/tenants.h"
+#include "cloud_server/admission/token_file.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+void write(const std::string& path, const std::string& text, mode_t mode = 0600) {
+  std::ofstream(path) << text;
+  chmod(path.c_str(), mode);
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+TEST(TokenFile, ANewTokenIsLetInByItsLineAndItsTextIsNotInTheFile) {
+  const NewToken made = *new_token("robot-7");
+  const TokenFile file = parse_tokens("# keys\n\n" + made.line + " sessions=2\n");
+  ASSERT_THAT(file.entries, SizeIs(1));
+  EXPECT_EQ(file.entries[0].tenant, "robot-7");
+  EXPECT_EQ(file.entries[0].hash, hash_of(made.token));
+  EXPECT_EQ(file.entries[0].limits.sessions, 2u);
+  EXPECT_EQ(made.line.find(made.token.substr(3)), std::string::npos);
+  EXPECT_GE(made.token.size(), 64u);
+  EXPECT_NE(made.token, new_token("robot-7")->token);
+  for (const char* name : {"", "a b", "../x", "r\n"}) EXPECT_FALSE(new_token(name).ok()) << name;
+}
+
+TEST(TokenFile, BadLinesAreNamedAndTheRestIsKept) {
+  const std::string good = new_token("good")->line;
+  const TokenFile file =
+      parse_tokens(good + "\nno-hash\nbad/name sha256:00\nother or-secret123\n" + good +
+                   " sessions=0\n" + good + " speed=3\n" + good + " rows-per-second=nan\r\n");
+  EXPECT_THAT(file.entries, SizeIs(1));
+  EXPECT_THAT(file.faults, testing::ElementsAre(
+                               HasSubstr("line 2: the second word"), HasSubstr("line 3: the name"),
+                               AllOf(HasSubstr("line 4"), testing::Not(HasSubstr("secret"))),
+                               HasSubstr("line 5"), HasSubstr("line 6"), HasSubstr("line 7")));
+}
+
+TEST(TokenFile, AFileThatEverybodyMayReadOrThatHoldsNoKeyIsRefused) {
+  const TestDirectory folder;
+  const std::string path = folder.path() + "/tokens";
+  EXPECT_EQ(read_tokens(path).status().code(), StatusCode::kNotFound);
+  write(path, new_token("a")->line, 0644);
+  EXPECT_THAT(read_tokens(path).status().message(), HasSubstr("chmod o-r"));
+  write(path, new_token("a")->line, 0600);
+  EXPECT_TRUE(read_tokens(path).ok());
+  write(path, "# nothing\nbad\n");
+  EXPECT_THAT(read_tokens(path).status().message(),
+              AllOf(HasSubstr("holds no key"), HasSubstr("line 2")));
+  EXPECT_THAT(read_tokens(folder.path()).status().message(), HasSubstr("regular file"));
+}
+
+// --- who is known -------------------------------------------------------------------------------
+
+TEST(Tenants, KnowsKeysByTheirHashOnly) {
+  const NewToken alice = *new_token("alice");
+  Tenants tenants;
+  tenants.replace(parse_tokens(alice.line));
+  EXPECT_EQ((*tenants.find(alice.token))->tenant, "alice");
+  const Status unknown = tenants.find("or-never").status();
+  EXPECT_EQ(unknown.code(), StatusCode::kUnauthenticated);
+  for (const std::string& wrong : {std::string(), alice.token.substr(0, 20), alice.token + "x",
+                                   std::string(1 << 20, 'a'), alice.line}) {
+    EXPECT_EQ(tenants.find(wrong).status(), unknown) << "nothing is learnt";
+  }
+}
+
+TEST(Tenants, AKeyThatLeavesTheFileIsRevokedForWhoIsInAndItsSuccessorIsLetIn) {
+  const NewToken old_key = *new_token("alice");
+  const NewToken new_key = *new_token("alice");
+  Tenants tenants;
+  tenants.replace(parse_tokens(old_key.line));
+  const auto in = *tenants.find(old_key.token);
+  tenants.replace(parse_tokens(old_key.line + "\n" + new_key.line));
+  EXPECT_FALSE(in->revoked.load());
+  EXPECT_TRUE(tenants.find(new_key.token).ok());
+  tenants.replace(parse_tokens(new_key.line));
+  EXPECT_TRUE(in->revoked.load());
+  EXPECT_FALSE(tenants.find(old_key.token).ok());
+}
+
+// --- how much -----------------------------------------------------------------------------------
+
+class QuotaTest : public testing::Test {
+ protected:
+  void limits(const std::string& words) {
+    tenants_.replace(parse_tokens(new_token("alice")->line + " " + words));
+  }
+  Status admit(double prompt = 1) {
+    return tenants_.admit("alice", std::to_string(next_++), prompt, now_).status;
+  }
+  void pass(double seconds) { now_ += from_ms(seconds * 1e3); }
+
+  Tenants tenants_;
+  int next_ = 0;
+  TimePoint now_ = TimePoint{} + std::chrono::hours(1);
+};
+
+TEST_F(QuotaTest, SessionsAtOnce) {
+  limits("sessions=2");
+  EXPECT_TRUE(admit().ok());
+  EXPECT_TRUE(admit().ok());
+  EXPECT_EQ(admit().code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(tenants_.admit("bob", "0", 1, now_).status.ok()) << "others are not concerned";
+  EXPECT_TRUE(tenants_.admit("alice", "1", 1, now_).status.ok()) << "a reconnect replaces";
+  tenants_.leave("alice", "1");
+  EXPECT_FALSE(admit().ok());
+  tenants_.leave("alice", "1");
+  EXPECT_TRUE(admit().ok());
+}
+
+TEST_F(QuotaTest, PromptTokensFlowIn) {
+  limits("prompt-tokens-per-minute=600");
+  EXPECT_TRUE(admit(700).ok()) << "the last that fits may take more than is left";
+  const AdmissionResult refused = tenants_.admit("alice", "x", 1, now_);
+  EXPECT_EQ(refused.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.retry_after, std::chrono::seconds(10));
+  pass(9);
+  EXPECT_FALSE(admit().ok());
+  pass(1.1);
+  EXPECT_TRUE(admit().ok());
+}
+
+TEST_F(QuotaTest, RowsArePaidWhenTheyAreKnown) {
+  limits("rows-per-second=10");
+  EXPECT_TRUE(admit().ok());
+  tenants_.charge("alice", 700, now_);  // 600 were there
+  EXPECT_FALSE(admit().ok());
+  pass(10.1);
+  EXPECT_TRUE(admit().ok());
+}
+
+// --- certificates -------------------------------------------------------------------------------
+
+class CertificateTest : public testing::Test {
+ protected:
+  // Written by the openssl program.
+  void make(const std::string& name, const std::string& days = "-days 2") {
+    const std::string at = path(name);
+    const std::string command =
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
+        "-nodes -subj /CN=localhost " +
+        days + " -keyout " + at + ".key -out " + at + ".pem 2>/dev/null";
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    chmod((at + ".key").c_str(), 0600);
+  }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  TlsFiles files(const std::string& cert, const std::string& key) const {
+    return {.cert = path(cert), .key = path(key), .client_ca = {}};
+  }
+
+  const TestDirectory folder_;
+};
+
+TEST_F(CertificateTest, APairThatFitsIsFine) {
+  make("a");
+  EXPECT_EQ(check_tls_files(files("a.pem", "a.key")), Status());
+  TlsFiles mutual = files("a.pem", "a.key");
+  mutual.client_ca = path("a.pem");
+  EXPECT_EQ(check_tls_files(mutual), Status());
+  EXPECT_EQ(check_tls_files({}), Status()) << "no TLS";
+}
+
+TEST_F(CertificateTest, WhatDoesNotFitIsNamed) {
+  make("a");
+  make("b");
+  EXPECT_THAT(check_tls_files(files("a.pem", "b.key")).message(), HasSubstr("is not the key of"));
+  EXPECT_THAT(check_tls_files({.cert = path("a.pem"), .key = {}, .client_ca = {}}).message(),
+              HasSubstr("belong together"));
+  EXPECT_THAT(check_tls_files(files("none.pem", "a.key")).message(), HasSubstr("none.pem"));
+  EXPECT_THAT(check_tls_files(files("a.key", "a.key")).message(), HasSubstr("no certificate"));
+  EXPECT_THAT(check_tls_files(files("a.pem", "a.pem")).message(), HasSubstr("no private key"));
+  chmod(path("a.key").c_str(), 0644);
+  EXPECT_THAT(check_tls_files(files("a.pem", "a.key")).message(), HasSubstr("chmod o-r"));
+}
+
+TEST_F(CertificateTest, AnExpiredOneIsRefusedAtTheStart) {
+  make("old", "-days -1");
+  EXPECT_THAT(check_tls_files(files("old.pem", "old.key")).message(), HasSubstr("expired"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <utility>
 
+#include "common/cli/notify.h"
 #include "common/telemetry/log.h"
 #include "common/verify/engine.h"
 
@@ -19,6 +20,8 @@ namespace {
 constexpr Duration kSignalPoll = std::chrono::milliseconds(50);
 // How often a serving one looks for a device that hangs.
 constexpr Duration kWatchPoll = std::chrono::milliseconds(100);
+// How often the supervisor is told that it goes well.
+constexpr Duration kSignOfLife = std::chrono::seconds(1);
 // A CUDA error of an illegal address, say, fails every later call of the process.
 constexpr std::uint64_t kFailuresOfABrokenDevice = 3;
 // For the last words of streams whose sessions are over.
@@ -46,7 +49,13 @@ Event await_event(const VerifyEngine& engine, const ServeOptions& options) {
   sigset_t signals = ending_signals();
   sigaddset(&signals, SIGHUP);
   const timespec poll{.tv_sec = 0, .tv_nsec = kWatchPoll.count()};
+  SystemClock clock;
+  TimePoint next_sign{};
   while (true) {
+    if (clock.now() >= next_sign) {
+      notify_supervisor("WATCHDOG=1");
+      next_sign = clock.now() + kSignOfLife;
+    }
     const int signal = sigtimedwait(&signals, nullptr, &poll);
     if (signal == SIGHUP) {
       if (options.on_reload) options.on_reload();
@@ -154,6 +163,7 @@ Status serve(Model& model, const ServeOptions& options,
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin,
                             start_admin(options, engine, *server, ready));
   on_ready({server->address(), *admin});
+  notify_supervisor("READY=1");
   switch (await_event(engine, options)) {
     case Event::kHung:
       exit_hung(engine, *server, options.scheduler.pass_limit);
@@ -165,6 +175,7 @@ Status serve(Model& model, const ServeOptions& options,
       break;
   }
   ready.store(false);
+  notify_supervisor("STOPPING=1");
   server->set_serving(false);
   const bool finished = drain(engine, clock, options.shutdown_timeout);
   if (!finished) {

@@ -12,6 +12,9 @@ namespace outrider {
 Result<int> run_command(const AnswerOptions& options, const PromptOptions& prompt,
                         Interrupts& interrupts);
 Result<int> chat_command(const AnswerOptions& options, Interrupts& interrupts);
+// Blocks until the first signal.
+Result<int> serve_command(const AnswerOptions& options, const ServingOptions& serve,
+                          Interrupts& interrupts);
 Result<int> tokenize_command(const TokenizeOptions& options);
 Result<int> detokenize_command(const TokenizeOptions& options);
 

@@ -40,6 +40,14 @@ prints them after each, --explain tells after each where its time went.
 Ctrl-C ends the answer in work at the server and shows its figures. At a terminal the conversation
 goes on, and Ctrl-C at the prompt ends it; otherwise it ends there (both: exit code 130).)";
 
+constexpr char kServeExamples[] = R"(Examples:
+  outrider-edge serve --model models/demo-draft
+  curl http://127.0.0.1:8080/v1/chat/completions \
+    -d '{"messages":[{"role":"user","content":"Pick up the red cup."}],"stream":true}'
+
+Any OpenAI client speaks to it (base URL http://127.0.0.1:8080/v1); a browser finds a page to chat
+in at http://127.0.0.1:8080/. Requests are answered one after the other.)";
+
 constexpr char kTokenizeExamples[] = R"(Example:
   echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --no-special
   outrider-edge tokenize --model SmolLM2-135M-Instruct.Q4_1.gguf < book.txt)";
@@ -66,6 +74,12 @@ int main(int argc, char** argv) {
   outrider::add_answer_flags(*run, answer);
   CLI::App* chat = app.add_subcommand("chat", "Hold a conversation")->footer(kChatExamples);
   outrider::add_answer_flags(*chat, answer);
+  outrider::ServingOptions serving;
+  CLI::App* serve =
+      app.add_subcommand("serve", "Answer OpenAI clients and a chat page on this machine")
+          ->footer(kServeExamples);
+  outrider::add_serve_flags(*serve, serving);
+  outrider::add_answer_flags(*serve, answer);
   CLI::App* tokenize =
       app.add_subcommand("tokenize", "Text to token ids")->footer(kTokenizeExamples);
   outrider::add_tokenize_flags(*tokenize, tokens);
@@ -78,6 +92,7 @@ int main(int argc, char** argv) {
     if (tokenize->parsed()) return outrider::tokenize_command(tokens);
     if (detokenize->parsed()) return outrider::detokenize_command(tokens);
     if (run->parsed()) return outrider::run_command(answer, prompt, interrupts);
+    if (serve->parsed()) return outrider::serve_command(answer, serving, interrupts);
     return outrider::chat_command(answer, interrupts);
   }();
   return code.ok() ? *code : program.finish(code.status());

@@ -188,6 +188,25 @@ void add_prompt_flags(CLI::App& command, PromptOptions& options) {
       ->group(kPromptGroup);
 }
 
+void add_serve_flags(CLI::App& command, ServingOptions& options) {
+  constexpr char kServeGroup[] = "Serving";
+  command
+      .add_option("--host", options.host, "Address to listen on; beyond loopback needs --insecure")
+      ->group(kServeGroup);
+  command.add_option("--port", options.port, "Port to listen on; 0 takes a free one")
+      ->check(CLI::Range(0, 65535))
+      ->group(kServeGroup);
+  command
+      .add_option("--max-queued-requests", options.max_queued_requests,
+                  "Requests that may wait while one is answered; the next gets 429")
+      ->check(CLI::Range(0, 10000))
+      ->group(kServeGroup);
+  command
+      .add_option("--served-model-name", options.model_name,
+                  "The model's name in answers [the draft's directory]")
+      ->group(kServeGroup);
+}
+
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options) {
   command.add_option("--tokenizer,-m,--model", options.tokenizer, "Its directory or GGUF file")
       ->required();

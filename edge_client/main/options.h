@@ -31,6 +31,14 @@ struct PromptOptions {
   bool raw = false;  // the prompt is the text, no chat template
 };
 
+// Flags of `serve` beside those of answers.
+struct ServingOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  int max_queued_requests = 32;
+  std::string model_name;  // as clients name it; empty: the draft's or the tokenizer's directory
+};
+
 // Flags of `tokenize` and `detokenize`.
 struct TokenizeOptions {
   std::string tokenizer;
@@ -40,6 +48,7 @@ struct TokenizeOptions {
 
 void add_answer_flags(CLI::App& command, AnswerOptions& options);
 void add_prompt_flags(CLI::App& command, PromptOptions& options);
+void add_serve_flags(CLI::App& command, ServingOptions& options);
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options);
 
 // What the flags mean together. INVALID_ARGUMENT for what no single flag can judge,

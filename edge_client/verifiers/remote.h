@@ -36,13 +36,13 @@ class RemoteCall;
 
 struct RemoteOptions {
   Address server;
+  Duration connect_timeout = std::chrono::seconds(5);  // name look-up, TCP and HTTP/2 together
   // Files in PEM form. ca: whose servers are believed, "system" for those that this machine
   // believes; empty: plaintext. cert and key: shown to the server; empty: none.
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};
   std::string token = {};  // the key that goes with every call; empty: none
-  Duration connect_timeout = std::chrono::seconds(5);  // name look-up, TCP and HTTP/2 together
 };
 
 class RemoteVerifier final : public Verifier {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -231,6 +233,50 @@ TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
                           HasSubstr("outrider_generation_tokens_total{model_name=\"null\"} 1999"),
                           HasSubstr("outrider_time_to_first_token_seconds_bucket"),
                           HasSubstr("finished_reason=\"length\"} 1")));
+}
+
+// A supervisor's socket, as systemd has one.
+class NotifySocket final {
+ public:
+  NotifySocket() : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = folder_.path() + "/notify";
+    std::copy(path.begin(), path.end(), address.sun_path);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  }
+  ~NotifySocket() {
+    unsetenv("NOTIFY_SOCKET");
+    close(fd_);
+  }
+  NotifySocket(const NotifySocket&) = delete;
+  NotifySocket& operator=(const NotifySocket&) = delete;
+
+  std::string next() {
+    std::array<char, 256> text;
+    const ssize_t got = recv(fd_, text.data(), text.size(), 0);
+    return got > 0 ? std::string(text.data(), static_cast<std::size_t>(got)) : "nothing came";
+  }
+
+ private:
+  const TestDirectory folder_;
+  int fd_;
+};
+
+TEST(ServerProgram, TellsItsSupervisorThatItIsReadyAliveAndStopping) {
+  NotifySocket supervisor;
+  Program program({"--model", "null:", "--port", "0"});
+  EXPECT_EQ(supervisor.next(), "READY=1");
+  EXPECT_EQ(supervisor.next(), "WATCHDOG=1");
+  EXPECT_EQ(supervisor.next(), "WATCHDOG=1");
+  program.signal(SIGTERM);
+  std::string last = supervisor.next();
+  if (last == "WATCHDOG=1") last = supervisor.next();
+  EXPECT_EQ(last, "STOPPING=1");
+  EXPECT_EQ(program.wait(), 0);
 }
 
 TEST(ServerProgram, AHungPassFailsTheLivenessProbe) {

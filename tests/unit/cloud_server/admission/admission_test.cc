@@ -149,12 +149,13 @@ TEST_F(QuotaTest, RowsArePaidWhenTheyAreKnown) {
 class CertificateTest : public testing::Test {
  protected:
   // Written by the openssl program.
-  void make(const std::string& name, const std::string& days = "-days 2") {
+  void make(const std::string& name, int days = 2) {
     const std::string at = path(name);
     const std::string command =
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
-        "-nodes -subj /CN=localhost " +
-        days + " -keyout " + at + ".key -out " + at + ".pem 2>/dev/null";
+        "(openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost "
+        "-keyout " +
+        at + ".key -out " + at + ".csr && openssl x509 -req -in " + at + ".csr -signkey " + at +
+        ".key -days " + std::to_string(days) + " -out " + at + ".pem) 2>/dev/null";
     ASSERT_EQ(std::system(command.c_str()), 0);
     chmod((at + ".key").c_str(), 0600);
   }
@@ -183,13 +184,14 @@ TEST_F(CertificateTest, WhatDoesNotFitIsNamed) {
               HasSubstr("belong together"));
   EXPECT_THAT(check_tls_files(files("none.pem", "a.key")).message(), HasSubstr("none.pem"));
   EXPECT_THAT(check_tls_files(files("a.key", "a.key")).message(), HasSubstr("no certificate"));
+  chmod(path("a.pem").c_str(), 0600);
   EXPECT_THAT(check_tls_files(files("a.pem", "a.pem")).message(), HasSubstr("no private key"));
   chmod(path("a.key").c_str(), 0644);
   EXPECT_THAT(check_tls_files(files("a.pem", "a.key")).message(), HasSubstr("chmod o-r"));
 }
 
 TEST_F(CertificateTest, AnExpiredOneIsRefusedAtTheStart) {
-  make("old", "-days -1");
+  make("old", -1);
   EXPECT_THAT(check_tls_files(files("old.pem", "old.key")).message(), HasSubstr("expired"));
 }
 

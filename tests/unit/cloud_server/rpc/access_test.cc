@@ -67,7 +67,9 @@ class AccessTest : public ServerTest {
     TestEdge edge(options);
     edge.open(open);
     const Status status = edge.finish();
-    if (status.ok()) EXPECT_EQ(edge.answer(), right_answer(open));
+    if (status.ok()) {
+      EXPECT_EQ(edge.answer(), right_answer(open));
+    }
     return status;
   }
   Status answer(const RemoteOptions& options) { return answer(options, honest_open()); }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/serve/answer_queue.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "common/telemetry/log.h"
+
+namespace outrider {
+namespace {
+
+// How soon an answer that nobody waits for any more is ended.
+constexpr Duration kWatchPoll = std::chrono::milliseconds(50);
+
+}  // namespace
+
+// Passes on what is committed while a stream is answered.
+class AnswerQueue::Listener final : public AnswerListener {
+ public:
+  void set_job(const ServeJob* job) { job_ = job; }
+
+  void on_emit(const Emit& emit) override {
+    if (job_ == nullptr || !job_->stream) return;
+    const std::string event = text_event(job_->name, emit);
+    if (!event.empty()) job_->exchange->write(event);
+  }
+  void on_say(const Say& say) override {
+    log(say.level == Say::Level::kInfo ? LogLevel::kInfo : LogLevel::kWarning, say.line);
+  }
+  void on_prefill(const PrefillProgress& /*progress*/) override {}
+
+ private:
+  const ServeJob* job_ = nullptr;
+};
+
+AnswerQueue::AnswerQueue(const GeneratorParts& parts, std::size_t max_waiting,
+                         std::function<void(const AnswerReport&)> on_report)
+    : max_waiting_(max_waiting),
+      on_report_(std::move(on_report)),
+      listener_(std::make_unique<Listener>()),
+      generator_(parts, *listener_),
+      worker_([this] { run(); }),
+      watcher_([this] { watch(); }) {}
+
+AnswerQueue::~AnswerQueue() {
+  std::deque<ServeJob> left;
+  {
+    const MutexLock lock(mu_);
+    ending_ = true;
+    stop_current_.request_stop();
+    left.swap(waiting_);
+  }
+  changed_.notify_all();
+  for (ServeJob& job : left) {
+    job.exchange->respond(error_response(unavailable("this edge is shutting down")));
+  }
+  worker_.join();
+  watcher_.join();
+}
+
+Status AnswerQueue::submit(ServeJob job) {
+  const MutexLock lock(mu_);
+  if (ending_) return unavailable("this edge is shutting down");
+  if (waiting_.size() >= max_waiting_) {
+    return resource_exhausted(std::to_string(waiting_.size()) +
+                              " requests wait already; try again");
+  }
+  waiting_.push_back(std::move(job));
+  changed_.notify_all();
+  return {};
+}
+
+std::size_t AnswerQueue::waiting() {
+  const MutexLock lock(mu_);
+  return waiting_.size();
+}
+
+bool AnswerQueue::running() {
+  const MutexLock lock(mu_);
+  return current_ != nullptr;
+}
+
+void AnswerQueue::run() {
+  while (true) {
+    std::optional<ServeJob> job;
+    {
+      const MutexLock lock(mu_);
+      while (!ending_ && waiting_.empty()) changed_.wait(mu_);
+      if (ending_) return;
+      job = std::move(waiting_.front());
+      waiting_.pop_front();
+      current_ = job->exchange;
+      stop_current_ = std::stop_source();
+    }
+    answer(*job);
+    const MutexLock lock(mu_);
+    current_ = nullptr;
+  }
+}
+
+void AnswerQueue::answer(ServeJob& job) {
+  std::stop_token stop;
+  {
+    const MutexLock lock(mu_);
+    stop = stop_current_.get_token();
+  }
+  if (job.stream) {
+    job.exchange->begin(
+        {.status = 200,
+         .body = first_event(job.name),
+         .content_type = "text/event-stream",
+         .headers = {{"Cache-Control", "no-cache"}, {"X-Request-Id", job.name.id}}});
+  }
+  listener_->set_job(&job);
+  const Result<AnswerReport> report = generator_.answer(std::move(job.request), stop);
+  listener_->set_job(nullptr);
+  const Status status = report.ok() ? answer_status(*report) : report.status();
+  if (report.ok()) on_report_(*report);
+  if (job.stream) {
+    job.exchange->write(status.ok() ? last_events(job.name, *report, job.stream_usage)
+                                    : error_event(status));
+    job.exchange->end();
+  } else if (status.ok()) {
+    job.exchange->respond({.status = 200,
+                           .body = whole_answer(job.name, *report),
+                           .content_type = "application/json",
+                           .headers = {{"X-Request-Id", job.name.id}}});
+  } else {
+    job.exchange->respond(error_response(status));
+  }
+}
+
+// Nobody tells when a client goes away while nothing is sent to it, so it is looked at.
+void AnswerQueue::watch() {
+  while (true) {
+    const MutexLock lock(mu_);
+    changed_.wait_until(mu_, std::chrono::steady_clock::now() + kWatchPoll);
+    if (ending_) return;
+    if (current_ != nullptr && current_->client_is_gone()) stop_current_.request_stop();
+    std::erase_if(waiting_, [](const ServeJob& job) {
+      if (!job.exchange->client_is_gone()) return false;
+      job.exchange->end();  // closes the connection
+      return true;
+    });
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/serve/chat_page.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::string_view kPage = R"html(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Outrider</title>
+<link rel="icon" href="data:,">
+<style>
+:root { color-scheme: light dark; --line: #8884; --guess: #1a7f37; --own: #0969da; }
+@media (prefers-color-scheme: dark) { :root { --guess: #56d364; --own: #79c0ff; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 52rem; height: 100dvh; display: flex; flex-direction: column;
+       font: 1rem/1.5 system-ui, sans-serif; padding: 0 1rem; }
+header { display: flex; gap: 1rem; align-items: baseline; padding: .75rem 0;
+         border-bottom: 1px solid var(--line); flex-wrap: wrap; }
+h1 { font-size: 1.1rem; margin: 0; }
+#link { margin-left: auto; font-size: .875rem; }
+#talk { flex: 1; overflow-y: auto; padding: 1rem 0; }
+.turn { margin: 0 0 1rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+.user { font-weight: 600; }
+.guess { color: var(--guess); }
+.own { color: var(--own); text-decoration: underline dotted; }
+.failed { color: #d1242f; }
+#figures { font-size: .875rem; border-top: 1px solid var(--line); padding: .5rem 0;
+           display: flex; gap: .25rem 1.25rem; flex-wrap: wrap; min-height: 2.5rem; }
+#times { width: 100%; height: 28px; display: block; }
+form { display: flex; gap: .5rem; padding: .5rem 0 1rem; }
+textarea { flex: 1; min-width: 0; font: inherit; padding: .5rem; resize: none; border-radius: .4rem;
+           border: 1px solid #8888; }
+button { font: inherit; min-height: 44px; min-width: 4.5rem; border-radius: .4rem;
+         border: 1px solid #8888; cursor: pointer; }
+:focus-visible { outline: 3px solid var(--own); outline-offset: 1px; }
+</style>
+</head>
+<body>
+<header>
+  <h1>Outrider</h1>
+  <span><span class="guess">guessed here, confirmed</span> · <span class="own">the target's own</span></span>
+  <span id="link" role="status">ready</span>
+</header>
+<main id="talk" aria-live="polite" tabindex="0" aria-label="Conversation"></main>
+<section aria-label="Figures of the last answer">
+  <svg id="times" role="img" aria-label="When the tokens of the last answer came"></svg>
+  <div id="figures">Ask something; the figures of the answer will stand here.</div>
+</section>
+<form id="form">
+  <textarea id="text" rows="2" aria-label="Message" placeholder="Message (Enter sends, Shift+Enter: new line)"
+            autofocus></textarea>
+  <button id="send" type="submit">Send</button>
+</form>
+<script>
+'use strict';
+const at = id => document.getElementById(id);
+const messages = [];
+let stop = null;
+
+function turn(kind, text) {
+  const p = document.createElement('p');
+  p.className = 'turn ' + kind;
+  p.textContent = text;
+  at('talk').append(p);
+  at('talk').scrollTop = at('talk').scrollHeight;
+  return p;
+}
+
+function drawTimes(begin, marks) {
+  const svg = at('times');
+  const width = svg.clientWidth || 300;
+  const whole = Math.max(marks.length ? marks[marks.length - 1].when - begin : 1, 1);
+  svg.setAttribute('viewBox', `0 0 ${width} 28`);
+  svg.replaceChildren(...marks.map(mark => {
+    const line = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
+    line.setAttribute('x', String((mark.when - begin) / whole * (width - 3)));
+    line.setAttribute('width', '2');
+    const height = Math.min(4 + 5 * mark.tokens, 28);
+    line.setAttribute('y', String(28 - height));
+    line.setAttribute('height', String(height));
+    line.setAttribute('fill', mark.tokens > 1 ? 'var(--guess)' : 'var(--own)');
+    return line;
+  }));
+}
+
+function show(figures, begin, marks, count) {
+  const seconds = (performance.now() - begin) / 1000;
+  const parts = [`${count} tokens`, `${(count / seconds).toFixed(1)} tokens/s`];
+  if (marks.length) parts.push(`first after ${((marks[0].when - begin) / 1000).toFixed(2)} s`);
+  if (figures && figures.tokens_per_pass) {
+    parts.push(`${figures.tokens_per_pass.toFixed(2)} tokens a target pass, where plain decoding has 1`);
+  }
+  if (figures && figures.speculation) parts.push('speculation ' + figures.speculation);
+  at('figures').replaceChildren(...parts.map(text => {
+    const span = document.createElement('span');
+    span.textContent = text;
+    return span;
+  }));
+}
+
+async function readEvents(response, onEvent) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const {value, done} = await reader.read();
+    if (done) return;
+    rest += value;
+    for (let end; (end = rest.indexOf('\n\n')) >= 0; rest = rest.slice(end + 2)) {
+      const data = rest.slice(0, end).replace(/^data: /, '');
+      if (data !== '[DONE]') onEvent(JSON.parse(data));
+    }
+  }
+}
+
+async function ask(text) {
+  turn('user', text);
+  messages.push({role: 'user', content: text});
+  const answer = turn('assistant', '');
+  const begin = performance.now();
+  const marks = [];
+  let whole = '', count = 0, figures = null;
+  stop = new AbortController();
+  at('send').textContent = 'Stop';
+  at('link').textContent = 'waiting for the target';
+  try {
+    const response = await fetch('/v1/chat/completions', {
+      method: 'POST', signal: stop.signal,
+      headers: {'Content-Type': 'application/json'},
+      body: JSON.stringify({messages, stream: true})});
+    if (!response.ok) throw new Error((await response.json()).error.message);
+    await readEvents(response, event => {
+      if (event.error) throw new Error(event.error.message);
+      const choice = event.choices && event.choices[0];
+      if (choice && choice.finish_reason) figures = event.outrider;
+      const tokens = event.outrider && event.outrider.tokens;
+      if (!tokens) return;
+      at('link').textContent = 'online';
+      marks.push({when: performance.now(), tokens: tokens.length});
+      for (const token of tokens) {
+        const span = document.createElement('span');
+        span.className = token.drafted ? 'guess' : 'own';
+        span.textContent = token.text;
+        answer.append(span);
+        whole += token.text;
+        ++count;
+      }
+      at('talk').scrollTop = at('talk').scrollHeight;
+      drawTimes(begin, marks);
+    });
+    at('link').textContent = 'ready';
+  } catch (error) {
+    const stopped = error.name === 'AbortError';
+    at('link').textContent = stopped ? 'stopped' : 'failed';
+    if (!stopped) turn('failed', error.message);
+  }
+  if (whole) messages.push({role: 'assistant', content: whole});
+  else messages.pop();
+  show(figures, begin, marks, count);
+  stop = null;
+  at('send').textContent = 'Send';
+  at('text').focus();
+}
+
+at('form').addEventListener('submit', event => {
+  event.preventDefault();
+  if (stop) return stop.abort();
+  const text = at('text').value.trim();
+  if (!text) return;
+  at('text').value = '';
+  ask(text);
+});
+at('text').addEventListener('keydown', event => {
+  if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    if (!stop) at('form').requestSubmit();
+  }
+});
+</script>
+</body>
+</html>
+)html";
+
+}  // namespace
+
+std::string_view chat_page() {
+  return kPage;
+}
+
+}  // namespace outrider

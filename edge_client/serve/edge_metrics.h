@@ -1,0 +1,31 @@
+// What an edge that serves tells Prometheus, under vLLM's names where it has them.
+//
+// Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "edge_client/report/answer_report.h"
+
+namespace outrider {
+
+class EdgeMetrics final {
+ public:
+  explicit EdgeMetrics(const std::string& model_name);
+  ~EdgeMetrics();
+  EdgeMetrics(const EdgeMetrics&) = delete;
+  EdgeMetrics& operator=(const EdgeMetrics&) = delete;
+
+  // An answer has ended.
+  void observe(const AnswerReport& report);
+
+  std::string render(std::size_t running, std::size_t waiting);
+
+ private:
+  struct Parts;
+  const std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,150 @@
+// A real draft, a real target in this process, real sockets. SPDX-License-Identifier: Apache-2.0
+#include "edge_client/serve/edge_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "edge_client/generation/edge_setup.h"
+#include "tests/support/paths.h"
+#include "tests/unit/common/http/http_client.h"
+
+namespace outrider {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class EdgeServerTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    GenerationConfig config;
+    config.model = source_dir() + "/models/demo-draft";
+    config.target = source_dir() + "/models/demo-target";
+    config.threads = 1;
+    auto setup = EdgeSetup::load(config);
+    ASSERT_TRUE(setup.ok()) << setup.status().to_string();
+    setup_ = setup->release();
+  }
+  static void TearDownTestSuite() { delete std::exchange(setup_, nullptr); }
+
+  void SetUp() override { start(8); }
+  void start(std::size_t max_waiting) {
+    server_.reset();
+    AnswerConfig defaults;
+    defaults.max_tokens = 24;
+    auto server = EdgeServer::start({.listen = {"127.0.0.1", 0},
+                                     .model_name = "demo",
+                                     .defaults = defaults,
+                                     .max_waiting = max_waiting},
+                                    setup_->parts());
+    ASSERT_TRUE(server.ok()) << server.status().to_string();
+    server_ = *std::move(server);
+  }
+
+  std::string post(const std::string& path, const json& body, const std::string& more = "") {
+    HttpClient client(server_->address());
+    const std::string text = body.dump();
+    client.send("POST " + path + " HTTP/1.1\r\nHost: here\r\nConnection: close\r\n" + more +
+                "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text);
+    return client.read_all();
+  }
+  static json body_of(const std::string& answer) {
+    return json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
+  }
+  static json question(bool stream, int tokens = 24) {
+    return {{"messages", {{{"role", "user"}, {"content", "Pick up the red cup."}}}},
+            {"max_tokens", tokens},
+            {"stream", stream}};
+  }
+
+  static EdgeSetup* setup_;
+  std::unique_ptr<EdgeServer> server_;
+};
+EdgeSetup* EdgeServerTest::setup_ = nullptr;
+
+TEST_F(EdgeServerTest, AStreamedAnswerIsTheWholeOneInPieces) {
+  const json whole = body_of(post("/v1/chat/completions", question(false)));
+  const std::string text = whole["choices"][0]["message"]["content"].get<std::string>();
+  EXPECT_FALSE(text.empty());
+  EXPECT_EQ(whole["object"].get<std::string>(), "chat.completion");
+  EXPECT_GT(whole["usage"]["completion_tokens"].get<int>(), 0);
+  EXPECT_TRUE(whole["outrider"].contains("tokens_per_pass"));
+
+  json asked = question(true);
+  asked["stream_options"] = {{"include_usage", true}};
+  const std::string events = post("/v1/chat/completions", asked);
+  EXPECT_THAT(events, AllOf(HasSubstr("text/event-stream"), HasSubstr("data: [DONE]"),
+                            HasSubstr("\"usage\""), HasSubstr("\"role\":\"assistant\"")));
+  std::string streamed;
+  for (std::size_t at = 0; (at = events.find("data: {", at)) != std::string::npos; ++at) {
+    const json event =
+        json::parse(events.substr(at + 6, events.find("\n\n", at) - at - 6), nullptr, false);
+    ASSERT_FALSE(event.is_discarded());
+    if (!event["choices"].empty() && event["choices"][0]["delta"].contains("content")) {
+      streamed += event["choices"][0]["delta"]["content"].get<std::string>();
+    }
+  }
+  EXPECT_EQ(streamed, text);
+}
+
+TEST_F(EdgeServerTest, APlainCompletionAndTheOtherPagesAnswer) {
+  const json answer =
+      body_of(post("/v1/completions", {{"prompt", "The robot"}, {"max_tokens", 5}}));
+  EXPECT_EQ(answer["object"].get<std::string>(), "text_completion");
+  EXPECT_EQ(answer["usage"]["completion_tokens"].get<int>(), 5);
+  EXPECT_EQ(answer["choices"][0]["finish_reason"].get<std::string>(), "length");
+  EXPECT_THAT(http_get(server_->address(), "/v1/models"), HasSubstr("\"id\":\"demo\""));
+  EXPECT_THAT(http_get(server_->address(), "/health"), HasSubstr("200 OK"));
+  EXPECT_THAT(http_get(server_->address(), "/"), HasSubstr("<title>Outrider</title>"));
+  EXPECT_THAT(http_get(server_->address(), "/metrics"),
+              HasSubstr("outrider_edge_generation_tokens_total{model_name=\"demo\"} 5"));
+  EXPECT_THAT(post("/tokenize", {{"content", "cup"}}), HasSubstr("\"tokens\":["));
+  EXPECT_THAT(http_get(server_->address(), "/v1/other"), HasSubstr("404"));
+}
+
+TEST_F(EdgeServerTest, ErrorsAreOpenaisAndPagesOfOtherSitesAreNotAnswered) {
+  const std::string refused =
+      post("/v1/chat/completions", {{"messages", json::array()}, {"tools", 5}});
+  EXPECT_THAT(refused, AllOf(HasSubstr("400"), HasSubstr("invalid_request_error")));
+  EXPECT_THAT(post("/v1/chat/completions", question(false), "Origin: http://evil.example\r\n"),
+              HasSubstr("400"));
+  EXPECT_THAT(post("/v1/chat/completions", question(false, 2), "Origin: http://here\r\n"),
+              HasSubstr("200 OK"));
+}
+
+TEST_F(EdgeServerTest, RequestsBeyondTheBoundGetARateLimit) {
+  start(1);
+  const std::string long_question = question(true, 400).dump();
+  HttpClient first(server_->address());
+  first.post("/v1/chat/completions", long_question);
+  first.read_until("drafted");  // it runs
+  HttpClient second(server_->address());
+  second.post("/v1/chat/completions", long_question);
+  std::string refused;
+  for (int i = 0; i < 100 && refused.find("429") == std::string::npos; ++i) {
+    HttpClient third(server_->address());
+    third.post("/v1/chat/completions", question(false, 1).dump());
+    refused = third.read_until("\r\n");
+    if (refused.empty()) break;
+  }
+  EXPECT_THAT(refused, HasSubstr("429"));
+  EXPECT_THAT(http_get(server_->address(), "/health"), HasSubstr("200 OK"));
+}
+
+TEST_F(EdgeServerTest, AClientThatLeavesEndsItsAnswer) {
+  {
+    HttpClient leaver(server_->address());
+    leaver.post("/v1/chat/completions", question(true, 100'000).dump());
+    leaver.read_until("drafted");
+  }
+  EXPECT_THAT(post("/v1/chat/completions", question(false, 2)), HasSubstr("200 OK"));
+  EXPECT_THAT(http_get(server_->address(), "/metrics"),
+              HasSubstr("finished_reason=\"cancelled\"} 1"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -17,6 +17,8 @@
 namespace outrider {
 namespace {
 
+// Calls that ask, wait or are on their way out.
+constexpr std::size_t kCallsWithoutSession = 1024;
 // Longer than a person thinks about the next turn of a chat.
 constexpr Duration kKeptFor = std::chrono::minutes(10);
 
@@ -30,6 +32,7 @@ struct ServerFlags {
   int metrics_port = -1;
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_draft_tokens = 64;
+  std::size_t max_calls_per_peer = 256;
   double shutdown_timeout = 45;
   double pass_limit = 120;
   double session_timeout = 120;
@@ -102,6 +105,10 @@ void add_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--max-concurrent-sessions", flags.max_concurrent_sessions,
                  "The next session is told to come back later")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--max-calls-per-peer", flags.max_calls_per_peer,
+                 "Calls that one address may have open; 0: no bound (behind a proxy, which has one "
+                 "address for all)")
+      ->check(CLI::Range(0, 65536));
   app.add_option("--max-draft-tokens", flags.max_draft_tokens,
                  "Undecided draft tokens that one session may have here")
       ->check(CLI::Range(64, 4096));
@@ -257,6 +264,8 @@ Status run_server(ServerFlags& flags) {
     log_session(record);
   };
   set_access(flags, tenants, options);
+  options.rpc.max_calls_per_peer = flags.max_calls_per_peer;
+  options.rpc.max_calls = std::size_t{2} * flags.max_concurrent_sessions + kCallsWithoutSession;
   options.admin_questions.version = Program::version();
   options.admin_questions.model_name = target.model->info().name;
   options.rpc.listen = {flags.host, static_cast<std::uint16_t>(flags.port)};

@@ -22,8 +22,10 @@ struct RpcServerOptions {
   Duration farewell_timeout = std::chrono::seconds(10);
   std::size_t memory_bytes = 256u << 20;  // gRPC's buffers, all connections together
   int max_streams_per_connection = 64;
-  TlsFiles tls = {};                 // have passed check_tls_files(); none: plaintext
-  unsigned tls_reload_seconds = 10;  // how often the files are looked at
+  std::size_t max_calls_per_peer = 256;  // of one address, on all its connections; 0: no bound
+  std::size_t max_calls = 2048;          // of all; 0: no bound
+  TlsFiles tls = {};                     // have passed check_tls_files(); none: plaintext
+  unsigned tls_reload_seconds = 10;      // how often the files are looked at
   Tenants* tenants = nullptr;  // whose keys are asked for; outlives the server. Null: nobody's
   // Takes lines about peers' faults and our own, from any thread. Empty: they are counted only.
   std::function<void(const std::string&)> log = {};

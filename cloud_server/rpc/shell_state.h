@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "cloud_server/rpc/call_bounds.h"
 #include "cloud_server/rpc/server_options.h"
 #include "common/base/clock.h"
 #include "common/base/rate_limit.h"
@@ -25,6 +26,7 @@ class ShellState final {
         open_timeout(options.open_timeout),
         farewell_timeout(options.farewell_timeout),
         tenants(options.tenants),
+        bounds(options.max_calls_per_peer, options.max_calls),
         log_(options.log) {}
 
   // A peer's fault: counted always, logged at most once in five seconds.
@@ -53,6 +55,7 @@ class ShellState final {
   const Duration farewell_timeout;
   std::atomic<std::uint64_t> calls_open{0};
   Tenants* const tenants;  // null: nobody is asked for a key
+  CallBounds bounds;
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> stalled{0};
   std::atomic<std::uint64_t> failed{0};

@@ -21,6 +21,9 @@ bool is_our_fault(StatusCode code) {
   return code == StatusCode::kInternal || code == StatusCode::kDataLoss;
 }
 
+// Told to whom the bounds of calls refuse.
+constexpr Duration kBoundDelay = std::chrono::seconds(2);
+
 // gRPC writes "ipv4:192.0.2.1:50412".
 std::string host_of(const std::string& peer) {
   return peer.substr(0, peer.rfind(':'));
@@ -36,8 +39,11 @@ StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& s
       queue_(shell.max_waiting_messages) {
   shell_.calls_open.fetch_add(1, std::memory_order_relaxed);
   release_to_grpc(this);
-  if (!caller_.ok()) {
-    fail(caller_.status());
+  const Status bounded = shell_.bounds.enter(host_of(peer_));
+  counted_ = bounded.ok();
+  if (!counted_ || !caller_.ok()) {
+    if (!counted_) retry_after_ = kBoundDelay;
+    fail(counted_ ? caller_.status() : bounded);
     return;
   }
   release_to_grpc(&read_buffer_);
@@ -136,6 +142,7 @@ void StreamReactor::OnDone() {
 
 void StreamReactor::release() {
   if (holders_.fetch_sub(1) != 1) return;
+  if (counted_) shell_.bounds.leave(host_of(peer_));
   if (!admitted_.empty()) shell_.tenants->leave(caller_->tenant, admitted_);
   shell_.calls_open.fetch_sub(1, std::memory_order_relaxed);
   delete this;

@@ -62,6 +62,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // gRPC's reactions only.
   grpc::ByteBuffer read_buffer_;
   std::optional<StreamId> stream_;  // none before Open
+  bool counted_ = false;            // in the shell's bounds
   std::string admitted_;            // under which name the tenant's quota counts it; empty: none
 
   Mutex mu_;

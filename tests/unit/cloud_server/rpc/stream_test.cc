@@ -9,6 +9,7 @@
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
 #include "proto/grpc_status.h"
+#include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 
 namespace outrider {
@@ -112,6 +113,36 @@ TEST_F(FullServerTest, RefusesWithADelayThatAnyGrpcClientUnderstands) {
   EXPECT_EQ(notice.kind, Notice::Kind::kOverloaded);
   EXPECT_EQ(notice.retry_after, std::chrono::milliseconds(1250));
   EXPECT_EQ(edge.finish().code(), StatusCode::kResourceExhausted);
+}
+
+class BoundedCallsTest : public ServerTest {
+ protected:
+  BoundedCallsTest() {
+    rpc_options_.max_calls_per_peer = 3;  // one is the bystander's
+    rpc_options_.open_timeout = std::chrono::milliseconds(500);
+  }
+};
+
+// Calls that never say a word cost memory too.
+TEST_F(BoundedCallsTest, CallsOfOneAddressAreBoundedBeforeTheySayAnything) {
+  RawSocket socket(address());
+  std::string calls = http2::hello();
+  for (const std::uint32_t stream : {1u, 3u, 5u, 7u}) {
+    calls +=
+        http2::frame(http2::Frame::kHeaders, http2::kEndHeaders, stream, http2::request_headers());
+  }
+  ASSERT_TRUE(socket.send(calls));
+  EXPECT_TRUE(socket.read_until("as many open calls as it may have, 3"));
+  RawCall call{{serialize(EdgeMessage{0, 0, honest_open()})}};
+  const grpc::Status status = run_raw(address(), call);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(retry_delay(status), Duration(std::chrono::seconds(2)));
+  // The silent ones end when their time is over, and there is room again.
+  const TimePoint give_up = clock_.now() + kPatience;
+  while (server_->stats().calls_open > 1 && clock_.now() < give_up) {
+    clock_.sleep_until(clock_.now() + std::chrono::milliseconds(5));
+  }
+  expect_serves();
 }
 
 TEST_F(StreamTest, DrainingWarnsSessionsLetsThemFinishAndRefusesNewOnes) {

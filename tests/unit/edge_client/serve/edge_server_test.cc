@@ -25,6 +25,7 @@ class EdgeServerTest : public testing::Test {
     config.model = source_dir() + "/models/demo-draft";
     config.target = source_dir() + "/models/demo-target";
     config.threads = 1;
+    config.draft_pace = *PaceCurve::parse("15");  // slow enough to act in mid-answer
     auto setup = EdgeSetup::load(config);
     ASSERT_TRUE(setup.ok()) << setup.status().to_string();
     setup_ = setup->release();

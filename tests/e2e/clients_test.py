@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Clients of others against both programs: the official openai package, prometheus_client's parser,
+grpcio's health check, curl. Each skips where it is not installed (pip install openai
+prometheus-client grpcio grpcio-health-checking).
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/clients_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import importlib.util
+import json
+import shutil
+import socket
+import subprocess
+import time
+import unittest
+import urllib.request
+
+from programs import DRAFT, Edge, Server
+
+
+def has(*packages):
+    return all(importlib.util.find_spec(package) for package in packages)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+QUESTION = [{'role': 'user', 'content': 'Pick up the red cup.'}]
+
+
+class WithServingEdge(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.metrics, cls.health = free_port(), free_port()
+        cls.server = Server('--metrics-port', cls.metrics, '--http-port', cls.health)
+        port = free_port()
+        cls.edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', port,
+                        '--served-model-name', 'robot', '-n', '40')
+        cls.base = f'http://127.0.0.1:{port}'
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
+            try:
+                urllib.request.urlopen(f'{cls.base}/health', timeout=5).read()
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise RuntimeError('outrider-edge serve did not start')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.edge.interrupt()
+        cls.edge.wait()
+        cls.server.stop()
+
+
+@unittest.skipUnless(has('openai'), 'needs the package openai')
+class OpenaiClient(WithServingEdge):
+    def client(self):
+        import openai
+        return openai.OpenAI(base_url=f'{self.base}/v1', api_key='none', max_retries=0)
+
+    def test_chat_whole_and_streamed_are_the_same_text(self):
+        client = self.client()
+        self.assertEqual([model.id for model in client.models.list()], ['robot'])
+        whole = client.chat.completions.create(model='robot', messages=QUESTION, seed=3,
+                                               temperature=0.7)
+        text = whole.choices[0].message.content
+        self.assertTrue(text)
+        self.assertEqual(whole.usage.total_tokens,
+                         whole.usage.prompt_tokens + whole.usage.completion_tokens)
+        pieces, usage = [], None
+        for chunk in client.chat.completions.create(
+                model='robot', messages=QUESTION, seed=3, temperature=0.7, stream=True,
+                stream_options={'include_usage': True}):
+            usage = chunk.usage or usage
+            if chunk.choices and chunk.choices[0].delta.content:
+                pieces.append(chunk.choices[0].delta.content)
+        self.assertEqual(''.join(pieces), text)
+        self.assertEqual(usage.completion_tokens, whole.usage.completion_tokens)
+
+    def test_completions_stop_and_length(self):
+        answer = self.client().completions.create(model='robot', prompt='The robot', max_tokens=4)
+        self.assertEqual(answer.choices[0].finish_reason, 'length')
+        self.assertEqual(answer.usage.completion_tokens, 4)
+
+    def test_errors_are_the_clients_own_kinds(self):
+        import openai
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.client().chat.completions.create(model='robot', messages=QUESTION, n=2)
+        self.assertIn("'n' is not supported", str(refused.exception))
+
+    def test_a_client_that_leaves_is_no_burden(self):
+        client = self.client()
+        stream = client.chat.completions.create(model='robot', messages=QUESTION, stream=True,
+                                                max_tokens=100000)
+        next(iter(stream))
+        stream.close()
+        begin = time.monotonic()
+        client.chat.completions.create(model='robot', messages=QUESTION, max_tokens=2)
+        self.assertLess(time.monotonic() - begin, 10)
+
+
+class Curl(WithServingEdge):
+    @unittest.skipUnless(shutil.which('curl'), 'needs curl')
+    def test_curl_streams(self):
+        body = json.dumps({'messages': QUESTION, 'stream': True, 'max_tokens': 5})
+        out = subprocess.run(['curl', '-sN', f'{self.base}/v1/chat/completions', '-d', body],
+                             check=True, capture_output=True, text=True, timeout=60).stdout
+        self.assertIn('data: [DONE]', out)
+
+
+class Watchers(WithServingEdge):
+    @unittest.skipUnless(has('prometheus_client'), 'needs the package prometheus_client')
+    def test_prometheus_reads_both(self):
+        from prometheus_client.parser import text_string_to_metric_families
+        for url in (f'http://127.0.0.1:{self.metrics}/metrics', f'{self.base}/metrics'):
+            text = urllib.request.urlopen(url, timeout=10).read().decode()
+            names = {family.name for family in text_string_to_metric_families(text)}
+            self.assertTrue(any(name.endswith('num_requests_running') for name in names), names)
+            self.assertTrue(any(name.endswith('generation_tokens') for name in names), names)
+
+    @unittest.skipUnless(has('grpc', 'grpc_health'), 'needs grpcio and grpcio-health-checking')
+    def test_grpcs_health_check(self):
+        import grpc
+        from grpc_health.v1 import health_pb2, health_pb2_grpc
+        with grpc.insecure_channel(self.server.address) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            for service in ('', 'outrider.v1.Outrider'):
+                answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+                self.assertEqual(answer.status, health_pb2.HealthCheckResponse.SERVING)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -113,6 +113,7 @@ RpcServer::RpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 RpcServer::~RpcServer() {
   shutdown(Duration{0});
+  parts_->shell.calls.wait_for_none();  // alarms of ended calls may still be about to ring
 }
 
 const Address& RpcServer::address() const {
@@ -134,7 +135,7 @@ RpcServerStats RpcServer::stats() const {
   return {parts_->shell.refused.load(std::memory_order_relaxed),
           parts_->shell.stalled.load(std::memory_order_relaxed),
           parts_->shell.failed.load(std::memory_order_relaxed),
-          parts_->shell.calls_open.load(std::memory_order_relaxed)};
+          parts_->shell.calls.count()};
 }
 
 }  // namespace outrider

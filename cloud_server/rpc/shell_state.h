@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cloud_server/rpc/call_bounds.h"
+#include "cloud_server/rpc/open_calls.h"
 #include "cloud_server/rpc/server_options.h"
 #include "common/base/clock.h"
 #include "common/base/rate_limit.h"
@@ -53,7 +54,7 @@ class ShellState final {
   const std::size_t max_waiting_messages;
   const Duration open_timeout;
   const Duration farewell_timeout;
-  std::atomic<std::uint64_t> calls_open{0};
+  OpenCalls calls;
   Tenants* const tenants;  // null: nobody is asked for a key
   CallBounds bounds;
   std::atomic<std::uint64_t> refused{0};

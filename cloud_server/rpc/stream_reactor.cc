@@ -37,7 +37,7 @@ StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& s
       peer_(context.peer()),
       caller_(identify(context, shell.tenants)),
       queue_(shell.max_waiting_messages) {
-  shell_.calls_open.fetch_add(1, std::memory_order_relaxed);
+  shell_.calls.add();
   release_to_grpc(this);
   const Status bounded = shell_.bounds.enter(host_of(peer_));
   counted_ = bounded.ok();
@@ -144,8 +144,9 @@ void StreamReactor::release() {
   if (holders_.fetch_sub(1) != 1) return;
   if (counted_) shell_.bounds.leave(host_of(peer_));
   if (!admitted_.empty()) shell_.tenants->leave(caller_->tenant, admitted_);
-  shell_.calls_open.fetch_sub(1, std::memory_order_relaxed);
+  ShellState& shell = shell_;
   delete this;
+  shell.calls.remove();  // the server may go from here on
 }
 
 // A reader that does not take the last words would keep the call for ever.

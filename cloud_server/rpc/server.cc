@@ -134,8 +134,7 @@ void RpcServer::shutdown(Duration grace) {
 RpcServerStats RpcServer::stats() const {
   return {parts_->shell.refused.load(std::memory_order_relaxed),
           parts_->shell.stalled.load(std::memory_order_relaxed),
-          parts_->shell.failed.load(std::memory_order_relaxed),
-          parts_->shell.calls.count()};
+          parts_->shell.failed.load(std::memory_order_relaxed), parts_->shell.calls.count()};
 }
 
 }  // namespace outrider

@@ -177,7 +177,8 @@ void StreamReactor::on_event(VerifierEvent event) {
 
 void StreamReactor::on_message(const ServerMessage& message) {
   if (caller_->key != nullptr && caller_->key->revoked.load(std::memory_order_relaxed)) {
-    return revoke();
+    // Its key is no longer in the file. The engine hears of it when gRPC is done with the call.
+    return fail(unauthenticated("the key of this call is no longer valid"));
   }
   MutexLock lock(mu_);
   if (end_) return;
@@ -193,11 +194,6 @@ void StreamReactor::on_message(const ServerMessage& message) {
   shell_.stalled.fetch_add(1, std::memory_order_relaxed);
   shell_.report_peer_error(peer_, status);
   context_.TryCancel();  // the write on its way may never end by itself
-}
-
-// The key is no longer in the file. The engine hears of it when gRPC is done with the call.
-void StreamReactor::revoke() {
-  fail(unauthenticated("the key of this call is no longer valid"));
 }
 
 // The edge's fault: ends the stream, and frees its session at once. In gRPC's reactions only.

@@ -45,7 +45,6 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void open_too_late();
   void release();
   void cut();
-  void revoke();
   Status admit(const Open& open);
   void end(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void finish_with(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);

@@ -87,7 +87,6 @@ class ServerTest : public testing::Test {
 
   // Subclasses change options before SetUp() runs.
   ServerTest();
-  ~ServerTest() override;
   void SetUp() override;
   // A bystander's session must still give the right text; whatever the test did meanwhile.
   void TearDown() override;
@@ -100,6 +99,9 @@ class ServerTest : public testing::Test {
   const Address& address() const { return server_->address(); }
   std::vector<std::string> log_lines();
 
+  std::mutex mu_;
+  std::vector<std::string> lines_;  // written until the server's end, therefore before it
+
   ToyModel model_;
   SystemClock clock_;
   SchedulerOptions scheduler_options_;
@@ -108,10 +110,6 @@ class ServerTest : public testing::Test {
   std::unique_ptr<RpcServer> server_;
   // Opened before the test's body and paused at the run-ahead limit, as it does not acknowledge.
   std::unique_ptr<TestEdge> bystander_;
-
- private:
-  std::mutex mu_;
-  std::vector<std::string> lines_;
 };
 
 }  // namespace outrider

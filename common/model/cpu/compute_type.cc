@@ -80,7 +80,10 @@ WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool 
   const std::optional<QuantFormat> stored = stored_format(source.dtype);
   const auto quantised = [&](const QuantFormat& format) {
     matrix.type = WeightType::kQuantized;
-    matrix.format = stored && stored->bits == format.bits ? *stored : format;
+    matrix.format = format;
+    if (!stored || stored->bits > format.bits) return;
+    matrix.format = *stored;
+    matrix.format.bits = format.bits;
   };
   switch (wanted) {
     case ComputeType::kAuto:

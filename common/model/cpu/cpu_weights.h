@@ -3,7 +3,7 @@
 // f32, bf16 and f16 matrices stay where the files are mapped and are widened in registers, exactly;
 // so a bf16 file gives the same bits under --dtype f32 and bf16. int8 and int4, bf16 from a wider
 // file, the block types of GGUF files, and rows that lie in another order there, are converted
-// copies. Blocks are int8 or int4 with scales: `auto`, and int8 or int4 where that is their kind,
+// copies. Blocks are int8 or int4 with scales: `auto`, int8, and int4 where that is their kind,
 // take their numbers as they are (stored_blocks.h). int4 leaves the output matrix at int8: few of
 // the weights, and every logit passes through it.
 //

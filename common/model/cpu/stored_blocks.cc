@@ -123,6 +123,13 @@ std::optional<QuantFormat> stored_format(DType dtype) {
   OUTRIDER_CHECK(false);
 }
 
+bool keeps_blocks(const QuantFormat& format, DType dtype) {
+  std::optional<QuantFormat> stored = stored_format(dtype);
+  if (!stored) return false;
+  if (format.bits == 8) stored->bits = 8;
+  return format == *stored;
+}
+
 void unpack_block(DType dtype, const std::byte* block, WeightGroup* out) {
   switch (dtype) {
     case DType::kQ4_K:

@@ -9,6 +9,8 @@
 //   Q4_1               4 bits, f16 scales and minimums
 //   Q4_K               4 bits, f32 scales and minimums
 //
+// Those of 4 bits fit 8 bits too, with the same scales.
+//
 // The K types' scales are products of an f16 and a small integer, exact in f32. Values of five and
 // six bits take eight.
 //
@@ -26,8 +28,11 @@ namespace outrider {
 // Nothing for types of single elements.
 std::optional<QuantFormat> stored_format(DType dtype);
 
+// Whether the format holds blocks of this type without loss.
+bool keeps_blocks(const QuantFormat& format, DType dtype);
+
 // dtype: a block type. block: block_bytes(dtype), of any alignment. out: block_elements(dtype) / 32
-// groups.
+// groups, with values as stored_format() numbers them.
 void unpack_block(DType dtype, const std::byte* block, WeightGroup* out);
 
 }  // namespace outrider

@@ -61,7 +61,7 @@ Result<AnonymousMemory> WeightConverter::convert(const TensorView& source, Weigh
   OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, allocate(matrix));
   if (matrix.type != WeightType::kQuantized) {
     round_rows(source, matrix, memory.as<std::byte>());
-  } else if (stored_format(source.dtype) == matrix.format) {
+  } else if (keeps_blocks(matrix.format, source.dtype)) {
     copy_blocks(source, matrix, memory.as<std::byte>());
   } else if (!quantize_rows(source, matrix, memory.as<std::byte>())) {
     matrix.format.wide_scales = true;
@@ -109,6 +109,9 @@ void WeightConverter::copy_blocks(const TensorView& source, const WeightMatrix& 
   const PanelWriter writer(matrix.format, matrix.inputs, data);
   const std::int64_t in_block = block_elements(source.dtype) / kQuantGroup;
   const std::int64_t groups = matrix.inputs / kQuantGroup;
+  // From what stands for no more than the minimum in the file's bits to that in the format's.
+  const auto shift =
+      static_cast<std::uint8_t>(matrix.format.zero() - stored_format(source.dtype)->zero());
   for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
     std::vector<WeightGroup> unpacked(static_cast<std::size_t>(in_block));
     for (std::int64_t n = begin; n < end; ++n) {
@@ -116,7 +119,9 @@ void WeightConverter::copy_blocks(const TensorView& source, const WeightMatrix& 
       for (std::int64_t at = 0; at < groups; at += in_block, block += block_bytes(source.dtype)) {
         unpack_block(source.dtype, block, unpacked.data());
         for (std::int64_t i = 0; i < in_block; ++i) {
-          writer.store(n, at + i, unpacked[static_cast<std::size_t>(i)]);
+          WeightGroup& group = unpacked[static_cast<std::size_t>(i)];
+          for (std::uint8_t& value : group.values) value += shift;
+          writer.store(n, at + i, group);
         }
       }
     }

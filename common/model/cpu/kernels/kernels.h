@@ -17,7 +17,7 @@
 namespace outrider {
 
 // To be raised whenever a kernel's bits change, or what it reads.
-inline constexpr const char* kKernelVersion = "3";
+inline constexpr const char* kKernelVersion = "4";
 
 // Rounds up to whole 16 lanes: the stride of activations and of cached keys and values.
 inline constexpr std::int64_t pad_to_lanes(std::int64_t count) {

@@ -70,17 +70,19 @@ TEST(StoredBlocksTest, PanelsHoldEveryValueBitForBit) {
                               .data = bytes.data(),
                               .num_bytes = bytes.size(),
                               .interleaved = interleaved};
-      WeightMatrix matrix = computed_matrix(tensor, ComputeType::kAuto, false);
-      ASSERT_EQ(matrix.type, WeightType::kQuantized);
-      const auto memory = converter.convert(tensor, matrix);
-      ASSERT_TRUE(memory.ok()) << memory.status().to_string();
-      EXPECT_EQ(matrix.format, stored_format(dtype));
-      std::vector<float> expected(kStoredInputs), row(kStoredInputs);
-      for (std::int64_t n = 0; n < kStoredOutputs; ++n) {
-        widen(tensor, n * kStoredInputs, expected);
-        read_panel_row(matrix.format, kStoredInputs, memory->as<std::byte>(), n, row.data());
-        ASSERT_EQ(0, std::memcmp(row.data(), expected.data(), kStoredInputs * sizeof(float)))
-            << to_string(dtype) << " row " << n << " interleaved by " << interleaved;
+      for (const ComputeType type : {ComputeType::kAuto, ComputeType::kInt8}) {
+        WeightMatrix matrix = computed_matrix(tensor, type, false);
+        ASSERT_EQ(matrix.type, WeightType::kQuantized);
+        const auto memory = converter.convert(tensor, matrix);
+        ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+        EXPECT_EQ(matrix.format.bits, type == ComputeType::kInt8 ? 8 : stored_format(dtype)->bits);
+        std::vector<float> expected(kStoredInputs), row(kStoredInputs);
+        for (std::int64_t n = 0; n < kStoredOutputs; ++n) {
+          widen(tensor, n * kStoredInputs, expected);
+          read_panel_row(matrix.format, kStoredInputs, memory->as<std::byte>(), n, row.data());
+          ASSERT_EQ(0, std::memcmp(row.data(), expected.data(), kStoredInputs * sizeof(float)))
+              << to_string(dtype) << " row " << n << " interleaved by " << interleaved;
+        }
       }
     }
   }
@@ -92,14 +94,14 @@ TEST(StoredBlocksTest, TypesOfSingleElementsHaveNone) {
   }
 }
 
-// int8 and int4 keep blocks of their kind, and make others anew.
-TEST(StoredBlocksTest, ACheaperTypeKeepsBlocksOfItsBits) {
+// int8 keeps all blocks; int4 those of its kind, and makes others anew.
+TEST(StoredBlocksTest, ACheaperTypeKeepsBlocksThatFitIt) {
   for (const DType dtype : kStoredTypes) {
     const TensorView tensor{.dtype = dtype, .shape = {kStoredOutputs, kStoredInputs}};
     const QuantFormat stored = *stored_format(dtype);
     const QuantFormat int8 = computed_matrix(tensor, ComputeType::kInt8, false).format;
     const QuantFormat int4 = computed_matrix(tensor, ComputeType::kInt4, false).format;
-    EXPECT_EQ(int8, stored.bits == 8 ? stored : QuantFormat{.bits = 8}) << to_string(dtype);
+    EXPECT_TRUE(keeps_blocks(int8, dtype)) << to_string(dtype);
     EXPECT_EQ(int4, stored.bits == 4 ? stored : (QuantFormat{.bits = 4, .has_minimum = true}))
         << to_string(dtype);
     EXPECT_EQ(computed_matrix(tensor, ComputeType::kInt4, true).format, int8) << to_string(dtype);

@@ -13,6 +13,9 @@ int main(int argc, char** argv) {
   outrider::add_link_check(checks);
   outrider::add_logits_check(checks);
   outrider::add_rows_check(checks);
+#ifdef OUTRIDER_BENCH_FLASH
+  outrider::add_stream_check(checks);
+#endif
 #ifdef OUTRIDER_BENCH_RPC
   outrider::add_wire_check(checks);
 #endif

@@ -58,6 +58,9 @@ void add_rows_check(CheckList& checks);
 // Decoding speed against the memory's read bandwidth.
 void add_decode_check(CheckList& checks);
 
+// A pack streamed from flash against reading and computing alone.
+void add_stream_check(CheckList& checks);
+
 // Pass time with early exits against without.
 void add_exits_check(CheckList& checks);
 

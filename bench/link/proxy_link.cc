@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "bench/link/stream_pipe.h"
-#include "common/base/errno_message.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {

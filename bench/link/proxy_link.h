@@ -18,8 +18,8 @@
 #include <thread>
 
 #include "bench/link/link.h"
-#include "bench/process/unique_fd.h"
 #include "common/base/clock.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 

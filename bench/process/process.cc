@@ -18,7 +18,7 @@
 #include <filesystem>
 
 #include "bench/link/tun/net_namespace.h"
-#include "bench/process/unique_fd.h"
+#include "common/base/posix.h"
 
 extern char** environ;
 

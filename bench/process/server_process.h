@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/process/process.h"
-#include "bench/process/unique_fd.h"
 #include "common/base/address.h"
+#include "common/base/posix.h"
 #include "common/base/status.h"
 #include "common/model/emulated/paced_model.h"
 

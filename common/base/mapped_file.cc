@@ -8,7 +8,7 @@
 
 #include <cerrno>
 
-#include "common/base/errno_message.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 

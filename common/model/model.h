@@ -85,9 +85,9 @@ struct HiddenRows {
 //
 // on_layer() runs on the thread that called forward(): on the CPU between two layers, so its time
 // is the pass's; on a GPU while that goes on with the layers behind. Layers come in rising order. A
-// pass too long for a backend is computed part by part, each through all layers; `first` tells the
-// parts apart. Parts are filled from the end of the pass, so that a few rows behind a long prompt
-// come together.
+// backend may compute a long pass part by part, each through all layers; `first` tells the parts
+// apart. Parts are filled from the end of the pass, so that a few rows behind a long prompt come
+// together.
 class LayerTap {
  public:
   virtual ~LayerTap() = default;

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/text/tokenizer.h"
 
-#include <filesystem>
-
-#include "common/base/files.h"
-#include "common/gguf/find_gguf.h"
-#include "common/gguf/gguf_file.h"
+#include "common/gguf/gguf_header.h"
 #include "common/text/format/gguf_tokenizer.h"
 #include "common/text/format/tokenizer_files.h"
 #include "common/text/pipeline/decoder.h"
 #include "common/text/pipeline/utf8.h"
 #include "common/text/streaming_detokenizer.h"
 #include "common/text/tokenizer_state.h"
+#include "common/text/tokenizer_texts.h"
 
 namespace outrider {
 namespace {
-
-constexpr std::int64_t kMaxTokenizerBytes = std::int64_t{256} << 20;
-constexpr std::int64_t kMaxConfigBytes = std::int64_t{16} << 20;
 
 JoinedText join(std::span<const TrustedText> parts) {
   JoinedText joined;
@@ -34,28 +28,22 @@ JoinedText join(std::span<const TrustedText> parts) {
   return joined;
 }
 
-using Content = std::optional<std::string>;
-
-Result<Content> read_if_there(const std::string& directory, const char* name,
-                              std::int64_t max_bytes = kMaxTokenizerBytes) {
-  const std::filesystem::path path = std::filesystem::path(directory) / name;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return Content();
-  OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(path.string(), max_bytes));
-  return Content(std::move(content));
+Result<TokenizerParts> parse_parts(const TokenizerTexts& texts) {
+  if (texts.json) return parse_tokenizer_json(*texts.json);
+  if (texts.sentencepiece) return parse_sentencepiece_model(*texts.sentencepiece);
+  if (!texts.gguf) return not_found("holds no tokenizer");
+  const std::span bytes(texts.gguf->data(), texts.gguf->size());
+  OUTRIDER_ASSIGN_OR_RETURN(const GgufHeader gguf, parse_gguf(std::as_bytes(bytes), texts.what));
+  return parse_gguf_tokenizer(gguf.metadata);
 }
 
 // What lies beside a tokenizer's own file.
-Result<TokenizerConfig> read_config(const std::string& directory) {
+Result<TokenizerConfig> parse_config(const TokenizerTexts& texts) {
   TokenizerConfig config;
-  OUTRIDER_ASSIGN_OR_RETURN(const Content json,
-                            read_if_there(directory, "tokenizer_config.json", kMaxConfigBytes));
-  if (json) {
-    OUTRIDER_ASSIGN_OR_RETURN(config, parse_tokenizer_config(*json));
+  if (texts.config) {
+    OUTRIDER_ASSIGN_OR_RETURN(config, parse_tokenizer_config(*texts.config));
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const Content jinja,
-                            read_if_there(directory, "chat_template.jinja", kMaxConfigBytes));
-  if (jinja) config.chat_templates["default"] = *jinja;
+  if (texts.chat_template) config.chat_templates["default"] = *texts.chat_template;
   return config;
 }
 
@@ -67,26 +55,16 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::load(const std::string& path) {
-  // A file can only be a GGUF file; a directory may hold one in place of a tokenizer's own files.
-  OUTRIDER_ASSIGN_OR_RETURN(const Content json, read_if_there(path, "tokenizer.json"));
-  OUTRIDER_ASSIGN_OR_RETURN(const Content model, read_if_there(path, "tokenizer.model"));
-  const auto load_parts = [&]() -> Result<TokenizerParts> {
-    if (json) return parse_tokenizer_json(*json);
-    if (model) return parse_sentencepiece_model(*model);
-    OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_gguf(path));
-    if (!gguf) {
-      return not_found("neither tokenizer.json nor tokenizer.model nor a GGUF file is there");
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(*gguf));
-    return parse_gguf_tokenizer(file.metadata());
-  };
-  const auto load_all = [&]() -> Result<Tokenizer> {
-    OUTRIDER_ASSIGN_OR_RETURN(TokenizerConfig config, read_config(path));
-    return create(load_parts(), std::move(config));
-  };
-  Result<Tokenizer> loaded = load_all();
-  if (loaded.ok() || loaded.status().message().starts_with(path)) return loaded;
-  return loaded.status().with_context(path);
+  OUTRIDER_ASSIGN_OR_RETURN(const TokenizerTexts texts, read_tokenizer_texts(path));
+  return load(texts);
+}
+
+Result<Tokenizer> Tokenizer::load(const TokenizerTexts& texts) {
+  Result<TokenizerConfig> config = parse_config(texts);
+  Result<Tokenizer> loaded =
+      config.ok() ? create(parse_parts(texts), *std::move(config)) : config.status();
+  if (loaded.ok() || loaded.status().message().starts_with(texts.what)) return loaded;
+  return loaded.status().with_context(texts.what);
 }
 
 Result<Tokenizer> Tokenizer::create(Result<TokenizerParts> parts, TokenizerConfig config) {

@@ -32,6 +32,7 @@ class GgufMetadata;
 struct TokenizerConfig;
 struct TokenizerParts;
 struct TokenizerState;
+struct TokenizerTexts;
 
 struct EncodeOptions {
   bool add_special_tokens = true;  // what the post-processor adds, such as <s>
@@ -53,6 +54,8 @@ class Tokenizer final {
   // file; beside it, where they exist, tokenizer_config.json and chat_template.jinja. Errors:
   // kNotFound if none is there.
   static Result<Tokenizer> load(const std::string& path);
+  // From the same files' contents (tokenizer_texts.h).
+  static Result<Tokenizer> load(const TokenizerTexts& texts);
   // From the content of the two JSON files; `config` may be empty.
   static Result<Tokenizer> load_json(std::string_view tokenizer, std::string_view config = {});
   // From the content of tokenizer.model and tokenizer_config.json; `config` may be empty.

@@ -35,7 +35,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
     });
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(config));
-  OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, Tokenizer::load(directory));
+  OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
   if (config.target.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(config.server));
     RemoteOptions options{.server = server,

@@ -2,6 +2,7 @@
 #include "edge_client/generation/generation_config.h"
 
 #include "common/base/address.h"
+#include "common/model/cpu/model_pack.h"
 
 namespace outrider {
 
@@ -20,7 +21,13 @@ Status validate(const GenerationConfig& config) {
     return invalid_argument(std::string("--strategy ") + name_of(strategy_of(config.answer)) +
                             " needs a draft: name its directory with --model");
   }
-  if (!config.target.empty()) return {};
+  if (!config.target.empty()) {
+    const bool streams = config.memory_budget > 0 || config.flash_bandwidth > 0;
+    if (!streams || ModelPack::is_pack(config.target)) return {};
+    return invalid_argument("--memory-budget and --flash-bandwidth need a pack, and --target " +
+                            config.target + " is none. Remedy: outrider-edge pack --model " +
+                            config.target + " --out FILE.pack, and --target FILE.pack");
+  }
   return parse_address(config.server).status();
 }
 

@@ -49,7 +49,9 @@ struct GenerationConfig {
   std::string tls_cert;
   std::string tls_key;
   std::string token_file;          // the server's key for this edge; empty: none
-  std::string target;              // a directory; empty: the server decides
+  std::string target;  // a directory, a GGUF file or a pack; empty: the server decides
+  std::uint64_t memory_budget = 0;  // bytes of everything while a pack is streamed; 0: no bound
+  double flash_bandwidth = 0;       // bytes/s of an emulated flash; 0: as fast as this device's
   std::string dtype = "auto";      // of models on this device; "auto": as stored
   std::string kv_dtype = "f32";    // of their keys and values
   std::string cache_dir = "auto";  // of converted weights: a folder, "auto", "none"

@@ -1,15 +1,19 @@
-// The target on this device, in place of a server's.
+// The target on this device, in place of a server's: in memory, or, if it is a pack, streamed from
+// the device's flash as far as the memory budget asks for it.
 //
 // Thread rule: load() and the verifier from one thread. Ownership: the clock outlives it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "common/base/clock.h"
 #include "common/exits/exit_heads.h"
 #include "common/model/model.h"
+#include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
+#include "edge_client/flash/flash_model.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/verifiers/resident.h"
 
@@ -21,14 +25,22 @@ class LocalTarget final {
   static Result<std::unique_ptr<LocalTarget>> load(const GenerationConfig& config, Clock& clock);
 
   Verifier& verifier() { return *verifier_; }
+  // Null: it is in memory.
+  const FlashModel* flash() const { return flash_.get(); }
 
  private:
   LocalTarget() = default;
 
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<ExitHeads> exits_;  // null: none
+  Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
+
+  std::unique_ptr<Model> model_;       // null: flash_ has it
+  std::unique_ptr<FlashModel> flash_;  // null: model_
+  std::unique_ptr<ExitHeads> exits_;   // null: none
   std::unique_ptr<VerifyEngine> engine_;
   std::unique_ptr<ResidentVerifier> verifier_;
 };
+
+// The tokenizer of a directory, a GGUF file or a pack.
+Result<Tokenizer> load_model_tokenizer(const std::string& path);
 
 }  // namespace outrider

@@ -17,5 +17,6 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                           Interrupts& interrupts);
 Result<int> tokenize_command(const TokenizeOptions& options);
 Result<int> detokenize_command(const TokenizeOptions& options);
+Result<int> pack_command(const PackOptions& options);
 
 }  // namespace outrider

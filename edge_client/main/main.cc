@@ -17,6 +17,10 @@ constexpr char kExamples[] = R"(Examples:
   # no server: draft and target in this process
   outrider-edge run --model models/demo-draft --target models/demo-target -p "..." --json
 
+  # a target larger than memory: packed once, then streamed from the flash
+  outrider-edge pack --model models/demo-target --out target.pack
+  outrider-edge run --model models/demo-draft --target target.pack --memory-budget 200MiB -p "..."
+
   # a conversation
   outrider-edge chat --model models/demo-draft
 
@@ -55,6 +59,13 @@ constexpr char kTokenizeExamples[] = R"(Example:
 constexpr char kDetokenizeExamples[] = R"(Example:
   echo "[72, 101]" | outrider-edge detokenize --tokenizer models/demo-target)";
 
+constexpr char kPackExamples[] = R"(Examples:
+  outrider-edge pack --model models/demo-target --out target.pack
+  outrider-edge pack --model SmolLM2-135M-Instruct.Q4_1.gguf --out smollm2.pack --dtype int4
+
+A pack holds weights as this program computes with them, tokenizer and config in one file. It is of
+one dtype, and of this program's version of the kernels.)";
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -87,10 +98,17 @@ int main(int argc, char** argv) {
       app.add_subcommand("detokenize", "Token ids to text")->footer(kDetokenizeExamples);
   outrider::add_tokenize_flags(*detokenize, tokens);
 
+  outrider::PackOptions packing;
+  CLI::App* pack =
+      app.add_subcommand("pack", "Prepare a model for streaming from this device's flash")
+          ->footer(kPackExamples);
+  outrider::add_pack_flags(*pack, packing);
+
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
   const outrider::Result<int> code = [&]() -> outrider::Result<int> {
     if (tokenize->parsed()) return outrider::tokenize_command(tokens);
     if (detokenize->parsed()) return outrider::detokenize_command(tokens);
+    if (pack->parsed()) return outrider::pack_command(packing);
     if (run->parsed()) return outrider::run_command(answer, prompt, interrupts);
     if (serve->parsed()) return outrider::serve_command(answer, serving, interrupts);
     return outrider::chat_command(answer, interrupts);

@@ -6,6 +6,7 @@
 #include "common/base/address.h"
 #include "common/cli/choice.h"
 #include "common/model/emulated/pace.h"
+#include "edge_client/flash/bandwidth.h"
 
 namespace outrider {
 namespace {
@@ -15,6 +16,7 @@ constexpr char kModelGroup[] = "Models";
 constexpr char kAnswerGroup[] = "The answer";
 constexpr char kSamplingGroup[] = "Sampling (the same seed gives the same text whatever the draft)";
 constexpr char kLinkGroup[] = "Link";
+constexpr char kTargetGroup[] = "Target on this device";
 constexpr char kOutputGroup[] = "Output";
 
 void add_model_flags(CLI::App& command, AnswerOptions& options) {
@@ -74,6 +76,25 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kModelGroup);
 }
 
+void add_target_flags(CLI::App& command, AnswerOptions& options) {
+  GenerationConfig& generation = options.generation;
+  command
+      .add_option("--target", generation.target,
+                  "Target to run here instead of a server's: a directory, a GGUF file, or a pack")
+      ->group(kTargetGroup);
+  command
+      .add_option("--memory-budget", generation.memory_budget,
+                  "Of a pack: most memory for everything, as 2GiB; layers that do not fit are "
+                  "streamed from the flash in each pass [no bound]")
+      ->transform(CLI::AsSizeValue(true))
+      ->default_str("")
+      ->group(kTargetGroup);
+  command
+      .add_option("--flash-bandwidth", options.flash_bandwidth,
+                  "Of a pack: emulate a slower flash, as 400MB/s, ufs3.1, ufs4.0, ufs4.1 or nvme")
+      ->group(kTargetGroup);
+}
+
 void add_sampling_flags(CLI::App& command, AnswerConfig& o) {
   command.add_option("--temp", o.sampling.temperature, "Temperature; 0: always the likeliest")
       ->check(CLI::Range(0.0, 100.0))
@@ -107,10 +128,6 @@ void add_link_flags(CLI::App& command, AnswerOptions& options) {
   command
       .add_option("--token-file", generation.token_file,
                   "File with the key that the server's operator gave to this edge")
-      ->group(kLinkGroup);
-  command
-      .add_option("--target", generation.target,
-                  "Target to run here instead: a directory or a GGUF file")
       ->group(kLinkGroup);
   command
       .add_option("--reconnect-timeout", options.reconnect_timeout_s,
@@ -160,6 +177,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kAnswerGroup);
   add_sampling_flags(command, answer);
   add_link_flags(command, options);
+  add_target_flags(command, options);
   command
       .add_flag("--color-accept", options.color_accept, "Colour the tokens that the draft guessed")
       ->group(kOutputGroup);
@@ -215,8 +233,22 @@ void add_tokenize_flags(CLI::App& command, TokenizeOptions& options) {
   command.add_flag("--whole", options.whole, "Take stdin as one text instead of line by line");
 }
 
+void add_pack_flags(CLI::App& command, PackOptions& options) {
+  command.add_option("-m,--model", options.model, "A Hugging Face directory or a GGUF file")
+      ->required();
+  command.add_option("-o,--out", options.out, "The pack; replaced when the new one is whole")
+      ->required();
+  command.add_option("--dtype", options.dtype, "What it is to compute in; auto: as stored")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
+  command.add_option("--threads", options.threads, "Threads that convert; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+}
+
 Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   GenerationConfig config = options.generation;
+  if (!options.flash_bandwidth.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(config.flash_bandwidth, parse_bandwidth(options.flash_bandwidth));
+  }
   config.answer.reconnect_timeout = from_ms(options.reconnect_timeout_s * 1e3);
   if (!options.pace_step.empty()) {
     Result<PaceCurve> pace = PaceCurve::parse(options.pace_step);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "edge_client/flash/make_pack.h"
 #include "edge_client/generation/generation_config.h"
 
 namespace outrider {
@@ -13,6 +14,7 @@ namespace outrider {
 // Flags of `run` and `chat`.
 struct AnswerOptions {
   GenerationConfig generation;  // but for draft_pace and reconnect_timeout, which stand below
+  std::string flash_bandwidth;  // as parse_bandwidth() reads it; empty: this device's own
   std::string pace_step;        // as PaceCurve reads it; empty: as fast as it goes
   double reconnect_timeout_s = 30;
   std::string chat_template;  // a name, "none", or empty: the tokenizer's own
@@ -50,6 +52,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options);
 void add_prompt_flags(CLI::App& command, PromptOptions& options);
 void add_serve_flags(CLI::App& command, ServingOptions& options);
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options);
+void add_pack_flags(CLI::App& command, PackOptions& options);
 
 // What the flags mean together. INVALID_ARGUMENT for what no single flag can judge,
 // contradictions and plaintext beyond loopback; it names the flags and the remedy.

@@ -135,6 +135,58 @@ class Answers(WithServer):
         self.assertEqual(answer.code, 0, answer.err)
 
 
+class FromFlash(WithServer):
+    """A packed target that is streamed, with as little memory as it goes with."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.pack = Path(cls.folder.name) / 'target.pack'
+        packed = edge('pack', '--model', TARGET, '--out', cls.pack)
+        assert packed.code == 0, packed.err
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+        super().tearDownClass()
+
+    def budget(self):
+        """What the error of too small a budget says is enough."""
+        refused = edge('run', '--model', DRAFT, '--target', self.pack, '-c', '256', '-p', PROMPT,
+                       '--memory-budget', '1MiB')
+        self.assertEqual(refused.code, 2, refused.err)
+        self.assertIn('keys and values of 256 positions', refused.err)
+        return re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', '')
+
+    def test_it_gives_the_server_s_text(self):
+        budget = self.budget()
+        for sampling in (('--temp', '0'), ('--temp', '0.7', '--seed', '3'), ('--temp', '1')):
+            common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--json', *sampling)
+            cloud = self.run_edge(*common)
+            flash = edge('run', '--target', self.pack, '-c', '256', '--memory-budget', budget, *common)
+            self.assertEqual(flash.code, 0, flash.err)
+            self.assertEqual(flash.json['ids'], cloud.json['ids'])
+            self.assertIn('streamed a pass', flash.err)
+
+    def test_a_budget_needs_a_pack(self):
+        refused = edge('run', '--model', DRAFT, '--target', TARGET, '-p', PROMPT,
+                       '--memory-budget', '600MiB')
+        self.assertEqual(refused.code, 2)
+        self.assertIn('outrider-edge pack --model', refused.err)
+
+    def test_what_is_no_whole_pack_is_refused_by_name(self):
+        content = self.pack.read_bytes()
+        for name, damaged in (('cut', content[:-100]), ('index', content[:-5] + b'xxxxx'),
+                              ('version', content[:8] + b'\xff' + content[9:])):
+            path = Path(self.folder.name) / name
+            path.write_bytes(damaged)
+            refused = edge('run', '--model', DRAFT, '--target', path, '-p', PROMPT)
+            self.assertNotEqual(refused.code, 0, name)
+            self.assertIn(str(path), refused.err)
+            self.assertEqual(refused.out, '')
+
+
 class OnATerminal(WithServer):
     ESCAPE = re.compile('\x1b\\[[0-9;]*m')
 

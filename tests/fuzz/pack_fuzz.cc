@@ -1,5 +1,5 @@
-// A file of prepared weights: every extent and matrix that is let through lies in the file. The
-// input is the file, and in another the index behind a header that fits it: no checksum stands
+// A file of prepared weights: every extent, matrix, tensor and text that is let through lies in it.
+// The input is the file, and in another the index behind a header that fits it: no checksum stands
 // between the index and what reads it.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
@@ -30,6 +30,14 @@ void read_file(std::span<const std::byte> file) {
     check(matrix.offset % outrider::kPackAlignment == 0 && matrix.offset >= extent.offset &&
           bytes <= extent.bytes && matrix.offset - extent.offset <= extent.bytes - bytes);
   }
+  const auto check_part = [&](const auto& part) {
+    check(part.extent < index->extents.size());
+    const outrider::PackExtent& extent = index->extents[part.extent];
+    check(part.offset >= extent.offset && part.bytes <= extent.bytes &&
+          part.offset - extent.offset <= extent.bytes - part.bytes);
+  };
+  for (const outrider::PackTensor& tensor : index->tensors) check_part(tensor);
+  for (const outrider::PackedFile& packed : index->files) check_part(packed);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "bench/process/process.h"
-#include "bench/process/unique_fd.h"
 #include "common/base/address.h"
+#include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "bench/link/tun/net_namespace.h"
-#include "common/base/errno_message.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {

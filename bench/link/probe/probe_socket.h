@@ -4,9 +4,9 @@
 #pragma once
 
 #include "bench/process/process.h"
-#include "bench/process/unique_fd.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
+#include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "bench/link/probe/probe_socket.h"
-#include "common/base/errno_message.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "bench/link/link.h"
 #include "bench/link/tun/lateness.h"
-#include "bench/process/unique_fd.h"
 #include "common/base/clock.h"
+#include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {

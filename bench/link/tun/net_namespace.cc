@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/base/errno_message.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "bench/process/unique_fd.h"
+#include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {

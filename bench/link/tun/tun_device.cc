@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "bench/link/tun/net_namespace.h"
-#include "common/base/errno_message.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {

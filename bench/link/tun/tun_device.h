@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "bench/process/unique_fd.h"
+#include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {

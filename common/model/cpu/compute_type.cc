@@ -17,10 +17,6 @@ constexpr std::pair<std::string_view, ComputeType> kComputeTypes[] = {{"auto", C
                                                                       {"int8", ComputeType::kInt8},
                                                                       {"int4", ComputeType::kInt4}};
 
-constexpr ModelPart kLayerMatrices[] = {
-    ModelPart::kQuery, ModelPart::kKey, ModelPart::kValue, ModelPart::kAttentionOutput,
-    ModelPart::kGate,  ModelPart::kUp,  ModelPart::kDown};
-
 constexpr QuantFormat kInt8Format{.bits = 8};
 constexpr QuantFormat kInt4Format{.bits = 4, .has_minimum = true};
 

@@ -45,13 +45,15 @@ ModelInfo describe(const CpuWeights& weights, const KvLayout& kv) {
 
 class CpuModel final : public Model {
  public:
-  CpuModel(CpuWeights weights, const KvLayout& kv, const Kernels& kernels,
-           std::unique_ptr<ThreadPool> pool)
+  // layers: null if they are all in `weights`.
+  CpuModel(CpuWeights weights, std::unique_ptr<LayerStore> layers, const KvLayout& kv,
+           const Kernels& kernels, std::unique_ptr<ThreadPool> pool)
       : weights_(std::move(weights)),
+        layers_(layers != nullptr ? std::move(layers) : std::make_unique<ResidentLayers>(weights_)),
         kv_(kv),
         info_(describe(weights_, kv)),
         pool_(std::move(pool)),
-        pass_(weights_, kernels, *pool_) {}
+        pass_(weights_, *layers_, kernels, *pool_) {}
 
   const ModelInfo& info() const override { return info_; }
   const CpuWeights& weights() const { return weights_; }
@@ -77,21 +79,12 @@ class CpuModel final : public Model {
         std::count_if(rows.begin(), rows.end(), [](const Row& row) { return row.wants_logits; }));
     out.vocab_size = info_.vocab_size;
     out.logits.resize(wanted * vocab);
-    float* logits = out.logits.data();
-    std::size_t done = 0;  // of those that want logits
-    std::size_t count = first_part(rows.size(), CpuPass::kMaxRows);
-    for (std::size_t begin = 0; begin < rows.size(); begin += count) {
-      if (begin > 0) count = CpuPass::kMaxRows;
-      const std::optional<std::size_t> written =
-          pass_.run(rows.subspan(begin, count), logits + done * vocab, out, done);
-      if (!written) return cancelled("the pass was abandoned");
-      done += *written;
-    }
-    return {};
+    return pass_.run(rows, out);
   }
 
  private:
   const CpuWeights weights_;
+  const std::unique_ptr<LayerStore> layers_;
   const KvLayout kv_;
   const ModelInfo info_;
   const std::unique_ptr<ThreadPool> pool_;
@@ -105,39 +98,68 @@ int thread_count(int wanted) {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> files,
-                                              const CpuModelOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
-  OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget target, find_vector_target(options.kernel));
-  if (options.threads < 0 || options.threads > kMaxThreads) {
-    return invalid_argument("threads = " + std::to_string(options.threads) + ". Remedy: 1 to " +
-                            std::to_string(kMaxThreads) + ", or 0 for one per CPU");
-  }
-  const ModelConfig& config = files->config;
-  if (config.num_heads / config.num_kv_heads > kMaxSharedQueries) {
-    return unimplemented("config.json: num_attention_heads / num_key_value_heads = " +
-                         std::to_string(config.num_heads / config.num_kv_heads) +
-                         ", more than the cpu backend's " + std::to_string(kMaxSharedQueries));
-  }
+namespace {
+
+Result<KvLayout> kv_layout(const ModelConfig& config, const std::string& dtype) {
   const KvLayout kv{.kv_heads = config.num_kv_heads,
                     .head_stride = pad_to_lanes(config.head_dim),
-                    .is_bf16 = options.kv_dtype == "bf16"};
-  if (!kv.is_bf16 && options.kv_dtype != "f32") {
-    return invalid_argument("kv dtype '" + options.kv_dtype +
-                            "' is unknown. Remedy: use f32 or bf16");
+                    .is_bf16 = dtype == "bf16"};
+  if (!kv.is_bf16 && dtype != "f32") {
+    return invalid_argument("kv dtype '" + dtype + "' is unknown. Remedy: use f32 or bf16");
   }
   if (kv.head_stride > kMaxHeadStride) {
     return unimplemented("config.json: head_dim = " + std::to_string(config.head_dim) +
                          ", more than the cpu backend's " + std::to_string(kMaxHeadStride));
   }
+  return kv;
+}
+
+Status check_computable(const ModelConfig& config, const CpuModelOptions& options) {
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return invalid_argument("threads = " + std::to_string(options.threads) + ". Remedy: 1 to " +
+                            std::to_string(kMaxThreads) + ", or 0 for one per CPU");
+  }
+  if (config.num_heads / config.num_kv_heads > kMaxSharedQueries) {
+    return unimplemented("config.json: num_attention_heads / num_key_value_heads = " +
+                         std::to_string(config.num_heads / config.num_kv_heads) +
+                         ", more than the cpu backend's " + std::to_string(kMaxSharedQueries));
+  }
+  return kv_layout(config, options.kv_dtype).status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> files,
+                                              const CpuModelOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
+  OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget target, find_vector_target(options.kernel));
+  OUTRIDER_RETURN_IF_ERROR(check_computable(files->config, options));
   const Kernels& kernels = kernels_for(target);
   auto pool = std::make_unique<ThreadPool>(thread_count(options.threads));
   OUTRIDER_ASSIGN_OR_RETURN(
       CpuWeights weights,
       CpuWeightsLoader(kernels, *pool, {options.cache_dir, options.notice}, options.progress)
           .load(std::move(files), type));
+  OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(weights.files->config, options.kv_dtype));
   return std::unique_ptr<Model>(
-      std::make_unique<CpuModel>(std::move(weights), kv, kernels, std::move(pool)));
+      std::make_unique<CpuModel>(std::move(weights), nullptr, kv, kernels, std::move(pool)));
+}
+
+Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
+                                              std::unique_ptr<LayerStore> layers,
+                                              const CpuModelOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget target, find_vector_target(options.kernel));
+  OUTRIDER_RETURN_IF_ERROR(check_computable(weights.files->config, options));
+  OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(weights.files->config, options.kv_dtype));
+  auto pool = std::make_unique<ThreadPool>(thread_count(options.threads));
+  return std::unique_ptr<Model>(std::make_unique<CpuModel>(
+      std::move(weights), std::move(layers), kv, kernels_for(target), std::move(pool)));
+}
+
+Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& kv_dtype,
+                                  std::int32_t positions) {
+  OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(config, kv_dtype));
+  return CpuKvCache::bytes_needed(config.num_layers, kv, positions);
 }
 
 namespace {

@@ -22,6 +22,7 @@
 
 #include "common/base/status.h"
 #include "common/model/cpu/cpu_weights.h"
+#include "common/model/cpu/layer_store.h"
 #include "common/model/format/model_files.h"
 #include "common/model/model.h"
 
@@ -42,6 +43,16 @@ struct CpuModelOptions {
 // UNIMPLEMENTED for a shape beyond the kernels; RESOURCE_EXHAUSTED.
 Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> files,
                                               const CpuModelOptions& options);
+
+// Of weights whose matrices come from `layers` (layer_store.h); those of `weights` are not touched.
+// options: but for dtype, cache and progress, which are the weights' own.
+Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
+                                              std::unique_ptr<LayerStore> layers,
+                                              const CpuModelOptions& options);
+
+// Bytes of keys and values of that many positions, as new_cache() takes them.
+Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& kv_dtype,
+                                  std::int32_t positions);
 
 // The memory that one single-row pass of a model of make_cpu_model() reads, matrix by matrix: for
 // measurements. Valid as long as the model.

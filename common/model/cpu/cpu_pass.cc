@@ -15,8 +15,10 @@ std::size_t size(std::int64_t count) {
 
 }  // namespace
 
-CpuPass::CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& pool)
+CpuPass::CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels,
+                 ThreadPool& pool)
     : weights_(weights),
+      layers_(layers),
       config_(weights.files->config),
       kernels_(kernels),
       hidden_stride_(pad_to_lanes(config_.hidden_size)),
@@ -33,58 +35,81 @@ CpuPass::CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& 
   size_activations(gate_, config_.intermediate_size);
 }
 
-std::optional<std::size_t> CpuPass::run(std::span<const Row> rows, float* logits,
-                                        const PassOutput& out, std::size_t first) {
+std::int64_t CpuPass::scratch_bytes(const ModelConfig& config, std::int64_t rows) {
+  const std::int64_t wide = config.hidden_size + 3 * config.q_size() + 2 * config.kv_size() +
+                            2 * std::int64_t{config.intermediate_size};
+  // Activations in f32 and quantised; a path of slots for each row whose turn it is.
+  const std::int64_t row = wide * 6 + rows * static_cast<std::int64_t>(sizeof(Slot));
+  constexpr std::int64_t kPartials = 32 << 20;  // AttentionStage's
+  return rows * pad_to_lanes(config.hidden_size) * 4 + std::min(rows, kMaxRows) * row + kPartials;
+}
+
+Status CpuPass::run(std::span<const Row> rows, PassOutput& out) {
   loops_.begin_pass(out);
   prepare(rows);
-  for (std::int32_t layer = 0; layer < config_.num_layers && !out.is_abandoned(); ++layer) {
-    if (layer > 0 && out.tap != nullptr && out.tap->wants(layer)) {
-      show(rows, layer, *out.tap, first);
-    }
-    run_layer(layer);
+  Status done = run_layers(rows, out);
+  if (done.ok() && !out.is_abandoned()) done = write_logits(rows, out.logits.data());
+  layers_.end_pass();
+  if (out.is_abandoned()) return cancelled("the pass was abandoned");
+  return done;
+}
+
+void CpuPass::prepare(std::span<const Row> rows) {
+  const auto all = static_cast<std::int64_t>(rows.size());
+  const std::int64_t most = std::min(all, kMaxRows);
+  residual_.grow(size(all * hidden_stride_));
+  for (Activations* x : {&normed_, &attended_, &gate_}) {
+    x->values.grow(size(most * x->stride));
+    if (weights_.quantized) x->quantized.grow(size(most * x->quantized_bytes));
   }
-  const std::size_t written = write_logits(rows, logits);
-  if (out.is_abandoned()) return std::nullopt;
-  return written;
+  up_.grow(size(most * gate_.stride));
+  for (std::int64_t r = 0; r < all; ++r) {
+    widen(weights_.embedding, std::int64_t{rows[size(r)].token} * config_.hidden_size,
+          {residual_.data() + r * hidden_stride_, size(config_.hidden_size)});
+  }
+}
+
+Status CpuPass::run_layers(std::span<const Row> rows, const PassOutput& out) {
+  for (std::int32_t index = 0; index < config_.num_layers && !out.is_abandoned(); ++index) {
+    if (index > 0 && out.tap != nullptr && out.tap->wants(index)) show(rows, index, *out.tap);
+    OUTRIDER_ASSIGN_OR_RETURN(const CpuLayer* layer, layers_.acquire(index));
+    run_layer(*layer, index, rows);
+  }
+  return {};
+}
+
+// Rows stand before those that see them, so the ones whose turn comes first need none of the
+// others.
+void CpuPass::run_layer(const CpuLayer& layer, std::int64_t index, std::span<const Row> rows) {
+  const auto all = static_cast<std::int64_t>(rows.size());
+  for (std::int64_t begin = 0; begin < all; begin += kMaxRows) {
+    rows_ = std::min(all - begin, kMaxRows);
+    hidden_ = residual_.data() + begin * hidden_stride_;
+    if (index == 0 || all > kMaxRows) attention_.prepare(rows.subspan(size(begin), size(rows_)));
+    run_part(layer, index);
+  }
 }
 
 // Gathers the rows that want logits: in a prefill few of many.
-void CpuPass::show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap,
-                   std::size_t first) {
+void CpuPass::show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap) {
   shown_.clear();
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (!rows[r].wants_logits) continue;
-    const float* row = hidden_.data() + static_cast<std::int64_t>(r) * hidden_stride_;
+    const float* row = residual_.data() + static_cast<std::int64_t>(r) * hidden_stride_;
     shown_.insert(shown_.end(), row, row + config_.hidden_size);
   }
   const std::size_t width = size(config_.hidden_size);
   if (shown_.empty()) return;
   tap.on_layer({.layer = layer,
-                .first = first,
+                .first = 0,
                 .count = shown_.size() / width,
                 .width = width,
                 .values = shown_.data(),
                 .threads = &loops_.pool()});
 }
 
-void CpuPass::prepare(std::span<const Row> rows) {
-  rows_ = static_cast<std::int64_t>(rows.size());
-  hidden_.grow(size(rows_ * hidden_stride_));
-  for (Activations* x : {&normed_, &attended_, &gate_}) {
-    x->values.grow(size(rows_ * x->stride));
-    if (weights_.quantized) x->quantized.grow(size(rows_ * x->quantized_bytes));
-  }
-  up_.grow(size(rows_ * gate_.stride));
-  for (std::int64_t r = 0; r < rows_; ++r) {
-    widen(weights_.embedding, std::int64_t{rows[size(r)].token} * config_.hidden_size,
-          {hidden_.data() + r * hidden_stride_, size(config_.hidden_size)});
-  }
-  attention_.prepare(rows);
-}
-
-void CpuPass::run_layer(std::int64_t index) {
-  const CpuLayer& layer = weights_.layers[size(index)];
-  normalize(hidden_.data(), layer.attention_norm);
+void CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
+  normalize(hidden_, layer.attention_norm);
   const Product projections[] = {{&layer.q, {attention_.queries(), config_.q_size()}},
                                  {&layer.k, {attention_.keys(), config_.kv_size()}},
                                  {&layer.v, {attention_.values(), config_.kv_size()}}};
@@ -92,7 +117,7 @@ void CpuPass::run_layer(std::int64_t index) {
   attention_.place(layer, index);
   attention_.attend(layer, index, attended_.values.data(), attended_.stride);
   quantize_rows(attended_);
-  const Product output[] = {{&layer.o, {hidden_.data(), hidden_stride_, nullptr, true}}};
+  const Product output[] = {{&layer.o, {hidden_, hidden_stride_, nullptr, true}}};
   multiply(output, input(attended_, rows_));
   feed_forward(layer);
 }
@@ -146,7 +171,7 @@ void CpuPass::multiply(std::span<const Product> products, const MatmulInput& x) 
 
 // hidden += down(silu(gate(x)) * up(x)), x = RMSNorm(hidden).
 void CpuPass::feed_forward(const CpuLayer& layer) {
-  normalize(hidden_.data(), layer.mlp_norm);
+  normalize(hidden_, layer.mlp_norm);
   const MatmulInput x = input(normed_, rows_);
   loops_.run(config_.intermediate_size, kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
     const auto product = [&](const LinearWeights& weights, float* y) {
@@ -163,24 +188,33 @@ void CpuPass::feed_forward(const CpuLayer& layer) {
     }
   });
   quantize_rows(gate_);
-  const Product down[] = {{&layer.down, {hidden_.data(), hidden_stride_, nullptr, true}}};
+  const Product down[] = {{&layer.down, {hidden_, hidden_stride_, nullptr, true}}};
   multiply(down, input(gate_, rows_));
 }
 
-std::size_t CpuPass::write_logits(std::span<const Row> rows, float* logits) {
-  std::int64_t wanted = 0;
-  for (std::int64_t r = 0; r < rows_; ++r) {
-    if (!rows[size(r)].wants_logits) continue;
-    float* to = normed_.values.data() + wanted * normed_.stride;
-    kernels_.rms_norm(hidden_.data() + r * hidden_stride_, weights_.final_norm.data(),
-                      config_.hidden_size, epsilon_, to);
-    quantize(normed_, wanted);
-    ++wanted;
+Status CpuPass::write_logits(std::span<const Row> rows, float* logits) {
+  if (std::ranges::none_of(rows, &Row::wants_logits)) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const LinearWeights* head, layers_.acquire_head());
+  std::int64_t count = 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (!rows[r].wants_logits) continue;
+    float* to = normed_.values.data() + count * normed_.stride;
+    kernels_.rms_norm(residual_.data() + static_cast<std::int64_t>(r) * hidden_stride_,
+                      weights_.final_norm.data(), config_.hidden_size, epsilon_, to);
+    quantize(normed_, count);
+    if (++count < kMaxRows) continue;
+    multiply_head(*head, count, logits);
+    logits += count * config_.vocab_size;
+    count = 0;
   }
-  if (wanted == 0) return 0;
-  const Product head[] = {{&weights_.head, {logits, config_.vocab_size}}};
-  multiply(head, input(normed_, wanted));
-  return size(wanted);
+  multiply_head(*head, count, logits);
+  return {};
+}
+
+void CpuPass::multiply_head(const LinearWeights& head, std::int64_t count, float* logits) {
+  if (count == 0) return;
+  const Product product[] = {{&head, {logits, config_.vocab_size}}};
+  multiply(product, input(normed_, count));
 }
 
 }  // namespace outrider

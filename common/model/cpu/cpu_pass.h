@@ -1,24 +1,27 @@
 // One pass of a decoder-only transformer (Llama, Mistral, Qwen 2, Qwen 3) over any rows, on the
 // cpu kernels.
 //
-// Each stage is a parallel loop whose items own disjoint outputs, so neither the number of threads
-// nor the split can change a bit. A row's numbers never meet another row's except through the keys
-// and values of its own path (docs/row-invariance.md).
+// A pass goes layer by layer: all its rows through one before the next is asked for, so that layers
+// which are read from a disk are read once a pass (layer_store.h). Many rows take turns within a
+// layer. Each stage is a parallel loop whose items own disjoint outputs, so neither the number of
+// threads nor the split can change a bit. A row's numbers never meet another row's except through
+// the keys and values of its own path (docs/row-invariance.md).
 //
 // Thread rule: one thread calls run(); the pool's threads work inside it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/attention_stage.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cpu/kernels/aligned_buffer.h"
 #include "common/model/cpu/kernels/kernels.h"
+#include "common/model/cpu/layer_store.h"
 #include "common/model/cpu/pass_loops.h"
 #include "common/model/model.h"
 
@@ -26,18 +29,20 @@ namespace outrider {
 
 class CpuPass final {
  public:
-  // weights, kernels and pool outlive this.
-  CpuPass(const CpuWeights& weights, const Kernels& kernels, ThreadPool& pool);
+  // weights: all but its layers and the output matrix, which come from `layers`. All outlive this.
+  CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels, ThreadPool& pool);
 
-  // rows: checked, at most kMaxRows; their caches are CpuKvCaches of this model. out: whose tap
-  // looks, and who may abandon the pass; first: rows before these that want logits. Fills keys and
-  // values, and writes the wanted logits one after the other to `logits`; returns how many rows
-  // want them. Nothing if the pass was abandoned: its loops that had not begun were left out.
-  std::optional<std::size_t> run(std::span<const Row> rows, float* logits, const PassOutput& out,
-                                 std::size_t first);
+  // rows: checked; their caches are CpuKvCaches of this model. out: whose tap looks, and who may
+  // abandon the pass; its logits have room for the wanted rows. Fills keys and values, and writes
+  // the wanted logits one after the other. Errors: CANCELLED if the pass was abandoned, when its
+  // loops that had not begun were left out; those of the layers.
+  Status run(std::span<const Row> rows, PassOutput& out);
 
-  // Longer passes are run in parts: bounds the scratch memory and changes no bit.
-  static constexpr std::size_t kMaxRows = 256;
+  // The memory that a pass of that many rows needs beside weights, keys, values and logits.
+  static std::int64_t scratch_bytes(const ModelConfig& config, std::int64_t rows);
+
+  // More rows take turns within a layer: bounds the scratch memory and changes no bit.
+  static constexpr std::int64_t kMaxRows = 256;
 
  private:
   // One matrix product of a loop over several.
@@ -56,18 +61,22 @@ class CpuPass final {
   };
 
   void prepare(std::span<const Row> rows);
-  void run_layer(std::int64_t layer);
+  Status run_layers(std::span<const Row> rows, const PassOutput& out);
+  void run_layer(const CpuLayer& layer, std::int64_t index, std::span<const Row> rows);
+  void run_part(const CpuLayer& layer, std::int64_t index);
   void normalize(const float* from, const std::vector<float>& weight);
   void quantize(Activations& x, std::int64_t row);
   void quantize_rows(Activations& x);
   MatmulInput input(const Activations& x, std::int64_t rows) const;
   void multiply(std::span<const Product> products, const MatmulInput& x);
   void feed_forward(const CpuLayer& layer);
-  void show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap, std::size_t first);
-  std::size_t write_logits(std::span<const Row> rows, float* logits);
+  void show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap);
+  Status write_logits(std::span<const Row> rows, float* logits);
+  void multiply_head(const LinearWeights& head, std::int64_t count, float* logits);
 
   // Constant after construction.
   const CpuWeights& weights_;
+  LayerStore& layers_;
   const ModelConfig& config_;
   const Kernels& kernels_;
   const std::int64_t hidden_stride_;  // pad_to_lanes(hidden)
@@ -76,13 +85,16 @@ class CpuPass final {
   // The current pass.
   PassLoops loops_;
   AttentionStage attention_;
+  AlignedBuffer<float> residual_;  // [rows of the pass, hidden_stride]
+  std::vector<float> shown_;       // [rows that want logits, hidden]: for the tap
+
+  // The rows whose turn it is, at most kMaxRows.
   std::int64_t rows_ = 0;
-  AlignedBuffer<float> hidden_;  // [rows, hidden_stride]: the residual stream
-  Activations normed_;           // [rows, hidden]
-  Activations attended_;         // [rows, heads * head_dim]
-  Activations gate_;             // [rows, intermediate]
-  AlignedBuffer<float> up_;      // [rows, pad_to_lanes(intermediate)]
-  std::vector<float> shown_;     // [rows that want logits, hidden]: for the tap
+  float* hidden_ = nullptr;  // theirs of residual_: [rows, hidden_stride]
+  Activations normed_;       // [rows, hidden]
+  Activations attended_;     // [rows, heads * head_dim]
+  Activations gate_;         // [rows, intermediate]
+  AlignedBuffer<float> up_;  // [rows, pad_to_lanes(intermediate)]
 };
 
 }  // namespace outrider

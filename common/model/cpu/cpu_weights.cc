@@ -23,6 +23,42 @@ bool is_made_of(const WeightMatrix& kept, WeightMatrix wanted) {
 
 }  // namespace
 
+Status fill_layers(const MatrixSource& source, CpuWeights& weights) {
+  const ModelConfig& config = weights.files->config;
+  const auto vector = [&](const std::string& name) {
+    std::vector<float> values = widened(weights.files->weights.at(name));
+    weights.bytes_per_pass += static_cast<std::int64_t>(values.size() * sizeof(float));
+    return values;
+  };
+  const auto linear = [&](ModelPart part, std::int32_t layer, bool has_bias,
+                          LinearWeights& out) -> Status {
+    if (has_bias) out.bias = vector(bias_name(part, layer));
+    OUTRIDER_ASSIGN_OR_RETURN(out.matrix, source(part, layer));
+    weights.bytes_per_pass += bytes_of(out.matrix);
+    return {};
+  };
+  weights.layers.resize(static_cast<std::size_t>(config.num_layers));
+  for (std::int32_t i = 0; i < config.num_layers; ++i) {
+    CpuLayer& layer = weights.layers[static_cast<std::size_t>(i)];
+    layer.attention_norm = vector(weight_name(ModelPart::kAttentionNorm, i));
+    layer.mlp_norm = vector(weight_name(ModelPart::kMlpNorm, i));
+    if (config.qk_norm) {
+      layer.q_norm = vector(weight_name(ModelPart::kQueryNorm, i));
+      layer.k_norm = vector(weight_name(ModelPart::kKeyNorm, i));
+    }
+    layer.window = config.windows[static_cast<std::size_t>(i)];
+    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kQuery, i, config.qkv_bias, layer.q));
+    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kKey, i, config.qkv_bias, layer.k));
+    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kValue, i, config.qkv_bias, layer.v));
+    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kAttentionOutput, i, config.o_bias, layer.o));
+    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kGate, i, config.mlp_bias, layer.gate));
+    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kUp, i, config.mlp_bias, layer.up));
+    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kDown, i, config.mlp_bias, layer.down));
+  }
+  weights.final_norm = vector(weight_name(ModelPart::kFinalNorm));
+  return linear(output_part(config), config.num_layers, false, weights.head);
+}
+
 Result<CpuWeights> CpuWeightsLoader::load(std::shared_ptr<const ModelFiles> files,
                                           ComputeType type) {
   type_ = type == ComputeType::kAuto ? settle_auto(*files) : type;
@@ -32,63 +68,27 @@ Result<CpuWeights> CpuWeightsLoader::load(std::shared_ptr<const ModelFiles> file
   weights_.files = std::move(files);
   const std::string arithmetic = std::string(to_string(type_)) + ", kernels " + kKernelVersion;
   weights_.kept = cache_.open(weights_.files->name, weights_.files->fingerprint, arithmetic, pool_);
-  const ModelConfig& config = weights_.files->config;
   weights_.embedding = weights_.files->weights.at(weight_name(ModelPart::kEmbedding));
   const bool stored_bf16 = weights_.embedding.dtype == DType::kBF16;
   const bool bf16 = type_ == ComputeType::kBf16 || (type_ == ComputeType::kAuto && stored_bf16);
   weights_.dtype = bf16 ? "bf16" : "f32";
   weights_.arithmetic = "exact";
-  weights_.layers.resize(static_cast<std::size_t>(config.num_layers));
-  for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    OUTRIDER_RETURN_IF_ERROR(load_layer(i, weights_.layers[static_cast<std::size_t>(i)]));
-  }
-  weights_.final_norm = load_vector(weight_name(ModelPart::kFinalNorm));
-  OUTRIDER_RETURN_IF_ERROR(
-      load_linear(output_part(config), config.num_layers, false, weights_.head));
+  OUTRIDER_RETURN_IF_ERROR(fill_layers(
+      [this](ModelPart part, std::int32_t layer) { return load_matrix(part, layer); }, weights_));
   if (bytes_read_ >= kMinKeptBytes) {
     cache_.keep(weights_.files->name, weights_.files->fingerprint, arithmetic, to_keep_);
   }
   return std::move(weights_);
 }
 
-Status CpuWeightsLoader::load_layer(std::int64_t index, CpuLayer& layer) {
-  const ModelConfig& config = weights_.files->config;
-  const auto number = static_cast<std::int32_t>(index);
-  const auto vector = [&](ModelPart part) { return load_vector(weight_name(part, number)); };
-  layer.attention_norm = vector(ModelPart::kAttentionNorm);
-  layer.mlp_norm = vector(ModelPart::kMlpNorm);
-  if (config.qk_norm) {
-    layer.q_norm = vector(ModelPart::kQueryNorm);
-    layer.k_norm = vector(ModelPart::kKeyNorm);
-  }
-  const auto linear = [&](ModelPart part, bool has_bias, LinearWeights& out) {
-    return load_linear(part, index, has_bias, out);
-  };
-  layer.window = config.windows[static_cast<std::size_t>(index)];
-  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kQuery, config.qkv_bias, layer.q));
-  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kKey, config.qkv_bias, layer.k));
-  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kValue, config.qkv_bias, layer.v));
-  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kAttentionOutput, config.o_bias, layer.o));
-  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kGate, config.mlp_bias, layer.gate));
-  OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kUp, config.mlp_bias, layer.up));
-  return linear(ModelPart::kDown, config.mlp_bias, layer.down);
-}
-
-Status CpuWeightsLoader::load_linear(ModelPart part, std::int64_t layer, bool has_bias,
-                                     LinearWeights& out) {
-  const auto number = static_cast<std::int32_t>(layer);
-  const std::string name = weight_name(part, number);
-  const TensorView& source = weights_.files->weights.at(name);
-  if (has_bias) out.bias = load_vector(bias_name(part, number));
+Result<WeightMatrix> CpuWeightsLoader::load_matrix(ModelPart part, std::int32_t layer) {
   const bool is_output = layer == weights_.files->config.num_layers;
-  out.matrix = computed_matrix(source, type_, is_output);
-  note_kind(source, out.matrix);
-  if (!is_as_stored(source, out.matrix)) {
-    OUTRIDER_RETURN_IF_ERROR(convert(name, layer, out.matrix));
-  }
-  weights_.bytes_per_pass +=
-      bytes_of(out.matrix) + static_cast<std::int64_t>(out.bias.size() * sizeof(float));
-  return {};
+  const std::string name = weight_name(part, layer);
+  const TensorView& source = weights_.files->weights.at(name);
+  WeightMatrix matrix = computed_matrix(source, type_, is_output);
+  note_kind(source, matrix);
+  if (!is_as_stored(source, matrix)) OUTRIDER_RETURN_IF_ERROR(convert(name, layer, matrix));
+  return matrix;
 }
 
 // What the matrix says of the model's arithmetic.
@@ -119,14 +119,6 @@ Status CpuWeightsLoader::convert(const std::string& name, std::int64_t layer,
   bytes_read_ += static_cast<std::int64_t>(source.num_bytes);
   if (progress_) progress_(bytes_read_, weights_.files->weights.num_bytes());
   return {};
-}
-
-std::vector<float> CpuWeightsLoader::load_vector(const std::string& name) {
-  const TensorView& source = weights_.files->weights.at(name);
-  std::vector<float> values(static_cast<std::size_t>(source.num_elements()));
-  widen(source, 0, values);
-  weights_.bytes_per_pass += static_cast<std::int64_t>(values.size() * sizeof(float));
-  return values;
 }
 
 }  // namespace outrider

@@ -60,6 +60,13 @@ struct CpuWeights {
   std::shared_ptr<const CachedWeights> kept;  // converted ones of an earlier start, or null
 };
 
+// The matrix of a part of a layer, its data included.
+using MatrixSource = std::function<Result<WeightMatrix>(ModelPart part, std::int32_t layer)>;
+
+// Fills in everything behind the embedding, of weights.files and of `source`, layer by layer; the
+// output matrix comes last and is asked for as layer num_layers.
+Status fill_layers(const MatrixSource& source, CpuWeights& weights);
+
 // Uses the pool for conversions, and for reading what a cache kept of earlier ones.
 class CpuWeightsLoader final {
  public:
@@ -74,11 +81,9 @@ class CpuWeightsLoader final {
   Result<CpuWeights> load(std::shared_ptr<const ModelFiles> files, ComputeType type);
 
  private:
-  Status load_layer(std::int64_t index, CpuLayer& layer);
-  Status load_linear(ModelPart part, std::int64_t layer, bool has_bias, LinearWeights& out);
+  Result<WeightMatrix> load_matrix(ModelPart part, std::int32_t layer);
   void note_kind(const TensorView& source, const WeightMatrix& matrix);
   Status convert(const std::string& name, std::int64_t layer, WeightMatrix& matrix);
-  std::vector<float> load_vector(const std::string& name);
 
   ThreadPool& pool_;
   const WeightCache cache_;

@@ -39,6 +39,11 @@ const ModelFamily* find_family(std::string_view name);
 // The first of that name in GGUF files.
 const ModelFamily* find_gguf_family(std::string_view gguf_name);
 
+// The matrices of a layer, in the order in which a pass uses them.
+inline constexpr ModelPart kLayerMatrices[] = {
+    ModelPart::kQuery, ModelPart::kKey, ModelPart::kValue, ModelPart::kAttentionOutput,
+    ModelPart::kGate,  ModelPart::kUp,  ModelPart::kDown};
+
 // "model.layers.N." stands before the name of a layer's part; `layer` of others is ignored.
 std::string weight_name(ModelPart part, std::int32_t layer = 0);
 std::string bias_name(ModelPart part, std::int32_t layer = 0);

@@ -12,18 +12,6 @@
 namespace outrider {
 namespace {
 
-Status limit_context(std::optional<Position> max_context, ModelConfig& config) {
-  if (!max_context) return {};
-  if (*max_context < 1 || *max_context > config.max_positions) {
-    return invalid_argument("a context of " + std::to_string(*max_context) +
-                            " tokens: must be from 1 to the model's " +
-                            std::to_string(config.max_positions) +
-                            " (--max-model-len of outrider-server, -c of outrider-edge)");
-  }
-  config.max_positions = *max_context;
-  return {};
-}
-
 struct ModelSource {
   std::string name;
   ModelConfig config;
@@ -48,6 +36,18 @@ Result<ModelSource> open_directory(const std::string& directory) {
 }
 
 }  // namespace
+
+Status limit_context(std::optional<Position> max_context, ModelConfig& config) {
+  if (!max_context) return {};
+  if (*max_context < 1 || *max_context > config.max_positions) {
+    return invalid_argument("a context of " + std::to_string(*max_context) +
+                            " tokens: must be from 1 to the model's " +
+                            std::to_string(config.max_positions) +
+                            " (--max-model-len of outrider-server, -c of outrider-edge)");
+  }
+  config.max_positions = *max_context;
+  return {};
+}
 
 Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& path,
                                                            const ModelFilesOptions& options) {

@@ -36,6 +36,9 @@ struct ModelFilesOptions {
 Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& path,
                                                            const ModelFilesOptions& options);
 
+// As ModelFilesOptions::max_context says.
+Status limit_context(std::optional<Position> max_context, ModelConfig& config);
+
 // The same model's config alone.
 Result<ModelConfig> load_config(const std::string& path);
 

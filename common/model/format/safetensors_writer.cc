@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "common/base/errno_message.h"
 #include "common/base/json.h"
+#include "common/base/posix.h"
 #include "common/model/format/safetensors.h"
 
 namespace outrider {

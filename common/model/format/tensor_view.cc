@@ -74,4 +74,10 @@ void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
   }
 }
 
+std::vector<float> widened(const TensorView& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.num_elements()));
+  widen(tensor, 0, values);
+  return values;
+}
+
 }  // namespace outrider

@@ -36,5 +36,7 @@ struct TensorView {
 // Writes the tensor's elements [begin, begin + out.size()) as f32: exact for single elements, and
 // as the reference does for blocks (dequantize.h), which need not be asked for whole.
 void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out);
+// The whole of a small one.
+std::vector<float> widened(const TensorView& tensor);
 
 }  // namespace outrider

@@ -109,6 +109,14 @@ Status Weights::add_shards(const std::string& directory) {
   return {};
 }
 
+Weights Weights::from_views(std::unique_ptr<MappedFile> file,
+                            std::map<std::string, TensorView, std::less<>> tensors) {
+  Weights weights;
+  weights.files_.push_back(std::move(file));
+  weights.tensors_ = std::move(tensors);
+  return weights;
+}
+
 Result<Weights> Weights::open(const std::string& directory) {
   Weights weights;
   if (exists(directory + kSingleFile)) {

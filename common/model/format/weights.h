@@ -40,6 +40,11 @@ class Weights final {
   // missing, or there is one that such a model does not know.
   static Result<Weights> from_gguf(GgufFile file, const ModelConfig& config);
 
+  // Tensors of a mapped file of another kind, read and checked by the caller. Those that a pack
+  // holds in another form may be missing.
+  static Weights from_views(std::unique_ptr<MappedFile> file,
+                            std::map<std::string, TensorView, std::less<>> tensors);
+
   // nullptr if there is none of that name.
   const TensorView* find(std::string_view name) const;
   // For a tensor of expected_tensors(), present once check_shapes() has passed.

@@ -11,13 +11,12 @@
 namespace outrider {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x4b4341505254554f;  // "OUTRPACK" as bytes
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 constexpr std::uint64_t kMaxIndexBytes = 64 << 20;
 constexpr std::int64_t kMaxSide = std::int64_t{1} << 31;
 
 struct Header {
-  std::uint64_t magic = kMagic;
+  std::array<char, kPackMagic.size()> magic{};
   std::uint64_t version = kVersion;
   std::uint64_t index_offset = 0;
   std::uint64_t index_bytes = 0;
@@ -44,6 +43,14 @@ Status check_extents(const PackIndex& index, std::uint64_t end, const std::strin
   return {};
 }
 
+bool fits_extent(const PackIndex& index, std::uint64_t number, std::uint64_t offset,
+                 std::uint64_t bytes) {
+  if (number >= index.extents.size()) return false;
+  const PackExtent& extent = index.extents[static_cast<std::size_t>(number)];
+  return offset % kPackAlignment == 0 && offset >= extent.offset &&
+         offset - extent.offset <= extent.bytes && bytes <= extent.bytes - (offset - extent.offset);
+}
+
 Status check_matrix(const PackIndex& index, const PackMatrix& matrix, const std::string& what) {
   const auto wrong = [&](const std::string& field) {
     return data_loss(what + ": matrix " + matrix.name.substr(0, 100) + ": " + field);
@@ -54,13 +61,9 @@ Status check_matrix(const PackIndex& index, const PackMatrix& matrix, const std:
     return wrong("a shape of " + std::to_string(matrix.outputs) + " x " +
                  std::to_string(matrix.inputs));
   }
-  if (matrix.extent >= index.extents.size()) return wrong("of an extent that is not there");
-  const PackExtent& extent = index.extents[static_cast<std::size_t>(matrix.extent)];
   // At most 2^29 inputs and 2^31 outputs of at most 5 bytes: no overflow.
   const auto bytes = static_cast<std::uint64_t>(bytes_of(matrix_of(matrix)));
-  if (matrix.offset % kPackAlignment != 0 || matrix.offset < extent.offset ||
-      matrix.offset - extent.offset > extent.bytes ||
-      bytes > extent.bytes - (matrix.offset - extent.offset)) {
+  if (!fits_extent(index, matrix.extent, matrix.offset, bytes)) {
     return wrong("does not fit its extent");
   }
   return {};
@@ -113,6 +116,7 @@ WeightMatrix matrix_of(const PackMatrix& matrix) {
 
 std::string write_pack_header(std::uint64_t index_offset, std::span<const std::byte> index) {
   Header header;
+  std::ranges::copy(kPackMagic, header.magic.begin());
   header.index_offset = index_offset;
   header.index_bytes = index.size();
   header.index_checksum = pack_checksum(index);
@@ -126,7 +130,8 @@ Result<PackIndex> parse_pack_index(std::span<const std::byte> file, const std::s
   Header header;
   if (file.size() < kPackPage) return data_loss(what + ": too short for a file of weights");
   std::memcpy(&header, file.data(), sizeof(header));
-  if (header.magic != kMagic) return data_loss(what + ": not a file of prepared weights");
+  if (std::string_view(header.magic.data(), header.magic.size()) != kPackMagic)
+    return data_loss(what + ": not a file of prepared weights");
   if (header.version != kVersion) {
     return data_loss(what + ": of version " + std::to_string(header.version) + ", not " +
                      std::to_string(kVersion));
@@ -150,6 +155,15 @@ Result<PackIndex> parse_pack_index(std::span<const std::byte> file, const std::s
   for (const PackMatrix& matrix : index.matrices) {
     OUTRIDER_RETURN_IF_ERROR(check_matrix(index, matrix, what));
   }
+  const auto check_all = [&](const auto& parts) -> Status {
+    for (const auto& part : parts) {
+      if (fits_extent(index, part.extent, part.offset, part.bytes)) continue;
+      return data_loss(what + ": " + part.name.substr(0, 100) + " does not fit its extent");
+    }
+    return {};
+  };
+  OUTRIDER_RETURN_IF_ERROR(check_all(index.tensors));
+  OUTRIDER_RETURN_IF_ERROR(check_all(index.files));
   return index;
 }
 

@@ -2,8 +2,12 @@
 //
 //   page 0       header: magic, version, where the index is, its checksum, the file's size
 //   extents      one for each layer and one for the output matrix, each at a multiple of 4 KiB with
-//                its matrices at multiples of 64 bytes: what is read in one piece when a layer is
-//   index        JSON: whose weights these are, extents with checksums, matrices
+//                its matrices at multiples of 64 bytes: what is read in one piece when a layer is;
+//                in a pack one more for what is no matrix, tensors as stored and small files
+//   index        JSON: whose weights these are, extents with checksums, matrices, tensors, files
+//
+// A cache of converted weights (weight_cache.h) holds the matrices that were converted, a pack
+// (model_pack.h) all that a model needs.
 //
 // A file is of one machine's byte order (little-endian, as all CPUs with kernels are), of one
 // source and of one arithmetic: another kernel version may have another layout, so it is never
@@ -16,6 +20,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -23,6 +28,7 @@
 
 namespace outrider {
 
+inline constexpr std::string_view kPackMagic = "OUTRPACK";
 inline constexpr std::uint64_t kPackPage = 4096;
 inline constexpr std::uint64_t kPackAlignment = 64;  // of a matrix
 
@@ -67,18 +73,62 @@ struct PackMatrix {
   }
 };
 
+// A tensor as its source stored it.
+struct PackTensor {
+  std::string name;
+  std::string dtype;  // "BF16", "Q8_0"
+  std::vector<std::int64_t> shape;
+  std::int64_t interleaved = 0;  // as in TensorView
+  std::uint64_t extent = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("name", self.name);
+    field("dtype", self.dtype);
+    field("shape", self.shape);
+    field("interleaved", self.interleaved);
+    field("extent", self.extent);
+    field("offset", self.offset);
+    field("bytes", self.bytes);
+  }
+};
+
+// A small file, such as config.json.
+struct PackedFile {
+  std::string name;
+  std::uint64_t extent = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("name", self.name);
+    field("extent", self.extent);
+    field("offset", self.offset);
+    field("bytes", self.bytes);
+  }
+};
+
 struct PackIndex {
+  std::string name;         // of the model
   std::string fingerprint;  // of the source (ModelInfo::fingerprint)
   std::string arithmetic;   // what the matrices are for
   std::vector<PackExtent> extents;
   std::vector<PackMatrix> matrices;
+  std::vector<PackTensor> tensors;
+  std::vector<PackedFile> files;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& field) {
+    field("name", self.name);
     field("fingerprint", self.fingerprint);
     field("arithmetic", self.arithmetic);
     field("extents", self.extents);
     field("matrices", self.matrices);
+    field("tensors", self.tensors);
+    field("files", self.files);
   }
 };
 
@@ -92,9 +142,9 @@ WeightMatrix matrix_of(const PackMatrix& matrix);
 // The header's page, for a file whose index, checked by parse_pack_index(), stands at its end.
 std::string write_pack_header(std::uint64_t index_offset, std::span<const std::byte> index);
 
-// Header and index of a file, every offset and size checked against it; checksums of extents are
-// not looked at. `what` names the file in errors. DATA_LOSS for what is damaged, cut short or of
-// another version.
+// Header and index of a file, every offset and size checked against it, but for the sizes of
+// tensors by their shapes; checksums of extents are not looked at. `what` names the file in errors.
+// DATA_LOSS for what is damaged, cut short or of another version.
 Result<PackIndex> parse_pack_index(std::span<const std::byte> file, const std::string& what);
 
 }  // namespace outrider

@@ -1,7 +1,7 @@
 // Writes a file of prepared weights (pack_index.h), whole or not at all: under another name until
 // it is complete and on disk.
 //
-//   (begin_extent add*)* finish
+//   (begin_extent (add | add_tensor | add_file)*)* finish
 //
 // Thread rule: one thread. Ownership: matrices are the caller's; an unfinished file is removed.
 // SPDX-License-Identifier: Apache-2.0
@@ -9,10 +9,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/model/cpu/kernels/kernels.h"
+#include "common/model/cpu/pack/direct_file.h"
 #include "common/model/cpu/pack/pack_index.h"
 
 namespace outrider {
@@ -26,20 +30,23 @@ class PackWriter final {
   PackWriter& operator=(const PackWriter&) = delete;
 
   Status begin_extent();
-  Status add(const std::string& name, const WeightMatrix& matrix);
-  Status finish(const std::string& fingerprint, const std::string& arithmetic);
+  void add(const std::string& name, const WeightMatrix& matrix);
+  // tensor: all but extent, offset and bytes.
+  void add_tensor(PackTensor tensor, std::span<const std::byte> bytes);
+  void add_file(const std::string& name, std::string_view content);
+  // Whose weights they are: as in PackIndex.
+  Status finish(const std::string& name, const std::string& fingerprint,
+                const std::string& arithmetic);
 
  private:
-  PackWriter(std::string path, std::string partial, int descriptor);
-  Status write(std::span<const std::byte> bytes);
-  Status fill_up(std::uint64_t alignment);
+  PackWriter(std::string path, std::string partial, UniqueFd descriptor);
+  std::uint64_t place(std::span<const std::byte> bytes);
   Status end_extent();
-  Status failure(int error) const;
 
   const std::string path_;
   const std::string partial_;  // the name until it is complete
-  int descriptor_;
-  std::uint64_t at_ = 0;
+  DirectFile file_;
+  bool complete_ = false;
   PackIndex index_;
   std::vector<std::byte> extent_;  // the current one
 };

@@ -82,13 +82,13 @@ void WeightCache::keep(const std::string& name, const std::string& fingerprint,
                        const std::string& arithmetic, std::span<const NamedMatrix> matrices) const {
   if (!is_on()) return;
   const std::string path = directory_ + "/" + file_name(name, fingerprint, arithmetic);
-  const Status written = write(path, fingerprint, arithmetic, matrices);
+  const Status written = write(path, name, fingerprint, arithmetic, matrices);
   notify(written.ok() ? "kept converted weights in " + path
-                    : "converted weights are not kept: " + written.message());
+                      : "converted weights are not kept: " + written.message());
 }
 
-Status WeightCache::write(const std::string& path, const std::string& fingerprint,
-                          const std::string& arithmetic,
+Status WeightCache::write(const std::string& path, const std::string& name,
+                          const std::string& fingerprint, const std::string& arithmetic,
                           std::span<const NamedMatrix> matrices) const {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
@@ -98,9 +98,9 @@ Status WeightCache::write(const std::string& path, const std::string& fingerprin
   for (const NamedMatrix& each : matrices) {
     if (layer != each.layer) OUTRIDER_RETURN_IF_ERROR(writer->begin_extent());
     layer = each.layer;
-    OUTRIDER_RETURN_IF_ERROR(writer->add(each.name, each.matrix));
+    writer->add(each.name, each.matrix);
   }
-  return writer->finish(fingerprint, arithmetic);
+  return writer->finish(name, fingerprint, arithmetic);
 }
 
 }  // namespace outrider

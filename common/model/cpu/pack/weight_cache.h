@@ -71,7 +71,7 @@ class WeightCache final {
                                                     const std::string& fingerprint,
                                                     const std::string& arithmetic,
                                                     ThreadPool& pool) const;
-  Status write(const std::string& path, const std::string& fingerprint,
+  Status write(const std::string& path, const std::string& name, const std::string& fingerprint,
                const std::string& arithmetic, std::span<const NamedMatrix> matrices) const;
   void notify(const std::string& text) const {
     if (notice_) notice_(text);

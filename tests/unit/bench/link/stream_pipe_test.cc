@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "bench/process/unique_fd.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {

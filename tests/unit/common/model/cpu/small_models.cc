@@ -37,9 +37,13 @@ ModelConfig small_config(const std::string& architecture) {
 }
 
 std::shared_ptr<const ModelFiles> small_model(const std::string& directory,
-                                              const std::string& architecture, DType dtype) {
+                                              const std::string& architecture, DType dtype,
+                                              std::int32_t layers) {
+  ModelConfig config = small_config(architecture);
+  config.num_layers = layers;
+  config.windows.resize(static_cast<std::size_t>(layers), config.windows.back());
   const std::string path = directory + "/" + architecture + std::string(to_string(dtype));
-  const Status written = write_model(path, small_config(architecture), dtype, random_source(7));
+  const Status written = write_model(path, config, dtype, random_source(7));
   EXPECT_TRUE(written.ok()) << written.to_string();
   auto files = load_model_files(path, {});
   EXPECT_TRUE(files.ok()) << files.status().to_string();

@@ -17,9 +17,10 @@ namespace outrider {
 ModelConfig small_config(const std::string& architecture);
 inline const std::vector<std::string> kSmallModels = {"llama", "mistral", "qwen2", "qwen3"};
 
-// Writes the model below `directory` and loads it.
+// Writes the model, of that many layers, below `directory` and loads it.
 std::shared_ptr<const ModelFiles> small_model(const std::string& directory,
-                                              const std::string& architecture, DType dtype);
+                                              const std::string& architecture, DType dtype,
+                                              std::int32_t layers = 2);
 
 // Tokens of their vocabularies, without a pattern.
 std::vector<TokenId> some_tokens(int count);

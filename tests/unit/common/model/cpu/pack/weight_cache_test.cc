@@ -198,7 +198,7 @@ TEST_F(PackIndexTest, MatricesBeyondTheirExtentAreRefused) {
   }
   PackIndex index = good_;
   index.matrices[0].extent = 1;
-  expect_refused(index, "of an extent that is not there");
+  expect_refused(index, "does not fit its extent");
   for (const std::int64_t side : {std::int64_t{0}, std::int64_t{-1}, INT64_MAX}) {
     index = good_;
     index.matrices[0].outputs = side;

@@ -1,11 +1,20 @@
-// A file descriptor with one owner. Thread rule: a value. SPDX-License-Identifier: Apache-2.0
+// What every caller of the operating system needs: a file descriptor with one owner, and the words
+// for an error number.
+//
+// Thread rule: values; pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <unistd.h>
 
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace outrider {
+
+inline std::string errno_message(int error) {
+  return std::generic_category().message(error);
+}
 
 class UniqueFd final {
  public:

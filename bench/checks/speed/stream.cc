@@ -1,0 +1,218 @@
+// stream: a pack streamed through a memory budget, against what a pass cannot do without: reading
+// what is streamed once, and the compute of a pass with everything in memory.
+//
+// With --flash-bandwidth the disk is an emulated one. Without, rounds of passes take turns with an
+// independent direct reader of the same file, as disks swing.
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/checks/checks.h"
+#include "common/base/clock.h"
+#include "common/base/posix.h"
+#include "edge_client/flash/bandwidth.h"
+#include "edge_client/flash/flash_model.h"
+
+namespace outrider {
+namespace {
+
+struct StreamOptions {
+  std::string pack;
+  std::uint64_t budget = 0;
+  std::string bandwidth;
+  std::vector<int> rows = {1, 16};
+  int threads = 2;
+  int passes = 5;  // in a round
+  int rounds = 5;
+  Position context = 512;
+};
+
+// Passes of `rows` new tokens, one behind the other.
+class Passes final {
+ public:
+  Passes(Model& model, int rows) : model_(model), rows_(rows) {}
+
+  // Seconds of each.
+  Result<std::vector<double>> run(int count) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
+                              model_.new_cache(count * rows_ + 1));
+    std::vector<double> seconds;
+    Slot last = kRootSlot;
+    for (int pass = 0; pass < count; ++pass) {
+      std::vector<Row> rows;
+      for (int i = 0; i < rows_; ++i) {
+        OUTRIDER_ASSIGN_OR_RETURN(last, cache->slots().append(last));
+        rows.push_back({cache.get(), last, (pass * rows_ + i) * 7919 % model_.info().vocab_size});
+      }
+      const TimePoint begin = SystemClock().now();
+      OUTRIDER_RETURN_IF_ERROR(model_.forward(rows, out_));
+      seconds.push_back(to_seconds(SystemClock().now() - begin));
+    }
+    return seconds;
+  }
+
+ private:
+  Model& model_;
+  const int rows_;
+  PassOutput out_;
+};
+
+// Bytes that this process has had read from disks.
+std::uint64_t disk_bytes() {
+  std::ifstream io("/proc/self/io");
+  std::string key;
+  std::uint64_t value = 0;
+  while (io >> key >> value) {
+    if (key == "read_bytes:") return value;
+  }
+  return 0;
+}
+
+// Of a plain loop of direct reads over the file's first `bytes`; bytes per second.
+Result<double> plain_read_rate(const std::string& path, std::uint64_t bytes) {
+  constexpr std::size_t kBlock = 4 << 20;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+  if (!file.valid()) return failed_precondition(path + ": no direct reads on this file system");
+  const std::unique_ptr<void, decltype(&std::free)> block(
+      std::aligned_alloc(kDirectAlignment, kBlock), &std::free);
+  const TimePoint begin = SystemClock().now();
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = ::pread(file.get(), block.get(), kBlock, static_cast<off_t>(done));
+    if (got <= 0) break;
+    done += static_cast<std::uint64_t>(got);
+  }
+  return static_cast<double>(done) / to_seconds(SystemClock().now() - begin);
+}
+
+struct Samples {
+  std::vector<double> pass_s;   // of streamed passes
+  std::vector<double> rate;     // of each round: bytes streamed in a second
+  std::vector<double> disk;     // of each round: the disk's, or the emulated one's
+  std::vector<double> idle;     // of each round: the share of time with no read in flight
+  std::vector<double> counted;  // of each round: the kernel's count of bytes over ours
+};
+
+Result<Samples> measure(FlashModel& flash, int rows, double bandwidth,
+                        const StreamOptions& options) {
+  Samples samples;
+  Passes passes(flash.model(), rows);
+  OUTRIDER_RETURN_IF_ERROR(passes.run(1).status());
+  for (int round = 0; round < options.rounds; ++round) {
+    const StreamStats before = flash.stats();
+    const std::uint64_t disk_before = disk_bytes();
+    const TimePoint begin = SystemClock().now();
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> seconds, passes.run(options.passes));
+    const double elapsed = to_seconds(SystemClock().now() - begin);
+    const StreamStats after = flash.stats();
+    const auto bytes = static_cast<double>(after.bytes_read - before.bytes_read);
+    samples.pass_s.insert(samples.pass_s.end(), seconds.begin(), seconds.end());
+    samples.rate.push_back(bytes / elapsed);
+    samples.idle.push_back(1 - to_seconds(after.reading - before.reading) / elapsed);
+    samples.counted.push_back(static_cast<double>(disk_bytes() - disk_before) / bytes);
+    double disk = bandwidth;
+    if (disk == 0) {
+      OUTRIDER_ASSIGN_OR_RETURN(disk, plain_read_rate(options.pack, flash.plan().streamed_bytes));
+    }
+    samples.disk.push_back(disk);
+  }
+  return samples;
+}
+
+// The median of what each pair gives.
+std::optional<Estimate> median_ratio(const std::vector<double>& over,
+                                     const std::vector<double>& of) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < over.size(); ++i) ratios.push_back(over[i] / of[i]);
+  return median(ratios);
+}
+
+Result<CheckOutcome> run_stream(const StreamOptions& options) {
+  double bandwidth = 0;
+  if (!options.bandwidth.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(bandwidth, parse_bandwidth(options.bandwidth));
+  }
+  SystemClock clock;
+  FlashOptions flash_options{.threads = options.threads, .max_context = options.context};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<FlashModel> resident,
+                            FlashModel::open(options.pack, flash_options, clock));
+  flash_options.memory_budget = options.budget;
+  flash_options.bandwidth = bandwidth;
+  CheckOutcome outcome;
+  outcome.passed = true;
+  std::vector<Bar> bars;
+  for (const int rows : options.rows) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<double> compute,
+                              Passes(resident->model(), rows).run(options.passes * options.rounds));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<FlashModel> flash,
+                              FlashModel::open(options.pack, flash_options, clock));
+    std::fprintf(stderr, "stream: %d rows: %s\n", rows, flash->about().c_str());
+    if (flash->plan().streamed_bytes == 0) {
+      outcome.show_nothing("nothing is streamed: the budget holds the whole pack");
+      continue;
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const Samples samples, measure(*flash, rows, bandwidth, options));
+    const auto streamed = static_cast<double>(flash->plan().streamed_bytes);
+    const double disk = median(samples.disk)->value, compute_s = median(compute)->value;
+    const double io_s = streamed / disk;
+    const bool io_bound = io_s > compute_s;
+    std::vector<double> of_best;
+    for (const double seconds : samples.pass_s) {
+      of_best.push_back(seconds / std::max(io_s, compute_s));
+    }
+    const std::string name = std::to_string(rows) + " rows: ";
+    outcome.figures[std::to_string(rows)] = {
+        {"pass_ms", median(samples.pass_s)->value * 1e3},
+        {"io_ms", io_s * 1e3},
+        {"compute_ms", compute_s * 1e3},
+        {"streamed_mb", streamed / 1e6},
+        {"io_bound", io_bound},
+        {"kernel_bytes_over_ours", median(samples.counted)->value},
+        {"disk_mb_s", disk / 1e6}};
+    bars.push_back({name + "pass over the longer of reading and computing", *median(of_best), 1.10,
+                    Bar::Side::kAtMost});
+    if (!io_bound) {
+      outcome.show_nothing(name +
+                           "computing takes longer than reading, so the stream is not shown");
+      continue;
+    }
+    bars.push_back({name + "streamed over the disk's rate",
+                    *median_ratio(samples.rate, samples.disk), bandwidth > 0 ? 0.95 : 0.90});
+    bars.push_back({name + "share of time without a read in flight", *median(samples.idle), 0.02,
+                    Bar::Side::kAtMost});
+  }
+  outcome.figures["emulated_flash"] = bandwidth > 0;
+  outcome.hold(bars);
+  return outcome;
+}
+
+}  // namespace
+
+void add_stream_check(CheckList& checks) {
+  auto options = std::make_shared<StreamOptions>();
+  CLI::App* command =
+      checks.add("stream", "A pack streamed from flash against reading and computing alone",
+                 [options] { return run_stream(*options); });
+  command->add_option("--pack", options->pack, "Of outrider-edge pack")->required();
+  command->add_option("--memory-budget", options->budget, "As of outrider-edge run")
+      ->transform(CLI::AsSizeValue(true))
+      ->required();
+  command->add_option("--flash-bandwidth", options->bandwidth,
+                      "Emulate a slower flash, as 400MB/s; else this machine's disk");
+  command->add_option("--rows", options->rows, "Rows of a pass, like 1,16")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256));
+  command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
+  command->add_option("--passes", options->passes, "Passes in a round")->check(CLI::Range(1, 1000));
+  command->add_option("--rounds", options->rounds, "Rounds")->check(CLI::Range(2, 1000));
+  command->add_option("-c,--ctx-size", options->context, "Positions of the cache");
+}
+
+}  // namespace outrider

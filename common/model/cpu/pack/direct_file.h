@@ -1,0 +1,47 @@
+// A new file, written from its start past the system's page cache where that is possible: what is
+// larger than memory would push out everything else.
+//
+// Thread rule: one thread. Errors: RESOURCE_EXHAUSTED with the system's words.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/posix.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+class DirectFile final {
+ public:
+  // path: for errors.
+  DirectFile(UniqueFd descriptor, std::string path);
+
+  Status write(std::span<const std::byte> bytes);
+  // How many were written.
+  std::uint64_t size() const { return size_; }
+
+  // Writes over the file's first bytes, and returns when all of it is on the disk.
+  Status finish(std::span<const std::byte> head);
+
+ private:
+  struct Free {
+    void operator()(std::byte* buffer) const;
+  };
+
+  Status flush(std::size_t count);
+  Status write_out(std::span<const std::byte> bytes);
+
+  UniqueFd descriptor_;
+  std::string path_;
+  bool direct_ = false;
+  std::uint64_t size_ = 0;
+  std::unique_ptr<std::byte, Free> buffer_;  // aligned for direct writes
+  std::size_t filled_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/text/tokenizer_texts.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "common/base/files.h"
+#include "common/gguf/find_gguf.h"
+#include "common/gguf/gguf_file.h"
+#include "common/gguf/write_gguf.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::int64_t kMaxTokenizerBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kMaxConfigBytes = std::int64_t{16} << 20;
+
+Result<std::optional<std::string>> read_if_there(const std::string& directory, const char* name,
+                                                 std::int64_t max_bytes) {
+  const std::filesystem::path path = std::filesystem::path(directory) / name;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return std::optional<std::string>();
+  OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(path.string(), max_bytes));
+  return std::optional(std::move(content));
+}
+
+}  // namespace
+
+Result<TokenizerTexts> read_tokenizer_texts(const std::string& path) {
+  TokenizerTexts texts;
+  texts.what = path;
+  const auto read = [&](const char* name, std::int64_t max_bytes) {
+    return read_if_there(path, name, max_bytes);
+  };
+  OUTRIDER_ASSIGN_OR_RETURN(texts.json, read("tokenizer.json", kMaxTokenizerBytes));
+  if (!texts.json) {
+    OUTRIDER_ASSIGN_OR_RETURN(texts.sentencepiece, read("tokenizer.model", kMaxTokenizerBytes));
+  }
+  if (!texts.json && !texts.sentencepiece) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_gguf(path));
+    if (!gguf) {
+      return not_found(path +
+                       ": neither tokenizer.json nor tokenizer.model nor a GGUF file is there");
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(*gguf));
+    texts.gguf = write_gguf(file.metadata());
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(texts.config, read("tokenizer_config.json", kMaxConfigBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(texts.chat_template, read("chat_template.jinja", kMaxConfigBytes));
+  return texts;
+}
+
+}  // namespace outrider

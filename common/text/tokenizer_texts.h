@@ -1,0 +1,37 @@
+// The contents of the files that a tokenizer is made of, wherever they lie: a directory, a GGUF
+// file, or a pack that carries them beside the weights.
+//
+// Thread rule: values; free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct TokenizerTexts {
+  std::string what;                          // names the place in errors
+  std::optional<std::string> json;           // tokenizer.json
+  std::optional<std::string> sentencepiece;  // tokenizer.model
+  std::optional<std::string> gguf;           // a GGUF file's keys (write_gguf.h)
+  std::optional<std::string> config;         // tokenizer_config.json
+  std::optional<std::string> chat_template;  // chat_template.jinja
+
+  // Visits each text with the name of the file that it is kept under.
+  template <typename Self, typename Visitor>
+  static void visit_texts(Self& self, Visitor&& text) {
+    text("tokenizer.json", self.json);
+    text("tokenizer.model", self.sentencepiece);
+    text("tokenizer.gguf", self.gguf);
+    text("tokenizer_config.json", self.config);
+    text("chat_template.jinja", self.chat_template);
+  }
+};
+
+// Of a GGUF file, or of a directory: tokenizer.json, or else tokenizer.model, or else its GGUF
+// file; and what lies beside it. Errors: NOT_FOUND if none is there.
+Result<TokenizerTexts> read_tokenizer_texts(const std::string& path);
+
+}  // namespace outrider

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/flash/flash_model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/cpu/cpu_pass.h"
+
+namespace outrider {
+namespace {
+
+// The program itself, its stacks, tokenizer and messages.
+constexpr std::uint64_t kProgramBytes = 48 << 20;
+
+// Of a pass over as many rows as the context has, and the logits of the widest round.
+std::uint64_t activation_bytes(const ModelConfig& config) {
+  constexpr std::uint64_t kLogitRows = 65;
+  const auto wide = static_cast<std::uint64_t>(config.vocab_size) * kLogitRows * sizeof(float);
+  return static_cast<std::uint64_t>(CpuPass::scratch_bytes(config, config.max_positions)) + wide;
+}
+
+Result<MemoryDemand> demand_of(const ModelPack& pack, const FlashOptions& options) {
+  const ModelConfig& config = pack.config();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t kv,
+                            cpu_kv_bytes(config, options.kv_dtype, config.max_positions));
+  MemoryDemand demand;
+  demand.fixed = {{"the program", kProgramBytes},
+                  {"the draft", options.other_bytes},
+                  {"keys and values of " + std::to_string(config.max_positions) + " positions",
+                   static_cast<std::uint64_t>(kv)},
+                  {"activations", activation_bytes(config)}};
+  for (const StreamSection& section : sections_of(pack)) demand.layers.push_back(section.bytes);
+  demand.head = demand.layers.back();
+  demand.layers.pop_back();
+  return demand;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FlashModel>> FlashModel::open(const std::string& path,
+                                                     const FlashOptions& options, Clock& clock) {
+  OUTRIDER_ASSIGN_OR_RETURN(ModelPack pack, ModelPack::open(path, options.max_context));
+  std::unique_ptr<FlashModel> self(new FlashModel(std::move(pack)));
+  OUTRIDER_ASSIGN_OR_RETURN(const MemoryDemand demand, demand_of(self->pack_, options));
+  const std::uint64_t budget =
+      options.memory_budget > 0 ? options.memory_budget : std::numeric_limits<std::uint64_t>::max();
+  OUTRIDER_ASSIGN_OR_RETURN(self->plan_, plan_memory(demand, budget));
+  self->bandwidth_ = options.bandwidth;
+  OUTRIDER_ASSIGN_OR_RETURN(CpuWeights weights, self->pack_.weights());
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<StreamedLayers> layers,
+                            StreamedLayers::open(self->pack_, weights, self->plan_, options.reading,
+                                                 {.bandwidth = options.bandwidth}, clock));
+  self->layers_ = layers.get();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      self->model_, make_cpu_model(std::move(weights), std::move(layers),
+                                   {.kv_dtype = options.kv_dtype, .threads = options.threads}));
+  return self;
+}
+
+std::string FlashModel::about() const {
+  const std::int64_t layers = pack_.config().num_layers;
+  std::string text = std::to_string(plan_.pinned_layers) + " of " + std::to_string(layers) +
+                     " layers" + (plan_.pinned_head ? " and the output matrix" : "") +
+                     " in memory (" + mib_text(plan_.pinned_bytes) + ")";
+  if (plan_.streamed_bytes == 0) return text;
+  text += ", " + mib_text(plan_.streamed_bytes) + " streamed a pass through " +
+          mib_text(plan_.ring_bytes) + " of buffers, " + layers_->description();
+  if (bandwidth_ > 0) {
+    char rate[64];
+    std::snprintf(rate, sizeof rate, ", emulated flash of %.0f MB/s", bandwidth_ / 1e6);
+    text += rate;
+  }
+  return text;
+}
+
+}  // namespace outrider

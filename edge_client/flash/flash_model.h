@@ -1,0 +1,57 @@
+// A target that is larger than memory: its pack on the device's flash, streamed through a budget.
+//
+//   auto flash = *FlashModel::open("target.pack", {.memory_budget = 600 << 20}, clock);
+//   VerifyEngine engine(flash->model(), ..);    // as with a model in memory, with the same bits
+//
+// Thread rule: as model.h; stats() from any. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/model/cpu/model_pack.h"
+#include "common/model/model.h"
+#include "edge_client/flash/extent_reader.h"
+#include "edge_client/flash/memory_plan.h"
+#include "edge_client/flash/streamed_layers.h"
+
+namespace outrider {
+
+struct FlashOptions {
+  std::uint64_t memory_budget = 0;  // of everything; 0: none, all layers stay
+  std::uint64_t other_bytes = 0;    // of the budget, for the draft and what belongs to it
+  std::string kv_dtype = "f32";
+  int threads = 0;                           // 0: one per core
+  std::optional<Position> max_context = {};  // positions of a cache
+  ExtentReaderOptions reading = {};
+  double bandwidth = 0;  // bytes per second of an emulated device; 0: as fast as this one
+};
+
+class FlashModel final {
+ public:
+  // Errors: those of ModelPack::open() and plan_memory(); of reading what stays in memory.
+  static Result<std::unique_ptr<FlashModel>> open(const std::string& path,
+                                                  const FlashOptions& options, Clock& clock);
+
+  Model& model() { return *model_; }
+  const ModelPack& pack() const { return pack_; }
+  const MemoryPlan& plan() const { return plan_; }
+  StreamStats stats() const { return layers_->stats(); }
+  // One line: what stays in memory, what is streamed how.
+  std::string about() const;
+
+ private:
+  explicit FlashModel(ModelPack pack) : pack_(std::move(pack)) {}
+
+  ModelPack pack_;
+  MemoryPlan plan_;
+  double bandwidth_ = 0;
+  const StreamedLayers* layers_ = nullptr;  // model_'s
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace outrider

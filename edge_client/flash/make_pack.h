@@ -1,0 +1,30 @@
+// Packs a model for streaming, with the tokenizer that it is spoken to with.
+//
+// Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/model/cpu/cpu_weights.h"
+#include "common/model/cpu/model_pack.h"
+#include "common/text/tokenizer.h"
+
+namespace outrider {
+
+struct PackOptions {
+  std::string model;           // a Hugging Face directory or a GGUF file
+  std::string out;             // the file; replaced when the new one is whole
+  std::string dtype = "auto";  // as stored, "f32", "bf16", "int8", "int4"
+  int threads = 0;             // that convert; 0: one per core
+  LoadProgress progress = {};
+};
+
+// Errors: those of reading the model; RESOURCE_EXHAUSTED where the disk is full, and no file then.
+Status make_pack(const PackOptions& options);
+
+// The tokenizer that a pack carries.
+Result<Tokenizer> load_tokenizer(const ModelPack& pack);
+
+}  // namespace outrider

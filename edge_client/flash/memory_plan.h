@@ -1,0 +1,45 @@
+// How a memory budget is spent on a target that is streamed from a disk: first on what must be
+// there, then on layers that stay in memory, the first ones first, so that a pass reads less.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+// "12 MiB", rounded up.
+inline std::string mib_text(std::uint64_t bytes) {
+  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
+
+struct MemoryNeed {
+  std::string what;  // "keys and values of 2048 positions"
+  std::uint64_t bytes = 0;
+};
+
+struct MemoryDemand {
+  std::vector<MemoryNeed> fixed;      // beside the weights
+  std::vector<std::uint64_t> layers;  // as they are read
+  std::uint64_t head = 0;             // the output matrix
+};
+
+struct MemoryPlan {
+  std::int64_t pinned_layers = 0;  // the first ones
+  bool pinned_head = false;
+  std::uint64_t pinned_bytes = 0;
+  std::uint64_t ring_bytes = 0;  // of the buffers that the others are streamed through; 0: none are
+  std::uint64_t streamed_bytes = 0;  // read in each pass
+  std::uint64_t total_bytes = 0;     // of everything, at most the budget
+};
+
+// Two layers that follow each other always fit the buffers, so that one is read while the other
+// computes. Of the plans with the output matrix in memory and streamed the one that reads less.
+// Errors: INVALID_ARGUMENT for a budget below the least, saying what that consists of.
+Result<MemoryPlan> plan_memory(const MemoryDemand& demand, std::uint64_t budget);
+
+}  // namespace outrider

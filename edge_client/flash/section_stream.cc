@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/flash/section_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/model/cpu/pack/pack_index.h"
+
+namespace outrider {
+namespace {
+
+// Large enough for a disk's full rate, small enough that several are in flight within a layer.
+constexpr std::uint64_t kChunkBytes = 1 << 20;
+
+}  // namespace
+
+SectionStream::SectionStream(std::unique_ptr<ExtentReader> reader,
+                             std::vector<StreamSection> sections, AnonymousMemory ring,
+                             std::size_t ring_bytes, const SectionStreamOptions& options,
+                             Clock& clock)
+    : reader_(std::move(reader)),
+      sections_(std::move(sections)),
+      memory_(std::move(ring)),
+      options_(options),
+      clock_(clock),
+      in_flight_(reader_->depth()),
+      checked_(sections_.size()),
+      ring_(ring_bytes),
+      thread_([this] { read_on(); }) {}
+
+SectionStream::~SectionStream() {
+  {
+    const MutexLock lock(mu_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Result<const std::byte*> SectionStream::acquire(std::size_t index) {
+  release();
+  const TimePoint asked = clock_.now();
+  const MutexLock lock(mu_);
+  const auto is_it = [&](const std::shared_ptr<Entry>& entry) { return entry->index == index; };
+  if (std::ranges::none_of(entries_, is_it) && (!entries_.empty() || next_ != index)) {
+    begin_at(index);
+  }
+  while (true) {
+    while (entries_.empty() || !entries_.front()->ready) changed_.wait(mu_);
+    if (entries_.front()->index == index) break;
+    drop_front();  // skipped
+  }
+  stats_.waited += clock_.now() - asked;
+  const std::shared_ptr<Entry> entry = entries_.front();
+  if (!entry->status.ok()) {
+    begin_at(index);
+    return entry->status.with_context(sections_[index].name);
+  }
+  acquired_ = true;
+  return memory_.as<const std::byte>() + entry->place;
+}
+
+void SectionStream::release() {
+  const MutexLock lock(mu_);
+  if (std::exchange(acquired_, false)) drop_front();
+}
+
+StreamStats SectionStream::stats() const {
+  const MutexLock lock(mu_);
+  return stats_;
+}
+
+void SectionStream::drop_front() {
+  entries_.pop_front();
+  ring_.give_back();
+  changed_.notify_all();
+}
+
+// Forgets what was read ahead; returns when nothing of it is in flight.
+void SectionStream::begin_at(std::size_t index) {
+  restart_at_ = index;
+  changed_.notify_all();
+  while (restart_at_) changed_.wait(mu_);
+}
+
+// The reading thread.
+void SectionStream::read_on() {
+  while (await_work()) {
+    while (num_in_flight_ < reader_->depth() && submit_chunk()) {
+    }
+    if (num_in_flight_ > 0) finish_chunk();
+  }
+  while (num_in_flight_ > 0) finish_chunk();
+}
+
+// False when the stream is to end.
+bool SectionStream::await_work() {
+  const MutexLock lock(mu_);
+  while (!stopping_) {
+    if (restart_at_ && num_in_flight_ == 0) {
+      entries_.clear();
+      ring_.clear();
+      next_ = *std::exchange(restart_at_, std::nullopt);
+      changed_.notify_all();
+    }
+    if (num_in_flight_ > 0 || entry_to_send() != nullptr) return true;
+    changed_.wait(mu_);
+  }
+  return false;
+}
+
+// The section whose next chunk is to be read; null: there is no room for one.
+std::shared_ptr<SectionStream::Entry> SectionStream::entry_to_send() {
+  if (restart_at_ || stopping_) return nullptr;
+  if (!entries_.empty() && entries_.back()->sent < sections_[entries_.back()->index].bytes) {
+    return entries_.back();
+  }
+  const std::optional<std::size_t> place = ring_.take(sections_[next_].bytes);
+  if (!place) return nullptr;
+  auto entry = std::make_shared<Entry>();
+  entry->index = next_;
+  entry->place = *place;
+  entries_.push_back(entry);
+  next_ = (next_ + 1) % sections_.size();
+  return entry;
+}
+
+bool SectionStream::submit_chunk() {
+  std::shared_ptr<Entry> entry;
+  {
+    const MutexLock lock(mu_);
+    entry = entry_to_send();
+  }
+  if (entry == nullptr) return false;
+  const StreamSection& section = sections_[entry->index];
+  const std::uint64_t bytes = std::min(kChunkBytes, section.bytes - entry->sent);
+  const auto free = std::ranges::find(in_flight_, nullptr, &Chunk::entry);
+  *free = {.entry = entry, .bytes = bytes, .sent = clock_.now()};
+  reader_->submit({.offset = section.offset + entry->sent,
+                   .buffer = {memory_.as<std::byte>() + entry->place + entry->sent,
+                              static_cast<std::size_t>(bytes)},
+                   .tag = static_cast<std::uint64_t>(free - in_flight_.begin())});
+  entry->sent += bytes;
+  ++num_in_flight_;
+  return true;
+}
+
+void SectionStream::finish_chunk() {
+  const TimePoint begin = clock_.now();
+  const ReadResult result = reader_->wait();
+  const Chunk chunk = std::exchange(in_flight_[result.tag], {});
+  --num_in_flight_;
+  hold_back(chunk);
+  Entry& entry = *chunk.entry;
+  entry.done += chunk.bytes;
+  const bool whole = entry.done == sections_[entry.index].bytes;
+  if (!result.status.ok() && entry.status.ok()) entry.status = result.status;
+  if (whole) check(entry);
+  const MutexLock lock(mu_);
+  stats_.bytes_read += chunk.bytes;
+  stats_.reading += clock_.now() - begin;
+  entry.ready = whole;
+  if (whole) changed_.notify_all();
+}
+
+void SectionStream::check(Entry& entry) {
+  if (checked_[entry.index] || !entry.status.ok()) return;
+  const StreamSection& section = sections_[entry.index];
+  const std::span bytes(memory_.as<const std::byte>() + entry.place,
+                        static_cast<std::size_t>(section.content));
+  if (pack_checksum(bytes) != section.checksum) {
+    entry.status = data_loss("its checksum is wrong: the file is damaged; pack it again");
+    return;
+  }
+  checked_[entry.index] = true;
+}
+
+void SectionStream::hold_back(const Chunk& chunk) {
+  if (options_.bandwidth <= 0) return;
+  const double seconds = static_cast<double>(chunk.bytes) / options_.bandwidth;
+  free_at_ = std::max(free_at_, chunk.sent) + from_ms(seconds * 1e3);
+  clock_.sleep_until(free_at_);
+}
+
+}  // namespace outrider

@@ -1,0 +1,125 @@
+// Streams the sections of a file through a ring of memory, round and round: while one is in use,
+// those behind it are read, and behind the last one stands the first again. So the next pass finds
+// its first layers there.
+//
+//   SectionStream stream(std::move(reader), sections, std::move(ring), options, clock);
+//   const std::byte* first = *stream.acquire(0);   // waits until it has been read
+//   const std::byte* second = *stream.acquire(1);  // the first one's memory goes back
+//   stream.release();
+//
+// Sections are best acquired in their order; some may be skipped, and another order costs reading
+// anew. Each section's checksum is compared when it is first read.
+//
+// Thread rule: one thread acquires; a thread of the stream's own reads. stats() from any.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/model/cpu/anonymous_memory.h"
+#include "edge_client/flash/extent_reader.h"
+#include "edge_client/flash/memory_ring.h"
+
+namespace outrider {
+
+struct StreamSection {
+  std::string name;  // for errors: "layer 3"
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;     // multiples of kDirectAlignment, as the offset
+  std::uint64_t checksum = 0;  // of the first `content` bytes (pack_index.h)
+  std::uint64_t content = 0;
+};
+
+struct StreamStats {
+  std::uint64_t bytes_read = 0;
+  Duration waited{};   // in acquire(), for what was not there yet
+  Duration reading{};  // with reads in flight
+};
+
+struct SectionStreamOptions {
+  // Bytes per second; 0: as fast as the disk. A slower device, emulated: what was read earlier is
+  // held back.
+  double bandwidth = 0;
+};
+
+class SectionStream final {
+ public:
+  // ring: holds at least the largest section. clock outlives this.
+  SectionStream(std::unique_ptr<ExtentReader> reader, std::vector<StreamSection> sections,
+                AnonymousMemory ring, std::size_t ring_bytes, const SectionStreamOptions& options,
+                Clock& clock);
+  // After the reads in flight.
+  ~SectionStream();
+  SectionStream(const SectionStream&) = delete;
+  SectionStream& operator=(const SectionStream&) = delete;
+
+  // The section's bytes, until the next call of acquire() or release(). Errors: DATA_LOSS naming
+  // the section; the next acquire() reads it again.
+  Result<const std::byte*> acquire(std::size_t index);
+  void release();
+
+  StreamStats stats() const;
+  std::string description() const { return reader_->description(); }
+
+ private:
+  // A section that is in the ring or on its way.
+  struct Entry {
+    std::size_t index = 0;
+    std::size_t place = 0;  // in the ring
+    std::uint64_t sent = 0;
+    std::uint64_t done = 0;
+    bool ready = false;
+    Status status;
+  };
+  struct Chunk {
+    std::shared_ptr<Entry> entry;
+    std::uint64_t bytes = 0;
+    TimePoint sent;
+  };
+
+  void read_on();
+  bool submit_chunk();
+  void finish_chunk();
+  void check(Entry& entry);
+  void hold_back(const Chunk& chunk);
+  bool await_work();
+  std::shared_ptr<Entry> entry_to_send() OUTRIDER_REQUIRES(mu_);
+  void drop_front() OUTRIDER_REQUIRES(mu_);
+  void begin_at(std::size_t index) OUTRIDER_REQUIRES(mu_);
+
+  const std::unique_ptr<ExtentReader> reader_;
+  const std::vector<StreamSection> sections_;
+  const AnonymousMemory memory_;
+  const SectionStreamOptions options_;
+  Clock& clock_;
+
+  // Of the reading thread.
+  std::vector<Chunk> in_flight_;  // by tag; an entry of null: free
+  std::size_t num_in_flight_ = 0;
+  std::vector<bool> checked_;  // by section
+  TimePoint free_at_{};        // when the emulated disk is done with what it was asked for
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::deque<std::shared_ptr<Entry>> entries_ OUTRIDER_GUARDED_BY(mu_);  // in the ring's order
+  MemoryRing ring_ OUTRIDER_GUARDED_BY(mu_);
+  std::size_t next_ OUTRIDER_GUARDED_BY(mu_) = 0;                   // section to be read next
+  bool acquired_ OUTRIDER_GUARDED_BY(mu_) = false;                  // the first of entries_
+  std::optional<std::size_t> restart_at_ OUTRIDER_GUARDED_BY(mu_);  // what was read ahead is wrong
+  bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
+  StreamStats stats_ OUTRIDER_GUARDED_BY(mu_);
+
+  std::thread thread_;  // last: begins when all else is there
+};
+
+}  // namespace outrider

@@ -1,0 +1,165 @@
+// A pack gives the bits of the model that it was made of, however little of it is in memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/flash/flash_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "common/base/thread_pool.h"
+#include "common/model/cpu/cpu_model.h"
+#include "edge_client/flash/make_pack.h"
+#include "tests/support/paths.h"
+#include "tests/unit/common/model/cpu/small_models.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<float> logits_of(Model& model, const std::vector<TokenId>& tokens, std::size_t chunk) {
+  const auto cache = *model.new_cache(static_cast<std::int32_t>(tokens.size()) + 1);
+  std::vector<float> logits;
+  PassOutput out;
+  Slot last = kRootSlot;
+  for (std::size_t begin = 0; begin < tokens.size(); begin += chunk) {
+    std::vector<Row> rows;
+    for (std::size_t i = begin; i < std::min(begin + chunk, tokens.size()); ++i) {
+      last = *cache->slots().append(last);
+      rows.push_back({cache.get(), last, tokens[i], true});
+    }
+    const Status done = model.forward(rows, out);
+    EXPECT_TRUE(done.ok()) << done.to_string();
+    logits.insert(logits.end(), out.logits.begin(), out.logits.end());
+  }
+  return logits;
+}
+
+class FlashModelTest : public testing::TestWithParam<std::string> {
+ protected:
+  // A pack of a small model of that family, of enough layers to be streamed, with no tokenizer.
+  std::string pack(const std::string& dtype) {
+    files_ = small_model(directory_.path(), GetParam(), DType::kF32, 7);
+    ThreadPool pool(1);
+    const auto weights =
+        CpuWeightsLoader(kernels_for(*find_vector_target("auto")), pool, {"", {}}, {})
+            .load(files_, *parse_compute_type(dtype));
+    EXPECT_TRUE(weights.ok());
+    const std::string path = directory_.path(dtype + ".pack");
+    const Status written = write_model_pack(path, *weights, {});
+    EXPECT_TRUE(written.ok()) << written.to_string();
+    return path;
+  }
+
+  std::unique_ptr<FlashModel> open(const std::string& path, std::uint64_t budget) {
+    auto flash = FlashModel::open(path, {.memory_budget = budget, .threads = 2}, clock_);
+    EXPECT_TRUE(flash.ok()) << flash.status().to_string();
+    return flash.ok() ? *std::move(flash) : nullptr;
+  }
+
+  // The least budget that is enough, to a page.
+  std::uint64_t least_budget(const std::string& path) {
+    std::uint64_t refused = 0, enough = std::uint64_t{1} << 30;
+    while (enough - refused > kDirectAlignment) {
+      const std::uint64_t budget = refused + (enough - refused) / 2;
+      const auto flash = FlashModel::open(path, {.memory_budget = budget, .threads = 1}, clock_);
+      (flash.ok() ? enough : refused) = budget;
+      const bool is_told =
+          flash.ok() || flash.status().message().find("are needed") != std::string::npos;
+      EXPECT_TRUE(is_told) << flash.status().to_string();
+    }
+    return enough;
+  }
+
+  TestDirectory directory_;
+  SystemClock clock_;
+  std::shared_ptr<const ModelFiles> files_;
+};
+
+TEST_P(FlashModelTest, GivesTheBitsOfTheModelInMemory) {
+  const std::vector<TokenId> tokens = some_tokens(24);
+  for (const std::string dtype : {"f32", "bf16", "int8", "int4"}) {
+    const std::string path = pack(dtype);
+    const auto resident = *make_cpu_model(files_, {.dtype = dtype, .threads = 2});
+    const std::vector<float> expected = logits_of(*resident, tokens, 1);
+    const std::uint64_t least = least_budget(path);
+    for (const std::uint64_t budget : {least, least + (1 << 16), std::uint64_t{0}}) {
+      const auto flash = open(path, budget);
+      ASSERT_NE(flash, nullptr);
+      EXPECT_EQ(flash->model().info().arithmetic_id, resident->info().arithmetic_id);
+      EXPECT_EQ(flash->model().info().fingerprint, resident->info().fingerprint);
+      for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, tokens.size()}) {
+        EXPECT_EQ(logits_of(flash->model(), tokens, chunk), expected) << dtype << " " << budget;
+      }
+      EXPECT_EQ(flash->stats().bytes_read > 0, flash->plan().streamed_bytes > 0);
+      if (budget == least) {
+        EXPECT_GT(flash->plan().streamed_bytes, 0u);
+      }
+    }
+  }
+}
+
+TEST_P(FlashModelTest, GoesOnAfterAnAbandonedPass) {
+  const std::string path = pack("int8");
+  const auto flash = open(path, least_budget(path));
+  const std::vector<TokenId> tokens = some_tokens(5);
+  const std::vector<float> expected = logits_of(flash->model(), tokens, 5);
+  const auto cache = *flash->model().new_cache(8);
+  const Slot slot = *cache->slots().append(kRootSlot);
+  const std::atomic<bool> abandoned{true};
+  PassOutput out;
+  out.abandoned = &abandoned;
+  const Row row{cache.get(), slot, tokens[0], true};
+  EXPECT_EQ(flash->model().forward({&row, 1}, out).code(), StatusCode::kCancelled);
+  EXPECT_EQ(logits_of(flash->model(), tokens, 5), expected);
+}
+
+TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {
+  const std::string path = pack("bf16");
+  const std::uint64_t least = least_budget(path);
+  const std::int64_t layer = open(path, least)->plan().pinned_layers;
+  const auto opened = ModelPack::open(path);
+  ASSERT_TRUE(opened.ok());
+  ASSERT_LT(layer, opened->config().num_layers);  // it is streamed
+  const std::uint64_t at = opened->layer_extent(layer).offset + 17;
+  std::string bytes = directory_.read("bf16.pack");
+  bytes[at] = static_cast<char>(bytes[at] ^ 8);
+  directory_.write("bf16.pack", bytes);
+  const auto flash = open(path, least);
+  ASSERT_NE(flash, nullptr);
+  const auto cache = *flash->model().new_cache(8);
+  const Row row{cache.get(), *cache->slots().append(kRootSlot), 1, true};
+  PassOutput out;
+  const Status failed = flash->model().forward({&row, 1}, out);
+  EXPECT_EQ(failed.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(failed.message(), HasSubstr("layer " + std::to_string(layer)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FlashModelTest, testing::ValuesIn(kSmallModels));
+
+TEST(MakePackTest, CarriesTheTokenizerOfADirectory) {
+  const TestDirectory directory;
+  const std::string model = source_dir() + "/models/demo-target";
+  ASSERT_TRUE(make_pack({.model = model, .out = directory.path("p"), .dtype = "int8"}).ok());
+  EXPECT_TRUE(ModelPack::is_pack(directory.path("p")));
+  const auto pack = ModelPack::open(directory.path("p"));
+  ASSERT_TRUE(pack.ok()) << pack.status().to_string();
+  const auto tokenizer = load_tokenizer(*pack);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().to_string();
+  EXPECT_EQ(tokenizer->content_hash(), Tokenizer::load(model)->content_hash());
+  EXPECT_EQ(tokenizer->chat_templates(), Tokenizer::load(model)->chat_templates());
+  EXPECT_EQ(std::ranges::distance(std::filesystem::directory_iterator(directory.path())), 1);
+}
+
+TEST(MakePackTest, NothingIsLeftWhereItCannotBeWritten) {
+  const Status full = make_pack(
+      {.model = source_dir() + "/models/demo-target", .out = "/dev/full/x", .dtype = "int8"});
+  EXPECT_EQ(full.code(), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(ModelPack::is_pack(source_dir() + "/models/demo-target" + "/config.json"));
+}
+
+}  // namespace
+}  // namespace outrider

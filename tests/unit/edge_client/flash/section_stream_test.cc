@@ -1,0 +1,158 @@
+// Streams of real files, by every kind of reader. SPDX-License-Identifier: Apache-2.0
+#include "edge_client/flash/section_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "common/model/cpu/pack/pack_index.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint64_t kPage = kDirectAlignment;
+
+// Sections of 1 to 5 pages whose bytes tell where they stand, behind one page of something else.
+class SectionStreamTest : public testing::TestWithParam<ExtentReaderOptions> {
+ protected:
+  SectionStreamTest() {
+    std::string content(kPage, 'x');
+    for (std::size_t i = 0; i < 7; ++i) {
+      const std::uint64_t bytes = (1 + i * 3 % 5) * kPage;
+      std::string part(bytes, '\0');
+      for (std::size_t at = 0; at < bytes; ++at) part[at] = static_cast<char>(at * 7 + i * 31);
+      sections_.push_back(
+          {.name = "section " + std::to_string(i),
+           .offset = content.size(),
+           .bytes = bytes,
+           .checksum = pack_checksum(std::as_bytes(std::span(part)).first(bytes - 9)),
+           .content = bytes - 9});
+      contents_.push_back(part);
+      content += part;
+    }
+    directory_.write("file", content);
+  }
+
+  std::unique_ptr<SectionStream> open(std::uint64_t pages, double bandwidth = 0) {
+    auto reader = open_extent_reader(directory_.path("file"), GetParam());
+    EXPECT_TRUE(reader.ok()) << reader.status().to_string();
+    auto ring = AnonymousMemory::make(static_cast<std::int64_t>(pages * kPage), "ring", "");
+    return std::make_unique<SectionStream>(*std::move(reader), sections_, *std::move(ring),
+                                           pages * kPage, SectionStreamOptions{bandwidth}, clock_);
+  }
+
+  void expect_section(SectionStream& stream, std::size_t index) {
+    const auto bytes = stream.acquire(index);
+    ASSERT_TRUE(bytes.ok()) << bytes.status().to_string();
+    const std::span got(reinterpret_cast<const char*>(*bytes), contents_[index].size());
+    EXPECT_TRUE(std::ranges::equal(got, contents_[index])) << index;
+  }
+
+  // While the file is read from.
+  void flip_a_bit(std::uint64_t at) {
+    std::fstream file(directory_.path("file"), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(byte ^ 1));
+  }
+
+  TestDirectory directory_;
+  SystemClock clock_;
+  std::vector<StreamSection> sections_;
+  std::vector<std::string> contents_;
+};
+
+TEST_P(SectionStreamTest, GivesSectionsRoundAndRound) {
+  for (const std::uint64_t pages : {5, 9, 13, 40}) {
+    const auto stream = open(pages);
+    for (int pass = 0; pass < 5; ++pass) {
+      for (std::size_t i = 0; i < sections_.size(); ++i) expect_section(*stream, i);
+      stream->release();
+    }
+    EXPECT_GT(stream->stats().bytes_read, 5 * 15 * kPage);
+  }
+}
+
+TEST_P(SectionStreamTest, GivesThemInAnyOrder) {
+  const auto stream = open(12);
+  for (const std::size_t i : {0, 1, 2, 0, 1, 6, 0, 3, 3, 5, 6, 1, 0}) expect_section(*stream, i);
+}
+
+TEST_P(SectionStreamTest, ReadsOneSectionNoOftenerThanItIsUsed) {
+  const auto stream = open(12);
+  std::uint64_t all = 0;
+  for (const StreamSection& section : sections_) all += section.bytes;
+  for (int pass = 0; pass < 10; ++pass) {
+    for (std::size_t i = 0; i < sections_.size(); ++i) expect_section(*stream, i);
+  }
+  stream->release();
+  EXPECT_LE(stream->stats().bytes_read, 10 * all + 12 * kPage);  // and what the ring holds
+}
+
+TEST_P(SectionStreamTest, DamageIsToldBySectionAndReadAnew) {
+  flip_a_bit(sections_[2].offset + 5);
+  const auto stream = open(9);
+  expect_section(*stream, 0);
+  for (int i = 0; i < 2; ++i) {
+    const auto damaged = stream->acquire(2);
+    EXPECT_EQ(damaged.status().code(), StatusCode::kDataLoss);
+    EXPECT_THAT(damaged.status().message(), HasSubstr("section 2"));
+    EXPECT_THAT(damaged.status().message(), HasSubstr("checksum"));
+  }
+  flip_a_bit(sections_[2].offset + 5);
+  expect_section(*stream, 3);
+  expect_section(*stream, 2);
+}
+
+TEST_P(SectionStreamTest, AFileCutShortIsAnErrorNotACrash) {
+  const auto stream = open(6);
+  expect_section(*stream, 0);
+  ASSERT_EQ(truncate(directory_.path("file").c_str(), static_cast<off_t>(sections_[5].offset)), 0);
+  for (std::size_t i = 1; i < 5; ++i) expect_section(*stream, i);
+  const auto cut = stream->acquire(5);
+  EXPECT_EQ(cut.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(cut.status().message(), HasSubstr("cut short"));
+  expect_section(*stream, 0);
+}
+
+TEST_P(SectionStreamTest, AnEmulatedDiskIsNotFasterThanAsked) {
+  std::uint64_t all = 0;
+  for (const StreamSection& section : sections_) all += section.bytes;
+  const double rate = static_cast<double>(all) * 50;  // a round takes 20 ms
+  const TimePoint begin = clock_.now();
+  const auto stream = open(6, rate);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (std::size_t i = 0; i < sections_.size(); ++i) expect_section(*stream, i);
+  }
+  EXPECT_GE(clock_.now() - begin, from_ms(59));
+}
+
+TEST_P(SectionStreamTest, EndsWhileReadsAreInFlight) {
+  for (int i = 0; i < 50; ++i) open(5 + static_cast<std::uint64_t>(i) % 9);
+}
+
+INSTANTIATE_TEST_SUITE_P(Readers, SectionStreamTest,
+                         testing::Values(ExtentReaderOptions{.uring = true, .direct = true},
+                                         ExtentReaderOptions{.uring = true, .direct = false},
+                                         ExtentReaderOptions{.uring = false, .direct = true},
+                                         ExtentReaderOptions{.uring = false, .direct = false}));
+
+TEST(ExtentReaderTest, SaysWhatItIs) {
+  const TestDirectory directory;
+  directory.write("file", std::string(kPage, 'x'));
+  const auto plain = open_extent_reader(directory.path("file"), {.uring = false, .direct = false});
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ((*plain)->description(), "pread, buffered");
+  EXPECT_EQ(open_extent_reader(directory.path("none"), {}).status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace outrider

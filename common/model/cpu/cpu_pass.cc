@@ -2,6 +2,7 @@
 #include "common/model/cpu/cpu_pass.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace outrider {
 namespace {
@@ -213,8 +214,21 @@ Status CpuPass::write_logits(std::span<const Row> rows, float* logits) {
 
 void CpuPass::multiply_head(const LinearWeights& head, std::int64_t count, float* logits) {
   if (count == 0) return;
-  const Product product[] = {{&head, {logits, config_.vocab_size}}};
+  const bool is_shortlist = !config_.head_tokens.empty();
+  if (is_shortlist) listed_.resize(static_cast<std::size_t>(count * config_.head_size()));
+  const Product product[] = {
+      {&head, {is_shortlist ? listed_.data() : logits, config_.head_size()}}};
   multiply(product, input(normed_, count));
+  if (is_shortlist) spread(count, logits);
+}
+
+// The logits of a shortlist, at their tokens' places.
+void CpuPass::spread(std::int64_t rows, float* logits) {
+  const float* from = listed_.data();
+  std::fill_n(logits, rows * config_.vocab_size, -std::numeric_limits<float>::infinity());
+  for (std::int64_t r = 0; r < rows; ++r, logits += config_.vocab_size) {
+    for (const TokenId token : config_.head_tokens) logits[token] = *from++;
+  }
 }
 
 }  // namespace outrider

@@ -73,6 +73,7 @@ class CpuPass final {
   void show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap);
   Status write_logits(std::span<const Row> rows, float* logits);
   void multiply_head(const LinearWeights& head, std::int64_t count, float* logits);
+  void spread(std::int64_t rows, float* logits);
 
   // Constant after construction.
   const CpuWeights& weights_;
@@ -90,11 +91,12 @@ class CpuPass final {
 
   // The rows whose turn it is, at most kMaxRows.
   std::int64_t rows_ = 0;
-  float* hidden_ = nullptr;  // theirs of residual_: [rows, hidden_stride]
-  Activations normed_;       // [rows, hidden]
-  Activations attended_;     // [rows, heads * head_dim]
-  Activations gate_;         // [rows, intermediate]
-  AlignedBuffer<float> up_;  // [rows, pad_to_lanes(intermediate)]
+  float* hidden_ = nullptr;    // theirs of residual_: [rows, hidden_stride]
+  Activations normed_;         // [rows, hidden]
+  Activations attended_;       // [rows, heads * head_dim]
+  Activations gate_;           // [rows, intermediate]
+  AlignedBuffer<float> up_;    // [rows, pad_to_lanes(intermediate)]
+  std::vector<float> listed_;  // [rows that want logits, head_tokens]
 };
 
 }  // namespace outrider

@@ -87,7 +87,13 @@ Result<WeightMatrix> CpuWeightsLoader::load_matrix(ModelPart part, std::int32_t 
   const TensorView& source = weights_.files->weights.at(name);
   WeightMatrix matrix = computed_matrix(source, type_, is_output);
   note_kind(source, matrix);
-  if (!is_as_stored(source, matrix)) OUTRIDER_RETURN_IF_ERROR(convert(name, layer, matrix));
+  // A shortlist takes some rows of the output matrix.
+  const std::span<const TokenId> chosen =
+      is_output ? std::span(weights_.files->config.head_tokens) : std::span<const TokenId>();
+  if (!chosen.empty()) matrix.outputs = std::ssize(chosen);
+  if (!is_as_stored(source, matrix) || !chosen.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(convert(name, layer, chosen, matrix));
+  }
   return matrix;
 }
 
@@ -105,7 +111,7 @@ void CpuWeightsLoader::note_kind(const TensorView& source, const WeightMatrix& m
 
 // Or takes what a cache kept.
 Status CpuWeightsLoader::convert(const std::string& name, std::int64_t layer,
-                                 WeightMatrix& matrix) {
+                                 std::span<const TokenId> chosen, WeightMatrix& matrix) {
   const std::optional<WeightMatrix> kept =
       weights_.kept != nullptr ? weights_.kept->find(name) : std::nullopt;
   if (kept && is_made_of(*kept, matrix)) {
@@ -113,10 +119,10 @@ Status CpuWeightsLoader::convert(const std::string& name, std::int64_t layer,
     return {};
   }
   const TensorView& source = weights_.files->weights.at(name);
-  OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, converter_.convert(source, matrix));
+  OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, converter_.convert(source, matrix, chosen));
   weights_.converted.push_back(std::move(memory));
   to_keep_.push_back({name, matrix, layer});
-  bytes_read_ += static_cast<std::int64_t>(source.num_bytes);
+  bytes_read_ += source.row_bytes() * matrix.outputs;
   if (progress_) progress_(bytes_read_, weights_.files->weights.num_bytes());
   return {};
 }

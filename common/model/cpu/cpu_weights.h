@@ -83,7 +83,8 @@ class CpuWeightsLoader final {
  private:
   Result<WeightMatrix> load_matrix(ModelPart part, std::int32_t layer);
   void note_kind(const TensorView& source, const WeightMatrix& matrix);
-  Status convert(const std::string& name, std::int64_t layer, WeightMatrix& matrix);
+  Status convert(const std::string& name, std::int64_t layer, std::span<const TokenId> chosen,
+                 WeightMatrix& matrix);
 
   ThreadPool& pool_;
   const WeightCache cache_;

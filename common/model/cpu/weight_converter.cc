@@ -57,11 +57,13 @@ class Largest final {
 
 }  // namespace
 
-Result<AnonymousMemory> WeightConverter::convert(const TensorView& source, WeightMatrix& matrix) {
+Result<AnonymousMemory> WeightConverter::convert(const TensorView& tensor, WeightMatrix& matrix,
+                                                 std::span<const TokenId> chosen) {
+  const Rows source{tensor, chosen};
   OUTRIDER_ASSIGN_OR_RETURN(AnonymousMemory memory, allocate(matrix));
   if (matrix.type != WeightType::kQuantized) {
     round_rows(source, matrix, memory.as<std::byte>());
-  } else if (keeps_blocks(matrix.format, source.dtype)) {
+  } else if (keeps_blocks(matrix.format, tensor.dtype)) {
     copy_blocks(source, matrix, memory.as<std::byte>());
   } else if (!quantize_rows(source, matrix, memory.as<std::byte>())) {
     matrix.format.wide_scales = true;
@@ -80,8 +82,11 @@ Result<AnonymousMemory> WeightConverter::allocate(WeightMatrix& matrix) {
 }
 
 // Rows of one panel go to one thread.
-void WeightConverter::for_all_rows(const TensorView& source, const RowsConverter& convert_rows) {
-  const std::int64_t outputs = source.shape[0], row_bytes = source.row_bytes();
+void WeightConverter::for_all_rows(const Rows& source, const RowsConverter& convert_rows) {
+  const TensorView& tensor = source.tensor;
+  const bool all = source.chosen.empty();
+  const std::int64_t outputs = all ? tensor.num_rows() : std::ssize(source.chosen);
+  const std::int64_t row_bytes = tensor.row_bytes();
   const std::int64_t slice =
       std::max<std::int64_t>(kSliceBytes / row_bytes / kPanelOutputs, 1) * kPanelOutputs;
   for (std::int64_t first = 0; first < outputs; first += slice) {
@@ -89,35 +94,35 @@ void WeightConverter::for_all_rows(const TensorView& source, const RowsConverter
     pool_.parallel_for(count, kPanelOutputs, [&](std::int64_t begin, std::int64_t end) {
       convert_rows(first + begin, first + end);
     });
-    forget_pages(source.data + first * row_bytes, count * row_bytes);
+    if (all) forget_pages(tensor.data + first * row_bytes, count * row_bytes);
   }
 }
 
-void WeightConverter::for_each_row(const TensorView& source, const RowConverter& convert_row) {
-  const std::int64_t inputs = source.shape[1];
+void WeightConverter::for_each_row(const Rows& source, const RowConverter& convert_row) {
+  const std::int64_t inputs = source.tensor.shape[1];
   for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> row(static_cast<std::size_t>(inputs));
     for (std::int64_t n = begin; n < end; ++n) {
-      widen(source, n * inputs, row);
+      widen(source.tensor, source.row(n) * inputs, row);
       convert_row(n, row.data());
     }
   });
 }
 
-void WeightConverter::copy_blocks(const TensorView& source, const WeightMatrix& matrix,
-                                  std::byte* data) {
+void WeightConverter::copy_blocks(const Rows& source, const WeightMatrix& matrix, std::byte* data) {
   const PanelWriter writer(matrix.format, matrix.inputs, data);
-  const std::int64_t in_block = block_elements(source.dtype) / kQuantGroup;
+  const TensorView& tensor = source.tensor;
+  const std::int64_t in_block = block_elements(tensor.dtype) / kQuantGroup;
   const std::int64_t groups = matrix.inputs / kQuantGroup;
   // From what stands for no more than the minimum in the file's bits to that in the format's.
   const auto shift =
-      static_cast<std::uint8_t>(matrix.format.zero() - stored_format(source.dtype)->zero());
+      static_cast<std::uint8_t>(matrix.format.zero() - stored_format(tensor.dtype)->zero());
   for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
     std::vector<WeightGroup> unpacked(static_cast<std::size_t>(in_block));
     for (std::int64_t n = begin; n < end; ++n) {
-      const std::byte* block = source.row(n);
-      for (std::int64_t at = 0; at < groups; at += in_block, block += block_bytes(source.dtype)) {
-        unpack_block(source.dtype, block, unpacked.data());
+      const std::byte* block = tensor.row(source.row(n));
+      for (std::int64_t at = 0; at < groups; at += in_block, block += block_bytes(tensor.dtype)) {
+        unpack_block(tensor.dtype, block, unpacked.data());
         for (std::int64_t i = 0; i < in_block; ++i) {
           WeightGroup& group = unpacked[static_cast<std::size_t>(i)];
           for (std::uint8_t& value : group.values) value += shift;
@@ -128,8 +133,7 @@ void WeightConverter::copy_blocks(const TensorView& source, const WeightMatrix& 
   });
 }
 
-void WeightConverter::round_rows(const TensorView& source, const WeightMatrix& matrix,
-                                 std::byte* data) {
+void WeightConverter::round_rows(const Rows& source, const WeightMatrix& matrix, std::byte* data) {
   const std::int64_t inputs = matrix.inputs;
   for_each_row(source, [&](std::int64_t n, const float* row) {
     if (matrix.type == WeightType::kF32) {
@@ -142,7 +146,7 @@ void WeightConverter::round_rows(const TensorView& source, const WeightMatrix& m
 }
 
 // False if scales of f16 have not the range for this matrix.
-bool WeightConverter::quantize_rows(const TensorView& source, const WeightMatrix& matrix,
+bool WeightConverter::quantize_rows(const Rows& source, const WeightMatrix& matrix,
                                     std::byte* data) {
   const QuantFormat& format = matrix.format;
   const PanelWriter writer(format, matrix.inputs, data);

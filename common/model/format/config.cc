@@ -258,6 +258,31 @@ Result<std::vector<TokenId>> read_stop_ids(const Json& object, const std::string
   return ids;
 }
 
+// Ours: other readers of the directory pass over it and compute every logit.
+Result<std::vector<TokenId>> read_head_tokens(const Json& object, const std::string& what,
+                                              std::int32_t vocab_size) {
+  std::vector<TokenId> tokens;
+  const auto found = object.find("head_tokens");
+  if (found == object.end() || found->is_null()) return tokens;
+  if (!found->is_array() || found->empty()) {
+    return invalid_argument(what + ": head_tokens must be a list of tokens, or left out for all");
+  }
+  for (const Json& entry : *found) {
+    const std::int64_t least = tokens.empty() ? 0 : tokens.back() + 1;
+    const bool fits = entry.is_number_integer() &&
+                      (!entry.is_number_unsigned() || entry.get<std::uint64_t>() <= kMaxVocab);
+    const std::int64_t token = fits ? entry.get<std::int64_t>() : -1;
+    if (token < least || token >= vocab_size) {
+      return invalid_argument(what + ": head_tokens[" + std::to_string(tokens.size()) + "] is " +
+                              entry.dump().substr(0, 40) + ", must be a token from " +
+                              std::to_string(least) + " to " + std::to_string(vocab_size - 1) +
+                              ": the list rises");
+    }
+    tokens.push_back(static_cast<TokenId>(token));
+  }
+  return tokens;
+}
+
 }  // namespace
 
 Result<ModelConfig> parse_config(std::string_view text, const std::string& what) {
@@ -275,6 +300,7 @@ Result<ModelConfig> parse_config(std::string_view text, const std::string& what)
   OUTRIDER_RETURN_IF_ERROR(read_windows(fields, *family, config));
   OUTRIDER_RETURN_IF_ERROR(fields.status());
   OUTRIDER_ASSIGN_OR_RETURN(config.stop_ids, read_stop_ids(json, what, config.vocab_size));
+  OUTRIDER_ASSIGN_OR_RETURN(config.head_tokens, read_head_tokens(json, what, config.vocab_size));
   return config;
 }
 

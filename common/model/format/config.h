@@ -61,9 +61,16 @@ struct ModelConfig {
   // Per layer: a row at position p sees positions > p - window; 0: all of them.
   std::vector<Position> windows;
   std::vector<TokenId> stop_ids;  // end-of-text tokens; decoding stops after one
+  // The only tokens that get logits, rising; empty: all. A draft's shortlist: its output matrix is
+  // these rows of the one in its files, and the logits of all others are -infinity.
+  std::vector<TokenId> head_tokens = {};
 
   std::int64_t q_size() const { return std::int64_t{num_heads} * head_dim; }
   std::int64_t kv_size() const { return std::int64_t{num_kv_heads} * head_dim; }
+  // Rows of the output matrix that are computed.
+  std::int64_t head_size() const {
+    return head_tokens.empty() ? vocab_size : static_cast<std::int64_t>(head_tokens.size());
+  }
 };
 
 // The tensors that a model consists of (architecture.h); biases belong to their part.

@@ -112,6 +112,7 @@ Json config_to_json(const ModelConfig& config, const std::string& dtype) {
   json["eos_token_id"] = config.stop_ids.size() == 1 ? Json(config.stop_ids[0])
                          : config.stop_ids.empty()   ? Json(nullptr)
                                                      : Json(config.stop_ids);
+  if (!config.head_tokens.empty()) json["head_tokens"] = config.head_tokens;
   return json;
 }
 

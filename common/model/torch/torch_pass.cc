@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/silu.h>
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "common/model/torch/torch_attention.h"
@@ -209,7 +211,12 @@ at::Tensor TorchPass::run(std::span<const Row> rows, const Tapping& tapping) {
     if (layer > 0 && tapping.tap != nullptr && tapping.tap->wants(layer)) show(x, layer, tapping);
     run_layer(i, x);
   }
-  const at::Tensor logits = apply(weights_.head, normalize(x, weights_.final_norm));
+  at::Tensor logits = apply(weights_.head, normalize(x, weights_.final_norm));
+  if (weights_.head_tokens.defined()) {
+    logits = at::full({logits.size(0), config_.vocab_size}, -std::numeric_limits<float>::infinity(),
+                      logits.options())
+                 .index_copy_(1, weights_.head_tokens, logits);
+  }
   hand_over(tapping);
   return logits.to(at::kCPU).contiguous();
 }

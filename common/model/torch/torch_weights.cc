@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
 
 #include <string>
 
@@ -83,6 +84,12 @@ TorchWeights load_torch_weights(const ModelFiles& files, at::ScalarType dtype, a
   weights.final_norm = loader.vector(ModelPart::kFinalNorm);
   weights.head = files.config.tied_embeddings ? TorchLinear{weights.embedding, {}}
                                               : loader.linear(ModelPart::kHead, 0, false);
+  if (!files.config.head_tokens.empty()) {
+    weights.head_tokens = at::tensor(
+        std::vector<std::int64_t>(files.config.head_tokens.begin(), files.config.head_tokens.end()),
+        at::TensorOptions().dtype(at::kLong).device(device));
+    weights.head.weight = weights.head.weight.index_select(0, weights.head_tokens);
+  }
   return weights;
 }
 

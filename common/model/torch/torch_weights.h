@@ -31,6 +31,7 @@ struct TorchWeights {
   std::vector<TorchLayer> layers;
   at::Tensor final_norm;
   TorchLinear head;
+  at::Tensor head_tokens;  // [rows of head] int64: whose logits they are; undefined: all
 };
 
 // Matrices in `dtype`, vectors in f32, on `device`. On the cpu, f32 matrices stay in the mapping

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "common/model/format/model_writer.h"
 #include "tests/unit/common/model/cpu/reference_transformer.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/test_directory.h"
@@ -63,6 +65,31 @@ TEST_F(CpuModelTest, EveryFamilyAgreesWithThePlainReference) {
                       2e-5 * std::max(1.0, std::abs(expected[t][v])))
               << architecture << " " << to_string(dtype) << " position " << t;
         }
+      }
+    }
+  }
+}
+
+TEST_F(CpuModelTest, AShortlistGivesItsTokensTheirLogitsBitForBitAndOthersNone) {
+  const std::vector<TokenId> tokens = some_tokens(20), listed = {0, 3, 17, 18, 64, 100};
+  for (const std::string architecture : {"llama", "qwen2"}) {  // tied, and not
+    const auto whole_files = files(architecture, DType::kBF16);
+    ModelConfig config = whole_files->config;
+    config.head_tokens = listed;
+    const std::string path = directory_.path("listed-" + architecture);
+    ASSERT_TRUE(write_model(path, config, DType::kBF16, random_source(7)).ok());
+    const auto listed_files = *load_model_files(path, {});
+    EXPECT_NE(listed_files->fingerprint, whole_files->fingerprint);
+    for (const std::string dtype : {"auto", "f32", "int8", "int4"}) {
+      const auto whole = make(whole_files, dtype), part = make(listed_files, dtype);
+      const std::vector<float> all = logits_of(*whole, tokens), some = logits_of(*part, tokens);
+      ASSERT_EQ(all.size(), some.size());
+      EXPECT_LT(part->info().weight_bytes, whole->info().weight_bytes);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto token = static_cast<TokenId>(i % 101);
+        const bool is_listed = std::ranges::find(listed, token) != listed.end();
+        ASSERT_EQ(some[i], is_listed ? all[i] : -std::numeric_limits<float>::infinity())
+            << architecture << " " << dtype << " token " << token;
       }
     }
   }

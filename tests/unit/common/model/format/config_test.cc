@@ -218,6 +218,27 @@ TEST(ConfigTest, EveryNumberIsBoundedAndNamed) {
   EXPECT_THAT(error_with("num_attention_heads", 6).message(), HasSubstr("hidden_size (64)"));
 }
 
+TEST(ConfigTest, AShortlistOfTokensIsReadWrittenAndChecked) {
+  Json json = llama();
+  json["head_tokens"] = {0, 2, 319};
+  const Result<ModelConfig> config = parse_config(json.dump(), "config.json");
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  EXPECT_THAT(config->head_tokens, ElementsAre(0, 2, 319));
+  EXPECT_EQ(config->head_size(), 3);
+  const Result<ModelConfig> again =
+      parse_config(config_to_json(*config, "float32").dump(), "config.json");
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  EXPECT_EQ(again->head_tokens, config->head_tokens);
+  EXPECT_EQ(parse_config(llama().dump(), "config.json")->head_size(), 320);
+  for (const Json& bad :
+       {Json::array(), Json({320}), Json({-1}), Json({3, 3}), Json({3, 2}), Json({"3"}),
+        Json({3.5}), Json({18446744073709551615u}), Json(3), Json({{"a", 1}})}) {
+    const Status status = error_with("head_tokens", bad);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << bad;
+    EXPECT_THAT(status.message(), HasSubstr("config.json: head_tokens")) << bad;
+  }
+}
+
 TEST(ConfigTest, TextThatIsNoConfigIsRefused) {
   for (const std::string text :
        {"", "[]", "3", "{", "{\"rope_theta\": NaN}", "{\"a\": 1e999}", "\xff\xfe", "null"}) {

@@ -43,9 +43,10 @@ class CommandList final {
 };
 
 void add_tokenizer_command(CommandList& commands);
-void add_data_commands(CommandList& commands);   // robot, gsm8k
+void add_data_commands(CommandList& commands);   // robot, gsm8k, mbpp, turns, wikitext
 void add_shape_commands(CommandList& commands);  // init, inflate
 void add_plot_command(CommandList& commands);
+void add_label_commands(CommandList& commands);  // label, shortlist, compose
 // These need libtorch.
 void add_pretrain_command(CommandList& commands);
 void add_distill_command(CommandList& commands);

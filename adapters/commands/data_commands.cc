@@ -1,4 +1,4 @@
-// outrider-train data-robot, data-gsm8k: prompts and answers as JSONL.
+// outrider-train data-robot, data-gsm8k, data-mbpp, data-turns, data-wikitext: text as JSONL.
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
 #include <memory>
@@ -6,6 +6,7 @@
 
 #include "adapters/commands/commands.h"
 #include "adapters/data/gsm8k.h"
+#include "adapters/data/prompt_sets.h"
 #include "adapters/data/robot_text.h"
 
 namespace outrider {
@@ -59,10 +60,44 @@ Status write_gsm8k(const DataFlags& flags) {
   return file.close();
 }
 
+Status write_mbpp(const DataFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PromptAnswer> tasks, read_mbpp(flags.in));
+  JsonlFile file(flags.out);
+  for (const PromptAnswer& task : tasks) {
+    file.write({{"prompt", task.prompt}, {"answer", task.answer}});
+  }
+  return file.close();
+}
+
+// One text a line, under `field`.
+Status write_texts(const DataFlags& flags, const char* field,
+                   const Result<std::vector<std::string>>& texts) {
+  OUTRIDER_RETURN_IF_ERROR(texts.status());
+  JsonlFile file(flags.out);
+  for (const std::string& text : *texts) file.write({{field, text}});
+  return file.close();
+}
+
 void add_split_and_out(CLI::App* command, DataFlags& flags) {
   command->add_option("--split", flags.split, "train, or heldout: what training never sees")
       ->check(CLI::IsMember({"train", "heldout"}));
   command->add_option("--out", flags.out, "The JSONL file to write")->required();
+}
+
+void add_prompt_sets(CommandList& commands) {
+  const auto add = [&](const std::string& name, const std::string& help, const auto& run) {
+    const auto flags = std::make_shared<DataFlags>();
+    CLI::App* command = commands.add(name, help, [flags, run] { return run(*flags); });
+    command->add_option("--in", flags->in, "The file as it was published")->required();
+    command->add_option("--out", flags->out, "The JSONL file to write")->required();
+  };
+  add("data-mbpp", "Convert MBPP's tasks", write_mbpp);
+  add("data-turns", "Convert OASST's first user turns: prompts without answers",
+      [](const DataFlags& flags) {
+        return write_texts(flags, "prompt", read_user_turns(flags.in));
+      });
+  add("data-wikitext", "Convert Wikitext's articles: plain text",
+      [](const DataFlags& flags) { return write_texts(flags, "text", read_wikitext(flags.in)); });
 }
 
 }  // namespace
@@ -84,6 +119,7 @@ void add_data_commands(CommandList& commands) {
                          [gsm8k] { return write_gsm8k(*gsm8k); });
   command->add_option("--in", gsm8k->in, "GSM8K's train.jsonl")->required();
   add_split_and_out(command, *gsm8k);
+  add_prompt_sets(commands);
 }
 
 }  // namespace outrider

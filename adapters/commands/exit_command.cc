@@ -10,7 +10,10 @@
 #include "adapters/commands/torch_flags.h"
 #include "adapters/data/progress.h"
 #include "adapters/exits/exit_trainer.h"
+#include "adapters/exits/label_exit_trainer.h"
 #include "adapters/exits/measure.h"
+#include "adapters/labels/label_files.h"
+#include "adapters/labels/shortlist.h"
 #include "common/base/jsonl.h"
 #include "common/conversation/chat_template.h"
 #include "common/model/loader/loader.h"
@@ -20,7 +23,7 @@ namespace outrider {
 namespace {
 
 struct ExitFlags {
-  std::string target, draft, loss = "kl";
+  std::string target, draft, labels, loss = "kl";
   std::vector<std::int32_t> layers;
   std::int64_t shortlist = 8192;
   std::int64_t prompts = 60;
@@ -35,9 +38,13 @@ struct ExitFlags {
 
 void ExitFlags::add_to(CLI::App* command) {
   command->add_option("--target", target, "Target: a directory or a GGUF file")->required();
-  command->add_option("--draft", draft, "Its draft, a directory or a GGUF file: whole outcomes need one")
+  command
+      ->add_option("--draft", draft,
+                   "Its draft, a directory or a GGUF file: whole outcomes need one")
       ->required();
   data.add_to(command);
+  command->add_option("--labels", labels,
+                      "Train on these labels of `outrider-train label --layers`, not on --data");
   CLI::Option* held_out = command->get_option("--held-out");
   held_out->description("JSONL never learnt: half of its prompts calibrate, half measure")
       ->required();
@@ -169,11 +176,46 @@ Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFil
   return {};
 }
 
+// The exits of the labels' layers; the target runs only to calibrate and measure them.
+Result<ExitAdapters> train_from_labels(ExitFlags& flags, const ModelFiles& files,
+                                       at::ScalarType compute) {
+  if (flags.layers.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const LabelIndex index, read_label_index(flags.labels));
+    flags.options.layers = index.layers;
+  }
+  const auto size = flags.shortlist < files.config.vocab_size ? flags.shortlist : 0;
+  std::vector<TokenId> tokens;
+  if (size > 0) {
+    OUTRIDER_ASSIGN_OR_RETURN(Shortlist list,
+                              choose_shortlist(flags.labels, files.config.stop_ids, size));
+    tokens = std::move(list.tokens);
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const ExitTrainCost cost,
+                            label_exit_cost(flags.labels, flags.options, size));
+  std::fprintf(stderr, "%lld steps: about %.2f hours, %.0f MB of memory\n",
+               static_cast<long long>(flags.options.optimizer.total_steps),
+               1.33 * cost.multiply_adds / product_rate(compute) / 3600, cost.bytes / 1e6);
+  stop_on_signals();
+  return train_exits_on_labels(flags.labels, files, compute, tokens, flags.options);
+}
+
+Result<ExitAdapters> train_from_text(ExitFlags& flags, const Tokenizer& tokenizer,
+                                     const ModelFiles& files, Model& target,
+                                     at::ScalarType compute) {
+  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.data, tokenizer, false));
+  std::vector<TokenId> shortlist = shortlist_of(data.sources, target.info(), flags.shortlist);
+  stop_on_signals();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      ExitAdapters adapters,
+      train_exits(target, files, compute, std::move(data.sources), data.held_out, flags.options));
+  adapters.shortlist = std::move(shortlist);
+  return adapters;
+}
+
 Status run_exits(ExitFlags flags) {
   flags.options.loss = flags.loss == "ce" ? ExitLoss::kCrossEntropy : ExitLoss::kDivergence;
   flags.measure.seed = flags.options.seed;
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.target));
-  OUTRIDER_ASSIGN_OR_RETURN(TrainData data, load_train_data(flags.data, tokenizer, false));
   const at::ScalarType compute = flags.compute.apply();
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(flags.target, {}));
@@ -181,12 +223,10 @@ Status run_exits(ExitFlags flags) {
                             load_runner(flags.target, flags.compute.threads));
   flags.options.layers = flags.layers;
   OUTRIDER_RETURN_IF_ERROR(check_layers(flags.options.layers, target->info().num_layers));
-  std::vector<TokenId> shortlist = shortlist_of(data.sources, target->info(), flags.shortlist);
-  stop_on_signals();
-  OUTRIDER_ASSIGN_OR_RETURN(
-      ExitAdapters adapters,
-      train_exits(*target, *files, compute, std::move(data.sources), data.held_out, flags.options));
-  adapters.shortlist = std::move(shortlist);
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters,
+                            flags.labels.empty()
+                                ? train_from_text(flags, tokenizer, *files, *target, compute)
+                                : train_from_labels(flags, *files, compute));
   return finish(flags, tokenizer, *files, *target, adapters);
 }
 

@@ -64,7 +64,8 @@ Status read_prompts(const GenerateFlags& flags, const Tokenizer& tokenizer, Answ
 Result<Answers> answer_all(GenerateFlags& flags, const Tokenizer& tokenizer, const Llama& model) {
   Answers answers;
   OUTRIDER_RETURN_IF_ERROR(read_prompts(flags, tokenizer, answers));
-  OUTRIDER_ASSIGN_OR_RETURN(flags.options.stop, special_token(tokenizer, "<|im_end|>"));
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
+  OUTRIDER_ASSIGN_OR_RETURN(flags.options.stop, chat.end_of_turn(tokenizer));
   ProgressBar bar("answer", 0, static_cast<std::int64_t>(answers.prompts.size()));
   return guarded([&]() -> Result<Answers> {
     answers.ids = generate(model, answers.prompt_ids, flags.options,

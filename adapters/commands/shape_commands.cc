@@ -60,7 +60,8 @@ void add_shape_commands(CommandList& commands) {
         WriteBar bar;
         return inflate(flags->model, flags->to_bytes, flags->out, bar.progress());
       });
-  inflate_command->add_option("--model", flags->model, "Model: a directory or a GGUF file")->required();
+  inflate_command->add_option("--model", flags->model, "Model: a directory or a GGUF file")
+      ->required();
   inflate_command->add_option("--to-bytes", flags->to_bytes, "Bytes of weights, at least")
       ->required()
       ->transform(CLI::AsSizeValue(false));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/commands/torch_flags.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <CLI/Validators.hpp>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/telemetry/log.h"
 
 namespace outrider {
@@ -48,6 +50,16 @@ void DataFlags::add_to(CLI::App* command) {
   command->add_option("--data", data, "JSONL of prompts and answers, both learnt; FILE[=SHARE]");
   command->add_option("--answers", answers, "JSONL whose answers alone are learnt; FILE[=SHARE]");
   command->add_option("--held-out", held_out, "JSONL that is only measured");
+}
+
+double product_rate(at::ScalarType compute) {
+  constexpr std::int64_t kRows = 1024, kWidth = 1024;
+  const at::Tensor x = at::ones({kRows, kWidth}, compute), w = at::ones({kWidth, kWidth}, compute);
+  at::linear(x, w);
+  const SystemClock clock;
+  const TimePoint begin = clock.now();
+  for (int i = 0; i < 4; ++i) at::linear(x, w);
+  return 4.0 * kRows * kWidth * kWidth / to_seconds(clock.now() - begin);
 }
 
 void add_run_flags(CLI::App* command, RunOptions& options) {

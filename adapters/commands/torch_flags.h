@@ -31,6 +31,9 @@ struct DataFlags {
   void add_to(CLI::App* command);
 };
 
+// Multiply-adds per second of a product as training has them, measured in an instant.
+double product_rate(at::ScalarType compute);
+
 // What every training run has: its directory, its schedule, its seed.
 void add_run_flags(CLI::App* command, RunOptions& options);
 

@@ -1,9 +1,13 @@
 // outrider-train pretrain, distill. SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <cstdio>
 #include <memory>
 
 #include "adapters/commands/commands.h"
 #include "adapters/commands/torch_flags.h"
-#include "adapters/train/distill.h"
+#include "adapters/distill/distill.h"
+#include "adapters/distill/label_trainer.h"
+#include "adapters/shape/compose.h"
 #include "adapters/train/model_io.h"
 #include "common/telemetry/log.h"
 
@@ -57,7 +61,8 @@ struct TrainFlags {
 
   void add_to(CLI::App* command) {
     command->add_option("--init", init,
-                        "Start from this model's weights and shape, not from random ones");
+                        "Start from this model's weights and shape, not from random ones; with "
+                        "--labels also prune:LAYERS of the target, as prune:0,1,29");
     data.add_to(command);
     add_run_flags(command, options);
     command->add_option("--batch", options.batch, "Sequences a step");
@@ -70,6 +75,24 @@ struct TrainFlags {
   }
 };
 
+struct LabelFlags {
+  std::string labels, head_tokens;
+  LabelTrainOptions options;
+
+  void add_to(CLI::App* command) {
+    command->add_option("--labels", labels,
+                        "Train on these labels of `outrider-train label`, not on --data");
+    command->add_option("--head-tokens", head_tokens,
+                        "With --labels: the only tokens to propose, of `outrider-train shortlist`");
+    command->add_option("--step-tokens", options.tokens, "With --labels: tokens a step, at most")
+        ->check(CLI::PositiveNumber);
+    command
+        ->add_option("--patience", options.patience,
+                     "With --labels: measurements without a gain that end the run; 0: any number")
+        ->check(CLI::NonNegativeNumber);
+  }
+};
+
 // The model to train: of the flags' shape with random weights, or the one --init names.
 Result<Llama> first_model(const TrainFlags& flags, const Tokenizer& tokenizer,
                           const TrainData& data, at::ScalarType compute) {
@@ -77,6 +100,11 @@ Result<Llama> first_model(const TrainFlags& flags, const Tokenizer& tokenizer,
   Llama model(config, compute, flags.options.seed);
   if (!flags.init.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(model, load_model(flags.init, compute));
+    if (!model.config().head_tokens.empty()) {
+      return unimplemented("--init " + flags.init +
+                           " proposes a shortlist only, which text cannot train. Remedy: distill "
+                           "--labels");
+    }
     if (model.config().vocab_size != config.vocab_size) {
       return invalid_argument("--init " + flags.init + " has a vocabulary of " +
                               std::to_string(model.config().vocab_size) +
@@ -101,7 +129,82 @@ Status pretrain(const TrainFlags& flags) {
                data.held_out, options);
 }
 
-Status distill(TrainFlags flags) {
+// "prune:0,1,29" -> those layers; nothing for another --init.
+Result<std::vector<std::int32_t>> pruned_layers(const std::string& init) {
+  constexpr std::string_view kPrune = "prune:";
+  std::vector<std::int32_t> layers;
+  if (!init.starts_with(kPrune)) return layers;
+  const char* at = init.data() + kPrune.size();
+  const char* end = init.data() + init.size();
+  while (true) {
+    const auto [rest, error] = std::from_chars(at, end, layers.emplace_back());
+    if (error != std::errc() || (rest != end && *rest != ',')) {
+      return invalid_argument("--init " + init.substr(0, 60) +
+                              ": must name layers of the target, as prune:0,1,29");
+    }
+    if (rest == end) return layers;
+    at = rest + 1;
+  }
+}
+
+// The draft that labels train: layers of its target, or a model of its own.
+Result<Llama> draft_for_labels(const TrainFlags& flags, const LabelFlags& labels,
+                               at::ScalarType compute) {
+  InitialModel init;
+  OUTRIDER_ASSIGN_OR_RETURN(init.layers, pruned_layers(flags.init));
+  if (!labels.head_tokens.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(init.head_tokens, read_head_tokens(labels.head_tokens));
+  }
+  if (flags.init.empty()) {
+    return invalid_argument(
+        "--labels: a draft starts from a model. Remedy: --init prune:LAYERS of "
+        "the target, or --init DIRECTORY");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(
+      Llama draft, load_model(init.layers.empty() ? flags.init : flags.target, compute, init));
+  if (!init.layers.empty()) draft.freeze_embedding();
+  return draft;
+}
+
+void print_cost(const Llama& draft, const LabelTrainOptions& options) {
+  // Backwards costs twice as much as forwards; what is not a product about a third more.
+  const double operations = 3 * 1.33 * static_cast<double>(multiply_adds_per_token(draft)) *
+                            static_cast<double>(options.tokens * options.optimizer.total_steps);
+  std::fprintf(stderr, "at most %lld steps of %lld tokens: about %.2f hours, %.0f MB of memory\n",
+               static_cast<long long>(options.optimizer.total_steps),
+               static_cast<long long>(options.tokens),
+               operations / product_rate(draft.compute()) / 3600,
+               static_cast<double>(label_training_bytes(draft, options)) / 1e6);
+}
+
+Status distill_labels(const TrainFlags& flags, LabelFlags& labels) {
+  LabelTrainOptions& options = labels.options;
+  static_cast<RunOptions&>(options) = flags.options;
+  options.tokenizer = flags.target;
+  options.greedy_weight = flags.greedy_weight;
+  const at::ScalarType compute = flags.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(Llama draft, draft_for_labels(flags, labels, compute));
+  options.frozen_embedding = flags.init.starts_with("prune:");
+  OUTRIDER_ASSIGN_OR_RETURN(const LabelSet set,
+                            LabelSet::load(labels.labels, draft.config().head_tokens));
+  if (set.index().vocab_size != draft.config().vocab_size) {
+    return invalid_argument("--labels " + labels.labels + " are of " +
+                            std::to_string(set.index().vocab_size) + " tokens, the draft has " +
+                            std::to_string(draft.config().vocab_size));
+  }
+  log(LogLevel::kInfo, "labels", {{"documents", set.size()}, {"top_k", set.index().top_k}});
+  print_cost(draft, options);
+  stop_on_signals();
+  return train_on_labels(draft, set, options);
+}
+
+Status distill(TrainFlags flags, LabelFlags& labels) {
+  if (!labels.labels.empty()) return distill_labels(flags, labels);
+  if (!labels.head_tokens.empty() || flags.init.starts_with("prune:")) {
+    return invalid_argument(
+        "--head-tokens and --init prune: need the target's labels. Remedy: "
+        "--labels DIRECTORY of `outrider-train label`");
+  }
   TrainOptions& options = flags.options;
   options.tokenizer = flags.target;
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
@@ -131,14 +234,16 @@ void add_pretrain_command(CommandList& commands) {
 void add_distill_command(CommandList& commands) {
   const auto flags = std::make_shared<TrainFlags>();
   flags->shape = {.hidden = 128, .ffn = 352, .layers = 3, .heads = 4, .kv_heads = 2};
+  const auto labels = std::make_shared<LabelFlags>();
   CLI::App* command = commands.add("distill", "Train a draft to say what a target would say",
-                                   [flags] { return distill(*flags); });
+                                   [flags, labels] { return distill(*flags, *labels); });
   command->add_option("--target", flags->target, "Target: a directory or a GGUF file")->required();
   command
       ->add_option("--greedy-weight", flags->greedy_weight,
                    "Weight of the target's likeliest token beside its distribution")
       ->check(CLI::NonNegativeNumber);
   flags->add_to(command);
+  labels->add_to(command);
 }
 
 }  // namespace outrider

@@ -14,7 +14,7 @@
 namespace outrider {
 namespace {
 
-at::Tensor widened(const TensorView& view) {
+at::Tensor widened_tensor(const TensorView& view) {
   at::Tensor tensor = at::empty(view.shape, at::kFloat);
   widen(view, 0, {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())});
   return tensor;
@@ -36,8 +36,8 @@ std::vector<std::uint16_t> bf16_of(const at::Tensor& tensor) {
 }  // namespace
 
 FrozenHead frozen_head(const ModelFiles& target, at::ScalarType compute) {
-  return {widened(target.weights.at(weight_name(ModelPart::kFinalNorm))),
-          widened(target.weights.at(weight_name(output_part(target.config)))).to(compute),
+  return {widened_tensor(target.weights.at(weight_name(ModelPart::kFinalNorm))),
+          widened_tensor(target.weights.at(weight_name(output_part(target.config)))).to(compute),
           target.config.rms_norm_eps};
 }
 

@@ -232,18 +232,21 @@ MeasureReport Measuring::report() {
   return report;
 }
 
+Status check_vocabularies(const Model& target, const Model& draft) {
+  if (draft.info().vocab_size == target.info().vocab_size) return {};
+  return failed_precondition("the draft's vocabulary has " +
+                             std::to_string(draft.info().vocab_size) + " tokens, the target's " +
+                             std::to_string(target.info().vocab_size) +
+                             ". Remedy: a draft of the target's tokenizer");
+}
+
 }  // namespace
 
 Result<MeasureReport> measure_exits(ExitAdapters& adapters, Model& target, const ModelFiles& files,
                                     Model& draft, const std::vector<ExitText>& texts,
                                     const MeasureOptions& options,
                                     const std::function<void(std::int64_t)>& on_progress) {
-  if (draft.info().vocab_size != target.info().vocab_size) {
-    return failed_precondition("the draft's vocabulary has " +
-                               std::to_string(draft.info().vocab_size) + " tokens, the target's " +
-                               std::to_string(target.info().vocab_size) +
-                               ". Remedy: a draft of the target's tokenizer");
-  }
+  OUTRIDER_RETURN_IF_ERROR(check_vocabularies(target, draft));
   SystemClock clock;
   Measuring measuring(adapters, texts, options, on_progress);
   for (ExitAdapter& exit : adapters.exits) exit.calibration.clear();
@@ -258,6 +261,31 @@ Result<MeasureReport> measure_exits(ExitAdapters& adapters, Model& target, const
   OUTRIDER_RETURN_IF_ERROR(measuring.replay_fit(replay));
   OUTRIDER_RETURN_IF_ERROR(measuring.replay_measured(replay));
   measuring.fit(replay.times());
+  return measuring.report();
+}
+
+Result<MeasureReport> measure_committed(const ExitAdapters& adapters, Model& target,
+                                        const ModelFiles& files, Model& draft,
+                                        const std::vector<ExitText>& texts,
+                                        const MeasureOptions& options,
+                                        const std::function<void(std::int64_t)>& on_progress) {
+  OUTRIDER_RETURN_IF_ERROR(check_vocabularies(target, draft));
+  if (adapters.exits.empty() || adapters.exits[0].calibration.empty()) {
+    return failed_precondition(
+        "the exits are not calibrated. Remedy: outrider-train exits, which ends with calibration");
+  }
+  ExitAdapters committed = adapters;
+  MeasureOptions calibrated = options;
+  calibrated.temperatures.clear();
+  for (const Calibration& one : adapters.exits[0].calibration) {
+    calibrated.temperatures.push_back(one.temperature);
+  }
+  SystemClock clock;
+  Measuring measuring(committed, texts, calibrated, on_progress);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ExitHeads> heads,
+                            make_adapter_heads(committed, files));
+  PassReplay replay(target, draft, *heads, clock);
+  OUTRIDER_RETURN_IF_ERROR(measuring.replay_measured(replay));
   return measuring.report();
 }
 

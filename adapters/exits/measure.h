@@ -64,6 +64,15 @@ Result<MeasureReport> measure_exits(ExitAdapters& adapters, Model& target, const
                                     const MeasureOptions& options,
                                     const std::function<void(std::int64_t)>& on_progress);
 
+// The same figures of adapters as they were committed: nothing is fitted, `texts` need no `fit`.
+// The temperatures are those of the adapters' calibration, whatever `options` says; on_progress
+// counts the prompts of each. Errors: kFailedPrecondition for adapters without calibration.
+Result<MeasureReport> measure_committed(const ExitAdapters& adapters, Model& target,
+                                        const ModelFiles& files, Model& draft,
+                                        const std::vector<ExitText>& texts,
+                                        const MeasureOptions& options,
+                                        const std::function<void(std::int64_t)>& on_progress);
+
 // --- measure_report.cc ---
 std::string report_json(const MeasureReport& report);
 // Part named right over confidence, one curve for each text and temperature, chosen exits together.

@@ -62,21 +62,15 @@ at::Tensor Llama::attend(const at::Tensor& qkv, std::int64_t batch, std::size_t 
 at::Tensor Llama::decode(const at::Tensor& ids, DecodeCache& cache) const {
   at::NoGradGuard no_grad;
   const std::int64_t batch = ids.size(0), n = ids.size(1);
-  TORCH_CHECK(cache.position + n <= config_.max_positions, "decode: the context is full");
-  const double epsilon = config_.rms_norm_eps;
+  TORCH_CHECK(cache.position + n <= longest(), "decode: the context is full");
   at::Tensor x = at::embedding(embedding_, ids.flatten());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const Layer& layer = layers_[i];
-    at::Tensor y = fused_rms_norm(x, layer.attention_norm, epsilon, compute_);
-    y = attend(at::linear(y, layer.qkv.to(compute_)), batch, i, cache);
-    x = fused_residual(x, at::linear(y, layer.out.to(compute_)));
-    y = fused_rms_norm(x, layer.ffn_norm, epsilon, compute_);
-    y = fused_swiglu(at::linear(y, layer.gate_up.to(compute_)));
-    x = fused_residual(x, at::linear(y, layer.down.to(compute_)));
+    const LlamaLayer& layer = layers_[i];
+    x = layer.close(x, attend(layer.project(x), batch, i, cache));
   }
   cache.position += n;
   const at::Tensor last = x.view({batch, n, -1}).select(1, n - 1).contiguous();
-  return fused_rms_norm(last, norm_, epsilon, compute_);
+  return fused_rms_norm(last, norm_, config_.rms_norm_eps, compute_);
 }
 
 }  // namespace outrider

@@ -61,7 +61,7 @@ std::vector<std::vector<bool>> greedy_hits(const Llama& model,
   std::vector<std::vector<bool>> hits(documents.size());
   for_blocks(model, documents,
              [&](const Block& block, const at::Tensor& logits, std::size_t first) {
-               const at::Tensor right = logits.argmax(-1).eq(block.targets);
+               const at::Tensor right = model.likeliest(logits).eq(block.targets);
                for (std::size_t i = 0; i < block.owner.size(); ++i) {
                  hits[first + block.owner[i]].push_back(right.data_ptr<bool>()[i]);
                }

@@ -11,8 +11,9 @@
 namespace outrider {
 namespace {
 
-at::Tensor choose(const at::Tensor& logits, double temperature, at::Generator& generator) {
-  if (temperature <= 0) return logits.argmax(-1);
+at::Tensor choose(const Llama& model, const at::Tensor& logits, double temperature,
+                  at::Generator& generator) {
+  if (temperature <= 0) return model.likeliest(logits);
   return at::multinomial(at::softmax(logits.to(at::kFloat) / temperature, -1), 1, false, generator)
       .squeeze(1);
 }
@@ -23,7 +24,7 @@ void generate_batch(const Llama& model, const std::vector<std::vector<TokenId>>&
                     at::Generator& generator, std::vector<std::vector<TokenId>>& answers) {
   const auto rows = static_cast<std::int64_t>(chosen.size());
   const auto length = static_cast<std::int64_t>(prompts[chosen[0]].size());
-  const std::int64_t room = model.config().max_positions - length;
+  const std::int64_t room = model.longest() - length;
   const std::int64_t steps = std::min(options.max_tokens, room);
   if (steps < 1) return;
   at::Tensor ids = at::empty({rows, length}, at::kLong);
@@ -35,7 +36,7 @@ void generate_batch(const Llama& model, const std::vector<std::vector<TokenId>>&
   std::vector<bool> ended(chosen.size(), false);
   for (std::int64_t step = 0; step < steps; ++step) {
     const at::Tensor next =
-        choose(model.logits(model.decode(ids, cache)), options.temperature, generator);
+        choose(model, model.logits(model.decode(ids, cache)), options.temperature, generator);
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       const auto token = static_cast<TokenId>(next.data_ptr<std::int64_t>()[i]);
       std::vector<TokenId>& answer = answers[chosen[i]];

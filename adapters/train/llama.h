@@ -1,5 +1,6 @@
-// A Llama-architecture model in libtorch that can be trained: RMSNorm, rotary positions (half
-// split, as in Hugging Face), grouped-query attention, SwiGLU, tied embeddings.
+// A model of the families that we run, in libtorch and so that it can be trained: RMSNorm, rotary
+// positions (half split, as in Hugging Face), grouped-query attention, SwiGLU; biases, norms of
+// query and key heads, an output matrix of its own or a shortlist of it as the config says.
 //
 // Parameters are f32; products run in `compute` (f32, or bf16 with f32 sums inside). Query, key and
 // value weights are one tensor, as are gate and up; state() takes them apart under the names of
@@ -13,15 +14,12 @@
 #include <c10/core/GradMode.h>
 
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "adapters/train/llama_layer.h"
 #include "common/model/format/config.h"
 
 namespace outrider {
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // Keys and values of decoded tokens. Room for `capacity` positions of `batch` sequences.
 struct DecodeCache {
@@ -34,8 +32,7 @@ struct DecodeCache {
 
 class Llama final {
  public:
-  // Random weights from `seed`: normal with deviation 0.02, residual outputs by 1/sqrt(2 layers).
-  // config: architecture "llama", tied embeddings, no biases, plain rotary positions.
+  // Random weights from `seed` (llama_layer.h), embedding and output matrix with deviation 0.02.
   Llama(const ModelConfig& config, at::ScalarType compute, std::uint64_t seed);
 
   const ModelConfig& config() const { return config_; }
@@ -45,8 +42,16 @@ class Llama final {
   // ids: [batch, length] int64 -> [batch * length, hidden], normed, in the compute type.
   // starts: the first position that each sees, as in fused_attention.
   at::Tensor hidden(const at::Tensor& ids, const at::Tensor& starts = {}) const;
-  // rows: [n, hidden] -> [n, vocab], in the compute type.
+  // rows: [n, hidden] -> [n, head_size], in the compute type. Of a shortlist (config's head_tokens)
+  // column i is head_tokens[i].
   at::Tensor logits(const at::Tensor& rows) const;
+  // logits: of the above -> [n] int64, the likeliest tokens.
+  at::Tensor likeliest(const at::Tensor& logits) const;
+
+  // From now on the embedding, and the output matrix, are not trained: they leave parameters().
+  void freeze_embedding();
+  // Positions that a sequence may have: the context, or a sliding window that is shorter.
+  std::int64_t longest() const;
 
   // Decoding without gradients. ids: [batch, n] int64, all rows at the cache's position, which
   // moves on by n -> [batch, hidden], the last token's hidden state, normed. n > 1 only at position
@@ -62,23 +67,18 @@ class Llama final {
   void load_state(const NamedTensors& tensors);
 
  private:
-  struct Layer {
-    at::Tensor attention_norm;  // [hidden]
-    at::Tensor qkv;             // [(heads + 2 kv_heads) head_dim, hidden]
-    at::Tensor out;             // [hidden, heads head_dim]
-    at::Tensor ffn_norm;        // [hidden]
-    at::Tensor gate_up;         // [2 ffn, hidden]
-    at::Tensor down;            // [hidden, ffn]
-  };
-
+  at::Tensor output_matrix() const;
   // qkv: [batch n, q + 2 kv] -> [batch n, q]; adds n positions to the layer's cache.
   at::Tensor attend(const at::Tensor& qkv, std::int64_t batch, std::size_t layer,
                     DecodeCache& cache) const;
 
   ModelConfig config_;
   at::ScalarType compute_;
-  at::Tensor embedding_;  // [vocab, hidden], also the output head
-  std::vector<Layer> layers_;
+  at::Tensor embedding_;    // [vocab, hidden], also the output matrix where head_ is undefined
+  at::Tensor head_;         // [vocab, hidden]
+  at::Tensor head_tokens_;  // int64; undefined: all
+  at::Tensor frozen_;       // the output matrix in the compute type, once it is frozen
+  std::vector<LlamaLayer> layers_;
   at::Tensor norm_;
   at::Tensor cosine_, sine_;  // [max_positions, head_dim / 2] f32
   NamedTensors parameters_;

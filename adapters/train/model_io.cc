@@ -6,8 +6,10 @@
 #include <unordered_map>
 
 #include "adapters/data/tokenizer_copy.h"
+#include "adapters/shape/compose.h"
 #include "adapters/train/border.h"
 #include "common/base/mapped_file.h"
+#include "common/model/format/architecture.h"
 #include "common/model/format/model_files.h"
 #include "common/model/format/model_writer.h"
 #include "common/model/format/safetensors.h"
@@ -26,41 +28,75 @@ at::Tensor to_tensor(const TensorView& view) {
   return tensor;
 }
 
-Status check_supported(const ModelConfig& config) {
-  if (config.architecture != "llama" || !config.tied_embeddings || config.qkv_bias ||
-      config.o_bias || config.mlp_bias || config.rope.scaling != RopeScaling::kNone) {
-    return unimplemented(
-        "training supports Llama models with tied embeddings, no biases and plain "
-        "rotary positions; this is another kind (" +
-        config.architecture + ")");
+// Tensors of another depth: layer i of the model is layer layers[i] of the files.
+std::string stored_name(const TensorSpec& spec, const std::vector<std::int32_t>& layers) {
+  constexpr std::string_view kPrefix = "model.layers.";
+  if (layers.empty() || !spec.name.starts_with(kPrefix)) return spec.name;
+  const std::size_t end = spec.name.find('.', kPrefix.size());
+  const auto layer = std::stoul(spec.name.substr(kPrefix.size(), end - kPrefix.size()));
+  return std::string(kPrefix) + std::to_string(layers[layer]) + spec.name.substr(end);
+}
+
+Status choose_layers(const std::vector<std::int32_t>& layers, ModelConfig& config) {
+  std::vector<Position> windows;
+  for (const std::int32_t layer : layers) {
+    if (layer < 0 || layer >= config.num_layers) {
+      return invalid_argument("prune: layer " + std::to_string(layer) + " must be from 0 to " +
+                              std::to_string(config.num_layers - 1));
+    }
+    windows.push_back(config.windows[static_cast<std::size_t>(layer)]);
   }
+  config.num_layers = static_cast<std::int32_t>(layers.size());
+  config.windows = std::move(windows);
   return {};
 }
 
 }  // namespace
 
+Status save_tensors(const std::string& directory, const ModelConfig& config,
+                    const NamedTensors& state, DType dtype) {
+  std::unordered_map<std::string, at::Tensor> tensors;
+  for (const auto& [name, tensor] : state) tensors.emplace(name, tensor.contiguous());
+  return write_model(directory, config, dtype,
+                     [&](const TensorSpec& spec, std::int64_t begin, std::span<float> out) {
+                       std::memcpy(out.data(),
+                                   tensors.at(spec.name).const_data_ptr<float>() + begin,
+                                   out.size_bytes());
+                     });
+}
+
 Status save_model(const std::string& directory, const Llama& model, DType dtype,
                   const std::string& tokenizer) {
-  std::unordered_map<std::string, at::Tensor> tensors;
-  for (const auto& [name, tensor] : model.state()) tensors.emplace(name, tensor.contiguous());
-  OUTRIDER_RETURN_IF_ERROR(
-      write_model(directory, model.config(), dtype,
-                  [&](const TensorSpec& spec, std::int64_t begin, std::span<float> out) {
-                    std::memcpy(out.data(), tensors.at(spec.name).const_data_ptr<float>() + begin,
-                                out.size_bytes());
-                  }));
+  OUTRIDER_RETURN_IF_ERROR(save_tensors(directory, model.config(), model.state(), dtype));
   return copy_tokenizer(tokenizer, directory);
 }
 
-Result<Llama> load_model(const std::string& directory, at::ScalarType compute) {
+Status save_layers(const std::string& directory, const ModelConfig& config,
+                   const NamedTensors& state) {
+  std::vector<at::Tensor> kept;
+  std::vector<TensorBytes> parts;
+  for (const auto& [name, tensor] : state) {
+    const bool is_outside =
+        name == weight_name(ModelPart::kEmbedding) || name == weight_name(ModelPart::kHead);
+    if (is_outside) continue;
+    kept.push_back(tensor.to(at::kBFloat16).contiguous());
+    parts.push_back({{name, DType::kBF16, tensor.sizes().vec()}, bytes_of(kept.back())});
+  }
+  return write_draft_layers(directory, config, std::move(parts));
+}
+
+Result<Llama> load_model(const std::string& path, at::ScalarType compute,
+                         const InitialModel& init) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
-                            load_model_files(directory, {}));
-  OUTRIDER_RETURN_IF_ERROR(check_supported(files->config));
+                            load_model_files(path, {}));
+  ModelConfig config = files->config;
+  if (!init.layers.empty()) OUTRIDER_RETURN_IF_ERROR(choose_layers(init.layers, config));
+  if (!init.head_tokens.empty()) config.head_tokens = init.head_tokens;
   return guarded([&]() -> Result<Llama> {
-    Llama model(files->config, compute, 0);
+    Llama model(config, compute, 0);
     NamedTensors tensors;
-    for (const auto& [name, view] : files->weights.tensors()) {
-      tensors.emplace_back(name, to_tensor(view));
+    for (const TensorSpec& spec : expected_tensors(config)) {
+      tensors.emplace_back(spec.name, to_tensor(files->weights.at(stored_name(spec, init.layers))));
     }
     model.load_state(tensors);
     return model;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "adapters/train/llama.h"
 #include "common/base/status.h"
@@ -16,9 +17,23 @@ namespace outrider {
 Status save_model(const std::string& directory, const Llama& model, DType dtype,
                   const std::string& tokenizer);
 
-// A model directory of the kind that Llama supports. Errors: those of load_model_files(), and
-// kUnimplemented for another architecture.
-Result<Llama> load_model(const std::string& directory, at::ScalarType compute);
+// The same of tensors under the names of Hugging Face, without a tokenizer.
+Status save_tensors(const std::string& directory, const ModelConfig& config,
+                    const NamedTensors& state, DType dtype);
+// All but embedding and output matrix, for compose_draft().
+Status save_layers(const std::string& directory, const ModelConfig& config,
+                   const NamedTensors& state);
+
+// What is made of a model's files; empty: what they hold.
+struct InitialModel {
+  std::vector<std::int32_t> layers = {};  // these layers, in this order, and no others
+  std::vector<TokenId> head_tokens = {};  // ModelConfig's
+};
+
+// A directory or a GGUF file. Errors: those of load_model_files(); kInvalidArgument for a layer
+// that the model has not.
+Result<Llama> load_model(const std::string& path, at::ScalarType compute,
+                         const InitialModel& init = {});
 
 // f32 tensors as one safetensors file, never half written.
 Status write_tensors(const std::string& path, const NamedTensors& tensors);

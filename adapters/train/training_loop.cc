@@ -107,7 +107,11 @@ Status TrainingRun::to_end() {
     OUTRIDER_RETURN_IF_ERROR(step());
     bar.show(steps_, note());
     const bool stopped = stop_wanted != 0;
-    if (stopped || due(options_.checkpoint_every)) OUTRIDER_RETURN_IF_ERROR(write_checkpoint());
+    const bool done = learner_.is_done();
+    if (stopped || done || due(options_.checkpoint_every)) {
+      OUTRIDER_RETURN_IF_ERROR(write_checkpoint());
+    }
+    if (done) return {};
     if (stopped) {
       return cancelled("stopped after step " + std::to_string(steps_) +
                        "; --resume goes on from there");

@@ -41,6 +41,9 @@ class Learner {
   // Sets held_out.
   virtual Status measure(StepMetrics& metrics) = 0;
 
+  // True ends the run before its last step: nothing is gained any more.
+  virtual bool is_done() const { return false; }
+
   // Weights and moments.
   virtual NamedTensors state() const = 0;
   // Takes over the state after `steps` steps, and leaves their data behind. Throws as

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "adapters/tokenizer/bpe_trainer.h"
-#include "adapters/train/distill.h"
+#include "adapters/distill/distill.h"
 #include "adapters/train/evaluate.h"
 #include "adapters/train/generate.h"
 #include "adapters/train/model_io.h"

@@ -138,6 +138,19 @@ TEST_F(ExitTrainerTest, TrainedExitsAreMeasuredCalibratedAndSaved) {
   EXPECT_DOUBLE_EQ(report->results[1].tokens_per_pass, 3);
   EXPECT_EQ(adapters->exits[0].calibration.size(), 2u);
   EXPECT_EQ(adapters->exits[0].measured.size(), 2u);
+  // What was committed measures the same again, on prompts that nothing was fitted to.
+  const auto again = measure_committed(*adapters, *model_, *files_, *model_, texts,
+                                       {.gamma = 2, .max_tokens = 12}, [](std::int64_t) {});
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  ASSERT_EQ(again->results.size(), 2u);
+  EXPECT_EQ(again->results[0].passes, report->results[0].passes);
+  EXPECT_DOUBLE_EQ(again->results[0].exits[0].named, report->results[0].exits[0].named);
+  EXPECT_DOUBLE_EQ(again->results[0].exits[0].error, report->results[0].exits[0].error);
+  adapters->exits[0].calibration.clear();
+  EXPECT_EQ(measure_committed(*adapters, *model_, *files_, *model_, texts, {}, [](std::int64_t) {})
+                .status()
+                .code(),
+            StatusCode::kFailedPrecondition);
   ASSERT_TRUE(save_adapters(directory_.path() + "/saved", *adapters).ok());
   const auto loaded = load_adapters(directory_.path() + "/saved");
   ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();

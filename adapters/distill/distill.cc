@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/train/distill.h"
+#include "adapters/distill/distill.h"
 
 #include "adapters/train/fused.h"
 

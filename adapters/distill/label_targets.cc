@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/distill/label_targets.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace outrider {
+
+Result<std::vector<std::int32_t>> logit_columns(const std::vector<TokenId>& tokens,
+                                                std::int32_t vocab_size) {
+  std::vector<std::int32_t> columns(static_cast<std::size_t>(vocab_size), -1);
+  if (tokens.empty()) std::iota(columns.begin(), columns.end(), 0);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocab_size) {
+      return invalid_argument("the shortlist holds token " + std::to_string(tokens[i]) +
+                              ", the labels are of " + std::to_string(vocab_size) + " tokens");
+    }
+    columns[static_cast<std::size_t>(tokens[i])] = static_cast<std::int32_t>(i);
+  }
+  return columns;
+}
+
+LabelTargets label_targets(const std::vector<std::int64_t>& columns,
+                           const std::vector<float>& probabilities, std::int64_t top_k) {
+  const at::Tensor wanted = at::tensor(columns, at::kLong).view({-1, top_k});
+  LabelTargets targets;
+  targets.columns = wanted.clamp_min(0);
+  targets.probabilities = at::tensor(probabilities, at::kFloat).view({-1, top_k}) * wanted.ge(0);
+  targets.probabilities /= targets.probabilities.sum(1, true).clamp_min(1e-9);
+  targets.likeliest = wanted.select(1, 0).contiguous();
+  return targets;
+}
+
+LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets, double greedy_weight) {
+  const at::Tensor scores = at::log_softmax(logits.to(at::kFloat), -1);
+  const auto count = static_cast<double>(std::max<std::int64_t>(1, targets.rows()));
+  const at::Tensor& wanted = targets.probabilities;
+  LabelLoss loss;
+  loss.divergence =
+      (wanted * (wanted.clamp_min(1e-30).log() - scores.gather(1, targets.columns))).sum() / count;
+  const at::Tensor choice = targets.likeliest.clamp_min(0).unsqueeze(1);
+  const at::Tensor greedy = scores.gather(1, choice).squeeze(1) * targets.likeliest.ge(0);
+  loss.total = loss.divergence - greedy.sum() / count * greedy_weight;
+  loss.agreement = scores.argmax(-1).eq(targets.likeliest).to(at::kFloat).sum() / count;
+  return loss;
+}
+
+}  // namespace outrider

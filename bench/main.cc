@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   outrider::add_controller_check(checks);
   outrider::add_economy_checks(checks);
   outrider::add_exact_check(checks);
+  outrider::add_exits_accuracy_check(checks);
   outrider::add_law_check(checks);
   outrider::add_loopback_check(checks);
   outrider::add_lossless_check(checks);

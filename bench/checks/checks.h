@@ -43,6 +43,9 @@ void add_startup_check(CheckList& checks);
 // Tokens per target pass with a draft's chains, answers cut where they begin to loop.
 void add_acceptance_check(CheckList& checks);
 
+// How often committed exits name a pass's whole outcome, and how well they know it.
+void add_exits_accuracy_check(CheckList& checks);
+
 // Perplexity of answers in one dtype against that in another.
 void add_perplexity_check(CheckList& checks);
 

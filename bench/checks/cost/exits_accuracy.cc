@@ -1,0 +1,188 @@
+// exits-accuracy: committed exits on prompts of one's own. Passes with a draft's chains are
+// replayed; nothing is fitted.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "adapters/exits/measure.h"
+#include "bench/checks/checks.h"
+#include "bench/harness/statistics.h"
+#include "bench/prompts/prompts.h"
+#include "common/model/loader/loader.h"
+
+namespace outrider {
+namespace {
+
+struct AccuracyOptions {
+  LoadOptions target;
+  std::string draft, adapters, exits = "all", prompts;
+  std::size_t num_prompts = 0;
+  MeasureOptions measure = {.max_tokens = 96};
+  std::optional<double> least_together, least_chosen, most_error;
+};
+
+using Drawn = std::span<const std::size_t>;
+
+// One prompt's figure of each pass, over those of the prompts that were drawn.
+std::optional<double> per_pass(const std::vector<TextResult>& prompts, Drawn drawn,
+                               double TextResult::*figure) {
+  double sum = 0, passes = 0;
+  for (const std::size_t i : drawn) {
+    const auto count = static_cast<double>(prompts[i].passes);
+    sum += prompts[i].*figure * count;
+    passes += count;
+  }
+  return passes > 0 ? std::optional(sum / passes) : std::nullopt;
+}
+
+// Expected calibration error over all reports of the exits named in `layers`.
+std::optional<double> error_of(const std::vector<TextResult>& prompts, Drawn drawn,
+                               const std::vector<std::int32_t>& layers) {
+  constexpr int kBins = 15;
+  struct Bin {
+    double confidence = 0, right = 0;
+  };
+  std::map<int, Bin> bins;
+  double count = 0;
+  for (const std::size_t i : drawn) {
+    for (const ExitResult& exit : prompts[i].exits) {
+      if (std::ranges::find(layers, exit.layer) == layers.end()) continue;
+      for (const ReliabilityBin& one : exit.bins) {
+        const auto weight = static_cast<double>(one.count);
+        Bin& bin = bins[std::min(static_cast<int>(one.confidence * kBins), kBins - 1)];
+        bin.confidence += one.confidence * weight;
+        bin.right += one.right * weight;
+        count += weight;
+      }
+    }
+  }
+  double error = 0;
+  for (const auto& [place, bin] : bins) error += std::abs(bin.confidence - bin.right);
+  return count > 0 ? std::optional(error / count) : std::nullopt;
+}
+
+struct AccuracyFigures {
+  std::optional<Estimate> together, chosen, error;
+  Json exits = Json::object();  // by layer: part of the passes whose outcome it named
+};
+
+AccuracyFigures figures_of(const std::vector<TextResult>& prompts,
+                           const std::vector<std::int32_t>& chosen) {
+  const auto estimate = [&](double TextResult::*figure) {
+    return bootstrap(prompts.size(),
+                     [&, figure](Drawn drawn) { return per_pass(prompts, drawn, figure); });
+  };
+  AccuracyFigures figures{.together = estimate(&TextResult::three_quarters),
+                          .chosen = estimate(&TextResult::chosen),
+                          .error = bootstrap(prompts.size(), [&](Drawn drawn) {
+                            return error_of(prompts, drawn, chosen);
+                          })};
+  double passes = 0;
+  std::map<std::int32_t, double> named;
+  for (const TextResult& prompt : prompts) {
+    passes += static_cast<double>(prompt.passes);
+    for (const ExitResult& exit : prompt.exits) {
+      named[exit.layer] += exit.named * static_cast<double>(prompt.passes);
+    }
+  }
+  for (const auto& [layer, count] : named) figures.exits[std::to_string(layer)] = count / passes;
+  return figures;
+}
+
+// Bars count at temperature 0.
+CheckOutcome judge(const MeasureReport& report, const AccuracyOptions& options) {
+  std::map<double, std::vector<TextResult>> by_temperature;
+  for (const TextResult& result : report.results) {
+    if (result.passes > 0) by_temperature[result.temperature].push_back(result);
+  }
+  CheckOutcome outcome;
+  outcome.passed = true;
+  outcome.figures = {{"chosen", report.chosen}, {"temperatures", Json::array()}};
+  std::vector<Bar> bars;
+  for (const auto& [temperature, prompts] : by_temperature) {
+    const AccuracyFigures figures = figures_of(prompts, report.chosen);
+    Json one = {
+        {"temperature", temperature}, {"answers", prompts.size()}, {"named", figures.exits}};
+    const auto add = [&](const char* name, const std::optional<Estimate>& value,
+                         const std::optional<double>& limit, Bar::Side side) {
+      if (!value) return;
+      one[name] = to_json(*value);
+      if (temperature == 0 && limit) bars.push_back({name, *value, *limit, side});
+    };
+    add("three_quarters_together", figures.together, options.least_together, Bar::Side::kAtLeast);
+    add("chosen_together", figures.chosen, options.least_chosen, Bar::Side::kAtLeast);
+    add("calibration_error", figures.error, options.most_error, Bar::Side::kAtMost);
+    outcome.figures["temperatures"].push_back(std::move(one));
+  }
+  if (bars.empty()) {
+    outcome.show_nothing("there is no bar: give --least-together, --least-chosen or --most-error");
+  } else {
+    outcome.hold(bars);
+  }
+  return outcome;
+}
+
+Result<CheckOutcome> run_exits_accuracy(const AccuracyOptions& options) {
+  const std::string& directory = options.target.directory;
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(directory));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
+                            read_prompts(options.prompts, tokenizer, options.num_prompts));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(directory, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> target, load_model(options.target));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      ExitAdapters adapters,
+      load_adapters(options.adapters.empty() ? folder_of_model(directory) : options.adapters));
+  OUTRIDER_RETURN_IF_ERROR(check_target(adapters, target->info()));
+  OUTRIDER_ASSIGN_OR_RETURN(adapters, select_exits(std::move(adapters), options.exits));
+  LoadOptions draft_options;
+  draft_options.directory = options.draft;
+  draft_options.threads = options.target.threads;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft, load_model(draft_options));
+  std::vector<ExitText> texts;  // of one prompt each, so that intervals can be drawn over prompts
+  for (const BenchPrompt& prompt : prompts) {
+    texts.push_back({.name = prompt.name, .fit = {}, .measure = {prompt.ids}});
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const MeasureReport report,
+      measure_committed(
+          adapters, *target, *files, *draft, texts, options.measure, [](std::int64_t done) {
+            std::fprintf(stderr, "\rexits-accuracy: %lld answers ", static_cast<long long>(done));
+          }));
+  std::fprintf(stderr, "\n");
+  return judge(report, options);
+}
+
+}  // namespace
+
+void add_exits_accuracy_check(CheckList& checks) {
+  auto options = std::make_shared<AccuracyOptions>();
+  CLI::App* command =
+      checks.add("exits-accuracy", "How often committed exits name a pass's whole outcome",
+                 [options] { return run_exits_accuracy(*options); });
+  command->add_option("--model", options->target.directory, "Target: a directory or a GGUF file")
+      ->required();
+  command->add_option("--draft", options->draft, "Its draft, whose chains the passes verify")
+      ->required();
+  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
+  command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
+  command->add_option("--adapters", options->adapters, "Their directory; default: the target's");
+  command->add_option("--exits", options->exits, "all, auto (the chosen ones), or layers as 3,6,9");
+  command->add_option("--dtype", options->target.dtype,
+                      "How the target computes: auto, f32, bf16, int8, int4");
+  command->add_option("--threads", options->target.threads, "Threads; 0: one per core");
+  command->add_option("--spec-draft-n-max", options->measure.gamma, "Length of the chains")
+      ->check(CLI::Range(1, 31));
+  command->add_option("--max-tokens", options->measure.max_tokens, "Tokens of each answer")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--least-together", options->least_together,
+                      "The bar: passes that any exit up to 3/4 depth names, at temperature 0");
+  command->add_option("--least-chosen", options->least_chosen,
+                      "The bar: passes that any chosen exit names");
+  command->add_option("--most-error", options->most_error, "The bar: calibration error");
+}
+
+}  // namespace outrider

@@ -8,39 +8,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly BIN="${1:-build/release/bin}"
 readonly TARGET=models/demo-target
 readonly DRAFT=models/demo-draft
-readonly START_SECONDS=60
-
-say() { printf '%s\n' "$*" >&2; }
+source deploy/start-server.sh
 
 for needed in "$BIN/outrider-server" "$BIN/outrider-edge" "$TARGET/config.json" "$DRAFT/config.json"; do
   [ -e "$needed" ] || { say "demo: $needed is missing. Remedy: ./run demo"; exit 1; }
 done
 
-server_log="$(mktemp)"
-server=
-cleanup() {
-  if [ -n "$server" ]; then
-    kill "$server" 2>/dev/null || true
-    wait "$server" 2>/dev/null || true
-  fi
-  rm -f "$server_log"
-}
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-"$BIN/outrider-server" --model "$TARGET" --port 0 >"$server_log" 2>&1 &
-server=$!
-
-# The server says where it listens once it can answer.
-address=
-for ((tenths = 0; tenths < START_SECONDS * 10; ++tenths)); do
-  address="$(awk '$1 == "listening" {print $2}' "$server_log")"
-  [ -n "$address" ] && break
-  kill -0 "$server" 2>/dev/null || { say "demo: the server ended before it was ready:"; cat "$server_log" >&2; exit 1; }
-  sleep 0.1
-done
-[ -n "$address" ] || { say "demo: the server was not ready within $START_SECONDS s:"; cat "$server_log" >&2; exit 1; }
+start_server "$BIN" "$TARGET"
 
 prompt="$(cat deploy/demo-prompt.txt)"
 say "

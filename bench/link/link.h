@@ -18,6 +18,8 @@
 #include "bench/link/path/link_profile.h"
 #include "bench/process/process.h"
 #include "common/base/address.h"
+#include "common/base/clock.h"
+#include "common/base/enum_names.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -49,11 +51,22 @@ class Link {
 
   virtual CarriedBytes traffic() const = 0;
 
+  // With the next bytes the profile begins anew, so long after its own start, with this seed: what
+  // two programs meet one after the other is then the same. Only between connections: what is under
+  // way arrives at once, or is cut.
+  virtual void begin_again(Duration offset, std::uint64_t seed) = 0;
+
  protected:
   Link() = default;
 };
 
 enum class LinkKind : std::uint8_t { kBest, kEmulated, kModelled };  // kBest: emulated if possible
+
+template <>
+inline constexpr auto enum_names<LinkKind> =
+    std::to_array<EnumName<LinkKind>>({{LinkKind::kBest, "best"},
+                                       {LinkKind::kEmulated, "emulated"},
+                                       {LinkKind::kModelled, "modelled"}});
 
 struct LinkOptions {
   std::uint64_t seed = 0;

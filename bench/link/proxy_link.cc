@@ -74,12 +74,13 @@ class ProxyLink::Loop final {
   explicit Loop(ProxyLink& link)
       : link_(link),
         time_{clock_, clock_.now()},
-        up_(link.profile_.up, 2 * link.seed_),
-        down_(link.profile_.down, 2 * link.seed_ + 1) {}
+        up_(std::in_place, link.profile_.up, 2 * link.seed_),
+        down_(std::in_place, link.profile_.down, 2 * link.seed_ + 1) {}
 
   void run() {
     prctl(PR_SET_TIMERSLACK, 1UL);  // the default would add 50 us to each delay
     while (wait()) {
+      if (const auto request = link_.restart_.take()) begin_again(*request);
       change_delay();
       for (Connection& connection : connections_) {
         for (StreamPipe* pipe : {&connection.up, &connection.down}) {
@@ -98,9 +99,9 @@ class ProxyLink::Loop final {
     Connection(UniqueFd near, UniqueFd far, Loop& loop)
         : edge(std::move(near)),
           server(std::move(far)),
-          up(edge.get(), server.get(), kMaxInFlight, {loop.up_, loop.round_trip()}, loop.time_,
+          up(edge.get(), server.get(), kMaxInFlight, {*loop.up_, loop.round_trip()}, loop.time_,
              loop.link_.up_),
-          down(server.get(), edge.get(), kMaxInFlight, {loop.down_, loop.round_trip()}, loop.time_,
+          down(server.get(), edge.get(), kMaxInFlight, {*loop.down_, loop.round_trip()}, loop.time_,
                loop.link_.down_) {}
 
     bool over() const { return up.broken() || down.broken() || (up.finished() && down.finished()); }
@@ -111,14 +112,23 @@ class ProxyLink::Loop final {
     StreamPipe down;
   };
 
-  Duration round_trip() const { return up_.settings().delay + down_.settings().delay; }
+  Duration round_trip() const { return up_->settings().delay + down_->settings().delay; }
+
+  void begin_again(const LinkRestart::Request& request) {
+    connections_.clear();
+    time_.start = clock_.now() - request.offset;
+    up_.emplace(link_.profile_.up, 2 * request.seed);
+    down_.emplace(link_.profile_.down, 2 * request.seed + 1);
+    one_way_ = Duration{-1};
+    was_reset_ = false;
+  }
 
   void change_delay() {
     const Duration asked(link_.one_way_ns_.load());
     if (asked < Duration::zero() || asked == one_way_) return;
     one_way_ = asked;
-    up_.set_delay(asked);
-    down_.set_delay(asked);
+    up_->set_delay(asked);
+    down_->set_delay(asked);
   }
 
   bool reset_is_due() const {
@@ -185,9 +195,9 @@ class ProxyLink::Loop final {
 
   ProxyLink& link_;
   SystemClock clock_;
-  const LinkClock time_;
-  ImpairedPath up_;
-  ImpairedPath down_;
+  LinkClock time_;
+  std::optional<ImpairedPath> up_;  // always there; made anew by begin_again()
+  std::optional<ImpairedPath> down_;
   Duration one_way_{-1};
   bool was_reset_ = false;
   std::list<Connection> connections_;  // pipes do not move

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "bench/link/link.h"
+#include "bench/link/link_restart.h"
 #include "common/base/clock.h"
 #include "common/base/posix.h"
 
@@ -38,6 +39,7 @@ class ProxyLink final : public Link {
   // server: its host is a numeric IPv4 address. Time counts from here.
   Result<Address> route(const Address& server) override;
   CarriedBytes traffic() const override { return {up_.load(), down_.load()}; }
+  void begin_again(Duration offset, std::uint64_t seed) override { restart_.ask({offset, seed}); }
 
   const Address& address() const { return address_; }
   // From now on both directions have this delay and no jitter; none overtakes another.
@@ -53,6 +55,7 @@ class ProxyLink final : public Link {
   UniqueFd listener_;
   UniqueFd stop_;                              // an eventfd
   std::atomic<Duration::rep> one_way_ns_{-1};  // negative: as the profile says
+  LinkRestart restart_;
   std::atomic<std::uint64_t> up_{0};
   std::atomic<std::uint64_t> down_{0};
   std::thread thread_;

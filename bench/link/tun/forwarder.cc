@@ -24,6 +24,8 @@ class Forwarder::Loop final {
  public:
   Loop(Forwarder& link, const LinkProfile& profile, std::uint64_t seed)
       : link_(link),
+        profile_(profile),
+        origin_(link.start_),
         up_{link.devices_.edge.get(), link.devices_.server.get(), profile.up, 2 * seed,
             link.up_bytes_},
         down_{link.devices_.server.get(), link.devices_.edge.get(), profile.down, 2 * seed + 1,
@@ -34,6 +36,7 @@ class Forwarder::Loop final {
     link_.started_.store(true);
     link_.started_.notify_one();
     while (wait()) {
+      if (const auto request = link_.restart_.take()) begin_again(*request);
       for (Direction* direction : {&up_, &down_}) {
         take(*direction);
         deliver(*direction);
@@ -45,16 +48,26 @@ class Forwarder::Loop final {
   struct Direction {
     Direction(int source, int target, const PathSettings& settings, std::uint64_t seed,
               std::atomic<std::uint64_t>& count)
-        : from(source), to(target), path(settings, seed), bytes(count) {}
+        : from(source), to(target), path(std::in_place, settings, seed), bytes(count) {}
 
     const int from;
     const int to;
-    ImpairedPath path;
+    std::optional<ImpairedPath> path;  // always there; made anew by begin_again()
     PacketHeap in_flight;
     std::atomic<std::uint64_t>& bytes;
   };
 
-  Duration since_start() const { return clock_.now() - link_.start_; }
+  Duration since_start() const { return clock_.now() - origin_; }
+
+  // What is under way goes at once: its times were the old profile's.
+  void begin_again(const LinkRestart::Request& request) {
+    for (Direction* direction : {&up_, &down_}) {
+      while (direction->in_flight.next_due()) forward(*direction);
+    }
+    origin_ = clock_.now() - request.offset;
+    up_.path.emplace(profile_.up, 2 * request.seed);
+    down_.path.emplace(profile_.down, 2 * request.seed + 1);
+  }
 
   // False when the link is to end.
   bool wait() {
@@ -82,7 +95,7 @@ class Forwarder::Loop final {
       constexpr int kIpv4 = 4;
       if (std::to_integer<int>(buffer[0] >> 4) != kIpv4) continue;
       const auto size = static_cast<std::size_t>(got);
-      const Fate fate = direction.path.send(size, since_start());
+      const Fate fate = direction.path->send(size, since_start());
       if (!fate.arrives()) continue;
       Packet packet(buffer.begin(), buffer.begin() + got);
       if (fate.copy_due) direction.in_flight.add(*fate.copy_due, packet);
@@ -94,16 +107,22 @@ class Forwarder::Loop final {
     while (true) {
       const std::optional<Duration> due = direction.in_flight.next_due();
       if (!due || *due > since_start()) return;
-      const Packet packet = direction.in_flight.take();
-      // Where the device does not take it, it is lost, as at any interface that is down.
-      if (write(direction.to, packet.data(), packet.size()) < 0) continue;
-      link_.lateness_.add(since_start() - *due);
-      direction.bytes.fetch_add(packet.size(), std::memory_order_relaxed);
+      if (forward(direction)) link_.lateness_.add(since_start() - *due);
     }
+  }
+
+  // Where the device does not take it, it is lost, as at any interface that is down.
+  static bool forward(Direction& direction) {
+    const Packet packet = direction.in_flight.take();
+    if (write(direction.to, packet.data(), packet.size()) < 0) return false;
+    direction.bytes.fetch_add(packet.size(), std::memory_order_relaxed);
+    return true;
   }
 
   Forwarder& link_;
   SystemClock clock_;
+  const LinkProfile profile_;
+  TimePoint origin_;  // the start of the profile's time
   Direction up_;
   Direction down_;
 };

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "bench/link/link.h"
+#include "bench/link/link_restart.h"
 #include "bench/link/tun/lateness.h"
 #include "common/base/clock.h"
 #include "common/base/posix.h"
@@ -37,6 +38,8 @@ class Forwarder final {
   // The link's start: times of its profile count from here.
   TimePoint start_time() const { return start_; }
   bool is_real_time() const { return real_time_.load(); }
+  // As Link's.
+  void begin_again(Duration offset, std::uint64_t seed) { restart_.ask({offset, seed}); }
   CarriedBytes traffic() const { return {up_bytes_.load(), down_bytes_.load()}; }
   // From when a packet was due to when it had been written.
   const Lateness& lateness() const { return lateness_; }
@@ -54,6 +57,7 @@ class Forwarder final {
   std::atomic<std::uint64_t> up_bytes_{0};
   std::atomic<std::uint64_t> down_bytes_{0};
   Lateness lateness_;
+  LinkRestart restart_;
   std::thread thread_;
 };
 

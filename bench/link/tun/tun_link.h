@@ -34,6 +34,9 @@ class TunLink final : public Link {
   NetworkSide server_side() const override;
   Result<Address> route(const Address& server) override { return server; }
   CarriedBytes traffic() const override { return forwarder_->traffic(); }
+  void begin_again(Duration offset, std::uint64_t seed) override {
+    forwarder_->begin_again(offset, seed);
+  }
 
   const Forwarder& forwarder() const { return *forwarder_; }
 

@@ -28,6 +28,9 @@ struct DecodingStats {
   std::optional<TimePoint> started;  // the first Open left
   std::optional<TimePoint> first_token;
   std::optional<TimePoint> last_token;
+  // Of each verdict that brought tokens: when it came, counted from `started`, and how many.
+  std::vector<Duration> chunk_at;
+  Counts chunk_tokens;
 
   // What came with first_token: the prefill's verdict. Speeds of decoding leave it out.
   std::uint64_t first_tokens = 0;

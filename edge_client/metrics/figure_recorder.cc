@@ -51,6 +51,10 @@ void FigureRecorder::on_draft_step(const DraftStepDone& step, TimePoint /*now*/)
 
 void FigureRecorder::on_verdict(const VerdictRecord& record, TimePoint now) {
   record_pass(record);
+  if (record.answer_tokens > stats_.completion_tokens) {
+    stats_.chunk_at.push_back(now - stats_.started.value_or(now));
+    stats_.chunk_tokens.push_back(record.answer_tokens - stats_.completion_tokens);
+  }
   stats_.completion_tokens = record.answer_tokens;
   if (!stats_.first_token) stats_.first_token = now;
   stats_.last_token = now;

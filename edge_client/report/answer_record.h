@@ -85,6 +85,8 @@ struct AnswerRecord {
   std::optional<double> decode_ms;
   FirstVerdict first_verdict;
   std::optional<double> tokens_per_s;
+  std::vector<Duration> chunk_at;  // since the start, of each arrival of tokens
+  Counts chunk_tokens;             // how many arrived then
 
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;
@@ -135,6 +137,8 @@ struct AnswerRecord {
     field("decode_ms", self.decode_ms);
     field("first_verdict", self.first_verdict);
     field("tokens_per_s", self.tokens_per_s);
+    field("chunk_ms", self.chunk_at);
+    field("chunk_tokens", self.chunk_tokens);
     field("target_passes", self.passes);
     field("target_rows", self.rows);
     field("passes_by_rows", self.passes_by_rows);

@@ -130,6 +130,8 @@ AnswerRecord record_of(const AnswerReport& report) {
   record.decode_ms = stats.decode_ms();
   record.first_verdict = {stats.first_tokens, stats.first_rows, stats.first_compute};
   record.tokens_per_s = stats.tokens_per_s();
+  record.chunk_at = stats.chunk_at;
+  record.chunk_tokens = stats.chunk_tokens;
   record.passes = stats.passes;
   record.rows = stats.rows;
   record.passes_by_rows = stats.passes_by_rows;

@@ -25,6 +25,8 @@ std::string escaped(std::string_view text) {
   for (const char c : text) {
     if (c == '<') {
       out += "&lt;";
+    } else if (c == '"') {
+      out += "&quot;";
     } else if (c == '&') {
       out += "&amp;";
     } else {
@@ -66,10 +68,13 @@ class Panel final {
 
   std::string svg() const {
     std::string svg = axes();
-    std::size_t named = 0;
+    std::size_t named = 0, shown = 0;
     for (const PlotSeries& series : panel_.series) {
-      if (!series.name.empty()) svg += legend(series.name, named++);
-      svg += line(series, colour(std::max<std::size_t>(named, 1) - 1));
+      if (!series.name.empty()) {
+        shown = series.colour.value_or(named);
+        svg += legend(series.name, named++, colour(shown));
+      }
+      svg += line(series, colour(shown));
     }
     return svg;
   }
@@ -86,6 +91,13 @@ class Panel final {
         y(y1), x(x2), y(y2), stroke);
   }
 
+  std::string grid_line(double up) const {
+    return fmt::format(
+        "<line class=\"grid\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" "
+        "stroke=\"#ddd\"/>\n",
+        x(0), y(up), x(x_end_), y(up));
+  }
+
   // A few whole things are counted one by one.
   int ticks_across() const {
     const bool few = x_end_ == std::floor(x_end_) && x_end_ > 1 && x_end_ <= 10;
@@ -96,7 +108,7 @@ class Panel final {
     std::string svg;
     for (int i = 0; i <= kTicks; ++i) {
       const double up = y_end_ * i / kTicks;
-      svg += segment(0, up, x_end_, up, "#ddd");
+      svg += grid_line(up);
       svg += text_at(left_ - 8, y(up) + 4, "end", fmt::format("{:.4g}", up));
     }
     for (int i = 0, ticks = ticks_across(); i <= ticks; ++i) {
@@ -127,12 +139,11 @@ class Panel final {
     return svg;
   }
 
-  std::string legend(const std::string& name, std::size_t index) const {
+  std::string legend(const std::string& name, std::size_t index, std::string_view fill) const {
     const std::size_t row = index / kLegendColumns, column = index % kLegendColumns;
     const double at = left_ + kLegendWidth * static_cast<double>(column);
     const double down = kLegendTop + kLegendLine * static_cast<double>(row);
-    return fmt::format("<g fill=\"{}\">", colour(index)) + text_at(at, down, "start", name) +
-           "</g>\n";
+    return fmt::format("<g fill=\"{}\">", fill) + text_at(at, down, "start", name) + "</g>\n";
   }
 
   const PlotPanel& panel_;
@@ -152,22 +163,37 @@ double height_of(const LinePlot& plot) {
   return kLegendTop + kLegendLine * static_cast<double>(lines);
 }
 
-}  // namespace
+double width_of(const LinePlot& plot) {
+  return kPanelWidth * static_cast<double>(std::max<std::size_t>(plot.panels.size(), 1));
+}
 
-std::string to_svg(const LinePlot& plot) {
-  const double width =
-      kPanelWidth * static_cast<double>(std::max<std::size_t>(plot.panels.size(), 1));
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      width, height_of(plot));
-  svg += "<g font-size=\"14\">" + text_at(kLeft, 22, "start", plot.title) + "</g>\n";
+// What stands inside of the <svg> element.
+std::string content(const LinePlot& plot) {
+  std::string svg = "<g font-size=\"14\">" + text_at(kLeft, 22, "start", plot.title) + "</g>\n";
   svg += text_at(kLeft, 40, "start", plot.note);
   for (std::size_t i = 0; i < plot.panels.size(); ++i) {
     svg += Panel(plot.panels[i], kPanelWidth * static_cast<double>(i)).svg();
   }
-  return svg + "</svg>\n";
+  return svg;
+}
+
+}  // namespace
+
+std::string to_svg(const LinePlot& plot) {
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" "
+             "font-family=\"sans-serif\" font-size=\"12\">\n"
+             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+             width_of(plot), height_of(plot)) +
+         content(plot) + "</svg>\n";
+}
+
+std::string to_inline_svg(const LinePlot& plot) {
+  return fmt::format(
+             "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\" "
+             "fill=\"currentColor\" font-family=\"sans-serif\" font-size=\"12\">\n",
+             width_of(plot), height_of(plot), escaped(plot.title)) +
+         content(plot) + "</svg>\n";
 }
 
 Status write_plot(const LinePlot& plot, const std::string& path) {

@@ -7,6 +7,7 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct PlotSeries {
   std::vector<PlotPoint> points = {};  // by ascending x
   bool marked = true;                  // a dot at each point
   bool dashed = false;
+  // Which of the colours; without it that of its place in the legend.
+  std::optional<std::size_t> colour = {};
 };
 
 // One pair of axes. They begin at 0 and end above the largest value, or where they are told to.
@@ -47,6 +50,10 @@ struct LinePlot {
 };
 
 std::string to_svg(const LinePlot& plot);
+
+// For a page that it stands in: as wide as there is room, without a background, in the page's own
+// colour of text; lines of the grid have the class "grid".
+std::string to_inline_svg(const LinePlot& plot);
 
 // RESOURCE_EXHAUSTED if it cannot be written.
 Status write_plot(const LinePlot& plot, const std::string& path);

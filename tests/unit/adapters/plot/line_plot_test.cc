@@ -69,6 +69,19 @@ TEST(LinePlotTest, NothingToShowIsStillAPlot) {
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
+TEST(LinePlotTest, OnAPageItIsAsWideAsThereIsRoom) {
+  LinePlot plain = plot();
+  plain.title = "a \"b\"";
+  plain.panels[0].series[1].colour = 2;
+  const std::string svg = to_inline_svg(plain);
+  EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 460 "));
+  EXPECT_THAT(svg, HasSubstr("aria-label=\"a &quot;b&quot;\""));
+  EXPECT_THAT(svg, Not(HasSubstr("<rect")));
+  EXPECT_THAT(svg, Not(HasSubstr(" width=")));
+  EXPECT_THAT(svg, HasSubstr("<g fill=\"#228833\">")) << "sd's";
+  EXPECT_THAT(svg, HasSubstr("class=\"grid\""));
+}
+
 TEST(LinePlotTest, AFileThatCannotBeWrittenIsAnError) {
   EXPECT_FALSE(write_plot(plot(), "/nowhere/plot.svg").ok());
 }

@@ -32,6 +32,7 @@ void CheckOutcome::hold_pace(const std::string& whose, const PaceCounts& counts)
 
 int CheckOutcome::exit_code() const {
   if (!passed) return kExitRuntime;
+  if (regressed) return kExitRegression;
   return nothing_shown.empty() ? kExitOk : kExitNothingShown;
 }
 

@@ -13,8 +13,9 @@
 // declared in bench/checks/checks.h and called by main.cc. The last line on stdout is one JSON
 // object: {"check": "wire", "passed": true, <figures>}. What is for people goes to stderr.
 //
-// Exit code 0 if it passed, 1 if its bar or the run failed, 2 for wrong usage, 4 if nothing failed
-// but the run is no evidence for the claim either: then the JSON says why in "nothing_shown".
+// Exit code 0 if it passed, 1 if its bar or the run failed, 2 for wrong usage, 3 if it is slower
+// than what it was compared with (compare), 4 if nothing failed but the run is no evidence for the
+// claim either: then the JSON says why in "nothing_shown".
 //
 // Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -33,10 +34,12 @@
 
 namespace outrider {
 
+inline constexpr int kExitRegression = 3;
 inline constexpr int kExitNothingShown = 4;
 
 struct CheckOutcome {
   bool passed = false;             // nothing that was judged failed
+  bool regressed = false;          // slower than what it was compared with
   std::string nothing_shown = {};  // why it is no evidence all the same; empty: it is
   Json figures = Json::object();
 

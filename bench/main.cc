@@ -8,9 +8,12 @@ int main(int argc, char** argv) {
                             "Checks of Outrider's claims; each prints one JSON object last.");
   outrider::CheckList checks(program.app());
   outrider::add_choice_check(checks);
+  outrider::add_compare_check(checks);
   outrider::add_decode_check(checks);
   outrider::add_exits_check(checks);
   outrider::add_link_check(checks);
+  outrider::add_model_check(checks);
+  outrider::add_price_check(checks);
   outrider::add_logits_check(checks);
   outrider::add_rows_check(checks);
 #ifdef OUTRIDER_BENCH_FLASH
@@ -30,6 +33,7 @@ int main(int argc, char** argv) {
   outrider::add_loopback_check(checks);
   outrider::add_lossless_check(checks);
   outrider::add_perplexity_check(checks);
+  outrider::add_reproduce_check(checks);
   outrider::add_run_check(checks);
   outrider::add_startup_check(checks);
   outrider::add_sync_check(checks);

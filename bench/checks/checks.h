@@ -13,6 +13,18 @@ void add_choice_check(CheckList& checks);
 // Strategies against each other at the paper's paces: real processes, an emulated link.
 void add_run_check(CheckList& checks);
 
+// What a million tokens cost, from a price file and a report or plain figures.
+void add_price_check(CheckList& checks);
+
+// Where each strategy wins by the latency law, and equation 9 of the FSD paper as contours.
+void add_model_check(CheckList& checks);
+
+// The FSD paper's tables and figures beside its own formulas and our demo pair.
+void add_reproduce_check(CheckList& checks);
+
+// Two reports of `run` against each other, prompt by prompt.
+void add_compare_check(CheckList& checks);
+
 // Strategies held against the paper's latency law.
 void add_law_check(CheckList& checks);
 

@@ -26,6 +26,40 @@ Status not_known(const char* figure) {
                    figure + "\"");
 }
 
+Result<AnswerFigures> figures_of(const AnswerRecord& record) {
+  if (!record.decode_ms) return not_known("decode_ms");
+  if (!record.traffic) return not_known("bytes");
+  const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
+  const FirstVerdict& first = record.first_verdict;
+  AnswerFigures figures;
+  figures.decode_ms = *record.decode_ms;
+  figures.all_tokens = number(record.completion_tokens);
+  figures.tokens = figures.all_tokens - number(first.tokens);
+  figures.passes = std::max(number(record.passes) - 1, 0.0);
+  figures.rows = number(record.rows) - number(first.rows);
+  figures.compute_ms = to_ms(record.target_compute - first.compute);
+  // The prefill's pass may have taken nodes too: its rows beyond the prompt's. A stream that ended
+  // without its Usage does not tell what was cached.
+  const double prompt_rows =
+      number(record.prompt_tokens) - number(record.cached_tokens.value_or(0));
+  const double first_nodes = std::max(number(first.rows) - prompt_rows, 0.0);
+  const double first_accepted = first_nodes > 0 ? number(first.tokens) - 1 : 0;
+  figures.rounds = number(record.num_drafts) - (first_nodes > 0 ? 1 : 0);
+  figures.drafted = number(record.num_draft_tokens) - first_nodes;
+  figures.accepted = number(record.num_accepted_tokens) - first_accepted;
+  figures.passes_by_rows = record.passes_by_rows;
+  figures.exit_passes_by_rows = record.exit_passes_by_rows;
+  figures.draft_steps = number(record.draft_steps);
+  figures.draft_overruns = number(record.draft_overruns);
+  figures.draft_ms = to_ms(record.draft_compute);
+  figures.payload_up = number(record.traffic->bytes.payload_up);
+  figures.payload_down = number(record.traffic->bytes.payload_down);
+  figures.predraft = record.predraft;
+  figures.drafted_per_branch = record.drafted_per_branch;
+  figures.accepted_per_branch = record.accepted_per_branch;
+  return figures;
+}
+
 }  // namespace
 
 AnswerFigures& AnswerFigures::operator+=(const AnswerFigures& other) {
@@ -101,46 +135,15 @@ std::optional<double> AnswerFigures::left_rate() const {
   return ratio(missing, static_cast<double>(predraft->wanted_tokens));
 }
 
-Result<AnswerFigures> figures_of(const AnswerRecord& record, double time_scale) {
-  if (!record.decode_ms) return not_known("decode_ms");
-  if (!record.traffic) return not_known("bytes");
-  const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
-  const FirstVerdict& first = record.first_verdict;
-  AnswerFigures figures;
-  figures.decode_ms = *record.decode_ms * time_scale;
-  figures.all_tokens = number(record.completion_tokens);
-  figures.tokens = figures.all_tokens - number(first.tokens);
-  figures.passes = std::max(number(record.passes) - 1, 0.0);
-  figures.rows = number(record.rows) - number(first.rows);
-  figures.compute_ms = to_ms(record.target_compute - first.compute) * time_scale;
-  // The prefill's pass may have taken nodes too: its rows beyond the prompt's. A stream that ended
-  // without its Usage does not tell what was cached.
-  const double prompt_rows =
-      number(record.prompt_tokens) - number(record.cached_tokens.value_or(0));
-  const double first_nodes = std::max(number(first.rows) - prompt_rows, 0.0);
-  const double first_accepted = first_nodes > 0 ? number(first.tokens) - 1 : 0;
-  figures.rounds = number(record.num_drafts) - (first_nodes > 0 ? 1 : 0);
-  figures.drafted = number(record.num_draft_tokens) - first_nodes;
-  figures.accepted = number(record.num_accepted_tokens) - first_accepted;
-  figures.passes_by_rows = record.passes_by_rows;
-  figures.exit_passes_by_rows = record.exit_passes_by_rows;
-  figures.draft_steps = number(record.draft_steps);
-  figures.draft_overruns = number(record.draft_overruns);
-  figures.draft_ms = to_ms(record.draft_compute) * time_scale;
-  figures.payload_up = number(record.traffic->bytes.payload_up);
-  figures.payload_down = number(record.traffic->bytes.payload_down);
-  figures.predraft = record.predraft;
-  figures.predraft->synced_late = from_ms(to_ms(record.predraft.synced_late) * time_scale);
-  figures.drafted_per_branch = record.drafted_per_branch;
-  figures.accepted_per_branch = record.accepted_per_branch;
-  return figures;
+Result<EdgeAnswer> edge_answer_of(AnswerRecord record) {
+  OUTRIDER_ASSIGN_OR_RETURN(AnswerFigures figures, figures_of(record));
+  return EdgeAnswer{std::move(record), std::move(figures)};
 }
 
-Result<EdgeAnswer> read_edge_answer(std::string_view line, double time_scale) {
+Result<EdgeAnswer> read_edge_answer(std::string_view line) {
   OUTRIDER_ASSIGN_OR_RETURN(AnswerRecord record,
                             read_answer_record(line, "the last line of outrider-edge"));
-  OUTRIDER_ASSIGN_OR_RETURN(AnswerFigures figures, figures_of(record, time_scale));
-  return EdgeAnswer{std::move(record.ids), std::move(record.speculation), std::move(figures)};
+  return edge_answer_of(std::move(record));
 }
 
 }  // namespace outrider

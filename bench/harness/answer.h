@@ -36,7 +36,7 @@ struct AnswerFigures {
   double draft_steps = 0;
   double draft_ms = 0;
   double draft_overruns = 0;  // steps slower than their emulated pace
-  double payload_up = 0;  // messages, Open with the prompt included
+  double payload_up = 0;      // messages, Open with the prompt included
   double payload_down = 0;
   double wire_up = 0;  // TCP payload, measured by the emulated link
   double wire_down = 0;
@@ -67,17 +67,15 @@ struct AnswerFigures {
 };
 
 struct EdgeAnswer {
-  std::vector<TokenId> ids;
-  std::string speculation;  // how it ended: "ON (..)", "OFF because .."
-  AnswerFigures figures;    // wire_up and wire_down are not the edge's to know
+  AnswerRecord record;
+  AnswerFigures figures;  // wire_up and wire_down are not the edge's to know
 };
 
-// Reads the last line of `outrider-edge run --json`. Times are multiplied by time_scale.
-// DATA_LOSS names what is missing.
-Result<EdgeAnswer> read_edge_answer(std::string_view line, double time_scale);
+// Reads the last line of `outrider-edge run --json`. DATA_LOSS names what is missing.
+Result<EdgeAnswer> read_edge_answer(std::string_view line);
 
-// The figures of an answer, as above. Times are multiplied by time_scale. DATA_LOSS where the edge
-// did not know a figure that every decoded answer over a link has.
-Result<AnswerFigures> figures_of(const AnswerRecord& record, double time_scale);
+// The answer with its figures, as above. DATA_LOSS where the edge did not know a figure that every
+// decoded answer over a link has.
+Result<EdgeAnswer> edge_answer_of(AnswerRecord record);
 
 }  // namespace outrider

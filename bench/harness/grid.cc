@@ -1,200 +1,208 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/grid.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
+#include <map>
+#include <tuple>
 #include <utility>
 
-#include "bench/harness/server_pool.h"
-#include "bench/process/output_lines.h"
-#include "bench/process/process.h"
+#include "bench/harness/overruns.h"
+#include "bench/harness/real_executor.h"
 
 namespace outrider {
 namespace {
 
-// No answer of a sound set-up takes that long, whatever the pace.
-constexpr Duration kAnswerTimeout = std::chrono::minutes(30);
+// The cells of what finished.
+class CellTable final {
+ public:
+  CellTable(const GridPlan& plan, GridResult& result) : plan_(plan), result_(result) {
+    for (const GridSetting& setting : plan.settings) {
+      for (const GridVariant& variant : plan.variants) {
+        result_.cells.push_back({setting.name, variant.name, variant.strategy, {}, 0, "", 0});
+      }
+    }
+  }
 
-std::string number(double value) {
-  return fmt::format("{:.9g}", value);
-}
+  void fill() {
+    std::map<AnswerJob, const FinishedAnswer*> by_job;
+    for (const FinishedAnswer& one : result_.finished) by_job[one.job] = &one;
+    const auto repetitions = static_cast<std::size_t>(plan_.repetitions);
+    for (std::size_t setting = 0; setting < plan_.settings.size(); ++setting) {
+      for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
+        for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
+          add_answers(setting, prompt, repetition, by_job);
+        }
+      }
+    }
+  }
+
+ private:
+  GridCell& cell(std::size_t setting, std::size_t variant) {
+    return result_.cells[setting * plan_.variants.size() + variant];
+  }
+
+  // All variants' answers to one prompt, or none of them.
+  void add_answers(std::size_t setting, std::size_t prompt, std::size_t repetition,
+                   const std::map<AnswerJob, const FinishedAnswer*>& by_job) {
+    std::vector<const FinishedAnswer*> answers;
+    bool all = true;
+    for (std::size_t variant = 0; variant < plan_.variants.size(); ++variant) {
+      const auto found = by_job.find({setting, variant, prompt, repetition});
+      answers.push_back(found == by_job.end() ? nullptr : found->second);
+      if (answers.back() == nullptr || answers.back()->failed()) all = false;
+    }
+    for (std::size_t variant = 0; variant < plan_.variants.size(); ++variant) {
+      const FinishedAnswer* answer = answers[variant];
+      GridCell& into = cell(setting, variant);
+      if (answer != nullptr) count(*answer, into);
+      if (all) into.answers.push_back(answer->answer.figures);
+    }
+  }
+
+  void count(const FinishedAnswer& answer, GridCell& into) {
+    if (answer.failed()) {
+      ++into.failures;
+      ++result_.failures;
+      return;
+    }
+    ++result_.compared;
+    into.speculation = answer.answer.record.speculation;
+    if (answer.same_text) return;
+    ++into.mismatches;
+    ++result_.mismatches;
+  }
+
+  const GridPlan& plan_;
+  GridResult& result_;
+};
 
 class Grid final {
  public:
-  explicit Grid(const GridPlan& plan) : plan_(plan), cores_(usable_cores()) {}
+  Grid(const GridPlan& plan, AnswerExecutor& executor, GridListener& listener)
+      : plan_(plan),
+        executor_(executor),
+        listener_(listener),
+        draft_(plan.settings.size()),
+        target_(plan.settings.size()) {}
 
   Result<GridResult> run() {
-    OUTRIDER_ASSIGN_OR_RETURN(edge_program_, sibling_program("outrider-edge"));
-    OUTRIDER_RETURN_IF_ERROR(decode_references());
-    for (const GridSetting& setting : plan_.settings) {
-      OUTRIDER_RETURN_IF_ERROR(run_setting(setting));
+    const std::vector<AnswerJob> jobs = jobs_of(plan_, executor_.order());
+    std::vector<AnswerJob> left;
+    for (const AnswerJob& job : jobs) {
+      if (std::optional<FinishedAnswer> known = listener_.known(job)) {
+        add(*std::move(known));
+      } else {
+        left.push_back(job);
+      }
     }
+    if (!left.empty()) OUTRIDER_RETURN_IF_ERROR(executor_.warm_up());
+    OUTRIDER_RETURN_IF_ERROR(run_all(left));
+    for (std::size_t i = 0; i < plan_.settings.size(); ++i) {
+      result_.link_kinds.push_back(executor_.link_kind(i));
+      const GridSetting& setting = plan_.settings[i];
+      if (setting.pass.empty() && setting.step.empty()) continue;
+      result_.overruns.push_back({setting.name, target_[i], draft_[i]});
+    }
+    CellTable(plan_, result_).fill();
     return std::move(result_);
   }
 
  private:
-  std::optional<int> core(std::size_t index) const {
-    if (cores_.empty()) return std::nullopt;
-    return cores_[index % cores_.size()];
-  }
+  using ReferenceKey = std::tuple<std::size_t, float, std::int32_t, float, float>;
 
-  std::vector<std::string> edge_arguments(const LinkedServer& server, const GridVariant& variant,
-                                          const PaceCurve& step, const std::string& prompt) const {
-    std::vector<std::string> arguments = {"run",
-                                          "--json",
-                                          "--server=" + server.link->address().to_string(),
-                                          std::string("--strategy=") + name_of(variant.strategy),
-                                          "--max-tokens=" + std::to_string(plan_.max_tokens),
-                                          "--threads=1",
-                                          "--seed=" + std::to_string(plan_.seed),
-                                          "--temp=" + number(plan_.sampling.temperature),
-                                          "--top-k=" + std::to_string(plan_.sampling.top_k),
-                                          "--top-p=" + number(plan_.sampling.top_p),
-                                          "--min-p=" + number(plan_.sampling.min_p),
-                                          "--log-level=warning"};
-    if (variant.strategy == Strategy::kAr) {
-      arguments.push_back("--tokenizer=" + plan_.target);
-    } else {
-      arguments.push_back("--model=" + plan_.draft);
-      const int gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
-      arguments.push_back("--spec-draft-n-max=" + std::to_string(gamma));
-      if (!step.empty()) {
-        arguments.push_back("--pace-step-ms=" + step.scaled(1 / plan_.time_scale).to_string());
+  Status run_all(const std::vector<AnswerJob>& jobs) {
+    std::optional<std::size_t> open;
+    for (const AnswerJob& job : jobs) {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId>* wanted, reference_of(job));
+      if (open != job.setting) {
+        if (open) target_[*open] = target_[*open] + executor_.end();
+        OUTRIDER_RETURN_IF_ERROR(executor_.begin(job.setting));
+        open = job.setting;
       }
+      listener_.on_begin(job);
+      OUTRIDER_ASSIGN_OR_RETURN(FinishedAnswer finished, run_one(job, *wanted));
+      OUTRIDER_RETURN_IF_ERROR(listener_.on_finished(finished));
+      add(std::move(finished));
     }
-    arguments.insert(arguments.end(), variant.edge_flags.begin(), variant.edge_flags.end());
-    arguments.push_back("--prompt=" + prompt);
-    return arguments;
-  }
-
-  Result<EdgeAnswer> answer(const LinkedServer& server, const GridVariant& variant,
-                            const PaceCurve& step, const std::string& prompt) {
-    const DelayLinkTraffic before = server.link->traffic();
-    OUTRIDER_ASSIGN_OR_RETURN(
-        const FinishedProcess edge,
-        run_process({edge_program_, edge_arguments(server, variant, step, prompt), core(1)},
-                    kAnswerTimeout));
-    if (edge.exit_code == 2) {
-      return invalid_argument("outrider-edge refused variant " + variant.name + " (--strategy " +
-                              name_of(variant.strategy) + "): " + last_error_line(edge.err));
-    }
-    if (edge.exit_code != 0) {
-      return unavailable("outrider-edge (" + variant.name + ") ended with code " +
-                         std::to_string(edge.exit_code) + ": " + last_error_line(edge.err));
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer,
-                              read_edge_answer(last_line(edge.out), plan_.time_scale));
-    const DelayLinkTraffic after = server.link->traffic();
-    answer.figures.wire_up = static_cast<double>(after.up - before.up);
-    answer.figures.wire_down = static_cast<double>(after.down - before.down);
-    return answer;
-  }
-
-  // The text of each prompt, as the target alone writes it; and one short answer of each variant,
-  // so that a flag which a program does not know ends the run now and not after an hour.
-  Status decode_references() {
-    const GridSetting plain_setting;
-    ServerPool servers(plan_, plain_setting, core(0));
-    OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* plain_server, servers.find({}));
-    for (const std::string& prompt : plan_.prompts) {
-      OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer plain,
-                                answer(*plain_server, variant_of(Strategy::kAr), {}, prompt));
-      result_.reference_tokens += plain.ids.size();
-      references_.push_back(std::move(plain.ids));
-    }
-    for (const GridVariant& variant : plan_.variants) {
-      if (variant.strategy == Strategy::kAr) continue;
-      OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, servers.find(variant.server_flags));
-      OUTRIDER_RETURN_IF_ERROR(answer(*server, variant, {}, plan_.prompts.front()).status());
-    }
+    if (open) target_[*open] = target_[*open] + executor_.end();
     return {};
   }
 
-  Status run_setting(const GridSetting& setting) {
-    ServerPool servers(plan_, setting, core(0));
-    std::vector<const LinkedServer*> server_of;
-    std::vector<GridCell> cells;
-    for (const GridVariant& variant : plan_.variants) {
-      OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, servers.find(variant.server_flags));
-      server_of.push_back(server);
-      cells.push_back({setting.name, variant.name, variant.strategy, {}, 0, ""});
+  Result<FinishedAnswer> run_one(const AnswerJob& job, const std::vector<TokenId>& wanted) {
+    FinishedAnswer finished{.job = job};
+    Result<EdgeAnswer> answer = executor_.answer(job);
+    if (answer.ok()) {
+      finished.answer = *std::move(answer);
+      finished.same_text = finished.answer.record.ids == wanted;
+      if (!finished.same_text) say_mismatch(job, wanted, finished.answer.record.ids);
+      return finished;
     }
-    const std::size_t variants = plan_.variants.size();
-    for (std::size_t i = 0; i < plan_.prompts.size(); ++i) {
-      for (std::size_t j = 0; j < variants; ++j) {
-        const std::size_t at = (i + j) % variants;
-        show_progress(setting, plan_.variants[at], i);
-        OUTRIDER_RETURN_IF_ERROR(
-            run_one(*server_of[at], setting, i, plan_.variants[at], cells[at]));
-      }
-    }
-    count_overruns(setting, servers.stop(), cells);
-    std::move(cells.begin(), cells.end(), std::back_inserter(result_.cells));
-    return {};
+    if (answer.status().code() == StatusCode::kInvalidArgument) return answer.status();
+    finished.error = answer.status().to_string();
+    return finished;
   }
 
-  void count_overruns(const GridSetting& setting, const PaceCounts& target,
-                      const std::vector<GridCell>& cells) {
-    GridOverruns sum{setting.name, target, {}};
-    for (const GridCell& cell : cells) {
-      if (setting.step.empty()) break;
-      for (const AnswerFigures& answer : cell.answers) {
-        sum.draft.passes += static_cast<std::int64_t>(answer.draft_steps);
-        sum.draft.overruns += static_cast<std::int64_t>(answer.draft_overruns);
-      }
-    }
-    if (!setting.pass.empty() || !setting.step.empty()) result_.overruns.push_back(sum);
+  void say_mismatch(const AnswerJob& job, const std::vector<TokenId>& wanted,
+                    const std::vector<TokenId>& ids) const {
+    const auto ends = std::mismatch(wanted.begin(), wanted.end(), ids.begin(), ids.end());
+    std::fprintf(stderr, "\nmismatch: %s at %s, prompt %zu, token %td of %zu\n",
+                 plan_.variants[job.variant].name.c_str(), plan_.settings[job.setting].name.c_str(),
+                 job.prompt + 1, ends.first - wanted.begin(), wanted.size());
   }
 
-  Status run_one(const LinkedServer& server, const GridSetting& setting, std::size_t prompt,
-                 const GridVariant& variant, GridCell& cell) {
-    OUTRIDER_ASSIGN_OR_RETURN(const EdgeAnswer answered,
-                              answer(server, variant, setting.step, plan_.prompts[prompt]));
-    const std::vector<TokenId>& wanted = references_[prompt];
-    ++result_.compared;
-    if (answered.ids != wanted) {
-      const auto ends =
-          std::mismatch(wanted.begin(), wanted.end(), answered.ids.begin(), answered.ids.end());
-      ++result_.mismatches;
-      ++cell.mismatches;
-      std::fprintf(stderr, "\nmismatch: %s at %s, prompt %zu, token %td of %zu\n",
-                   variant.name.c_str(), setting.name.c_str(), prompt + 1,
-                   ends.first - wanted.begin(), wanted.size());
-    }
-    cell.answers.push_back(answered.figures);
-    cell.speculation = answered.speculation;
-    return {};
+  Result<const std::vector<TokenId>*> reference_of(const AnswerJob& job) {
+    const SamplingParams& s = plan_.settings[job.setting].sampling;
+    const ReferenceKey key{job.prompt, s.temperature, s.top_k, s.top_p, s.min_p};
+    const auto found = references_.find(key);
+    if (found != references_.end()) return &found->second;
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, executor_.reference(job.prompt, s));
+    result_.reference_tokens += ids.size();
+    return &references_.emplace(key, std::move(ids)).first->second;
   }
 
-  void show_progress(const GridSetting& setting, const GridVariant& variant, std::size_t prompt) {
-    const std::size_t total = plan_.settings.size() * plan_.variants.size() * plan_.prompts.size();
-    std::fprintf(stderr, "\r%4zu of %zu  %s  %s  prompt %zu          ", ++begun_, total,
-                 setting.name.c_str(), variant.name.c_str(), prompt + 1);
-    if (begun_ == total) std::fputc('\n', stderr);
+  void add(FinishedAnswer finished) {
+    const std::size_t setting = finished.job.setting;
+    if (!finished.failed() && !plan_.settings[setting].step.empty()) {
+      const AnswerFigures& figures = finished.answer.figures;
+      draft_[setting].passes += static_cast<std::int64_t>(figures.draft_steps);
+      draft_[setting].overruns += static_cast<std::int64_t>(figures.draft_overruns);
+    }
+    result_.finished.push_back(std::move(finished));
   }
 
   const GridPlan& plan_;
-  const std::vector<int> cores_;
-  std::string edge_program_;
-  std::vector<std::vector<TokenId>> references_;  // [prompt]
+  AnswerExecutor& executor_;
+  GridListener& listener_;
+  std::map<ReferenceKey, std::vector<TokenId>> references_;
+  std::vector<PaceCounts> draft_;   // [setting]
+  std::vector<PaceCounts> target_;  // [setting]
   GridResult result_;
+};
+
+// One line that is written over, and an end at the first failure.
+class StrictProgress final : public GridListener {
+ public:
+  explicit StrictProgress(const GridPlan& plan)
+      : plan_(plan), total_(jobs_of(plan, PromptOrder::kInside).size()) {}
+
+  void on_begin(const AnswerJob& job) override {
+    std::fprintf(stderr, "\r%4zu of %zu  %s  %s  prompt %zu          ", ++begun_, total_,
+                 plan_.settings[job.setting].name.c_str(), plan_.variants[job.variant].name.c_str(),
+                 job.prompt + 1);
+    if (begun_ == total_) std::fputc('\n', stderr);
+  }
+  Status on_finished(const FinishedAnswer& answer) override {
+    return answer.failed() ? unavailable(answer.error) : Status();
+  }
+
+ private:
+  const GridPlan& plan_;
+  const std::size_t total_;
   std::size_t begun_ = 0;
 };
 
 }  // namespace
-
-GridVariant variant_of(Strategy strategy) {
-  GridVariant variant;
-  variant.name = name_of(strategy);
-  variant.strategy = strategy;
-  variant.uses_exits = strategy == Strategy::kFsd || strategy == Strategy::kMirror;
-  // The paper's algorithm 2 knows no calibration.
-  if (strategy == Strategy::kFsd) variant.server_flags = {"--exit-score=max-softmax"};
-  return variant;
-}
 
 const GridCell* GridResult::find(const std::string& setting, const std::string& variant) const {
   const auto found = std::find_if(cells.begin(), cells.end(), [&](const GridCell& cell) {
@@ -203,8 +211,15 @@ const GridCell* GridResult::find(const std::string& setting, const std::string& 
   return found == cells.end() ? nullptr : &*found;
 }
 
+Result<GridResult> run_grid(const GridPlan& plan, AnswerExecutor& executor,
+                            GridListener& listener) {
+  return Grid(plan, executor, listener).run();
+}
+
 Result<GridResult> run_grid(const GridPlan& plan) {
-  return Grid(plan).run();
+  RealExecutor executor(plan);
+  StrictProgress progress(plan);
+  return run_grid(plan, executor, progress);
 }
 
 }  // namespace outrider

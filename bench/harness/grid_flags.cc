@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-void add_grid_flags(CLI::App& command, GridFlags& flags) {
+void add_model_flags(CLI::App& command, GridFlags& flags) {
   command.add_option("--target", flags.target, "Target: a directory or a GGUF file");
   command.add_option("--draft", flags.draft, "Draft: a directory or a GGUF file");
   command.add_option("--dtype", flags.dtype,
@@ -18,18 +18,15 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
                      "The target's early exits, as outrider-server takes them: auto, none, all, or "
                      "layers like 3,6 [" +
                          flags.exits + "]");
-  command.add_option("--prompts", flags.prompts, "JSONL file with \"prompt\"")->required();
+  command.add_option("--prompts", flags.prompts, "JSONL file with \"prompt\"");
   command.add_option("--num-prompts", flags.num_prompts, "Only the first ones; 0: all");
   command.add_option("--max-tokens", flags.max_tokens, "Most tokens of each answer")
       ->check(CLI::Range(2, 1'000'000));
-  command.add_option("--spec-draft-n-max", flags.gamma, "Tokens drafted in a round (γ)")
-      ->check(CLI::Range(1, 64));
+  command.add_option("--seed", flags.seed, "Seed of the noise");
+}
+
+void add_pace_flags(CLI::App& command, GridFlags& flags) {
   command.add_option("--pace", flags.paces, "Emulated devices and links, or unpaced")
-      ->delimiter(',');
-  command
-      .add_option("--delay-ms", flags.delays_ms,
-                  "Delay of the emulated link one way, several for a sweep [the pace's]")
-      ->check(CLI::Range(0.0, 10000.0))
       ->delimiter(',');
   add_choice(command, "--pace-exits", flags.pass_times,
              "measured: the paper's cloud decoding's own time, by rows, and --exit-cost times that "
@@ -39,12 +36,20 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
                   "measured: how much longer a pass takes with exits, the pass_ratio of "
                   "outrider-bench exits")
       ->check(CLI::Range(1.0, 10.0));
-  command.add_option("--temp", flags.temperature, "Temperature")->check(CLI::Range(0.0, 100.0));
-  command.add_option("--seed", flags.seed, "Seed of the noise");
+}
+
+void add_grid_flags(CLI::App& command, GridFlags& flags) {
+  add_model_flags(command, flags);
+  command.get_option("--prompts")->required();
+  add_pace_flags(command, flags);
+  command.add_option("--spec-draft-n-max", flags.gamma, "Tokens drafted in a round (γ)")
+      ->check(CLI::Range(1, 64));
   command
-      .add_option("--time-scale", flags.time_scale,
-                  "Run emulated times so many times faster; what is real then weighs more")
-      ->check(CLI::Range(1.0, 100.0));
+      .add_option("--delay-ms", flags.delays_ms,
+                  "Delay of the emulated link one way, several for a sweep [the pace's]")
+      ->check(CLI::Range(0.0, 10000.0))
+      ->delimiter(',');
+  command.add_option("--temp", flags.temperature, "Temperature")->check(CLI::Range(0.0, 100.0));
 }
 
 namespace {
@@ -89,11 +94,15 @@ Result<std::vector<PaperPace>> wanted_paces(const GridFlags& flags) {
 }
 
 GridSetting setting_of(const PaperPace& pace, const GridFlags& flags) {
+  SamplingParams sampling;
+  sampling.temperature = static_cast<float>(flags.temperature);
   return {.name = pace.name,
+          .pace = pace.name,
           .pass = pass_curve(pace),
           .exit_cost = pace.times == PassTimes::kMeasured ? flags.exit_cost.value_or(1) : 1,
           .step = step_curve(pace),
-          .one_way_ms = pace.one_way_ms};
+          .link = delay_profile(from_ms(pace.one_way_ms)),
+          .sampling = sampling};
 }
 
 }  // namespace
@@ -112,9 +121,7 @@ Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridV
   plan.exits = flags.exits;
   plan.max_tokens = flags.max_tokens;
   plan.gamma = flags.gamma;
-  plan.sampling.temperature = static_cast<float>(flags.temperature);
   plan.seed = flags.seed;
-  plan.time_scale = flags.time_scale;
   plan.variants = std::move(variants);
   for (const PaperPace& pace : experiment.paces) plan.settings.push_back(setting_of(pace, flags));
   return experiment;
@@ -137,7 +144,6 @@ Json experiment_json(const GridFlags& flags) {
           {"pace_exits", std::move(times)},
           {"exits", flags.exits},
           {"exit_cost", flags.exit_cost ? Json(*flags.exit_cost) : Json()},
-          {"time_scale", flags.time_scale},
           {"spec_draft_n_max", flags.gamma},
           {"max_tokens", flags.max_tokens},
           {"temperature", flags.temperature},

@@ -29,11 +29,13 @@ struct GridFlags {
   std::optional<double> exit_cost;  // measured pass times with exits need it
   double temperature = 0;
   std::uint64_t seed = 0;
-  double time_scale = 1;
 };
 
 // `flags` keeps what it holds as defaults.
 void add_grid_flags(CLI::App& command, GridFlags& flags);
+// Its parts: models, prompts and seed; devices. Prompts may be left out.
+void add_model_flags(CLI::App& command, GridFlags& flags);
+void add_pace_flags(CLI::App& command, GridFlags& flags);
 
 struct GridExperiment {
   GridPlan plan;

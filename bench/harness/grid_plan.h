@@ -1,24 +1,34 @@
-// What an experiment over real processes runs (grid.h): settings, variants and prompts.
+// What an experiment runs (grid.h): settings, variants and prompts.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/link/link.h"
+#include "bench/link/path/link_profile.h"
+#include "common/drafting/growth_policy.h"
 #include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
+#include "common/verify/scheduler_options.h"
 #include "edge_client/speculation/strategy.h"
 
 namespace outrider {
 
+// Devices, a link between them, and how tokens are chosen.
 struct GridSetting {
   std::string name;
-  PaceCurve pass;        // of the target; empty: unpaced
-  double exit_cost = 1;  // how many times as long a pass with exits takes
-  PaceCurve step;        // of the draft; empty: unpaced
-  double one_way_ms = 0;
+  std::string pace = {};     // its name
+  std::string network = {};  // as it was asked for; empty: the pace's own delay
+  PaceCurve pass = {};       // of the target; empty: unpaced
+  double exit_cost = 1;      // how many times as long a pass with exits takes
+  PaceCurve step = {};       // of the draft; empty: unpaced
+  LinkProfile link = {};
+  LinkKind link_kind = LinkKind::kModelled;
+  SamplingParams sampling = {};
 };
 
 struct GridVariant {
@@ -26,8 +36,12 @@ struct GridVariant {
   Strategy strategy = Strategy::kAr;
   int gamma = 0;            // draft length; 0: the plan's
   bool uses_exits = false;  // if its edge asks for them
-  std::vector<std::string> edge_flags;    // after the strategy's own
-  std::vector<std::string> server_flags;  // variants with the same ones share a server
+  // fsd, mirror: the edge's and the server's own where nothing is said.
+  std::optional<int> workers = {};  // hypotheses that one pass of the draft serves
+  std::optional<QueueOrder> client_queue = {};
+  std::optional<ReportQueue> server_queue = {};  // on a server of its own
+  std::vector<std::string> edge_flags;           // after the strategy's own; real programs only
+  std::vector<std::string> server_flags;         // variants with the same ones share a server
 };
 
 // The variant of a strategy as it is compared: "fsd" is the paper's, on a server of its own whose
@@ -42,11 +56,35 @@ struct GridPlan {
   std::vector<std::string> prompts;
   int max_tokens = 200;
   int gamma = 4;
-  SamplingParams sampling;
   std::uint64_t seed = 0;
-  double time_scale = 1;
+  int repetitions = 1;
+  std::string server;  // HOST:PORT that somebody else runs; empty: servers of our own
+  int threads = 1;     // of each program of ours
   std::vector<GridSetting> settings;
   std::vector<GridVariant> variants;
 };
+
+// One answer of the grid: places in the plan.
+struct AnswerJob {
+  std::size_t setting = 0;
+  std::size_t variant = 0;
+  std::size_t prompt = 0;
+  std::size_t repetition = 0;
+
+  friend bool operator==(const AnswerJob&, const AnswerJob&) = default;
+  friend auto operator<=>(const AnswerJob&, const AnswerJob&) = default;
+};
+
+// Where in its profile's time the link of an answer begins: all variants of a prompt meet the same
+// stretch of a trace and the same black-outs.
+Duration link_offset(const GridPlan& plan, const AnswerJob& job);
+// Of its jitter and losses: also the same for all variants.
+std::uint64_t link_seed(const GridPlan& plan, const AnswerJob& job);
+
+// All answers in the order in which they run. Prompts inside: settings, repetitions, prompts,
+// variants; prompts outside: prompts, repetitions, settings, variants. Each prompt begins with
+// another variant, so that what changes slowly (heat, other work on the machine) hits all alike.
+enum class PromptOrder : std::uint8_t { kInside, kOutside };
+std::vector<AnswerJob> jobs_of(const GridPlan& plan, PromptOrder order);
 
 }  // namespace outrider

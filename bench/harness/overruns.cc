@@ -21,7 +21,7 @@ Json to_json(const PaceCounts& counts) {
 std::string overrun_line(const std::string& whose, const PaceCounts& counts) {
   return fmt::format(
       "{}: {} of {} passes were slower than the emulated pace, at most {:.0f} % may be. Remedy: a "
-      "quieter machine, or a smaller --time-scale",
+      "quieter machine",
       whose, counts.overruns, counts.passes, 100 * kMaxOverruns);
 }
 

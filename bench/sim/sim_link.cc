@@ -24,10 +24,19 @@ bool is_verdict(const VerifierEvent& event) {
 SimLink::SimLink(Simulation& simulation, SimServer& server, const Options& options)
     : simulation_(simulation), server_(server), options_(options) {}
 
-TimePoint SimLink::arrival(const Delays& delays, Flow& flow, TimePoint held_until,
-                           std::size_t bytes) {
-  TimePoint leaves = std::max(simulation_.now(), held_until);
+std::optional<TimePoint> SimLink::arrival(const Delays& delays, Flow& flow, TimePoint held_until,
+                                          std::size_t bytes) {
+  const TimePoint leaves = std::max(simulation_.now(), held_until);
   counts_.held += held_until > simulation_.now() ? 1 : 0;
+  if (!flow.wire) return delayed_arrival(delays, flow, leaves, bytes);
+  const auto due = flow.wire->send(bytes, options_.wire->profile_time(leaves));
+  if (due) return options_.wire->simulation_time(*due);
+  ++counts_.lost_for_good;
+  return std::nullopt;
+}
+
+TimePoint SimLink::delayed_arrival(const Delays& delays, Flow& flow, TimePoint leaves,
+                                   std::size_t bytes) {
   if (options_.bytes_per_s > 0) {
     counts_.limited += flow.free_at > leaves ? 1 : 0;
     leaves = std::max(leaves, flow.free_at) +
@@ -44,8 +53,10 @@ void SimLink::start(std::uint32_t epoch, EventSink sink) {
   state_ = std::make_shared<State>();
   state_->epoch = epoch;
   state_->sink = std::move(sink);
-  const TimePoint when = arrival(options_.up, state_->up, up_held_until_, 0);
-  simulation_.at(when, [this, state = state_] {
+  if (options_.wire != nullptr) options_.wire->open(state_->up.wire, state_->down.wire);
+  const auto when = arrival(options_.up, state_->up, up_held_until_, 0);
+  if (!when) return;
+  simulation_.at(*when, [this, state = state_] {
     if (state->dead) return;
     // A weak hold: the server keeps the sink of a stream whose link is gone.
     const std::weak_ptr<State> weak = state;
@@ -58,8 +69,11 @@ void SimLink::start(std::uint32_t epoch, EventSink sink) {
 
 void SimLink::send(EdgeMessage message) {
   if (!connected()) return;
-  const TimePoint when = arrival(options_.up, state_->up, up_held_until_, message_size(message));
-  simulation_.at(when, [this, state = state_, message = std::move(message)] {
+  const std::size_t size = message_size(message);
+  counts_.bytes_up += size;
+  const auto when = arrival(options_.up, state_->up, up_held_until_, size);
+  if (!when) return;
+  simulation_.at(*when, [this, state = state_, message = std::move(message)] {
     if (!state->dead && state->stream) server_.post(*state->stream, message);
   });
 }
@@ -74,8 +88,11 @@ void SimLink::take_down(const StatePtr& state, VerifierEvent event) {
 }
 
 void SimLink::carry_down(const StatePtr& state, VerifierEvent event) {
-  const TimePoint when = arrival(options_.down, state->down, down_held_until_, message_size(event));
-  simulation_.at(when, [state, event = std::move(event)] {
+  const std::size_t size = message_size(event);
+  counts_.bytes_down += size;
+  const auto when = arrival(options_.down, state->down, down_held_until_, size);
+  if (!when) return;
+  simulation_.at(*when, [state, event = std::move(event)] {
     if (state->dead) return;
     if (std::holds_alternative<StreamEnded>(event)) state->dead = true;
     state->sink({state->epoch, event});

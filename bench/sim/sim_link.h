@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "bench/sim/sim_server.h"
+#include "bench/sim/sim_wire.h"
 #include "bench/sim/simulation.h"
 #include "common/protocol/verifier.h"
 
@@ -34,6 +35,8 @@ class SimLink final : public Verifier {
     double bytes_per_s = 0;  // of each direction; 0: no limit
     // What may wait for a reader that stalls; one message more breaks the stream.
     std::size_t max_waiting = 1024;
+    // Instead of delays and bandwidth, if there is one: what the profile makes of a stream.
+    std::shared_ptr<SimWire> wire = {};
   };
   // What the faults did to messages.
   struct Counts {
@@ -43,6 +46,9 @@ class SimLink final : public Verifier {
     std::uint64_t dropped_reports = 0;  // exit reports that waited for the reader too long
     std::uint64_t overflows = 0;        // streams lost because the reader was too far behind
     std::uint64_t cuts = 0;             // streams lost
+    std::uint64_t lost_for_good = 0;    // sent into a link on which nothing arrives
+    std::uint64_t bytes_up = 0;         // of messages, about (message_size.h)
+    std::uint64_t bytes_down = 0;
   };
 
   SimLink(Simulation& simulation, SimServer& server, const Options& options);
@@ -72,6 +78,7 @@ class SimLink final : public Verifier {
   struct Flow {
     TimePoint free_at;       // the wire has taken what was sent before
     TimePoint last_arrival;  // nothing overtakes it
+    std::optional<SimWireFlow> wire;
   };
   // One stream of the link. Events on their way hold it; the dead one's come to nothing.
   struct State {
@@ -85,7 +92,10 @@ class SimLink final : public Verifier {
   };
   using StatePtr = std::shared_ptr<State>;
 
-  TimePoint arrival(const Delays& delays, Flow& flow, TimePoint held_until, std::size_t bytes);
+  // Nothing: never.
+  std::optional<TimePoint> arrival(const Delays& delays, Flow& flow, TimePoint held_until,
+                                   std::size_t bytes);
+  TimePoint delayed_arrival(const Delays& delays, Flow& flow, TimePoint leaves, std::size_t bytes);
   void take_down(const StatePtr& state, VerifierEvent event);
   void carry_down(const StatePtr& state, VerifierEvent event);
   void queue_unread(const StatePtr& state, VerifierEvent event);

@@ -8,11 +8,12 @@
 namespace outrider {
 
 SimServer::SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options,
-                     PassTime takes)
+                     PassTime takes, double exit_cost)
     : simulation_(simulation),
       device_(model),
       options_(options),
       takes_(std::move(takes)),
+      exit_cost_(exit_cost),
       scheduler_(std::make_unique<Scheduler>(device_, options)) {}
 
 StreamId SimServer::connect(VerifyEngine::EventSink sink) {
@@ -102,7 +103,8 @@ void SimServer::go_on() {
 void SimServer::start_turn() {
   device_.forget();
   scheduler_->compute();
-  const Duration pass = device_.rows() > 0 ? takes_(device_.rows()) : Duration{0};
+  Duration pass = device_.rows() > 0 ? takes_(device_.rows()) : Duration{0};
+  if (device_.layers() > 0) pass = from_ms(to_ms(pass) * exit_cost_);
   for (std::size_t i = 0; i < device_.layers(); ++i) {
     at(pass * device_.layer(i) / device_.info().num_layers, [this, i] { device_.show(i); });
   }

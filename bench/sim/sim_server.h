@@ -25,7 +25,9 @@ class SimServer final {
  public:
   using PassTime = std::function<Duration(std::size_t rows)>;
 
-  SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, PassTime takes);
+  // exit_cost: how many times as long a pass with exits takes.
+  SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, PassTime takes,
+            double exit_cost = 1);
 
   StreamId connect(VerifyEngine::EventSink sink);
   void post(StreamId stream, EdgeMessage message);
@@ -67,6 +69,7 @@ class SimServer final {
   DeferredModel device_;
   const SchedulerOptions options_;
   const PassTime takes_;
+  const double exit_cost_;
   std::unique_ptr<Scheduler> scheduler_;
   std::map<StreamId, Stream> streams_;
   StreamId next_stream_ = 1;

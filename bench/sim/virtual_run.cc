@@ -23,7 +23,8 @@ SimDraft::StepTime by_rows(const PaceCurve& curve) {
 
 Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup) {
   Simulation simulation(0);
-  SimServer server(simulation, devices.target, devices.scheduling, by_rows(devices.pass));
+  SimServer server(simulation, devices.target, devices.scheduling, by_rows(devices.pass),
+                   devices.exit_cost);
   SimLink link(simulation, server, devices.link);
   setup.step_takes = by_rows(devices.step);
   NoText text;
@@ -32,10 +33,18 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
   edge.begin();
   const TimePoint deadline = simulation.now() + kDeadlock;
   while (!edge.done()) {
-    if (!simulation.step(deadline)) return internal_error("the simulated answer stands still");
+    if (!simulation.step(deadline))
+      return unavailable("nothing arrives any more over the simulated link");
   }
   OUTRIDER_RETURN_IF_ERROR(edge.finish().status);
-  return VirtualAnswer{edge.session().answer(), edge.session().stats()};
+  const DecodingSession& session = edge.session();
+  return VirtualAnswer{.ids = session.answer(),
+                       .stats = session.stats(),
+                       .finish = edge.finish(),
+                       .target = session.opened().model_name,
+                       .speculation_ended = session.speculation_ended(),
+                       .bytes_up = link.counts().bytes_up,
+                       .bytes_down = link.counts().bytes_down};
 }
 
 }  // namespace outrider

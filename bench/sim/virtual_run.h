@@ -4,6 +4,9 @@
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "bench/sim/sim_edge.h"
@@ -20,6 +23,7 @@ struct VirtualDevices {
   Model& target;
   SchedulerOptions scheduling;  // with the target's exits
   PaceCurve pass;               // of the target, by rows
+  double exit_cost = 1;         // how many times as long a pass with exits takes
   Model& draft;
   PaceCurve step;  // of the draft, by rows
   SimLink::Options link;
@@ -28,9 +32,15 @@ struct VirtualDevices {
 struct VirtualAnswer {
   std::vector<TokenId> ids;
   DecodingStats stats;  // times are virtual
+  Finish finish;
+  std::string target;                            // its name, as it was opened
+  std::optional<std::string> speculation_ended;  // why
+  std::uint64_t bytes_up = 0;                    // of messages, about (message_size.h)
+  std::uint64_t bytes_down = 0;
 };
 
-// step_takes of `setup` is the devices'. Errors: those that the answer ended with.
+// step_takes of `setup` is the devices'. Errors: those that the answer ended with; UNAVAILABLE
+// where nothing happens any more, as on a link on which nothing arrives.
 Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup);
 
 }  // namespace outrider

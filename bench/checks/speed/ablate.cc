@@ -29,7 +29,7 @@ struct AblateOptions {
 GridVariant worker_variant(const std::string& name, int workers) {
   GridVariant variant = variant_of(Strategy::kFsd);
   variant.name = name;
-  variant.edge_flags = {"--predraft-workers=" + std::to_string(workers)};
+  variant.workers = workers;
   return variant;
 }
 
@@ -77,8 +77,8 @@ std::vector<GridVariant> queue_variants(const std::vector<int>& workers) {
     for (const QueueOrder client : kClientQueues) {
       for (const ReportQueue server : kServerQueues) {
         GridVariant variant = worker_variant(queue_cell(client, server, count), count);
-        variant.edge_flags.push_back(std::string("--client-queue=") + name_of(client));
-        variant.server_flags.push_back(std::string("--server-queue=") + name_of(server));
+        variant.client_queue = client;
+        variant.server_queue = server;
         variants.push_back(std::move(variant));
       }
     }
@@ -143,8 +143,8 @@ Result<CheckOutcome> ablate_workers(const AblateOptions& options) {
   bool distinct = false;
   for (const int count : workers) {
     const std::string name = "fsd " + std::to_string(count);
-    distinct |= leaves_out_zero(difference(
-        fewest.answers, result.find(setting, name)->answers, &AnswerFigures::left_rate));
+    distinct |= leaves_out_zero(
+        difference(fewest.answers, result.find(setting, name)->answers, &AnswerFigures::left_rate));
     const auto ratio = speedup_at(result, setting, name, "sd");
     const auto left = left_rate(*result.find(setting, name));
     if (ratio) faster.points.push_back(point(count, *ratio));

@@ -12,8 +12,7 @@
 #include "bench/checks/checks.h"
 #include "bench/link/path/link_spec.h"
 #include "bench/link/probe/accuracy.h"
-#include "bench/link/probe/sample_quantile.h"
-#include "bench/link/probe/tcp_probe.h"
+#include "bench/link/probe/link_figures.h"
 #include "bench/process/process.h"
 
 namespace outrider {
@@ -66,27 +65,6 @@ Result<std::vector<LinkProfile>> chosen_profiles(const LinkCheckOptions& options
   return profiles;
 }
 
-// What TCP makes of the link, as the programs on it would see it.
-Json tcp_figures(const LinkProfile& profile, const LinkOptions& options) {
-  Json figures = Json::object();
-  const Result<std::unique_ptr<Link>> link = start_link(profile, options);
-  const Result<TcpMeasurement> measured =
-      link.ok() ? probe_tcp(**link, {}) : Result<TcpMeasurement>(link.status());
-  if (!measured.ok()) {
-    figures["error"] = measured.status().to_string();
-    return figures;
-  }
-  figures["link"] = (*link)->kind();
-  figures["asked"] = profile.description();
-  figures["rtt_p50_ms"] = sample_quantile(measured->round_trips_ms, 0.5).value;
-  figures["up_mbit_s"] = measured->up_mbit_s;
-  figures["down_mbit_s"] = measured->down_mbit_s;
-  std::fprintf(stderr, "%s, %s, over TCP: RTT %.2f ms, up %.3g Mbit/s, down %.3g Mbit/s\n",
-               profile.name.c_str(), (*link)->kind(), figures["rtt_p50_ms"].get<double>(),
-               measured->up_mbit_s, measured->down_mbit_s);
-  return figures;
-}
-
 // A missing right makes it no failure of the link: nothing could be measured.
 bool cannot_be_had(const Status& status) {
   return status.code() == StatusCode::kFailedPrecondition;
@@ -118,7 +96,7 @@ Result<CheckOutcome> run_link(const LinkCheckOptions& options) {
       return measured.status();
     }
     if (options.tcp || !measured.ok()) {
-      figures["tcp"] = tcp_figures(profile, {.seed = options.seed});
+      figures["tcp"] = link_figures(profile, {.seed = options.seed}, {});
     }
   }
   if (!bars.empty()) outcome.hold(bars);

@@ -1,39 +1,180 @@
-// Strategies against each other at the paper's paces: real server and edge processes over gRPC, an
-// emulated link between them, real tokens of a real pair (docs/benchmarks.md).
+// Strategies against each other over networks and devices: real programs over a link, or the
+// simulation; real tokens of a real pair (docs/benchmarks.md).
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "bench/checks/checks.h"
-#include "bench/harness/grid_flags.h"
+#include "bench/harness/corrupting_executor.h"
+#include "bench/harness/real_executor.h"
 #include "bench/harness/summary.h"
-#include "common/cli/choice.h"
+#include "bench/harness/virtual_executor.h"
+#include "bench/link/probe/link_figures.h"
+#include "bench/report/html/page.h"
+#include "bench/report/journal.h"
+#include "bench/report/run_progress.h"
+#include "bench/report/run_report.h"
+#include "bench/scenario/run_description.h"
+#include "bench/scenario/run_flags.h"
+#include "bench/scenario/scenario_file.h"
+#include "common/base/clock.h"
+#include "outrider_commit.h"
 
 namespace outrider {
 namespace {
 
+constexpr double kNeverSlower = 0.97;
+constexpr TcpProbePlan kShortProbe = {.round_trips = 10, .bulk = std::chrono::milliseconds(800)};
+
 struct RunOptions {
-  GridFlags grid;
-  std::vector<Strategy> strategies = {Strategy::kAr, Strategy::kSd, Strategy::kFsd,
-                                      Strategy::kMirror};
-  bool json = false;
+  RunFlags flags;
+  CLI::App* command = nullptr;
 };
 
+// Writes the journal, if there is one, and shows progress.
+class RunListener final : public GridListener {
+ public:
+  RunListener(Journal* journal, RunProgress& progress) : journal_(journal), progress_(progress) {}
+
+  std::optional<FinishedAnswer> known(const AnswerJob& job) override {
+    if (journal_ == nullptr) return std::nullopt;
+    const auto found = journal_->known().find(job);
+    if (found == journal_->known().end()) return std::nullopt;
+    progress_.skip();
+    return found->second;
+  }
+  Status on_finished(const FinishedAnswer& answer) override {
+    progress_.add(answer);
+    return journal_ == nullptr ? Status() : journal_->add(answer);
+  }
+
+ private:
+  Journal* const journal_;  // null: none
+  RunProgress& progress_;
+};
+
+Result<std::unique_ptr<Journal>> open_journal(const RunFlags& flags, const GridPlan& plan) {
+  if (flags.out.empty()) return std::unique_ptr<Journal>();
+  std::error_code error;
+  std::filesystem::create_directories(flags.out, error);
+  if (error) return invalid_argument("--out " + flags.out + ": " + error.message());
+  const std::string path = flags.out + "/requests.jsonl";
+  if (flags.fresh) std::filesystem::remove(path, error);
+  return Journal::open(path, plan, run_identity(flags, plan));
+}
+
+Result<std::unique_ptr<AnswerExecutor>> make_executor(const RunFlags& flags, const GridPlan& plan) {
+  std::unique_ptr<AnswerExecutor> executor;
+  if (flags.clock == RunClock::kReal) {
+    executor = std::make_unique<RealExecutor>(plan);
+  } else {
+    OUTRIDER_ASSIGN_OR_RETURN(executor, VirtualExecutor::create(plan));
+  }
+  if (flags.corrupted.empty()) return executor;
+  return std::unique_ptr<AnswerExecutor>(
+      new CorruptingExecutor(std::move(executor), plan, flags.corrupted));
+}
+
+// Of each network, before anything runs on it.
+Json measure_links(const RunFlags& flags, const GridPlan& plan) {
+  Json links = Json::object();
+  if (flags.clock != RunClock::kReal) return links;
+  for (const GridSetting& setting : plan.settings) {
+    if (setting.network.empty() || links.contains(setting.network)) continue;
+    links[setting.network] =
+        link_figures(setting.link, {.seed = plan.seed, .kind = setting.link_kind}, kShortProbe);
+  }
+  return links;
+}
+
+// Those of the paper's paces, and on networks that speculation is never slower.
+std::vector<Bar> bars_of(const GridResult& result, const GridExperiment& experiment) {
+  std::vector<Bar> bars = judge(result, experiment.paces);
+  for (const GridSetting& setting : experiment.plan.settings) {
+    if (setting.network.empty()) continue;
+    const auto ratio = speedup_at(result, setting.name, "mirror", "ar");
+    if (ratio) bars.push_back({"mirror over ar at " + setting.name, *ratio, kNeverSlower});
+  }
+  return bars;
+}
+
+RunReport report_of(const RunFlags& flags, const GridExperiment& experiment,
+                    const GridResult& result) {
+  const GridPlan& plan = experiment.plan;
+  RunReport report{.run = describe_run(flags, plan)};
+  report.run.made_by = std::string("outrider-bench, commit ") + OUTRIDER_COMMIT;
+  report.cells = cell_reports(plan, result, flags.limits);
+  report.bars = bars_of(result, experiment);
+  report.valid = result.mismatches == 0;
+  for (const FinishedAnswer& answer : result.finished) {
+    if (answer.job.prompt == 0 && answer.job.repetition == 0) report.examples.push_back(answer);
+  }
+  for (const GridSetting& setting : plan.settings) report.setting_names.push_back(setting.name);
+  for (const GridVariant& variant : plan.variants) report.variant_names.push_back(variant.name);
+  return report;
+}
+
+Status write_reports(const RunFlags& flags, const RunReport& report) {
+  if (!flags.html.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(write_file(flags.html, report_page(report)));
+    std::fprintf(stderr, "page: %s\n", flags.html.c_str());
+  }
+  if (flags.out.empty()) return {};
+  const std::string base = flags.out + "/report";
+  OUTRIDER_RETURN_IF_ERROR(write_file(base + ".json", report_json(report).dump(1) + "\n"));
+  OUTRIDER_RETURN_IF_ERROR(write_file(base + ".csv", report_csv(report)));
+  OUTRIDER_RETURN_IF_ERROR(write_file(base + ".md", report_markdown(report)));
+  std::fprintf(stderr, "report: %s.json, .csv, .md\n", base.c_str());
+  return {};
+}
+
+void hold_failures(const GridResult& result, CheckOutcome& outcome) {
+  outcome.figures["failed"] = result.failures;
+  if (result.failures == 0) return;
+  std::fprintf(stderr, "%zu of %zu requests failed\n", result.failures, result.finished.size());
+  if (result.failures == result.finished.size()) outcome.passed = false;
+}
+
 Result<CheckOutcome> run_strategies(const RunOptions& options) {
-  std::vector<GridVariant> variants;
-  for (const Strategy strategy : options.strategies) variants.push_back(variant_of(strategy));
-  OUTRIDER_ASSIGN_OR_RETURN(const GridExperiment experiment,
-                            make_experiment(options.grid, std::move(variants)));
-  OUTRIDER_ASSIGN_OR_RETURN(const GridResult result, run_grid(experiment.plan));
-  if (!options.json) std::fputs(table(result, experiment.paces).c_str(), stdout);
+  const RunFlags& flags = options.flags;
+  if (!flags.scenario.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(apply_scenario(flags.scenario, *options.command));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const GridExperiment experiment, make_run(flags));
+  const GridPlan& plan = experiment.plan;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<AnswerExecutor> executor,
+                            make_executor(flags, plan));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Journal> journal, open_journal(flags, plan));
+  Json links = measure_links(flags, plan);
+  SystemClock clock;
+  GridResult result;
+  {
+    RunProgress progress(plan, clock, isatty(STDERR_FILENO) != 0);
+    RunListener listener(journal.get(), progress);
+    OUTRIDER_ASSIGN_OR_RETURN(result, run_grid(plan, *executor, listener));
+  }
   CheckOutcome outcome;
   outcome.passed = true;
-  outcome.figures = {{"summary", summary_json(result, experiment.paces)},
-                     {"experiment", experiment_json(options.grid)},
+  RunReport report = report_of(flags, experiment, result);
+  report.run.command = options.command->config_to_str(true, false);
+  report.run.measured_links = std::move(links);
+  if (!flags.json) {
+    const bool at_paces = flags.networks.empty();  // where the paper has figures to stand beside
+    std::fputs((at_paces ? table(result, experiment.paces) : report_markdown(report)).c_str(),
+               stdout);
+  }
+  OUTRIDER_RETURN_IF_ERROR(write_reports(flags, report));
+  outcome.figures = {{"clock", name_of(flags.clock)},
+                     {"summary", summary_json(result, experiment.paces)},
+                     {"experiment", experiment_json(flags.grid)},
                      {"cells", cells_json(result)}};
-  outcome.hold(judge(result, experiment.paces));
+  outcome.hold(report.bars);
   hold_run(result, outcome);
+  hold_failures(result, outcome);
   return outcome;
 }
 
@@ -41,13 +182,14 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
 
 void add_run_check(CheckList& checks) {
   auto options = std::make_shared<RunOptions>();
-  options->grid.pass_times = {PassTimes::kMeasured, PassTimes::kPrinted};
-  CLI::App* command =
-      checks.add("run", "Strategies against each other at the paper's devices and links (emulated)",
-                 [options] { return run_strategies(*options); });
-  add_choice(*command, "--strategy", options->strategies, "ar, sd, fsd, mirror");
-  add_grid_flags(*command, options->grid);
-  command->add_flag("--json", options->json, "Only the line of JSON, no table");
+  RunFlags& flags = options->flags;
+  flags.grid.paces.clear();
+  flags.grid.pass_times = {PassTimes::kMeasured, PassTimes::kPrinted};
+  options->command = checks.add("run", "Strategies against each other over networks and devices",
+                                [options] { return run_strategies(*options); });
+  add_run_flags(*options->command, flags);
+  add_model_flags(*options->command, flags.grid);
+  add_pace_flags(*options->command, flags.grid);
 }
 
 }  // namespace outrider

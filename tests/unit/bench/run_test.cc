@@ -109,12 +109,11 @@ TEST(BenchRunTest, WhatShowsNothingDoesNotPass) {
   const std::vector<std::string> acceptance = command("acceptance");
   const std::vector<std::string> rows = {"rows", "--model=" + source_dir() + "/models/demo-draft",
                                          "--cases=1"};
-  const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {run, "no bar"},
-      {bytes, "speculation was off"},
-      {queues, "beyond noise"},
-      {acceptance, "--least"},
-      {rows, "Arm"}};
+  const std::pair<std::vector<std::string>, const char*> cases[] = {{run, "no bar"},
+                                                                    {bytes, "speculation was off"},
+                                                                    {queues, "beyond noise"},
+                                                                    {acceptance, "--least"},
+                                                                    {rows, "Arm"}};
   for (const auto& [arguments, reason] : cases) {
     if (arguments == rows && std::filesystem::exists(bin_dir() + kArmTool)) continue;
     const FinishedProcess done = bench(arguments);
@@ -125,6 +124,86 @@ TEST(BenchRunTest, WhatShowsNothingDoesNotPass) {
     EXPECT_EQ(json["passed"], false);
     EXPECT_THAT(json.value("nothing_shown", ""), HasSubstr(reason));
   }
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A run in virtual time over two prompts, kept in `out`.
+std::vector<std::string> virtual_run(const std::string& out) {
+  const std::string path = testing::TempDir() + "bench_two_prompts.jsonl";
+  std::ofstream(path) << "{\"prompt\":\"In view: red cup (straight ahead, 1.0 m).\"}\n"
+                         "{\"prompt\":\"Go to the door.\"}\n";
+  std::vector<std::string> arguments = command("run");
+  arguments[3] = "--prompts=" + path;
+  for (const char* flag : {"--network=lte,wifi", "--strategy=ar,sd,mirror", "--clock=virtual",
+                           "--exit-cost=1.15", "--json"}) {
+    arguments.emplace_back(flag);
+  }
+  arguments.push_back("--out=" + out);
+  arguments.push_back("--html=" + out + "/page.html");
+  return arguments;
+}
+
+TEST(BenchRunTest, AVirtualRunIsKeptGoneOnWithAndCompared) {
+  const std::string out = testing::TempDir() + "bench_virtual_run";
+  std::filesystem::remove_all(out);
+  const FinishedProcess done = bench(virtual_run(out));
+  EXPECT_THAT(done.exit_code, testing::AnyOf(0, 1)) << done.err;
+  const Json json = last_line(done.out);
+  EXPECT_EQ(json["compared"], 12);
+  EXPECT_EQ(json["mismatches"], 0);
+  EXPECT_EQ(json["failed"], 0);
+  const Json report = *parse_json(text_of(out + "/report.json"), "report");
+  EXPECT_EQ(report["clock"].get<std::string>(), "virtual");
+  ASSERT_EQ(report["cells"].size(), 6u);
+  EXPECT_EQ(report["cells"][0]["link"].get<std::string>(), "simulated");
+  EXPECT_GT(report["cells"][0]["rtt_p50_ms"], Json());
+  EXPECT_THAT(text_of(out + "/page.html"), HasSubstr("What wins where"));
+  // Half of the journal is lost.
+  const std::string journal = text_of(out + "/requests.jsonl");
+  std::filesystem::resize_file(out + "/requests.jsonl", journal.size() / 2);
+  const FinishedProcess again = bench(virtual_run(out));
+  EXPECT_THAT(again.err, HasSubstr("of an earlier run"));
+  EXPECT_EQ(last_line(again.out)["cells"], json["cells"]) << "the same figures";
+  std::vector<std::string> other = virtual_run(out);
+  other.emplace_back("--seed=7");
+  const FinishedProcess refused = bench(other);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--fresh"));
+  const FinishedProcess same = bench({"compare", out + "/report.json", out + "/report.json"});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+}
+
+TEST(BenchRunTest, AWrongTokenMakesTheRunInvalid) {
+  const std::string out = testing::TempDir() + "bench_corrupted";
+  std::filesystem::remove_all(out);
+  std::vector<std::string> arguments = virtual_run(out);
+  arguments.emplace_back("--corrupt-variant=sd");
+  const FinishedProcess done = bench(arguments);
+  EXPECT_EQ(done.exit_code, 1);
+  EXPECT_EQ(last_line(done.out)["mismatches"], 4);
+  const Json report = *parse_json(text_of(out + "/report.json"), "report");
+  EXPECT_EQ(report["valid"], false);
+  EXPECT_EQ(report["cells"][1]["valid"], false);
+  EXPECT_EQ(report["cells"][0]["valid"], true);
+  EXPECT_THAT(text_of(out + "/page.html"), HasSubstr("This run is invalid"));
+}
+
+TEST(BenchRunTest, AScenarioAndTheVirtualClockAreHeldToSense) {
+  const std::string path = testing::TempDir() + "bench_scenario.toml";
+  std::ofstream(path) << "strategy = [\"ar\"]\nclock = \"virtual\"\npace = \"unpaced\"\n";
+  std::vector<std::string> arguments = command("run");
+  arguments.push_back("--scenario=" + path);
+  const FinishedProcess unpaced = bench(arguments);
+  EXPECT_EQ(unpaced.exit_code, 2);
+  EXPECT_THAT(unpaced.err, HasSubstr("unpaced"));
+  std::ofstream(path) << "stratgy = [\"ar\"]\n";
+  const FinishedProcess unknown = bench(arguments);
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("Did you mean 'strategy'?"));
 }
 
 TEST(BenchRunTest, AHitStartsTheNextPassAtOnce) {

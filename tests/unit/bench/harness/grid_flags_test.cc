@@ -45,20 +45,23 @@ TEST_F(GridFlagsTest, MeasuredPassTimesStandBeforePrintedOnes) {
 TEST_F(GridFlagsTest, OnlyExitsNeedTheirCost) {
   flags_.paces = {"rtx-68m-7b"};
   EXPECT_TRUE(make_experiment(flags_, {variant_of(Strategy::kAr), variant_of(Strategy::kSd)}).ok());
-  const auto without = make_experiment(flags_, {variant_of(Strategy::kAr), variant_of(Strategy::kMirror)});
+  const auto without =
+      make_experiment(flags_, {variant_of(Strategy::kAr), variant_of(Strategy::kMirror)});
   ASSERT_FALSE(without.ok());
   EXPECT_THAT(without.status().message(), HasSubstr("--exit-cost"));
   flags_.pass_times = {PassTimes::kPrinted};
   EXPECT_TRUE(make_experiment(flags_, {variant_of(Strategy::kMirror)}).ok());
   flags_.exit_cost = 1.1;
-  EXPECT_FALSE(make_experiment(flags_, {variant_of(Strategy::kMirror)}).ok()) << "printed times hold it";
+  EXPECT_FALSE(make_experiment(flags_, {variant_of(Strategy::kMirror)}).ok())
+      << "printed times hold it";
 }
 
 // A server runs at the pace of a pass without exits for every strategy.
 TEST_F(GridFlagsTest, ExitsCostWhatTheyCostInPassesThatHaveThem) {
   flags_.paces = {"rtx-68m-7b", "table9-5ms"};
   flags_.exit_cost = 1.25;
-  const auto experiment = make_experiment(flags_, {variant_of(Strategy::kAr), variant_of(Strategy::kMirror)});
+  const auto experiment =
+      make_experiment(flags_, {variant_of(Strategy::kAr), variant_of(Strategy::kMirror)});
   ASSERT_TRUE(experiment.ok());
   const std::vector<GridSetting>& settings = experiment->plan.settings;
   ASSERT_EQ(settings.size(), 3u);

@@ -32,14 +32,26 @@ class ProxyLinkTest : public testing::Test {
 
   void connect_through() {
     listener_ = *tcp_listener({});
-    const Address address = *link_->route(*local_address(listener_.get()));
-    near_ = *tcp_connection({}, address);
+    address_ = *link_->route(*local_address(listener_.get()));
+    connect_again();
+  }
+
+  void connect_again() {
+    near_ = *tcp_connection({}, address_);
     wait_readable(listener_.get(), SystemClock().now() + std::chrono::seconds(10));
     far_ = UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     ASSERT_TRUE(far_.valid());
   }
 
+  // Whether a byte comes to the far end.
+  bool arrives_within(Duration time) const {
+    wait_readable(far_.get(), SystemClock().now() + time);
+    char byte = 0;
+    return recv(far_.get(), &byte, 1, MSG_DONTWAIT) == 1;
+  }
+
   std::unique_ptr<Link> link_;
+  Address address_;
   UniqueFd listener_, near_, far_;
 };
 
@@ -54,6 +66,20 @@ TEST_F(ProxyLinkTest, RoundTripsAndRatesAreTheProfiles) {
     EXPECT_LT(mbit_s, 9);  // a little more may come late and at once
   }
   EXPECT_GT(link_->traffic().down, 50'000u);
+}
+
+TEST_F(ProxyLinkTest, ItsTimeBeginsAnewBetweenConnections) {
+  start("ethernet+up.silent=1000s");
+  link_->begin_again(std::chrono::seconds(2000), 1);
+  connect_through();
+  EXPECT_EQ(send(near_.get(), "x", 1, 0), 1);
+  EXPECT_FALSE(arrives_within(milliseconds(100)));
+  near_.reset();
+  far_.reset();
+  link_->begin_again(Duration{0}, 1);
+  connect_again();
+  EXPECT_EQ(send(near_.get(), "x", 1, 0), 1);
+  EXPECT_TRUE(arrives_within(std::chrono::seconds(10)));
 }
 
 TEST_F(ProxyLinkTest, AResetEndsConnectionsForBothSides) {

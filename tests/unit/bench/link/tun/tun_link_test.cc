@@ -114,6 +114,16 @@ TEST_F(TunLinkTest, TcpGoesOverIt) {
   EXPECT_LT(measured->down_mbit_s, 40);
 }
 
+TEST_F(TunLinkTest, ItsTimeBeginsAnew) {
+  start("ethernet+silent=1000s");
+  if (IsSkipped()) return;
+  EXPECT_EQ(arrived(probe(5).ms).size(), 5u);
+  link_->begin_again(seconds(2000), 1);
+  EXPECT_TRUE(arrived(probe(5).ms).empty());
+  link_->begin_again(Duration{0}, 1);
+  EXPECT_EQ(arrived(probe(5).ms).size(), 5u);
+}
+
 TEST_F(TunLinkTest, LatenessIsCounted) {
   start("ethernet+delay=3ms");
   if (IsSkipped()) return;

@@ -1,0 +1,105 @@
+// Two reports of `run` against each other: what became slower. SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include "bench/checks/checks.h"
+#include "bench/report/comparison.h"
+#include "common/base/files.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::int64_t kMaxReportBytes = std::int64_t{1} << 30;
+
+struct CompareOptions {
+  std::string first;
+  std::string second;
+  std::string fail_above = "5%";
+};
+
+// "5%" as 0.05.
+Result<double> share_of(const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const std::string digits = percent ? text.substr(0, text.size() - 1) : text;
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (!percent || error != std::errc() || end != digits.data() + digits.size() || !(value >= 0) ||
+      value > 1000) {
+    return invalid_argument("--fail-above " + text + ": expected a share like 5%");
+  }
+  return value / 100;
+}
+
+Result<Json> read_report(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxReportBytes));
+  return parse_json(text, path);
+}
+
+Json change_json(const CellChange& change, double limit) {
+  return {{"setting", change.setting},
+          {"variant", change.variant},
+          {"pairs", change.pairs},
+          {"slowdown", change.slowdown ? to_json(*change.slowdown) : Json()},
+          {"regressed", change.regressed(limit)}};
+}
+
+void print(const CellChange& change, double limit) {
+  std::string text = "not comparable: a cell is invalid or empty";
+  if (change.slowdown) {
+    const Estimate& slowdown = *change.slowdown;
+    text = fmt::format("{:+.1f} %", 100 * (slowdown.value - 1));
+    if (slowdown.interval) {
+      text += fmt::format(" [{:+.1f}, {:+.1f}]", 100 * (slowdown.interval->low - 1),
+                          100 * (slowdown.interval->high - 1));
+    }
+  }
+  std::printf("%-30s %-12s time per token %s, %zu pairs%s\n", change.setting.c_str(),
+              change.variant.c_str(), text.c_str(), change.pairs,
+              change.regressed(limit) ? "  REGRESSION" : "");
+}
+
+Result<CheckOutcome> run_compare(const CompareOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const double limit, share_of(options.fail_above));
+  OUTRIDER_ASSIGN_OR_RETURN(const Json first, read_report(options.first));
+  OUTRIDER_ASSIGN_OR_RETURN(const Json second, read_report(options.second));
+  OUTRIDER_ASSIGN_OR_RETURN(const Comparison comparison,
+                            compare_reports(first, options.first, second, options.second));
+  CheckOutcome outcome{.passed = true};
+  Json cells = Json::array();
+  bool judged = false;
+  for (const CellChange& change : comparison.cells) {
+    print(change, limit);
+    cells.push_back(change_json(change, limit));
+    outcome.regressed = outcome.regressed || change.regressed(limit);
+    judged = judged || (change.slowdown && change.slowdown->interval);
+  }
+  for (const std::string& name : comparison.only_once) {
+    std::fprintf(stderr, "only in one report: %s\n", name.c_str());
+  }
+  if (!judged) {
+    outcome.show_nothing("no cell stands in both reports with two answers or more");
+  }
+  outcome.figures = {{"fail_above", limit},
+                     {"regressed", outcome.regressed},
+                     {"cells", std::move(cells)},
+                     {"only_in_one", comparison.only_once}};
+  return outcome;
+}
+
+}  // namespace
+
+void add_compare_check(CheckList& checks) {
+  auto options = std::make_shared<CompareOptions>();
+  CLI::App* command = checks.add(
+      "compare", "Two report.json of run against each other, prompt by prompt; 3: a regression",
+      [options] { return run_compare(*options); });
+  command->add_option("A", options->first, "The report before")->required();
+  command->add_option("B", options->second, "The report after")->required();
+  command->add_option("--fail-above", options->fail_above,
+                      "The slowdown that is a regression, held on the near end of its interval");
+}
+
+}  // namespace outrider

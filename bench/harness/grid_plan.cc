@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness/grid_plan.h"
+
+#include <chrono>
+
+namespace outrider {
+namespace {
+
+// Longer than most answers, and no multiple of the periods that black-outs have.
+constexpr Duration kOffsetStep = std::chrono::milliseconds(17'300);
+
+// The place of a prompt's answer among all prompts and repetitions.
+std::size_t unit_of(const GridPlan& plan, const AnswerJob& job) {
+  return job.repetition * plan.prompts.size() + job.prompt;
+}
+
+}  // namespace
+
+GridVariant variant_of(Strategy strategy) {
+  GridVariant variant;
+  variant.name = name_of(strategy);
+  variant.strategy = strategy;
+  variant.uses_exits = strategy == Strategy::kFsd || strategy == Strategy::kMirror;
+  // The paper's algorithm 2 knows no calibration.
+  if (strategy == Strategy::kFsd) variant.server_flags = {"--exit-score=max-softmax"};
+  return variant;
+}
+
+Duration link_offset(const GridPlan& plan, const AnswerJob& job) {
+  return kOffsetStep * static_cast<Duration::rep>(unit_of(plan, job));
+}
+
+std::uint64_t link_seed(const GridPlan& plan, const AnswerJob& job) {
+  constexpr std::uint64_t kSeedsOfARun = 1'000'003;  // a run has fewer answers of a cell
+  return plan.seed * kSeedsOfARun + unit_of(plan, job);
+}
+
+std::vector<AnswerJob> jobs_of(const GridPlan& plan, PromptOrder order) {
+  const std::size_t variants = plan.variants.size();
+  const auto repetitions = static_cast<std::size_t>(plan.repetitions);
+  std::vector<AnswerJob> jobs;
+  const auto add_variants = [&](std::size_t setting, std::size_t prompt, std::size_t repetition) {
+    for (std::size_t i = 0; i < variants; ++i) {
+      jobs.push_back({setting, (prompt + repetition + i) % variants, prompt, repetition});
+    }
+  };
+  if (order == PromptOrder::kInside) {
+    for (std::size_t setting = 0; setting < plan.settings.size(); ++setting) {
+      for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
+        for (std::size_t prompt = 0; prompt < plan.prompts.size(); ++prompt) {
+          add_variants(setting, prompt, repetition);
+        }
+      }
+    }
+    return jobs;
+  }
+  for (std::size_t prompt = 0; prompt < plan.prompts.size(); ++prompt) {
+    for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
+      for (std::size_t setting = 0; setting < plan.settings.size(); ++setting) {
+        add_variants(setting, prompt, repetition);
+      }
+    }
+  }
+  return jobs;
+}
+
+}  // namespace outrider

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness/real_executor.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "bench/process/output_lines.h"
+#include "bench/process/process.h"
+
+namespace outrider {
+namespace {
+
+// No answer of a sound set-up takes that long, whatever the pace.
+constexpr Duration kAnswerTimeout = std::chrono::minutes(30);
+constexpr int kWarmUpTokens = 16;
+
+std::string number(double value) {
+  return fmt::format("{:.9g}", value);
+}
+
+std::vector<std::string> server_flags(const GridVariant& variant) {
+  std::vector<std::string> flags = variant.server_flags;
+  if (variant.server_queue) {
+    flags.push_back(std::string("--server-queue=") + name_of(*variant.server_queue));
+  }
+  return flags;
+}
+
+// What is said of a link that nobody has started yet.
+std::string unknown_kind(const GridPlan& plan) {
+  return plan.server.empty() ? "" : "the real network";
+}
+
+}  // namespace
+
+RealExecutor::RealExecutor(const GridPlan& plan)
+    : plan_(plan), cores_(usable_cores()), link_kinds_(plan.settings.size(), unknown_kind(plan)) {}
+
+std::optional<int> RealExecutor::core(std::size_t index) const {
+  if (cores_.empty() || plan_.threads > 1) return std::nullopt;
+  return cores_[index % cores_.size()];
+}
+
+ServerPool& RealExecutor::plain_servers() {
+  if (references_ == nullptr) references_ = std::make_unique<ServerPool>(plan_, plain_, core(0));
+  return *references_;
+}
+
+Status RealExecutor::warm_up() {
+  for (const GridVariant& variant : plan_.variants) {
+    OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server,
+                              plain_servers().find(server_flags(variant)));
+    const EdgeRun run{variant, plain_, plan_.prompts.front(),
+                      std::min(plan_.max_tokens, kWarmUpTokens)};
+    OUTRIDER_RETURN_IF_ERROR(decode(*server, run).status());
+  }
+  return {};
+}
+
+Result<std::vector<TokenId>> RealExecutor::reference(std::size_t prompt,
+                                                     const SamplingParams& sampling) {
+  GridSetting setting = plain_;
+  setting.sampling = sampling;
+  OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, plain_servers().find({}));
+  const GridVariant plain = variant_of(Strategy::kAr);
+  const EdgeRun run{plain, setting, plan_.prompts[prompt], plan_.max_tokens};
+  OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer, decode(*server, run));
+  return std::move(answer.record.ids);
+}
+
+Status RealExecutor::begin(std::size_t setting) {
+  servers_ = std::make_unique<ServerPool>(plan_, plan_.settings[setting], core(0));
+  return {};
+}
+
+PaceCounts RealExecutor::end() {
+  return servers_->stop();
+}
+
+Result<EdgeAnswer> RealExecutor::answer(const AnswerJob& job) {
+  const GridVariant& variant = plan_.variants[job.variant];
+  OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, servers_->find(server_flags(variant)));
+  if (server->link != nullptr) {
+    link_kinds_[job.setting] = server->link->kind();
+    server->link->begin_again(link_offset(plan_, job), link_seed(plan_, job));
+  }
+  const EdgeRun run{variant, plan_.settings[job.setting], plan_.prompts[job.prompt],
+                    plan_.max_tokens};
+  Result<EdgeAnswer> answer = decode(*server, run);
+  if (!answer.ok()) servers_->drop(server_flags(variant));
+  return answer;
+}
+
+Result<EdgeAnswer> RealExecutor::decode(const LinkedServer& server, const EdgeRun& run) {
+  if (edge_program_.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(edge_program_, sibling_program("outrider-edge"));
+  }
+  const CarriedBytes before = server.link != nullptr ? server.link->traffic() : CarriedBytes{};
+  ProcessOptions process{.program = edge_program_, .arguments = arguments(server, run)};
+  process.core = core(1);
+  if (server.link != nullptr)
+    process.network_namespace = server.link->edge_side().network_namespace;
+  OUTRIDER_ASSIGN_OR_RETURN(const FinishedProcess edge, run_process(process, kAnswerTimeout));
+  if (edge.exit_code == 2) {
+    return invalid_argument("outrider-edge refused variant " + run.variant.name + " (--strategy " +
+                            name_of(run.variant.strategy) + "): " + last_error_line(edge.err));
+  }
+  if (edge.exit_code != 0) {
+    return unavailable("outrider-edge (" + run.variant.name + ") ended with code " +
+                       std::to_string(edge.exit_code) + ": " + last_error_line(edge.err));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer, read_edge_answer(last_line(edge.out)));
+  if (server.link != nullptr) {
+    const CarriedBytes after = server.link->traffic();
+    answer.figures.wire_up = static_cast<double>(after.up - before.up);
+    answer.figures.wire_down = static_cast<double>(after.down - before.down);
+  }
+  return answer;
+}
+
+std::vector<std::string> RealExecutor::arguments(const LinkedServer& server,
+                                                 const EdgeRun& run) const {
+  const GridVariant& variant = run.variant;
+  const SamplingParams& sampling = run.setting.sampling;
+  std::vector<std::string> arguments = {"run",
+                                        "--json",
+                                        "--server=" + server.address.to_string(),
+                                        std::string("--strategy=") + name_of(variant.strategy),
+                                        "--max-tokens=" + std::to_string(run.max_tokens),
+                                        "--threads=" + std::to_string(plan_.threads),
+                                        "--seed=" + std::to_string(plan_.seed),
+                                        "--temp=" + number(sampling.temperature),
+                                        "--top-k=" + std::to_string(sampling.top_k),
+                                        "--top-p=" + number(sampling.top_p),
+                                        "--min-p=" + number(sampling.min_p),
+                                        "--log-level=warning"};
+  if (!is_loopback(server.address.host)) arguments.emplace_back("--insecure");
+  if (variant.strategy == Strategy::kAr) {
+    arguments.push_back("--tokenizer=" + plan_.target);
+  } else {
+    arguments.push_back("--model=" + plan_.draft);
+    const int gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
+    arguments.push_back("--spec-draft-n-max=" + std::to_string(gamma));
+    if (!run.setting.step.empty()) {
+      arguments.push_back("--pace-step-ms=" + run.setting.step.to_string());
+    }
+  }
+  if (variant.workers) {
+    arguments.push_back("--predraft-workers=" + std::to_string(*variant.workers));
+  }
+  if (variant.client_queue) {
+    arguments.push_back(std::string("--client-queue=") + name_of(*variant.client_queue));
+  }
+  arguments.insert(arguments.end(), variant.edge_flags.begin(), variant.edge_flags.end());
+  arguments.push_back("--prompt=" + run.prompt);
+  return arguments;
+}
+
+}  // namespace outrider

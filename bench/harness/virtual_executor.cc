@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness/virtual_executor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/edges/bench_edge.h"
+#include "common/exits/find_exits.h"
+#include "edge_client/generation/local_draft.h"
+#include "edge_client/report/answer_report.h"
+
+namespace outrider {
+namespace {
+
+Status check_plan(const GridPlan& plan) {
+  if (!plan.server.empty()) {
+    return invalid_argument("--clock virtual: --server " + plan.server +
+                            " answers in real time. Remedy: --clock real");
+  }
+  for (const GridSetting& setting : plan.settings) {
+    if (!setting.pass.empty() && !setting.step.empty()) continue;
+    return invalid_argument("--clock virtual: '" + setting.name +
+                            "' is unpaced, and work without a pace takes no virtual time. Remedy: "
+                            "name a --pace, or --clock real");
+  }
+  for (const GridVariant& variant : plan.variants) {
+    if (variant.edge_flags.empty()) continue;
+    return invalid_argument("--clock virtual: variant " + variant.name +
+                            " has flags of outrider-edge. Remedy: --clock real");
+  }
+  return {};
+}
+
+// FSD's algorithm 2 knows no calibration.
+ExitScore exit_score_of(const GridVariant& variant) {
+  return variant.strategy == Strategy::kFsd ? ExitScore::kMaxSoftmax : ExitScore::kCalibrated;
+}
+
+LinkTraffic traffic_of(const VirtualAnswer& answer) {
+  return {.payload_up = answer.bytes_up,
+          .payload_down = answer.bytes_down,
+          .framed_up = answer.bytes_up,
+          .framed_down = answer.bytes_down};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VirtualExecutor>> VirtualExecutor::create(const GridPlan& plan) {
+  OUTRIDER_RETURN_IF_ERROR(check_plan(plan));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
+                            load_bench_model(plan.target, plan.dtype, plan.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      FoundExits exits, find_exits({.model = plan.target, .exits = plan.exits}, target->info()));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
+                            load_bench_model(plan.draft, "auto", plan.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(plan.target));
+  std::vector<EncodedPrompt> prompts;
+  for (const std::string& prompt : plan.prompts) {
+    OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded, encode_prompt(tokenizer, prompt, ""));
+    prompts.push_back(std::move(encoded));
+  }
+  return std::unique_ptr<VirtualExecutor>(
+      new VirtualExecutor(plan, {std::move(target), std::move(draft), std::move(exits.heads),
+                                 std::move(tokenizer), std::move(prompts)}));
+}
+
+VirtualExecutor::VirtualExecutor(const GridPlan& plan, Parts parts)
+    : plan_(plan),
+      target_(std::move(parts.target)),
+      draft_(std::move(parts.draft)),
+      exits_(std::move(parts.exits)),
+      tokenizer_(std::move(parts.tokenizer)),
+      prompts_(std::move(parts.prompts)) {}
+
+void VirtualExecutor::use_prompt(std::size_t prompt) {
+  if (prompt_ == prompt) return;
+  prompt_ = prompt;
+  target_.forget();
+  draft_.forget();
+}
+
+// As the generator sets an answer up.
+SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t prompt,
+                                       const SamplingParams& sampling) const {
+  const EncodedPrompt& encoded = prompts_[prompt];
+  SimEdgeSetup setup;
+  setup.prompt = encoded.ids;
+  auto& decoding = setup.decoding;
+  decoding.strategy = variant.strategy;
+  if (variant.client_queue) decoding.queue = *variant.client_queue;
+  decoding.gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
+  decoding.tokenizer_hash = tokenizer_.content_hash();
+  decoding.token_bound = tokenizer_.vocab_size();
+  decoding.sampling = sampling;
+  decoding.seed = plan_.seed;
+  decoding.stop_ids = encoded.stop_ids;
+  decoding.end_position = static_cast<Position>(encoded.ids.size()) + plan_.max_tokens;
+  LocalDraftOptions draft{.context = target_.info().max_positions};
+  if (variant.workers) draft.workers = *variant.workers;
+  setup.drafter = drafter_options(draft_.info(), draft);
+  return setup;
+}
+
+Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
+                                              const GridSetting& setting, std::size_t prompt,
+                                              std::shared_ptr<SimWire> wire) {
+  use_prompt(prompt);
+  SchedulerOptions scheduling;
+  scheduling.tokenizer_hash = tokenizer_.content_hash();
+  scheduling.exits = exits_.get();
+  scheduling.exit_score = exit_score_of(variant);
+  if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
+  const VirtualDevices devices{.target = target_,
+                               .scheduling = scheduling,
+                               .pass = setting.pass,
+                               .exit_cost = setting.exit_cost,
+                               .draft = draft_,
+                               .step = setting.step,
+                               .link = {.up = {}, .down = {}, .wire = std::move(wire)}};
+  return answer_in_virtual_time(devices, setup_of(variant, prompt, setting.sampling));
+}
+
+Result<std::vector<TokenId>> VirtualExecutor::reference(std::size_t prompt,
+                                                        const SamplingParams& sampling) {
+  GridSetting plain;
+  plain.sampling = sampling;
+  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
+                            decode(variant_of(Strategy::kAr), plain, prompt, nullptr));
+  return std::move(answer.ids);
+}
+
+Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
+  const GridSetting& setting = plan_.settings[job.setting];
+  const GridVariant& variant = plan_.variants[job.variant];
+  auto wire =
+      std::make_shared<SimWire>(setting.link, link_offset(plan_, job), link_seed(plan_, job));
+  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
+                            decode(variant, setting, job.prompt, std::move(wire)));
+  AnswerReport report;
+  report.ids = std::move(answer.ids);
+  report.stats = std::move(answer.stats);
+  report.finish = answer.finish;
+  report.traffic = traffic_of(answer);
+  report.target = answer.target;
+  report.strategy = variant.strategy;
+  report.paced = true;
+  const bool drafts = variant.strategy != Strategy::kAr;
+  if (drafts) report.draft = draft_.info().name;
+  report.speculation =
+      drafts ? "ON (" + variant.name + ")" : "OFF because --strategy ar was chosen";
+  if (answer.speculation_ended)
+    report.speculation += ", then OFF because " + *answer.speculation_ended;
+  OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer edge, edge_answer_of(record_of(report)));
+  edge.figures.wire_up = static_cast<double>(answer.bytes_up);
+  edge.figures.wire_down = static_cast<double>(answer.bytes_down);
+  return edge;
+}
+
+}  // namespace outrider

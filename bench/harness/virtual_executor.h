@@ -1,0 +1,73 @@
+// The answers of a grid in virtual time: the real models at an emulated device's pace, and a link
+// as its profile says, on one thread without waiting (bench/sim). A row that one answer computed is
+// known to all answers of its prompt.
+//
+// Bytes are those of messages, about (bench/sim/message_size.h). The link is the proxy's model of
+// TCP; opening a connection costs no round trip of its own.
+//
+// Thread rule: one thread. Ownership: the plan outlives it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/harness/executor.h"
+#include "bench/sim/remembering_model.h"
+#include "bench/sim/virtual_run.h"
+#include "common/conversation/conversation.h"
+#include "common/exits/exit_heads.h"
+#include "common/text/tokenizer.h"
+
+namespace outrider {
+
+class VirtualExecutor final : public AnswerExecutor {
+ public:
+  // INVALID_ARGUMENT for a setting without a pace, a variant with flags that only programs read, a
+  // server that somebody else runs.
+  static Result<std::unique_ptr<VirtualExecutor>> create(const GridPlan& plan);
+
+  RunClock clock() const override { return RunClock::kVirtual; }
+  PromptOrder order() const override { return PromptOrder::kOutside; }
+  std::string link_kind(std::size_t) const override { return "simulated"; }
+
+  Status warm_up() override { return {}; }
+  Result<std::vector<TokenId>> reference(std::size_t prompt,
+                                         const SamplingParams& sampling) override;
+  Status begin(std::size_t) override { return {}; }
+  Result<EdgeAnswer> answer(const AnswerJob& job) override;
+  PaceCounts end() override { return {}; }
+
+  std::string target_fingerprint() const { return target_.info().fingerprint; }
+  std::string draft_fingerprint() const { return draft_.info().fingerprint; }
+
+ private:
+  struct Parts {
+    std::unique_ptr<Model> target;
+    std::unique_ptr<Model> draft;
+    std::unique_ptr<ExitHeads> exits;
+    Tokenizer tokenizer;
+    std::vector<EncodedPrompt> prompts;
+  };
+
+  VirtualExecutor(const GridPlan& plan, Parts parts);
+
+  void use_prompt(std::size_t prompt);
+  SimEdgeSetup setup_of(const GridVariant& variant, std::size_t prompt,
+                        const SamplingParams& sampling) const;
+  Result<VirtualAnswer> decode(const GridVariant& variant, const GridSetting& setting,
+                               std::size_t prompt, std::shared_ptr<SimWire> wire);
+
+  const GridPlan& plan_;
+  RememberingModel target_;
+  RememberingModel draft_;
+  const std::unique_ptr<ExitHeads> exits_;  // null: none
+  const Tokenizer tokenizer_;
+  const std::vector<EncodedPrompt> prompts_;  // [prompt]
+  std::optional<std::size_t> prompt_;         // whose rows the models know
+};
+
+}  // namespace outrider

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/report/cell_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "bench/harness/summary.h"
+
+namespace outrider {
+namespace {
+
+// Figures of one request, gathered over a cell.
+struct Samples {
+  std::vector<double> ttft, tpot, inter_chunk, e2el, rtt;
+
+  void add(const AnswerRecord& record) {
+    if (record.ttft_ms) ttft.push_back(*record.ttft_ms);
+    if (record.tpot_ms) tpot.push_back(*record.tpot_ms);
+    if (record.ttft_ms && record.decode_ms) e2el.push_back(*record.ttft_ms + *record.decode_ms);
+    if (record.rtt_ms) rtt.push_back(*record.rtt_ms);
+    for (std::size_t i = 1; i < record.chunk_at.size(); ++i) {
+      inter_chunk.push_back(to_ms(record.chunk_at[i] - record.chunk_at[i - 1]));
+    }
+  }
+};
+
+void count(const FinishedAnswer& answer, const ServiceLimits& limits, CellReport& cell,
+           std::size_t& kept) {
+  ++cell.requests;
+  if (answer.failed()) {
+    ++cell.failures;
+    if (limits.e2el_ms) ++cell.deadline_missed;
+    return;
+  }
+  if (!answer.same_text) ++cell.mismatches;
+  const AnswerRecord& record = answer.answer.record;
+  const bool in_time = ServiceLimits{.e2el_ms = limits.e2el_ms}.kept_by(record);
+  if (!in_time) ++cell.deadline_missed;
+  if (limits.kept_by(record)) ++kept;
+}
+
+double share_of_tokens(const std::vector<const AnswerRecord*>& records) {
+  double tokens = 0, on = 0;
+  for (const AnswerRecord* record : records) {
+    const auto count = static_cast<double>(record->completion_tokens);
+    tokens += count;
+    on += count * speculation_share(*record);
+  }
+  return tokens > 0 ? on / tokens : 0;
+}
+
+std::vector<double> accepted_by_position(const std::vector<const AnswerRecord*>& records) {
+  Counts accepted, drafted;
+  for (const AnswerRecord* record : records) {
+    add_counts(accepted, record->accepted_per_position);
+    add_counts(drafted, record->drafted_per_position);
+  }
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < drafted.size(); ++i) {
+    const double stood = i < accepted.size() ? static_cast<double>(accepted[i]) : 0;
+    shares.push_back(drafted[i] > 0 ? stood / static_cast<double>(drafted[i]) : 0);
+  }
+  return shares;
+}
+
+std::optional<Estimate> tokens_per_s(const GridCell& cell) {
+  std::optional<Estimate> tpot = tpot_of(cell.answers);
+  if (!tpot || tpot->value <= 0) return std::nullopt;
+  Estimate speed{1e3 / tpot->value, std::nullopt};
+  if (tpot->interval && tpot->interval->low > 0) {
+    speed.interval = Interval{1e3 / tpot->interval->high, 1e3 / tpot->interval->low};
+  }
+  return speed;
+}
+
+// The plain decoding that a cell of that setting is held against.
+std::string plain_name(const GridPlan& plan) {
+  const auto plain = std::ranges::find(plan.variants, Strategy::kAr, &GridVariant::strategy);
+  return plain == plan.variants.end() ? "" : plain->name;
+}
+
+}  // namespace
+
+bool ServiceLimits::kept_by(const AnswerRecord& record) const {
+  const auto within = [](std::optional<double> limit, std::optional<double> value) {
+    return !limit || (value && *value <= *limit);
+  };
+  std::optional<double> e2el;
+  if (record.ttft_ms && record.decode_ms) e2el = *record.ttft_ms + *record.decode_ms;
+  return within(e2el_ms, e2el) && within(ttft_ms, record.ttft_ms) &&
+         within(tpot_ms, record.tpot_ms);
+}
+
+std::optional<Spread> spread_of(const std::vector<double>& samples) {
+  if (samples.empty()) return std::nullopt;
+  Spread spread;
+  spread.count = samples.size();
+  const auto mean_at = [&](std::span<const std::size_t> indices) -> std::optional<double> {
+    double sum = 0;
+    for (const std::size_t index : indices) sum += samples[index];
+    return sum / static_cast<double>(indices.size());
+  };
+  spread.mean = *bootstrap(samples.size(), mean_at);
+  double squares = 0;
+  for (const double sample : samples) squares += std::pow(sample - spread.mean.value, 2);
+  if (samples.size() > 1) {
+    spread.deviation = std::sqrt(squares / static_cast<double>(samples.size() - 1));
+  }
+  spread.p50 = quantile(samples, 0.5);
+  spread.p90 = quantile(samples, 0.9);
+  spread.p95 = quantile(samples, 0.95);
+  spread.p99 = quantile(samples, 0.99);
+  return spread;
+}
+
+double speculation_share(const AnswerRecord& record) {
+  if (record.strategy == Strategy::kAr || record.completion_tokens == 0) return 0;
+  std::uint64_t since = 0, on = 0;
+  bool speculates = true;
+  for (const PlanChange& change : record.plan_changes) {
+    const std::uint64_t token = std::min(change.token, record.completion_tokens);
+    if (speculates && token > since) on += token - since;
+    since = std::max(since, token);
+    speculates = change.speculates;
+  }
+  if (speculates) on += record.completion_tokens - since;
+  return static_cast<double>(on) / static_cast<double>(record.completion_tokens);
+}
+
+std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& result,
+                                     const ServiceLimits& limits) {
+  const std::string plain = plain_name(plan);
+  std::vector<CellReport> cells;
+  for (std::size_t setting = 0; setting < plan.settings.size(); ++setting) {
+    for (std::size_t variant = 0; variant < plan.variants.size(); ++variant) {
+      CellReport cell;
+      cell.setting = &plan.settings[setting];
+      cell.variant = &plan.variants[variant];
+      cell.gamma = cell.variant->gamma > 0 ? cell.variant->gamma : plan.gamma;
+      cell.link_kind = result.link_kinds[setting];
+      Samples samples;
+      std::vector<const AnswerRecord*> records;
+      std::size_t kept = 0;
+      for (const FinishedAnswer& answer : result.finished) {
+        if (answer.job.setting != setting || answer.job.variant != variant) continue;
+        count(answer, limits, cell, kept);
+        if (answer.failed()) continue;
+        samples.add(answer.answer.record);
+        records.push_back(&answer.answer.record);
+        const AnswerFigures& figures = answer.answer.figures;
+        cell.samples.push_back(
+            {answer.job.prompt, answer.job.repetition, figures.decode_ms, figures.tokens});
+      }
+      if (limits.any() && cell.requests > 0) {
+        cell.goodput = static_cast<double>(kept) / static_cast<double>(cell.requests);
+      }
+      cell.ttft_ms = spread_of(samples.ttft);
+      cell.tpot_ms = spread_of(samples.tpot);
+      cell.inter_chunk_ms = spread_of(samples.inter_chunk);
+      cell.e2el_ms = spread_of(samples.e2el);
+      cell.e2el_samples = samples.e2el;
+      std::ranges::sort(cell.e2el_samples);
+      if (!samples.rtt.empty()) cell.rtt_p50_ms = quantile(samples.rtt, 0.5);
+      const GridCell& grid = result.cells[setting * plan.variants.size() + variant];
+      cell.sum = sum_of(grid.answers);
+      cell.tokens_per_s = tokens_per_s(grid);
+      cell.over_ar = speedup_at(result, grid.setting, grid.variant, plain);
+      cell.speculation_on = share_of_tokens(records);
+      cell.accepted_by_position = accepted_by_position(records);
+      cells.push_back(std::move(cell));
+    }
+  }
+  return cells;
+}
+
+}  // namespace outrider

@@ -1,0 +1,91 @@
+// What a run's requests say, cell by cell: the figures of a report, with their spread.
+//
+//   TTFT         from the request to the first token
+//   TPOT         (end to end - TTFT) / (tokens - 1), of each request
+//   inter-chunk  between two arrivals of tokens, all requests together
+//   E2EL         from the request to the last token
+//   tokens/s     of decoding: tokens after the first arrival / time after it, all requests together
+//   speculation on  the share of the tokens that were decoded while the edge speculated
+//   goodput      the share of the requests that kept every limit that was set
+//
+// Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/harness/grid.h"
+#include "bench/harness/statistics.h"
+
+namespace outrider {
+
+// Limits that a request is held to; nothing: none.
+struct ServiceLimits {
+  std::optional<double> e2el_ms = {};  // --deadline-ms
+  std::optional<double> ttft_ms = {};
+  std::optional<double> tpot_ms = {};
+
+  bool any() const { return e2el_ms || ttft_ms || tpot_ms; }
+  bool kept_by(const AnswerRecord& record) const;
+};
+
+// Of one figure over requests.
+struct Spread {
+  std::size_t count = 0;
+  Estimate mean;
+  double deviation = 0;  // standard, of the sample
+  double p50 = 0, p90 = 0, p95 = 0, p99 = 0;
+};
+std::optional<Spread> spread_of(const std::vector<double>& samples);
+
+// The share of an answer's tokens that were decoded while the edge speculated.
+double speculation_share(const AnswerRecord& record);
+
+// What a later comparison needs of one request.
+struct RequestSample {
+  std::uint64_t prompt = 0;
+  std::uint64_t repetition = 0;
+  double decode_ms = 0;
+  double tokens = 0;  // decoded in decode_ms
+
+  // For common/base/json_record.h.
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("prompt", self.prompt);
+    field("repetition", self.repetition);
+    field("decode_ms", self.decode_ms);
+    field("tokens", self.tokens);
+  }
+};
+
+struct CellReport {
+  const GridSetting* setting = nullptr;
+  const GridVariant* variant = nullptr;
+  int gamma = 0;
+  std::string link_kind;
+  std::size_t requests = 0;
+  std::size_t failures = 0;
+  std::size_t mismatches = 0;
+  std::size_t deadline_missed = 0;
+  std::optional<double> goodput;  // of the requests; nothing without limits
+  std::optional<Spread> ttft_ms, tpot_ms, inter_chunk_ms, e2el_ms;
+  std::vector<double> e2el_samples;    // of the requests, ascending
+  std::vector<RequestSample> samples;  // of the requests that did not fail
+  std::optional<double> rtt_p50_ms;    // as the edges measured it
+  AnswerFigures sum;                   // of the requests that all variants answered
+  std::optional<Estimate> tokens_per_s;
+  std::optional<Estimate> over_ar;
+  double speculation_on = 0;                 // share of tokens
+  std::vector<double> accepted_by_position;  // share of the rounds
+
+  bool valid() const { return mismatches == 0 && failures < requests; }
+};
+
+// Cells in the grid's order.
+std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& result,
+                                     const ServiceLimits& limits);
+
+}  // namespace outrider

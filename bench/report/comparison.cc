@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/report/comparison.h"
+
+#include <map>
+#include <utility>
+
+#include "bench/report/cell_report.h"
+#include "bench/report/run_report.h"
+#include "common/base/json_record.h"
+
+namespace outrider {
+namespace {
+
+// Of a cell of a report, what is compared.
+struct CellRecord {
+  std::string setting;
+  std::string variant;
+  bool valid = false;
+  std::vector<RequestSample> samples;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("setting", self.setting);
+    field("variant", self.variant);
+    field("valid", self.valid);
+    field("samples", self.samples);
+  }
+};
+
+using CellName = std::pair<std::string, std::string>;
+using Cells = std::map<CellName, CellRecord>;
+
+std::string shown(const Json& report, const Json::json_pointer& field) {
+  return report.contains(field) ? report[field].dump() : "nothing";
+}
+
+Status check_schema(const Json& report, const std::string& name) {
+  const std::string schema = shown(report, Json::json_pointer("/schema"));
+  if (schema == Json(kReportSchema).dump()) return {};
+  return invalid_argument(name + ": its schema is " + schema + ", not \"" + kReportSchema +
+                          "\". Remedy: a report.json of outrider-bench run --out of this version");
+}
+
+Status check_alike(const Json& first, const std::string& first_name, const Json& second,
+                   const std::string& second_name) {
+  for (const char* path : {"/models/target/fingerprint", "/models/draft/fingerprint", "/clock",
+                           "/prompts/sha256", "/seed", "/max_tokens"}) {
+    const Json::json_pointer field(path);
+    if (shown(first, field) == shown(second, field)) continue;
+    return invalid_argument(std::string(path + 1) + " differs: " + shown(first, field) + " in " +
+                            first_name + ", " + shown(second, field) + " in " + second_name +
+                            ". Remedy: compare runs of the same models, prompts and clock");
+  }
+  return {};
+}
+
+Result<Cells> cells_of(const Json& report, const std::string& name) {
+  const auto found = report.find("cells");
+  if (found == report.end() || !found->is_array()) return data_loss(name + " lacks \"cells\"");
+  Cells cells;
+  for (const Json& json : *found) {
+    OUTRIDER_ASSIGN_OR_RETURN(CellRecord cell, read_json<CellRecord>(json, name + ", a cell"));
+    cells.insert_or_assign({cell.setting, cell.variant}, std::move(cell));
+  }
+  return cells;
+}
+
+CellChange change_of(const CellRecord& first, const CellRecord& second) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, const RequestSample*> before;
+  for (const RequestSample& sample : first.samples) {
+    before[{sample.prompt, sample.repetition}] = &sample;
+  }
+  const auto figures = [](const RequestSample& sample) {
+    AnswerFigures out;
+    out.decode_ms = sample.decode_ms;
+    out.tokens = sample.tokens;
+    return out;
+  };
+  std::vector<AnswerFigures> old_times, new_times;
+  for (const RequestSample& sample : second.samples) {
+    const auto pair = before.find({sample.prompt, sample.repetition});
+    if (pair == before.end()) continue;
+    old_times.push_back(figures(*pair->second));
+    new_times.push_back(figures(sample));
+  }
+  CellChange change{second.setting, second.variant, old_times.size(), std::nullopt};
+  // How many times faster the first is than the second.
+  if (first.valid && second.valid) change.slowdown = speedup(new_times, old_times);
+  return change;
+}
+
+}  // namespace
+
+Result<Comparison> compare_reports(const Json& first, const std::string& first_name,
+                                   const Json& second, const std::string& second_name) {
+  OUTRIDER_RETURN_IF_ERROR(check_schema(first, first_name));
+  OUTRIDER_RETURN_IF_ERROR(check_schema(second, second_name));
+  OUTRIDER_RETURN_IF_ERROR(check_alike(first, first_name, second, second_name));
+  OUTRIDER_ASSIGN_OR_RETURN(const Cells before, cells_of(first, first_name));
+  OUTRIDER_ASSIGN_OR_RETURN(const Cells after, cells_of(second, second_name));
+  Comparison comparison;
+  for (const auto& [name, cell] : after) {
+    const auto found = before.find(name);
+    if (found == before.end()) {
+      comparison.only_once.push_back(name.first + " / " + name.second);
+    } else {
+      comparison.cells.push_back(change_of(found->second, cell));
+    }
+  }
+  for (const auto& [name, cell] : before) {
+    if (!after.contains(name)) comparison.only_once.push_back(name.first + " / " + name.second);
+  }
+  return comparison;
+}
+
+}  // namespace outrider

@@ -1,0 +1,77 @@
+// The time line of one answer. SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "bench/report/html/charts.h"
+#include "bench/report/html/markup.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kWidth = 640, kLeft = 110, kRight = 16, kLane = 44, kTop = 24;
+
+double end_ms(const AnswerRecord& record) {
+  return record.chunk_at.empty() ? 0 : to_ms(record.chunk_at.back());
+}
+
+std::string label(double x, double y, const char* anchor, const std::string& text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor,
+                     html_escaped(text));
+}
+
+// A bar for each arrival, as high as it brought tokens.
+std::string lane(const AnswerRecord& record, const std::string& name, double top,
+                 double ms_per_px) {
+  std::string svg = label(kLeft - 8, top + kLane - 12, "end", name);
+  const double floor = top + kLane - 8;
+  svg += fmt::format(
+      "<line class=\"grid\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>",
+      kLeft, floor, kWidth - kRight, floor);
+  for (std::size_t i = 0; i < record.chunk_at.size() && i < record.chunk_tokens.size(); ++i) {
+    const double tokens = static_cast<double>(std::min<std::uint64_t>(record.chunk_tokens[i], 8));
+    const double height = 4 + tokens * 3.5;
+    svg +=
+        fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"2\" height=\"{:.1f}\" fill=\"{}\"/>",
+                    kLeft + to_ms(record.chunk_at[i]) / ms_per_px, floor - height, height,
+                    record.strategy == Strategy::kAr ? "#888" : "#4477aa");
+  }
+  return svg + label(std::min(kLeft + end_ms(record) / ms_per_px + 6, kWidth - 50), floor - 2,
+                     "start", fmt::format("{:.2f} s", end_ms(record) / 1e3));
+}
+
+std::string lanes_of(const std::vector<const FinishedAnswer*>& answers, const RunReport& report,
+                     const std::string& title) {
+  double longest = 1;
+  for (const FinishedAnswer* one : answers) longest = std::max(longest, end_ms(one->answer.record));
+  const double ms_per_px = longest / (kWidth - kLeft - kRight - 60);
+  const double height = kTop + kLane * static_cast<double>(answers.size()) + 8;
+  std::string svg = fmt::format(
+      "<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\" fill=\"currentColor\" "
+      "font-family=\"sans-serif\" font-size=\"12\">",
+      kWidth, height, html_escaped(title));
+  svg += label(4, 14, "start", title);
+  double top = kTop;
+  for (const FinishedAnswer* one : answers) {
+    svg += lane(one->answer.record, report.variant_names[one->job.variant], top, ms_per_px);
+    top += kLane;
+  }
+  return svg + "</svg>";
+}
+
+}  // namespace
+
+std::string arrival_lanes(const RunReport& report) {
+  std::string lanes = "<div class=\"charts\">";
+  for (std::size_t setting = 0; setting < report.setting_names.size(); ++setting) {
+    std::vector<const FinishedAnswer*> answers;
+    for (const FinishedAnswer& one : report.examples) {
+      if (one.job.setting == setting && !one.failed()) answers.push_back(&one);
+    }
+    std::ranges::sort(answers, {}, [](const FinishedAnswer* one) { return one->job.variant; });
+    if (!answers.empty()) lanes += lanes_of(answers, report, report.setting_names[setting]);
+  }
+  return lanes + "</div>";
+}
+
+}  // namespace outrider

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/report/html/charts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "adapters/plot/line_plot.h"
+#include "bench/report/html/markup.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::size_t kMaxPoints = 200;  // of a curve
+constexpr std::size_t kMaxCharts = 13;   // of one kind
+
+// The link's own, or as the edges measured it on a network that nobody emulates.
+double round_trip_ms(const CellReport& cell) {
+  const double asked = to_ms(cell.setting->link.up.delay + cell.setting->link.down.delay);
+  return asked > 0 ? asked : cell.rtt_p50_ms.value_or(0);
+}
+
+std::size_t colour_of(const CellReport& cell, const RunReport& report) {
+  std::size_t place = 0;
+  while (place < report.cells.size() && report.cells[place].variant != cell.variant) ++place;
+  return place;
+}
+
+// The report's settings, by the round trip of their links, each with its cells.
+struct SettingCells {
+  const GridSetting* setting = nullptr;
+  double round_trip_ms = 0;
+  std::vector<const CellReport*> cells;
+};
+
+std::vector<SettingCells> by_setting(const RunReport& report) {
+  std::vector<SettingCells> settings;
+  for (const CellReport& cell : report.cells) {
+    if (settings.empty() || settings.back().setting != cell.setting) {
+      settings.push_back({cell.setting, round_trip_ms(cell), {}});
+    }
+    settings.back().cells.push_back(&cell);
+  }
+  std::ranges::stable_sort(settings, {}, &SettingCells::round_trip_ms);
+  return settings;
+}
+
+// The fastest valid cell; null: none.
+const CellReport* fastest(const SettingCells& setting) {
+  const CellReport* best = nullptr;
+  for (const CellReport* cell : setting.cells) {
+    if (!cell->valid() || !cell->tokens_per_s) continue;
+    if (best == nullptr || cell->tokens_per_s->value > best->tokens_per_s->value) best = cell;
+  }
+  return best;
+}
+
+std::string map_cell(const CellReport& cell, bool is_best) {
+  if (!cell.valid()) return "<td class=\"bad\">invalid</td>";
+  if (!cell.over_ar) return "<td>–</td>";
+  const Estimate& ratio = *cell.over_ar;
+  const std::string interval = ratio.interval
+                                   ? fmt::format("<br><small>{:.2f}–{:.2f}</small>",
+                                                 ratio.interval->low, ratio.interval->high)
+                                   : "";
+  const char* kind = is_best              ? "best"
+                     : ratio.value < 0.97 ? "bad"
+                     : ratio.value > 1.03 ? "good"
+                                          : "";
+  return fmt::format("<td class=\"{}\">{:.2f}×{}</td>", kind, ratio.value, interval);
+}
+
+PlotSeries distribution(const CellReport& cell, const RunReport& report) {
+  PlotSeries series{.name = cell.variant->name, .marked = false, .colour = colour_of(cell, report)};
+  const std::vector<double>& samples = cell.e2el_samples;
+  series.points.push_back({samples.front() / 1e3, 0});
+  const std::size_t step = samples.size() / kMaxPoints + 1;
+  for (std::size_t i = 0; i < samples.size(); i += step) {
+    const double share = static_cast<double>(i + 1) / static_cast<double>(samples.size());
+    series.points.push_back({samples[i] / 1e3, share});
+  }
+  return series;
+}
+
+std::string chart(const std::string& title, const std::string& note, PlotPanel panel) {
+  return to_inline_svg({.title = title, .note = note, .panels = {std::move(panel)}});
+}
+
+// Curves by their colours, which are their strategies' everywhere on the page.
+using Curves = std::map<std::size_t, PlotSeries>;
+
+PlotSeries& curve_of(const CellReport& cell, const RunReport& report, Curves& curves) {
+  const std::size_t colour = colour_of(cell, report);
+  PlotSeries& curve = curves[colour];
+  curve.name = cell.variant->name;
+  curve.colour = colour;
+  return curve;
+}
+
+std::vector<PlotSeries> series_of(Curves curves) {
+  std::vector<PlotSeries> series;
+  for (auto& [colour, curve] : curves) {
+    std::ranges::sort(curve.points, {}, &PlotPoint::x);
+    series.push_back(std::move(curve));
+  }
+  return series;
+}
+
+}  // namespace
+
+std::string mark_of(const RunReport& report) {
+  std::set<std::string> marks;
+  bool paced = false;
+  for (const CellReport& cell : report.cells) {
+    if (!cell.link_kind.empty()) marks.insert("link " + cell.link_kind);
+    paced = paced || !cell.setting->pass.empty();
+  }
+  std::string mark = paced ? "devices emulated" : "devices real";
+  for (const std::string& one : marks) mark += ", " + one;
+  return mark + ", " + name_of(report.run.clock) + " clock";
+}
+
+std::string win_map(const RunReport& report) {
+  const std::vector<SettingCells> settings = by_setting(report);
+  if (settings.empty()) return "";
+  std::string table = "<table><thead><tr><th>network and devices</th><th>RTT, ms</th>";
+  for (const CellReport* cell : settings.front().cells) {
+    table += "<th>" + html_escaped(cell->variant->name) + "</th>";
+  }
+  table += "</tr></thead><tbody>";
+  for (const SettingCells& setting : settings) {
+    table += "<tr><td>" + html_escaped(setting.setting->name) + "</td>" +
+             fmt::format("<td>{:.0f}</td>", setting.round_trip_ms);
+    const CellReport* best = fastest(setting);
+    for (const CellReport* cell : setting.cells) table += map_cell(*cell, cell == best);
+    table += "</tr>";
+  }
+  return table + "</tbody></table>";
+}
+
+std::string latency_charts(const RunReport& report) {
+  std::string charts = "<div class=\"charts\">";
+  std::size_t drawn = 0;
+  for (const SettingCells& setting : by_setting(report)) {
+    if (++drawn > kMaxCharts) break;
+    PlotPanel panel{.x_label = "end-to-end latency, seconds",
+                    .y_label = "share of the answers done",
+                    .y_end = 1};
+    for (const CellReport* cell : setting.cells) {
+      if (!cell->e2el_samples.empty()) panel.series.push_back(distribution(*cell, report));
+    }
+    charts += chart(setting.setting->name, "", std::move(panel));
+  }
+  return charts + "</div>";
+}
+
+std::string acceptance_chart(const RunReport& report) {
+  Curves curves;
+  for (const CellReport& cell : report.cells) {
+    if (cell.accepted_by_position.empty() || !cell.valid()) continue;
+    PlotSeries& series = curve_of(cell, report, curves);
+    if (!series.points.empty()) continue;  // of the first setting: tokens are the same everywhere
+    for (std::size_t i = 0; i < cell.accepted_by_position.size() && i < 16; ++i) {
+      series.points.push_back({static_cast<double>(i + 1), cell.accepted_by_position[i]});
+    }
+  }
+  if (curves.empty()) return "<p class=\"soft\">No strategy of this run drafts.</p>";
+  return chart("Acceptance by position", "share of the rounds that reached so deep",
+               {.x_label = "position in the draft",
+                .y_label = "share accepted",
+                .series = series_of(std::move(curves)),
+                .y_end = 1});
+}
+
+std::string round_trip_charts(const RunReport& report) {
+  Curves speed, bytes;
+  std::set<double> round_trips;
+  for (const CellReport& cell : report.cells) {
+    if (!cell.valid()) continue;
+    const double rtt = round_trip_ms(cell);
+    round_trips.insert(rtt);
+    if (cell.over_ar) {
+      curve_of(cell, report, speed)
+          .points.push_back({rtt, cell.over_ar->value, cell.over_ar->interval});
+    }
+    if (cell.sum.all_tokens <= 0) continue;
+    curve_of(cell, report, bytes)
+        .points.push_back({rtt, (cell.sum.wire_up + cell.sum.wire_down) / cell.sum.all_tokens});
+  }
+  if (round_trips.size() < 2) return "";
+  return "<div class=\"charts\">" +
+         chart("Speed-up over the round trip", "",
+               {.x_label = "round trip, ms",
+                .y_label = "times plain cloud decoding",
+                .series = series_of(std::move(speed))}) +
+         chart("Bytes over the round trip", "",
+               {.x_label = "round trip, ms",
+                .y_label = "bytes per token, both ways",
+                .series = series_of(std::move(bytes))}) +
+         "</div>";
+}
+
+}  // namespace outrider

@@ -1,0 +1,26 @@
+// Pieces of a page. Text from anywhere goes through escaped().
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace outrider {
+
+// For text and for values of attributes in double quotes.
+std::string html_escaped(std::string_view text);
+
+// A figure of a report.
+struct PageFigure {
+  std::string title;
+  std::string mark;     // how its numbers came about: "emulated", "simulated", ..
+  std::string body;     // markup
+  std::string caption;  // what it means, with units
+};
+std::string to_html(const PageFigure& figure);
+
+// The page's style: dark and light as the reader's system is, readable on paper and at 390 px.
+std::string_view page_style();
+
+}  // namespace outrider

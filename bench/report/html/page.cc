@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/report/html/page.h"
+
+#include <fmt/core.h>
+
+#include <map>
+
+#include "bench/report/html/charts.h"
+#include "bench/report/html/markup.h"
+
+namespace outrider {
+namespace {
+
+// The strategy with the most tokens per second at each setting, counted.
+std::string verdict(const RunReport& report) {
+  std::map<const GridSetting*, const CellReport*> best;
+  for (const CellReport& cell : report.cells) {
+    if (!cell.valid() || !cell.tokens_per_s) continue;
+    const CellReport*& at = best[cell.setting];
+    if (at == nullptr || cell.tokens_per_s->value > at->tokens_per_s->value) at = &cell;
+  }
+  std::map<std::string, std::size_t> wins;
+  for (const auto& [setting, cell] : best) ++wins[cell->variant->name];
+  if (wins.empty()) return "No strategy answered.";
+  std::string text = "Fastest: ";
+  bool first = true;
+  for (const auto& [name, count] : wins) {
+    text += fmt::format("{}<b>{}</b> at {} of {} settings", first ? "" : ", ", html_escaped(name),
+                        count, best.size());
+    first = false;
+  }
+  return text + ".";
+}
+
+std::string spread_cells(const std::optional<Spread>& spread, const char* format) {
+  if (!spread) return "<td>–</td><td>–</td>";
+  return "<td>" + fmt::format(fmt::runtime(format), spread->p50) + "</td><td>" +
+         fmt::format(fmt::runtime(format), spread->p99) + "</td>";
+}
+
+std::string figures_table(const RunReport& report) {
+  std::string table =
+      "<table><thead><tr><th>setting</th><th>strategy</th><th>tokens/s</th><th>TTFT p50</th>"
+      "<th>p99</th><th>TPOT p50</th><th>p99</th><th>E2EL p50</th><th>p99</th><th>accepted</th>"
+      "<th>speculation on</th><th>failed</th><th>late</th></tr></thead><tbody>";
+  for (const CellReport& cell : report.cells) {
+    const auto accepted = cell.sum.acceptance();
+    table += "<tr><td>" + html_escaped(cell.setting->name) + "</td><td>" +
+             html_escaped(cell.variant->name) + "</td>" +
+             fmt::format("<td>{}</td>", cell.tokens_per_s
+                                            ? fmt::format("{:.1f}", cell.tokens_per_s->value)
+                                            : std::string("–")) +
+             spread_cells(cell.ttft_ms, "{:.0f}") + spread_cells(cell.tpot_ms, "{:.1f}") +
+             spread_cells(cell.e2el_ms, "{:.0f}") +
+             fmt::format("<td>{}</td><td>{:.0f} %</td><td>{}</td><td>{}</td></tr>",
+                         accepted ? fmt::format("{:.2f}", *accepted) : std::string("–"),
+                         100 * cell.speculation_on, cell.failures, cell.deadline_missed);
+  }
+  return table + "</tbody></table>";
+}
+
+std::string links_table(const RunReport& report) {
+  std::string text;
+  for (const auto& [network, figures] : report.run.measured_links.items()) {
+    text += "<li><b>" + html_escaped(network) + "</b>: asked " +
+            html_escaped(figures.value("asked", "")) + "; ";
+    if (figures.contains("error")) {
+      text += "could not be measured: " + html_escaped(figures.value("error", ""));
+    } else {
+      text +=
+          fmt::format("over TCP {:.1f} ms, {:.3g} Mbit/s up, {:.3g} down ({})",
+                      figures.value("rtt_p50_ms", 0.0), figures.value("up_mbit_s", 0.0),
+                      figures.value("down_mbit_s", 0.0), html_escaped(figures.value("link", "")));
+    }
+    text += "</li>";
+  }
+  return text.empty() ? "" : "<h2>Links, asked and measured</h2><ul>" + text + "</ul>";
+}
+
+std::string how_made(const RunReport& report) {
+  const RunDescription& run = report.run;
+  std::string text = "<h2>How it was made</h2><ul>";
+  const auto add = [&](const std::string& name, const std::string& value) {
+    text += "<li>" + name + ": " + html_escaped(value) + "</li>";
+  };
+  add("made by", run.made_by);
+  add("machine", run.machine.dump());
+  add("models", run.models.dump());
+  add("prompts",
+      fmt::format("{} of {}, sha256 {}", run.num_prompts, run.prompts, run.prompts_hash));
+  add("answers", fmt::format("{} repetition(s), at most {} tokens, seed {}", run.repetitions,
+                             run.max_tokens, run.seed));
+  for (const Bar& bar : report.bars) add("bar", bar.to_string());
+  return text + "</ul><details><summary>flags</summary><pre>" + html_escaped(run.command) +
+         "</pre></details>";
+}
+
+std::string figures(const RunReport& report) {
+  const std::string mark = mark_of(report);
+  std::string text = to_html(
+      {"What wins where", mark, win_map(report),
+       "How many times faster than plain cloud decoding (ar) each strategy decodes, with 95 % "
+       "intervals below; rows go from the shortest round trip to the longest. Green: the fastest. "
+       "Red: slower than plain decoding, or a wrong text."});
+  text += to_html({"How long an answer takes", mark, latency_charts(report),
+                   "For each number of seconds, the share of the answers that were complete by "
+                   "then: further left is faster, steeper is steadier."});
+  text += to_html({"One answer as it arrived", mark, arrival_lanes(report),
+                   "The first prompt: each bar is an arrival of tokens at the user, its height how "
+                   "many; the seconds at the end are until the last one."});
+  text += to_html({"How much of the draft stands", mark, acceptance_chart(report),
+                   "Of the rounds that drafted so deep, the share whose token at that position was "
+                   "the target's own choice."});
+  const std::string over_rtt = round_trip_charts(report);
+  if (!over_rtt.empty()) {
+    text += to_html({"Distance", mark, over_rtt,
+                     "Speed-up (times plain decoding) and bytes per token over the link's round "
+                     "trip in ms, each point one network."});
+  }
+  return text + to_html({"All figures", mark, figures_table(report),
+                         "Milliseconds; TTFT: to the first token, TPOT: per token behind it, E2EL: "
+                         "to the last. Late: beyond the deadline, if one was set."});
+}
+
+}  // namespace
+
+std::string report_page(const RunReport& report) {
+  std::string page =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+      "<link rel=\"icon\" href=\"data:,\"><title>Outrider: what edge drafting "
+      "brings</title><style>";
+  page += page_style();
+  page += "</style></head><body>\n<h1>What edge drafting brings</h1>\n";
+  if (!report.valid) {
+    page +=
+        "<p class=\"invalid\"><b>This run is invalid.</b> Some answers differ from what the target "
+        "alone writes; the cells with them are marked.</p>\n";
+  }
+  page += "<p class=\"lead\">" + verdict(report) + "</p>\n<p class=\"soft\">" +
+          html_escaped(mark_of(report)) + "; " +
+          (report.valid ? "every text is plain decoding's, token by token." : "") + "</p>\n";
+  page += figures(report) + links_table(report) + how_made(report);
+  return page + "</body></html>\n";
+}
+
+}  // namespace outrider

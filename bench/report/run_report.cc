@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/report/run_report.h"
+
+#include <fmt/core.h>
+#include <sys/utsname.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "bench/report/cell_json.h"
+#include "common/base/posix.h"
+
+namespace outrider {
+namespace {
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(':');
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return line.substr(line.find_first_not_of(' ', colon + 1));
+    }
+  }
+  return "unknown";
+}
+
+Json limits_json(const ServiceLimits& limits) {
+  const auto json_of = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
+  return {{"e2el_ms", json_of(limits.e2el_ms)},
+          {"ttft_ms", json_of(limits.ttft_ms)},
+          {"tpot_ms", json_of(limits.tpot_ms)}};
+}
+
+// The columns of the CSV, each a path into the JSON of a cell.
+constexpr const char* kColumns[] = {"setting",
+                                    "network",
+                                    "pace",
+                                    "temperature",
+                                    "variant",
+                                    "strategy",
+                                    "spec_draft_n_max",
+                                    "clock",
+                                    "link",
+                                    "rtt_p50_ms",
+                                    "valid",
+                                    "requests",
+                                    "failed",
+                                    "wrong_text",
+                                    "deadline_missed",
+                                    "goodput",
+                                    "ttft_ms/mean/value",
+                                    "ttft_ms/p50",
+                                    "ttft_ms/p99",
+                                    "tpot_ms/mean/value",
+                                    "tpot_ms/p50",
+                                    "tpot_ms/p99",
+                                    "inter_chunk_ms/p50",
+                                    "inter_chunk_ms/p99",
+                                    "e2el_ms/mean/value",
+                                    "e2el_ms/p50",
+                                    "e2el_ms/p99",
+                                    "tokens_per_s/value",
+                                    "over_ar/value",
+                                    "over_ar/low",
+                                    "over_ar/high",
+                                    "acceptance",
+                                    "exit_hit_rate",
+                                    "speculation_on",
+                                    "target_passes",
+                                    "target_rows",
+                                    "tokens_per_pass",
+                                    "wire_up_per_token",
+                                    "wire_down_per_token"};
+
+std::string csv_field(const Json& value) {
+  if (value.is_null()) return "";
+  if (!value.is_string()) return value.dump();
+  std::string quoted = "\"";
+  for (const char c : value.get_ref<const std::string&>()) {
+    quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  }
+  return quoted + "\"";
+}
+
+std::string with_interval(const std::optional<Estimate>& estimate) {
+  if (!estimate) return "–";
+  if (!estimate->interval) return fmt::format("{:.2f}", estimate->value);
+  return fmt::format("{:.2f} [{:.2f}, {:.2f}]", estimate->value, estimate->interval->low,
+                     estimate->interval->high);
+}
+
+std::string number(std::optional<double> value, const char* format) {
+  return value ? fmt::format(fmt::runtime(format), *value) : "–";
+}
+
+std::string cell_row(const CellReport& cell) {
+  const AnswerFigures& sum = cell.sum;
+  std::optional<double> bytes;
+  if (sum.all_tokens > 0) bytes = sum.wire_up / sum.all_tokens;
+  const auto median = [](const std::optional<Spread>& spread) {
+    return spread ? std::optional(spread->p50) : std::nullopt;
+  };
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", cell.variant->name,
+                     cell.valid() ? with_interval(cell.over_ar) : "invalid",
+                     with_interval(cell.tokens_per_s), number(median(cell.ttft_ms), "{:.0f}"),
+                     number(median(cell.tpot_ms), "{:.1f}"), number(median(cell.e2el_ms), "{:.0f}"),
+                     number(sum.acceptance(), "{:.2f}"),
+                     number(cell.speculation_on * 100, "{:.0f} %"), number(bytes, "{:.0f}"));
+}
+
+}  // namespace
+
+Json about_machine() {
+  utsname name{};
+  uname(&name);
+  return {{"cpu", cpu_name()},
+          {"cores", std::thread::hardware_concurrency()},
+          {"system", std::string(name.sysname) + " " + name.release}};
+}
+
+Json report_json(const RunReport& report) {
+  const RunDescription& run = report.run;
+  Json cells = Json::array();
+  for (const CellReport& cell : report.cells) cells.push_back(to_json(cell, run.clock));
+  return {{"schema", kReportSchema},
+          {"made_by", run.made_by},
+          {"command", run.command},
+          {"models", run.models},
+          {"machine", run.machine},
+          {"measured_links", run.measured_links},
+          {"clock", name_of(run.clock)},
+          {"seed", run.seed},
+          {"prompts",
+           {{"file", run.prompts}, {"sha256", run.prompts_hash}, {"count", run.num_prompts}}},
+          {"repetitions", run.repetitions},
+          {"max_tokens", run.max_tokens},
+          {"limits", limits_json(run.limits)},
+          {"valid", report.valid},
+          {"bars", to_json(report.bars)},
+          {"cells", std::move(cells)}};
+}
+
+std::string report_csv(const RunReport& report) {
+  std::string text;
+  for (const char* column : kColumns) {
+    std::string name = column;
+    for (char& c : name) c = c == '/' ? '_' : c;
+    text += (text.empty() ? "" : ",") + name;
+  }
+  text += "\n";
+  for (const CellReport& cell : report.cells) {
+    const Json json = to_json(cell, report.run.clock);
+    std::string line;
+    for (const char* column : kColumns) {
+      const Json::json_pointer path("/" + std::string(column));
+      line += (line.empty() ? "" : ",") + (json.contains(path) ? csv_field(json[path]) : "");
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string report_markdown(const RunReport& report) {
+  const RunDescription& run = report.run;
+  std::string text = fmt::format(
+      "# Outrider run\n\n{} prompts of `{}`, {} repetition(s), at most {} tokens, seed {}, {} "
+      "clock. "
+      "{}\n",
+      run.num_prompts, run.prompts, run.repetitions, run.max_tokens, run.seed, name_of(run.clock),
+      report.valid ? "All texts are plain decoding's."
+                   : "**INVALID: some texts differ from plain decoding's.**");
+  std::string setting;
+  for (const CellReport& cell : report.cells) {
+    if (cell.setting->name != setting) {
+      setting = cell.setting->name;
+      text += fmt::format(
+          "\n## {}\n\nlink: {} ({}); devices: {}\n\n"
+          "| strategy | over ar [95 %] | tokens/s [95 %] | TTFT p50, ms | TPOT p50, ms | "
+          "E2EL p50, ms | acceptance | speculation on | B up/token |\n"
+          "|---|---|---|---|---|---|---|---|---|\n",
+          setting, cell.setting->link.description(), cell.link_kind,
+          cell.setting->pass.empty() ? "this machine" : "emulated, " + cell.setting->pace);
+    }
+    text += cell_row(cell);
+  }
+  if (!report.bars.empty()) text += "\n## Bars\n\n";
+  for (const Bar& bar : report.bars) text += "- " + bar.to_string() + "\n";
+  return text;
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".part";
+  std::FILE* file = std::fopen(beside.c_str(), "wb");
+  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  if (written && std::rename(beside.c_str(), path.c_str()) == 0) return {};
+  const int error = errno;
+  std::remove(beside.c_str());
+  return resource_exhausted(path + " cannot be written: " + errno_message(error));
+}
+
+}  // namespace outrider

@@ -1,0 +1,58 @@
+// A run as a report: JSON for programs (outrider-bench compare reads it), CSV for tables, Markdown
+// for people. docs/benchmarks.md describes the fields.
+//
+// Thread rule: pure functions, apart from write_file() and about_machine().
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/harness/bar.h"
+#include "bench/report/cell_report.h"
+#include "common/base/json.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+inline constexpr const char* kReportSchema = "outrider-bench-report/1";
+
+// What a report says of the run as a whole.
+struct RunDescription {
+  std::string made_by;           // version and commit of the program
+  std::string command;           // the flags in effect, one text
+  Json models = Json::object();  // target and draft, with fingerprints
+  Json machine = Json::object();
+  Json measured_links = Json::object();  // by network: what was asked for and what TCP got
+  RunClock clock = RunClock::kReal;
+  std::uint64_t seed = 0;
+  std::string prompts;       // the file
+  std::string prompts_hash;  // sha256 of the prompts, in hex
+  std::size_t num_prompts = 0;
+  int repetitions = 1;
+  int max_tokens = 0;
+  ServiceLimits limits;
+};
+
+struct RunReport {
+  RunDescription run;
+  std::vector<CellReport> cells = {};
+  std::vector<Bar> bars = {};
+  bool valid = true;                            // all texts are plain decoding's
+  std::vector<FinishedAnswer> examples = {};    // the first prompt's of each cell, for a time line
+  std::vector<std::string> setting_names = {};  // [job.setting]
+  std::vector<std::string> variant_names = {};  // [job.variant]
+};
+
+// CPU, cores and kernel of this machine.
+Json about_machine();
+
+Json report_json(const RunReport& report);
+std::string report_csv(const RunReport& report);
+std::string report_markdown(const RunReport& report);
+
+// Through a file beside it, so that no half of one is ever there. RESOURCE_EXHAUSTED if it cannot
+// be written.
+Status write_file(const std::string& path, const std::string& text);
+
+}  // namespace outrider

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/scenario/run_flags.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "bench/link/path/link_spec.h"
+#include "bench/scenario/value_list.h"
+#include "common/base/address.h"
+#include "common/cli/choice.h"
+
+namespace outrider {
+namespace {
+
+constexpr const char* kGridGroup = "What is compared (lists and ranges make a grid)";
+constexpr const char* kRunGroup = "How it runs";
+constexpr const char* kReportGroup = "What is kept";
+constexpr const char* kNetworkPace = "table9-5ms";  // a fast target, where links matter most
+
+// Table 9 stands at three links, which a network replaces: one device.
+std::string device_of(const PaperPace& pace) {
+  return pace.group == PaceGroup::kTable9 ? "table9" : pace.name;
+}
+
+std::string with_temperature(std::string name, double temperature, bool several) {
+  return several ? fmt::format("{}, T={:.3g}", name, temperature) : name;
+}
+
+// The settings of one pace, at its own link or at each network.
+Result<std::vector<GridSetting>> at_networks(const GridSetting& setting, const PaperPace& pace,
+                                             const RunFlags& flags) {
+  if (flags.networks.empty()) return std::vector{setting};
+  std::vector<GridSetting> settings;
+  for (const std::string& network : flags.networks) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LinkProfile> links, parse_links(network));
+    for (const LinkProfile& link : links) {
+      GridSetting moved = setting;
+      moved.pace = device_of(pace);
+      moved.network = link.name;
+      moved.name = link.name + ", " + moved.pace;
+      moved.link = link;
+      moved.link_kind = flags.link_kind;
+      settings.push_back(std::move(moved));
+    }
+  }
+  return settings;
+}
+
+std::vector<GridVariant> variants_of(const std::vector<Strategy>& strategies,
+                                     const std::vector<int>& gammas) {
+  std::vector<GridVariant> variants;
+  for (const Strategy strategy : strategies) {
+    const GridVariant variant = variant_of(strategy);
+    if (strategy == Strategy::kAr || gammas.size() == 1) {
+      variants.push_back(variant);
+      variants.back().gamma = strategy == Strategy::kAr ? 0 : gammas.front();
+      continue;
+    }
+    for (const int gamma : gammas) {
+      variants.push_back(variant);
+      variants.back().gamma = gamma;
+      variants.back().name += " γ=" + std::to_string(gamma);
+    }
+  }
+  return variants;
+}
+
+// What contradicts itself.
+Status check_flags(const RunFlags& flags) {
+  if (flags.grid.prompts.empty()) {
+    return invalid_argument("--prompts is missing. Remedy: name a JSONL file with \"prompt\"");
+  }
+  std::set<Strategy> seen;
+  for (const Strategy strategy : flags.strategies) {
+    if (!seen.insert(strategy).second) {
+      return invalid_argument(std::string("--strategy ") + name_of(strategy) + " stands twice");
+    }
+  }
+  if (!flags.networks.empty() && !flags.delays_ms.empty()) {
+    return invalid_argument(
+        "--network and --delay-ms contradict each other: a network has its own delay. Remedy: "
+        "--network delay=20ms names a delay alone");
+  }
+  if (flags.server.empty()) return {};
+  OUTRIDER_RETURN_IF_ERROR(parse_address(flags.server).status().with_context("--server"));
+  if (!flags.networks.empty() || !flags.delays_ms.empty()) {
+    return invalid_argument("--server " + flags.server +
+                            " is on a real network: none is emulated. Remedy: leave out "
+                            "--network and --delay-ms");
+  }
+  return {};
+}
+
+Result<GridFlags> grid_flags(const RunFlags& flags) {
+  GridFlags grid = flags.grid;
+  if (!flags.delays_ms.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(grid.delays_ms,
+                              parse_values(flags.delays_ms, "--delay-ms", {0, 10000}));
+  }
+  if (grid.paces.empty()) {
+    grid.paces = {!flags.server.empty()    ? "unpaced"
+                  : flags.networks.empty() ? "all"
+                                           : kNetworkPace};
+  }
+  if (flags.server.empty()) return grid;
+  for (const std::string& pace : grid.paces) {
+    if (pace == "unpaced") continue;
+    return invalid_argument("--pace " + pace + ": --server " + flags.server +
+                            " has its own pace. Remedy: --pace unpaced");
+  }
+  return grid;
+}
+
+Status check_plan(const GridPlan& plan) {
+  if (plan.settings.size() * plan.variants.size() * plan.prompts.size() > 1'000'000) {
+    return invalid_argument("the grid has more than a million answers. Remedy: fewer values");
+  }
+  std::set<std::string> names;
+  for (const GridSetting& setting : plan.settings) {
+    if (names.insert(setting.name).second) continue;
+    return invalid_argument("'" + setting.name +
+                            "' stands twice in the grid. Remedy: name each network and each "
+                            "device once; with --network, table 9 is one device");
+  }
+  return {};
+}
+
+}  // namespace
+
+CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
+  command.add_option("--scenario", flags.scenario,
+                     "A TOML file with flags as its keys; flags given here come before it");
+  command
+      .add_option("--network", flags.networks,
+                  "Networks: ethernet wifi wifi-roam 5g lte 4g-fast 4g-slow 3g 3g-slow starlink "
+                  "satellite flaky offline, all, trace:FILE, or with changes (lte+loss=2%) [the "
+                  "pace's own delay]")
+      ->delimiter(',')
+      ->group(kGridGroup);
+  add_choice(command, "--strategy", flags.strategies, "ar, sd, fsd, mirror")->group(kGridGroup);
+  command.add_option("--temp", flags.temperatures, "Temperatures: 0,0.7 or 0-1+0.5")
+      ->group(kGridGroup);
+  command.add_option("--spec-draft-n-max", flags.gammas, "Tokens drafted in a round (γ): 4 or 2-8")
+      ->group(kGridGroup);
+  command
+      .add_option("--delay-ms", flags.delays_ms,
+                  "Delays one way in place of the paces' own: 1,25 or 0-100+25")
+      ->group(kGridGroup);
+  add_choice(command, "--clock", flags.clock,
+             "real: programs over gRPC and a link; virtual: the simulation, without waiting")
+      ->group(kRunGroup);
+  command.add_option("--repetitions", flags.repetitions, "Of each answer, interleaved")
+      ->check(CLI::Range(1, 1000))
+      ->group(kRunGroup);
+  command.add_option("--threads", flags.threads, "Compute threads of each program")
+      ->check(CLI::Range(1, 1024))
+      ->group(kRunGroup);
+  command
+      .add_option("--server", flags.server,
+                  "HOST:PORT of a server that runs already: its target, its network, no emulation")
+      ->group(kRunGroup);
+  add_choice(command, "--link", flags.link_kind,
+             "How networks come about: emulated (root), modelled (a proxy), best: emulated if "
+             "possible")
+      ->group(kRunGroup);
+  const auto add_limit = [&](const char* flag, std::optional<double>& limit, const char* what) {
+    command.add_option(flag, limit, what)->check(CLI::Range(0.001, 1e9))->group(kRunGroup);
+  };
+  add_limit("--deadline-ms", flags.limits.e2el_ms, "An answer that takes longer misses it");
+  add_limit("--slo-ttft-ms", flags.limits.ttft_ms, "Goodput: the most to the first token");
+  add_limit("--slo-tpot-ms", flags.limits.tpot_ms, "Goodput: the most per token behind it");
+  command
+      .add_option("--out", flags.out,
+                  "Folder for requests.jsonl, report.json, report.csv, report.md; a run that was "
+                  "interrupted goes on there")
+      ->group(kReportGroup);
+  command.add_option("--html", flags.html, "Write the report as one page to this file")
+      ->group(kReportGroup);
+  command.add_flag("--fresh", flags.fresh, "Forget what an earlier run left in --out")
+      ->group(kReportGroup);
+  command.add_flag("--json", flags.json, "Only the line of JSON, no table")->group(kReportGroup);
+  command
+      .add_option("--corrupt-variant", flags.corrupted,
+                  "A test hook: spoil the last token of this variant's answers")
+      ->group("");
+  return command;
+}
+
+Result<GridExperiment> make_run(const RunFlags& flags) {
+  OUTRIDER_RETURN_IF_ERROR(check_flags(flags));
+  OUTRIDER_ASSIGN_OR_RETURN(const GridFlags grid, grid_flags(flags));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<int> gammas,
+                            parse_whole_values(flags.gammas, "--spec-draft-n-max", {1, 64}));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> temperatures,
+                            parse_values(flags.temperatures, "--temp", {0, 100}));
+  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment base,
+                            make_experiment(grid, variants_of(flags.strategies, gammas)));
+  GridExperiment run;
+  run.plan = base.plan;
+  run.plan.settings.clear();
+  run.plan.repetitions = flags.repetitions;
+  run.plan.threads = flags.threads;
+  run.plan.server = flags.server;
+  for (std::size_t i = 0; i < base.paces.size(); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<GridSetting> settings,
+                              at_networks(base.plan.settings[i], base.paces[i], flags));
+    for (const GridSetting& setting : settings) {
+      for (const double temperature : temperatures) {
+        GridSetting one = setting;
+        one.name = with_temperature(setting.name, temperature, temperatures.size() > 1);
+        one.sampling.temperature = static_cast<float>(temperature);
+        PaperPace pace = base.paces[i];
+        pace.name = one.name;
+        if (!one.network.empty()) {
+          pace.group = PaceGroup::kOther;
+          pace.paper.reset();
+          pace.one_way_ms = to_ms(one.link.up.delay + one.link.down.delay) / 2;
+        }
+        run.paces.push_back(std::move(pace));
+        run.plan.settings.push_back(std::move(one));
+      }
+    }
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_plan(run.plan));
+  return run;
+}
+
+}  // namespace outrider

@@ -1,0 +1,48 @@
+// What `outrider-bench run` measures, from its flags or a scenario file: networks x devices x
+// temperatures x strategies x draft lengths x prompts.
+//
+// Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/harness/executor.h"
+#include "bench/harness/grid_flags.h"
+#include "bench/report/cell_report.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct RunFlags {
+  GridFlags grid;
+  std::string scenario;               // a TOML file; empty: none
+  std::vector<std::string> networks;  // empty: the paces' own delays
+  std::vector<Strategy> strategies = {Strategy::kAr, Strategy::kSd, Strategy::kFsd,
+                                      Strategy::kMirror};
+  std::string temperatures = "0";
+  std::string gammas = "4";
+  std::string delays_ms;  // one way; empty: the pace's own
+  RunClock clock = RunClock::kReal;
+  int repetitions = 1;
+  int threads = 1;
+  std::string server;  // HOST:PORT of somebody else's; empty: our own
+  LinkKind link_kind = LinkKind::kBest;
+  ServiceLimits limits;
+  std::string out;   // a folder; empty: nothing is kept
+  std::string html;  // a file; empty: none
+  bool fresh = false;
+  bool json = false;
+  std::string corrupted;  // a test hook: a variant; empty: none
+};
+
+CLI::App& add_run_flags(CLI::App& command, RunFlags& flags);
+
+// The plan, and of each of its settings the pace with which figures are compared.
+// INVALID_ARGUMENT for what cannot be meant, with the flag and a remedy.
+Result<GridExperiment> make_run(const RunFlags& flags);
+
+}  // namespace outrider

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/remembering_model.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+constexpr std::int32_t kTreeSlots = 4096;  // at least; as much again as the longest text
+
+// SplitMix64's finaliser: texts that differ anywhere differ in all bits.
+std::uint64_t mixed(std::uint64_t value) {
+  value += 0x9E3779B97F4A7C15ULL;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
+  return value ^ (value >> 31);
+}
+
+class SlotsOnly final : public KvCache {
+ public:
+  explicit SlotsOnly(std::int32_t capacity) : KvCache(capacity) {}
+};
+
+}  // namespace
+
+// Keeps the hidden states of the rows that a pass computes.
+class RememberingModel::KeepingTap final : public LayerTap {
+ public:
+  KeepingTap(const LayerTap& tap, const std::vector<Text*>& rows) : tap_(tap), rows_(rows) {}
+
+  bool wants(std::int32_t layer) const override { return tap_.wants(layer); }
+  void on_layer(const HiddenRows& hidden) override {
+    for (std::size_t i = 0; i < hidden.count; ++i) {
+      const std::span<const float> row = hidden.row(i);
+      rows_[hidden.first + i]->hidden[hidden.layer].assign(row.begin(), row.end());
+    }
+  }
+
+ private:
+  const LayerTap& tap_;
+  const std::vector<Text*>& rows_;  // that want logits
+};
+
+Result<std::unique_ptr<KvCache>> RememberingModel::new_cache(std::int32_t capacity) {
+  std::unique_ptr<KvCache> cache(new SlotsOnly(capacity));
+  in_slots_[cache.get()].assign(static_cast<std::size_t>(capacity), 0);
+  return cache;
+}
+
+void RememberingModel::forget() {
+  texts_.clear();
+  in_slots_.clear();
+  if (tree_ != nullptr) tree_->slots().release_all_uncommitted();
+}
+
+std::vector<RememberingModel::TextId>& RememberingModel::texts_of(const KvCache& cache) {
+  const auto found = in_slots_.find(&cache);
+  OUTRIDER_CHECK(found != in_slots_.end());
+  return found->second;
+}
+
+RememberingModel::TextId RememberingModel::note(const Row& row) {
+  std::vector<TextId>& texts = texts_of(*row.cache);
+  const KvSlots& slots = row.cache->slots();
+  OUTRIDER_CHECK(slots.holds(row.slot));
+  const Position position = slots.position(row.slot);
+  TextId before = 0;
+  if (position > 0) {
+    Slot parent = slots.parent(row.slot);
+    if (parent == kRootSlot) parent = slots.committed_slot(position - 1);
+    before = texts[static_cast<std::size_t>(parent)];
+  }
+  const TextId text = mixed(before ^ mixed(static_cast<std::uint64_t>(row.token) + 1));
+  texts_.try_emplace(text, Text{.before = before, .token = row.token});
+  texts[static_cast<std::size_t>(row.slot)] = text;
+  return text;
+}
+
+bool RememberingModel::knows(const Text& text, const LayerTap* tap) const {
+  if (text.logits.empty()) return false;
+  if (tap == nullptr) return true;
+  for (std::int32_t layer = 1; layer < info().num_layers; ++layer) {
+    if (tap->wants(layer) && !text.hidden.contains(layer)) return false;
+  }
+  return true;
+}
+
+Status RememberingModel::forward(std::span<const Row> rows, PassOutput& out) {
+  if (out.is_abandoned()) return cancelled("the pass was abandoned");
+  std::vector<TextId> wanted, unknown;
+  for (const Row& row : rows) {
+    const TextId text = note(row);
+    if (!row.wants_logits) continue;
+    wanted.push_back(text);
+    const bool twice = std::ranges::find(unknown, text) != unknown.end();
+    if (!twice && !knows(texts_.at(text), out.tap)) unknown.push_back(text);
+  }
+  if (!unknown.empty()) OUTRIDER_RETURN_IF_ERROR(compute(unknown, out));
+  write(wanted, out);
+  return {};
+}
+
+Status RememberingModel::make_tree(std::size_t longest) {
+  if (tree_ != nullptr && tree_->slots().capacity() >= static_cast<std::int32_t>(longest))
+    return {};
+  empty_tree();
+  const auto slots = static_cast<std::int32_t>(longest) + kTreeSlots;
+  OUTRIDER_ASSIGN_OR_RETURN(tree_, model_->new_cache(slots));
+  return {};
+}
+
+void RememberingModel::empty_tree() {
+  for (auto& [id, text] : texts_) text.slot = kRootSlot;
+  if (tree_ != nullptr) tree_->slots().release_all_uncommitted();
+}
+
+bool RememberingModel::add_rows(TextId text, std::vector<TextId>& added, std::vector<Row>& pass) {
+  std::vector<TextId> path;
+  for (TextId id = text; id != 0 && texts_.at(id).slot == kRootSlot; id = texts_.at(id).before) {
+    path.push_back(id);
+  }
+  // Computed before, but without what is wanted now.
+  if (path.empty()) path.push_back(text);
+  std::ranges::reverse(path);
+  for (const TextId id : path) {
+    Text& one = texts_.at(id);
+    if (one.slot == kRootSlot) {
+      const Slot parent = one.before == 0 ? kRootSlot : texts_.at(one.before).slot;
+      const Result<Slot> slot = tree_->slots().append(parent);
+      if (!slot.ok()) return false;
+      one.slot = *slot;
+    }
+    if (std::ranges::find(added, id) != added.end()) continue;
+    added.push_back(id);
+    pass.push_back({tree_.get(), one.slot, one.token, false});
+  }
+  return true;
+}
+
+Status RememberingModel::compute(const std::vector<TextId>& unknown, const PassOutput& out) {
+  std::size_t longest = 0;
+  for (const TextId id : unknown) {
+    std::size_t length = 1;
+    for (TextId at = texts_.at(id).before; at != 0; at = texts_.at(at).before) ++length;
+    longest = std::max(longest, length);
+  }
+  OUTRIDER_RETURN_IF_ERROR(make_tree(longest + unknown.size()));
+  std::vector<TextId> added;
+  std::vector<Row> pass;
+  const auto add_all = [&] {
+    return std::ranges::all_of(unknown, [&](TextId id) { return add_rows(id, added, pass); });
+  };
+  if (!add_all()) {
+    empty_tree();
+    added.clear();
+    pass.clear();
+    if (!add_all()) return internal_error("the tree of known texts has no room for a pass");
+  }
+  std::vector<Text*> wanted;
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    pass[i].wants_logits = std::ranges::find(unknown, added[i]) != unknown.end();
+    if (pass[i].wants_logits) wanted.push_back(&texts_.at(added[i]));
+  }
+  PassOutput computed{.abandoned = out.abandoned};
+  std::optional<KeepingTap> keeping;
+  if (out.tap != nullptr) computed.tap = &keeping.emplace(*out.tap, wanted);
+  const Status status = model_->forward(pass, computed);
+  if (!status.ok()) {
+    empty_tree();
+    return status;
+  }
+  computed_rows_ += pass.size();
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::span<const float> logits = computed.row(i);
+    wanted[i]->logits.assign(logits.begin(), logits.end());
+  }
+  return {};
+}
+
+void RememberingModel::write(const std::vector<TextId>& wanted, PassOutput& out) const {
+  out.vocab_size = info().vocab_size;
+  out.logits.clear();
+  for (const TextId id : wanted) {
+    const std::vector<float>& logits = texts_.at(id).logits;
+    out.logits.insert(out.logits.end(), logits.begin(), logits.end());
+  }
+  if (out.tap == nullptr || wanted.empty()) return;
+  std::vector<float> hidden;
+  for (std::int32_t layer = 1; layer < info().num_layers; ++layer) {
+    if (!out.tap->wants(layer)) continue;
+    hidden.clear();
+    for (const TextId id : wanted) {
+      const std::vector<float>& row = texts_.at(id).hidden.at(layer);
+      hidden.insert(hidden.end(), row.begin(), row.end());
+    }
+    out.tap->on_layer({.layer = layer,
+                       .first = 0,
+                       .count = wanted.size(),
+                       .width = hidden.size() / wanted.size(),
+                       .values = hidden.data()});
+  }
+}
+
+}  // namespace outrider

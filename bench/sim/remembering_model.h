@@ -1,0 +1,65 @@
+// A model that computes each row once: what follows the same tokens has the same logits for all
+// who ask (DESIGN L2), so runs that decode the same text under other conditions share the work.
+//
+// Its caches hold slots and nothing else. Rows that are not known yet are computed in one cache of
+// its own, a tree of all texts so far; if that is full it begins anew, and what is known stays
+// known. A tap sees known rows' hidden states as it would see new ones.
+//
+// Thread rule: as model.h. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "common/model/model.h"
+
+namespace outrider {
+
+class RememberingModel final : public Model {
+ public:
+  explicit RememberingModel(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+
+  const ModelInfo& info() const override { return model_->info(); }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
+  Status forward(std::span<const Row> rows, PassOutput& out) override;
+
+  // Frees what is known. Only between answers: caches made before are void.
+  void forget();
+
+  std::uint64_t computed_rows() const { return computed_rows_; }
+
+ private:
+  // Stands for a text: a hash of its tokens. 0: no token.
+  using TextId = std::uint64_t;
+  struct Text {
+    TextId before = 0;               // without its last token
+    TokenId token = 0;               // the last
+    Slot slot = kRootSlot;           // in tree_; kRootSlot: not computed there
+    std::vector<float> logits = {};  // [vocab]; empty: not known
+    std::map<std::int32_t, std::vector<float>> hidden = {};  // by layer: [hidden_size]
+  };
+  class KeepingTap;
+
+  TextId note(const Row& row);
+  std::vector<TextId>& texts_of(const KvCache& cache);
+  bool knows(const Text& text, const LayerTap* tap) const;
+  Status compute(const std::vector<TextId>& unknown, const PassOutput& out);
+  Status make_tree(std::size_t longest);
+  void empty_tree();
+  // Adds rows for the text and what of it was not computed; false if the tree has no room.
+  bool add_rows(TextId text, std::vector<TextId>& added, std::vector<Row>& pass);
+  void write(const std::vector<TextId>& wanted, PassOutput& out) const;
+
+  const std::unique_ptr<Model> model_;
+  std::unordered_map<TextId, Text> texts_;
+  std::unordered_map<const KvCache*, std::vector<TextId>> in_slots_;  // [slot]
+  std::unique_ptr<KvCache> tree_;  // nothing in it is ever committed
+  std::uint64_t computed_rows_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,75 @@
+// What a link's profile does to the messages of a simulated stream: the model of TCP over an
+// impaired path that the proxy uses too (bench/link/path/stream_path.h).
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "bench/link/path/impaired_path.h"
+#include "bench/link/path/link_profile.h"
+#include "bench/link/path/stream_path.h"
+#include "common/base/clock.h"
+
+namespace outrider {
+
+// One direction of a link.
+struct SimWireDirection {
+  SimWireDirection(const PathSettings& settings, std::uint64_t seed) : path(settings, seed) {}
+
+  ImpairedPath path;
+  Duration latest{0};  // when something was last sent: the path's times must not fall
+};
+
+// One direction of one stream.
+class SimWireFlow final {
+ public:
+  SimWireFlow(SimWireDirection& direction, Duration round_trip)
+      : direction_(direction), stream_(direction.path, round_trip) {}
+
+  // When a message that is sent now arrives, whole; nothing if it never does. Times count from the
+  // profile's start.
+  std::optional<Duration> send(std::size_t bytes, Duration now) {
+    Duration& at = direction_.latest;
+    at = std::max(at, now);
+    std::optional<Duration> due;
+    do {
+      while (!stream_.has_room(at)) at = std::max(stream_.room_at(), at + Duration{1});
+      const std::size_t piece = std::min(bytes, stream_.largest_piece());
+      due = stream_.send(piece, at);
+      bytes -= piece;
+    } while (bytes > 0 && due);
+    return due;
+  }
+
+ private:
+  SimWireDirection& direction_;
+  StreamPath stream_;
+};
+
+// Both directions of a link from some time of its profile on.
+class SimWire final {
+ public:
+  SimWire(const LinkProfile& profile, Duration offset, std::uint64_t seed)
+      : offset_(offset), up_(profile.up, 2 * seed), down_(profile.down, 2 * seed + 1) {}
+
+  Duration profile_time(TimePoint now) const { return now.time_since_epoch() + offset_; }
+  TimePoint simulation_time(Duration due) const { return TimePoint(due - offset_); }
+  // For a new stream.
+  void open(std::optional<SimWireFlow>& up, std::optional<SimWireFlow>& down) {
+    const Duration round_trip = up_.path.settings().delay + down_.path.settings().delay;
+    up.emplace(up_, round_trip);
+    down.emplace(down_, round_trip);
+  }
+
+ private:
+  const Duration offset_;
+  SimWireDirection up_;
+  SimWireDirection down_;
+};
+
+}  // namespace outrider

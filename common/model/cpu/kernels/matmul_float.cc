@@ -33,27 +33,55 @@ constexpr int kTileColumns = 4;
 constexpr int kTileRows = 3;
 constexpr int kTileColumns = 2;
 #endif
+// With one column at a time.
+constexpr int kNarrowTileRows = 6;
+
+// Activations in the order in which a tile of all rows reads them: [steps][rows][16 lanes]. Rows
+// that lie a power of two apart would compete for the same places in the cache.
+class SideBySide {
+ public:
+  explicit SideBySide(const MatmulInput& x, std::size_t inputs)
+      : values_(x.values), rows_(static_cast<std::size_t>(x.rows)) {
+    if (rows_ == 1) return;
+    static thread_local AlignedBuffer<float> buffer;
+    const std::size_t steps = (inputs + kLanes - 1) / kLanes;
+    buffer.grow(steps * rows_ * kLanes);
+    float* to = buffer.data();
+    for (std::size_t s = 0; s < steps; ++s) {
+      for (std::size_t r = 0; r < rows_; ++r, to += kLanes) {
+        const float* from = x.values + r * static_cast<std::size_t>(x.stride) + s * kLanes;
+        store_lanes(load_lanes(from), to);
+      }
+    }
+    values_ = buffer.data();
+  }
+
+  // Of the 16 elements from k on, the first row's; the next row's follow.
+  const float* at(std::size_t k) const { return values_ + k * rows_; }
+
+ private:
+  const float* values_;
+  std::size_t rows_;
+};
 
 template <class T>
 struct FloatProduct {
   const T* weights;  // [outputs, inputs]
   std::size_t inputs;
-  const float* x;  // [rows, stride]
-  std::size_t stride;
+  SideBySide x;  // all rows are one tile
 
-  // folded[r * kColumns + c] = x[row + r] . weights[columns[c]], not yet summed across lanes.
+  // folded[r * kColumns + c] = x[r] . weights[columns[c]], not yet summed across lanes.
   template <int kRows, int kColumns>
-  HWY_INLINE void tile(std::size_t row, const std::size_t* columns, Quad* folded) const {
+  HWY_INLINE void tile(std::size_t, const std::size_t* columns, Quad* folded) const {
     const T* w[kColumns];
     for (int c = 0; c < kColumns; ++c) w[c] = weights + columns[c] * inputs;
     const T* const next_tile = w[0] + kColumns * inputs;
-    const float* first = x + row * stride;
     Lanes sums[kRows * kColumns];
     for (Lanes& sum : sums) sum = zero_lanes();
     const std::size_t whole = inputs / kLanes * kLanes;
     for (std::size_t k = 0; k < whole; k += kLanes) {
       ask_for(next_tile + kColumns * k, kColumns * kLanes * sizeof(T));
-      step<kRows, kColumns>(w, k, first + k, sums);
+      step<kRows, kColumns>(w, k, x.at(k), sums);
     }
     if (whole < inputs) {
       T padded[kColumns][kLanes] = {};
@@ -61,7 +89,7 @@ struct FloatProduct {
         std::memcpy(padded[c], w[c] + whole, (inputs - whole) * sizeof(T));
         w[c] = padded[c];
       }
-      step<kRows, kColumns>(w, 0, first + whole, sums);
+      step<kRows, kColumns>(w, 0, x.at(whole), sums);
     }
     for (int i = 0; i < kRows * kColumns; ++i) folded[i] = fold(sums[i]);
   }
@@ -72,7 +100,7 @@ struct FloatProduct {
       Part column[kColumns];
       for (int c = 0; c < kColumns; ++c) column[c] = load_part(w[c], k + p * kPartLanes);
       for (int r = 0; r < kRows; ++r) {
-        const Part value = hn::LoadU(PartTag(), first + r * stride + p * kPartLanes);
+        const Part value = hn::LoadU(PartTag(), first + r * kLanes + p * kPartLanes);
         for (int c = 0; c < kColumns; ++c) {
           Part& sum = sums[r * kColumns + c].part[p];
           sum = hn::MulAdd(column[c], value, sum);
@@ -82,130 +110,168 @@ struct FloatProduct {
   }
 };
 
-// Columns that are widened together, and elements of each: a block stays in the first levels of
-// cache while all rows meet it.
-constexpr std::size_t kPackedColumns = 16;
+// Columns that are widened together, and elements of each: a block stays in the second level of
+// cache, and a tile's activations in the first, while they meet.
+constexpr std::size_t kPackedColumns = 32;
 constexpr std::size_t kPackedElements = 512;
-constexpr std::size_t kColumnStep = kPackedColumns * kLanes;  // floats of one step of all columns
-constexpr int kPackedTileRows = 6;
+constexpr std::size_t kPackedTileRows = 6;
 #if HWY_TARGET == HWY_AVX2
-constexpr int kPackedTileColumns = 2;
+constexpr std::size_t kPackedTileColumns = 2;
 #else
-constexpr int kPackedTileColumns = 4;
+constexpr std::size_t kPackedTileColumns = 4;
 #endif
 
+// Both sides of a product lie in the order in which a tile reads them, one part of the lanes after
+// the other: so more sums fit the registers, fewer loads serve them, and no two lines of a tile
+// compete for a place in the cache.
 template <class T>
 class PackedProduct {
  public:
   PackedProduct(const WeightMatrix& weights, const MatmulInput& x)
       : weights_(static_cast<const T*>(weights.data)),
         inputs_(static_cast<std::size_t>(weights.inputs)),
-        x_(x),
-        stride_(static_cast<std::size_t>(x.stride)) {
-    static thread_local AlignedBuffer<float> packed, sums;
+        padded_((inputs_ + kLanes - 1) / kLanes * kLanes),
+        rows_(static_cast<std::size_t>(x.rows)) {
+    static thread_local AlignedBuffer<float> activations, packed, sums;
+    activations.grow(rows_ * padded_);
     packed.grow(kPackedColumns * kPackedElements);
-    sums.grow(static_cast<std::size_t>(x.rows) * kColumnStep);
+    sums.grow(rows_ * kRowSums);
+    activations_ = activations.data();
     packed_ = packed.data();
     sums_ = sums.data();
+    pack_activations(x);
   }
 
   void run(Outputs part, const MatmulOutput& y) {
     for (std::int64_t n = part.begin; n < part.end; n += kPackedColumns) {
       const Outputs columns{n, std::min<std::int64_t>(n + kPackedColumns, part.end)};
-      std::fill_n(sums_, static_cast<std::size_t>(x_.rows) * kColumnStep, 0.0f);
-      for (std::size_t k = 0; k < inputs_; k += kPackedElements) {
-        const std::size_t elements = std::min(kPackedElements, inputs_ - k);
-        pack(columns, k, elements);
-        add_block(k, (elements + kLanes - 1) / kLanes);
+      std::fill_n(sums_, rows_ * kRowSums, 0.0f);
+      for (std::size_t k = 0; k < padded_; k += kPackedElements) {
+        pack_weights(columns, k);
+        for_each_row_tile(
+            [&](std::size_t row, std::size_t count) { add_rows<kPackedTileRows>(row, count, k); });
       }
       store(columns, y);
     }
   }
 
  private:
-  // packed_ = [steps][columns][16 lanes] of the elements from k on, zero where there are none.
-  void pack(Outputs columns, std::size_t k, std::size_t elements) {
-    const std::size_t whole = elements / kLanes;
-    for (std::size_t c = 0; c < kPackedColumns; ++c) {
-      float* to = packed_ + c * kLanes;
-      const auto column = static_cast<std::size_t>(columns.begin) + c;
-      if (column >= static_cast<std::size_t>(columns.end)) {
-        for (std::size_t s = 0; s * kLanes < elements; ++s) {
-          store_lanes(zero_lanes(), to + s * kColumnStep);
+  static constexpr std::size_t kRowSums = kPackedColumns * kLanes;  // floats
+
+  // The steps of 16 elements of the block that begins at element k.
+  std::size_t steps(std::size_t k) const { return std::min(kPackedElements, padded_ - k) / kLanes; }
+
+  template <class F>
+  HWY_INLINE void for_each_row_tile(const F& f) const {
+    const std::size_t tiles = (rows_ + kPackedTileRows - 1) / kPackedTileRows;
+    for (std::size_t t = 0; t < tiles; ++t) {
+      const std::size_t row = rows_ * t / tiles;
+      f(row, rows_ * (t + 1) / tiles - row);
+    }
+  }
+
+  // activations_ = for each tile of rows and each block: [parts][steps][rows of the tile][lanes of
+  // a part].
+  void pack_activations(const MatmulInput& x) {
+    const PartTag d;
+    const auto stride = static_cast<std::size_t>(x.stride);
+    float* to = activations_;
+    for_each_row_tile([&](std::size_t row, std::size_t count) {
+      for (std::size_t k = 0; k < padded_; k += kPackedElements) {
+        for (std::size_t p = 0; p < kParts; ++p) {
+          const float* from = x.values + row * stride + k + p * kPartLanes;
+          for (std::size_t s = 0; s < steps(k); ++s, from += kLanes) {
+            for (std::size_t r = 0; r < count; ++r, to += kPartLanes) {
+              hn::StoreU(hn::LoadU(d, from + r * stride), d, to);
+            }
+          }
         }
-        continue;
       }
-      const T* from = weights_ + column * inputs_ + k;
-      ask_for(from + kPackedElements, kPackedElements * sizeof(T));
-      for (std::size_t s = 0; s < whole; ++s) widen_step(from + s * kLanes, to + s * kColumnStep);
-      if (whole * kLanes < elements) {
-        T padded[kLanes] = {};
-        std::memcpy(padded, from + whole * kLanes, (elements - whole * kLanes) * sizeof(T));
-        widen_step(padded, to + whole * kColumnStep);
+    });
+  }
+
+  // packed_ = [column tiles][parts][steps][columns of the tile][lanes of a part] of the elements
+  // from k on, zero where there are none.
+  void pack_weights(Outputs columns, std::size_t k) {
+    for (std::size_t c = 0; c < kPackedColumns; ++c) {
+      float* to = packed_ + c / kPackedTileColumns * kPackedTileColumns * steps(k) * kLanes +
+                  c % kPackedTileColumns * kPartLanes;
+      const auto column = static_cast<std::size_t>(columns.begin) + c;
+      if (column < static_cast<std::size_t>(columns.end)) {
+        pack_column(weights_ + column * inputs_ + k, k, to);
+      } else {
+        const T zeros[kLanes] = {};
+        for (std::size_t s = 0; s < steps(k); ++s) widen_step(zeros, s, steps(k), to);
       }
     }
   }
 
-  HWY_INLINE static void widen_step(const T* from, float* to) {
-    for (int p = 0; p < kParts; ++p) {
-      hn::StoreU(load_part(from, static_cast<std::size_t>(p) * kPartLanes), PartTag(),
-                 to + p * kPartLanes);
+  HWY_INLINE void pack_column(const T* from, std::size_t k, float* to) const {
+    const std::size_t count = steps(k), left = inputs_ - k;
+    ask_for(from + kPackedElements, kPackedElements * sizeof(T));
+    const std::size_t whole = std::min(count, left / kLanes);
+    for (std::size_t s = 0; s < whole; ++s) widen_step(from + s * kLanes, s, count, to);
+    if (whole == count) return;
+    T padded[kLanes] = {};
+    std::memcpy(padded, from + whole * kLanes, (left - whole * kLanes) * sizeof(T));
+    widen_step(padded, whole, count, to);
+  }
+
+  HWY_INLINE static void widen_step(const T* from, std::size_t step, std::size_t steps, float* to) {
+    for (std::size_t p = 0; p < kParts; ++p) {
+      hn::StoreU(load_part(from, p * kPartLanes), PartTag(),
+                 to + (p * steps + step) * kPackedTileColumns * kPartLanes);
     }
   }
 
-  void add_block(std::size_t k, std::size_t steps) {
-    const std::int64_t tiles = (x_.rows + kPackedTileRows - 1) / kPackedTileRows;
-    for (std::int64_t t = 0; t < tiles; ++t) {
-      const std::int64_t row = x_.rows * t / tiles;
-      add_rows<kPackedTileRows>(static_cast<std::size_t>(row), x_.rows * (t + 1) / tiles - row, k,
-                                steps);
-    }
-  }
-
-  template <int kRows>
-  HWY_INLINE void add_rows(std::size_t row, std::int64_t count, std::size_t k, std::size_t steps) {
+  template <std::size_t kRows>
+  HWY_INLINE void add_rows(std::size_t row, std::size_t count, std::size_t k) {
     if constexpr (kRows > 1) {
-      if (count < kRows) return add_rows<kRows - 1>(row, count, k, steps);
+      if (count < kRows) return add_rows<kRows - 1>(row, count, k);
     }
+    const std::size_t n = steps(k);
+    const float* x = activations_ + row * padded_ + kRows * k;
+    const float* w = packed_;
     for (std::size_t c = 0; c < kPackedColumns; c += kPackedTileColumns) {
-      // One register of each sum at a time: so more sums fit, and fewer loads serve them.
-      for (std::size_t p = 0; p < kParts; ++p) add_tile<kRows>(row, c, p * kPartLanes, k, steps);
+      float* kept = sums_ + row * kRowSums + c * kLanes;
+      for (std::size_t p = 0; p < kParts; ++p, w += n * kPackedTileColumns * kPartLanes) {
+        add_tile<kRows>(w, x + p * n * kRows * kPartLanes, n, kept + p * kPartLanes);
+      }
     }
   }
 
-  template <int kRows>
-  HWY_NOINLINE void add_tile(std::size_t row, std::size_t column, std::size_t lane, std::size_t k,
-                             std::size_t steps) {
+  template <std::size_t kRows>
+  HWY_NOINLINE static void add_tile(const float* w, const float* x, std::size_t steps,
+                                    float* kept) {
     const PartTag d;
     Part sums[kRows][kPackedTileColumns];
-    float* kept = sums_ + row * kColumnStep + column * kLanes + lane;
-    for (int r = 0; r < kRows; ++r) {
-      for (int c = 0; c < kPackedTileColumns; ++c) {
-        sums[r][c] = hn::LoadU(d, kept + r * kColumnStep + c * kLanes);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t c = 0; c < kPackedTileColumns; ++c) {
+        sums[r][c] = hn::LoadU(d, kept + r * kRowSums + c * kLanes);
       }
     }
-    const float* w = packed_ + column * kLanes + lane;
-    const float* x = x_.values + row * stride_ + k + lane;
-    for (std::size_t s = 0; s < steps; ++s, w += kColumnStep, x += kLanes) {
+    for (; steps > 0; --steps, w += kPackedTileColumns * kPartLanes, x += kRows * kPartLanes) {
       Part weights[kPackedTileColumns];
-      for (int c = 0; c < kPackedTileColumns; ++c) weights[c] = hn::LoadU(d, w + c * kLanes);
-      for (int r = 0; r < kRows; ++r) {
-        const Part value = hn::LoadU(d, x + static_cast<std::size_t>(r) * stride_);
-        for (int c = 0; c < kPackedTileColumns; ++c) {
+      for (std::size_t c = 0; c < kPackedTileColumns; ++c) {
+        weights[c] = hn::LoadU(d, w + c * kPartLanes);
+      }
+      for (std::size_t r = 0; r < kRows; ++r) {
+        const Part value = hn::LoadU(d, x + r * kPartLanes);
+        for (std::size_t c = 0; c < kPackedTileColumns; ++c) {
           sums[r][c] = hn::MulAdd(weights[c], value, sums[r][c]);
         }
       }
     }
-    for (int r = 0; r < kRows; ++r) {
-      for (int c = 0; c < kPackedTileColumns; ++c) {
-        hn::StoreU(sums[r][c], d, kept + r * kColumnStep + c * kLanes);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t c = 0; c < kPackedTileColumns; ++c) {
+        hn::StoreU(sums[r][c], d, kept + r * kRowSums + c * kLanes);
       }
     }
   }
 
   void store(Outputs columns, const MatmulOutput& y) const {
-    for (std::int64_t row = 0; row < x_.rows; ++row) {
-      const float* sums = sums_ + static_cast<std::size_t>(row) * kColumnStep;
+    for (std::size_t row = 0; row < rows_; ++row) {
+      const float* sums = sums_ + row * kRowSums;
       float out[kPackedColumns];
       for (std::size_t c = 0; c < kPackedColumns; c += 4) {
         Quad folded[4];
@@ -213,30 +279,34 @@ class PackedProduct {
         hn::StoreU(sum_quads(folded[0], folded[1], folded[2], folded[3]), QuadTag(), out + c);
       }
       for (std::int64_t n = columns.begin; n < columns.end; ++n) {
-        store_output(y, row, n, out[n - columns.begin]);
+        store_output(y, static_cast<std::int64_t>(row), n, out[n - columns.begin]);
       }
     }
   }
 
   const T* weights_;
   std::size_t inputs_;
-  const MatmulInput& x_;
-  std::size_t stride_;
+  std::size_t padded_;  // inputs, up to whole steps
+  std::size_t rows_;
   // The thread's scratch.
+  float* activations_;
   float* packed_;
   float* sums_;  // [rows, columns, 16 lanes]
 };
 
 template <class T>
 void run(const WeightMatrix& weights, const MatmulInput& x, Outputs part, const MatmulOutput& y) {
-  if (x.rows > kTileRows) {
+  if (x.rows > kNarrowTileRows) {
     PackedProduct<T>(weights, x).run(part, y);
     return;
   }
-  const FloatProduct<T> product{static_cast<const T*>(weights.data),
-                                static_cast<std::size_t>(weights.inputs), x.values,
-                                static_cast<std::size_t>(x.stride)};
-  for_each_tile<kTileRows, kTileColumns>(product, 0, x.rows, part, y);
+  const auto inputs = static_cast<std::size_t>(weights.inputs);
+  const FloatProduct<T> product{static_cast<const T*>(weights.data), inputs, SideBySide(x, inputs)};
+  if (x.rows > kTileRows) {
+    for_each_tile<kNarrowTileRows, 1>(product, 0, x.rows, part, y);
+  } else {
+    for_each_tile<kTileRows, kTileColumns>(product, 0, x.rows, part, y);
+  }
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "common/base/files.h"
+#include "common/base/mapped_file.h"
 #include "common/base/sha256.h"
 #include "common/exits/adapters.h"
-#include "common/base/mapped_file.h"
 #include "common/model/format/safetensors.h"
 #include "common/model/format/safetensors_writer.h"
 
@@ -121,15 +121,21 @@ Result<ExitAdapters> load_adapters(const std::string& directory) {
   const std::string index_path = directory + "/" + kAdapterIndexFile;
   const std::string weights_path = directory + "/" + kAdapterWeightsFile;
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(index_path, kMaxIndexBytes));
-  OUTRIDER_ASSIGN_OR_RETURN(AdapterIndex index, parse_adapter_index(text, index_path));
   Result<std::unique_ptr<MappedFile>> file = MappedFile::open(weights_path);
   if (file.status().code() == StatusCode::kNotFound) {  // half a set is damage, not absence
     return data_loss(weights_path + " is missing beside " + kAdapterIndexFile);
   }
   if (!file.ok()) return file.status();
-  OUTRIDER_RETURN_IF_ERROR(
-      attach_adapter_weights(index.adapters, (*file)->bytes(), index.weights_digest, weights_path));
-  return std::move(index.adapters);
+  return parse_adapters(text, (*file)->bytes(), directory);
+}
+
+Result<ExitAdapters> parse_adapters(std::string_view index, std::span<const std::byte> weights,
+                                    const std::string& what) {
+  OUTRIDER_ASSIGN_OR_RETURN(AdapterIndex parsed,
+                            parse_adapter_index(index, what + "/" + kAdapterIndexFile));
+  OUTRIDER_RETURN_IF_ERROR(attach_adapter_weights(parsed.adapters, weights, parsed.weights_digest,
+                                                  what + "/" + kAdapterWeightsFile));
+  return std::move(parsed.adapters);
 }
 
 Status save_adapters(const std::string& directory, const ExitAdapters& adapters) {

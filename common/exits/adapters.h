@@ -75,6 +75,9 @@ Result<ExitAdapters> select_exits(ExitAdapters adapters, std::string_view wanted
 // Reads both files of `directory`, which a stranger may have written. Errors: NOT_FOUND if there is
 // no adapters.json; else as parse_adapter_index() and attach_adapter_weights(), naming the file.
 Result<ExitAdapters> load_adapters(const std::string& directory);
+// The same of both files' contents; what: where they are, for errors.
+Result<ExitAdapters> parse_adapters(std::string_view index, std::span<const std::byte> weights,
+                                    const std::string& what);
 // Writes both files, each whole or not at all.
 Status save_adapters(const std::string& directory, const ExitAdapters& adapters);
 

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "common/exits/adapter_heads.h"
-#include "common/exits/adapters.h"
-#include "common/model/format/model_files.h"
 
 namespace outrider {
 namespace {
@@ -34,16 +32,20 @@ Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target)
                 "; edges speculate without early exits");
   }
   if (!adapters.ok()) return adapters.status();
-  OUTRIDER_RETURN_IF_ERROR(check_target(*adapters, target));
-  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters selected,
-                            select_exits(*std::move(adapters), source.exits));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(source.model, {}));
+  return exits_of(*std::move(adapters), source.exits, *files, target);
+}
+
+Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,
+                            const ModelFiles& files, const ModelInfo& target) {
+  OUTRIDER_RETURN_IF_ERROR(check_target(adapters, target));
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters selected, select_exits(std::move(adapters), exits));
   if (selected.exits.empty()) {
     return none(std::string(": ") + kAdapterIndexFile + " has chosen none");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
-                            load_model_files(source.model, {}));
   FoundExits found;
-  OUTRIDER_ASSIGN_OR_RETURN(found.heads, make_adapter_heads(std::move(selected), *files));
+  OUTRIDER_ASSIGN_OR_RETURN(found.heads, make_adapter_heads(std::move(selected), files));
   found.about = layers_text(*found.heads);
   return found;
 }

@@ -8,7 +8,9 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/exits/adapters.h"
 #include "common/exits/exit_heads.h"
+#include "common/model/format/model_files.h"
 #include "common/model/model.h"
 
 namespace outrider {
@@ -28,5 +30,10 @@ struct FoundExits {
 // target: what runs. Errors: adapters that were asked for and are not there, that do not fit the
 // target, or that are damaged; as load_adapters(), check_target(), select_exits().
 Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target);
+
+// The chosen ones of adapters that were read elsewhere. files: of the target, with its output
+// matrix. Errors as above.
+Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,
+                            const ModelFiles& files, const ModelInfo& target);
 
 }  // namespace outrider

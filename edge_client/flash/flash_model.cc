@@ -8,6 +8,7 @@
 
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/cpu/cpu_pass.h"
+#include "edge_client/flash/whole_file_model.h"
 
 namespace outrider {
 namespace {
@@ -28,7 +29,7 @@ Result<MemoryDemand> demand_of(const ModelPack& pack, const FlashOptions& option
                             cpu_kv_bytes(config, options.kv_dtype, config.max_positions));
   MemoryDemand demand;
   demand.fixed = {{"the program", kProgramBytes},
-                  {"the draft", options.other_bytes},
+                  {"the draft and early exits", options.other_bytes},
                   {"keys and values of " + std::to_string(config.max_positions) + " positions",
                    static_cast<std::uint64_t>(kv)},
                   {"activations", activation_bytes(config)}};
@@ -54,9 +55,12 @@ Result<std::unique_ptr<FlashModel>> FlashModel::open(const std::string& path,
                             StreamedLayers::open(self->pack_, weights, self->plan_, options.reading,
                                                  {.bandwidth = options.bandwidth}, clock));
   self->layers_ = layers.get();
+  if (options.gate != nullptr) layers->set_gate(*options.gate);
   OUTRIDER_ASSIGN_OR_RETURN(
-      self->model_, make_cpu_model(std::move(weights), std::move(layers),
-                                   {.kv_dtype = options.kv_dtype, .threads = options.threads}));
+      std::unique_ptr<Model> model,
+      make_cpu_model(std::move(weights), std::move(layers),
+                     {.kv_dtype = options.kv_dtype, .threads = options.threads}));
+  OUTRIDER_ASSIGN_OR_RETURN(self->model_, make_whole_file_model(std::move(model), path));
   return self;
 }
 

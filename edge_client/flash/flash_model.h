@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "common/model/cpu/model_pack.h"
 #include "common/model/model.h"
+#include "edge_client/flash/compute_gate.h"
 #include "edge_client/flash/extent_reader.h"
 #include "edge_client/flash/memory_plan.h"
 #include "edge_client/flash/streamed_layers.h"
@@ -23,12 +24,13 @@ namespace outrider {
 
 struct FlashOptions {
   std::uint64_t memory_budget = 0;  // of everything; 0: none, all layers stay
-  std::uint64_t other_bytes = 0;    // of the budget, for the draft and what belongs to it
+  std::uint64_t other_bytes = 0;    // of the budget, for the draft and early exits
   std::string kv_dtype = "f32";
   int threads = 0;                           // 0: one per core
   std::optional<Position> max_context = {};  // positions of a cache
   ExtentReaderOptions reading = {};
-  double bandwidth = 0;  // bytes per second of an emulated device; 0: as fast as this one
+  ComputeGate* gate = nullptr;  // told when a pass computes; null: nobody asks
+  double bandwidth = 0;         // bytes per second of an emulated device; 0: as fast as this one
 };
 
 class FlashModel final {

@@ -7,11 +7,33 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/files.h"
 #include "common/base/thread_pool.h"
 #include "common/base/vector_targets.h"
+#include "common/model/format/architecture.h"
 #include "common/text/tokenizer_texts.h"
 
 namespace outrider {
+namespace {
+
+// Early exits, which read the output matrix: of a model that has one of its own, a pack keeps it
+// only as the kernels read it.
+Status add_adapters(const std::string& model, const ModelConfig& config,
+                    std::vector<PackText>& texts) {
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
+  const std::string folder = folder_of_model(model);
+  const Result<ExitAdapters> adapters = load_adapters(folder);
+  if (adapters.status().code() == StatusCode::kNotFound) return {};
+  if (!adapters.ok()) return adapters.status();
+  if (output_part(config) != ModelPart::kEmbedding) return {};
+  for (const char* name : {kAdapterIndexFile, kAdapterWeightsFile}) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(folder + "/" + name, kMaxBytes));
+    texts.push_back({name, std::move(content)});
+  }
+  return {};
+}
+
+}  // namespace
 
 Status make_pack(const PackOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
@@ -20,17 +42,33 @@ Status make_pack(const PackOptions& options) {
   OUTRIDER_RETURN_IF_ERROR(Tokenizer::load(tokenizer).status());
   OUTRIDER_ASSIGN_OR_RETURN(std::shared_ptr<const ModelFiles> files,
                             load_model_files(options.model, {.check_finite = true}));
-  ThreadPool pool(options.threads > 0
-                      ? options.threads
-                      : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)));
-  OUTRIDER_ASSIGN_OR_RETURN(const CpuWeights weights,
-                            CpuWeightsLoader(kernels_for(target), pool, {"", {}}, options.progress)
-                                .load(std::move(files), type));
   std::vector<PackText> texts;
   TokenizerTexts::visit_texts(tokenizer, [&](const char* name, const auto& text) {
     if (text) texts.push_back({name, *text});
   });
-  return write_model_pack(options.out, weights, texts);
+  OUTRIDER_RETURN_IF_ERROR(add_adapters(options.model, files->config, texts));
+  ThreadPool pool(options.threads > 0
+                      ? options.threads
+                      : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)));
+  OUTRIDER_ASSIGN_OR_RETURN(ModelPackWriter writer, ModelPackWriter::create(options.out));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const CpuWeights weights,
+      CpuWeightsLoader(kernels_for(target), pool, {"", {}}, options.progress)
+          .load_by_layer(std::move(files), type, [&](const CpuWeights& so_far, std::int32_t layer) {
+            return writer.add_layer(so_far, layer);
+          }));
+  return writer.finish(weights, texts);
+}
+
+Result<std::optional<ExitAdapters>> load_adapters(const ModelPack& pack) {
+  const auto index = pack.text(kAdapterIndexFile);
+  const auto weights = pack.text(kAdapterWeightsFile);
+  if (!index || !weights) return std::optional<ExitAdapters>();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      ExitAdapters adapters,
+      parse_adapters(*index, std::as_bytes(std::span(weights->data(), weights->size())),
+                     pack.path()));
+  return std::optional<ExitAdapters>(std::move(adapters));
 }
 
 Result<Tokenizer> load_tokenizer(const ModelPack& pack) {

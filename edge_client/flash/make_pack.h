@@ -3,10 +3,11 @@
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <string>
 
 #include "common/base/status.h"
+#include "common/exits/adapters.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cpu/model_pack.h"
 #include "common/text/tokenizer.h"
@@ -24,7 +25,8 @@ struct PackOptions {
 // Errors: those of reading the model; RESOURCE_EXHAUSTED where the disk is full, and no file then.
 Status make_pack(const PackOptions& options);
 
-// The tokenizer that a pack carries.
+// What a pack carries: the tokenizer, and the adapters of early exits, if there are any.
 Result<Tokenizer> load_tokenizer(const ModelPack& pack);
+Result<std::optional<ExitAdapters>> load_adapters(const ModelPack& pack);
 
 }  // namespace outrider

@@ -94,8 +94,18 @@ Status StreamedLayers::pin(ExtentReader& reader, const std::vector<StreamSection
 
 Result<const std::byte*> StreamedLayers::bytes_of(std::int64_t index) {
   const Section& section = sections_[static_cast<std::size_t>(index)];
-  if (section.pinned != nullptr) return section.pinned;
-  return stream_->acquire(section.streamed);
+  if (section.pinned != nullptr) {
+    set_computing(true);
+    return section.pinned;
+  }
+  set_computing(false);
+  Result<const std::byte*> bytes = stream_->acquire(section.streamed);
+  if (bytes.ok()) set_computing(true);
+  return bytes;
+}
+
+void StreamedLayers::set_computing(bool computes) {
+  if (gate_ != nullptr) gate_->pass_computes(computes);
 }
 
 // From where the file was mapped to where it was read.
@@ -125,6 +135,7 @@ Result<const LinearWeights*> StreamedLayers::acquire_head() {
 }
 
 void StreamedLayers::end_pass() {
+  set_computing(false);
   if (stream_ != nullptr) stream_->release();
 }
 

@@ -11,6 +11,7 @@
 #include "common/model/cpu/anonymous_memory.h"
 #include "common/model/cpu/layer_store.h"
 #include "common/model/cpu/model_pack.h"
+#include "edge_client/flash/compute_gate.h"
 #include "edge_client/flash/extent_reader.h"
 #include "edge_client/flash/memory_plan.h"
 #include "edge_client/flash/section_stream.h"
@@ -30,6 +31,9 @@ class StreamedLayers final : public LayerStore {
   Result<const LinearWeights*> acquire_head() override;
   void end_pass() override;
 
+  // Told when a pass computes and when it waits; outlives this.
+  void set_gate(ComputeGate& gate) { gate_ = &gate; }
+
   StreamStats stats() const;
   const std::string& description() const { return description_; }
 
@@ -44,6 +48,7 @@ class StreamedLayers final : public LayerStore {
   StreamedLayers(const ModelPack& pack, const CpuWeights& weights);
   Status pin(ExtentReader& reader, const std::vector<StreamSection>& sections);
   Result<const std::byte*> bytes_of(std::int64_t index);
+  void set_computing(bool computes);
   void point(LinearWeights& weights, const Section& section, const std::byte* bytes) const;
 
   const std::byte* base_;  // of the mapping that the matrices point into
@@ -55,6 +60,7 @@ class StreamedLayers final : public LayerStore {
   LinearWeights output_;  // the same of the output matrix
   std::string description_;
   std::unique_ptr<SectionStream> stream_;  // null: all is pinned
+  ComputeGate* gate_ = nullptr;            // null: nobody asks
 };
 
 // The pack's layers and output matrix, as they are read.

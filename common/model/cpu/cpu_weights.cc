@@ -23,7 +23,7 @@ bool is_made_of(const WeightMatrix& kept, WeightMatrix wanted) {
 
 }  // namespace
 
-Status fill_layers(const MatrixSource& source, CpuWeights& weights) {
+Status fill_layers(const MatrixSource& source, CpuWeights& weights, const LayerDone& done) {
   const ModelConfig& config = weights.files->config;
   const auto vector = [&](const std::string& name) {
     std::vector<float> values = widened(weights.files->weights.at(name));
@@ -54,31 +54,53 @@ Status fill_layers(const MatrixSource& source, CpuWeights& weights) {
     OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kGate, i, config.mlp_bias, layer.gate));
     OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kUp, i, config.mlp_bias, layer.up));
     OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kDown, i, config.mlp_bias, layer.down));
+    if (done) OUTRIDER_RETURN_IF_ERROR(done(i));
   }
   weights.final_norm = vector(weight_name(ModelPart::kFinalNorm));
-  return linear(output_part(config), config.num_layers, false, weights.head);
+  OUTRIDER_RETURN_IF_ERROR(linear(output_part(config), config.num_layers, false, weights.head));
+  return done ? done(config.num_layers) : Status();
 }
 
 Result<CpuWeights> CpuWeightsLoader::load(std::shared_ptr<const ModelFiles> files,
                                           ComputeType type) {
+  begin(std::move(files), type);
+  weights_.kept = cache_.open(weights_.files->name, weights_.files->fingerprint, kind_, pool_);
+  OUTRIDER_RETURN_IF_ERROR(fill({}));
+  if (bytes_read_ >= kMinKeptBytes) {
+    cache_.keep(weights_.files->name, weights_.files->fingerprint, kind_, to_keep_);
+  }
+  return std::move(weights_);
+}
+
+Result<CpuWeights> CpuWeightsLoader::load_by_layer(std::shared_ptr<const ModelFiles> files,
+                                                   ComputeType type, const TakeLayer& take) {
+  begin(std::move(files), type);
+  OUTRIDER_RETURN_IF_ERROR(fill([&](std::int32_t layer) {
+    Status taken = take(weights_, layer);
+    weights_.converted.clear();
+    return taken;
+  }));
+  return std::move(weights_);
+}
+
+void CpuWeightsLoader::begin(std::shared_ptr<const ModelFiles> files, ComputeType type) {
   type_ = type == ComputeType::kAuto ? settle_auto(*files) : type;
   bytes_read_ = 0;
   to_keep_.clear();
   weights_ = {};
   weights_.files = std::move(files);
-  const std::string arithmetic = std::string(to_string(type_)) + ", kernels " + kKernelVersion;
-  weights_.kept = cache_.open(weights_.files->name, weights_.files->fingerprint, arithmetic, pool_);
+  kind_ = std::string(to_string(type_)) + ", kernels " + kKernelVersion;
   weights_.embedding = weights_.files->weights.at(weight_name(ModelPart::kEmbedding));
   const bool stored_bf16 = weights_.embedding.dtype == DType::kBF16;
   const bool bf16 = type_ == ComputeType::kBf16 || (type_ == ComputeType::kAuto && stored_bf16);
   weights_.dtype = bf16 ? "bf16" : "f32";
   weights_.arithmetic = "exact";
-  OUTRIDER_RETURN_IF_ERROR(fill_layers(
-      [this](ModelPart part, std::int32_t layer) { return load_matrix(part, layer); }, weights_));
-  if (bytes_read_ >= kMinKeptBytes) {
-    cache_.keep(weights_.files->name, weights_.files->fingerprint, arithmetic, to_keep_);
-  }
-  return std::move(weights_);
+}
+
+Status CpuWeightsLoader::fill(const LayerDone& done) {
+  return fill_layers(
+      [this](ModelPart part, std::int32_t layer) { return load_matrix(part, layer); }, weights_,
+      done);
 }
 
 Result<WeightMatrix> CpuWeightsLoader::load_matrix(ModelPart part, std::int32_t layer) {

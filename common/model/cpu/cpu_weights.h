@@ -63,9 +63,12 @@ struct CpuWeights {
 // The matrix of a part of a layer, its data included.
 using MatrixSource = std::function<Result<WeightMatrix>(ModelPart part, std::int32_t layer)>;
 
+// Told of each layer that is complete; num_layers: the output matrix.
+using LayerDone = std::function<Status(std::int32_t layer)>;
+
 // Fills in everything behind the embedding, of weights.files and of `source`, layer by layer; the
 // output matrix comes last and is asked for as layer num_layers.
-Status fill_layers(const MatrixSource& source, CpuWeights& weights);
+Status fill_layers(const MatrixSource& source, CpuWeights& weights, const LayerDone& done = {});
 
 // Uses the pool for conversions, and for reading what a cache kept of earlier ones.
 class CpuWeightsLoader final {
@@ -80,7 +83,15 @@ class CpuWeightsLoader final {
   // Errors: RESOURCE_EXHAUSTED if converted weights do not fit.
   Result<CpuWeights> load(std::shared_ptr<const ModelFiles> files, ComputeType type);
 
+  // The same a layer at a time, for who has no room for all: `take` has the layer's matrices while
+  // it is called; then they are gone. num_layers: the output matrix.
+  using TakeLayer = std::function<Status(const CpuWeights& weights, std::int32_t layer)>;
+  Result<CpuWeights> load_by_layer(std::shared_ptr<const ModelFiles> files, ComputeType type,
+                                   const TakeLayer& take);
+
  private:
+  void begin(std::shared_ptr<const ModelFiles> files, ComputeType type);
+  Status fill(const LayerDone& done);
   Result<WeightMatrix> load_matrix(ModelPart part, std::int32_t layer);
   void note_kind(const TensorView& source, const WeightMatrix& matrix);
   Status convert(const std::string& name, std::int64_t layer, std::span<const TokenId> chosen,
@@ -91,6 +102,7 @@ class CpuWeightsLoader final {
   WeightConverter converter_;
   LoadProgress progress_;
   ComputeType type_ = ComputeType::kAuto;
+  std::string kind_;  // of the conversions, in caches
   std::int64_t bytes_read_ = 0;
   std::vector<NamedMatrix> to_keep_;  // converted by this load
   CpuWeights weights_;

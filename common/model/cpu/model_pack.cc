@@ -9,7 +9,6 @@
 
 #include "common/base/mapped_file.h"
 #include "common/model/cpu/kernels/weight_memory.h"
-#include "common/model/cpu/pack/pack_writer.h"
 #include "common/model/format/architecture.h"
 
 namespace outrider {
@@ -46,7 +45,7 @@ Result<DType> dtype_called(std::string_view name) {
   return data_loss("dtype " + printable(name) + " is unknown");
 }
 
-void add_layer(PackWriter& writer, const CpuLayer& layer, std::int32_t index) {
+void add_matrices(PackWriter& writer, const CpuLayer& layer, std::int32_t index) {
   const LinearWeights* matrices[] = {&layer.q,    &layer.k,  &layer.v,   &layer.o,
                                      &layer.gate, &layer.up, &layer.down};
   for (std::size_t i = 0; i < std::size(matrices); ++i) {
@@ -70,21 +69,37 @@ void add_tensors(PackWriter& writer, const ModelFiles& files) {
 
 }  // namespace
 
+Result<ModelPackWriter> ModelPackWriter::create(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<PackWriter> writer, PackWriter::create(path));
+  return ModelPackWriter(std::move(writer));
+}
+
+Status ModelPackWriter::add_layer(const CpuWeights& weights, std::int32_t layer) {
+  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
+  const ModelConfig& config = weights.files->config;
+  if (layer < config.num_layers) {
+    add_matrices(*writer_, weights.layers[static_cast<std::size_t>(layer)], layer);
+  } else {
+    writer_->add(weight_name(output_part(config)), weights.head.matrix);
+  }
+  return {};
+}
+
+Status ModelPackWriter::finish(const CpuWeights& weights, std::span<const PackText> texts) {
+  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
+  writer_->add_file(kConfigName, config_to_json(weights.files->config, "float32").dump());
+  for (const PackText& text : texts) writer_->add_file(text.name, text.content);
+  add_tensors(*writer_, *weights.files);
+  return writer_->finish(weights.files->name, weights.files->fingerprint, arithmetic_of(weights));
+}
+
 Status write_model_pack(const std::string& path, const CpuWeights& weights,
                         std::span<const PackText> texts) {
-  const ModelConfig& config = weights.files->config;
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<PackWriter> writer, PackWriter::create(path));
-  for (std::int32_t i = 0; i < config.num_layers; ++i) {
-    OUTRIDER_RETURN_IF_ERROR(writer->begin_extent());
-    add_layer(*writer, weights.layers[static_cast<std::size_t>(i)], i);
+  OUTRIDER_ASSIGN_OR_RETURN(ModelPackWriter writer, ModelPackWriter::create(path));
+  for (std::int32_t layer = 0; layer <= weights.files->config.num_layers; ++layer) {
+    OUTRIDER_RETURN_IF_ERROR(writer.add_layer(weights, layer));
   }
-  OUTRIDER_RETURN_IF_ERROR(writer->begin_extent());
-  writer->add(weight_name(output_part(config)), weights.head.matrix);
-  OUTRIDER_RETURN_IF_ERROR(writer->begin_extent());
-  writer->add_file(kConfigName, config_to_json(config, "float32").dump());
-  for (const PackText& text : texts) writer->add_file(text.name, text.content);
-  add_tensors(*writer, *weights.files);
-  return writer->finish(weights.files->name, weights.files->fingerprint, arithmetic_of(weights));
+  return writer.finish(weights, texts);
 }
 
 bool ModelPack::is_pack(const std::string& path) {

@@ -20,12 +20,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cpu/pack/pack_index.h"
+#include "common/model/cpu/pack/pack_writer.h"
 #include "common/model/format/model_files.h"
 
 namespace outrider {
@@ -36,7 +38,26 @@ struct PackText {
   std::string content;
 };
 
+// Writes a pack a layer at a time.
+//
+//   create add_layer(0) .. add_layer(num_layers - 1) add_layer(num_layers): the output matrix
+//   finish
+//
 // Whole or not at all. Errors: RESOURCE_EXHAUSTED with the system's words.
+class ModelPackWriter final {
+ public:
+  static Result<ModelPackWriter> create(const std::string& path);
+
+  Status add_layer(const CpuWeights& weights, std::int32_t layer);
+  // weights: their matrices may be gone.
+  Status finish(const CpuWeights& weights, std::span<const PackText> texts);
+
+ private:
+  explicit ModelPackWriter(std::unique_ptr<PackWriter> writer) : writer_(std::move(writer)) {}
+
+  std::unique_ptr<PackWriter> writer_;
+};
+
 Status write_model_pack(const std::string& path, const CpuWeights& weights,
                         std::span<const PackText> texts);
 
@@ -50,6 +71,8 @@ class ModelPack final {
 
   const std::string& path() const { return path_; }
   const ModelConfig& config() const { return files_->config; }
+  // With the tensors that are no layer's matrices: the embedding, which may be the output matrix.
+  const ModelFiles& files() const { return *files_; }
   // A text of write_model_pack(); nothing if there is none of that name.
   std::optional<std::string_view> text(std::string_view name) const;
 

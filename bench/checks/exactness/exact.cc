@@ -27,6 +27,8 @@ struct ExactOptions {
   std::vector<int> workers = {1, 3, 10};
   int branches = 2;  // of the rounds of one more variant of sd and fsd; 1: none
   std::vector<double> temperatures = {0, 0.7, 1.0};
+  std::string pack;           // of the target, streamed by edges offline; empty: none
+  std::string memory_budget;  // of such an edge
 };
 
 GridVariant queue_variant(Strategy strategy, QueueOrder client, ReportQueue server, int workers) {
@@ -45,6 +47,23 @@ GridVariant branch_variant(Strategy strategy, int branches) {
   variant.name += " " + std::to_string(branches) + " branches";
   variant.edge_flags = {"--draft-branches=" + std::to_string(branches)};
   return variant;
+}
+
+// Edges without a server: the target from flash.
+void add_flash_variants(const ExactOptions& options, std::vector<GridVariant>& variants) {
+  const auto add = [&](GridVariant variant) {
+    variant.name = "flash " + variant.name;
+    variant.edge_flags.insert(variant.edge_flags.end(),
+                              {"--mode=offline", "--target=" + options.pack});
+    if (!options.memory_budget.empty()) {
+      variant.edge_flags.push_back("--memory-budget=" + options.memory_budget);
+    }
+    variants.push_back(std::move(variant));
+  };
+  for (const Strategy strategy : {Strategy::kAr, Strategy::kSd, Strategy::kMirror}) {
+    add(variant_of(strategy));
+  }
+  if (options.branches > 1) add(branch_variant(Strategy::kSd, options.branches));
 }
 
 // The first server queue meets every client queue and number of workers, the others each client
@@ -70,6 +89,7 @@ std::vector<GridVariant> variants_of(const ExactOptions& options) {
       }
     }
   }
+  if (!options.pack.empty()) add_flash_variants(options, variants);
   return variants;
 }
 
@@ -160,6 +180,9 @@ void add_exact_check(CheckList& checks) {
       ->add_option("--branches", options->branches,
                    "Chains in a round of one more variant of sd and fsd; 1: none")
       ->check(CLI::Range(1, 8));
+  command->add_option("--pack", options->pack,
+                      "Also edges that stream this pack of the target, without a server");
+  command->add_option("--memory-budget", options->memory_budget, "Of these edges, as 2GiB");
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');
   add_grid_flags(*command, options->grid);
 }

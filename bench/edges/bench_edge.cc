@@ -56,7 +56,7 @@ Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& re
   draft_->forget();  // answers are compared: each one starts from nothing
   NoListener listener;
   Generator generator(
-      {.tokenizer = tokenizer_, .draft = draft_.get(), .verifier = verifier, .clock = clock_},
+      {.tokenizer = tokenizer_, .draft = draft_.get(), .verifiers = verifier, .clock = clock_},
       listener);
   OUTRIDER_ASSIGN_OR_RETURN(AnswerReport report, generator.answer(std::move(one), {}));
   if (!report.finish.status.ok()) return report.finish.status.with_context(request.name);

@@ -20,25 +20,30 @@ std::unique_ptr<DraftEngine> make_engine(Simulation& simulation, Model& draft,
 
 }  // namespace
 
-SimEdge::SimEdge(Simulation& simulation, Verifier& verifier, Model& draft, AnswerText& text,
+SimEdge::SimEdge(Simulation& simulation, VerifierRoutes routes, Model& draft, AnswerText& text,
                  SimEdgeSetup setup, SimEdgeObserver& observer)
     : simulation_(simulation),
-      verifier_(verifier),
+      routes_(std::move(routes)),
       observer_(observer),
       drafter_(setup.drafter),
       draft_(simulation, make_engine(simulation, draft, setup), draft.info().num_layers,
              std::move(setup.step_takes),
              [this](Result<DraftStepDone> done) { handle(DraftStepFinished{std::move(done)}); }),
-      session_(std::move(setup.decoding), std::move(setup.prompt), drafter_, text) {}
+      session_(std::move(setup.decoding), std::move(setup.prompt), drafter_, text),
+      memory_(setup.failover ? std::optional<FailoverMemory>(setup.failover->handback_after)
+                             : std::nullopt),
+      failover_(memory_ ? std::make_unique<FailoverSession>(*setup.failover, session_, *memory_)
+                        : nullptr),
+      brain_(failover_ != nullptr ? static_cast<AnswerBrain&>(*failover_) : session_) {}
 
 void SimEdge::begin() {
-  perform(session_.start(simulation_.now()));
+  perform(brain_.start(simulation_.now()));
 }
 
 void SimEdge::handle(SessionEvent event) {
   if (session_.finished()) return;
   observer_.on_event(event);
-  perform(session_.handle(event, simulation_.now()));
+  perform(brain_.handle(event, simulation_.now()));
   observer_.on_handled();
 }
 
@@ -47,17 +52,30 @@ void SimEdge::perform(SessionActions actions) {
     observer_.on_action(action);
     std::visit([this](auto& a) { on(a); }, action);
   }
-  if (finish_) return verifier_.stop();
-  set_timer();
+  if (!finish_) return set_timer();
+  routes_.online->stop();
+  routes_.offline->stop();
+  if (routes_.probe != nullptr) routes_.probe->stop();
 }
 
 void SimEdge::on(const Connect& connect) {
   epoch_ = connect.epoch;
-  verifier_.start(connect.epoch, [this](FromVerifier event) { handle(std::move(event)); });
+  routes_.at(route_).stop();
+  route_ = connect.route;
+  routes_.at(route_).start(connect.epoch, [this](FromVerifier event) { handle(std::move(event)); });
+}
+
+void SimEdge::on(StandBy& standby) {
+  routes_.offline->start(standby.epoch, [this](FromVerifier event) { handle(std::move(event)); });
+  routes_.offline->send(std::move(standby.open));
+}
+
+void SimEdge::on(const ProbeLink& link) {
+  routes_.probe->probe(link.patience, [this](LinkProbed probed) { handle(probed); });
 }
 
 void SimEdge::set_timer() {
-  const TimePoint next = session_.next_tick();
+  const TimePoint next = brain_.next_tick();
   if (next == tick_at_ || next == TimePoint::max()) return;
   tick_at_ = next;
   simulation_.at(next, [this, next] {

@@ -17,8 +17,9 @@
 #include "common/conversation/answer_text.h"
 #include "common/drafting/drafter.h"
 #include "common/model/model.h"
-#include "common/protocol/verifier.h"
+#include "edge_client/failover/failover_session.h"
 #include "edge_client/session/decoding_session.h"
+#include "edge_client/session/verifier_routes.h"
 
 namespace outrider {
 
@@ -39,11 +40,13 @@ struct SimEdgeSetup {
   DecodingOptions decoding;
   DrafterOptions drafter;
   SimDraft::StepTime step_takes;
+  // Between the two routes of its verifiers; nothing: there is one.
+  std::optional<FailoverOptions> failover = {};
 };
 
 class SimEdge final {
  public:
-  SimEdge(Simulation& simulation, Verifier& verifier, Model& draft, AnswerText& text,
+  SimEdge(Simulation& simulation, VerifierRoutes routes, Model& draft, AnswerText& text,
           SimEdgeSetup setup, SimEdgeObserver& observer);
 
   void begin();
@@ -53,6 +56,8 @@ class SimEdge final {
   bool done() const { return finish_.has_value(); }
   const Finish& finish() const { return *finish_; }
   const DecodingSession& session() const { return session_; }
+  // Null: it has one route.
+  const FailoverSession* failover() const { return failover_.get(); }
   const Drafter& drafter() const { return drafter_; }
   SimDraft& draft() { return draft_; }
   // Of the last stream begun; 0: none yet.
@@ -61,7 +66,9 @@ class SimEdge final {
  private:
   void perform(SessionActions actions);
   void on(const Connect& connect);
-  void on(Send& send) { verifier_.send(std::move(send.message)); }
+  void on(Send& send) { routes_.at(route_).send(std::move(send.message)); }
+  void on(StandBy& standby);
+  void on(const ProbeLink& link);
   void on(RunDraftStep& run) { draft_.submit(std::move(run.step)); }
   void on(const AbandonDraftStep&) { draft_.abandon(); }
   void on(const Emit&) {}
@@ -71,11 +78,15 @@ class SimEdge final {
   void set_timer();
 
   Simulation& simulation_;
-  Verifier& verifier_;
+  const VerifierRoutes routes_;
   SimEdgeObserver& observer_;
   Drafter drafter_;
   SimDraft draft_;
   DecodingSession session_;
+  std::optional<FailoverMemory> memory_;
+  std::unique_ptr<FailoverSession> failover_;
+  AnswerBrain& brain_;
+  Route route_ = Route::kOnline;
   std::uint32_t epoch_ = 0;
   std::optional<Finish> finish_;
   TimePoint tick_at_ = TimePoint::max();

@@ -138,6 +138,12 @@ void SimLink::cut(Duration edge_notices, Duration server_notices) {
   }
 }
 
+TimePoint SimLink::answers_at() const {
+  const TimePoint leaves =
+      std::max({simulation_.now(), up_held_until_, down_held_until_, server_.up_at()});
+  return leaves + options_.up.shortest + options_.down.shortest;
+}
+
 void SimLink::partition_up(Duration how_long) {
   up_held_until_ = std::max(up_held_until_, simulation_.now() + how_long);
 }

@@ -67,6 +67,8 @@ class SimLink final : public Verifier {
   // verdict drops the exit reports before it, and an edge too far behind loses its stream.
   void stall_reader(Duration how_long);
 
+  // When the server would answer what leaves now, at best.
+  TimePoint answers_at() const;
   bool connected() const { return state_ != nullptr && !state_->dead; }
   const Counts& counts() const { return counts_; }
 

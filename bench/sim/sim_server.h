@@ -38,6 +38,8 @@ class SimServer final {
   // Ends every stream with UNAVAILABLE, refuses connections for that long, and begins anew without
   // any session or cache. Returns how many sessions it broke.
   std::size_t restart(Duration down);
+  // When it takes connections, or took them.
+  TimePoint up_at() const { return up_at_; }
   // The next pass of the device fails.
   void fail_next_pass(Status status) { device_.fail_next_pass(std::move(status)); }
   int failed_passes() const { return device_.failed_passes(); }

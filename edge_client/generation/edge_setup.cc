@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/edge_setup.h"
 
+#include <cstdint>
+#include <cstdio>
 #include <future>
 #include <string>
 #include <utility>
@@ -24,32 +26,29 @@ Status check_draft_tokenizer(const GenerationConfig& config, const Tokenizer& to
                              " (" + tokenizer.content_hash() + "); use a draft of the same family");
 }
 
+// Why a link with this limit may not be used any more.
+std::optional<std::string> spent(const LinkBytes& bytes, std::uint64_t limit) {
+  const std::uint64_t used = bytes.framed_up() + bytes.framed_down();
+  if (used < limit) return std::nullopt;
+  return "the link has carried " + std::to_string(used) + " bytes, and --metered-limit allows " +
+         std::to_string(limit);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& config) {
   std::unique_ptr<EdgeSetup> self(new EdgeSetup);
+  self->failover_ = config.failover;
   std::future<Result<std::unique_ptr<LocalDraft>>> draft;
   if (wants_draft(config)) {
-    draft = std::async(std::launch::async, [&config, &clock = self->clock_] {
-      return LocalDraft::load(config, clock);
+    draft = std::async(std::launch::async, [&config, &clock = self->clock_, &gate = self->gate_] {
+      return LocalDraft::load(config, clock, &gate);
     });
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(config));
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
-  if (config.target.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(config.server));
-    RemoteOptions options{.server = server,
-                          .tls_ca = config.tls_ca,
-                          .tls_cert = config.tls_cert,
-                          .tls_key = config.tls_key};
-    if (!config.token_file.empty()) {
-      OUTRIDER_ASSIGN_OR_RETURN(options.token, read_secret(config.token_file));
-    }
-    OUTRIDER_RETURN_IF_ERROR(RemoteVerifier::check_files(options));
-    self->remote_ = std::make_unique<RemoteVerifier>(std::move(options));
-  } else {
-    OUTRIDER_ASSIGN_OR_RETURN(self->target_, LocalTarget::load(config, self->clock_));
-  }
+  if (mode_of(config) != Mode::kOnline) OUTRIDER_RETURN_IF_ERROR(self->load_target(config));
+  if (mode_of(config) != Mode::kOffline) OUTRIDER_RETURN_IF_ERROR(self->connect(config));
   if (draft.valid()) {
     OUTRIDER_RETURN_IF_ERROR(check_draft_tokenizer(config, self->tokenizer()));
     OUTRIDER_ASSIGN_OR_RETURN(self->draft_, draft.get());
@@ -57,14 +56,61 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   return self;
 }
 
+Status EdgeSetup::connect(const GenerationConfig& config) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(server_of(config)));
+  RemoteOptions options{.server = server,
+                        .tls_ca = config.tls_ca,
+                        .tls_cert = config.tls_cert,
+                        .tls_key = config.tls_key};
+  if (!config.token_file.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(options.token, read_secret(config.token_file));
+  }
+  OUTRIDER_RETURN_IF_ERROR(RemoteVerifier::check_files(options));
+  if (target_ != nullptr) probe_ = std::make_unique<RemoteProbe>(options);
+  remote_ = std::make_unique<RemoteVerifier>(std::move(options));
+  return {};
+}
+
+Status EdgeSetup::load_target(const GenerationConfig& config) {
+  Result<std::unique_ptr<LocalTarget>> target = LocalTarget::load(config, clock_, &gate_);
+  if (target.ok()) {
+    target_ = *std::move(target);
+  } else if (mode_of(config) == Mode::kAuto) {
+    std::fprintf(stderr, "failover: OFF because %s\n", target.status().message().c_str());
+  } else {
+    return target.status();
+  }
+  return {};
+}
+
 GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
-  Verifier& verifier = remote_ != nullptr ? *remote_ : target_->verifier();
-  return {.tokenizer = *tokenizer_,
-          .draft = draft_.get(),
-          .verifier = verifier,
-          .link = remote_.get(),
-          .clock = clock_,
-          .observer = observer};
+  GeneratorParts parts{.tokenizer = *tokenizer_,
+                       .draft = draft_.get(),
+                       .verifiers = remote_ == nullptr ? target_->verifier() : *remote_,
+                       .mode = remote_ == nullptr ? Mode::kOffline : Mode::kOnline,
+                       .failover = {},
+                       .link = remote_.get(),
+                       .clock = clock_,
+                       .observer = observer};
+  if (probe_ == nullptr) return parts;
+  parts.mode = Mode::kAuto;
+  parts.verifiers = VerifierRoutes(*remote_, target_->verifier(), *probe_);
+  if (failover_.metered_limit > 0) {
+    parts.verifiers.forbidden = [remote = remote_.get(), limit = failover_.metered_limit] {
+      return spent(remote->link_bytes(), limit);
+    };
+  }
+  parts.failover = {.fingerprint = target_->info().fingerprint,
+                    .arithmetic_id = target_->info().arithmetic_id,
+                    .other_model = !failover_.offline_target.empty(),
+                    .strict_target = failover_.strict_target,
+                    .standby_lag = failover_.standby_lag,
+                    .failover_after = failover_.failover_after,
+                    .handback_after = failover_.handback_after,
+                    .min_rate = failover_.min_rate,
+                    .max_round_trip = failover_.max_round_trip,
+                    .replaced = {}};
+  return parts;
 }
 
 }  // namespace outrider

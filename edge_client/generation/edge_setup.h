@@ -18,6 +18,7 @@
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/generation/local_target.h"
 #include "edge_client/verifiers/remote.h"
+#include "edge_client/verifiers/remote_probe.h"
 
 namespace outrider {
 
@@ -34,10 +35,16 @@ class EdgeSetup final {
   EdgeSetup() = default;
 
   SystemClock clock_;
-  std::optional<Tokenizer> tokenizer_;      // there once load() has returned
-  std::unique_ptr<LocalDraft> draft_;       // null: none
-  std::unique_ptr<LocalTarget> target_;     // null: the server decides
-  std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides
+  ComputeGate gate_;                    // between a streamed target and the draft
+  std::optional<Tokenizer> tokenizer_;  // there once load() has returned
+  std::unique_ptr<LocalDraft> draft_;   // null: none
+  Status connect(const GenerationConfig& config);
+  Status load_target(const GenerationConfig& config);
+
+  std::unique_ptr<LocalTarget> target_;     // null: the server decides alone
+  std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides alone
+  std::unique_ptr<RemoteProbe> probe_;      // null: one of them decides alone
+  FailoverConfig failover_;
 };
 
 }  // namespace outrider

@@ -15,26 +15,62 @@ Strategy strategy_of(const AnswerConfig& config) {
   return config.strategy.value_or(Strategy::kMirror);
 }
 
+Mode mode_of(const GenerationConfig& config) {
+  if (config.failover.mode) return *config.failover.mode;
+  if (local_target_of(config).empty()) return Mode::kOnline;
+  return config.server.empty() ? Mode::kOffline : Mode::kAuto;
+}
+
+std::string server_of(const GenerationConfig& config) {
+  return config.server.empty() ? kDefaultServer : config.server;
+}
+
+std::string local_target_of(const GenerationConfig& config) {
+  return config.target.empty() ? config.failover.offline_target : config.target;
+}
+
+namespace {
+
+Status check_local_target(const GenerationConfig& config) {
+  const FailoverConfig& failover = config.failover;
+  const std::string target = local_target_of(config);
+  if (!config.target.empty() && !failover.offline_target.empty()) {
+    return invalid_argument(
+        "--target and --offline-target name two targets for this device; one of them is enough");
+  }
+  if (mode_of(config) != Mode::kOnline && target.empty()) {
+    return invalid_argument(std::string("--mode ") + name_of(mode_of(config)) +
+                            " needs a target on this device: name it with --target");
+  }
+  if (failover.metered_limit > 0 && mode_of(config) != Mode::kAuto) {
+    return invalid_argument(
+        std::string("--metered-limit leaves the link to this device's target, and --mode ") +
+        name_of(mode_of(config)) +
+        " has no choice. Remedy: --server and --target together, or --mode auto");
+  }
+  const bool streams = config.memory_budget > 0 || config.flash_bandwidth > 0;
+  if (target.empty() || !streams || ModelPack::is_pack(target)) return {};
+  return invalid_argument("--memory-budget and --flash-bandwidth need a pack, and " + target +
+                          " is none. Remedy: outrider-edge pack --model " + target +
+                          " --out FILE.pack, and --target FILE.pack");
+}
+
+}  // namespace
+
 Status validate(const GenerationConfig& config) {
   OUTRIDER_RETURN_IF_ERROR(validate(config.answer.sampling));
   if (wants_draft(config) && config.model.empty()) {
     return invalid_argument(std::string("--strategy ") + name_of(strategy_of(config.answer)) +
                             " needs a draft: name its directory with --model");
   }
-  if (!config.target.empty()) {
-    const bool streams = config.memory_budget > 0 || config.flash_bandwidth > 0;
-    if (!streams || ModelPack::is_pack(config.target)) return {};
-    return invalid_argument("--memory-budget and --flash-bandwidth need a pack, and --target " +
-                            config.target + " is none. Remedy: outrider-edge pack --model " +
-                            config.target + " --out FILE.pack, and --target FILE.pack");
-  }
-  return parse_address(config.server).status();
+  OUTRIDER_RETURN_IF_ERROR(check_local_target(config));
+  return parse_address(server_of(config)).status();
 }
 
 Result<std::string> tokenizer_directory(const GenerationConfig& config) {
   if (!config.tokenizer.empty()) return config.tokenizer;
   if (!config.model.empty()) return config.model;
-  if (!config.target.empty()) return config.target;
+  if (const std::string target = local_target_of(config); !target.empty()) return target;
   return invalid_argument(
       "which tokenizer? name its directory with --tokenizer, or a draft with --model");
 }

@@ -16,6 +16,7 @@
 #include "common/drafting/growth_policy.h"
 #include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
+#include "edge_client/failover/failover_options.h"
 #include "edge_client/speculation/optimize.h"
 #include "edge_client/speculation/strategy.h"
 
@@ -40,29 +41,51 @@ struct AnswerConfig {
   bool accept_other_arithmetic = false;  // after a reconnect; then the text may differ
 };
 
+// Between a server's target and this device's.
+struct FailoverConfig {
+  std::optional<Mode> mode;    // nothing: auto if both are named, else the one that is
+  std::string offline_target;  // instead of GenerationConfig::target, and perhaps another model
+  bool strict_target = false;  // as FailoverOptions says, and the rest too
+  Position standby_lag = 0;
+  Duration failover_after = std::chrono::seconds(5);
+  Duration handback_after = std::chrono::seconds(2);
+  double min_rate = 0;
+  Duration max_round_trip{0};
+  std::uint64_t metered_limit = 0;  // bytes to and from servers; 0: no limit
+};
+
 // Of a generator: what it loads, and its answers.
 struct GenerationConfig {
   std::string model;      // the draft's directory; empty: no draft
   std::string tokenizer;  // a directory; empty: the model's, or else the target's
-  std::string server = "127.0.0.1:8001";
-  std::string tls_ca;  // as RemoteOptions says; empty: plaintext
+  std::string server;     // HOST:PORT; empty: kDefaultServer
+  std::string tls_ca;     // as RemoteOptions says; empty: plaintext
   std::string tls_cert;
   std::string tls_key;
-  std::string token_file;          // the server's key for this edge; empty: none
-  std::string target;  // a directory, a GGUF file or a pack; empty: the server decides
+  std::string token_file;           // the server's key for this edge; empty: none
+  std::string target;               // a directory, a GGUF file or a pack; empty: the server decides
   std::uint64_t memory_budget = 0;  // bytes of everything while a pack is streamed; 0: no bound
   double flash_bandwidth = 0;       // bytes/s of an emulated flash; 0: as fast as this device's
-  std::string dtype = "auto";      // of models on this device; "auto": as stored
-  std::string kv_dtype = "f32";    // of their keys and values
-  std::string cache_dir = "auto";  // of converted weights: a folder, "auto", "none"
-  int threads = 0;                 // that compute; 0: one per core
-  PaceCurve draft_pace;            // empty: as fast as it goes
-  int predraft_workers = 4;        // hypotheses that one pass of the draft serves
+  std::string dtype = "auto";       // of models on this device; "auto": as stored
+  std::string kv_dtype = "f32";     // of their keys and values
+  std::string cache_dir = "auto";   // of converted weights: a folder, "auto", "none"
+  int threads = 0;                  // that compute; 0: one per core
+  PaceCurve draft_pace;             // empty: as fast as it goes
+  int predraft_workers = 4;         // hypotheses that one pass of the draft serves
+  FailoverConfig failover;
   AnswerConfig answer;
 };
 
 // Whether its answers are drafted.
 bool wants_draft(const GenerationConfig& config);
+
+inline constexpr char kDefaultServer[] = "127.0.0.1:8001";
+
+// Which targets may decide.
+Mode mode_of(const GenerationConfig& config);
+std::string server_of(const GenerationConfig& config);
+// This device's target; empty: none.
+std::string local_target_of(const GenerationConfig& config);
 
 // The strategy of such an answer.
 Strategy strategy_of(const AnswerConfig& config);

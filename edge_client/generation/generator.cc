@@ -36,11 +36,17 @@ std::string round_text(const AnswerConfig& config) {
   return chain ? length : length + ", " + std::to_string(config.branches) + " branches";
 }
 
+bool accepts_other_arithmetic(const GeneratorParts& parts, const AnswerConfig& config) {
+  const bool fails_over = parts.mode == Mode::kAuto && !parts.failover.strict_target;
+  return config.accept_other_arithmetic || fails_over;
+}
+
 }  // namespace
 
 Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
     : parts_(parts),
-      runner_(parts.verifier, parts.draft != nullptr ? &parts.draft->worker() : nullptr,
+      memory_(parts.failover.handback_after),
+      runner_(parts.verifiers, parts.draft != nullptr ? &parts.draft->worker() : nullptr,
               parts.clock, listener) {}
 
 bool Generator::drafts(const AnswerConfig& config) const {
@@ -72,7 +78,8 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
           .stop_ids = request.prompt.stop_ids,
           .replaced_session = last_session_,
           .session_key = random_id(),
-          .accept_other_arithmetic = config.accept_other_arithmetic,
+          .accept_other_arithmetic = accepts_other_arithmetic(parts_, config),
+          .accept_other_model = parts_.mode == Mode::kAuto && parts_.failover.other_model,
           .observer = parts_.observer,
           .reconnect_timeout = config.reconnect_timeout,
           .jitter_seed = std::random_device{}()};
@@ -85,6 +92,27 @@ LinkTraffic Generator::traffic() const {
           .payload_down = bytes.payload_down,
           .framed_up = bytes.framed_up(),
           .framed_down = bytes.framed_down()};
+}
+
+void Generator::run(DecodingSession& session, const AnswerConfig& config,
+                    const std::stop_token& stop, AnswerReport& report) {
+  const Runner::Guessing guessing{.sampling = config.sampling, .seed = config.seed};
+  report.mode = parts_.mode;
+  if (parts_.mode != Mode::kAuto) {
+    report.finish = runner_.run(session, guessing, stop);
+    if (!session.session_id().empty()) last_session_ = session.session_id();
+    const DecodingStats& stats = session.stats();
+    if (parts_.mode == Mode::kOffline && stats.started && stats.last_token) {
+      report.failover.offline = *stats.last_token - *stats.started;
+    }
+    return;
+  }
+  FailoverOptions options = parts_.failover;
+  options.replaced = last_sessions_;
+  FailoverSession failover(std::move(options), session, memory_);
+  report.finish = runner_.run(failover, guessing, stop);
+  report.failover = failover.figures();
+  last_sessions_ = failover.session_ids();
 }
 
 Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {
@@ -101,9 +129,8 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
 
   AnswerReport report;
-  report.finish = runner_.run(session, {.sampling = config.sampling, .seed = config.seed}, stop);
+  run(session, config, stop, report);
   draft_failed_ = draft_failed_ || session.draft_failed();
-  if (!session.session_id().empty()) last_session_ = session.session_id();
   report.text = text.text();
   report.ids = session.answer();
   report.stats = session.stats();

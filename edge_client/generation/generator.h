@@ -1,6 +1,6 @@
 // Answers prompts with parts that others hold: tokens in, text as it is committed, and a report.
 //
-//   Generator generator({.tokenizer = tokenizer, .draft = &draft, .verifier = verifier,
+//   Generator generator({.tokenizer = tokenizer, .draft = &draft, .verifiers = verifier,
 //                        .clock = clock}, listener);
 //   std::stop_source stop;                                        // request_stop() from any thread
 //   Result<AnswerReport> report = generator.answer({.prompt = prompt, .config = config},
@@ -13,6 +13,7 @@
 // observer outlive the generator. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <stop_token>
 #include <string>
 
@@ -20,12 +21,13 @@
 #include "common/base/status.h"
 #include "common/conversation/conversation.h"
 #include "common/drafting/drafter.h"
-#include "common/protocol/verifier.h"
 #include "common/text/tokenizer.h"
+#include "edge_client/failover/failover_session.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/report/answer_report.h"
 #include "edge_client/session/decoding_session.h"
+#include "edge_client/session/verifier_routes.h"
 #include "edge_client/shell/runner.h"
 #include "edge_client/verifiers/remote.h"
 
@@ -34,7 +36,9 @@ namespace outrider {
 struct GeneratorParts {
   const Tokenizer& tokenizer;
   LocalDraft* draft = nullptr;  // null: the target decodes alone
-  Verifier& verifier;
+  VerifierRoutes verifiers;
+  Mode mode = Mode::kOnline;  // auto: failover is filled in, and there are two verifiers
+  FailoverOptions failover = {};
   const RemoteVerifier* link = nullptr;  // whose bytes reports tell; null: there is no link
   const Clock& clock;
   SessionObserver* observer = nullptr;  // of all answers; null: none
@@ -59,14 +63,18 @@ class Generator final {
   std::string speculation(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;
   LinkTraffic traffic() const;
+  void run(DecodingSession& session, const AnswerConfig& config, const std::stop_token& stop,
+           AnswerReport& report);
 
   const GeneratorParts parts_;
   Drafter no_draft_{DrafterOptions{}};  // stands where there is none
+  FailoverMemory memory_;
   Runner runner_;
 
   // Of the answers before.
   std::string last_session_;
-  std::string announced_;  // what was said of speculation
+  std::array<std::string, 2> last_sessions_;  // by route
+  std::string announced_;                     // what was said of speculation
   bool draft_failed_ = false;
 };
 

@@ -12,7 +12,8 @@ namespace outrider {
 
 // With the model's whole context: config's is the answer's length, and where a draft has less,
 // drafting ends there and the answer goes on.
-Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& config, Clock& clock) {
+Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& config, Clock& clock,
+                                                     ComputeGate* gate) {
   LoadOptions options;
   options.directory = config.model;
   options.dtype = config.dtype;
@@ -21,6 +22,7 @@ Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& con
   options.threads = config.threads;
   Result<std::unique_ptr<Model>> model = load_model(options);
   if (!model.ok()) return model.status().with_context("draft " + config.model);
+  if (gate != nullptr) *model = make_yielding_model(*std::move(model), *gate);
   const PacedModel* paced = nullptr;
   if (!config.draft_pace.empty()) {
     auto slower = std::make_unique<PacedModel>(*std::move(model), config.draft_pace, clock);

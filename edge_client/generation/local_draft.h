@@ -11,6 +11,7 @@
 #include "common/drafting/drafter.h"
 #include "common/model/emulated/paced_model.h"
 #include "common/model/model.h"
+#include "edge_client/flash/compute_gate.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/shell/draft_worker.h"
 
@@ -26,8 +27,10 @@ DrafterOptions drafter_options(const ModelInfo& draft, const LocalDraftOptions& 
 
 class LocalDraft final {
  public:
-  // The model in config.model, at its pace.
-  static Result<std::unique_ptr<LocalDraft>> load(const GenerationConfig& config, Clock& clock);
+  // The model in config.model, at its pace. gate: at which its passes wait, and which outlives it;
+  // null: none.
+  static Result<std::unique_ptr<LocalDraft>> load(const GenerationConfig& config, Clock& clock,
+                                                  ComputeGate* gate = nullptr);
   static Result<std::unique_ptr<LocalDraft>> create(std::unique_ptr<Model> model,
                                                     const LocalDraftOptions& options, Clock& clock);
 

@@ -9,6 +9,8 @@
 #include "common/model/format/model_files.h"
 #include "common/model/loader/loader.h"
 #include "edge_client/flash/make_pack.h"
+#include "edge_client/flash/memory_limit.h"
+#include "edge_client/flash/memory_plan.h"
 
 namespace outrider {
 namespace {
@@ -16,6 +18,17 @@ namespace {
 // Whether the edge may ask its verifier for exit reports: plain decoding and plain drafting never.
 bool wants_exits(const GenerationConfig& config) {
   return wants_draft(config) && strategy_of(config.answer) != Strategy::kSd;
+}
+
+// What early exits take of a memory budget: the adapters, and the output matrix in int8.
+Result<std::uint64_t> exit_bytes(const GenerationConfig& config, const ModelPack& pack) {
+  if (!wants_exits(config)) return 0;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ExitAdapters> adapters, load_adapters(pack));
+  if (!adapters) return 0;
+  const ModelConfig& target = pack.config();
+  const auto matrix = static_cast<std::uint64_t>(target.vocab_size) *
+                      static_cast<std::uint64_t>(target.hidden_size);
+  return matrix + pack.text(kAdapterWeightsFile).value_or("").size();
 }
 
 // What the draft takes of a memory budget.
@@ -30,32 +43,45 @@ Result<std::uint64_t> draft_bytes(const GenerationConfig& config, Position conte
   return static_cast<std::uint64_t>(kv + weights);
 }
 
-Result<std::unique_ptr<FlashModel>> open_flash(const GenerationConfig& config, Clock& clock) {
+Result<std::unique_ptr<FlashModel>> open_flash(const GenerationConfig& config, Clock& clock,
+                                               ComputeGate* gate) {
   FlashOptions options;
   options.memory_budget = config.memory_budget;
   options.bandwidth = config.flash_bandwidth;
+  options.gate = gate;
   options.kv_dtype = config.kv_dtype;
   options.threads = config.threads;
   if (config.answer.context > 0) options.max_context = config.answer.context;
   if (options.memory_budget > 0) {
     OUTRIDER_ASSIGN_OR_RETURN(const ModelPack pack,
-                              ModelPack::open(config.target, options.max_context));
+                              ModelPack::open(local_target_of(config), options.max_context));
     OUTRIDER_ASSIGN_OR_RETURN(options.other_bytes,
                               draft_bytes(config, pack.config().max_positions));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t exits, exit_bytes(config, pack));
+    options.other_bytes += exits;
   }
-  return FlashModel::open(config.target, options, clock);
+  return FlashModel::open(local_target_of(config), options, clock);
+}
+
+void warn_of_memory_limit(std::uint64_t budget) {
+  const std::optional<std::uint64_t> limit = memory_limit();
+  if (!limit || *limit >= budget) return;
+  std::fprintf(stderr,
+               "target: the memory cgroup of this program holds %s, less than --memory-budget %s: "
+               "the system may end it. Remedy: a smaller budget, or a larger limit\n",
+               mib_text(*limit).c_str(), mib_text(budget).c_str());
 }
 
 Result<std::unique_ptr<Model>> open_resident(const GenerationConfig& config) {
   LoadOptions options;
-  options.directory = config.target;
+  options.directory = local_target_of(config);
   options.dtype = config.dtype;
   options.kv_dtype = config.kv_dtype;
   options.cache_dir = config.cache_dir;
   options.threads = config.threads;
   if (config.answer.context > 0) options.max_context = config.answer.context;
   Result<std::unique_ptr<Model>> model = load_model(options);
-  if (!model.ok()) return model.status().with_context("target " + config.target);
+  if (!model.ok()) return model.status().with_context("target " + local_target_of(config));
   return model;
 }
 
@@ -67,28 +93,37 @@ Result<Tokenizer> load_model_tokenizer(const std::string& path) {
   return load_tokenizer(pack);
 }
 
-Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& config,
-                                                       Clock& clock) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, load_model_tokenizer(config.target));
+Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& config, Clock& clock,
+                                                       ComputeGate* gate) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer,
+                            load_model_tokenizer(local_target_of(config)));
   std::unique_ptr<LocalTarget> self(new LocalTarget);
-  const bool is_pack = ModelPack::is_pack(config.target);
+  const bool is_pack = ModelPack::is_pack(local_target_of(config));
   if (is_pack) {
-    OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(config, clock));
+    OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(config, clock, gate));
     std::fprintf(stderr, "target: %s\n", self->flash_->about().c_str());
+    warn_of_memory_limit(config.memory_budget);
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(self->model_, open_resident(config));
   }
   SchedulerOptions scheduling;
   scheduling.tokenizer_hash = tokenizer.content_hash();
-  if (wants_exits(config) && !is_pack) {
-    Result<FoundExits> found = find_exits({.model = config.target}, self->model().info());
-    if (!found.ok()) return found.status().with_context("target " + config.target);
+  if (wants_exits(config)) {
+    Result<FoundExits> found = self->find(config);
+    if (!found.ok()) return found.status().with_context("target " + local_target_of(config));
     self->exits_ = std::move(found->heads);
     scheduling.exits = self->exits_.get();
   }
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);
   self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);
   return self;
+}
+
+Result<FoundExits> LocalTarget::find(const GenerationConfig& config) {
+  if (flash_ == nullptr) return find_exits({.model = local_target_of(config)}, model().info());
+  OUTRIDER_ASSIGN_OR_RETURN(std::optional<ExitAdapters> adapters, load_adapters(flash_->pack()));
+  if (!adapters) return FoundExits{};
+  return exits_of(*std::move(adapters), "auto", flash_->pack().files(), model().info());
 }
 
 }  // namespace outrider

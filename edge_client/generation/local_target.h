@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/exits/exit_heads.h"
+#include "common/exits/find_exits.h"
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
@@ -21,16 +22,20 @@ namespace outrider {
 
 class LocalTarget final {
  public:
-  // The target in config.target.
-  static Result<std::unique_ptr<LocalTarget>> load(const GenerationConfig& config, Clock& clock);
+  // The target that local_target_of() names. gate: told when a streamed pass computes, and outlives
+  // it; null: nobody asks.
+  static Result<std::unique_ptr<LocalTarget>> load(const GenerationConfig& config, Clock& clock,
+                                                   ComputeGate* gate = nullptr);
 
   Verifier& verifier() { return *verifier_; }
+  const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }
   // Null: it is in memory.
   const FlashModel* flash() const { return flash_.get(); }
 
  private:
   LocalTarget() = default;
 
+  Result<FoundExits> find(const GenerationConfig& config);
   Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
 
   std::unique_ptr<Model> model_;       // null: flash_ has it

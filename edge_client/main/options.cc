@@ -17,6 +17,7 @@ constexpr char kAnswerGroup[] = "The answer";
 constexpr char kSamplingGroup[] = "Sampling (the same seed gives the same text whatever the draft)";
 constexpr char kLinkGroup[] = "Link";
 constexpr char kTargetGroup[] = "Target on this device";
+constexpr char kFailoverGroup[] = "Between the server's target and this device's";
 constexpr char kOutputGroup[] = "Output";
 
 void add_model_flags(CLI::App& command, AnswerOptions& options) {
@@ -80,7 +81,8 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& generation = options.generation;
   command
       .add_option("--target", generation.target,
-                  "Target to run here instead of a server's: a directory, a GGUF file, or a pack")
+                  "Target to run here, instead of a server's or, with --server, when its link is "
+                  "lost: a directory, a GGUF file, or a pack")
       ->group(kTargetGroup);
   command
       .add_option("--memory-budget", generation.memory_budget,
@@ -93,6 +95,58 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
       .add_option("--flash-bandwidth", options.flash_bandwidth,
                   "Of a pack: emulate a slower flash, as 400MB/s, ufs3.1, ufs4.0, ufs4.1 or nvme")
       ->group(kTargetGroup);
+}
+
+void add_failover_flags(CLI::App& command, AnswerOptions& options) {
+  FailoverConfig& failover = options.generation.failover;
+  add_choice(command, "--mode", failover.mode,
+             "Who decides: auto: the server, and --target while the link is lost; online; offline "
+             "[auto if both are named]")
+      ->group(kFailoverGroup);
+  command
+      .add_option("--offline-target", failover.offline_target,
+                  "As --target, but it may be another model than the server's: then the text "
+                  "changes where it takes over, which is said")
+      ->group(kFailoverGroup);
+  command
+      .add_flag("--strict-target", failover.strict_target,
+                "Fail over only between targets that give the same bits")
+      ->group(kFailoverGroup);
+  command
+      .add_option("--standby-lag", failover.standby_lag,
+                  "While online, keep --target's keys and values at most so many tokens behind; "
+                  "0: it reads the text when it takes over")
+      ->check(CLI::Range(0, 1'000'000))
+      ->group(kFailoverGroup);
+  command
+      .add_option("--failover-after", options.failover_after_s,
+                  "Seconds of silence before a server's first verdict that mean a lost link; later "
+                  "it is four times the usual gap between its messages")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->group(kFailoverGroup);
+  command
+      .add_option("--handback-after", options.handback_after_s,
+                  "Seconds that the link must be good before the server decides again; more where "
+                  "going back was not worth it")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->group(kFailoverGroup);
+  command
+      .add_option(
+          "--min-rate", failover.min_rate,
+          "Tokens per second below which the link counts as lost; 0: as measured of --target")
+      ->check(CLI::Range(0.0, 1e9))
+      ->group(kFailoverGroup);
+  command
+      .add_option("--max-rtt", options.max_rtt_ms,
+                  "Milliseconds of a round trip above which the link counts as lost; 0: any")
+      ->check(CLI::Range(0.0, 3.6e6))
+      ->group(kFailoverGroup);
+  command
+      .add_option(
+          "--metered-limit", options.metered_limit_mb,
+          "Megabytes to and from the server after which --target decides alone; 0: no limit")
+      ->check(CLI::Range(0.0, 1e9))
+      ->group(kFailoverGroup);
 }
 
 void add_sampling_flags(CLI::App& command, AnswerConfig& o) {
@@ -114,7 +168,9 @@ void add_sampling_flags(CLI::App& command, AnswerConfig& o) {
 void add_link_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& generation = options.generation;
   AnswerConfig& answer = generation.answer;
-  command.add_option("-s,--server", generation.server, "HOST:PORT of outrider-server")
+  command
+      .add_option("-s,--server", generation.server,
+                  std::string("HOST:PORT of outrider-server [") + kDefaultServer + "]")
       ->group(kLinkGroup);
   command
       .add_option("--tls-ca", generation.tls_ca,
@@ -178,6 +234,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
   add_sampling_flags(command, answer);
   add_link_flags(command, options);
   add_target_flags(command, options);
+  add_failover_flags(command, options);
   command
       .add_flag("--color-accept", options.color_accept, "Colour the tokens that the draft guessed")
       ->group(kOutputGroup);
@@ -244,6 +301,27 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
       ->check(CLI::Range(0, 1024));
 }
 
+namespace {
+
+// TLS where it is due, and whole.
+Status check_link(const GenerationConfig& config, const AnswerOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(server_of(config)));
+  if (config.tls_ca.empty() && (!config.tls_cert.empty() || !config.tls_key.empty())) {
+    return invalid_argument("--tls-cert and --tls-key need --tls-ca, which turns TLS on");
+  }
+  if (config.tls_cert.empty() != config.tls_key.empty()) {
+    return invalid_argument("--tls-cert and --tls-key belong together; one of them is missing");
+  }
+  if (config.tls_ca.empty() && !is_loopback(server.host) && !options.insecure) {
+    return invalid_argument("--server " + server_of(config) +
+                            ": prompts would cross the network in plaintext; speak TLS "
+                            "(--tls-ca), use a tunnel to 127.0.0.1, or allow it with --insecure");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   GenerationConfig config = options.generation;
   if (!options.flash_bandwidth.empty()) {
@@ -255,20 +333,13 @@ Result<GenerationConfig> generation_config(const AnswerOptions& options) {
     if (!pace.ok()) return pace.status().with_context("--pace-step-ms");
     config.draft_pace = *std::move(pace);
   }
+  FailoverConfig& failover = config.failover;
+  failover.failover_after = from_ms(options.failover_after_s * 1e3);
+  failover.handback_after = from_ms(options.handback_after_s * 1e3);
+  failover.max_round_trip = from_ms(options.max_rtt_ms);
+  failover.metered_limit = static_cast<std::uint64_t>(options.metered_limit_mb * 1e6);
   OUTRIDER_RETURN_IF_ERROR(validate(config));
-  if (!config.target.empty()) return config;
-  OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(config.server));
-  if (config.tls_ca.empty() && (!config.tls_cert.empty() || !config.tls_key.empty())) {
-    return invalid_argument("--tls-cert and --tls-key need --tls-ca, which turns TLS on");
-  }
-  if (config.tls_cert.empty() != config.tls_key.empty()) {
-    return invalid_argument("--tls-cert and --tls-key belong together; one of them is missing");
-  }
-  if (config.tls_ca.empty() && !is_loopback(server.host) && !options.insecure) {
-    return invalid_argument("--server " + config.server +
-                            ": prompts would cross the network in plaintext; speak TLS "
-                            "(--tls-ca), use a tunnel to 127.0.0.1, or allow it with --insecure");
-  }
+  if (mode_of(config) != Mode::kOffline) OUTRIDER_RETURN_IF_ERROR(check_link(config, options));
   return config;
 }
 

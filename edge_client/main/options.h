@@ -17,6 +17,10 @@ struct AnswerOptions {
   std::string flash_bandwidth;  // as parse_bandwidth() reads it; empty: this device's own
   std::string pace_step;        // as PaceCurve reads it; empty: as fast as it goes
   double reconnect_timeout_s = 30;
+  double failover_after_s = 5;
+  double handback_after_s = 2;
+  double max_rtt_ms = 0;
+  double metered_limit_mb = 0;
   std::string chat_template;  // a name, "none", or empty: the tokenizer's own
   bool insecure = false;
 

@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "edge_client/failover/failover_options.h"
 #include "edge_client/metrics/counts.h"
 #include "edge_client/metrics/plan_change.h"
 #include "edge_client/metrics/predraft_stats.h"
@@ -113,6 +114,10 @@ struct AnswerRecord {
   std::uint64_t draft_overruns = 0;  // steps that were slower than that pace
   std::optional<double> rtt_ms;
   std::uint64_t reconnects = 0;
+  Mode mode = Mode::kOnline;
+  double offline_seconds = 0;  // while this device's target decided
+  std::uint64_t failovers = 0;
+  std::uint64_t handbacks = 0;
   std::optional<TrafficRecord> traffic;  // nothing for a resident target
   PredraftStats predraft;
   TimeSpent time_spent;
@@ -162,6 +167,10 @@ struct AnswerRecord {
     field("draft_pace_overruns", self.draft_overruns);
     field("rtt_ms", self.rtt_ms);
     field("reconnects", self.reconnects);
+    field("mode", self.mode);
+    field("offline_seconds_total", self.offline_seconds);
+    field("failovers_total", self.failovers);
+    field("handbacks_total", self.handbacks);
     field("bytes", self.traffic);
     field("predraft", self.predraft);
     field("time_spent_ms", self.time_spent);

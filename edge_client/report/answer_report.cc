@@ -107,6 +107,12 @@ std::string stats_block(const AnswerReport& report) {
   if (stats.reconnects > 0) {
     add_line(block, "reconnects", std::to_string(stats.reconnects));
   }
+  if (report.mode == Mode::kAuto) {
+    const FailoverFigures& failover = report.failover;
+    add_line(block, "offline",
+             fmt::format("{:.1f} s; {} failovers, {} handbacks", to_seconds(failover.offline),
+                         failover.failovers, failover.handbacks));
+  }
   add_line(block, "speculation", report.speculation);
   return block;
 }
@@ -155,6 +161,10 @@ AnswerRecord record_of(const AnswerReport& report) {
   record.draft_overruns = report.pace_overruns;
   record.rtt_ms = stats.rtt_ms();
   record.reconnects = stats.reconnects;
+  record.mode = report.mode;
+  record.offline_seconds = to_seconds(report.failover.offline);
+  record.failovers = report.failover.failovers;
+  record.handbacks = report.failover.handbacks;
   record.traffic = traffic_record(report);
   record.predraft = stats.predraft;
   record.time_spent = stats.time_spent;

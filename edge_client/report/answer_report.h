@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "edge_client/failover/failover_options.h"
 #include "edge_client/metrics/decoding_stats.h"
 #include "edge_client/report/answer_record.h"
 #include "edge_client/session/events.h"
@@ -23,11 +24,13 @@ struct AnswerReport {
   std::string stop_string;             // that ended it; empty: none
   std::optional<LinkTraffic> traffic;  // nothing for a resident target
 
-  std::string target;
-  std::string draft;  // empty: none
+  Mode mode = Mode::kOnline;
+  FailoverFigures failover;
+  std::string target;  // the last that decided
+  std::string draft;   // empty: none
   Strategy strategy = Strategy::kAr;
-  std::string speculation;  // how it ended: "ON (..)", "OFF because .."
-  bool paced = false;       // the draft's times are emulated
+  std::string speculation;          // how it ended: "ON (..)", "OFF because .."
+  bool paced = false;               // the draft's times are emulated
   std::uint64_t pace_overruns = 0;  // steps of the draft that were slower than that
 };
 

@@ -59,6 +59,17 @@ struct EdgeMetrics::Parts {
   prometheus::Counter& accepted =
       totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").Add({});
   prometheus::Counter& reconnects = totals("resume_total", "Streams that went on anew").Add({});
+  prometheus::Family<prometheus::Gauge>& mode =
+      prometheus::BuildGauge()
+          .Name("outrider_edge_mode")
+          .Help("1 for the mode in force: auto, online, offline")
+          .Labels(labels)
+          .Register(registry);
+  prometheus::Counter& offline =
+      totals("offline_seconds_total", "While this device's own target decided").Add({});
+  prometheus::Counter& failovers =
+      totals("failovers_total", "From the server to this device's own target").Add({});
+  prometheus::Counter& handbacks = totals("handbacks_total", "Back to the server").Add({});
   prometheus::Family<prometheus::Counter>& bytes =
       totals("net_bytes_total", "Bytes of messages, with framing");
   prometheus::Histogram& first =
@@ -81,6 +92,10 @@ void EdgeMetrics::observe(const AnswerReport& report) {
   p.drafted.Increment(static_cast<double>(stats.num_draft_tokens));
   p.accepted.Increment(static_cast<double>(stats.num_accepted_tokens));
   p.reconnects.Increment(static_cast<double>(stats.reconnects));
+  p.mode.Add({{"mode", std::string(name_of(report.mode))}}).Set(1);
+  p.offline.Increment(to_seconds(report.failover.offline));
+  p.failovers.Increment(static_cast<double>(report.failover.failovers));
+  p.handbacks.Increment(static_cast<double>(report.failover.handbacks));
   if (report.traffic) {
     p.bytes.Add({{"direction", "up"}}).Increment(static_cast<double>(report.traffic->framed_up));
     p.bytes.Add({{"direction", "down"}})

@@ -34,6 +34,8 @@ struct DecodingOptions {
   std::string session_key;       // of this answer: 32 hex digits that nobody can guess; empty: none
   // A reconnect may go on with a target of another arithmetic id; then the text may differ.
   bool accept_other_arithmetic = false;
+  // Another verifier may go on with another model.
+  bool accept_other_model = false;
   SessionObserver* observer = nullptr;  // beside the figures; null: none
   Duration reconnect_timeout = std::chrono::seconds(30);
   std::uint64_t jitter_seed = 0;

@@ -78,6 +78,13 @@ void DecodingSession::on(const CancelRequested&) {
   leave(Ending::kCancelled);
 }
 
+void DecodingSession::on(const Reopen&) {
+  if (decided()) return;
+  speculator_.on_stream_closed();
+  link_.on_verdict();  // another verifier's failures do not count
+  open_stream();
+}
+
 void DecodingSession::on(const DraftStepFinished& event) {
   SpeculationActions actions;
   speculator_.on_draft_step(event.result, now_, actions);
@@ -85,8 +92,8 @@ void DecodingSession::on(const DraftStepFinished& event) {
 }
 
 void DecodingSession::on(const FromVerifier& event) {
-  if (event.epoch != link_.stream().epoch) return;  // of a lost link,
-  if (link_.phase() == Phase::kUnlinked) return;    // perhaps of the last one
+  // Of a lost link, perhaps of the last one.
+  if (event.epoch != link_.stream().epoch || link_.phase() == Phase::kUnlinked) return;
   if (const auto* ended = std::get_if<StreamEnded>(&event.event)) {
     return on_stream_end(ended->status);
   }
@@ -106,26 +113,22 @@ void DecodingSession::on_message(const Opened& opened) {
   if (link_.phase() != Phase::kOpening) {
     return fail(failed_precondition("the server sent Opened twice on one stream"));
   }
-  const Opened& same = options_.accept_other_arithmetic ? opened : opened_;
-  Status checked = check_opened(opened, opened_.fingerprint, same.arithmetic_id);
+  const Opened expected = expected_of(opened, opened_, options_);
+  Status checked = check_opened(opened, expected.fingerprint, expected.arithmetic_id);
   if (!checked.ok()) return fail(checked);
-  if (ever_opened_ && opened.arithmetic_id != opened_.arithmetic_id) {
-    outbox_.add(other_arithmetic_line(opened_.arithmetic_id, opened.arithmetic_id));
-  }
+  if (ever_opened_) outbox_.add_all(other_target_lines(opened_, opened));
   opened_ = opened;
   link_.set_pass_limit(opened.limits.pass_limit);
   answer_.limit_to(opened.limits.max_positions);
   const Duration took = link_.on_opened(now_);
   speculator_.on_opened(opened, took, answer_.end_position());
   observers_.notify(&SessionObserver::on_opened, opened, took, ever_opened_);
-  if (std::exchange(ever_opened_, true)) return outbox_.add(link_back_line(answer_.ids().size()));
-  const Position context = opened.limits.max_positions;
-  if (answer_.prompt_length() >= context) {
-    return fail(prompt_too_long(answer_.prompt_length(), context));
-  }
-  for (Say& line : target_lines(options_, opened, !speculator_.ended())) {
-    outbox_.add(std::move(line));
-  }
+  const bool again = std::exchange(ever_opened_, true);
+  if (again && link_.in_outage()) outbox_.add(link_back_line(answer_.ids().size()));
+  if (again) return;
+  checked = check_prompt_fits(answer_.prompt_length(), opened.limits.max_positions);
+  if (!checked.ok()) return fail(checked);
+  outbox_.add_all(target_lines(options_, opened, !speculator_.ended()));
 }
 
 void DecodingSession::on_message(const Progress& progress) {
@@ -162,7 +165,7 @@ void DecodingSession::on_message(const Usage& usage) {
 
 void DecodingSession::on_message(const Notice& notice) {
   if (notice.kind == Notice::Kind::kSendPrefix) {
-    if (link_.phase() == Phase::kOpening) send_prefix();
+    if (link_.phase() == Phase::kOpening) outbox_.send_prefix(now_);
     return;
   }
   link_.on_notice(notice);
@@ -216,11 +219,7 @@ void DecodingSession::open_stream() {
                           .end_position = answer_.asked_end(),
                           .policy = speculator_.policy()}),
                now_);
-  if (goes_in_pieces(text.size(), opened_)) send_prefix();
-}
-
-void DecodingSession::send_prefix() {
-  for (Prefix& piece : prefix_pieces(drafter_.tree().text())) outbox_.send(std::move(piece), now_);
+  if (goes_in_pieces(text.size(), opened_)) outbox_.send_prefix(now_);
 }
 
 void DecodingSession::lose_link(const Status& why) {

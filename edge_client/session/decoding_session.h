@@ -15,6 +15,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "common/drafting/drafter.h"
 #include "edge_client/metrics/figure_recorder.h"
 #include "edge_client/session/answer.h"
+#include "edge_client/session/answer_brain.h"
 #include "edge_client/session/decoding_options.h"
 #include "edge_client/session/events.h"
 #include "edge_client/session/outbox.h"
@@ -31,20 +33,21 @@
 
 namespace outrider {
 
-class DecodingSession final {
+class DecodingSession final : public AnswerBrain {
  public:
   // prompt: at least one token.
   DecodingSession(DecodingOptions options, std::vector<TokenId> prompt, Drafter& drafter,
                   AnswerText& text);
-  DecodingSession(const DecodingSession&) = delete;
-  DecodingSession& operator=(const DecodingSession&) = delete;
 
-  SessionActions start(TimePoint now);
-  SessionActions handle(const SessionEvent& event, TimePoint now);
+  SessionActions start(TimePoint now) override;
+  SessionActions handle(const SessionEvent& event, TimePoint now) override;
 
-  // When to send a Tick; TimePoint::max() if none is needed.
-  TimePoint next_tick() const { return link_.next_tick(); }
+  TimePoint next_tick() const override { return link_.next_tick(); }
   bool finished() const { return link_.phase() == Phase::kFinished; }
+  // The answer is decided, or over: no other stream will follow.
+  bool decided() const { return link_.phase() >= Phase::kLeaving; }
+  // Prompt and answer, as committed.
+  std::span<const TokenId> text() const { return drafter_.tree().text(); }
 
   const DecodingStats& stats() const { return figures_.stats(); }
   // The answer's ids: all that were emitted.
@@ -64,6 +67,9 @@ class DecodingSession final {
   void on(const DraftStepFinished& event);
   void on(const Tick& event);
   void on(const CancelRequested& event);
+  void on(const Reopen& event);
+  void on(const LinkProbed&) {}
+  void on(const OnlineForbidden&) {}
 
   void on_message(const Opened& opened);
   void on_message(const Progress& progress);
@@ -75,7 +81,6 @@ class DecodingSession final {
   void on_stream_end(const Status& status);
 
   void open_stream();
-  void send_prefix();
   void lose_link(const Status& why);
   void give_up();
   void leave(Ending ending);

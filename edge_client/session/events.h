@@ -7,9 +7,11 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/base/status.h"
 #include "common/drafting/draft_step.h"
+#include "common/protocol/link_probe.h"
 #include "common/protocol/verifier.h"
 #include "edge_client/speculation/speculation_actions.h"
 
@@ -29,17 +31,48 @@ struct Tick {};
 // The user wants no more of it.
 struct CancelRequested {};
 
-using SessionEvent = std::variant<FromVerifier, DraftStepFinished, Tick, CancelRequested>;
+// Another verifier stands ready, or this one may start anew: the stream is over, and the next one
+// opens at once with the committed text.
+struct Reopen {};
+
+// LinkProbed is what ProbeLink brought (link_probe.h).
+
+// The server may not be used any more, for the rest of all answers.
+struct OnlineForbidden {
+  std::string why;
+};
+
+using SessionEvent = std::variant<FromVerifier, DraftStepFinished, Tick, CancelRequested, Reopen,
+                                  LinkProbed, OnlineForbidden>;
 
 // --- out --------------------------------------------------------------------------------------
 
-// Begin a stream, ending the one before. Its events carry this epoch.
-struct Connect {
-  std::uint32_t epoch = 0;
+// Where the verifier is.
+enum class Route : std::uint8_t {
+  kOnline,   // a server, over a link
+  kOffline,  // on this device
 };
 
+// Begin a stream there, ending the one before. Its events carry this epoch.
+struct Connect {
+  std::uint32_t epoch = 0;
+  Route route = Route::kOnline;
+};
+
+// On the stream of the last Connect.
 struct Send {
   EdgeMessage message;
+};
+
+// Beside the stream online: begin one offline, whose events carry this epoch, with this Open.
+struct StandBy {
+  std::uint32_t epoch = 0;
+  EdgeMessage open;
+};
+
+// Find out whether the server can be reached: one LinkProbed follows. One probe at a time.
+struct ProbeLink {
+  Duration patience{0};
 };
 
 // Committed tokens, in order, each with the text it completes (perhaps none: half a character, a
@@ -86,8 +119,8 @@ struct Finish {
 };
 
 // RunDraftStep, AbandonDraftStep and Say are speculation's (speculation_actions.h).
-using SessionAction =
-    std::variant<Connect, Send, RunDraftStep, AbandonDraftStep, Emit, Say, PrefillProgress, Finish>;
+using SessionAction = std::variant<Connect, Send, RunDraftStep, AbandonDraftStep, Emit, Say,
+                                   PrefillProgress, Finish, StandBy, ProbeLink>;
 using SessionActions = std::vector<SessionAction>;
 
 }  // namespace outrider

@@ -49,6 +49,13 @@ Open make_open(const DecodingOptions& options, const Opened& last, StreamStart s
   return open;
 }
 
+Opened expected_of(const Opened& opened, const Opened& last, const DecodingOptions& options) {
+  return {.fingerprint = options.accept_other_model ? opened.fingerprint : last.fingerprint,
+          .arithmetic_id = options.accept_other_arithmetic || options.accept_other_model
+                               ? opened.arithmetic_id
+                               : last.arithmetic_id};
+}
+
 bool goes_in_pieces(std::size_t prefix_length, const Opened& last) {
   return prefix_length > kPrefixInOpen && !goes_by_hash(prefix_length, last);
 }

@@ -24,6 +24,10 @@ struct StreamStart {
 // last: what the stream before opened with; as constructed if there was none.
 Open make_open(const DecodingOptions& options, const Opened& last, StreamStart start);
 
+// What a target must be that opens now: like the last one, as far as the options ask for it. Of the
+// first one: anything.
+Opened expected_of(const Opened& opened, const Opened& last, const DecodingOptions& options);
+
 // True if prefix_pieces() are to follow such an Open at once.
 bool goes_in_pieces(std::size_t prefix_length, const Opened& last);
 std::vector<Prefix> prefix_pieces(std::span<const TokenId> prefix);

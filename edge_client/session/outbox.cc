@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "edge_client/session/opening.h"
+
 namespace outrider {
 namespace {
 
@@ -35,6 +37,10 @@ void Outbox::add(SpeculationActions actions, TimePoint now) {
       add(AbandonDraftStep{});
     }
   }
+}
+
+void Outbox::send_prefix(TimePoint now) {
+  for (Prefix& piece : prefix_pieces(tree_.text())) send(std::move(piece), now);
 }
 
 void Outbox::acknowledge(std::uint32_t run_ahead, TimePoint now) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/tree/mirrored_tree.h"
@@ -25,6 +26,11 @@ class Outbox final {
   // Speculation's actions; those that are messages are sent.
   void add(SpeculationActions actions, TimePoint now);
   void add(SessionAction action) { actions_.push_back(std::move(action)); }
+  void add_all(std::vector<Say> lines) {
+    for (Say& line : lines) add(std::move(line));
+  }
+  // The committed text, where it did not go with its Open.
+  void send_prefix(TimePoint now);
   // Sends an acknowledgement if the verifier would soon pause for want of one.
   void acknowledge(std::uint32_t run_ahead, TimePoint now);
 

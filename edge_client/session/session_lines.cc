@@ -25,7 +25,8 @@ std::vector<Say> target_lines(const DecodingOptions& options, const Opened& open
   return lines;
 }
 
-Status prompt_too_long(Position prompt_length, Position context) {
+Status check_prompt_fits(Position prompt_length, Position context) {
+  if (prompt_length < context) return {};
   return invalid_argument("the prompt has " + std::to_string(prompt_length) +
                           " tokens, but the target's context holds " + std::to_string(context) +
                           "; shorten the prompt");
@@ -53,9 +54,17 @@ Status silent_too_long(Duration silence) {
   return unavailable("the server has said nothing for " + seconds_text(silence));
 }
 
-Say other_arithmetic_line(const std::string& before, const std::string& now) {
-  return {Say::Level::kWarning, "server: computes with arithmetic id " + now + ", no longer with " +
-                                    before + "; the text may differ from here on"};
+std::vector<Say> other_target_lines(const Opened& before, const Opened& now) {
+  std::string line;
+  if (now.fingerprint != before.fingerprint) {
+    line = "target: " + now.model_name + ", no longer " + before.model_name;
+  } else if (now.arithmetic_id != before.arithmetic_id) {
+    line = "target: computes with arithmetic id " + now.arithmetic_id + ", no longer with " +
+           before.arithmetic_id;
+  } else {
+    return {};
+  }
+  return {{Say::Level::kWarning, line + "; the text may differ from here on"}};
 }
 
 Status gave_up(Duration timeout, const std::string& last_error) {

@@ -19,7 +19,8 @@ namespace outrider {
 // Of the first stream: which target answers, and whether the draft speculates.
 std::vector<Say> target_lines(const DecodingOptions& options, const Opened& opened,
                               bool speculates);
-Status prompt_too_long(Position prompt_length, Position context);
+// INVALID_ARGUMENT if the prompt leaves no room in the context.
+Status check_prompt_fits(Position prompt_length, Position context);
 
 // A Notice came.
 Say notice_line(const StreamState& stream);
@@ -27,7 +28,8 @@ Say notice_line(const StreamState& stream);
 Say link_lost_line(const Status& why, Duration timeout);
 Say link_back_line(std::size_t answer_tokens);
 Status silent_too_long(Duration silence);
-Say other_arithmetic_line(const std::string& before, const std::string& now);
+// Of another stream than the first: the text may differ, as this target is or computes otherwise.
+std::vector<Say> other_target_lines(const Opened& before, const Opened& now);
 Status gave_up(Duration timeout, const std::string& last_error);
 
 }  // namespace outrider

@@ -5,29 +5,46 @@
 
 namespace outrider {
 
-Runner::Runner(Verifier& verifier, DraftWorker* worker, const Clock& clock,
+Runner::Runner(VerifierRoutes routes, DraftWorker* worker, const Clock& clock,
                AnswerListener& listener)
-    : verifier_(verifier), worker_(worker), clock_(clock), listener_(listener) {}
+    : routes_(std::move(routes)), worker_(worker), clock_(clock), listener_(listener) {}
 
 Runner::~Runner() {
-  verifier_.stop();
+  stop_routes();
   const MutexLock lock(mu_);
   while (step_is_out_) wake_.wait(mu_);
 }
 
-Finish Runner::run(DecodingSession& session, const Guessing& guessing,
-                   const std::stop_token& stop) {
+Finish Runner::run(AnswerBrain& session, const Guessing& guessing, const std::stop_token& stop) {
   guessing_ = guessing;
   finish_.reset();
+  forbidden_ = false;
   forget_old_events();
   const std::stop_callback cancel(stop, [this] { post(CancelRequested{}); });
   perform(session.start(clock_.now()));
   while (!finish_) {
     const std::optional<SessionEvent> event = wait(session.next_tick());
     perform(session.handle(event ? *event : SessionEvent(Tick{}), clock_.now()));
+    if (const std::optional<SessionEvent> told = forbidden(); told && !finish_) {
+      perform(session.handle(*told, clock_.now()));
+    }
   }
-  verifier_.stop();
+  stop_routes();
   return *finish_;
+}
+
+void Runner::stop_routes() {
+  if (routes_.probe != nullptr) routes_.probe->stop();
+  routes_.online->stop();
+  routes_.offline->stop();
+}
+
+std::optional<SessionEvent> Runner::forbidden() {
+  if (forbidden_ || !routes_.forbidden) return std::nullopt;
+  std::optional<std::string> why = routes_.forbidden();
+  if (!why) return std::nullopt;
+  forbidden_ = true;
+  return OnlineForbidden{*std::move(why)};
 }
 
 // Of the answer before: only a draft step's end still matters, to the drafter.
@@ -72,12 +89,23 @@ void Runner::perform(SessionActions actions) {
 }
 
 void Runner::on(const Connect& connect) {
-  verifier_.stop();
-  verifier_.start(connect.epoch, [this](FromVerifier event) { post(std::move(event)); });
+  routes_.at(route_).stop();
+  route_ = connect.route;
+  routes_.at(route_).start(connect.epoch, [this](FromVerifier event) { post(std::move(event)); });
 }
 
 void Runner::on(Send& send) {
-  verifier_.send(std::move(send.message));
+  routes_.at(route_).send(std::move(send.message));
+}
+
+void Runner::on(StandBy& standby) {
+  routes_.offline->start(standby.epoch, [this](FromVerifier event) { post(std::move(event)); });
+  routes_.offline->send(std::move(standby.open));
+}
+
+void Runner::on(const ProbeLink& link) {
+  OUTRIDER_CHECK(routes_.probe != nullptr);
+  routes_.probe->probe(link.patience, [this](LinkProbed probed) { post(probed); });
 }
 
 void Runner::on(RunDraftStep& run) {

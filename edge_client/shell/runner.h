@@ -2,7 +2,7 @@
 // meet in one queue, and the thread that called run() feeds them to the session and does what it
 // says. The only place where session, verifier, draft model and clock come together.
 //
-//   verifier's threads --+
+//   verifiers' threads --+
 //   draft worker --------+--> queue --> run(): session.handle() --> actions
 //   std::stop_token -----+
 //
@@ -19,8 +19,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/protocol/verifier.h"
-#include "edge_client/session/decoding_session.h"
+#include "common/sampling/sampling.h"
+#include "edge_client/session/answer_brain.h"
+#include "edge_client/session/verifier_routes.h"
 #include "edge_client/shell/draft_worker.h"
 
 namespace outrider {
@@ -39,7 +40,7 @@ class Runner final {
   static constexpr std::size_t kMaxEvents = 1 << 14;
 
   // worker: nullptr without a draft model. All must outlive the runner.
-  Runner(Verifier& verifier, DraftWorker* worker, const Clock& clock, AnswerListener& listener);
+  Runner(VerifierRoutes routes, DraftWorker* worker, const Clock& clock, AnswerListener& listener);
   // Waits for the draft step that runs, if any.
   ~Runner();
   Runner(const Runner&) = delete;
@@ -53,7 +54,7 @@ class Runner final {
 
   // Runs one answer to its end. Blocks. A stop that was requested, before the call or during it,
   // ends the answer as cancelled.
-  Finish run(DecodingSession& session, const Guessing& guessing, const std::stop_token& stop = {});
+  Finish run(AnswerBrain& session, const Guessing& guessing, const std::stop_token& stop = {});
 
  private:
   void post(SessionEvent event);
@@ -61,22 +62,28 @@ class Runner final {
   void forget_old_events();
   std::optional<SessionEvent> wait(TimePoint until);
   void perform(SessionActions actions);
+  void stop_routes();
+  std::optional<SessionEvent> forbidden();
   void on(const Connect& connect);
   void on(Send& send);
   void on(RunDraftStep& run);
   void on(const AbandonDraftStep&) { worker_->abandon(); }
   void on(const Emit& emit) { listener_.on_emit(emit); }
   void on(const Say& say) { listener_.on_say(say); }
+  void on(StandBy& standby);
+  void on(const ProbeLink& link);
   void on(const PrefillProgress& progress) { listener_.on_prefill(progress); }
   void on(const Finish& finish) { finish_ = finish; }
 
-  Verifier& verifier_;
+  const VerifierRoutes routes_;
   DraftWorker* const worker_;
   const Clock& clock_;
   AnswerListener& listener_;
 
   // Thread of run() only.
   Guessing guessing_;
+  Route route_ = Route::kOnline;  // of the last Connect
+  bool forbidden_ = false;        // the session has been told
   std::optional<Finish> finish_;
 
   Mutex mu_;

@@ -169,6 +169,39 @@ class FromFlash(WithServer):
             self.assertEqual(flash.json['ids'], cloud.json['ids'])
             self.assertIn('streamed a pass', flash.err)
 
+    def test_it_carries_the_target_s_exits(self):
+        common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--strategy', 'fsd', '--json')
+        flash = edge('run', '--target', self.pack, *common)
+        self.assertEqual(flash.code, 0, flash.err)
+        self.assertNotIn('no early exits', flash.err)
+        self.assertEqual(flash.json['ids'], self.run_edge(*common).json['ids'])
+
+    def test_a_full_disk_leaves_no_pack(self):
+        out = Path('/dev/full/target.pack')
+        refused = edge('pack', '--model', TARGET, '--out', out)
+        self.assertNotEqual(refused.code, 0)
+        self.assertFalse(out.exists())
+
+    def test_two_edges_share_a_pack(self):
+        flags = ('run', '--model', DRAFT, '--target', self.pack, '-p', PROMPT, '-n', '30', '--json',
+                 '-c', '256', '--memory-budget', self.budget())
+        first, second = Edge(*flags), Edge(*flags)
+        first, second = first.wait(), second.wait()
+        self.assertEqual((first.code, second.code), (0, 0), first.err + second.err)
+        self.assertEqual(first.json['ids'], second.json['ids'])
+
+    def test_a_file_that_shrinks_ends_the_answer_with_the_layer_s_name(self):
+        pack = Path(self.folder.name) / 'shrinking.pack'
+        shutil.copyfile(self.pack, pack)
+        running = Edge('run', '--model', DRAFT, '--strategy', 'sd', '--target', pack, '-p', PROMPT,
+                       '-c', '256', '--memory-budget', self.budget(), '--flash-bandwidth', '30MB/s')
+        letters = running.process.stdout.read(10)
+        self.assertEqual(len(letters), 10)
+        os.truncate(pack, pack.stat().st_size // 2)
+        answer = running.wait()
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertRegex(answer.err, r'shrinking\.pack, (layer \d+|the output matrix|the embedding)')
+
     def test_a_budget_needs_a_pack(self):
         refused = edge('run', '--model', DRAFT, '--target', TARGET, '-p', PROMPT,
                        '--memory-budget', '600MiB')

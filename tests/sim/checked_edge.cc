@@ -26,8 +26,11 @@ CheckedEdge::CheckedEdge(Simulation& simulation, SimLink& link, const ToyModel& 
                                  .prefill_chunk = plan_.prefill_chunk,
                                  .workers = plan_.workers,
                                  .max_nodes = plan_.cache_nodes},
-                     .step_takes = plan_.step_takes};
-  edge_ = std::make_unique<SimEdge>(simulation_, link_, draft_, *this, std::move(setup), *this);
+                     .step_takes = plan_.step_takes,
+                     .failover = plan_.failover};
+  const VerifierRoutes routes =
+      plan_.failover ? VerifierRoutes(link_, *plan_.offline, *plan_.probe) : VerifierRoutes(link_);
+  edge_ = std::make_unique<SimEdge>(simulation_, routes, draft_, *this, std::move(setup), *this);
 }
 
 void CheckedEdge::fail(const std::string& what) {

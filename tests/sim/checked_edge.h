@@ -35,6 +35,9 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
     double cancel = 0;                       // chance per event that the user gives up
     std::optional<TokenId> stop_after = {};  // the token that completes a stop string
     SimDraft::StepTime step_takes = {};
+    std::optional<FailoverOptions> failover = {};
+    Verifier* offline = nullptr;  // with failover: the other verifier
+    LinkProbe* probe = nullptr;   // of the link to the first
   };
 
   CheckedEdge(Simulation& simulation, SimLink& link, const ToyModel& target, Plan plan);
@@ -49,6 +52,7 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
   const std::vector<TokenId>& shown() const { return shown_; }
   const std::vector<TokenId>& expected() const { return expected_; }
   const DecodingSession& session() const { return edge_->session(); }
+  const FailoverFigures& failover() const { return edge_->failover()->figures(); }
   // Acknowledgements of exit reports that the server itself had sent.
   std::uint64_t acknowledged_reports() const { return acknowledged_reports_; }
 

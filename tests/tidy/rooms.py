@@ -74,7 +74,7 @@ OWNERS = [
     ('the assembly of an edge', r'\bDecodingOptions\b',
      r'edge_client/(?:session|generation)/|bench/sim/|tests/(?:sim|unit/edge_client)/'),
     ('the loops that drive a decoding session', r'\bsession_?(?:\.|->)handle\(',
-     r'edge_client/shell/runner\.cc|bench/sim/sim_edge\.cc'),
+     r'edge_client/(?:shell/runner|failover/failover_session)\.|bench/sim/sim_edge\.cc'),
     ('the keys of an answer\'s figures', r'"(?:ttft_ms|target_passes)"',
      r'edge_client/report/|bench/report/|tests/unit/(?:edge_client/report|bench/(?:harness|report))/'),
     ('locks that clang cannot check', r'\bstd::(?:mutex|condition_variable\w*|(?:lock_guard|unique_lock|scoped_lock)\b)',

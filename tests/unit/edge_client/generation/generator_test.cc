@@ -46,7 +46,8 @@ class GeneratorTest : public testing::Test {
   }
 
   GeneratorParts parts() {
-    return {.tokenizer = tokenizer_, .draft = draft_.get(), .verifier = verifier_, .clock = clock_};
+    return {
+        .tokenizer = tokenizer_, .draft = draft_.get(), .verifiers = verifier_, .clock = clock_};
   }
 
   AnswerRequest request(const Ids& prompt, std::int64_t tokens) const {

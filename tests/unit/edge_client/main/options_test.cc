@@ -115,7 +115,8 @@ TEST(Plaintext, StaysOnThisMachineUnlessAllowed) {
   EXPECT_THAT(status.message(), AllOf(HasSubstr("plaintext"), HasSubstr("--insecure")));
   EXPECT_TRUE(problem("--model d --server example.org:8001 --insecure").ok());
   EXPECT_TRUE(problem("--model d --server [::1]:8001").ok());
-  EXPECT_TRUE(problem("--model d --server nonsense --target t").ok());
+  EXPECT_FALSE(problem("--model d --server nonsense --target t").ok());
+  EXPECT_TRUE(problem("--model d --server example.org:8001 --target t --mode offline").ok());
 }
 
 TEST(TokenizerDirectory, IsTheModelsThenTheTargets) {
@@ -124,6 +125,25 @@ TEST(TokenizerDirectory, IsTheModelsThenTheTargets) {
   EXPECT_EQ(*tokenizer_directory(parse("--target c").generation), "c");
   EXPECT_EQ(tokenizer_directory(parse("").generation).status().code(),
             StatusCode::kInvalidArgument);
+}
+
+TEST(Modes, FollowWhatIsNamed) {
+  const auto mode = [](const std::string& flags) { return mode_of(parse(flags).generation); };
+  EXPECT_EQ(mode("--model d"), Mode::kOnline);
+  EXPECT_EQ(mode("--model d --server [::1]:8001"), Mode::kOnline);
+  EXPECT_EQ(mode("--model d --target t"), Mode::kOffline);
+  EXPECT_EQ(mode("--model d --target t --server [::1]:8001"), Mode::kAuto);
+  EXPECT_EQ(mode("--model d --offline-target t --server [::1]:8001"), Mode::kAuto);
+  EXPECT_EQ(mode("--model d --target t --server [::1]:8001 --mode online"), Mode::kOnline);
+  EXPECT_EQ(mode("--model d --target t --mode auto"), Mode::kAuto);
+}
+
+TEST(Modes, NeedTheirTargets) {
+  EXPECT_THAT(problem("--model d --mode auto").message(), HasSubstr("--target"));
+  EXPECT_THAT(problem("--model d --mode offline").message(), HasSubstr("--target"));
+  EXPECT_THAT(problem("--model d --target t --offline-target u").message(),
+              HasSubstr("two targets"));
+  EXPECT_THAT(problem("--model d --target t --metered-limit 5").message(), HasSubstr("--server"));
 }
 
 }  // namespace

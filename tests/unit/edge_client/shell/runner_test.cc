@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/verify/engine.h"
+#include "edge_client/session/decoding_session.h"
 #include "edge_client/verifiers/resident.h"
 #include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_model.h"

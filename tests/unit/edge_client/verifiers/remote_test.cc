@@ -13,6 +13,8 @@
 #include <future>
 #include <thread>
 
+#include "edge_client/verifiers/remote_probe.h"
+
 namespace outrider {
 namespace {
 
@@ -37,6 +39,18 @@ class Listener final {
   Listener& operator=(const Listener&) = delete;
 
   const Address& address() const { return address_; }
+
+  // Accepts one connection, says this once the peer has spoken, and waits until the peer goes.
+  void greet_once(const std::string& greeting) {
+    const int peer = accept(fd_, nullptr, nullptr);
+    std::array<char, 4096> heard;
+    EXPECT_GT(recv(peer, heard.data(), heard.size(), 0), 0);
+    EXPECT_EQ(::send(peer, greeting.data(), greeting.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(greeting.size()));
+    while (recv(peer, heard.data(), heard.size(), 0) > 0) {
+    }
+    ::close(peer);
+  }
 
   // Accepts one connection, says this once the peer has spoken, and closes.
   void serve_once(const std::string& answer) {
@@ -150,6 +164,45 @@ TEST(Remote, StopWaitsForTheEventInDelivery) {
   EXPECT_EQ(stopped.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   let_go.set_value();
   stopped.get();
+}
+
+// What a probe of this address says.
+LinkProbed probed(const Address& address) {
+  std::promise<LinkProbed> promise;
+  RemoteProbe probe({.server = address});
+  probe.probe(from_ms(300), [&](LinkProbed answer) { promise.set_value(answer); });
+  return promise.get_future().get();
+}
+
+TEST(RemoteProbe, NobodyThereIsNotGood) {
+  Listener listener;
+  listener.close();
+  EXPECT_FALSE(probed(listener.address()).good);
+}
+
+TEST(RemoteProbe, AServerThatTakesConnectionsAndHangsIsNotGood) {
+  const Listener listener;
+  const LinkProbed answer = probed(listener.address());
+  EXPECT_FALSE(answer.good);
+  EXPECT_GE(answer.took, from_ms(290));
+}
+
+TEST(RemoteProbe, OneThatGreetsIsGood) {
+  Listener listener;
+  std::thread server([&] { listener.greet_once(std::string("\0\0\0\4\0\0\0\0\0", 9)); });
+  EXPECT_TRUE(probed(listener.address()).good);
+  server.join();
+}
+
+TEST(RemoteProbe, NothingIsSaidAfterItWasStopped) {
+  const Listener listener;
+  bool said = false;
+  {
+    RemoteProbe probe({.server = listener.address()});
+    probe.probe(from_ms(50), [&](LinkProbed) { said = true; });
+    probe.stop();
+  }
+  EXPECT_FALSE(said);
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+// Whether a server can be reached, without a stream to it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "common/base/clock.h"
+
+namespace outrider {
+
+struct LinkProbed {
+  bool good = false;
+  Duration took{0};
+};
+
+// Thread rule: probe() and stop() from one thread; neither waits for the link. `done` comes on the
+// probe's own thread, once for each probe(), unless stop() was called before.
+class LinkProbe {
+ public:
+  virtual ~LinkProbe() = default;
+
+  using Done = std::function<void(LinkProbed)>;
+
+  // Only when none is out. patience: after so long the server counts as out of reach.
+  virtual void probe(Duration patience, Done done) = 0;
+
+  // `done` is not called after it returns.
+  virtual void stop() = 0;
+};
+
+}  // namespace outrider

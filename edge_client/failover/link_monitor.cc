@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/failover/link_monitor.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+// A silence of so many gaps is none of the usual ones.
+constexpr int kGaps = 4;
+constexpr Duration kMinSilence = std::chrono::milliseconds(500);
+// What stays of the longest gap with each message.
+constexpr double kKept = 0.9;
+
+// So long a server is watched before it is called slow, and so much slower it must be.
+constexpr Duration kWatched = std::chrono::seconds(3);
+constexpr double kSlower = 0.8;
+constexpr std::size_t kRoundTrips = 5;
+
+}  // namespace
+
+void LinkMonitor::on_stream(TimePoint now) {
+  heard_ = now;
+  first_verdict_.reset();
+  rate_ = {};
+}
+
+void LinkMonitor::on_heard(TimePoint now) {
+  if (first_verdict_) longest_gap_ = std::max(from_ms(kKept * to_ms(longest_gap_)), now - heard_);
+  heard_ = now;
+}
+
+void LinkMonitor::on_verdict(std::size_t tokens, TimePoint now) {
+  if (!first_verdict_) first_verdict_ = now;
+  rate_.on_verdict(tokens, now);
+}
+
+Duration LinkMonitor::patience() const {
+  if (!first_verdict_ || longest_gap_ == Duration{0}) return floors_.first_patience;
+  const Duration most = std::max(floors_.first_patience, 2 * longest_gap_);
+  return std::min(std::max(kGaps * longest_gap_, kMinSilence), most);
+}
+
+std::optional<std::string> LinkMonitor::too_slow(std::optional<double> other_rate,
+                                                 const std::vector<Duration>& round_trips,
+                                                 TimePoint now) const {
+  const Duration limit = floors_.max_round_trip;
+  if (limit > Duration{0} && round_trips.size() >= kRoundTrips) {
+    const Duration least = *std::min_element(
+        round_trips.end() - static_cast<std::ptrdiff_t>(kRoundTrips), round_trips.end());
+    if (least > limit) {
+      return fmt::format("its round trips take {:.0f} ms, more than {:.0f}", to_ms(least),
+                         to_ms(limit));
+    }
+  }
+  const std::optional<double> rate = rate_.per_s();
+  if (!rate || now - *first_verdict_ < kWatched) return std::nullopt;
+  const double floor = std::max(floors_.min_rate, kSlower * other_rate.value_or(0));
+  if (*rate >= floor) return std::nullopt;
+  return fmt::format("it brings {:.1f} tokens/s, fewer than {:.1f}", *rate, floor);
+}
+
+}  // namespace outrider

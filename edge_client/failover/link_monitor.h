@@ -1,0 +1,52 @@
+// Whether the server still decides: how long it may be silent, learnt from how often it speaks, and
+// whether it brings tokens fast enough.
+//
+//   (on_stream on_heard* on_verdict*)*
+//
+// Thread rule: pure; one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "edge_client/failover/decoding_rate.h"
+
+namespace outrider {
+
+struct LinkFloors {
+  Duration first_patience{0};  // before the first verdict
+  double min_rate = 0;         // tokens/s; 0: none of its own
+  Duration max_round_trip{0};  // 0: any
+};
+
+class LinkMonitor final {
+ public:
+  explicit LinkMonitor(const LinkFloors& floors) : floors_(floors) {}
+
+  void on_stream(TimePoint now);
+  // Any message, a verdict included.
+  void on_heard(TimePoint now);
+  void on_verdict(std::size_t tokens, TimePoint now);
+
+  // A silence up to then is a lost link.
+  TimePoint silent_at() const { return heard_ + patience(); }
+  Duration patience() const;
+
+  // Why another target would be better, though this link lives; nothing if it would not.
+  // other_rate: tokens/s of the other, if they are known. round_trips: of this answer.
+  std::optional<std::string> too_slow(std::optional<double> other_rate,
+                                      const std::vector<Duration>& round_trips,
+                                      TimePoint now) const;
+
+ private:
+  const LinkFloors floors_;
+  TimePoint heard_{};
+  std::optional<TimePoint> first_verdict_;
+  Duration longest_gap_{0};  // between messages; the last ones weigh most
+  DecodingRate rate_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/failover/standby.h"
+
+#include <utility>
+
+namespace outrider {
+
+std::optional<StandBy> Standby::follow(std::span<const TokenId> text, const Open& like,
+                                       const std::string& session) {
+  const auto end = static_cast<Position>(text.size());
+  // Half of the lag, as the text goes on while it is read.
+  if (lag_ == 0 || broken_ || busy_ || end - covered_ < (lag_ + 1) / 2) return std::nullopt;
+  busy_ = true;
+  covered_ = end;
+  Open open = like;
+  open.prefix.assign(text.begin(), text.end());
+  open.prefix_length = 0;
+  open.prefix_hash.clear();
+  open.end_position = end + 1;
+  open.policy = {};
+  open.expected_fingerprint.clear();
+  open.expected_arithmetic_id.clear();
+  open.replaced_session = session;
+  return StandBy{++epoch_, {.acked_position = end, .acked_reports = 0, .body = std::move(open)}};
+}
+
+std::optional<Status> Standby::on(const FromVerifier& event) {
+  const auto* ended = std::get_if<StreamEnded>(&event.event);
+  if (event.epoch != epoch_ || ended == nullptr || !busy_) return std::nullopt;
+  busy_ = false;
+  if (ended->status.ok()) return std::nullopt;
+  broken_ = true;
+  return ended->status;
+}
+
+}  // namespace outrider

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/verifiers/remote_probe.h"
+
+#include <chrono>
+#include <utility>
+
+#include "edge_client/verifiers/remote_channel.h"
+
+namespace outrider {
+
+RemoteProbe::RemoteProbe(RemoteOptions options)
+    : options_(std::move(options)), thread_([this] { work(); }) {}
+
+RemoteProbe::~RemoteProbe() {
+  {
+    const MutexLock lock(mu_);
+    stopping_ = true;
+    done_ = nullptr;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void RemoteProbe::probe(Duration patience, Done done) {
+  {
+    const MutexLock lock(mu_);
+    patience_ = patience;
+    done_ = std::move(done);
+    asked_ = true;
+  }
+  wake_.notify_one();
+}
+
+void RemoteProbe::stop() {
+  const MutexLock lock(mu_);
+  done_ = nullptr;
+  asked_ = false;
+}
+
+void RemoteProbe::work() {
+  while (true) {
+    Duration patience{0};
+    {
+      const MutexLock lock(mu_);
+      while (!stopping_ && !asked_) wake_.wait(mu_);
+      if (stopping_) return;
+      asked_ = false;
+      patience = patience_;
+    }
+    const LinkProbed probed = connect(patience);
+    const MutexLock lock(mu_);  // so that stop() waits for a call that is under way
+    if (done_ && !asked_) std::exchange(done_, nullptr)(probed);
+  }
+}
+
+LinkProbed RemoteProbe::connect(Duration patience) const {
+  const TimePoint began = std::chrono::steady_clock::now();
+  const bool good = make_channel(options_)->WaitForConnected(
+      std::chrono::system_clock::now() +
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(patience));
+  return {.good = good, .took = std::chrono::steady_clock::now() - began};
+}
+
+}  // namespace outrider

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""An edge with a server and a target of its own: the server is killed, hangs, comes back, or was
+never there, and the text is the same.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/failover_test.py
+
+OUTRIDER_FAILOVERS=N cuts the link at N places of an answer instead of a few.
+SPDX-License-Identifier: Apache-2.0
+"""
+import os
+import re
+import signal
+import socket
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from programs import DRAFT, TARGET, Edge, Server, edge
+
+PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+PACED = ('--pace-pass-ms', '60')
+CUTS = int(os.environ.get('OUTRIDER_FAILOVERS', '4'))
+SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
+COMMON = ('--tokenizer', DRAFT, '--strategy', 'ar', '-p', PROMPT, '-n', '40', '-c', '256', '--json')
+QUICK = ('--failover-after', '1', '--handback-after', '0.3', '--reconnect-timeout', '3')
+
+
+def free_address():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return f'127.0.0.1:{probe.getsockname()[1]}'
+
+
+class Failover(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.packs = {}
+        for dtype in ('auto', 'int8'):
+            cls.packs[dtype] = Path(cls.folder.name) / f'{dtype}.pack'
+            packed = edge('pack', '--model', TARGET, '--out', cls.packs[dtype], '--dtype', dtype)
+            assert packed.code == 0, packed.err
+        cls.whole = {sampling: edge('run', '--target', cls.packs['auto'], *COMMON, *sampling).json['ids']
+                     for sampling in SAMPLINGS}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def start(self, address, *flags, pack='auto'):
+        """An edge with a server and a pack."""
+        return Edge('run', '--server', address, '--target', self.packs[pack], *QUICK, *COMMON, *flags)
+
+    def wait_for_letters(self, running, count):
+        letters = ''
+        while len(letters) < count:
+            letter = running.process.stdout.read(1)
+            self.assertTrue(letter, 'the answer ended early')
+            letters += letter
+
+    def assert_same(self, answer, sampling):
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertEqual(answer.json['ids'], self.whole[sampling], answer.err)
+        self.assertEqual(answer.json['mode'], 'auto')
+
+    def test_a_server_killed_anywhere_costs_no_token(self):
+        for number in range(CUTS):
+            sampling = SAMPLINGS[number % 2]
+            with Server(*PACED) as server:
+                running = self.start(server.address, *sampling)
+                if number > 0:
+                    self.wait_for_letters(running, 1 + number * 80 // CUTS)
+                server.kill()
+                answer = running.wait()
+            self.assert_same(answer, sampling)
+            self.assertEqual(answer.json['failovers_total'], 1, answer.err)
+            self.assertEqual(answer.err.count('failover: '), 1, answer.err)
+            self.assertRegex(answer.err, r'going on offline at token \d+')
+            self.assertGreater(answer.json['offline_seconds_total'], 0)
+
+    def test_a_server_that_hangs_is_left(self):
+        with Server(*PACED) as server:
+            running = self.start(server.address, *SAMPLINGS[1])
+            self.wait_for_letters(running, 20)
+            server.process.send_signal(signal.SIGSTOP)
+            answer = running.wait()
+            server.process.send_signal(signal.SIGCONT)
+        self.assert_same(answer, SAMPLINGS[1])
+        self.assertIn('failover: the server has said nothing for', answer.err)
+
+    def test_a_server_that_comes_back_takes_over_again(self):
+        for sampling in SAMPLINGS:
+            with Server(*PACED) as server:
+                # A flash so slow that this device alone would need half a minute.
+                running = self.start(server.address, '--memory-budget', self.budget(),
+                                     '--flash-bandwidth', '15MB/s', *sampling)
+                self.wait_for_letters(running, 10)
+                server.kill()
+                time.sleep(1)
+                with Server(*PACED, port=server.port):
+                    answer = running.wait()
+            self.assert_same(answer, sampling)
+            self.assertGreaterEqual(answer.json['handbacks_total'], 1, answer.err)
+            self.assertRegex(answer.err, r'handback: the link has been good for \d+\.\d s; going on online')
+
+    def budget(self):
+        refused = edge('run', '--target', self.packs['auto'], *COMMON, '--memory-budget', '1MiB')
+        return re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', '')
+
+    def test_without_any_network_it_answers_alone(self):
+        for mode in (('--mode', 'auto'), ('--mode', 'offline')):
+            answer = self.start(free_address(), *mode, *SAMPLINGS[0]).wait()
+            self.assertEqual(answer.code, 0, answer.err)
+            self.assertEqual(answer.json['ids'], self.whole[SAMPLINGS[0]])
+            self.assertEqual(answer.json['mode'], mode[1])
+            self.assertGreater(answer.json['offline_seconds_total'], 0)
+
+    def test_a_standby_reads_along(self):
+        with Server(*PACED) as server:
+            running = self.start(server.address, '--standby-lag', '8', *SAMPLINGS[0])
+            self.wait_for_letters(running, 60)
+            server.kill()
+            answer = running.wait()
+        self.assert_same(answer, SAMPLINGS[0])
+        self.assertGreater(answer.json['cached_tokens'], answer.json['prompt_tokens'])
+
+    def test_other_arithmetic_is_said_or_refused(self):
+        with Server(*PACED) as server:
+            running = self.start(server.address, pack='int8')
+            self.wait_for_letters(running, 20)
+            strict = self.start(server.address, '--strict-target', pack='int8')
+            self.wait_for_letters(strict, 20)
+            server.kill()
+            answer, refused = running.wait(), strict.wait()
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertIn('the text may differ from here on', answer.err)
+        self.assertEqual(refused.code, 1, refused.err)
+        self.assertIn('failover: OFF because', refused.err)
+        self.assertIn('--strict-target', refused.err)
+        self.assertEqual(refused.json['stop_reason'], 'link_lost')
+
+    def test_another_model_takes_over_only_if_it_is_named_so(self):
+        with Server(*PACED) as server:
+            flags = ('--server', server.address, *QUICK, *COMMON)
+            refused = Edge('run', *flags, '--target', DRAFT)
+            self.wait_for_letters(refused, 20)
+            named = Edge('run', *flags, '--offline-target', DRAFT)
+            self.wait_for_letters(named, 20)
+            server.kill()
+            refused, named = refused.wait(), named.wait()
+        self.assertEqual(refused.code, 1, refused.err)
+        self.assertIn('is another model', refused.err)
+        self.assertEqual(named.code, 0, named.err)
+        self.assertIn('the text may differ from here on', named.err)
+
+    def test_a_metered_link_is_left_when_it_is_spent(self):
+        with Server(*PACED) as server:
+            answer = self.start(server.address, '--metered-limit', '0.001', *SAMPLINGS[0]).wait()
+        self.assert_same(answer, SAMPLINGS[0])
+        self.assertIn('--metered-limit allows', answer.err)
+        self.assertEqual(answer.json['failovers_total'], 1)
+
+    def test_a_mode_needs_its_target(self):
+        for mode in ('auto', 'offline'):
+            refused = edge('run', '--mode', mode, *COMMON)
+            self.assertEqual(refused.code, 2)
+            self.assertIn('--target', refused.err)
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)

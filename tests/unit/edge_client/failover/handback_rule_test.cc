@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/failover/handback_rule.h"
+
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+constexpr Duration kAfter = std::chrono::seconds(2);
+constexpr Duration kTook = std::chrono::milliseconds(80);
+
+class HandbackRuleTest : public testing::Test {
+ protected:
+  TimePoint at(double seconds) const { return TimePoint{} + from_ms(seconds * 1e3); }
+
+  HandbackRule rule_{kAfter};
+};
+
+TEST_F(HandbackRuleTest, ALinkMustBeGoodForTheWholeTime) {
+  rule_.on_offline(at(0));
+  rule_.on_probe(true, kTook, at(1));
+  EXPECT_GT(rule_.due_at(), at(2.9));
+  EXPECT_EQ(rule_.due_at(), at(3));
+  rule_.on_probe(false, kTook, at(3.5));
+  rule_.on_probe(true, kTook, at(4));
+  EXPECT_GT(rule_.due_at(), at(5.9));
+  EXPECT_EQ(rule_.due_at(), at(6));
+}
+
+TEST_F(HandbackRuleTest, OneProbeIsOutAtATime) {
+  rule_.on_offline(at(0));
+  EXPECT_EQ(rule_.next_probe(), at(0.5));
+  rule_.on_probe_sent();
+  EXPECT_EQ(rule_.next_probe(), TimePoint::max());
+  rule_.on_probe(false, kTook, at(1.5));
+  EXPECT_EQ(rule_.next_probe(), at(2));
+}
+
+TEST_F(HandbackRuleTest, WhatWasNotWorthItTakesLongerNextTime) {
+  rule_.on_online_ended(false);
+  EXPECT_EQ(rule_.needed(), 2 * kAfter);
+  rule_.on_online_ended(false);
+  EXPECT_EQ(rule_.needed(), 4 * kAfter);
+  for (int i = 0; i < 20; ++i) rule_.on_online_ended(false);
+  EXPECT_EQ(rule_.needed(), std::chrono::seconds(60));
+  rule_.on_online_ended(true);
+  EXPECT_EQ(rule_.needed(), kAfter);
+}
+
+TEST_F(HandbackRuleTest, AServerThatIsWorthMoreIsTakenBackSooner) {
+  rule_.on_rates(40.0, std::nullopt);
+  EXPECT_EQ(rule_.needed(), kAfter);
+  rule_.on_rates(50.0, 10.0);  // a second lost is made good in a quarter of one
+  EXPECT_EQ(rule_.needed(), from_ms(250));
+  rule_.on_rates(1000.0, 1.0);
+  EXPECT_EQ(rule_.needed(), from_ms(50));
+  rule_.on_rates(11.0, 10.0);
+  EXPECT_EQ(rule_.needed(), kAfter);
+}
+
+TEST_F(HandbackRuleTest, AProbeIsGivenFourTimesTheQuickestOnesTime) {
+  EXPECT_EQ(rule_.patience(), std::chrono::seconds(1));
+  rule_.on_probe(true, from_ms(80), at(1));
+  EXPECT_EQ(rule_.patience(), from_ms(320));
+  rule_.on_probe(true, from_ms(500), at(2));
+  EXPECT_EQ(rule_.patience(), from_ms(320));
+  rule_.on_probe(true, from_ms(1), at(3));
+  EXPECT_EQ(rule_.patience(), from_ms(200));
+}
+
+TEST_F(HandbackRuleTest, ASlowerServerIsTriedOnceInAMinute) {
+  rule_.on_rates(9.0, 10.0);
+  EXPECT_EQ(rule_.needed(), std::chrono::seconds(60));
+}
+
+TEST_F(HandbackRuleTest, ANewLossForgetsHowGoodTheLinkWas) {
+  rule_.on_offline(at(0));
+  rule_.on_probe(true, kTook, at(1));
+  rule_.on_offline(at(5));
+  EXPECT_GT(rule_.due_at(), at(100));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -60,6 +60,7 @@ th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
 td.best { background: var(--best); font-weight: 600; } td.good { background: var(--good); }
 td.bad, .invalid { background: var(--bad); } td small { color: var(--soft); white-space: nowrap; }
 .invalid { padding: .6rem 1rem; border-radius: 8px; }
+li { overflow-wrap: anywhere; }
 pre { overflow-x: auto; font-size: .8rem; } .charts { display: grid; gap: 1rem;
       grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); }
 @media (max-width: 480px) { body { padding: .7rem; font-size: 15px; } figure { padding: .6rem; }

@@ -75,7 +75,7 @@ Status EdgeSetup::load_target(const GenerationConfig& config) {
   Result<std::unique_ptr<LocalTarget>> target = LocalTarget::load(config, clock_, &gate_);
   if (target.ok()) {
     target_ = *std::move(target);
-  } else if (mode_of(config) == Mode::kAuto) {
+  } else if (mode_of(config) == Mode::kAuto && config.failover.metered_limit == 0) {
     std::fprintf(stderr, "failover: OFF because %s\n", target.status().message().c_str());
   } else {
     return target.status();

@@ -161,6 +161,18 @@ class Failover(unittest.TestCase):
         self.assertIn('--metered-limit allows', answer.err)
         self.assertEqual(answer.json['failovers_total'], 1)
 
+    def test_a_damaged_pack_leaves_the_server_alone(self):
+        damaged = Path(self.folder.name) / 'damaged.pack'
+        damaged.write_bytes(self.packs['auto'].read_bytes()[:-100])
+        with Server() as server:
+            flags = ('run', '--server', server.address, '--target', damaged, *COMMON)
+            answer = edge(*flags, *SAMPLINGS[0])
+            self.assertEqual(answer.code, 0, answer.err)
+            self.assertEqual(answer.json['ids'], self.whole[SAMPLINGS[0]])
+            self.assertIn('failover: OFF because', answer.err)
+            self.assertEqual(answer.json['mode'], 'online')
+            self.assertNotEqual(edge(*flags, '--metered-limit', '1').code, 0)
+
     def test_a_mode_needs_its_target(self):
         for mode in ('auto', 'offline'):
             refused = edge('run', '--mode', mode, *COMMON)

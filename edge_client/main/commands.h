@@ -15,6 +15,9 @@ Result<int> chat_command(const AnswerOptions& options, Interrupts& interrupts);
 // Blocks until the first signal.
 Result<int> serve_command(const AnswerOptions& options, const ServingOptions& serve,
                           Interrupts& interrupts);
+// Tries ways of drafting against plain decoding, and says which to use.
+Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& doctor_options,
+                           Interrupts& interrupts);
 Result<int> tokenize_command(const TokenizeOptions& options);
 Result<int> detokenize_command(const TokenizeOptions& options);
 Result<int> pack_command(const PackOptions& options);

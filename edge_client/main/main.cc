@@ -52,6 +52,13 @@ constexpr char kServeExamples[] = R"(Examples:
 Any OpenAI client speaks to it (base URL http://127.0.0.1:8080/v1); a browser finds a page to chat
 in at http://127.0.0.1:8080/. Requests are answered one after the other.)";
 
+constexpr char kDoctorExamples[] = R"(Examples:
+  outrider-edge doctor --model models/demo-draft --server 127.0.0.1:8001
+  outrider-edge doctor --model models/demo-draft --json -p "Pick up the red cup." -p "Find it."
+
+Tries the strategies over this link with real answers, judges the best of them on other answers
+against decoding by the server alone, and says on stdout whether drafting pays off, and how.)";
+
 constexpr char kTokenizeExamples[] = R"(Example:
   echo "Hello" | outrider-edge tokenize --tokenizer models/demo-target --no-special
   outrider-edge tokenize --model SmolLM2-135M-Instruct.Q4_1.gguf < book.txt)";
@@ -91,6 +98,12 @@ int main(int argc, char** argv) {
           ->footer(kServeExamples);
   outrider::add_serve_flags(*serve, serving);
   outrider::add_answer_flags(*serve, answer);
+  outrider::DoctorOptions examination;
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Say whether drafting pays off on this link, and how")
+          ->footer(kDoctorExamples);
+  outrider::add_doctor_flags(*doctor, examination);
+  outrider::add_answer_flags(*doctor, answer);
   CLI::App* tokenize =
       app.add_subcommand("tokenize", "Text to token ids")->footer(kTokenizeExamples);
   outrider::add_tokenize_flags(*tokenize, tokens);
@@ -110,6 +123,7 @@ int main(int argc, char** argv) {
     if (detokenize->parsed()) return outrider::detokenize_command(tokens);
     if (pack->parsed()) return outrider::pack_command(packing);
     if (run->parsed()) return outrider::run_command(answer, prompt, interrupts);
+    if (doctor->parsed()) return outrider::doctor_command(answer, examination, interrupts);
     if (serve->parsed()) return outrider::serve_command(answer, serving, interrupts);
     return outrider::chat_command(answer, interrupts);
   }();

@@ -282,6 +282,15 @@ void add_serve_flags(CLI::App& command, ServingOptions& options) {
       ->group(kServeGroup);
 }
 
+void add_doctor_flags(CLI::App& command, DoctorOptions& options) {
+  command
+      .add_option("-p,--prompt", options.prompts,
+                  "A prompt like those to come; may be repeated [eight of its own]")
+      ->allow_extra_args(false)
+      ->default_str("")
+      ->group("Trials");
+}
+
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options) {
   command.add_option("--tokenizer,-m,--model", options.tokenizer, "Its directory or GGUF file")
       ->required();

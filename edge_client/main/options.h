@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "edge_client/flash/make_pack.h"
@@ -45,6 +46,11 @@ struct ServingOptions {
   std::string model_name;  // as clients name it; empty: the draft's or the tokenizer's directory
 };
 
+// Flags of `doctor` beside those of answers.
+struct DoctorOptions {
+  std::vector<std::string> prompts;  // empty: its own
+};
+
 // Flags of `tokenize` and `detokenize`.
 struct TokenizeOptions {
   std::string tokenizer;
@@ -55,6 +61,7 @@ struct TokenizeOptions {
 void add_answer_flags(CLI::App& command, AnswerOptions& options);
 void add_prompt_flags(CLI::App& command, PromptOptions& options);
 void add_serve_flags(CLI::App& command, ServingOptions& options);
+void add_doctor_flags(CLI::App& command, DoctorOptions& options);
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options);
 void add_pack_flags(CLI::App& command, PackOptions& options);
 

@@ -127,6 +127,16 @@ class Answers(WithServer):
         first_passes = [e for e in events if e['name'].startswith('pass 0, ')]
         self.assertEqual(len(first_passes), 2, 'one for each answer')
 
+    def test_the_doctor_says_whether_to_draft_and_what_it_measured(self):
+        done = self.run_edge('--model', DRAFT, '-n', '16', '--json', command='doctor')
+        self.assertEqual(done.code, 0, done.err)
+        advice, found = done.json['advice'], done.json['found']
+        self.assertEqual(advice['draft'], advice['interval'][0] > 1)
+        self.assertEqual(advice['draft'], advice['strategy'] != 'ar')
+        for figure in ('rtt_ms', 'draft_step_ms', 'target_pass_ms', 'bytes_per_token_up'):
+            self.assertGreater(found[figure], 0, figure)
+        self.assertTrue(done.json['fingerprint'])
+
     def test_garbage_on_the_port_disturbs_nobody(self):
         for garbage in (b'\x00' * 4096, b'GET / HTTP/1.1\r\n\r\n', bytes(range(256)) * 64):
             with socket.create_connection(('127.0.0.1', self.server.port), timeout=10) as link:
@@ -258,6 +268,11 @@ class WrongUse(WithServer):
         self.refused(edge('run', '--no-such-flag'), 2, '--no-such-flag')
         self.refused(edge('run', '-p', 'x', '--temp', 'warm'), 2, '--temp')
         self.refused(edge('run', '--strategy', 'sd', '--tokenizer', DRAFT, '-p', 'x'), 2, '--model')
+
+    def test_the_doctor_wants_a_draft_to_judge(self):
+        done = edge('doctor', '--tokenizer', DRAFT)
+        self.assertEqual(done.code, 2)
+        self.assertIn('--model is missing', done.err)
 
     def test_plaintext_to_another_machine_needs_a_word(self):
         answer = edge('run', '--server', '192.0.2.1:8001', '--model', DRAFT, '-p', 'x')

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/doctor/diagnosis.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "common/base/enum_names.h"
+
+namespace outrider {
+namespace {
+
+// Of Student's t, both sides together 5 %, by degrees of freedom from 1 on.
+constexpr std::array kStudent = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};
+constexpr double kStudentBeyond = 2.262;  // too wide beyond the table, never too narrow
+
+double quantile_of(const std::vector<double>& ascending, double share) {
+  const auto last = static_cast<double>(ascending.size() - 1);
+  return ascending[static_cast<std::size_t>(std::lround(share * last))];
+}
+
+std::string shown(std::optional<double> value, const char* unit) {
+  return value ? fmt::format("{:.4g} {}", *value, unit) : "not seen";
+}
+
+Json json_of(std::optional<double> value) {
+  return value ? Json(*value) : Json();
+}
+
+}  // namespace
+
+std::string name_of(const DraftingWay& candidate) {
+  return fmt::format("--strategy {} --spec-draft-n-max {}", name_of(candidate.strategy),
+                     candidate.gamma);
+}
+
+SpeedUp speed_up(std::span<const Trial> trials) {
+  std::vector<double> logs;
+  for (const Trial& trial : trials) logs.push_back(std::log(trial.plain_ms / trial.candidate_ms));
+  const auto count = static_cast<double>(logs.size());
+  double mean = 0, squares = 0;
+  for (const double log : logs) mean += log / count;
+  for (const double log : logs) squares += (log - mean) * (log - mean);
+  const std::size_t freedom = logs.size() - 1;
+  const double student = freedom <= kStudent.size() ? kStudent[freedom - 1] : kStudentBeyond;
+  const double half = student * std::sqrt(squares / (count - 1) / count);
+  return {.value = std::exp(mean), .interval = {std::exp(mean - half), std::exp(mean + half)}};
+}
+
+Advice advise(const DraftingWay& candidate, std::span<const Trial> trials) {
+  const SpeedUp expected = speed_up(trials);
+  return {.drafts = expected.interval.low > 1, .candidate = candidate, .expected = expected};
+}
+
+std::string verdict_of(const Advice& advice) {
+  const SpeedUp& expected = advice.expected;
+  const std::string figures =
+      fmt::format("{:.2f} x cloud decoding (95 %: {:.2f}-{:.2f})", expected.value,
+                  expected.interval.low, expected.interval.high);
+  if (advice.drafts) {
+    return fmt::format("On this link, with this pair: use {}, expect {}.",
+                       name_of(advice.candidate), figures);
+  }
+  return fmt::format(
+      "On this link, with this pair: do not draft. The best way tried, {}, had {}. Remedy: "
+      "--strategy ar.",
+      name_of(advice.candidate), figures);
+}
+
+Surroundings surroundings_of(std::span<const AnswerRecord> answers,
+                             std::vector<double> round_trips_ms) {
+  Surroundings found;
+  if (!round_trips_ms.empty()) {
+    std::ranges::sort(round_trips_ms);
+    found.rtt_ms = quantile_of(round_trips_ms, 0.5);
+    found.jitter_ms = quantile_of(round_trips_ms, 0.95) - *found.rtt_ms;
+  }
+  double steps = 0, step_ms = 0, passes = 0, pass_ms = 0, tokens = 0, drafted = 0, accepted = 0;
+  for (const AnswerRecord& answer : answers) {
+    steps += static_cast<double>(answer.draft_steps);
+    step_ms += to_ms(answer.draft_compute);
+    found.step_emulated = found.step_emulated || answer.draft_paced;
+    for (const auto count : answer.passes_by_rows) passes += static_cast<double>(count);
+    pass_ms += to_ms(answer.target_compute - answer.first_verdict.compute);
+    tokens += static_cast<double>(answer.completion_tokens);
+    drafted += static_cast<double>(answer.num_draft_tokens);
+    accepted += static_cast<double>(answer.num_accepted_tokens);
+    if (!answer.traffic) continue;
+    found.bytes_up += static_cast<double>(answer.traffic->bytes.framed_up);
+    found.bytes_down += static_cast<double>(answer.traffic->bytes.framed_down);
+  }
+  if (steps > 0) found.step_ms = step_ms / steps;
+  if (passes > 0) found.pass_ms = pass_ms / passes;
+  if (drafted > 0) found.acceptance = accepted / drafted;
+  if (tokens > 0) {
+    found.bytes_up /= tokens;
+    found.bytes_down /= tokens;
+  }
+  return found;
+}
+
+std::string to_text(const Surroundings& found) {
+  return fmt::format(
+      "link        round trip {}, jitter {} (95th percentile less median); {:.0f} bytes up and "
+      "{:.0f} down a token\n"
+      "draft       {} a step (T_p{}); {} of its tokens stood\n"
+      "target      {} a pass (T_q)\n",
+      shown(found.rtt_ms, "ms"), shown(found.jitter_ms, "ms"), found.bytes_up, found.bytes_down,
+      shown(found.step_ms, "ms"), found.step_emulated ? ", emulated" : "",
+      found.acceptance ? fmt::format("{:.0f} %", 100 * *found.acceptance) : "none",
+      shown(found.pass_ms, "ms"));
+}
+
+Json to_json(const Surroundings& found) {
+  return {
+      {"rtt_ms", json_of(found.rtt_ms)},          {"jitter_ms", json_of(found.jitter_ms)},
+      {"draft_step_ms", json_of(found.step_ms)},  {"draft_pace_emulated", found.step_emulated},
+      {"target_pass_ms", json_of(found.pass_ms)}, {"acceptance_rate", json_of(found.acceptance)},
+      {"bytes_per_token_up", found.bytes_up},     {"bytes_per_token_down", found.bytes_down}};
+}
+
+Json to_json(const Advice& advice) {
+  const SpeedUp& expected = advice.expected;
+  return {{"draft", advice.drafts},
+          {"strategy", name_of(advice.drafts ? advice.candidate.strategy : Strategy::kAr)},
+          {"tried_strategy", name_of(advice.candidate.strategy)},
+          {"tried_gamma", advice.candidate.gamma},
+          {"speed_up", expected.value},
+          {"interval", {expected.interval.low, expected.interval.high}}};
+}
+
+}  // namespace outrider

@@ -1,0 +1,68 @@
+// Whether drafting pays off on this link, with this pair: what trial answers say together.
+//
+// Candidates are first tried on a few prompts; the best of them is then judged on other prompts
+// against plain decoding, so that a candidate that was merely lucky is not believed.
+//
+// Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/interval.h"
+#include "common/base/json.h"
+#include "edge_client/report/answer_record.h"
+
+namespace outrider {
+
+// A way of decoding that may be advised.
+struct DraftingWay {
+  Strategy strategy = Strategy::kMirror;
+  int gamma = 4;
+};
+std::string name_of(const DraftingWay& candidate);  // as flags of outrider-edge
+
+// The same prompt's time per token, ms, decoded plainly and by the candidate; both above 0.
+struct Trial {
+  double plain_ms = 0;
+  double candidate_ms = 0;
+};
+
+struct SpeedUp {
+  double value = 1;   // geometric mean over the trials
+  Interval interval;  // 95 %, of Student's t over the logarithms
+};
+
+// At least two trials.
+SpeedUp speed_up(std::span<const Trial> trials);
+
+struct Advice {
+  bool drafts = false;  // the interval lies above 1
+  DraftingWay candidate;
+  SpeedUp expected;
+};
+Advice advise(const DraftingWay& candidate, std::span<const Trial> trials);
+std::string verdict_of(const Advice& advice);  // one sentence
+
+// What the answers met, all together.
+struct Surroundings {
+  std::optional<double> rtt_ms;     // median; of the network, without the server's queue
+  std::optional<double> jitter_ms;  // 95th percentile less median
+  std::optional<double> step_ms;    // T_p
+  bool step_emulated = false;
+  std::optional<double> pass_ms;  // T_q, of all passes behind the prefills
+  std::optional<double> acceptance;
+  double bytes_up = 0;  // per token, framed
+  double bytes_down = 0;
+};
+// round_trips_ms: of passes that were asked for, in any order.
+Surroundings surroundings_of(std::span<const AnswerRecord> answers,
+                             std::vector<double> round_trips_ms);
+std::string to_text(const Surroundings& surroundings);
+
+Json to_json(const Surroundings& surroundings);
+Json to_json(const Advice& advice);
+
+}  // namespace outrider

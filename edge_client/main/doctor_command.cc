@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/json.h"
+#include "common/cli/program.h"
+#include "common/conversation/conversation.h"
+#include "edge_client/doctor/diagnosis.h"
+#include "edge_client/generation/edge_setup.h"
+#include "edge_client/main/commands.h"
+#include "edge_client/main/console.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::int64_t kTrialTokens = 64;  // of an answer, unless -n says otherwise
+constexpr std::size_t kScreening = 2;      // prompts on which all candidates are tried
+constexpr std::size_t kJudging = 6;        // prompts that decide on the best of them
+
+constexpr std::array kCandidates = {
+    DraftingWay{Strategy::kSd, 3},     DraftingWay{Strategy::kSd, 6},
+    DraftingWay{Strategy::kFsd, 4},    DraftingWay{Strategy::kMirror, 3},
+    DraftingWay{Strategy::kMirror, 5}, DraftingWay{Strategy::kMirror, 8},
+};
+
+// Where the user gives none. They are of one kind each: a pair does not draft all texts alike.
+constexpr std::array kPrompts = {
+    "In view: silver bottle 20 degrees left at 2.1 m. Task: find the silver bottle.",
+    "Explain in a few sentences why the sky is blue.",
+    "In view: red chair ahead at 1.0 m, white door right at 3.2 m. Task: go to the white door.",
+    "Write a short story about a lighthouse keeper and a storm.",
+    "In view: blue box 35 degrees right at 0.8 m. Task: pick up the blue box.",
+    "List five things to check before a long walk, and say why.",
+    "In view: wooden table ahead at 2.4 m, green cup on it. Task: bring the green cup.",
+    "What is the difference between a river and a canal?",
+};
+
+// Answers are not shown, what goes wrong is.
+class QuietListener final : public AnswerListener {
+ public:
+  explicit QuietListener(Console& console) : console_(console) {}
+  void on_emit(const Emit& /*emit*/) override {}
+  void on_say(const Say& say) override {
+    if (say.level != Say::Level::kInfo) console_.on_say(say);
+  }
+  void on_prefill(const PrefillProgress& /*progress*/) override {}
+
+ private:
+  Console& console_;
+};
+
+// What the server said of itself.
+class ServerNotes final : public SessionObserver {
+ public:
+  void on_opened(const Opened& opened, Duration /*took*/, bool /*reconnected*/) override {
+    opened_ = opened;
+  }
+  const Opened& opened() const { return opened_; }
+
+ private:
+  Opened opened_;
+};
+
+class Doctor final {
+ public:
+  Doctor(const GenerationConfig& config, Generator& generator, Console& console,
+         std::vector<EncodedPrompt> prompts, const std::stop_token& stop)
+      : config_(config),
+        generator_(generator),
+        console_(console),
+        prompts_(std::move(prompts)),
+        stop_(stop) {}
+
+  Result<Advice> examine() {
+    OUTRIDER_RETURN_IF_ERROR(answer(0, {Strategy::kMirror, 4}).status());  // warm-up
+    answers_.clear();
+    round_trips_ms_.clear();
+    OUTRIDER_ASSIGN_OR_RETURN(const DraftingWay best, screen());
+    std::vector<Trial> trials;
+    for (std::size_t i = kScreening; i < kScreening + kJudging; ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Trial> trial, compare(i, best));
+      if (trial) trials.push_back(*trial);
+    }
+    if (trials.size() < 2) {
+      return failed_precondition(
+          "fewer than two answers were longer than one verdict: nothing to compare. Remedy: "
+          "prompts (-p) with longer answers, or a larger -n");
+    }
+    return advise(best, trials);
+  }
+
+  Surroundings surroundings() const { return surroundings_of(answers_, round_trips_ms_); }
+
+ private:
+  // Time per token, ms; nothing if the answer came at once.
+  Result<std::optional<double>> answer(std::size_t prompt, const DraftingWay& way) {
+    console_.print_error_stream(
+        fmt::format("prompt {}: {} gamma {}\n", prompt + 1, name_of(way.strategy), way.gamma));
+    AnswerConfig config = config_.answer;
+    config.strategy = way.strategy;
+    config.gamma = way.gamma;
+    if (config.max_tokens < 0) config.max_tokens = kTrialTokens;
+    OUTRIDER_ASSIGN_OR_RETURN(
+        AnswerReport report,
+        generator_.answer({.prompt = prompts_[prompt % prompts_.size()], .config = config}, stop_));
+    const Ending ending = report.finish.ending;
+    if (ending == Ending::kCancelled) return cancelled("interrupted");
+    if (ending == Ending::kLinkLost || ending == Ending::kFailed) return report.finish.status;
+    for (const Duration time : report.stats.round_trips) round_trips_ms_.push_back(to_ms(time));
+    answers_.push_back(record_of(report));
+    return answers_.back().tpot_ms;
+  }
+
+  // Plain decoding and `way`, the second prompt the other way round: what drifts hits both alike.
+  Result<std::optional<Trial>> compare(std::size_t prompt, const DraftingWay& way) {
+    const DraftingWay plain{Strategy::kAr, way.gamma};
+    const bool plain_first = prompt % 2 == 0;
+    OUTRIDER_ASSIGN_OR_RETURN(const auto first, answer(prompt, plain_first ? plain : way));
+    const std::vector<TokenId> ids = answers_.back().ids;
+    OUTRIDER_ASSIGN_OR_RETURN(const auto second, answer(prompt, plain_first ? way : plain));
+    if (answers_.back().ids != ids) {
+      return data_loss(name_of(way) +
+                       " gave another text than plain decoding: a defect of these "
+                       "programs. Remedy: --strategy ar, and report it");
+    }
+    if (!first || !second || *first <= 0 || *second <= 0) return std::optional<Trial>();
+    return std::optional(plain_first ? Trial{*first, *second} : Trial{*second, *first});
+  }
+
+  Result<DraftingWay> screen() {
+    std::array<double, kCandidates.size()> sums{};
+    for (std::size_t prompt = 0; prompt < kScreening; ++prompt) {
+      for (std::size_t i = 0; i < kCandidates.size(); ++i) {
+        OUTRIDER_ASSIGN_OR_RETURN(const auto ms, answer(prompt, kCandidates[i]));
+        sums[i] += ms.value_or(0);
+      }
+    }
+    return kCandidates[static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin())];
+  }
+
+  const GenerationConfig& config_;
+  Generator& generator_;
+  Console& console_;
+  const std::vector<EncodedPrompt> prompts_;
+  const std::stop_token stop_;
+  std::vector<AnswerRecord> answers_;
+  std::vector<double> round_trips_ms_;
+};
+
+Result<std::vector<EncodedPrompt>> encode_prompts(const Tokenizer& tokenizer,
+                                                  const DoctorOptions& options,
+                                                  const std::string& chat_template) {
+  std::vector<std::string> texts = options.prompts;
+  if (texts.empty()) texts.assign(kPrompts.begin(), kPrompts.end());
+  std::vector<EncodedPrompt> prompts;
+  for (const std::string& text : texts) {
+    OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_prompt(tokenizer, text, chat_template));
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+std::string server_text(const Opened& opened) {
+  return fmt::format("server      {}, arithmetic {}, fingerprint {}, {} early exits\n",
+                     without_controls(opened.model_name), without_controls(opened.arithmetic_id),
+                     without_controls(opened.fingerprint), opened.exits.size());
+}
+
+}  // namespace
+
+Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& doctor_options,
+                           Interrupts& interrupts) {
+  OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
+  if (config.model.empty()) {
+    return invalid_argument("doctor judges a draft: --model is missing. Remedy: name the draft");
+  }
+  if (!config.target.empty()) {
+    return invalid_argument(
+        "doctor judges a link to a server: --target has none. Remedy: leave it out");
+  }
+  std::stop_source stop;
+  Console console({.color_accept = false, .on_broken_pipe = [&] { stop.request_stop(); }});
+  QuietListener listener(console);
+  ServerNotes notes;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::vector<EncodedPrompt> prompts,
+      encode_prompts(setup->tokenizer(), doctor_options, options.chat_template));
+  Generator generator(setup->parts(&notes), listener);
+  Doctor doctor(config, generator, console, std::move(prompts), stop.get_token());
+  interrupts.on_interrupt([&] { stop.request_stop(); });
+  const Result<Advice> advice = doctor.examine();
+  interrupts.on_interrupt(nullptr);
+  if (!advice.ok()) {
+    if (stop.stop_requested()) return kExitInterrupted;
+    return advice.status();
+  }
+  console.print_error_stream(server_text(notes.opened()) + to_text(doctor.surroundings()));
+  if (!options.json) {
+    console.print_line(verdict_of(*advice));
+    return kExitOk;
+  }
+  Json json = {{"version", Program::version()},
+               {"server", config.server},
+               {"target", notes.opened().model_name},
+               {"arithmetic", notes.opened().arithmetic_id},
+               {"fingerprint", notes.opened().fingerprint},
+               {"found", to_json(doctor.surroundings())},
+               {"advice", to_json(*advice)}};
+  console.print_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return kExitOk;
+}
+
+}  // namespace outrider

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/doctor/diagnosis.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(DiagnosisTest, ASpeedUpIsTheGeometricMeanWithStudentsInterval) {
+  // Logarithms ln 1 and ln 4: mean ln 2, standard error ln 2.
+  const std::vector<Trial> trials = {{10, 10}, {40, 10}};
+  const SpeedUp found = speed_up(trials);
+  EXPECT_NEAR(found.value, 2, 1e-9);
+  EXPECT_NEAR(found.interval.high / 2, std::exp(12.706 * std::log(2.0)), 1e-3 * 6700);
+  EXPECT_NEAR(found.interval.low * found.interval.high, 4, 1e-9);
+}
+
+TEST(DiagnosisTest, TheSameGainEachTimeIsAdvised) {
+  const std::vector<Trial> trials = {{16, 10}, {33, 20}, {24, 15}, {16.2, 10}};
+  const Advice advice = advise({Strategy::kMirror, 5}, trials);
+  EXPECT_TRUE(advice.drafts);
+  EXPECT_THAT(verdict_of(advice), HasSubstr("use --strategy mirror --spec-draft-n-max 5"));
+  EXPECT_THAT(verdict_of(advice), HasSubstr("expect 1.62 x"));
+  EXPECT_EQ(to_json(advice)["strategy"].get<std::string>(), "mirror");
+}
+
+TEST(DiagnosisTest, AGainThatMayBeNoneIsNotAdvised) {
+  const std::vector<Trial> trials = {{10, 12}, {20, 10}, {10, 11}};
+  const Advice advice = advise({Strategy::kSd, 3}, trials);
+  EXPECT_GT(advice.expected.value, 1);
+  EXPECT_FALSE(advice.drafts);
+  EXPECT_THAT(verdict_of(advice), HasSubstr("do not draft"));
+  EXPECT_EQ(to_json(advice)["strategy"].get<std::string>(), "ar");
+}
+
+TEST(DiagnosisTest, SurroundingsAreThoseOfAllAnswersTogether) {
+  AnswerRecord first;
+  first.draft_steps = 3;
+  first.draft_compute = from_ms(30);
+  first.passes_by_rows = {1, 2};
+  first.target_compute = from_ms(100);
+  first.first_verdict.compute = from_ms(40);
+  first.completion_tokens = 6;
+  first.num_draft_tokens = 4;
+  first.num_accepted_tokens = 3;
+  first.traffic = TrafficRecord{.bytes = {.framed_up = 120, .framed_down = 40}};
+  AnswerRecord second;
+  second.passes_by_rows = {1};
+  second.target_compute = from_ms(20);
+  second.completion_tokens = 2;
+  const std::vector<AnswerRecord> answers = {first, second};
+  const Surroundings found = surroundings_of(answers, {30, 10, 20});
+  EXPECT_EQ(found.rtt_ms, 20);
+  EXPECT_EQ(found.jitter_ms, 10);
+  EXPECT_EQ(found.step_ms, 10);
+  EXPECT_EQ(found.pass_ms, 20);
+  EXPECT_EQ(found.acceptance, 0.75);
+  EXPECT_EQ(found.bytes_up, 15);
+  EXPECT_EQ(found.bytes_down, 5);
+}
+
+TEST(DiagnosisTest, WhatWasNotSeenIsSaidToBeSo) {
+  const Surroundings found = surroundings_of({}, {});
+  EXPECT_THAT(to_text(found), HasSubstr("round trip not seen"));
+  EXPECT_TRUE(to_json(found)["rtt_ms"].is_null());
+}
+
+}  // namespace
+}  // namespace outrider

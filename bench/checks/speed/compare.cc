@@ -47,7 +47,7 @@ Json change_json(const CellChange& change, double limit) {
 }
 
 void print(const CellChange& change, double limit) {
-  std::string text = "not comparable: a cell is invalid or empty";
+  std::string text = "not comparable: a report's cell is invalid or empty; repeat its run";
   if (change.slowdown) {
     const Estimate& slowdown = *change.slowdown;
     text = fmt::format("{:+.1f} %", 100 * (slowdown.value - 1));
@@ -75,6 +75,7 @@ Result<CheckOutcome> run_compare(const CompareOptions& options) {
     cells.push_back(change_json(change, limit));
     outcome.regressed = outcome.regressed || change.regressed(limit);
     judged = judged || (change.slowdown && change.slowdown->interval);
+    outcome.passed = outcome.passed && change.slowdown.has_value();
   }
   for (const std::string& name : comparison.only_once) {
     std::fprintf(stderr, "only in one report: %s\n", name.c_str());

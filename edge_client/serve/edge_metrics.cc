@@ -76,6 +76,9 @@ struct EdgeMetrics::Parts {
       histogram("time_to_first_token_seconds", "From the request to the first token");
   prometheus::Histogram& per_token = histogram("request_time_per_output_token_seconds",
                                                "(end - first token) / (tokens - 1) of an answer");
+  prometheus::Histogram& between =
+      histogram("inter_token_latency_seconds",
+                "Between two arrivals of tokens, each of which brings one or more");
 };
 
 EdgeMetrics::EdgeMetrics(const std::string& model_name)
@@ -100,6 +103,9 @@ void EdgeMetrics::observe(const AnswerReport& report) {
     p.bytes.Add({{"direction", "up"}}).Increment(static_cast<double>(report.traffic->framed_up));
     p.bytes.Add({{"direction", "down"}})
         .Increment(static_cast<double>(report.traffic->framed_down));
+  }
+  for (std::size_t chunk = 1; chunk < stats.chunk_at.size(); ++chunk) {
+    p.between.Observe(to_seconds(stats.chunk_at[chunk] - stats.chunk_at[chunk - 1]));
   }
   if (!stats.started || !stats.first_token || !stats.last_token) return;
   p.first.Observe(to_seconds(*stats.first_token - *stats.started));

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class EdgeServerTest : public testing::Test {
  protected:
@@ -103,6 +104,11 @@ TEST_F(EdgeServerTest, APlainCompletionAndTheOtherPagesAnswer) {
   EXPECT_THAT(http_get(server_->address(), "/"), HasSubstr("<title>Outrider</title>"));
   EXPECT_THAT(http_get(server_->address(), "/metrics"),
               HasSubstr("outrider_edge_generation_tokens_total{model_name=\"demo\"} 5"));
+  constexpr char kArrivals[] =
+      "outrider_edge_inter_token_latency_seconds_count{model_name=\"demo\"} ";
+  post("/v1/completions", {{"prompt", "The robot"}, {"max_tokens", 40}});  // several arrivals
+  EXPECT_THAT(http_get(server_->address(), "/metrics"),
+              AllOf(HasSubstr(kArrivals), Not(HasSubstr(kArrivals + std::string("0\n")))));
   EXPECT_THAT(post("/tokenize", {{"content", "cup"}}), HasSubstr("\"tokens\":["));
   EXPECT_THAT(http_get(server_->address(), "/v1/other"), HasSubstr("404"));
 }

@@ -25,11 +25,11 @@ CLEAN_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith('OU
 class Server:
     """An outrider-server on the loopback, ready when the constructor returns."""
 
-    def __init__(self, *flags, port=0, model=TARGET):
+    def __init__(self, *flags, port=0, model=TARGET, environment=None):
         command = [BIN / 'outrider-server', '--model', model, '--port', str(port), *flags]
         self.process = subprocess.Popen([str(part) for part in command], text=True,
-                                        env=CLEAN_ENVIRONMENT, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
+                                        env={**CLEAN_ENVIRONMENT, **(environment or {})},
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.log = []
         self._lines = queue.Queue()
         for stream in (self.process.stdout, self.process.stderr):

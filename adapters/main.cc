@@ -10,13 +10,13 @@ int main(int argc, char** argv) {
   outrider::add_data_commands(commands);
   outrider::add_shape_commands(commands);
   outrider::add_plot_command(commands);
+  outrider::add_generate_command(commands);
+  outrider::add_evaluate_command(commands);
   outrider::add_label_commands(commands);
 #ifdef OUTRIDER_TRAIN_TORCH
   outrider::add_pretrain_command(commands);
   outrider::add_distill_command(commands);
   outrider::add_exits_command(commands);
-  outrider::add_generate_command(commands);
-  outrider::add_evaluate_command(commands);
 #endif
   program.app().require_subcommand(1);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;

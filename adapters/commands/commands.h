@@ -47,11 +47,11 @@ void add_data_commands(CommandList& commands);   // robot, gsm8k, mbpp, turns, w
 void add_shape_commands(CommandList& commands);  // init, inflate
 void add_plot_command(CommandList& commands);
 void add_label_commands(CommandList& commands);  // label, shortlist, compose
+void add_generate_command(CommandList& commands);
+void add_evaluate_command(CommandList& commands);
 // These need libtorch.
 void add_pretrain_command(CommandList& commands);
 void add_distill_command(CommandList& commands);
 void add_exits_command(CommandList& commands);
-void add_generate_command(CommandList& commands);
-void add_evaluate_command(CommandList& commands);
 
 }  // namespace outrider

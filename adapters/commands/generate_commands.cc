@@ -3,36 +3,37 @@
 #include <fstream>
 #include <memory>
 
+#include "adapters/answers/acceptance.h"
+#include "adapters/answers/generate.h"
 #include "adapters/commands/commands.h"
-#include "adapters/commands/torch_flags.h"
 #include "adapters/data/progress.h"
 #include "adapters/data/robot_text.h"
-#include "adapters/train/border.h"
-#include "adapters/train/evaluate.h"
-#include "adapters/train/generate.h"
-#include "adapters/train/model_io.h"
 #include "common/base/jsonl.h"
 #include "common/conversation/chat_template.h"
+#include "common/model/loader/loader.h"
+#include "common/text/tokenizer.h"
 
 namespace outrider {
 namespace {
 
 struct GenerateFlags {
-  std::string model, draft, prompts, out;
+  std::string draft, prompts, out;
   std::int64_t limit = 0;
   int gamma = 4;
+  LoadOptions load;
   GenerateOptions options;
-  ComputeFlags compute;
 
   void add_to(CLI::App* command) {
-    command->add_option("--model", model, "Model: a directory or a GGUF file")->required();
+    command->add_option("--model", load.directory, "Model: a directory or a GGUF file")->required();
     command->add_option("--prompts", prompts, "JSONL with a \"prompt\" a line")->required();
     command->add_option("--limit", limit, "Only the first so many; 0: all")
         ->check(CLI::NonNegativeNumber);
     command->add_option("--max-tokens", options.max_tokens, "Longest answer")
         ->check(CLI::PositiveNumber);
     command->add_option("--batch", options.batch, "Prompts at once")->check(CLI::PositiveNumber);
-    compute.add_to(command);
+    command->add_option("--dtype", load.dtype, "auto (as stored), f32, bf16, int8, int4");
+    command->add_option("--threads", load.threads, "Threads; 0: one per core")
+        ->check(CLI::Range(0, 256));
   }
 };
 
@@ -61,23 +62,21 @@ Status read_prompts(const GenerateFlags& flags, const Tokenizer& tokenizer, Answ
   return answers.prompts.empty() ? data_loss(flags.prompts + " holds no prompts") : Status();
 }
 
-Result<Answers> answer_all(GenerateFlags& flags, const Tokenizer& tokenizer, const Llama& model) {
+Result<Answers> answer_all(GenerateFlags& flags, const Tokenizer& tokenizer) {
   Answers answers;
   OUTRIDER_RETURN_IF_ERROR(read_prompts(flags, tokenizer, answers));
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
   OUTRIDER_ASSIGN_OR_RETURN(flags.options.stop, chat.end_of_turn(tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(flags.load));
   ProgressBar bar("answer", 0, static_cast<std::int64_t>(answers.prompts.size()));
-  return guarded([&]() -> Result<Answers> {
-    answers.ids = generate(model, answers.prompt_ids, flags.options,
-                           [&](std::int64_t done) { bar.show(done, ""); });
-    return answers;
-  });
+  OUTRIDER_ASSIGN_OR_RETURN(answers.ids, generate(*model, answers.prompt_ids, flags.options,
+                                                  [&](std::int64_t done) { bar.show(done, ""); }));
+  return answers;
 }
 
 Status run_generate(GenerateFlags& flags) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.model));
-  OUTRIDER_ASSIGN_OR_RETURN(const Llama model, load_model(flags.model, flags.compute.apply()));
-  OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer, model));
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.load.directory));
+  OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer));
   std::ofstream out(flags.out, std::ios::binary);
   for (std::size_t i = 0; i < answers.prompts.size(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(answers.ids[i]));
@@ -103,10 +102,8 @@ std::vector<Document> as_documents(const Answers& answers) {
 }
 
 Status run_evaluate(GenerateFlags& flags) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.model));
-  const at::ScalarType compute = flags.compute.apply();
-  OUTRIDER_ASSIGN_OR_RETURN(const Llama model, load_model(flags.model, compute));
-  OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer, model));
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.load.directory));
+  OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer));
   nlohmann::ordered_json report = {{"prompts", answers.prompts.size()}};
   std::size_t asked = 0, right = 0, tokens = 0;
   for (std::size_t i = 0; i < answers.prompts.size(); ++i) {
@@ -121,14 +118,14 @@ Status run_evaluate(GenerateFlags& flags) {
     report["action_accuracy"] = static_cast<double>(right) / static_cast<double>(asked);
   }
   if (!flags.draft.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(const Llama draft, load_model(flags.draft, compute));
-    const auto measure = [&]() -> Status {
-      const std::vector<std::vector<bool>> hits = greedy_hits(draft, as_documents(answers));
-      report["gamma"] = flags.gamma;
-      report["tokens_per_pass"] = tokens_per_pass(hits, flags.gamma);
-      return {};
-    };
-    OUTRIDER_RETURN_IF_ERROR(guarded(measure));
+    LoadOptions load = flags.load;
+    load.directory = flags.draft;
+    load.dtype = "auto";
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft, load_model(load));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::vector<bool>> hits,
+                              greedy_hits(*draft, as_documents(answers)));
+    report["gamma"] = flags.gamma;
+    report["tokens_per_pass"] = tokens_per_pass(hits, flags.gamma);
   }
   std::printf("%s\n", report.dump().c_str());
   return {};

@@ -40,7 +40,7 @@ Block make_block(std::span<const Document> documents, Position max_positions) {
   return block;
 }
 
-// Calls body(block, f32 logits of its places, index of its first document).
+// Calls body(block, f32 logits of its places).
 template <typename Body>
 void for_blocks(const Llama& model, const std::vector<Document>& documents, const Body& body) {
   at::NoGradGuard no_grad;
@@ -50,28 +50,15 @@ void for_blocks(const Llama& model, const std::vector<Document>& documents, cons
         make_block(std::span(documents).subspan(begin, count), model.config().max_positions);
     if (block.owner.empty()) continue;
     const at::Tensor rows = model.hidden(block.ids).index_select(0, block.places);
-    body(block, model.logits(rows).to(at::kFloat), begin);
+    body(block, model.logits(rows).to(at::kFloat));
   }
 }
 
 }  // namespace
 
-std::vector<std::vector<bool>> greedy_hits(const Llama& model,
-                                           const std::vector<Document>& documents) {
-  std::vector<std::vector<bool>> hits(documents.size());
-  for_blocks(model, documents,
-             [&](const Block& block, const at::Tensor& logits, std::size_t first) {
-               const at::Tensor right = model.likeliest(logits).eq(block.targets);
-               for (std::size_t i = 0; i < block.owner.size(); ++i) {
-                 hits[first + block.owner[i]].push_back(right.data_ptr<bool>()[i]);
-               }
-             });
-  return hits;
-}
-
 HeldOutResult evaluate(const Llama& model, const std::vector<Document>& documents) {
   double loss = 0, tokens = 0, exact = 0;
-  for_blocks(model, documents, [&](const Block& block, const at::Tensor& logits, std::size_t) {
+  for_blocks(model, documents, [&](const Block& block, const at::Tensor& logits) {
     const auto count = static_cast<double>(block.owner.size());
     loss += at::cross_entropy_loss(logits, block.targets).item<double>() * count;
     tokens += count;
@@ -84,23 +71,6 @@ HeldOutResult evaluate(const Llama& model, const std::vector<Document>& document
   });
   return {loss / std::max(1.0, tokens),
           exact / std::max(1.0, static_cast<double>(documents.size()))};
-}
-
-double tokens_per_pass(const std::vector<std::vector<bool>>& hits, int gamma) {
-  double tokens = 0, passes = 0;
-  for (const std::vector<bool>& text : hits) {
-    for (std::size_t at = 0; at < text.size(); ++passes) {
-      int taken = 0;
-      while (taken < gamma && at + static_cast<std::size_t>(taken) < text.size() &&
-             text[at + static_cast<std::size_t>(taken)]) {
-        ++taken;
-      }
-      const std::size_t step = std::min(text.size() - at, static_cast<std::size_t>(taken) + 1);
-      tokens += static_cast<double>(step);
-      at += step;
-    }
-  }
-  return passes > 0 ? tokens / passes : 0;
 }
 
 }  // namespace outrider

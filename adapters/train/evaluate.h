@@ -1,5 +1,4 @@
-// What a trained model is worth: loss and exact answers on held-out text, and how much of a
-// target's own text a draft guesses.
+// What a trained model is worth: loss and exact answers on held-out text.
 //
 // Thread rule: one thread; libtorch uses its pool. Errors of libtorch are exceptions.
 // SPDX-License-Identifier: Apache-2.0
@@ -15,15 +14,5 @@ namespace outrider {
 
 // documents: learnt marks the tokens that count. Longer ones are cut at the model's context.
 HeldOutResult evaluate(const Llama& model, const std::vector<Document>& documents);
-
-// Per document, for each learnt token in order, whether the model's greedy guess from the tokens
-// before it is that token.
-std::vector<std::vector<bool>> greedy_hits(const Llama& model,
-                                           const std::vector<Document>& documents);
-
-// The mean number of tokens per target pass at temperature 0 with chains of `gamma` drafted tokens,
-// over texts that the target itself wrote greedily: a pass takes the drafted tokens up to the
-// first miss, and one of its own.
-double tokens_per_pass(const std::vector<std::vector<bool>>& hits, int gamma);
 
 }  // namespace outrider

@@ -71,11 +71,6 @@ at::Tensor Llama::logits(const at::Tensor& rows) const {
   return at::linear(rows, frozen_.defined() ? frozen_ : output_matrix());
 }
 
-at::Tensor Llama::likeliest(const at::Tensor& logits) const {
-  const at::Tensor best = logits.argmax(-1);
-  return head_tokens_.defined() ? head_tokens_.index_select(0, best) : best;
-}
-
 void Llama::freeze_embedding() {
   std::erase_if(parameters_,
                 [](const auto& one) { return one.first == "embedding" || one.first == "head"; });

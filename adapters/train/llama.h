@@ -21,15 +21,6 @@
 
 namespace outrider {
 
-// Keys and values of decoded tokens. Room for `capacity` positions of `batch` sequences.
-struct DecodeCache {
-  DecodeCache(const ModelConfig& config, at::ScalarType type, std::int64_t batch,
-              std::int64_t capacity);
-
-  std::int64_t position = 0;
-  std::vector<at::Tensor> keys, values;  // by layer: [batch, kv_heads, capacity, head_dim]
-};
-
 class Llama final {
  public:
   // Random weights from `seed` (llama_layer.h), embedding and output matrix with deviation 0.02.
@@ -45,18 +36,11 @@ class Llama final {
   // rows: [n, hidden] -> [n, head_size], in the compute type. Of a shortlist (config's head_tokens)
   // column i is head_tokens[i].
   at::Tensor logits(const at::Tensor& rows) const;
-  // logits: of the above -> [n] int64, the likeliest tokens.
-  at::Tensor likeliest(const at::Tensor& logits) const;
 
   // From now on the embedding, and the output matrix, are not trained: they leave parameters().
   void freeze_embedding();
   // Positions that a sequence may have: the context, or a sliding window that is shorter.
   std::int64_t longest() const;
-
-  // Decoding without gradients. ids: [batch, n] int64, all rows at the cache's position, which
-  // moves on by n -> [batch, hidden], the last token's hidden state, normed. n > 1 only at position
-  // 0.
-  at::Tensor decode(const at::Tensor& ids, DecodeCache& cache) const;
 
   // Every parameter, in a fixed order; leaves that require gradients.
   const NamedTensors& parameters() const { return parameters_; }
@@ -68,9 +52,6 @@ class Llama final {
 
  private:
   at::Tensor output_matrix() const;
-  // qkv: [batch n, q + 2 kv] -> [batch n, q]; adds n positions to the layer's cache.
-  at::Tensor attend(const at::Tensor& qkv, std::int64_t batch, std::size_t layer,
-                    DecodeCache& cache) const;
 
   ModelConfig config_;
   at::ScalarType compute_;

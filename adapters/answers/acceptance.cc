@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/answers/acceptance.h"
+
+#include <algorithm>
+
+#include "adapters/exits/hidden_states.h"
+#include "common/sampling/sampling.h"
+
+namespace outrider {
+
+Result<std::vector<std::vector<bool>>> greedy_hits(Model& model,
+                                                   const std::vector<Document>& documents) {
+  OUTRIDER_ASSIGN_OR_RETURN(HiddenReader reader, HiddenReader::make(model, {}));
+  const auto vocab = static_cast<std::size_t>(model.info().vocab_size);
+  std::vector<std::vector<bool>> hits(documents.size());
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    HiddenBatch batch = reader.empty_batch();
+    OUTRIDER_RETURN_IF_ERROR(reader.read(documents[i], batch));
+    for (std::size_t row = 0; row < batch.rows(); ++row) {
+      const auto logits = std::span<const float>(batch.logits).subspan(row * vocab, vocab);
+      hits[i].push_back(choose(logits, {}, 0, 0) == batch.next[row]);
+    }
+  }
+  return hits;
+}
+
+double tokens_per_pass(const std::vector<std::vector<bool>>& hits, int gamma) {
+  double tokens = 0, passes = 0;
+  for (const std::vector<bool>& text : hits) {
+    for (std::size_t at = 0; at < text.size(); ++passes) {
+      int taken = 0;
+      while (taken < gamma && at + static_cast<std::size_t>(taken) < text.size() &&
+             text[at + static_cast<std::size_t>(taken)]) {
+        ++taken;
+      }
+      const std::size_t step = std::min(text.size() - at, static_cast<std::size_t>(taken) + 1);
+      tokens += static_cast<double>(step);
+      at += step;
+    }
+  }
+  return passes > 0 ? tokens / passes : 0;
+}
+
+}  // namespace outrider

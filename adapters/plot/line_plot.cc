@@ -72,16 +72,14 @@ class Panel final {
     for (const PlotSeries& series : panel_.series) {
       if (!series.name.empty()) {
         shown = series.colour.value_or(named);
-        svg += legend(series.name, named++, colour(shown));
+        svg += legend(series.name, named++, plot_colour(shown));
       }
-      svg += line(series, colour(shown));
+      svg += line(series, plot_colour(shown));
     }
     return svg;
   }
 
  private:
-  static std::string_view colour(std::size_t index) { return kColours[index % kColours.size()]; }
-
   double x(double value) const { return left_ + value / x_end_ * (kPanelWidth - kLeft - kRight); }
   double y(double value) const { return kAxesEnd - value / y_end_ * (kAxesEnd - kTop); }
 
@@ -178,6 +176,10 @@ std::string content(const LinePlot& plot) {
 }
 
 }  // namespace
+
+std::string_view plot_colour(std::size_t index) {
+  return kColours[index % kColours.size()];
+}
 
 std::string to_svg(const LinePlot& plot) {
   return fmt::format(

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/interval.h"
@@ -48,6 +49,9 @@ struct LinePlot {
   std::string note = {};               // below the title: what was measured how
   std::vector<PlotPanel> panels = {};  // side by side
 };
+
+// In hex, for what stands beside plots; indices beyond the last colour begin anew.
+std::string_view plot_colour(std::size_t index);
 
 std::string to_svg(const LinePlot& plot);
 

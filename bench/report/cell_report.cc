@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "bench/harness/summary.h"
 
@@ -112,6 +114,26 @@ std::optional<Spread> spread_of(const std::vector<double>& samples) {
   spread.p95 = quantile(samples, 0.95);
   spread.p99 = quantile(samples, 0.99);
   return spread;
+}
+
+PairedSpeedup paired_speedup(const std::vector<RequestSample>& base,
+                             const std::vector<RequestSample>& samples) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, const RequestSample*> by_request;
+  for (const RequestSample& sample : base) by_request[{sample.prompt, sample.repetition}] = &sample;
+  const auto figures = [](const RequestSample& sample) {
+    AnswerFigures out;
+    out.decode_ms = sample.decode_ms;
+    out.tokens = sample.tokens;
+    return out;
+  };
+  std::vector<AnswerFigures> slow, fast;
+  for (const RequestSample& sample : samples) {
+    const auto pair = by_request.find({sample.prompt, sample.repetition});
+    if (pair == by_request.end()) continue;
+    slow.push_back(figures(*pair->second));
+    fast.push_back(figures(sample));
+  }
+  return {slow.size(), speedup(slow, fast)};
 }
 
 double speculation_share(const AnswerRecord& record) {

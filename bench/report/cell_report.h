@@ -61,6 +61,14 @@ struct RequestSample {
   }
 };
 
+// Over the requests that both have.
+struct PairedSpeedup {
+  std::size_t pairs = 0;
+  std::optional<Estimate> speedup;  // of `samples` over `base`
+};
+PairedSpeedup paired_speedup(const std::vector<RequestSample>& base,
+                             const std::vector<RequestSample>& samples);
+
 struct CellReport {
   const GridSetting* setting = nullptr;
   const GridVariant* variant = nullptr;

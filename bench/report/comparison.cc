@@ -66,26 +66,10 @@ Result<Cells> cells_of(const Json& report, const std::string& name) {
 }
 
 CellChange change_of(const CellRecord& first, const CellRecord& second) {
-  std::map<std::pair<std::uint64_t, std::uint64_t>, const RequestSample*> before;
-  for (const RequestSample& sample : first.samples) {
-    before[{sample.prompt, sample.repetition}] = &sample;
-  }
-  const auto figures = [](const RequestSample& sample) {
-    AnswerFigures out;
-    out.decode_ms = sample.decode_ms;
-    out.tokens = sample.tokens;
-    return out;
-  };
-  std::vector<AnswerFigures> old_times, new_times;
-  for (const RequestSample& sample : second.samples) {
-    const auto pair = before.find({sample.prompt, sample.repetition});
-    if (pair == before.end()) continue;
-    old_times.push_back(figures(*pair->second));
-    new_times.push_back(figures(sample));
-  }
-  CellChange change{second.setting, second.variant, old_times.size(), std::nullopt};
   // How many times faster the first is than the second.
-  if (first.valid && second.valid) change.slowdown = speedup(new_times, old_times);
+  PairedSpeedup ratio = paired_speedup(second.samples, first.samples);
+  CellChange change{second.setting, second.variant, ratio.pairs, std::nullopt};
+  if (first.valid && second.valid) change.slowdown = std::move(ratio.speedup);
   return change;
 }
 

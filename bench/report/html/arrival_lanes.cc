@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "adapters/plot/line_plot.h"
 #include "bench/report/html/charts.h"
+#include "bench/report/html/curve_style.h"
 #include "bench/report/html/markup.h"
 
 namespace outrider {
@@ -21,7 +23,7 @@ std::string label(double x, double y, const char* anchor, const std::string& tex
 }
 
 // A bar for each arrival, as high as it brought tokens.
-std::string lane(const AnswerRecord& record, const std::string& name, double top,
+std::string lane(const AnswerRecord& record, const std::string& name, std::size_t place, double top,
                  double ms_per_px) {
   std::string svg = label(kLeft - 8, top + kLane - 12, "end", name);
   const double floor = top + kLane - 8;
@@ -34,7 +36,7 @@ std::string lane(const AnswerRecord& record, const std::string& name, double top
     svg +=
         fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"2\" height=\"{:.1f}\" fill=\"{}\"/>",
                     kLeft + to_ms(record.chunk_at[i]) / ms_per_px, floor - height, height,
-                    record.strategy == Strategy::kAr ? "#888" : "#4477aa");
+                    plot_colour(curve_style(place).colour));
   }
   return svg + label(std::min(kLeft + end_ms(record) / ms_per_px + 6, kWidth - 50), floor - 2,
                      "start", fmt::format("{:.2f} s", end_ms(record) / 1e3));
@@ -53,7 +55,8 @@ std::string lanes_of(const std::vector<const FinishedAnswer*>& answers, const Ru
   svg += label(4, 14, "start", title);
   double top = kTop;
   for (const FinishedAnswer* one : answers) {
-    svg += lane(one->answer.record, report.variant_names[one->job.variant], top, ms_per_px);
+    svg += lane(one->answer.record, report.variant_names[one->job.variant], one->job.variant, top,
+                ms_per_px);
     top += kLane;
   }
   return svg + "</svg>";

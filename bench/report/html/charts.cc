@@ -8,7 +8,9 @@
 #include <set>
 
 #include "adapters/plot/line_plot.h"
+#include "bench/report/html/curve_style.h"
 #include "bench/report/html/markup.h"
+#include "bench/report/winners.h"
 
 namespace outrider {
 namespace {
@@ -22,7 +24,8 @@ double round_trip_ms(const CellReport& cell) {
   return asked > 0 ? asked : cell.rtt_p50_ms.value_or(0);
 }
 
-std::size_t colour_of(const CellReport& cell, const RunReport& report) {
+// The strategy's place in the run.
+std::size_t place_of(const CellReport& cell, const RunReport& report) {
   std::size_t place = 0;
   while (place < report.cells.size() && report.cells[place].variant != cell.variant) ++place;
   return place;
@@ -47,16 +50,6 @@ std::vector<SettingCells> by_setting(const RunReport& report) {
   return settings;
 }
 
-// The fastest valid cell; null: none.
-const CellReport* fastest(const SettingCells& setting) {
-  const CellReport* best = nullptr;
-  for (const CellReport* cell : setting.cells) {
-    if (!cell->valid() || !cell->tokens_per_s) continue;
-    if (best == nullptr || cell->tokens_per_s->value > best->tokens_per_s->value) best = cell;
-  }
-  return best;
-}
-
 std::string map_cell(const CellReport& cell, bool is_best) {
   if (!cell.valid()) return "<td class=\"bad\">invalid</td>";
   if (!cell.over_ar) return "<td>–</td>";
@@ -73,7 +66,9 @@ std::string map_cell(const CellReport& cell, bool is_best) {
 }
 
 PlotSeries distribution(const CellReport& cell, const RunReport& report) {
-  PlotSeries series{.name = cell.variant->name, .marked = false, .colour = colour_of(cell, report)};
+  const CurveStyle style = curve_style(place_of(cell, report));
+  PlotSeries series{
+      .name = cell.variant->name, .marked = false, .dashed = style.dashed, .colour = style.colour};
   const std::vector<double>& samples = cell.e2el_samples;
   series.points.push_back({samples.front() / 1e3, 0});
   const std::size_t step = samples.size() / kMaxPoints + 1;
@@ -88,20 +83,21 @@ std::string chart(const std::string& title, const std::string& note, PlotPanel p
   return to_inline_svg({.title = title, .note = note, .panels = {std::move(panel)}});
 }
 
-// Curves by their colours, which are their strategies' everywhere on the page.
+// Curves by their strategies' places, which say how they look everywhere on the page.
 using Curves = std::map<std::size_t, PlotSeries>;
 
 PlotSeries& curve_of(const CellReport& cell, const RunReport& report, Curves& curves) {
-  const std::size_t colour = colour_of(cell, report);
-  PlotSeries& curve = curves[colour];
+  const std::size_t place = place_of(cell, report);
+  PlotSeries& curve = curves[place];
   curve.name = cell.variant->name;
-  curve.colour = colour;
+  curve.dashed = curve_style(place).dashed;
+  curve.colour = curve_style(place).colour;
   return curve;
 }
 
 std::vector<PlotSeries> series_of(Curves curves) {
   std::vector<PlotSeries> series;
-  for (auto& [colour, curve] : curves) {
+  for (auto& [place, curve] : curves) {
     std::ranges::sort(curve.points, {}, &PlotPoint::x);
     series.push_back(std::move(curve));
   }
@@ -133,8 +129,10 @@ std::string win_map(const RunReport& report) {
   for (const SettingCells& setting : settings) {
     table += "<tr><td>" + html_escaped(setting.setting->name) + "</td>" +
              fmt::format("<td>{:.0f}</td>", setting.round_trip_ms);
-    const CellReport* best = fastest(setting);
-    for (const CellReport* cell : setting.cells) table += map_cell(*cell, cell == best);
+    const std::vector<const CellReport*> best = winners(setting.cells);
+    for (const CellReport* cell : setting.cells) {
+      table += map_cell(*cell, std::ranges::find(best, cell) != best.end());
+    }
     table += "</tr>";
   }
   return table + "</tbody></table>";

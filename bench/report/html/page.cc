@@ -3,34 +3,12 @@
 
 #include <fmt/core.h>
 
-#include <map>
-
 #include "bench/report/html/charts.h"
 #include "bench/report/html/markup.h"
+#include "bench/report/winners.h"
 
 namespace outrider {
 namespace {
-
-// The strategy with the most tokens per second at each setting, counted.
-std::string verdict(const RunReport& report) {
-  std::map<const GridSetting*, const CellReport*> best;
-  for (const CellReport& cell : report.cells) {
-    if (!cell.valid() || !cell.tokens_per_s) continue;
-    const CellReport*& at = best[cell.setting];
-    if (at == nullptr || cell.tokens_per_s->value > at->tokens_per_s->value) at = &cell;
-  }
-  std::map<std::string, std::size_t> wins;
-  for (const auto& [setting, cell] : best) ++wins[cell->variant->name];
-  if (wins.empty()) return "No strategy answered.";
-  std::string text = "Fastest: ";
-  bool first = true;
-  for (const auto& [name, count] : wins) {
-    text += fmt::format("{}<b>{}</b> at {} of {} settings", first ? "" : ", ", html_escaped(name),
-                        count, best.size());
-    first = false;
-  }
-  return text + ".";
-}
 
 std::string spread_cells(const std::optional<Spread>& spread, const char* format) {
   if (!spread) return "<td>–</td><td>–</td>";
@@ -77,6 +55,13 @@ std::string links_table(const RunReport& report) {
   return text.empty() ? "" : "<h2>Links, asked and measured</h2><ul>" + text + "</ul>";
 }
 
+// A field as words; a dash where there is none.
+std::string field_text(const Json& object, const char* field) {
+  const auto found = object.find(field);
+  if (found == object.end() || found->is_null()) return "–";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
 std::string how_made(const RunReport& report) {
   const RunDescription& run = report.run;
   std::string text = "<h2>How it was made</h2><ul>";
@@ -84,8 +69,12 @@ std::string how_made(const RunReport& report) {
     text += "<li>" + name + ": " + html_escaped(value) + "</li>";
   };
   add("made by", run.made_by);
-  add("machine", run.machine.dump());
-  add("models", run.models.dump());
+  add("machine", fmt::format("{}, {} cores, {}", field_text(run.machine, "cpu"),
+                             field_text(run.machine, "cores"), field_text(run.machine, "system")));
+  for (const auto& [role, model] : run.models.items()) {
+    add(role, fmt::format("{}, fingerprint {}", field_text(model, "path"),
+                          field_text(model, "fingerprint")));
+  }
   add("prompts",
       fmt::format("{} of {}, sha256 {}", run.num_prompts, run.prompts, run.prompts_hash));
   add("answers", fmt::format("{} repetition(s), at most {} tokens, seed {}", run.repetitions,
@@ -100,8 +89,9 @@ std::string figures(const RunReport& report) {
   std::string text = to_html(
       {"What wins where", mark, win_map(report),
        "How many times faster than plain cloud decoding (ar) each strategy decodes, with 95 % "
-       "intervals below; rows go from the shortest round trip to the longest. Green: the fastest. "
-       "Red: slower than plain decoding, or a wrong text."});
+       "intervals below; rows go from the shortest round trip to the longest. Green: the fastest, "
+       "several where the intervals cannot tell them apart. Red: slower than plain decoding, or a "
+       "wrong text."});
   text += to_html({"How long an answer takes", mark, latency_charts(report),
                    "For each number of seconds, the share of the answers that were complete by "
                    "then: further left is faster, steeper is steadier."});
@@ -137,8 +127,8 @@ std::string report_page(const RunReport& report) {
         "<p class=\"invalid\"><b>This run is invalid.</b> Some answers differ from what the target "
         "alone writes; the cells with them are marked.</p>\n";
   }
-  page += "<p class=\"lead\">" + verdict(report) + "</p>\n<p class=\"soft\">" +
-          html_escaped(mark_of(report)) + "; " +
+  page += "<p class=\"lead\">" + html_escaped(winners_line(report.cells)) +
+          "</p>\n<p class=\"soft\">" + html_escaped(mark_of(report)) + "; " +
           (report.valid ? "every text is plain decoding's, token by token." : "") + "</p>\n";
   page += figures(report) + links_table(report) + how_made(report);
   return page + "</body></html>\n";

@@ -64,6 +64,14 @@ TEST_F(RunFlagsTest, ANetworkAloneHasAFastTarget) {
   EXPECT_THAT(settings(), ElementsAre("lte+loss=2%, table9"));
 }
 
+TEST_F(RunFlagsTest, OnANetworkTable9IsOneDevice) {
+  flags_.networks = {"lte"};
+  flags_.grid.paces = {"table9"};
+  EXPECT_THAT(settings(), ElementsAre("lte, table9"));
+  flags_.grid.paces = {"table9-95ms", "jetson-68m-7b", "table9-5ms"};
+  EXPECT_THAT(settings(), ElementsAre("lte, table9", "lte, jetson-68m-7b"));
+}
+
 TEST_F(RunFlagsTest, WithoutANetworkPacesHaveTheirOwnDelay) {
   flags_.grid.paces = {"table9-42ms"};
   EXPECT_THAT(settings(), ElementsAre("table9-42ms"));
@@ -85,9 +93,6 @@ TEST_F(RunFlagsTest, ContradictionsAreRefusedWithARemedy) {
   flags_.server.clear();
   flags_.networks = {"lte", "lte"};
   EXPECT_THAT(refusal(), HasSubstr("stands twice"));
-  flags_.networks = {"lte"};
-  flags_.grid.paces = {"table9"};
-  EXPECT_THAT(refusal(), HasSubstr("table 9 is one device"));
   flags_.networks = {"moon"};
   EXPECT_THAT(refusal(), HasSubstr("moon"));
   flags_.networks.clear();

@@ -29,6 +29,10 @@ class PageTest : public testing::Test {
         cell.e2el_samples = {100, 200};
         cell.tokens_per_s = Estimate{variant == &ar_ ? 10.0 : 16.0, Interval{9, 18}};
         cell.over_ar = Estimate{variant == &ar_ ? 1.0 : 1.6, Interval{1.5, 1.7}};
+        for (std::uint64_t prompt = 0; prompt < 4; ++prompt) {
+          const double ms = 1000 + 100 * static_cast<double>(prompt);
+          cell.samples.push_back({prompt, 0, variant == &ar_ ? 1.6 * ms : ms, 10});
+        }
         cell.sum.all_tokens = 100;
         cell.sum.wire_up = 5000;
         cell.accepted_by_position = {0.8, 0.6};
@@ -61,7 +65,7 @@ TEST_F(PageTest, NeedsNothingElseAndRunsNothing) {
 
 TEST_F(PageTest, SaysWhoWinsAndMarksEveryFigure) {
   const std::string page = report_page(report_);
-  EXPECT_THAT(page, HasSubstr("<b>mirror</b> at 2 of 2 settings"));
+  EXPECT_THAT(page, HasSubstr("Fastest: mirror at 2 of 2 settings."));
   EXPECT_THAT(page, HasSubstr("1.60×"));
   std::size_t figures = 0, captions = 0, marks = 0;
   for (std::size_t at = 0; (at = page.find("<figure>", at)) != std::string::npos; ++at) ++figures;
@@ -73,6 +77,23 @@ TEST_F(PageTest, SaysWhoWinsAndMarksEveryFigure) {
   EXPECT_EQ(captions, figures);
   EXPECT_EQ(marks, figures);
   EXPECT_LT(page.find(">wifi<"), page.find("lte, &lt;b&gt;")) << "by round trip";
+}
+
+TEST_F(PageTest, WhatTheIntervalsCannotTellApartIsNotCalledFastest) {
+  report_.cells[1].samples[0].decode_ms = 9000;  // at lte, one answer turns the tables
+  report_.cells[1].samples[1].decode_ms = 100;
+  const std::string page = report_page(report_);
+  EXPECT_THAT(page, HasSubstr("Fastest: mirror at 1 of 2 settings. Too close to call at 1 of 2 "
+                              "settings, among the fastest: ar at 1, mirror at 1."));
+}
+
+TEST_F(PageTest, HowItWasMadeIsInWords) {
+  report_.run.machine = {{"cpu", "a fast one"}, {"cores", 2}, {"system", "Linux 6"}};
+  report_.run.models = {{"target", {{"path", "models/t"}, {"fingerprint", nullptr}}}};
+  const std::string page = report_page(report_);
+  EXPECT_THAT(page, HasSubstr("<li>machine: a fast one, 2 cores, Linux 6</li>"));
+  EXPECT_THAT(page, HasSubstr("<li>target: models/t, fingerprint –</li>"));
+  EXPECT_THAT(page, Not(HasSubstr("{&quot;")));
 }
 
 TEST_F(PageTest, AWrongTextIsVisible) {

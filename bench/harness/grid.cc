@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "bench/harness/agreement.h"
 #include "bench/harness/overruns.h"
 #include "bench/harness/real_executor.h"
 
@@ -19,7 +20,8 @@ class CellTable final {
   CellTable(const GridPlan& plan, GridResult& result) : plan_(plan), result_(result) {
     for (const GridSetting& setting : plan.settings) {
       for (const GridVariant& variant : plan.variants) {
-        result_.cells.push_back({setting.name, variant.name, variant.strategy, {}, 0, "", 0});
+        result_.cells.push_back(
+            {setting.name, variant.name, variant.strategy, {}, 0, "", 0, variant.gamma});
       }
     }
   }
@@ -134,7 +136,9 @@ class Grid final {
     Result<EdgeAnswer> answer = executor_.answer(job);
     if (answer.ok()) {
       finished.answer = *std::move(answer);
-      finished.same_text = finished.answer.record.ids == wanted;
+      finished.agreement = agreement(wanted, finished.answer.record.ids);
+      finished.same_text =
+          has_own_text(plan_.variants[job.variant]) || finished.answer.record.ids == wanted;
       if (!finished.same_text) say_mismatch(job, wanted, finished.answer.record.ids);
       return finished;
     }

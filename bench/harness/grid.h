@@ -29,6 +29,7 @@ struct GridCell {
   std::size_t mismatches = 0;          // answers that differ from plain decoding's text
   std::string speculation;             // of the last answer
   std::size_t failures = 0;            // answers that did not come to their end
+  int gamma = 0;                       // as the variant's
 };
 
 struct GridOverruns {
@@ -42,7 +43,8 @@ struct FinishedAnswer {
   AnswerJob job;
   std::string error = {};  // empty: it came to its end
   EdgeAnswer answer = {};  // only without error
-  bool same_text = true;
+  bool same_text = true;   // or a text of its own
+  double agreement = 1;    // with plain decoding's text (agreement.h)
 
   bool failed() const { return !error.empty(); }
 };

@@ -26,7 +26,8 @@ struct GridFlags {
   std::vector<std::string> paces = {"all"};
   std::vector<double> delays_ms;  // one way; empty: the pace's own
   std::vector<PassTimes> pass_times = {PassTimes::kPrinted};
-  std::optional<double> exit_cost;  // measured pass times with exits need it
+  std::optional<double> cloud_step_ms;  // of a draft beside the target
+  std::optional<double> exit_cost;      // measured pass times with exits need it
   double temperature = 0;
   std::uint64_t seed = 0;
 };

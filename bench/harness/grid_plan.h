@@ -21,21 +21,29 @@ namespace outrider {
 // Devices, a link between them, and how tokens are chosen.
 struct GridSetting {
   std::string name;
-  std::string pace = {};     // its name
-  std::string network = {};  // as it was asked for; empty: the pace's own delay
-  PaceCurve pass = {};       // of the target; empty: unpaced
-  double exit_cost = 1;      // how many times as long a pass with exits takes
-  PaceCurve step = {};       // of the draft; empty: unpaced
+  std::string pace = {};      // its name
+  std::string network = {};   // as it was asked for; empty: the pace's own delay
+  PaceCurve pass = {};        // of the target; empty: unpaced
+  double exit_cost = 1;       // how many times as long a pass with exits takes
+  PaceCurve step = {};        // of the draft; empty: unpaced
+  PaceCurve cloud_step = {};  // of a draft beside the target
   LinkProfile link = {};
   LinkKind link_kind = LinkKind::kModelled;
   SamplingParams sampling = {};
 };
 
+// Where the draft runs: on the edge; beside the target; on the edge without any target.
+enum class DraftPlace : std::uint8_t { kEdge, kCloud, kAlone };
+
 struct GridVariant {
   std::string name;
   Strategy strategy = Strategy::kAr;
-  int gamma = 0;            // draft length; 0: the plan's
-  bool uses_exits = false;  // if its edge asks for them
+  int gamma = 0;               // draft length; 0: the plan's
+  bool uses_exits = false;     // if its edge asks for them
+  bool without_exits = false;  // its server has none
+  DraftPlace place = DraftPlace::kEdge;
+  std::string best_of = {};         // its contender, if that is the best of several variants
+  std::optional<int> fan_out = {};  // mirror
   // fsd, mirror: the edge's and the server's own where nothing is said.
   std::optional<int> workers = {};  // hypotheses that one pass of the draft serves
   std::optional<QueueOrder> client_queue = {};
@@ -47,6 +55,11 @@ struct GridVariant {
 // The variant of a strategy as it is compared: "fsd" is the paper's, on a server of its own whose
 // exits are not calibrated.
 GridVariant variant_of(Strategy strategy);
+
+// Its text is not the target's, and is not held against it.
+inline bool has_own_text(const GridVariant& variant) {
+  return variant.place == DraftPlace::kAlone;
+}
 
 struct GridPlan {
   std::string target;  // directories

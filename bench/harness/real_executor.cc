@@ -8,6 +8,7 @@
 
 #include "bench/process/output_lines.h"
 #include "bench/process/process.h"
+#include "bench/rivals/delivery.h"
 
 namespace outrider {
 namespace {
@@ -20,12 +21,19 @@ std::string number(double value) {
   return fmt::format("{:.9g}", value);
 }
 
-std::vector<std::string> server_flags(const GridVariant& variant) {
-  std::vector<std::string> flags = variant.server_flags;
+ServerWish server_for(const GridVariant& variant) {
+  ServerWish wish{.flags = variant.server_flags,
+                  .draft_alone = has_own_text(variant),
+                  .without_exits = variant.without_exits};
   if (variant.server_queue) {
-    flags.push_back(std::string("--server-queue=") + name_of(*variant.server_queue));
+    wish.flags.push_back(std::string("--server-queue=") + name_of(*variant.server_queue));
   }
-  return flags;
+  return wish;
+}
+
+// Answers in the cloud are delivered over the link afterwards.
+bool is_beside_target(const GridVariant& variant) {
+  return variant.place == DraftPlace::kCloud;
 }
 
 // What is said of a link that nobody has started yet.
@@ -51,7 +59,7 @@ ServerPool& RealExecutor::plain_servers() {
 Status RealExecutor::warm_up() {
   for (const GridVariant& variant : plan_.variants) {
     OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server,
-                              plain_servers().find(server_flags(variant)));
+                              plain_servers().find(server_for(variant)));
     const EdgeRun run{variant, plain_, plan_.prompts.front(),
                       std::min(plan_.max_tokens, kWarmUpTokens)};
     OUTRIDER_RETURN_IF_ERROR(decode(*server, run).status());
@@ -81,7 +89,7 @@ PaceCounts RealExecutor::end() {
 
 Result<EdgeAnswer> RealExecutor::answer(const AnswerJob& job) {
   const GridVariant& variant = plan_.variants[job.variant];
-  OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, servers_->find(server_flags(variant)));
+  OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, servers_->find(server_for(variant)));
   if (server->link != nullptr) {
     link_kinds_[job.setting] = server->link->kind();
     server->link->begin_again(link_offset(plan_, job), link_seed(plan_, job));
@@ -89,8 +97,19 @@ Result<EdgeAnswer> RealExecutor::answer(const AnswerJob& job) {
   const EdgeRun run{variant, plan_.settings[job.setting], plan_.prompts[job.prompt],
                     plan_.max_tokens};
   Result<EdgeAnswer> answer = decode(*server, run);
-  if (!answer.ok()) servers_->drop(server_flags(variant));
+  if (answer.ok() && is_beside_target(variant)) answer = delivered(*std::move(answer), job);
+  if (!answer.ok()) servers_->drop(server_for(variant));
   return answer;
+}
+
+Result<EdgeAnswer> RealExecutor::delivered(EdgeAnswer answer, const AnswerJob& job) const {
+  AnswerRecord record = std::move(answer.record);
+  OUTRIDER_RETURN_IF_ERROR(deliver(plan_.settings[job.setting].link, link_offset(plan_, job),
+                                   link_seed(plan_, job), record));
+  OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer at_user, edge_answer_of(std::move(record)));
+  at_user.figures.wire_up = static_cast<double>(at_user.record.traffic->bytes.framed_up);
+  at_user.figures.wire_down = static_cast<double>(at_user.record.traffic->bytes.framed_down);
+  return at_user;
 }
 
 Result<EdgeAnswer> RealExecutor::decode(const LinkedServer& server, const EdgeRun& run) {
@@ -100,8 +119,11 @@ Result<EdgeAnswer> RealExecutor::decode(const LinkedServer& server, const EdgeRu
   const CarriedBytes before = server.link != nullptr ? server.link->traffic() : CarriedBytes{};
   ProcessOptions process{.program = edge_program_, .arguments = arguments(server, run)};
   process.core = core(1);
-  if (server.link != nullptr)
-    process.network_namespace = server.link->edge_side().network_namespace;
+  if (server.link != nullptr) {
+    const bool beside = is_beside_target(run.variant);
+    process.network_namespace =
+        (beside ? server.link->server_side() : server.link->edge_side()).network_namespace;
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const FinishedProcess edge, run_process(process, kAnswerTimeout));
   if (edge.exit_code == 2) {
     return invalid_argument("outrider-edge refused variant " + run.variant.name + " (--strategy " +
@@ -112,7 +134,7 @@ Result<EdgeAnswer> RealExecutor::decode(const LinkedServer& server, const EdgeRu
                        std::to_string(edge.exit_code) + ": " + last_error_line(edge.err));
   }
   OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer, read_edge_answer(last_line(edge.out)));
-  if (server.link != nullptr) {
+  if (server.link != nullptr && run.variant.place == DraftPlace::kEdge) {
     const CarriedBytes after = server.link->traffic();
     answer.figures.wire_up = static_cast<double>(after.up - before.up);
     answer.figures.wire_down = static_cast<double>(after.down - before.down);
@@ -124,9 +146,12 @@ std::vector<std::string> RealExecutor::arguments(const LinkedServer& server,
                                                  const EdgeRun& run) const {
   const GridVariant& variant = run.variant;
   const SamplingParams& sampling = run.setting.sampling;
+  const bool beside = is_beside_target(variant);
+  const Address& address = beside ? server.own_address : server.address;
+  const PaceCurve& step = beside ? run.setting.cloud_step : run.setting.step;
   std::vector<std::string> arguments = {"run",
                                         "--json",
-                                        "--server=" + server.address.to_string(),
+                                        "--server=" + address.to_string(),
                                         std::string("--strategy=") + name_of(variant.strategy),
                                         "--max-tokens=" + std::to_string(run.max_tokens),
                                         "--threads=" + std::to_string(plan_.threads),
@@ -136,20 +161,19 @@ std::vector<std::string> RealExecutor::arguments(const LinkedServer& server,
                                         "--top-p=" + number(sampling.top_p),
                                         "--min-p=" + number(sampling.min_p),
                                         "--log-level=warning"};
-  if (!is_loopback(server.address.host)) arguments.emplace_back("--insecure");
+  if (!is_loopback(address.host)) arguments.emplace_back("--insecure");
   if (variant.strategy == Strategy::kAr) {
-    arguments.push_back("--tokenizer=" + plan_.target);
+    arguments.push_back("--tokenizer=" + (has_own_text(variant) ? plan_.draft : plan_.target));
   } else {
     arguments.push_back("--model=" + plan_.draft);
     const int gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
     arguments.push_back("--spec-draft-n-max=" + std::to_string(gamma));
-    if (!run.setting.step.empty()) {
-      arguments.push_back("--pace-step-ms=" + run.setting.step.to_string());
-    }
+    if (!step.empty()) arguments.push_back("--pace-step-ms=" + step.to_string());
   }
   if (variant.workers) {
     arguments.push_back("--predraft-workers=" + std::to_string(*variant.workers));
   }
+  if (variant.fan_out) arguments.push_back("--fan-out=" + std::to_string(*variant.fan_out));
   if (variant.client_queue) {
     arguments.push_back(std::string("--client-queue=") + name_of(*variant.client_queue));
   }

@@ -44,6 +44,8 @@ class RealExecutor final : public AnswerExecutor {
   std::optional<int> core(std::size_t index) const;
   std::vector<std::string> arguments(const LinkedServer& server, const EdgeRun& run) const;
   Result<EdgeAnswer> decode(const LinkedServer& server, const EdgeRun& run);
+  // An answer that was made beside the target, as it arrives at the user.
+  Result<EdgeAnswer> delivered(EdgeAnswer answer, const AnswerJob& job) const;
   ServerPool& plain_servers();
 
   const GridPlan& plan_;

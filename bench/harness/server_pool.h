@@ -1,4 +1,4 @@
-// The servers of one setting, each behind a link of its own: one for each set of flags.
+// The servers of one setting, each behind a link of its own: one for each kind that is wished for.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,11 +17,21 @@
 
 namespace outrider {
 
+// What a server is to be.
+struct ServerWish {
+  std::vector<std::string> flags = {};
+  bool draft_alone = false;  // the draft at its own pace instead of the target, without delay
+  bool without_exits = false;
+
+  friend auto operator<=>(const ServerWish&, const ServerWish&) = default;
+};
+
 // Members end in reverse order: a server runs in its link's namespace.
 struct LinkedServer {
   std::unique_ptr<Link> link;             // null: somebody else's server
   std::unique_ptr<ServerProcess> server;  // null: somebody else's server
   Address address;                        // where edges reach it
+  Address own_address;                    // where programs beside it do; empty: somebody else's
 };
 
 class ServerPool final {
@@ -30,22 +40,23 @@ class ServerPool final {
   ServerPool(const GridPlan& plan, const GridSetting& setting, std::optional<int> core)
       : plan_(plan), setting_(setting), core_(core) {}
 
-  // Started if there is none with these flags. Valid until stop() or its drop().
-  Result<const LinkedServer*> find(const std::vector<std::string>& flags);
+  // Started if there is none like it. Valid until stop() or its drop().
+  Result<const LinkedServer*> find(const ServerWish& wish);
 
-  // The server with these flags is not to be trusted any more; the next find() starts another.
-  void drop(const std::vector<std::string>& flags);
+  // That server is not to be trusted any more; the next find() starts another.
+  void drop(const ServerWish& wish);
 
   // Ends all servers; returns what they, and those dropped, counted of their emulated paces.
   PaceCounts stop();
 
  private:
-  Result<LinkedServer> start(const std::vector<std::string>& flags) const;
+  std::vector<std::string> model_arguments(const ServerWish& wish) const;
+  Result<LinkedServer> start(const ServerWish& wish) const;
 
   const GridPlan& plan_;
   const GridSetting& setting_;
   const std::optional<int> core_;
-  std::map<std::vector<std::string>, LinkedServer> servers_;  // by their flags
+  std::map<ServerWish, LinkedServer> servers_;
   PaceCounts dropped_;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bench/edges/bench_edge.h"
+#include "bench/rivals/delivery.h"
 #include "common/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/report/answer_report.h"
@@ -88,6 +89,7 @@ SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t p
   auto& decoding = setup.decoding;
   decoding.strategy = variant.strategy;
   if (variant.client_queue) decoding.queue = *variant.client_queue;
+  if (variant.fan_out) decoding.fan_out = *variant.fan_out;
   decoding.gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
   decoding.tokenizer_hash = tokenizer_.content_hash();
   decoding.token_bound = tokenizer_.vocab_size();
@@ -103,20 +105,23 @@ SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t p
 
 Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
                                               const GridSetting& setting, std::size_t prompt,
-                                              std::shared_ptr<SimWire> wire) {
+                                              std::shared_ptr<LinkWire> wire) {
   use_prompt(prompt);
+  const bool alone = has_own_text(variant);
   SchedulerOptions scheduling;
   scheduling.tokenizer_hash = tokenizer_.content_hash();
-  scheduling.exits = exits_.get();
+  scheduling.exits = alone || variant.without_exits ? nullptr : exits_.get();
   scheduling.exit_score = exit_score_of(variant);
   if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
-  const VirtualDevices devices{.target = target_,
-                               .scheduling = scheduling,
-                               .pass = setting.pass,
-                               .exit_cost = setting.exit_cost,
-                               .draft = draft_,
-                               .step = setting.step,
-                               .link = {.up = {}, .down = {}, .wire = std::move(wire)}};
+  Model& target = alone ? draft_ : target_;
+  const VirtualDevices devices{
+      .target = target,
+      .scheduling = scheduling,
+      .pass = alone ? setting.step : setting.pass,
+      .exit_cost = setting.exit_cost,
+      .draft = draft_,
+      .step = variant.place == DraftPlace::kCloud ? setting.cloud_step : setting.step,
+      .link = {.up = {}, .down = {}, .wire = std::move(wire)}};
   return answer_in_virtual_time(devices, setup_of(variant, prompt, setting.sampling));
 }
 
@@ -129,13 +134,7 @@ Result<std::vector<TokenId>> VirtualExecutor::reference(std::size_t prompt,
   return std::move(answer.ids);
 }
 
-Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
-  const GridSetting& setting = plan_.settings[job.setting];
-  const GridVariant& variant = plan_.variants[job.variant];
-  auto wire =
-      std::make_shared<SimWire>(setting.link, link_offset(plan_, job), link_seed(plan_, job));
-  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
-                            decode(variant, setting, job.prompt, std::move(wire)));
+AnswerRecord VirtualExecutor::record(const GridVariant& variant, VirtualAnswer answer) const {
   AnswerReport report;
   report.ids = std::move(answer.ids);
   report.stats = std::move(answer.stats);
@@ -150,9 +149,28 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
       drafts ? "ON (" + variant.name + ")" : "OFF because --strategy ar was chosen";
   if (answer.speculation_ended)
     report.speculation += ", then OFF because " + *answer.speculation_ended;
-  OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer edge, edge_answer_of(record_of(report)));
-  edge.figures.wire_up = static_cast<double>(answer.bytes_up);
-  edge.figures.wire_down = static_cast<double>(answer.bytes_down);
+  return record_of(report);
+}
+
+Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
+  const GridSetting& setting = plan_.settings[job.setting];
+  const GridVariant& variant = plan_.variants[job.variant];
+  const Duration offset = link_offset(plan_, job);
+  const std::uint64_t seed = link_seed(plan_, job);
+  std::shared_ptr<LinkWire> wire;
+  if (variant.place == DraftPlace::kEdge) {
+    wire = std::make_shared<LinkWire>(setting.link, offset, seed);
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
+                            decode(variant, setting, job.prompt, std::move(wire)));
+  AnswerRecord at_user = record(variant, std::move(answer));
+  if (variant.place == DraftPlace::kCloud) {
+    OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, offset, seed, at_user));
+  }
+  if (variant.place == DraftPlace::kAlone) at_user.traffic = TrafficRecord{};
+  OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer edge, edge_answer_of(std::move(at_user)));
+  edge.figures.wire_up = static_cast<double>(edge.record.traffic->bytes.framed_up);
+  edge.figures.wire_down = static_cast<double>(edge.record.traffic->bytes.framed_down);
   return edge;
 }
 

@@ -58,8 +58,10 @@ class VirtualExecutor final : public AnswerExecutor {
   void use_prompt(std::size_t prompt);
   SimEdgeSetup setup_of(const GridVariant& variant, std::size_t prompt,
                         const SamplingParams& sampling) const;
+  // wire: null for what needs no link.
   Result<VirtualAnswer> decode(const GridVariant& variant, const GridSetting& setting,
-                               std::size_t prompt, std::shared_ptr<SimWire> wire);
+                               std::size_t prompt, std::shared_ptr<LinkWire> wire);
+  AnswerRecord record(const GridVariant& variant, VirtualAnswer answer) const;
 
   const GridPlan& plan_;
   RememberingModel target_;

@@ -55,6 +55,7 @@ Json to_json(const CellReport& cell, RunClock clock) {
           {"acceptance_by_position", cell.accepted_by_position},
           {"exit_hit_rate", write_json(misses ? std::optional(1 - *misses) : std::nullopt)},
           {"speculation_on", cell.speculation_on},
+          {"agreement", write_json(cell.agreement)},
           {"target_passes", sum.passes},
           {"target_rows", sum.rows},
           {"tokens_per_pass", write_json(sum.tau())},

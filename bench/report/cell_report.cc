@@ -78,7 +78,9 @@ std::optional<Estimate> tokens_per_s(const GridCell& cell) {
 
 // The plain decoding that a cell of that setting is held against.
 std::string plain_name(const GridPlan& plan) {
-  const auto plain = std::ranges::find(plan.variants, Strategy::kAr, &GridVariant::strategy);
+  const auto plain = std::ranges::find_if(plan.variants, [](const GridVariant& variant) {
+    return variant.strategy == Strategy::kAr && !has_own_text(variant);
+  });
   return plain == plan.variants.end() ? "" : plain->name;
 }
 
@@ -159,16 +161,17 @@ std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& res
       CellReport cell;
       cell.setting = &plan.settings[setting];
       cell.variant = &plan.variants[variant];
-      cell.gamma = cell.variant->gamma > 0 ? cell.variant->gamma : plan.gamma;
       cell.link_kind = result.link_kinds[setting];
       Samples samples;
       std::vector<const AnswerRecord*> records;
+      std::vector<double> agreements;
       std::size_t kept = 0;
       for (const FinishedAnswer& answer : result.finished) {
         if (answer.job.setting != setting || answer.job.variant != variant) continue;
         count(answer, limits, cell, kept);
         if (answer.failed()) continue;
         samples.add(answer.answer.record);
+        agreements.push_back(answer.agreement);
         records.push_back(&answer.answer.record);
         const AnswerFigures& figures = answer.answer.figures;
         cell.samples.push_back(
@@ -185,6 +188,11 @@ std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& res
       std::ranges::sort(cell.e2el_samples);
       if (!samples.rtt.empty()) cell.rtt_p50_ms = quantile(samples.rtt, 0.5);
       const GridCell& grid = result.cells[setting * plan.variants.size() + variant];
+      cell.gamma = grid.gamma > 0 ? grid.gamma : plan.gamma;
+      if (has_own_text(*cell.variant) && !agreements.empty()) {
+        cell.agreement = std::accumulate(agreements.begin(), agreements.end(), 0.0) /
+                         static_cast<double>(agreements.size());
+      }
       cell.sum = sum_of(grid.answers);
       cell.tokens_per_s = tokens_per_s(grid);
       cell.over_ar = speedup_at(result, grid.setting, grid.variant, plain);

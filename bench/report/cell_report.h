@@ -87,9 +87,12 @@ struct CellReport {
   std::optional<Estimate> tokens_per_s;
   std::optional<Estimate> over_ar;
   double speculation_on = 0;                 // share of tokens
+  std::optional<double> agreement;           // of a text of its own, with the target's
   std::vector<double> accepted_by_position;  // share of the rounds
 
   bool valid() const { return mismatches == 0 && failures < requests; }
+  // It decodes the target's text: its speed can be compared.
+  bool competes() const { return valid() && !agreement; }
 };
 
 // Cells in the grid's order.

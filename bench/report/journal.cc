@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "common/base/posix.h"
 #include "common/base/files.h"
 #include "common/base/json_record.h"
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {
@@ -24,6 +24,7 @@ struct RequestLine {
   std::uint64_t repetition = 0;
   std::string error;
   bool same_text = true;
+  double agreement = 1;
   double wire_up = 0;
   double wire_down = 0;
   std::optional<AnswerRecord> answer;
@@ -36,6 +37,7 @@ struct RequestLine {
     field("repetition", self.repetition);
     field("error", self.error);
     field("same_text", self.same_text);
+    field("agreement", self.agreement);
     field("wire_up", self.wire_up);
     field("wire_down", self.wire_down);
     field("answer", self.answer);
@@ -70,6 +72,7 @@ Json request_json(const GridPlan& plan, const FinishedAnswer& answer) {
                    .repetition = job.repetition,
                    .error = answer.error,
                    .same_text = answer.same_text,
+                   .agreement = answer.agreement,
                    .wire_up = answer.answer.figures.wire_up,
                    .wire_down = answer.answer.figures.wire_down,
                    .answer = {}};
@@ -91,6 +94,7 @@ Result<FinishedAnswer> read_request(const Json& json, const std::string& where) 
   answer.job = {line.setting_index, line.variant_index, line.prompt, line.repetition};
   answer.error = line.error;
   answer.same_text = line.same_text;
+  answer.agreement = line.agreement;
   if (!line.answer) {
     if (line.error.empty()) return data_loss(where + ": neither an answer nor an error");
     return answer;

@@ -68,6 +68,7 @@ constexpr const char* kColumns[] = {"setting",
                                     "acceptance",
                                     "exit_hit_rate",
                                     "speculation_on",
+                                    "agreement",
                                     "target_passes",
                                     "target_rows",
                                     "tokens_per_pass",
@@ -102,7 +103,10 @@ std::string cell_row(const CellReport& cell) {
   const auto median = [](const std::optional<Spread>& spread) {
     return spread ? std::optional(spread->p50) : std::nullopt;
   };
-  return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", cell.variant->name,
+  std::string name = cell.variant->name;
+  if (!cell.variant->best_of.empty()) name += fmt::format(" (γ={})", cell.gamma);
+  if (cell.agreement) name += fmt::format(" (its own text, {:.0f} % as ar)", 100 * *cell.agreement);
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name,
                      cell.valid() ? with_interval(cell.over_ar) : "invalid",
                      with_interval(cell.tokens_per_s), number(median(cell.ttft_ms), "{:.0f}"),
                      number(median(cell.tpot_ms), "{:.1f}"), number(median(cell.e2el_ms), "{:.0f}"),

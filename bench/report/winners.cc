@@ -31,7 +31,7 @@ std::vector<std::vector<const CellReport*>> cells_by_setting(std::span<const Cel
 std::vector<const CellReport*> winners(std::span<const CellReport* const> setting) {
   std::vector<const CellReport*> known;
   for (const CellReport* cell : setting) {
-    if (cell->valid() && cell->tokens_per_s) known.push_back(cell);
+    if (cell->competes() && cell->tokens_per_s) known.push_back(cell);
   }
   std::ranges::stable_sort(known, std::ranges::greater{},
                            [](const CellReport* cell) { return cell->tokens_per_s->value; });

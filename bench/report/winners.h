@@ -11,9 +11,10 @@
 
 namespace outrider {
 
-// The valid cells of one setting, the fastest first, that the fastest is not clearly faster than:
-// the 95 % interval of its speed over theirs, request by request, does not lie above 1. One cell
-// alone is the fastest; several cannot be told apart; empty where no cell is valid.
+// The valid cells of one setting that decode the target's text, the fastest first, that the fastest
+// is not clearly faster than: the 95 % interval of its speed over theirs, request by request, does
+// not lie above 1. One cell alone is the fastest; several cannot be told apart; empty where no cell
+// is valid.
 std::vector<const CellReport*> winners(std::span<const CellReport* const> setting);
 
 // Which variant is the fastest at how many settings, in words.

@@ -34,6 +34,7 @@ Json run_identity(const RunFlags& flags, const GridPlan& plan) {
                         {"link", setting.link.description()},
                         {"pass", setting.pass.to_string()},
                         {"step", setting.step.to_string()},
+                        {"cloud_step", setting.cloud_step.to_string()},
                         {"exit_cost", setting.exit_cost}});
   }
   Json variants = Json::array();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bench/link/path/link_spec.h"
+#include "bench/rivals/contenders.h"
 #include "bench/scenario/value_list.h"
 #include "common/base/address.h"
 #include "common/cli/choice.h"
@@ -49,35 +50,10 @@ Result<std::vector<GridSetting>> at_networks(const GridSetting& setting, const P
   return settings;
 }
 
-std::vector<GridVariant> variants_of(const std::vector<Strategy>& strategies,
-                                     const std::vector<int>& gammas) {
-  std::vector<GridVariant> variants;
-  for (const Strategy strategy : strategies) {
-    const GridVariant variant = variant_of(strategy);
-    if (strategy == Strategy::kAr || gammas.size() == 1) {
-      variants.push_back(variant);
-      variants.back().gamma = strategy == Strategy::kAr ? 0 : gammas.front();
-      continue;
-    }
-    for (const int gamma : gammas) {
-      variants.push_back(variant);
-      variants.back().gamma = gamma;
-      variants.back().name += " γ=" + std::to_string(gamma);
-    }
-  }
-  return variants;
-}
-
 // What contradicts itself.
 Status check_flags(const RunFlags& flags) {
   if (flags.grid.prompts.empty()) {
     return invalid_argument("--prompts is missing. Remedy: name a JSONL file with \"prompt\"");
-  }
-  std::set<Strategy> seen;
-  for (const Strategy strategy : flags.strategies) {
-    if (!seen.insert(strategy).second) {
-      return invalid_argument(std::string("--strategy ") + name_of(strategy) + " stands twice");
-    }
   }
   if (!flags.networks.empty() && !flags.delays_ms.empty()) {
     return invalid_argument(
@@ -114,6 +90,16 @@ Result<GridFlags> grid_flags(const RunFlags& flags) {
   return grid;
 }
 
+Status check_variants(const std::vector<GridVariant>& variants, const std::string& server) {
+  for (const GridVariant& variant : variants) {
+    const bool own_server = variant.place != DraftPlace::kEdge || variant.without_exits;
+    if (server.empty() || !own_server) continue;
+    return invalid_argument("--strategy " + variant.name + " needs a server of its own, not " +
+                            server + ". Remedy: leave it out, or --server");
+  }
+  return {};
+}
+
 Status check_plan(const GridPlan& plan) {
   if (plan.settings.size() * plan.variants.size() * plan.prompts.size() > 1'000'000) {
     return invalid_argument("the grid has more than a million answers. Remedy: fewer values");
@@ -139,7 +125,14 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
                   "pace's own delay]")
       ->delimiter(',')
       ->group(kGridGroup);
-  add_choice(command, "--strategy", flags.strategies, "ar, sd, fsd, mirror")->group(kGridGroup);
+  command
+      .add_option("--strategy", flags.strategies,
+                  "Who is compared: ar, sd, fsd, mirror; other systems' ways: specedge, ssd, "
+                  "picospec; sd-best, fsd-best: the best fixed γ of 2 to 8; sd-cloud: draft beside "
+                  "the target; edge-only: the draft alone; or all; mirror-plain, mirror-exits, "
+                  "mirror-fanout: mirror without both, or with one")
+      ->delimiter(',')
+      ->group(kGridGroup);
   command.add_option("--temp", flags.temperatures, "Temperatures: 0,0.7 or 0-1+0.5")
       ->group(kGridGroup);
   command.add_option("--spec-draft-n-max", flags.gammas, "Tokens drafted in a round (γ): 4 or 2-8")
@@ -195,8 +188,10 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
                             parse_whole_values(flags.gammas, "--spec-draft-n-max", {1, 64}));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> temperatures,
                             parse_values(flags.temperatures, "--temp", {0, 100}));
-  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment base,
-                            make_experiment(grid, variants_of(flags.strategies, gammas)));
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<GridVariant> variants,
+                            contenders(flags.strategies, gammas));
+  OUTRIDER_RETURN_IF_ERROR(check_variants(variants, flags.server));
+  OUTRIDER_ASSIGN_OR_RETURN(GridExperiment base, make_experiment(grid, std::move(variants)));
   GridExperiment run;
   run.plan = base.plan;
   run.plan.settings.clear();

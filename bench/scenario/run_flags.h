@@ -21,8 +21,7 @@ struct RunFlags {
   GridFlags grid;
   std::string scenario;               // a TOML file; empty: none
   std::vector<std::string> networks;  // empty: the paces' own delays
-  std::vector<Strategy> strategies = {Strategy::kAr, Strategy::kSd, Strategy::kFsd,
-                                      Strategy::kMirror};
+  std::vector<std::string> strategies = {"ar", "sd", "fsd", "mirror"};  // contenders.h
   std::string temperatures = "0";
   std::string gammas = "4";
   std::string delays_ms;  // one way; empty: the pace's own

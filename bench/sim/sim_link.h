@@ -15,8 +15,8 @@
 #include <memory>
 #include <optional>
 
+#include "bench/link/path/link_wire.h"
 #include "bench/sim/sim_server.h"
-#include "bench/sim/sim_wire.h"
 #include "bench/sim/simulation.h"
 #include "common/protocol/verifier.h"
 
@@ -36,7 +36,7 @@ class SimLink final : public Verifier {
     // What may wait for a reader that stalls; one message more breaks the stream.
     std::size_t max_waiting = 1024;
     // Instead of delays and bandwidth, if there is one: what the profile makes of a stream.
-    std::shared_ptr<SimWire> wire = {};
+    std::shared_ptr<LinkWire> wire = {};
   };
   // What the faults did to messages.
   struct Counts {
@@ -80,7 +80,7 @@ class SimLink final : public Verifier {
   struct Flow {
     TimePoint free_at;       // the wire has taken what was sent before
     TimePoint last_arrival;  // nothing overtakes it
-    std::optional<SimWireFlow> wire;
+    std::optional<LinkWireFlow> wire;
   };
   // One stream of the link. Events on their way hold it; the dead one's come to nothing.
   struct State {

@@ -15,9 +15,10 @@
 namespace outrider {
 namespace {
 
-// Whether the edge may ask its verifier for exit reports: plain decoding and plain drafting never.
+// Whether the edge may ask its verifier for exit reports.
 bool wants_exits(const GenerationConfig& config) {
-  return wants_draft(config) && strategy_of(config.answer) != Strategy::kSd;
+  const Strategy strategy = strategy_of(config.answer);
+  return wants_draft(config) && (strategy == Strategy::kFsd || strategy == Strategy::kMirror);
 }
 
 // What early exits take of a memory budget: the adapters, and the output matrix in int8.

@@ -31,8 +31,8 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kModelGroup);
   add_choice(command, "--strategy", answer.strategy,
              "mirror: draft ahead of the verdicts and send it too; fsd: draft ahead where "
-             "early exits point; sd: draft after each verdict; ar: no draft [mirror if "
-             "--model]")
+             "early exits point; sd: draft after each verdict; ar: no draft; specedge, ssd, "
+             "picospec: other systems' ways, to compare with [mirror if --model]")
       ->group(kModelGroup);
   command.add_option("--spec-draft-n-max", answer.gamma, "Tokens drafted in a round (γ)")
       ->check(CLI::Range(1, 64))

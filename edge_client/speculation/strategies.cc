@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "edge_client/speculation/rivals.h"
+
 namespace outrider {
 namespace {
 
@@ -42,6 +44,12 @@ std::unique_ptr<SpeculationStrategy> make_strategy(Strategy strategy,
       return std::make_unique<FsdStrategy>(round_of(options), options.queue);
     case Strategy::kMirror:
       return std::make_unique<MirrorStrategy>(options);
+    case Strategy::kSpecEdge:
+      return std::make_unique<SpecEdgeStrategy>(round_of(options));
+    case Strategy::kSsd:
+      return std::make_unique<SsdStrategy>(round_of(options));
+    case Strategy::kPicoSpec:
+      return std::make_unique<PicoSpecStrategy>(round_of(options));
   }
   return std::make_unique<ArStrategy>();
 }

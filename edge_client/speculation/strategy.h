@@ -8,6 +8,7 @@
 //           (FSD, section 3)
 //   mirror  drafting and sending ahead for every likely outcome; a controller decides how far
 //           (docs/latency-law.md)
+//   specedge, ssd, picospec  the ways of other systems (rivals.h, docs/rivals.md)
 //
 // Thread rule: pure; times are arguments. Owned by the speculator.
 // SPDX-License-Identifier: Apache-2.0
@@ -30,14 +31,17 @@
 
 namespace outrider {
 
-enum class Strategy : std::uint8_t { kAr, kSd, kFsd, kMirror };
+enum class Strategy : std::uint8_t { kAr, kSd, kFsd, kMirror, kSpecEdge, kSsd, kPicoSpec };
 
 template <>
 inline constexpr auto enum_names<Strategy> =
     std::to_array<EnumName<Strategy>>({{Strategy::kAr, "ar"},
                                        {Strategy::kSd, "sd"},
                                        {Strategy::kFsd, "fsd"},
-                                       {Strategy::kMirror, "mirror"}});
+                                       {Strategy::kMirror, "mirror"},
+                                       {Strategy::kSpecEdge, "specedge"},
+                                       {Strategy::kSsd, "ssd"},
+                                       {Strategy::kPicoSpec, "picospec"}});
 
 // A verdict as a strategy learns from it.
 struct VerdictReview {

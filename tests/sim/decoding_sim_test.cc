@@ -96,7 +96,7 @@ struct SimulatedRun {
       plan.prompt.push_back(static_cast<TokenId>(random.below(vocab)));
     }
     DecodingOptions& decoding = plan.decoding;
-    decoding.strategy = static_cast<Strategy>(random.below(4));
+    decoding.strategy = static_cast<Strategy>(random.below(enum_names<Strategy>.size()));
     decoding.fan_out = static_cast<int>(random.between(1, 4));
     decoding.queue = static_cast<QueueOrder>(random.below(3));
     decoding.optimize = static_cast<Optimize>(random.below(3));

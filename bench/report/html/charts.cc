@@ -58,11 +58,17 @@ std::string map_cell(const CellReport& cell, bool is_best) {
                                    ? fmt::format("<br><small>{:.2f}–{:.2f}</small>",
                                                  ratio.interval->low, ratio.interval->high)
                                    : "";
+  if (cell.agreement) {
+    return fmt::format("<td>{:.2f}×<br><small>own text, {:.0f} % as ar</small></td>", ratio.value,
+                       100 * *cell.agreement);
+  }
+  const std::string gamma =
+      cell.variant->best_of.empty() ? "" : fmt::format("<br><small>γ={}</small>", cell.gamma);
   const char* kind = is_best              ? "best"
                      : ratio.value < 0.97 ? "bad"
                      : ratio.value > 1.03 ? "good"
                                           : "";
-  return fmt::format("<td class=\"{}\">{:.2f}×{}</td>", kind, ratio.value, interval);
+  return fmt::format("<td class=\"{}\">{:.2f}×{}{}</td>", kind, ratio.value, interval, gamma);
 }
 
 PlotSeries distribution(const CellReport& cell, const RunReport& report) {

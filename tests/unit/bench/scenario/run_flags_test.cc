@@ -43,7 +43,7 @@ TEST_F(RunFlagsTest, ListsMakeAGrid) {
   flags_.networks = {"lte", "starlink"};
   flags_.grid.paces = {"table9-5ms", "jetson-68m-7b"};
   flags_.temperatures = "0,0.7";
-  flags_.strategies = {Strategy::kAr, Strategy::kSd};
+  flags_.strategies = {"ar", "sd"};
   flags_.gammas = "2-4";
   EXPECT_THAT(
       settings(),
@@ -99,9 +99,9 @@ TEST_F(RunFlagsTest, ContradictionsAreRefusedWithARemedy) {
   flags_.gammas = "0";
   EXPECT_THAT(refusal(), HasSubstr("--spec-draft-n-max"));
   flags_.gammas = "4";
-  flags_.strategies = {Strategy::kSd, Strategy::kSd};
+  flags_.strategies = {"sd", "sd"};
   EXPECT_THAT(refusal(), HasSubstr("sd stands twice"));
-  flags_.strategies = {Strategy::kSd};
+  flags_.strategies = {"sd"};
   flags_.grid.prompts.clear();
   EXPECT_THAT(refusal(), HasSubstr("--prompts"));
 }

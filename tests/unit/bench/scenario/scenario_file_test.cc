@@ -41,7 +41,7 @@ TEST_F(ScenarioFileTest, KeysAreFlagsAndFlagsComeFirst) {
       "--seed 9");
   ASSERT_TRUE(status.ok()) << status.to_string();
   EXPECT_THAT(flags_.networks, ElementsAre("lte", "starlink"));
-  EXPECT_THAT(flags_.strategies, ElementsAre(Strategy::kAr, Strategy::kMirror));
+  EXPECT_THAT(flags_.strategies, ElementsAre("ar", "mirror"));
   EXPECT_EQ(flags_.temperatures, "0,0.7");
   EXPECT_EQ(flags_.grid.num_prompts, 3u);
   EXPECT_EQ(flags_.limits.e2el_ms, 2500);

@@ -1,5 +1,5 @@
-// What a link's profile does to the messages of a simulated stream: the model of TCP over an
-// impaired path that the proxy uses too (bench/link/path/stream_path.h).
+// What a link's profile does to the messages of a stream: the model of TCP over an impaired path
+// that the proxy uses too (bench/link/path/stream_path.h).
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,17 +18,17 @@
 namespace outrider {
 
 // One direction of a link.
-struct SimWireDirection {
-  SimWireDirection(const PathSettings& settings, std::uint64_t seed) : path(settings, seed) {}
+struct LinkWireDirection {
+  LinkWireDirection(const PathSettings& settings, std::uint64_t seed) : path(settings, seed) {}
 
   ImpairedPath path;
   Duration latest{0};  // when something was last sent: the path's times must not fall
 };
 
 // One direction of one stream.
-class SimWireFlow final {
+class LinkWireFlow final {
  public:
-  SimWireFlow(SimWireDirection& direction, Duration round_trip)
+  LinkWireFlow(LinkWireDirection& direction, Duration round_trip)
       : direction_(direction), stream_(direction.path, round_trip) {}
 
   // When a message that is sent now arrives, whole; nothing if it never does. Times count from the
@@ -47,20 +47,20 @@ class SimWireFlow final {
   }
 
  private:
-  SimWireDirection& direction_;
+  LinkWireDirection& direction_;
   StreamPath stream_;
 };
 
 // Both directions of a link from some time of its profile on.
-class SimWire final {
+class LinkWire final {
  public:
-  SimWire(const LinkProfile& profile, Duration offset, std::uint64_t seed)
+  LinkWire(const LinkProfile& profile, Duration offset, std::uint64_t seed)
       : offset_(offset), up_(profile.up, 2 * seed), down_(profile.down, 2 * seed + 1) {}
 
   Duration profile_time(TimePoint now) const { return now.time_since_epoch() + offset_; }
   TimePoint simulation_time(Duration due) const { return TimePoint(due - offset_); }
   // For a new stream.
-  void open(std::optional<SimWireFlow>& up, std::optional<SimWireFlow>& down) {
+  void open(std::optional<LinkWireFlow>& up, std::optional<LinkWireFlow>& down) {
     const Duration round_trip = up_.path.settings().delay + down_.path.settings().delay;
     up.emplace(up_, round_trip);
     down.emplace(down_, round_trip);
@@ -68,8 +68,8 @@ class SimWire final {
 
  private:
   const Duration offset_;
-  SimWireDirection up_;
-  SimWireDirection down_;
+  LinkWireDirection up_;
+  LinkWireDirection down_;
 };
 
 }  // namespace outrider

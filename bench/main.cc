@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   outrider::add_decode_check(checks);
   outrider::add_exits_check(checks);
   outrider::add_link_check(checks);
+  outrider::add_measure_device_check(checks);
   outrider::add_model_check(checks);
   outrider::add_price_check(checks);
   outrider::add_logits_check(checks);
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
   outrider::add_loopback_check(checks);
   outrider::add_lossless_check(checks);
   outrider::add_perplexity_check(checks);
+  outrider::add_race_check(checks);
   outrider::add_reproduce_check(checks);
   outrider::add_run_check(checks);
   outrider::add_startup_check(checks);

@@ -33,3 +33,6 @@ say "
 The same question to the target alone, token by token, gives the same text. See for yourself:
   $BIN/outrider-server --model $TARGET &
   $BIN/outrider-edge run --strategy ar --tokenizer $DRAFT -f deploy/demo-prompt.txt"
+
+[ -x "$BIN/outrider-bench" ] || exit 0
+"$BIN/outrider-bench" race --target "$TARGET" --draft "$DRAFT" --prompt-file deploy/demo-prompt.txt >/dev/null

@@ -1,5 +1,5 @@
 // The list of checks. Their files stand in the folders beside this one, by what they hold
-// Outrider to: exactness, speed, cost. main.cc calls what the build includes.
+// Outrider to: exactness, speed, cost, the FSD paper. main.cc calls what the build includes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,6 +12,12 @@ void add_choice_check(CheckList& checks);
 
 // Strategies against each other at the paper's paces: real processes, an emulated link.
 void add_run_check(CheckList& checks);
+
+// A device's pass times by rows, as a file that `run --pace-from` emulates.
+void add_measure_device_check(CheckList& checks);
+
+// One question to plain cloud decoding and to Outrider at the same time, to look at.
+void add_race_check(CheckList& checks);
 
 // What a million tokens cost, from a price file and a report or plain figures.
 void add_price_check(CheckList& checks);

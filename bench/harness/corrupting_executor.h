@@ -25,9 +25,8 @@ class CorruptingExecutor final : public AnswerExecutor {
     return executor_->link_kind(setting);
   }
   Status warm_up() override { return executor_->warm_up(); }
-  Result<std::vector<TokenId>> reference(std::size_t prompt,
-                                         const SamplingParams& sampling) override {
-    return executor_->reference(prompt, sampling);
+  Result<std::vector<TokenId>> reference(std::size_t prompt, const GridSetting& setting) override {
+    return executor_->reference(prompt, setting);
   }
   Status begin(std::size_t setting) override { return executor_->begin(setting); }
   PaceCounts end() override { return executor_->end(); }

@@ -32,9 +32,9 @@ class AnswerExecutor {
 
   // What must fail fails here and not after an hour: one short answer of each variant, not counted.
   virtual Status warm_up() = 0;
-  // The tokens that the target alone writes, without pace or delay.
+  // The tokens that the setting's target alone writes, without pace or delay.
   virtual Result<std::vector<TokenId>> reference(std::size_t prompt,
-                                                 const SamplingParams& sampling) = 0;
+                                                 const GridSetting& setting) = 0;
 
   virtual Status begin(std::size_t setting) = 0;
   // INVALID_ARGUMENT: no answer of this variant can be had. Other errors are this answer's.

@@ -111,7 +111,7 @@ class Grid final {
   }
 
  private:
-  using ReferenceKey = std::tuple<std::size_t, float, std::int32_t, float, float>;
+  using ReferenceKey = std::tuple<std::size_t, std::string, float, std::int32_t, float, float>;
 
   Status run_all(const std::vector<AnswerJob>& jobs) {
     std::optional<std::size_t> open;
@@ -156,11 +156,13 @@ class Grid final {
   }
 
   Result<const std::vector<TokenId>*> reference_of(const AnswerJob& job) {
-    const SamplingParams& s = plan_.settings[job.setting].sampling;
-    const ReferenceKey key{job.prompt, s.temperature, s.top_k, s.top_p, s.min_p};
+    const GridSetting& setting = plan_.settings[job.setting];
+    const SamplingParams& s = setting.sampling;
+    const std::string target = setting.synthetic ? setting.synthetic->name : "";
+    const ReferenceKey key{job.prompt, target, s.temperature, s.top_k, s.top_p, s.min_p};
     const auto found = references_.find(key);
     if (found != references_.end()) return &found->second;
-    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, executor_.reference(job.prompt, s));
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, executor_.reference(job.prompt, setting));
     result_.reference_tokens += ids.size();
     return &references_.emplace(key, std::move(ids)).first->second;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/paces/device_pace.h"
 #include "bench/prompts/prompt_file.h"
 #include "common/cli/choice.h"
 
@@ -20,6 +21,8 @@ void add_model_flags(CLI::App& command, GridFlags& flags) {
                          flags.exits + "]");
   command.add_option("--prompts", flags.prompts, "JSONL file with \"prompt\"");
   command.add_option("--num-prompts", flags.num_prompts, "Only the first ones; 0: all");
+  command.add_option("--device", flags.device, "Where outrider-server computes: cpu, cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   command.add_option("--max-tokens", flags.max_tokens, "Most tokens of each answer")
       ->check(CLI::Range(2, 1'000'000));
   command.add_option("--seed", flags.seed, "Seed of the noise");
@@ -27,6 +30,11 @@ void add_model_flags(CLI::App& command, GridFlags& flags) {
 
 void add_pace_flags(CLI::App& command, GridFlags& flags) {
   command.add_option("--pace", flags.paces, "Emulated devices and links, or unpaced")
+      ->delimiter(',');
+  command
+      .add_option("--pace-from", flags.pace_files,
+                  "Files of outrider-bench measure-device: a draft's and a target's device, to be "
+                  "emulated here")
       ->delimiter(',');
   add_choice(command, "--pace-exits", flags.pass_times,
              "measured: the paper's cloud decoding's own time, by rows, and --exit-cost times that "
@@ -71,7 +79,8 @@ Status check_exit_cost(const GridFlags& flags, const std::vector<GridVariant>& v
         "what exits cost in the paper");
   }
   const bool uses_exits = std::ranges::any_of(variants, &GridVariant::uses_exits);
-  if (takes(flags, PassTimes::kMeasured) && uses_exits && !flags.exit_cost) {
+  if (takes(flags, PassTimes::kMeasured) && uses_exits && !flags.exit_cost &&
+      !flags.paces.empty()) {
     return invalid_argument(
         "--pace-exits measured needs --exit-cost, how much longer a pass takes with exits. Remedy: "
         "measure it with 'outrider-bench exits --model DIR --rows 5' and give its pass_ratio");
@@ -91,6 +100,11 @@ Result<std::vector<PaperPace>> wanted_paces(const GridFlags& flags) {
       if (paces.empty() || paces.back().name != timed.name) paces.push_back(timed);
     }
   };
+  if (!flags.pace_files.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const PaperPace measured, pace_from_files(flags.pace_files));
+    if (flags.delays_ms.empty()) paces.push_back(measured);
+    for (const double delay : flags.delays_ms) paces.push_back(at_distance(measured, delay));
+  }
   for (const PaperPace& pace : named) {
     if (flags.delays_ms.empty()) add(pace);
     for (const double delay : flags.delays_ms) add(at_distance(pace, delay));
@@ -110,17 +124,24 @@ PaceCurve cloud_step(const PaperPace& pace, const GridFlags& flags) {
   return *PaceCurve::create({{1, ms}});
 }
 
+// A measured device knows its own.
+double exit_cost_at(const PaperPace& pace, const GridFlags& flags) {
+  if (!pace.own_pass.empty()) return pace.own_exit_cost;
+  return pace.times == PassTimes::kMeasured ? flags.exit_cost.value_or(1) : 1;
+}
+
 GridSetting setting_of(const PaperPace& pace, const GridFlags& flags) {
   SamplingParams sampling;
   sampling.temperature = static_cast<float>(flags.temperature);
   return {.name = pace.name,
           .pace = pace.name,
           .pass = pass_curve(pace),
-          .exit_cost = pace.times == PassTimes::kMeasured ? flags.exit_cost.value_or(1) : 1,
+          .exit_cost = exit_cost_at(pace, flags),
           .step = step_curve(pace),
           .cloud_step = cloud_step(pace, flags),
           .link = delay_profile(from_ms(pace.one_way_ms)),
-          .sampling = sampling};
+          .sampling = sampling,
+          .target_layers = pace.target_layers};
 }
 
 }  // namespace
@@ -130,13 +151,16 @@ Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridV
   OUTRIDER_ASSIGN_OR_RETURN(experiment.paces, wanted_paces(flags));
   OUTRIDER_RETURN_IF_ERROR(check_exit_cost(flags, variants));
   GridPlan& plan = experiment.plan;
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines,
-                            read_prompt_file(flags.prompts, flags.num_prompts));
-  for (PromptLine& line : lines) plan.prompts.push_back(std::move(line.prompt));
+  if (!flags.prompts.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines,
+                              read_prompt_file(flags.prompts, flags.num_prompts));
+    for (PromptLine& line : lines) plan.prompts.push_back(std::move(line.prompt));
+  }
   plan.target = flags.target;
   plan.draft = flags.draft;
   plan.dtype = flags.dtype;
   plan.exits = flags.exits;
+  plan.device = flags.device;
   plan.max_tokens = flags.max_tokens;
   plan.gamma = flags.gamma;
   plan.seed = flags.seed;

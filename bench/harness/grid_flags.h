@@ -23,8 +23,10 @@ struct GridFlags {
   std::size_t num_prompts = 8;
   int max_tokens = 200;
   int gamma = 4;
+  std::string device = "cpu";  // of outrider-server
   std::vector<std::string> paces = {"all"};
-  std::vector<double> delays_ms;  // one way; empty: the pace's own
+  std::vector<std::string> pace_files;  // of a measured device, beside `paces`
+  std::vector<double> delays_ms;        // one way; empty: the pace's own
   std::vector<PassTimes> pass_times = {PassTimes::kPrinted};
   std::optional<double> cloud_step_ms;  // of a draft beside the target
   std::optional<double> exit_cost;      // measured pass times with exits need it
@@ -43,8 +45,8 @@ struct GridExperiment {
   std::vector<PaperPace> paces;  // of plan.settings, in their order
 };
 
-// INVALID_ARGUMENT for an unknown pace, prompts that cannot be read, measured pass times without
-// the cost of exits that a variant uses.
+// Without --prompts the plan has none. INVALID_ARGUMENT for an unknown pace, prompts that cannot be
+// read, measured pass times without the cost of exits that a variant uses.
 Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridVariant> variants);
 
 // What every such run is held to: the texts are plain decoding's, and emulated paces were kept.

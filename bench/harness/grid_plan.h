@@ -18,6 +18,30 @@
 
 namespace outrider {
 
+// `exits` of a plan: made-up early exits after each layer of the paper's target, in virtual time.
+inline constexpr const char* kSyntheticExits = "synthetic";
+
+// A pair without models that accepts as a data set is said to (bench/sim/synthetic_pair.h).
+struct SyntheticAcceptance {
+  std::string name;
+  double tau = 1;  // tokens per round
+  int gamma = 4;   // with which that was measured
+  // Of rounds that no exit names, and the mean layer of the exits that name the others; without it
+  // exits are those of the plan.
+  std::optional<double> miss_rate = {};
+  double mean_exit = 0;
+
+  // For common/base/json_record.h.
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("name", self.name);
+    field("tau", self.tau);
+    field("gamma", self.gamma);
+    field("miss_rate", self.miss_rate);
+    field("mean_exit", self.mean_exit);
+  }
+};
+
 // Devices, a link between them, and how tokens are chosen.
 struct GridSetting {
   std::string name;
@@ -30,6 +54,8 @@ struct GridSetting {
   LinkProfile link = {};
   LinkKind link_kind = LinkKind::kModelled;
   SamplingParams sampling = {};
+  int target_layers = 32;                             // of the paper's target, for synthetic exits
+  std::optional<SyntheticAcceptance> synthetic = {};  // instead of the models
 };
 
 // Where the draft runs: on the edge; beside the target; on the edge without any target.
@@ -65,7 +91,9 @@ struct GridPlan {
   std::string target;  // directories
   std::string draft;
   std::string dtype = "auto";
-  std::string exits = "auto";  // of the target, for outrider-server
+  std::string exits = "auto";             // of the target, for outrider-server; or kSyntheticExits
+  std::string device = "cpu";             // of outrider-server
+  std::optional<double> exit_scale = {};  // of synthetic exits; nothing: as fitted
   std::vector<std::string> prompts;
   int max_tokens = 200;
   int gamma = 4;

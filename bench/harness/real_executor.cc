@@ -68,12 +68,12 @@ Status RealExecutor::warm_up() {
 }
 
 Result<std::vector<TokenId>> RealExecutor::reference(std::size_t prompt,
-                                                     const SamplingParams& sampling) {
-  GridSetting setting = plain_;
-  setting.sampling = sampling;
+                                                     const GridSetting& setting) {
+  GridSetting plain_setting = plain_;
+  plain_setting.sampling = setting.sampling;
   OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, plain_servers().find({}));
   const GridVariant plain = variant_of(Strategy::kAr);
-  const EdgeRun run{plain, setting, plan_.prompts[prompt], plan_.max_tokens};
+  const EdgeRun run{plain, plain_setting, plan_.prompts[prompt], plan_.max_tokens};
   OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer, decode(*server, run));
   return std::move(answer.record.ids);
 }

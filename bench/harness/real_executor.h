@@ -26,8 +26,7 @@ class RealExecutor final : public AnswerExecutor {
   std::string link_kind(std::size_t setting) const override { return link_kinds_[setting]; }
 
   Status warm_up() override;
-  Result<std::vector<TokenId>> reference(std::size_t prompt,
-                                         const SamplingParams& sampling) override;
+  Result<std::vector<TokenId>> reference(std::size_t prompt, const GridSetting& setting) override;
   Status begin(std::size_t setting) override;
   Result<EdgeAnswer> answer(const AnswerJob& job) override;
   PaceCounts end() override;

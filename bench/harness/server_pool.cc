@@ -24,6 +24,7 @@ std::vector<std::string> ServerPool::model_arguments(const ServerWish& wish) con
       "--dtype",     wish.draft_alone ? "auto" : plan_.dtype,
       "--exits",     wish.draft_alone || wish.without_exits ? "none" : plan_.exits,
       "--threads",   std::to_string(plan_.threads),
+      "--device",    plan_.device,
       "--log-level", "warning"};
   if (pace.empty()) return arguments;
   arguments.insert(arguments.end(), {"--pace-pass-ms", pace.to_string()});

@@ -6,6 +6,8 @@
 
 #include "bench/edges/bench_edge.h"
 #include "bench/rivals/delivery.h"
+#include "bench/sim/synthetic_exits.h"
+#include "bench/sim/synthetic_pair.h"
 #include "common/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/report/answer_report.h"
@@ -17,6 +19,10 @@ Status check_plan(const GridPlan& plan) {
   if (!plan.server.empty()) {
     return invalid_argument("--clock virtual: --server " + plan.server +
                             " answers in real time. Remedy: --clock real");
+  }
+  if (plan.device != "cpu") {
+    return invalid_argument("--clock virtual computes here, not on --device " + plan.device +
+                            ". Remedy: --clock real");
   }
   for (const GridSetting& setting : plan.settings) {
     if (!setting.pass.empty() && !setting.step.empty()) continue;
@@ -44,14 +50,62 @@ LinkTraffic traffic_of(const VirtualAnswer& answer) {
           .framed_down = answer.bytes_down};
 }
 
+// The models that a setting and a variant ask for, made up where they are to be.
+class Cast final {
+ public:
+  Cast(const GridPlan& plan, const GridSetting& setting, const GridVariant& variant, Model& target,
+       Model& draft, ExitHeads* exits)
+      : target_(&target), draft_(&draft), exits_(exits) {
+    if (setting.synthetic) {
+      const SyntheticAcceptance& said = *setting.synthetic;
+      target_ = &made_target_.emplace("synthetic target", 1, target.info());
+      draft_ = &made_draft_.emplace("synthetic draft", acceptance_of_tau(said.tau, said.gamma),
+                                    target.info());
+      exits_ = nullptr;
+    }
+    if (has_own_text(variant)) {
+      target_ = draft_;
+      exits_ = nullptr;
+    } else if (variant.without_exits) {
+      exits_ = nullptr;
+    } else if (const auto curve = curve_of(plan, setting)) {
+      exits_ = &made_exits_.emplace(*curve, setting.target_layers);
+      target_ = &shown_.emplace(*target_, setting.target_layers);
+    }
+  }
+
+  Model& target() { return *target_; }
+  Model& draft() { return *draft_; }
+  ExitHeads* exits() { return exits_; }  // null: none
+
+ private:
+  static std::optional<ExitCurve> curve_of(const GridPlan& plan, const GridSetting& setting) {
+    ExitCurve curve = figure7_curve(plan.exit_scale.value_or(kFittedScale));
+    if (setting.synthetic && setting.synthetic->miss_rate) {
+      curve.arrival = ExitCurve::Arrival{*setting.synthetic->miss_rate,
+                                         setting.synthetic->mean_exit / setting.target_layers};
+      return curve;
+    }
+    return plan.exits == kSyntheticExits ? std::optional(curve) : std::nullopt;
+  }
+
+  std::optional<SyntheticModel> made_target_, made_draft_;
+  std::optional<RankedTokensModel> shown_;
+  std::optional<SyntheticExits> made_exits_;
+  Model* target_;
+  Model* draft_;
+  ExitHeads* exits_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<VirtualExecutor>> VirtualExecutor::create(const GridPlan& plan) {
   OUTRIDER_RETURN_IF_ERROR(check_plan(plan));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
                             load_bench_model(plan.target, plan.dtype, plan.threads));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      FoundExits exits, find_exits({.model = plan.target, .exits = plan.exits}, target->info()));
+  const std::string wanted = plan.exits == kSyntheticExits ? "none" : plan.exits;
+  OUTRIDER_ASSIGN_OR_RETURN(FoundExits exits,
+                            find_exits({.model = plan.target, .exits = wanted}, target->info()));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
                             load_bench_model(plan.draft, "auto", plan.threads));
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(plan.target));
@@ -107,28 +161,28 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
                                               const GridSetting& setting, std::size_t prompt,
                                               std::shared_ptr<LinkWire> wire) {
   use_prompt(prompt);
-  const bool alone = has_own_text(variant);
+  Cast cast(plan_, setting, variant, target_, draft_, exits_.get());
   SchedulerOptions scheduling;
   scheduling.tokenizer_hash = tokenizer_.content_hash();
-  scheduling.exits = alone || variant.without_exits ? nullptr : exits_.get();
+  scheduling.exits = cast.exits();
   scheduling.exit_score = exit_score_of(variant);
   if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
-  Model& target = alone ? draft_ : target_;
   const VirtualDevices devices{
-      .target = target,
+      .target = cast.target(),
       .scheduling = scheduling,
-      .pass = alone ? setting.step : setting.pass,
+      .pass = has_own_text(variant) ? setting.step : setting.pass,
       .exit_cost = setting.exit_cost,
-      .draft = draft_,
+      .draft = cast.draft(),
       .step = variant.place == DraftPlace::kCloud ? setting.cloud_step : setting.step,
       .link = {.up = {}, .down = {}, .wire = std::move(wire)}};
   return answer_in_virtual_time(devices, setup_of(variant, prompt, setting.sampling));
 }
 
 Result<std::vector<TokenId>> VirtualExecutor::reference(std::size_t prompt,
-                                                        const SamplingParams& sampling) {
+                                                        const GridSetting& setting) {
   GridSetting plain;
-  plain.sampling = sampling;
+  plain.sampling = setting.sampling;
+  plain.synthetic = setting.synthetic;
   OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
                             decode(variant_of(Strategy::kAr), plain, prompt, nullptr));
   return std::move(answer.ids);

@@ -35,8 +35,7 @@ class VirtualExecutor final : public AnswerExecutor {
   std::string link_kind(std::size_t) const override { return "simulated"; }
 
   Status warm_up() override { return {}; }
-  Result<std::vector<TokenId>> reference(std::size_t prompt,
-                                         const SamplingParams& sampling) override;
+  Result<std::vector<TokenId>> reference(std::size_t prompt, const GridSetting& setting) override;
   Status begin(std::size_t) override { return {}; }
   Result<EdgeAnswer> answer(const AnswerJob& job) override;
   PaceCounts end() override { return {}; }

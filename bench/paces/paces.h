@@ -62,6 +62,11 @@ struct PaperPace {
   // own τ, times its speed-up from AR to SD. 0 without such results.
   double ar_ms = 0;
   PassTimes times = PassTimes::kMeasured;
+  // A measured device's own curves instead of the paper's (device_pace.h); empty: none.
+  PaceCurve own_pass = {};
+  PaceCurve own_step = {};
+  double own_exit_cost = 1;
+  int target_layers = 32;  // of the paper's target, with an exit after each but the last
 };
 
 // Tables 5, 8 and 9, in this order (table 9 stands at three links), and "unpaced".

@@ -69,15 +69,19 @@ bool read_some(int fd, std::string& into) {
 }
 
 // Both streams to their ends; false if time ran out first.
-bool read_both(Pipe& out, Pipe& err, FinishedProcess& finished, TimePoint start,
-               TimePoint deadline) {
+bool read_both(Pipe& out, Pipe& err, FinishedProcess& finished, TimePoint start, TimePoint deadline,
+               const std::function<void(std::string_view)>& on_out) {
   const SystemClock clock;
   while (out.read.valid() || err.read.valid()) {
     const double left_ms = to_ms(deadline - clock.now());
     if (left_ms <= 0) return false;
     std::array<pollfd, 2> polled = {{{out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}}};
     poll(polled.data(), polled.size(), static_cast<int>(std::min(left_ms + 1, 1e6)));
+    const std::size_t before = finished.out.size();
     if (polled[0].revents != 0 && !read_some(out.read.get(), finished.out)) out.read.reset();
+    if (on_out && finished.out.size() > before) {
+      on_out(std::string_view(finished.out).substr(before));
+    }
     if (!finished.first_out && !finished.out.empty()) finished.first_out = clock.now() - start;
     if (polled[1].revents != 0 && !read_some(err.read.get(), finished.err)) err.read.reset();
   }
@@ -154,7 +158,8 @@ Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err) {
   return spawn_program(argv, out, err);
 }
 
-Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout) {
+Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout,
+                                    const std::function<void(std::string_view)>& on_out) {
   OUTRIDER_ASSIGN_OR_RETURN(Pipe out, make_pipe());
   OUTRIDER_ASSIGN_OR_RETURN(Pipe err, make_pipe());
   const TimePoint start = SystemClock().now();
@@ -163,7 +168,7 @@ Result<FinishedProcess> run_process(const ProcessOptions& options, Duration time
   out.write.reset();
   err.write.reset();
   FinishedProcess finished;
-  const bool in_time = read_both(out, err, finished, start, start + timeout);
+  const bool in_time = read_both(out, err, finished, start, start + timeout, on_out);
   if (!in_time) kill(pid, SIGKILL);
   int status = 0;
   rusage usage{};

@@ -7,8 +7,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -50,6 +52,8 @@ struct FinishedProcess {
 };
 
 // Runs it to its end. DEADLINE_EXCEEDED, and it is killed, if that takes longer than timeout.
-Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout);
+// on_out: called on this thread with what its stdout brings, as it comes; empty: nobody looks.
+Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout,
+                                    const std::function<void(std::string_view)>& on_out = {});
 
 }  // namespace outrider

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/json_record.h"
 #include "common/base/sha256.h"
 #include "common/model/format/model_files.h"
 
@@ -30,12 +31,14 @@ Json model_json(const std::string& path) {
 Json run_identity(const RunFlags& flags, const GridPlan& plan) {
   Json settings = Json::array();
   for (const GridSetting& setting : plan.settings) {
-    settings.push_back({{"name", setting.name},
-                        {"link", setting.link.description()},
-                        {"pass", setting.pass.to_string()},
-                        {"step", setting.step.to_string()},
-                        {"cloud_step", setting.cloud_step.to_string()},
-                        {"exit_cost", setting.exit_cost}});
+    settings.push_back(
+        {{"name", setting.name},
+         {"link", setting.link.description()},
+         {"pass", setting.pass.to_string()},
+         {"step", setting.step.to_string()},
+         {"cloud_step", setting.cloud_step.to_string()},
+         {"exit_cost", setting.exit_cost},
+         {"synthetic", setting.synthetic ? write_json(*setting.synthetic) : Json()}});
   }
   Json variants = Json::array();
   for (const GridVariant& variant : plan.variants) {
@@ -46,6 +49,7 @@ Json run_identity(const RunFlags& flags, const GridPlan& plan) {
           {"draft", plan.draft},
           {"dtype", plan.dtype},
           {"exits", plan.exits},
+          {"device", plan.device},
           {"server", plan.server},
           {"threads", plan.threads},
           {"clock", name_of(flags.clock)},

@@ -9,6 +9,7 @@
 
 #include "bench/link/path/link_spec.h"
 #include "bench/rivals/contenders.h"
+#include "bench/scenario/synthetic_file.h"
 #include "bench/scenario/value_list.h"
 #include "common/base/address.h"
 #include "common/cli/choice.h"
@@ -76,18 +77,55 @@ Result<GridFlags> grid_flags(const RunFlags& flags) {
     OUTRIDER_ASSIGN_OR_RETURN(grid.delays_ms,
                               parse_values(flags.delays_ms, "--delay-ms", {0, 10000}));
   }
-  if (grid.paces.empty()) {
+  if (grid.paces.empty() && grid.pace_files.empty()) {
     grid.paces = {!flags.server.empty()    ? "unpaced"
                   : flags.networks.empty() ? "all"
                                            : kNetworkPace};
   }
   if (flags.server.empty()) return grid;
+  if (!grid.pace_files.empty()) {
+    return invalid_argument("--pace-from: --server " + flags.server +
+                            " has its own pace. Remedy: leave it out");
+  }
   for (const std::string& pace : grid.paces) {
     if (pace == "unpaced") continue;
     return invalid_argument("--pace " + pace + ": --server " + flags.server +
                             " has its own pace. Remedy: --pace unpaced");
   }
   return grid;
+}
+
+// What is made up runs in virtual time, without sampling.
+Status check_synthetic(const RunFlags& flags, const std::vector<double>& temperatures) {
+  const bool exits = flags.grid.exits == kSyntheticExits;
+  if (!exits && flags.synthetic.empty()) return {};
+  const std::string flag = exits ? "--exits synthetic" : "--synthetic-acceptance";
+  if (flags.clock != RunClock::kVirtual) {
+    return invalid_argument(flag + " is for the simulation. Remedy: --clock virtual");
+  }
+  for (const double temperature : temperatures) {
+    if (temperature == 0) continue;
+    return invalid_argument(fmt::format(
+        "{} knows no sampling, but --temp is {:g}. Remedy: --temp 0", flag, temperature));
+  }
+  return {};
+}
+
+// Each setting once for each data set.
+Result<std::vector<GridSetting>> with_data_sets(const RunFlags& flags,
+                                                std::vector<GridSetting> settings) {
+  if (flags.synthetic.empty()) return settings;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<SyntheticAcceptance> sets,
+                            read_synthetic_acceptance(flags.synthetic));
+  std::vector<GridSetting> all;
+  for (const GridSetting& setting : settings) {
+    for (const SyntheticAcceptance& set : sets) {
+      all.push_back(setting);
+      all.back().synthetic = set;
+      all.back().name += ", " + set.name + " (synthetic)";
+    }
+  }
+  return all;
 }
 
 Status check_variants(const std::vector<GridVariant>& variants, const std::string& server) {
@@ -115,7 +153,9 @@ Status check_plan(const GridPlan& plan) {
 
 }  // namespace
 
-CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
+namespace {
+
+void add_compared_flags(CLI::App& command, RunFlags& flags) {
   command.add_option("--scenario", flags.scenario,
                      "A TOML file with flags as its keys; flags given here come before it");
   command
@@ -133,6 +173,12 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
                   "mirror-fanout: mirror without both, or with one")
       ->delimiter(',')
       ->group(kGridGroup);
+  command
+      .add_option(
+          "--synthetic-acceptance", flags.synthetic,
+          "A TOML file of data sets (tau, miss_rate, mean_exit): a pair without models that "
+          "accepts as each of them says; virtual time only")
+      ->group(kGridGroup);
   command.add_option("--temp", flags.temperatures, "Temperatures: 0,0.7 or 0-1+0.5")
       ->group(kGridGroup);
   command.add_option("--spec-draft-n-max", flags.gammas, "Tokens drafted in a round (γ): 4 or 2-8")
@@ -141,6 +187,12 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
       .add_option("--delay-ms", flags.delays_ms,
                   "Delays one way in place of the paces' own: 1,25 or 0-100+25")
       ->group(kGridGroup);
+}
+
+}  // namespace
+
+CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
+  add_compared_flags(command, flags);
   add_choice(command, "--clock", flags.clock,
              "real: programs over gRPC and a link; virtual: the simulation, without waiting")
       ->group(kRunGroup);
@@ -191,6 +243,7 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<GridVariant> variants,
                             contenders(flags.strategies, gammas));
   OUTRIDER_RETURN_IF_ERROR(check_variants(variants, flags.server));
+  OUTRIDER_RETURN_IF_ERROR(check_synthetic(flags, temperatures));
   OUTRIDER_ASSIGN_OR_RETURN(GridExperiment base, make_experiment(grid, std::move(variants)));
   GridExperiment run;
   run.plan = base.plan;
@@ -202,8 +255,9 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
   for (std::size_t i = 0; i < base.paces.size(); ++i) {
     // Table 9 stands at three links, and a network replaces each of them.
     if (!flags.networks.empty() && !devices.insert(device_of(base.paces[i])).second) continue;
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<GridSetting> settings,
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<GridSetting> settings,
                               at_networks(base.plan.settings[i], base.paces[i], flags));
+    OUTRIDER_ASSIGN_OR_RETURN(settings, with_data_sets(flags, std::move(settings)));
     for (const GridSetting& setting : settings) {
       for (const double temperature : temperatures) {
         GridSetting one = setting;
@@ -211,7 +265,7 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
         one.sampling.temperature = static_cast<float>(temperature);
         PaperPace pace = base.paces[i];
         pace.name = one.name;
-        if (!one.network.empty()) {
+        if (!one.network.empty() || one.synthetic) {
           pace.group = PaceGroup::kOther;
           pace.paper.reset();
           pace.one_way_ms = to_ms(one.link.up.delay + one.link.down.delay) / 2;

@@ -22,6 +22,7 @@ struct RunFlags {
   std::string scenario;               // a TOML file; empty: none
   std::vector<std::string> networks;  // empty: the paces' own delays
   std::vector<std::string> strategies = {"ar", "sd", "fsd", "mirror"};  // contenders.h
+  std::string synthetic;  // a file of synthetic acceptance; empty: the models' own
   std::string temperatures = "0";
   std::string gammas = "4";
   std::string delays_ms;  // one way; empty: the pace's own

@@ -1,6 +1,8 @@
 // exits: what early exits add to a pass. Two sessions of one scheduler decode by turns, the same
 // number of rows a pass; one wants exits, and its reports leave while the pass goes on.
 // SPDX-License-Identifier: Apache-2.0
+#include "bench/checks/speed/exits.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,16 +20,6 @@ namespace {
 
 constexpr double kBar = 1.10;
 constexpr Position kPrompt = 96;
-
-struct ExitsOptions {
-  std::string model, adapters;
-  std::string dtype = "auto";
-  std::vector<double> depths = {0.5, 0.75};
-  std::int32_t shortlist = 8192;
-  int threads = 2;
-  int rows = 5;
-  int passes = 40;
-};
 
 // The model's own adapters, or random ones at the asked depths: weights do not change the cost.
 Result<ExitAdapters> find_adapters(const ExitsOptions& options, const ModelInfo& model) {
@@ -129,7 +121,9 @@ class ChainSession final {
   std::uint32_t reports_ = 0;                   // of all
 };
 
-Result<CheckOutcome> run_exits(const ExitsOptions& options) {
+}  // namespace
+
+Result<CheckOutcome> measure_exits(const ExitsOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(auto files, load_model_files(options.model, {}));
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Model> model,
@@ -172,12 +166,10 @@ Result<CheckOutcome> run_exits(const ExitsOptions& options) {
   return outcome;
 }
 
-}  // namespace
-
 void add_exits_check(CheckList& checks) {
   auto options = std::make_shared<ExitsOptions>();
   CLI::App* command = checks.add("exits", "Pass time with early exits against without",
-                                 [options] { return run_exits(*options); });
+                                 [options] { return measure_exits(*options); });
   command->add_option("--model", options->model, "Model directory or GGUF file")->required();
   command->add_option("--adapters", options->adapters,
                       "Directory of its exit adapters, if not the model's");

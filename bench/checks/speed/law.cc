@@ -62,8 +62,8 @@ void add_rows(const GridResult& result, const LawPace& at, Findings& findings) {
     if (!row) continue;
     findings.rows.push_back(*row);
     if (const auto limit = max_residual(row->strategy)) {
-      findings.bars.push_back({"residual of " + row->variant + " at " + row->setting,
-                               row->residual, *limit, Bar::Side::kWithin});
+      findings.bars.push_back({"residual of " + row->variant + " at " + row->setting, row->residual,
+                               *limit, Bar::Side::kWithin});
     }
   }
 }
@@ -81,8 +81,8 @@ void add_saving(const GridResult& result, const LawPace& at, Findings& findings,
     return;
   }
   findings.savings.push_back(saving_json(at.pace.name, *saving));
-  findings.bars.push_back({"what fsd saves, of what the law says, at " + at.pace.name,
-                           saving->share, kMinFsdSaving});
+  findings.bars.push_back(
+      {"what fsd saves, of what the law says, at " + at.pace.name, saving->share, kMinFsdSaving});
 }
 
 CheckOutcome judge_law(const GridResult& result, const GridExperiment& experiment,

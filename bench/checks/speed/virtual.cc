@@ -252,9 +252,8 @@ void add_virtual_check(CheckList& checks) {
       ->check(CLI::Range(2, 1'000'000));
   command->add_option("--spec-draft-n-max", options->gamma, "Tokens drafted in a round (γ)")
       ->check(CLI::Range(1, 64));
-  command->add_flag(
-      "--no-real", options->no_real,
-      "Only virtual time: holds its bar of real seconds, shows nothing of speeds");
+  command->add_flag("--no-real", options->no_real,
+                    "Only virtual time: holds its bar of real seconds, shows nothing of speeds");
 }
 
 }  // namespace outrider

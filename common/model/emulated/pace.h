@@ -33,6 +33,7 @@ class PaceCurve final {
   static Result<PaceCurve> parse(std::string_view text);
 
   bool empty() const { return points_.empty(); }
+  const std::vector<Point>& points() const { return points_; }
 
   // Whether the pace says how long a pass of so many rows takes. From the last of several points on
   // it goes on level, and emulates no device.

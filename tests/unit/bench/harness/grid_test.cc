@@ -33,7 +33,7 @@ class FakeExecutor final : public AnswerExecutor {
     ++warm_ups;
     return {};
   }
-  Result<std::vector<TokenId>> reference(std::size_t, const SamplingParams&) override {
+  Result<std::vector<TokenId>> reference(std::size_t, const GridSetting&) override {
     ++references;
     return std::vector<TokenId>{1, 2};
   }

@@ -72,6 +72,30 @@ TEST_F(RunFlagsTest, OnANetworkTable9IsOneDevice) {
   EXPECT_THAT(settings(), ElementsAre("lte, table9", "lte, jetson-68m-7b"));
 }
 
+TEST_F(RunFlagsTest, DataSetsMultiplyTheSettingsAndNeedVirtualTime) {
+  flags_.synthetic = testing::TempDir() + "run_flags.toml";
+  std::ofstream(flags_.synthetic) << "[[data_set]]\nname = \"a\"\ntau = 2\n"
+                                     "[[data_set]]\nname = \"b\"\ntau = 3\n";
+  flags_.grid.paces = {"table9-5ms"};
+  EXPECT_THAT(refusal(), HasSubstr("--clock virtual"));
+  flags_.clock = RunClock::kVirtual;
+  EXPECT_THAT(settings(), ElementsAre("table9-5ms, a (synthetic)", "table9-5ms, b (synthetic)"));
+  flags_.temperatures = "0,0.7";
+  EXPECT_THAT(refusal(), HasSubstr("--temp 0"));
+}
+
+TEST_F(RunFlagsTest, SyntheticExitsNeedVirtualTimeToo) {
+  flags_.grid.exits = kSyntheticExits;
+  EXPECT_THAT(refusal(), HasSubstr("--exits synthetic is for the simulation"));
+}
+
+TEST_F(RunFlagsTest, WhatNeedsItsOwnServerRefusesAnother) {
+  flags_.server = "robot.lan:8001";
+  flags_.grid.paces = {"unpaced"};
+  flags_.strategies = {"ar", "sd-cloud"};
+  EXPECT_THAT(refusal(), HasSubstr("--strategy sd-cloud needs a server of its own"));
+}
+
 TEST_F(RunFlagsTest, WithoutANetworkPacesHaveTheirOwnDelay) {
   flags_.grid.paces = {"table9-42ms"};
   EXPECT_THAT(settings(), ElementsAre("table9-42ms"));

@@ -245,6 +245,11 @@ Status run_server(ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));
   ServeOptions options;
   options.scheduler.tokenizer_hash = target.tokenizer_hash;
+  options.scheduler.server_version = Program::version();
+  options.scheduler.wall_clock = [] {
+    return std::chrono::duration_cast<Duration>(
+        std::chrono::system_clock::now().time_since_epoch());
+  };
   options.scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
   options.scheduler.max_nodes = flags.max_draft_tokens;
   options.scheduler.pass_limit = from_ms(flags.pass_limit * 1e3);

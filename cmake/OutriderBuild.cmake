@@ -118,10 +118,12 @@ function(outrider_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
+  set(environment OUTRIDER_STATE_DIR=none)  # what edges learn is no test's, nor the user's
   if(OUTRIDER_SANITIZE STREQUAL "thread")
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT
+    list(APPEND environment
       TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt)
   endif()
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
 endfunction()
 
 # Adds each folder that declares a CMakeLists.txt.

@@ -82,6 +82,19 @@ struct ServerBodyEncoder {
     limits.set_open_timeout_us(from_duration(opened.limits.open_timeout));
     limits.set_idle_timeout_us(from_duration(opened.limits.idle_timeout));
     limits.set_pass_limit_us(from_duration(opened.limits.pass_limit));
+    wire.set_server_version(from_name(opened.server_version));
+    wire.set_wall_clock_us(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(opened.wall_clock).count()));
+    if (!opened.pass_costs.points.empty())
+      encode_costs(opened.pass_costs, *wire.mutable_pass_costs());
+  }
+
+  static void encode_costs(const PassCosts& costs, v1::PassCosts& wire) {
+    for (const PassCosts::Point& point : costs.points) {
+      wire.add_rows(point.rows);
+      wire.add_time_us(static_cast<std::uint32_t>(from_duration(point.time)));
+    }
+    wire.set_exits_percent(costs.exits_percent);
   }
 
   void operator()(const Progress& progress) const {
@@ -151,6 +164,31 @@ Status decode_times(const v1::Limits& in, Limits& out) {
   return {};
 }
 
+// The year 2200; nanoseconds since 1970 hold it.
+constexpr std::uint64_t kMaxWallClock = 7'258'118'400'000'000;
+
+Result<PassCosts> decode_costs(const v1::PassCosts& in) {
+  constexpr std::uint32_t kMaxExitsPercent = 1000;
+  const int points = in.rows_size();
+  if (points != in.time_us_size() || points > static_cast<int>(PassCosts::kMaxPoints)) {
+    return invalid_argument("opened.pass_costs: " + std::to_string(points) + " rows and " +
+                            std::to_string(in.time_us_size()) +
+                            " times; expected as many of both, 16 at most");
+  }
+  if (in.exits_percent() > kMaxExitsPercent) {
+    return invalid_argument("opened.pass_costs.exits_percent: " +
+                            std::to_string(in.exits_percent()) + "; expected at most 1000");
+  }
+  PassCosts costs{.points = {}, .exits_percent = in.exits_percent()};
+  for (int i = 0; i < points; ++i) {
+    if (in.rows(i) == 0 || (i > 0 && in.rows(i) <= in.rows(i - 1)) || in.time_us(i) == 0) {
+      return invalid_argument("opened.pass_costs: rows must rise from 1, each with its time");
+    }
+    costs.points.push_back({in.rows(i), std::chrono::microseconds(in.time_us(i))});
+  }
+  return costs;
+}
+
 Result<ServerMessage> decode(const v1::Opened& in) {
   Opened opened;
   OUTRIDER_ASSIGN_OR_RETURN(opened.session_id, to_name("opened.session_id", in.session_id()));
@@ -169,6 +207,14 @@ Result<ServerMessage> decode(const v1::Opened& in) {
   OUTRIDER_ASSIGN_OR_RETURN(opened.limits.vocab_size,
                             to_int32("opened.limits.vocab_size", in.limits().vocab_size()));
   OUTRIDER_RETURN_IF_ERROR(decode_times(in.limits(), opened.limits));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.pass_costs, decode_costs(in.pass_costs()));
+  OUTRIDER_ASSIGN_OR_RETURN(opened.server_version,
+                            to_name("opened.server_version", in.server_version()));
+  if (in.wall_clock_us() > kMaxWallClock) {
+    return invalid_argument("opened.wall_clock_us is " + std::to_string(in.wall_clock_us()) +
+                            ", may be " + std::to_string(kMaxWallClock));
+  }
+  opened.wall_clock = std::chrono::microseconds(in.wall_clock_us());
   return ServerMessage(std::move(opened));
 }
 

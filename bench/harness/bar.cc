@@ -45,8 +45,7 @@ std::string Bar::to_string() const {
   if (value.interval) {
     text += fmt::format(" [{:.4g}, {:.4g}]", value.interval->low, value.interval->high);
   }
-  return text +
-         fmt::format(", {} {:.4g}: {}", name_of(side), limit, met() ? "met" : "NOT MET");
+  return text + fmt::format(", {} {:.4g}: {}", name_of(side), limit, met() ? "met" : "NOT MET");
 }
 
 Json to_json(const Estimate& estimate) {

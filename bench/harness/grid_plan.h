@@ -101,6 +101,9 @@ struct GridPlan {
   int repetitions = 1;
   std::string server;  // HOST:PORT that somebody else runs; empty: servers of our own
   int threads = 1;     // of each program of ours
+  // A folder in which the edges of each setting and variant keep what answers teach; empty: each
+  // answer is a first one.
+  std::string state_dir = {};
   std::vector<GridSetting> settings;
   std::vector<GridVariant> variants;
 };

@@ -61,10 +61,12 @@ QueueEffects queue_effects(const GridResult& result, const std::string& setting,
   for (const int count : workers) {
     const GridCell* both = cell(QueueOrder::kPriority, ReportQueue::kPriority, count);
     for (const QueueOrder client : kClientQueues) {
-      effects.client |= leaves_out_zero(more_left(both, cell(client, ReportQueue::kPriority, count)));
+      effects.client |=
+          leaves_out_zero(more_left(both, cell(client, ReportQueue::kPriority, count)));
     }
     for (const ReportQueue server : kServerQueues) {
-      effects.server |= leaves_out_zero(more_left(both, cell(QueueOrder::kPriority, server, count)));
+      effects.server |=
+          leaves_out_zero(more_left(both, cell(QueueOrder::kPriority, server, count)));
     }
     effects.workers |= leaves_out_zero(
         more_left(cell(QueueOrder::kPriority, ReportQueue::kPriority, workers.front()), both));

@@ -177,6 +177,10 @@ std::vector<std::string> RealExecutor::arguments(const LinkedServer& server,
   if (variant.client_queue) {
     arguments.push_back(std::string("--client-queue=") + name_of(*variant.client_queue));
   }
+  if (!plan_.state_dir.empty()) {
+    arguments.push_back("--state-dir=" + plan_.state_dir + "/" + run.setting.name + "/" +
+                        variant.name);
+  }
   arguments.insert(arguments.end(), variant.edge_flags.begin(), variant.edge_flags.end());
   arguments.push_back("--prompt=" + run.prompt);
   return arguments;

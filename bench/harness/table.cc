@@ -53,7 +53,8 @@ std::string table(const GridResult& result, const std::vector<PaperPace>& paces)
     text += pace.name;
     const PaceCurve pass = pass_curve(pace);
     text += fmt::format(
-        ": T_p {:.4g} ms, T_q {:.4g} ms of 1 row, {:.4g} of 5, T_c {:.4g} ms one way (all emulated)",
+        ": T_p {:.4g} ms, T_q {:.4g} ms of 1 row, {:.4g} of 5, T_c {:.4g} ms one way (all "
+        "emulated)",
         pace.step_ms, pass.ms(1), pass.ms(5), pace.one_way_ms);
     if (pace.paper) {
       text += fmt::format("; the paper's tau {:.2f}, miss rate {:.2f}, Avg EE {:.0f}",

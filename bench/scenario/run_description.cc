@@ -50,6 +50,7 @@ Json run_identity(const RunFlags& flags, const GridPlan& plan) {
           {"dtype", plan.dtype},
           {"exits", plan.exits},
           {"device", plan.device},
+          {"learns", !plan.state_dir.empty()},
           {"server", plan.server},
           {"threads", plan.threads},
           {"clock", name_of(flags.clock)},

@@ -56,6 +56,11 @@ Status check_flags(const RunFlags& flags) {
   if (flags.grid.prompts.empty()) {
     return invalid_argument("--prompts is missing. Remedy: name a JSONL file with \"prompt\"");
   }
+  if (!flags.state_dir.empty() && flags.clock == RunClock::kVirtual) {
+    return invalid_argument(
+        "--learn-in: in virtual time each answer is a first one. Remedy: leave "
+        "it out, or --clock real");
+  }
   if (!flags.networks.empty() && !flags.delays_ms.empty()) {
     return invalid_argument(
         "--network and --delay-ms contradict each other: a network has its own delay. Remedy: "
@@ -206,6 +211,11 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
       .add_option("--server", flags.server,
                   "HOST:PORT of a server that runs already: its target, its network, no emulation")
       ->group(kRunGroup);
+  command
+      .add_option("--learn-in", flags.state_dir,
+                  "A new folder in which edges keep what answers teach, apart for each setting and "
+                  "strategy [each answer is a first one]")
+      ->group(kRunGroup);
   add_choice(command, "--link", flags.link_kind,
              "How networks come about: emulated (root), modelled (a proxy), best: emulated if "
              "possible")
@@ -251,6 +261,7 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
   run.plan.repetitions = flags.repetitions;
   run.plan.threads = flags.threads;
   run.plan.server = flags.server;
+  run.plan.state_dir = flags.state_dir;
   std::set<std::string> devices;
   for (std::size_t i = 0; i < base.paces.size(); ++i) {
     // Table 9 stands at three links, and a network replaces each of them.

@@ -42,7 +42,7 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
                        .stats = session.stats(),
                        .finish = edge.finish(),
                        .target = session.opened().model_name,
-                       .speculation_ended = session.speculation_ended(),
+                       .speculation_ended = session.speculation().ended(),
                        .bytes_up = link.counts().bytes_up,
                        .bytes_down = link.counts().bytes_down};
 }

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
+#include "common/protocol/pass_costs.h"
 #include "common/sampling/sampling.h"
 #include "common/tree/grow.h"
 
@@ -107,6 +108,9 @@ struct Opened {
   std::vector<TokenId> stop_ids = {};    // all that end this answer
   std::vector<std::int32_t> exits = {};  // layers after which the target can report
   Limits limits = {};
+  PassCosts pass_costs = {};  // as measured lately
+  std::string server_version = {};
+  Duration wall_clock{0};  // the server's as it said this, since 1970; 0: not told
 };
 
 // During a long prefill.

@@ -72,6 +72,10 @@ void Scheduler::finish(TimePoint now) {
   at->second.finish(runner_, took, now);
   rows_ += turn.plan.rows();
   passes_ += turn.plan.decides ? 1 : 0;
+  if (turn.plan.pass > 0) {  // pass 0 reads the prompt
+    costs_.add(turn.plan.rows(), turn.plan.exits && probe_.has_value(), took);
+    streams_.set_pass_costs(costs_.costs());
+  }
   compute_ += took;
   streams_.finished_pass(at, now);
 }

@@ -21,6 +21,7 @@
 #include "common/base/clock.h"
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
+#include "common/protocol/pass_cost_book.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/exit_report_channel.h"
 #include "common/verify/pass_runner.h"
@@ -93,6 +94,7 @@ class Scheduler final {
   std::uint64_t failed_in_a_row_ = 0;
   std::uint64_t rows_ = 0;
   Duration compute_{0};
+  PassCostBook costs_;
 };
 
 }  // namespace outrider

@@ -40,6 +40,8 @@ inline constexpr auto enum_names<ReportQueue> = std::to_array<EnumName<ReportQue
 
 struct SchedulerOptions {
   std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge
+  std::string server_version = {};            // shown to every edge
+  std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
   std::uint32_t max_concurrent_sessions = 8;  // the next Open is refused
   std::uint32_t kept_caches = 4;              // finished sessions whose KV waits for a successor
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn

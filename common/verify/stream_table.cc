@@ -129,6 +129,9 @@ void StreamTable::flush(StreamId id, VerifyStream& stream) {
   for (ServerMessage& message : stream.take_messages()) {
     if (auto* opened = std::get_if<Opened>(&message)) {
       opened->limits.pass_limit = stream.announce_pass_limit(pass_limit_);
+      opened->pass_costs = pass_costs_;
+      opened->server_version = options_.server_version;
+      if (options_.wall_clock) opened->wall_clock = options_.wall_clock();
     }
     if (auto* verdict = std::get_if<Verdict>(&message)) {
       verdict->pass_limit = stream.announce_pass_limit(pass_limit_);

@@ -57,6 +57,7 @@ class StreamTable final {
   void break_off(Streams::iterator at, const Status& why, TimePoint now);
   // What edges are told from now on; 0: nothing.
   void set_pass_limit(Duration limit) { pass_limit_ = limit; }
+  void set_pass_costs(PassCosts costs) { pass_costs_ = std::move(costs); }
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
   const VerifySession* session(StreamId stream) const;
@@ -93,6 +94,7 @@ class StreamTable final {
   std::size_t sessions_open_ = 0;
   bool draining_ = false;
   Duration pass_limit_{0};
+  PassCosts pass_costs_;
   std::string why_short_;  // of memory: for the log, when the stream ends
   std::vector<StreamEvent> events_;
   SchedulerStats stats_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <future>
 #include <string>
 #include <utility>
@@ -34,6 +35,27 @@ std::optional<std::string> spent(const LinkBytes& bytes, std::uint64_t limit) {
          std::to_string(limit);
 }
 
+// The processor's name, as the system tells it.
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(':');
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return line.substr(line.find_first_not_of(' ', colon + 1));
+    }
+  }
+  return "unknown processor";
+}
+
+std::optional<Learning> learning_of(const GenerationConfig& config, const LocalDraft& draft) {
+  const std::string directory = config.state_dir == "auto" ? default_state_dir() : config.state_dir;
+  if (directory == "none" || directory.empty()) return std::nullopt;
+  const std::string device =
+      processor_name() + ", " + std::to_string(config.threads) + " threads" +
+      (config.draft_pace.empty() ? "" : ", pace " + config.draft_pace.to_string());
+  return Learning{LearntStore(directory), {draft.info().arithmetic_id, device}};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& config) {
@@ -52,6 +74,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   if (draft.valid()) {
     OUTRIDER_RETURN_IF_ERROR(check_draft_tokenizer(config, self->tokenizer()));
     OUTRIDER_ASSIGN_OR_RETURN(self->draft_, draft.get());
+    self->learning_ = learning_of(config, *self->draft_);
   }
   return self;
 }
@@ -91,7 +114,8 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .failover = {},
                        .link = remote_.get(),
                        .clock = clock_,
-                       .observer = observer};
+                       .observer = observer,
+                       .learning = learning_ ? &*learning_ : nullptr};
   if (probe_ == nullptr) return parts;
   parts.mode = Mode::kAuto;
   parts.verifiers = VerifierRoutes(*remote_, target_->verifier(), *probe_);

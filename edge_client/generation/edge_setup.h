@@ -45,6 +45,7 @@ class EdgeSetup final {
   std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides alone
   std::unique_ptr<RemoteProbe> probe_;      // null: one of them decides alone
   FailoverConfig failover_;
+  std::optional<Learning> learning_;  // nothing: nothing is kept, or nothing is drafted
 };
 
 }  // namespace outrider

@@ -69,6 +69,7 @@ struct GenerationConfig {
   std::string dtype = "auto";       // of models on this device; "auto": as stored
   std::string kv_dtype = "f32";     // of their keys and values
   std::string cache_dir = "auto";   // of converted weights: a folder, "auto", "none"
+  std::string state_dir = "auto";   // of what answers teach: a folder, "auto", "none"
   int threads = 0;                  // that compute; 0: one per core
   PaceCurve draft_pace;             // empty: as fast as it goes
   int predraft_workers = 4;         // hypotheses that one pass of the draft serves

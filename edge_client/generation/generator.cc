@@ -7,6 +7,7 @@
 
 #include "common/base/random_id.h"
 #include "common/conversation/streamed_text.h"
+#include "edge_client/report/assumptions.h"
 
 namespace outrider {
 namespace {
@@ -45,6 +46,7 @@ bool accepts_other_arithmetic(const GeneratorParts& parts, const AnswerConfig& c
 
 Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
     : parts_(parts),
+      listener_(listener),
       memory_(parts.failover.handback_after),
       runner_(parts.verifiers, parts.draft != nullptr ? &parts.draft->worker() : nullptr,
               parts.clock, listener) {}
@@ -115,6 +117,16 @@ void Generator::run(DecodingSession& session, const AnswerConfig& config,
   last_sessions_ = failover.session_ids();
 }
 
+void Generator::learn(const DecodingSession& session) {
+  if (parts_.learning == nullptr || session.opened().fingerprint.empty()) return;
+  const std::optional<LearntPair> learnt = session.speculation().learnt();
+  if (!learnt) return;
+  const Status kept =
+      parts_.learning->store.write(parts_.learning->side, session.opened().fingerprint, *learnt);
+  if (kept.ok() || std::exchange(cannot_learn_, true)) return;
+  listener_.on_say({Say::Level::kWarning, "learning: OFF because " + kept.message()});
+}
+
 Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_token& stop) {
   const AnswerConfig& config = request.config;
   DecodingOptions decoding = decoding_options(request);
@@ -125,12 +137,16 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   StreamedText text(parts_.tokenizer, std::move(stops));
   const LinkTraffic before = traffic();
   const std::uint64_t overruns_before = parts_.draft != nullptr ? parts_.draft->overruns() : 0;
+  if (parts_.learning != nullptr)
+    decoding.learnt = parts_.learning->store.read(parts_.learning->side);
   Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
 
   AnswerReport report;
   run(session, config, stop, report);
-  draft_failed_ = draft_failed_ || session.draft_failed();
+  report.assumed = assumed_text(session.opened(), decoding.learnt);
+  learn(session);
+  draft_failed_ = draft_failed_ || session.speculation().draft_failed();
   report.text = text.text();
   report.ids = session.answer();
   report.stats = session.stats();
@@ -144,8 +160,8 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   }
   report.strategy = decoding.strategy;
   report.speculation = how;
-  if (session.speculation_ended()) {
-    report.speculation += ", then OFF because " + *session.speculation_ended();
+  if (session.speculation().ended()) {
+    report.speculation += ", then OFF because " + *session.speculation().ended();
   }
   return report;
 }

@@ -24,6 +24,7 @@
 #include "common/text/tokenizer.h"
 #include "edge_client/failover/failover_session.h"
 #include "edge_client/generation/generation_config.h"
+#include "edge_client/generation/learnt_store.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/report/answer_report.h"
 #include "edge_client/session/decoding_session.h"
@@ -42,6 +43,7 @@ struct GeneratorParts {
   const RemoteVerifier* link = nullptr;  // whose bytes reports tell; null: there is no link
   const Clock& clock;
   SessionObserver* observer = nullptr;  // of all answers; null: none
+  const Learning* learning = nullptr;   // between answers and runs; null: none
 };
 
 struct AnswerRequest {
@@ -63,16 +65,19 @@ class Generator final {
   std::string speculation(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;
   LinkTraffic traffic() const;
+  void learn(const DecodingSession& session);
   void run(DecodingSession& session, const AnswerConfig& config, const std::stop_token& stop,
            AnswerReport& report);
 
   const GeneratorParts parts_;
+  AnswerListener& listener_;
   Drafter no_draft_{DrafterOptions{}};  // stands where there is none
   FailoverMemory memory_;
   Runner runner_;
 
   // Of the answers before.
   std::string last_session_;
+  bool cannot_learn_ = false;                 // and it was said
   std::array<std::string, 2> last_sessions_;  // by route
   std::string announced_;                     // what was said of speculation
   bool draft_failed_ = false;

@@ -83,7 +83,8 @@ class Chat final {
     cancelled_ = finish.ending == Ending::kCancelled;
     last_stats_ = stats_block(*report);
     if (cancelled_) console_.print_error_stream(last_stats_);
-    if (options_.explain) console_.print_error_stream(explain_block(report->stats));
+    if (options_.explain)
+      console_.print_error_stream(report->assumed + explain_block(report->stats));
     if (options_.json) console_.print_line(stats_json(*report));
     conversation_.record_answer(prompt, report->ids);
     OUTRIDER_RETURN_IF_ERROR(trace_.write());

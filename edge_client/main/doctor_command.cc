@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -56,16 +58,29 @@ class QuietListener final : public AnswerListener {
   Console& console_;
 };
 
+// How far the server's clock is ahead of this device's, give or take.
+struct ClockOffset {
+  Duration ahead{0};
+  Duration uncertain{0};
+};
+
 // What the server said of itself.
 class ServerNotes final : public SessionObserver {
  public:
-  void on_opened(const Opened& opened, Duration /*took*/, bool /*reconnected*/) override {
+  void on_opened(const Opened& opened, Duration took, bool /*reconnected*/) override {
     opened_ = opened;
+    const auto here =
+        std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch());
+    if (opened.wall_clock == Duration{0} || (clock_ && clock_->uncertain <= took / 2)) return;
+    clock_ = ClockOffset{opened.wall_clock - (here - took / 2), took / 2};
   }
   const Opened& opened() const { return opened_; }
+  // Of the opening that took least; nothing if the server does not tell.
+  const std::optional<ClockOffset>& clock() const { return clock_; }
 
  private:
   Opened opened_;
+  std::optional<ClockOffset> clock_;
 };
 
 class Doctor final {
@@ -167,10 +182,24 @@ Result<std::vector<EncodedPrompt>> encode_prompts(const Tokenizer& tokenizer,
   return prompts;
 }
 
-std::string server_text(const Opened& opened) {
-  return fmt::format("server      {}, arithmetic {}, fingerprint {}, {} early exits\n",
-                     without_controls(opened.model_name), without_controls(opened.arithmetic_id),
-                     without_controls(opened.fingerprint), opened.exits.size());
+std::string server_text(const ServerNotes& notes) {
+  const Opened& opened = notes.opened();
+  std::string text = fmt::format(
+      "server      {}, version {}, arithmetic {}, fingerprint {}, {} early exits\n",
+      without_controls(opened.model_name),
+      opened.server_version.empty() ? "not told" : without_controls(opened.server_version),
+      without_controls(opened.arithmetic_id), without_controls(opened.fingerprint),
+      opened.exits.size());
+  if (const std::optional<ClockOffset>& clock = notes.clock()) {
+    text += fmt::format("clock       the server's is {:.1f} ms ahead, give or take {:.1f} ms\n",
+                        to_ms(clock->ahead), to_ms(clock->uncertain));
+  }
+  return text;
+}
+
+Json clock_json(const std::optional<ClockOffset>& clock) {
+  if (!clock) return {};
+  return {{"ahead_ms", to_ms(clock->ahead)}, {"uncertain_ms", to_ms(clock->uncertain)}};
 }
 
 }  // namespace
@@ -202,13 +231,15 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
     if (stop.stop_requested()) return kExitInterrupted;
     return advice.status();
   }
-  console.print_error_stream(server_text(notes.opened()) + to_text(doctor.surroundings()));
+  console.print_error_stream(server_text(notes) + to_text(doctor.surroundings()));
   if (!options.json) {
     console.print_line(verdict_of(*advice));
     return kExitOk;
   }
   Json json = {{"version", Program::version()},
                {"server", config.server},
+               {"server_version", notes.opened().server_version},
+               {"clock", clock_json(notes.clock())},
                {"target", notes.opened().model_name},
                {"arithmetic", notes.opened().arithmetic_id},
                {"fingerprint", notes.opened().fingerprint},

@@ -68,6 +68,12 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
                   "Where converted weights are kept for the next start: a folder, auto (the user's "
                   "cache), none")
       ->group(kModelGroup);
+  command
+      .add_option(
+          "--state-dir", o.state_dir,
+          "Where it is kept what answers teach of a server and a draft, so that the next one "
+          "begins with it: a folder, auto (the user's state), none")
+      ->group(kModelGroup);
   command.add_option("--threads", o.threads, "Compute threads; 0: one per core")
       ->check(CLI::Range(0, 1024))
       ->group(kModelGroup);

@@ -50,7 +50,7 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
 
   console.end_line();
   console.print_error_stream(stats_block(*report));
-  if (options.explain) console.print_error_stream(explain_block(report->stats));
+  if (options.explain) console.print_error_stream(report->assumed + explain_block(report->stats));
   OUTRIDER_RETURN_IF_ERROR(trace.write());
   if (options.json) console.print_line(stats_json(*report));
   const Finish& finish = report->finish;

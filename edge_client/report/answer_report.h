@@ -29,6 +29,7 @@ struct AnswerReport {
   std::string target;  // the last that decided
   std::string draft;   // empty: none
   Strategy strategy = Strategy::kAr;
+  std::string assumed;              // what it began with, for the reader; empty: nothing was known
   std::string speculation;          // how it ended: "ON (..)", "OFF because .."
   bool paced = false;               // the draft's times are emulated
   std::uint64_t pace_overruns = 0;  // steps of the draft that were slower than that

@@ -36,6 +36,7 @@ struct DecodingOptions {
   bool accept_other_arithmetic = false;
   // Another verifier may go on with another model.
   bool accept_other_model = false;
+  LearntPairs learnt = {};              // of earlier answers, by targets' fingerprints
   SessionObserver* observer = nullptr;  // beside the figures; null: none
   Duration reconnect_timeout = std::chrono::seconds(30);
   std::uint64_t jitter_seed = 0;
@@ -50,7 +51,8 @@ inline SpeculatorOptions speculator_options(const DecodingOptions& options) {
                      .optimize = options.optimize},
           .uplink_budget = options.uplink_budget,
           .token_bound = options.token_bound,
-          .end_position = options.end_position};
+          .end_position = options.end_position,
+          .learnt = options.learnt};
 }
 
 }  // namespace outrider

@@ -128,7 +128,7 @@ void DecodingSession::on_message(const Opened& opened) {
   if (again) return;
   checked = check_prompt_fits(answer_.prompt_length(), opened.limits.max_positions);
   if (!checked.ok()) return fail(checked);
-  outbox_.add_all(target_lines(options_, opened, !speculator_.ended()));
+  outbox_.add_all(target_lines(options_, opened, speculator_));
 }
 
 void DecodingSession::on_message(const Progress& progress) {

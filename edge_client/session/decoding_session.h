@@ -55,10 +55,8 @@ class DecodingSession final : public AnswerBrain {
   // For the next turn; empty before the first Opened.
   const std::string& session_id() const { return opened_.session_id; }
   const Opened& opened() const { return opened_; }
-  // Why drafting ended before the answer did; nothing if it did not.
-  const std::optional<std::string>& speculation_ended() const { return speculator_.ended(); }
-  // The draft model gave an error: it is of no use to later turns either.
-  bool draft_failed() const { return speculator_.draft_failed(); }
+  // Why drafting ended or did not begin, and what it taught.
+  const Speculator& speculation() const { return speculator_; }
 
  private:
   using Phase = StreamLink::Phase;

@@ -13,11 +13,16 @@ std::string seconds_text(Duration d) {
 }  // namespace
 
 std::vector<Say> target_lines(const DecodingOptions& options, const Opened& opened,
-                              bool speculates) {
+                              const Speculator& speculation) {
   std::vector<Say> lines;
   if (options.speculation.empty()) return lines;
   lines.push_back({Say::Level::kInfo, "target: " + opened.model_name});
-  if (speculates) lines.push_back({Say::Level::kInfo, "speculation: " + options.speculation});
+  if (!speculation.ended()) {
+    lines.push_back({Say::Level::kInfo, "speculation: " + options.speculation});
+  }
+  if (const std::optional<std::string>& why = speculation.begins_without()) {
+    lines.push_back({Say::Level::kInfo, "speculation: OFF for now, because " + *why});
+  }
   if (options.strategy == Strategy::kFsd && opened.exits.empty()) {
     lines.push_back({Say::Level::kWarning,
                      "speculation: as --strategy sd, because the target has no early exits"});

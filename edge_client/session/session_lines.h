@@ -18,7 +18,7 @@ namespace outrider {
 
 // Of the first stream: which target answers, and whether the draft speculates.
 std::vector<Say> target_lines(const DecodingOptions& options, const Opened& opened,
-                              bool speculates);
+                              const Speculator& speculation);
 // INVALID_ARGUMENT if the prompt leaves no room in the context.
 Status check_prompt_fits(Position prompt_length, Position context);
 

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
+#include <vector>
 
 namespace outrider {
 
@@ -17,7 +19,16 @@ class AcceptanceByDepth final {
   // a_k; a_0 = 1.
   double of(std::size_t k) const;
 
+  // How often a drafted token was verified at each depth, and how often it stood, older ones less;
+  // to the deepest that was tried.
+  std::vector<double> tried() const;
+  std::vector<double> stood() const;
+  // As another one left off. Both of one size, at most kMaxDepth.
+  void restore(std::span<const double> tried, std::span<const double> stood);
+
  private:
+  std::size_t depth() const;
+
   std::array<double, kMaxDepth> tried_{};
   std::array<double, kMaxDepth> stood_{};
 };

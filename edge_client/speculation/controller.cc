@@ -7,6 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "edge_client/speculation/round_worth.h"
+
 namespace outrider {
 namespace {
 
@@ -89,16 +91,18 @@ Duration Controller::per_token() const {
 const SpeculationPlan& Controller::plan(const Timings& timings) {
   if (goal_ == Optimize::kCost || !timings.knows_passes()) return plan_;
   const SpeculationPlan before = plan_;
-  std::string why = switch_on_or_off(timings);
+  const bool begins = !begun_ && timings.draft_step.known() && with_.verdicts < kTrialVerdicts;
+  std::string why = begins ? begin(timings) : switch_on_or_off(timings);
   std::string measured;
   if (plan_.speculates && timings.draft_step.known()) {
     const double pass = to_seconds(timings.pass_of(1, plan_.policy.wants_exits));
     double theta = with_.per_token().value_or(pass);
     if (goal_ == Optimize::kBalanced) theta += 0.5 * pass;
-    plan_.gamma = best_gamma(timings, theta);
-    plan_.wait_for = best_wait(timings, theta);
+    const RoundWorth worth(acceptance_, timings, plan_.policy.wants_exits, theta);
+    plan_.gamma = worth.best_length(max_gamma_);
+    plan_.wait_for = worth.best_wait(plan_.gamma);
     if (exits_in_time(timings)) {
-      set_if_empty(why, exits_.decide(timings, hit_saves(timings, theta), tokens_));
+      set_if_empty(why, exits_.decide(timings, worth.of_hit(plan_.gamma, plan_.wait_for), tokens_));
     }
     set_if_empty(why, choose_fan_out());
     measured = fmt::format(
@@ -111,6 +115,36 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
   if (!plan_.same_course(before)) set_if_empty(why, std::move(measured));
   if (!why.empty()) plan_.reason = std::move(why);
   return plan_;
+}
+
+void Controller::begin_with(const LearntPair& learnt) {
+  acceptance_.restore(learnt.tried, learnt.stood);
+  if (learnt.speculates) return;
+  begun_ = true;
+  probe_after_ = std::clamp(learnt.probe_after, kEnterSpeculation, kMaxEnterSpeculation);
+  plan_.speculates = false;
+  probe_at_ = tokens_ + probe_after_;
+  plan_.reason = "it did not pay when the last answer ended";
+}
+
+bool Controller::teach(LearntPair& learnt) const {
+  learnt.tried = acceptance_.tried();
+  learnt.stood = acceptance_.stood();
+  learnt.speculates = plan_.speculates;
+  learnt.probe_after = probe_after_;
+  return !learnt.tried.empty();
+}
+
+std::string Controller::begin(const Timings& timings) {
+  begun_ = true;
+  const RoundWorth worth(acceptance_, timings, false, to_seconds(timings.pass_of(1, false)));
+  std::string why = worth.why_hopeless(plan_.gamma);
+  if (why.empty()) return why;
+  plan_.speculates = false;
+  probe_at_ = tokens_ + probe_after_;
+  probe_after_ = std::min(2 * probe_after_, kMaxEnterSpeculation);
+  last_verdict_.reset();
+  return why;
 }
 
 std::string Controller::switch_on_or_off(const Timings& timings) {
@@ -170,51 +204,6 @@ std::string Controller::choose_fan_out() {
 // the end of its pass if that is shorter, and then nobody waits for it unless it was agreed.
 bool Controller::exits_in_time(const Timings& timings) const {
   return plan_.wait_for > 0 || timings.round_trip() < timings.pass_of(1, false);
-}
-
-// Seconds that a round which is there in time wins: the wait for one, or if nobody waits, the
-// tokens that it brings.
-double Controller::hit_saves(const Timings& timings, double theta) const {
-  if (plan_.wait_for > 0) {
-    return to_seconds(timings.round_trip() + plan_.wait_for * timings.draft_step.of(1));
-  }
-  double expected = 0;
-  for (int k = 1; k <= plan_.gamma; ++k) expected += acceptance_.of(static_cast<std::size_t>(k));
-  return std::max(0.0, expected * theta - added_time(timings, plan_.gamma + 1));
-}
-
-// What a pass of `rows` rows takes longer than one of a single row.
-double Controller::added_time(const Timings& timings, int rows) const {
-  const bool exits = plan_.policy.wants_exits;
-  return to_seconds(timings.pass_of(static_cast<std::size_t>(rows), exits) -
-                    timings.pass_of(1, exits));
-}
-
-int Controller::best_gamma(const Timings& timings, double theta) const {
-  int gamma = 1;
-  while (gamma < max_gamma_) {
-    const double gain = acceptance_.of(static_cast<std::size_t>(gamma) + 1) * theta;
-    if (gain <= added_time(timings, gamma + 2) - added_time(timings, gamma + 1)) break;
-    ++gamma;
-  }
-  return gamma;
-}
-
-int Controller::best_wait(const Timings& timings, double theta) const {
-  const double step = to_seconds(timings.draft_step.of(1));
-  const double round_trip = to_seconds(timings.round_trip());
-  int best = 0;
-  double most = 0;
-  double expected = 0;
-  for (int j = 1; j <= plan_.gamma; ++j) {
-    expected += acceptance_.of(static_cast<std::size_t>(j));
-    const double gain = expected * theta - (round_trip + j * step) - added_time(timings, j + 1);
-    if (gain > most) {
-      most = gain;
-      best = j;
-    }
-  }
-  return best;
 }
 
 void Controller::set_policy(const Timings& timings) {

@@ -29,6 +29,7 @@
 #include "edge_client/speculation/acceptance_by_depth.h"
 #include "edge_client/speculation/decayed_mean.h"
 #include "edge_client/speculation/exit_cost_benefit.h"
+#include "edge_client/speculation/learnt_pair.h"
 #include "edge_client/speculation/optimize.h"
 #include "edge_client/speculation/timings.h"
 
@@ -66,6 +67,11 @@ class Controller final {
   // A verdict came: of how many tokens, along a chain of how many nodes.
   void on_verdict(std::size_t tokens, std::size_t chain, TimePoint now);
 
+  // Before the first verdict: begins where answers with the same target, draft and device ended.
+  void begin_with(const LearntPair& learnt);
+  // Into `learnt`: what this answer adds to it. False: too little was seen to say anything.
+  bool teach(LearntPair& learnt) const;
+
   // How to go on, by what is known.
   const SpeculationPlan& plan(const Timings& timings);
   const SpeculationPlan& current() const { return plan_; }
@@ -85,14 +91,11 @@ class Controller final {
 
   // Each returns why, if it changed something.
   std::string switch_on_or_off(const Timings& timings);
+  std::string begin(const Timings& timings);
   std::string drop_exits(double with, double without);
   std::string choose_fan_out();
 
   bool exits_in_time(const Timings& timings) const;
-  double hit_saves(const Timings& timings, double theta) const;
-  int best_gamma(const Timings& timings, double theta) const;
-  int best_wait(const Timings& timings, double theta) const;
-  double added_time(const Timings& timings, int rows) const;
   void set_policy(const Timings& timings);
   const Pace& pace() const { return plan_.speculates ? with_ : without_; }
 
@@ -108,6 +111,7 @@ class Controller final {
   Pace without_;  // as of the last time it was off
   std::optional<TimePoint> last_verdict_;
   std::uint64_t tokens_ = 0;
+  bool begun_ = false;          // the numbers had their word on how to begin
   std::uint64_t probe_at_ = 0;  // tokens; while off
   std::uint64_t probe_after_;   // tokens until the next probe
 };

@@ -37,7 +37,10 @@ void Speculator::on_opened(const Opened& opened, Duration took, Position end_pos
   bounds_.limits = opened.limits;
   bounds_.end_position = end_position;
   timings_.on_opened(took);
+  timings_.on_pass_costs(opened.pass_costs);
   strategy_->on_target(!opened.exits.empty());
+  if (answer_tokens_ > 0) return;
+  learning_.begin(options_.learnt, opened.fingerprint, *strategy_, timings_, observers_);
 }
 
 void Speculator::on_pass_started(const Started& started, TimePoint now) {

@@ -22,23 +22,17 @@
 #include "common/drafting/drafter.h"
 #include "common/protocol/messages.h"
 #include "edge_client/metrics/session_observer.h"
+#include "edge_client/speculation/answer_learning.h"
 #include "edge_client/speculation/pass_tracker.h"
 #include "edge_client/speculation/round_bounds.h"
 #include "edge_client/speculation/sending_rule.h"
 #include "edge_client/speculation/speculation_actions.h"
+#include "edge_client/speculation/speculator_options.h"
 #include "edge_client/speculation/strategies.h"
 #include "edge_client/speculation/timings.h"
 #include "edge_client/speculation/uplink_window.h"
 
 namespace outrider {
-
-struct SpeculatorOptions {
-  Strategy strategy = Strategy::kAr;
-  StrategyOptions rounds;
-  double uplink_budget = 0;      // mirror: bytes/s for what may turn out unused; 0: as measured
-  std::int32_t token_bound = 0;  // tokens that may be sent before Opened names the vocabulary
-  Position end_position = 0;     // of prompt and answer
-};
 
 class Speculator final {
  public:
@@ -51,6 +45,9 @@ class Speculator final {
   const std::optional<std::string>& ended() const { return ended_; }
   // The draft model gave an error: it is of no use to later answers either.
   bool draft_failed() const { return draft_failed_; }
+
+  const std::optional<std::string>& begins_without() const { return learning_.begins_without(); }
+  std::optional<LearntPair> learnt() const { return learning_.learnt(*strategy_, timings_); }
 
   // Each event may ask for actions; `out` takes them in order.
 
@@ -97,6 +94,7 @@ class Speculator final {
   const ObserverList& observers_;
   std::unique_ptr<SpeculationStrategy> strategy_;
   Timings timings_;
+  AnswerLearning learning_;
   ByteAllowance allowance_;
   UplinkWindow uplink_;
   Policy policy_;

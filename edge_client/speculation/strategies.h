@@ -80,6 +80,8 @@ class MirrorStrategy final : public SpeculationStrategy {
   std::optional<AheadSelection> select_ahead(const SendingView& view,
                                              const Timings& timings) const override;
   void on_target(bool has_exits) override { controller_.target_has_exits(has_exits); }
+  void begin_with(const LearntPair& learnt) override { controller_.begin_with(learnt); }
+  bool teach(LearntPair& learnt) const override { return controller_.teach(learnt); }
   std::optional<PlanChange> on_verdict(const VerdictReview& review,
                                        const Timings& timings) override;
 

@@ -26,6 +26,7 @@
 #include "common/drafting/hypothesis_tree.h"
 #include "common/protocol/messages.h"
 #include "edge_client/metrics/plan_change.h"
+#include "edge_client/speculation/learnt_pair.h"
 #include "edge_client/speculation/sending_rule.h"
 #include "edge_client/speculation/timings.h"
 
@@ -103,6 +104,11 @@ class SpeculationStrategy {
 
   // A target answered; it may have early exits.
   virtual void on_target(bool /*has_exits*/) {}
+
+  // Before the first verdict: what earlier answers have taught.
+  virtual void begin_with(const LearntPair& /*learnt*/) {}
+  // Into `learnt`: what this answer adds. False: nothing.
+  virtual bool teach(LearntPair& /*learnt*/) const { return false; }
 
   // A verdict came, and the answer goes on. Returns what the strategy changed, if that is worth a
   // line in the log; PlanChange::token is left to the caller.

@@ -54,6 +54,15 @@ std::optional<Duration> Timings::exits_cost() const {
   return std::max(Duration{0}, longer);
 }
 
+void Timings::on_pass_costs(const PassCosts& costs) {
+  if (knows_passes()) return;
+  for (const PassCosts::Point& point : costs.points) {
+    plain_pass.add(point.rows, point.time);
+    if (costs.exits_percent == 0) continue;
+    pass.add(point.rows, point.time + point.time * costs.exits_percent / 100);
+  }
+}
+
 void Timings::on_opened(Duration took) {
   if (!measured_) round_trip_ = took;
 }

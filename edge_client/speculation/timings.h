@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "common/base/clock.h"
+#include "common/protocol/pass_costs.h"
 
 namespace outrider {
 
@@ -57,6 +58,8 @@ class Timings final {
   // What exits make a pass longer; nothing until both kinds were seen.
   std::optional<Duration> exits_cost() const;
 
+  // What the server says of its passes; what was measured here counts more and more.
+  void on_pass_costs(const PassCosts& costs);
   // The answer to Open came after this; an upper bound, as it may include connecting.
   void on_opened(Duration took);
   // An idle verifier was asked for a pass and started it so long after, queueing not counted.

@@ -104,7 +104,13 @@ TEST(Codec, OpenedKeepsEveryField) {
   sent.stop_ids = {2};
   sent.exits = {3, 6};
   sent.limits = {128, 65, 256, 1 << 16, 2048, 4096};
+  sent.pass_costs = {{{1, from_ms(18)}, {5, from_ms(24.5)}}, 8};
+  sent.server_version = "1.2";
+  sent.wall_clock = std::chrono::hours(24 * 365 * 57);
   const Opened opened = through_the_wire_down(sent);
+  EXPECT_EQ(opened.pass_costs, sent.pass_costs);
+  EXPECT_EQ(opened.server_version, "1.2");
+  EXPECT_EQ(opened.wall_clock, sent.wall_clock);
   EXPECT_EQ(opened.session_id, sent.session_id);
   EXPECT_EQ(opened.fingerprint, sent.fingerprint);
   EXPECT_EQ(opened.arithmetic_id, sent.arithmetic_id);

@@ -161,5 +161,30 @@ TEST(HostileBytes, ServerMessagesAreCheckedAsHard) {
   expect_refused(wire, "opened.limits.vocab_size is 2147483648");
 }
 
+TEST(HostileBytes, PassCostsThatMakeNoSense) {
+  const auto refused = [](const auto& change) {
+    v1::ServerMessage wire;
+    v1::PassCosts& costs = *wire.mutable_opened()->mutable_pass_costs();
+    costs.add_rows(1);
+    costs.add_time_us(18000);
+    change(costs);
+    expect_refused(wire, "opened.pass_costs");
+  };
+  refused([](v1::PassCosts& costs) { costs.add_rows(2); });
+  refused([](v1::PassCosts& costs) { costs.set_rows(0, 0); });
+  refused([](v1::PassCosts& costs) { costs.set_time_us(0, 0); });
+  refused([](v1::PassCosts& costs) { costs.set_exits_percent(1001); });
+  refused([](v1::PassCosts& costs) {  // rows that do not rise
+    costs.add_rows(1);
+    costs.add_time_us(5);
+  });
+  refused([](v1::PassCosts& costs) {  // too many
+    for (std::uint32_t i = 2; i < 20; ++i) {
+      costs.add_rows(i);
+      costs.add_time_us(i);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace outrider

@@ -31,6 +31,20 @@ TEST_F(SchedulerTest, TurnsGoRoundAndAPrefillTakesOneChunkEach) {
   EXPECT_EQ(heard<Verdict>(2).size(), 3u);
 }
 
+TEST_F(SchedulerTest, LaterStreamsAreToldWhatPassesTakeHere) {
+  open(1, open_message({1, 2, 3}));
+  while (turn() != 0) {
+  }
+  open(2, open_message({1, 2}));
+  turn();
+  EXPECT_TRUE(heard<Opened>(1)[0].pass_costs.points.empty()) << "nothing was known yet";
+  ASSERT_EQ(heard<Opened>(2).size(), 1u);
+  const PassCosts costs = heard<Opened>(2)[0].pass_costs;
+  ASSERT_EQ(costs.points.size(), 1u) << "prefills are left out";
+  EXPECT_EQ(costs.points[0].rows, 1u);
+  EXPECT_GT(costs.points[0].time, Duration{0});
+}
+
 TEST_F(SchedulerTest, StartedLeavesBeforeTheDeviceWorks) {
   open(1, open_message({1}));
   ASSERT_TRUE(scheduler().start(now()));

@@ -153,7 +153,7 @@ TEST_F(RunnerTest, AFailingDraftModelLeavesTheAnswerWhole) {
   ToyDraft short_draft(target_, 0, 10);
   DecodingSession session(options(50), {1, 2, 3}, *drafter_, text_);
   expect_whole_answer(short_draft, session);
-  EXPECT_TRUE(session.draft_failed());
+  EXPECT_TRUE(session.speculation().draft_failed());
   EXPECT_THAT(listener_.lines, Contains(HasSubstr("the draft model failed: toy: position")));
 }
 

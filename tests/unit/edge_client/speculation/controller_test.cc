@@ -295,5 +295,71 @@ TEST(Acceptance, IsLearntByDepth) {
   EXPECT_LT(acceptance.of(3), 0.15);
 }
 
+// --- how an answer begins -----------------------------------------------------------------------
+
+TEST(Controller, OnALinkThatHoldsManyPassesAnAnswerBeginsWithoutADraft) {
+  Controller controller(Optimize::kLatency, 4);
+  controller.on_verdict(1, 0, TimePoint{});
+  const SpeculationPlan& plan =
+      controller.plan(timings({.step_ms = 1, .pass_ms = 3, .round_trip_ms = 50}));
+  EXPECT_FALSE(plan.speculates);
+  EXPECT_THAT(plan.reason, HasSubstr("17 tokens ahead"));
+}
+
+TEST(Controller, WhereTheDraftMayComeInTimeItBeginsWithOne) {
+  for (const Times& times : {Times{.step_ms = 8, .pass_ms = 18, .round_trip_ms = 190},
+                             Times{.step_ms = 1, .pass_ms = 3, .round_trip_ms = 2}}) {
+    Controller controller(Optimize::kLatency, 4);
+    controller.on_verdict(1, 0, TimePoint{});
+    EXPECT_TRUE(controller.plan(timings(times)).speculates) << times.round_trip_ms;
+  }
+}
+
+TEST(Controller, TheNumbersSpeakOnceAndThenWhatIsMeasured) {
+  Controller controller(Optimize::kLatency, 4);
+  const Timings far = timings({.step_ms = 1, .pass_ms = 3, .round_trip_ms = 50});
+  TimePoint now{};
+  controller.on_verdict(1, 0, now);
+  controller.plan(far);
+  play(controller, 70, 0, 3, now);
+  EXPECT_TRUE(controller.plan(far).speculates) << "a trial after 64 tokens";
+}
+
+TEST(Controller, AnAnswerBeginsWhereTheLastOneEnded) {
+  Controller before(Optimize::kLatency, 4);
+  TimePoint now{};
+  play(before, 20, 3, 30, now);
+  LearntPair learnt;
+  ASSERT_TRUE(before.teach(learnt));
+  EXPECT_EQ(learnt.tried.size(), 4u);
+  EXPECT_TRUE(learnt.speculates);
+  Controller after(Optimize::kLatency, 4);
+  after.begin_with(learnt);
+  LearntPair again;
+  ASSERT_TRUE(after.teach(again));
+  EXPECT_EQ(again.tried, learnt.tried);
+  EXPECT_EQ(again.stood, learnt.stood);
+}
+
+TEST(Controller, WhatDidNotPayIsTriedAgainLater) {
+  Controller controller(Optimize::kLatency, 4);
+  controller.begin_with(
+      {.tried = {20}, .stood = {5}, .speculates = false, .probe_after = 128, .answers = 2});
+  EXPECT_FALSE(controller.current().speculates) << "before the first verdict";
+  const Timings near = timings({});
+  TimePoint now{};
+  play(controller, 127, 0, 20, now);
+  EXPECT_FALSE(controller.plan(near).speculates);
+  play(controller, 2, 0, 20, now);
+  EXPECT_TRUE(controller.plan(near).speculates);
+}
+
+TEST(Controller, AnAnswerThatSawNoDraftTeachesNothing) {
+  Controller controller(Optimize::kLatency, 4);
+  controller.on_verdict(1, 0, TimePoint{});
+  LearntPair learnt;
+  EXPECT_FALSE(controller.teach(learnt));
+}
+
 }  // namespace
 }  // namespace outrider

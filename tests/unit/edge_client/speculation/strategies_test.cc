@@ -133,7 +133,7 @@ class MirrorStrategyTest : public StrategyTest {
     Timings known;
     known.draft_step.add(1, from_ms(1));
     for (std::size_t rows = 1; rows <= 5; ++rows) known.plain_pass.add(rows, from_ms(20));
-    known.on_request_served(from_ms(300));
+    known.on_request_served(from_ms(150));
     return known;
   }
   // Verdicts of which two of four drafted tokens stand, one every 30 ms. Returns the last change.
@@ -174,7 +174,7 @@ TEST_F(MirrorStrategyTest, AFarTargetIsNotKeptWaitingAndTheChangeIsTold) {
   ASSERT_TRUE(change);
   EXPECT_EQ(change->wait_for, 0);
   EXPECT_TRUE(change->speculates);
-  EXPECT_THAT(change->reason, HasSubstr("the round trip 300.0 ms"));
+  EXPECT_THAT(change->reason, HasSubstr("the round trip 150.0 ms"));
   EXPECT_EQ(strategy_->wait_for(), 1u) << "what is drafted after a miss leaves token by token";
   EXPECT_EQ(
       strategy_->on_verdict({.tokens = 3, .depth = 4, .now = now_ + from_ms(30)}, far_server()),
@@ -228,7 +228,7 @@ TEST_F(MirrorStrategyTest, ATargetThatIsFurtherThanItsVerdictIsReachedByLongerRo
   EXPECT_EQ(select({}, far_server()).length, 4u) << "its pace is not known";
   play_verdicts(far_server());
   const AheadSelection far = select({}, far_server());
-  EXPECT_EQ(far.length, 3 * far.limits.whole) << "300 ms are 30 tokens; bounded";
+  EXPECT_EQ(far.length, 3 * far.limits.whole) << "150 ms are 15 tokens; bounded";
 }
 
 TEST_F(CheapMirrorTest, EveryPassWaitsForAWholeRound) {

@@ -129,5 +129,17 @@ TEST(SendingRule, KeepsABudgetOfBytesPerSecond) {
   EXPECT_LT(bytes, 11000);
 }
 
+TEST(Timings, WhatTheServerSaysIsKnownUntilItIsMeasured) {
+  Timings timings;
+  timings.on_pass_costs({{{1, from_ms(20)}, {5, from_ms(28)}}, 10});
+  EXPECT_TRUE(timings.knows_passes());
+  EXPECT_NEAR(to_ms(timings.pass_of(1, false)), 20, 0.5);
+  EXPECT_NEAR(to_ms(timings.pass_of(5, true)), 30.8, 0.5);
+  for (int i = 0; i < 40; ++i) timings.plain_pass.add(1, from_ms(40));
+  EXPECT_NEAR(to_ms(timings.pass_of(1, false)), 40, 2);
+  timings.on_pass_costs({{{1, from_ms(5)}}, 0});
+  EXPECT_NEAR(to_ms(timings.pass_of(1, false)), 40, 2) << "another stream's word changes nothing";
+}
+
 }  // namespace
 }  // namespace outrider

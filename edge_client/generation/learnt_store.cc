@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/generation/learnt_store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/base/json_record.h"
+#include "common/base/posix.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::uint64_t kVersion = 1;
+constexpr std::int64_t kMaxStateBytes = 1 << 20;
+constexpr std::size_t kMaxDepths = 64;
+constexpr double kMaxTried = 1000;
+constexpr double kMaxMs = 1e6;
+
+struct StoredPair {
+  std::string target;  // its fingerprint
+  std::string draft;
+  std::string device;
+  LearntPair learnt;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("target", self.target);
+    field("draft", self.draft);
+    field("device", self.device);
+    field("learnt", self.learnt);
+  }
+};
+
+struct StoredFile {
+  std::uint64_t version = kVersion;
+  std::vector<StoredPair> pairs;  // the last written last
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("version", self.version);
+    field("pairs", self.pairs);
+  }
+};
+
+bool within(double value, double most) {
+  return value >= 0 && value <= most;
+}
+
+// A stranger may have written the file.
+bool makes_sense(const LearntPair& learnt) {
+  if (learnt.tried.size() != learnt.stood.size() || learnt.tried.size() > kMaxDepths) return false;
+  for (std::size_t i = 0; i < learnt.tried.size(); ++i) {
+    if (!within(learnt.tried[i], kMaxTried) || !within(learnt.stood[i], learnt.tried[i])) {
+      return false;
+    }
+  }
+  return within(learnt.step_ms, kMaxMs) && within(learnt.rtt_ms, kMaxMs);
+}
+
+StoredFile read_stored(const std::string& path) {
+  const Result<std::string> text = read_file(path, kMaxStateBytes);
+  if (!text.ok()) return {};
+  const Result<Json> json = parse_json(*text, path);
+  if (!json.ok()) return {};
+  Result<StoredFile> file = read_json<StoredFile>(*json, path);
+  if (!file.ok() || file->version != kVersion) return {};
+  std::erase_if(file->pairs, [](const StoredPair& pair) { return !makes_sense(pair.learnt); });
+  return *std::move(file);
+}
+
+}  // namespace
+
+std::string default_state_dir() {
+  const char* xdg = std::getenv("XDG_STATE_HOME");
+  if (xdg != nullptr && *xdg == '/') return std::string(xdg) + "/outrider";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return std::string(home) + "/.local/state/outrider";
+  return {};
+}
+
+LearntPairs LearntStore::read(const LearningSide& side) const {
+  LearntPairs pairs;
+  if (directory_.empty()) return pairs;
+  for (StoredPair& pair : read_stored(path()).pairs) {
+    if (pair.draft != side.draft || pair.device != side.device) continue;
+    pairs.insert_or_assign(std::move(pair.target), std::move(pair.learnt));
+  }
+  return pairs;
+}
+
+Status LearntStore::write(const LearningSide& side, const std::string& fingerprint,
+                          const LearntPair& learnt) const {
+  if (directory_.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(directory_, error);
+  StoredFile file = read_stored(path());
+  std::erase_if(file.pairs, [&](const StoredPair& pair) {
+    return pair.target == fingerprint && pair.draft == side.draft && pair.device == side.device;
+  });
+  file.pairs.push_back({fingerprint, side.draft, side.device, learnt});
+  if (file.pairs.size() > kMaxEntries) {
+    file.pairs.erase(file.pairs.begin(),
+                     file.pairs.end() - static_cast<std::ptrdiff_t>(kMaxEntries));
+  }
+  const std::string text = write_json(file).dump() + "\n";
+  const std::string beside = path() + "." + std::to_string(getpid()) + ".part";
+  std::FILE* out = std::fopen(beside.c_str(), "wb");
+  bool written = out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if (out != nullptr) written = std::fclose(out) == 0 && written;
+  if (written && std::rename(beside.c_str(), path().c_str()) == 0) return {};
+  const int why = errno;
+  std::remove(beside.c_str());
+  return resource_exhausted(path() + " cannot be written: " + errno_message(why));
+}
+
+}  // namespace outrider

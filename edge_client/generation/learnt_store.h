@@ -1,0 +1,51 @@
+// Keeps what answers have taught (edge_client/speculation/learnt_pair.h) between runs: one small
+// file in the user's state folder, $XDG_STATE_HOME/outrider/learnt.json. It is safe to delete: the
+// next answer then begins as the first one did. A file that cannot be read, or that another version
+// wrote, counts as none.
+//
+// Two edges that end at the same time keep the file of the later one.
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "common/base/status.h"
+#include "edge_client/speculation/learnt_pair.h"
+
+namespace outrider {
+
+// $XDG_STATE_HOME/outrider, or ~/.local/state/outrider; empty if neither is set.
+std::string default_state_dir();
+
+// Which draft on which device: what was learnt of another one says nothing.
+struct LearningSide {
+  std::string draft;   // its fingerprint
+  std::string device;  // its processor, threads and emulated pace
+};
+
+class LearntStore final {
+ public:
+  static constexpr std::size_t kMaxEntries = 64;  // the oldest go first
+
+  // directory: empty for nowhere; then nothing is kept.
+  explicit LearntStore(std::string directory) : directory_(std::move(directory)) {}
+
+  LearntPairs read(const LearningSide& side) const;
+  // RESOURCE_EXHAUSTED if the file cannot be written.
+  Status write(const LearningSide& side, const std::string& fingerprint,
+               const LearntPair& learnt) const;
+
+ private:
+  std::string path() const { return directory_ + "/learnt.json"; }
+
+  std::string directory_;
+};
+
+struct Learning {
+  LearntStore store;
+  LearningSide side;
+};
+
+}  // namespace outrider

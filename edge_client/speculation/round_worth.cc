@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/round_worth.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace outrider {
+namespace {
+
+// An answer begins without speculation where a draft's token comes in time and stands less often
+// than this, with a good draft's first guess while its own is not known by so many tries.
+constexpr double kHopeless = 0.1;
+constexpr double kGoodFirstGuess = 0.85;
+constexpr double kKnownTries = 5;
+
+}  // namespace
+
+double RoundWorth::added_time(int rows) const {
+  return to_seconds(timings_.pass_of(static_cast<std::size_t>(rows), exits_) -
+                    timings_.pass_of(1, exits_));
+}
+
+int RoundWorth::best_length(int most) const {
+  int length = 1;
+  while (length < most) {
+    const double gain = acceptance_.of(static_cast<std::size_t>(length) + 1) * theta_;
+    if (gain <= added_time(length + 2) - added_time(length + 1)) break;
+    ++length;
+  }
+  return length;
+}
+
+int RoundWorth::best_wait(int length) const {
+  const double step = to_seconds(timings_.draft_step.of(1));
+  const double round_trip = to_seconds(timings_.round_trip());
+  int best = 0;
+  double largest = 0;
+  double expected = 0;
+  for (int j = 1; j <= length; ++j) {
+    expected += acceptance_.of(static_cast<std::size_t>(j));
+    const double gain = expected * theta_ - (round_trip + j * step) - added_time(j + 1);
+    if (gain > largest) {
+      largest = gain;
+      best = j;
+    }
+  }
+  return best;
+}
+
+double RoundWorth::of_hit(int length, int wait_for) const {
+  if (wait_for > 0) {
+    return to_seconds(timings_.round_trip() + wait_for * timings_.draft_step.of(1));
+  }
+  double expected = 0;
+  for (int k = 1; k <= length; ++k) expected += acceptance_.of(static_cast<std::size_t>(k));
+  return std::max(0.0, expected * theta_ - added_time(length + 1));
+}
+
+std::string RoundWorth::why_hopeless(int length) const {
+  if (theta_ <= 0 || best_wait(length) > 0) return {};
+  const double ahead = to_seconds(timings_.round_trip() + timings_.draft_step.of(1)) / theta_;
+  const std::vector<double> tried = acceptance_.tried();
+  const bool known = !tried.empty() && tried.front() >= kKnownTries;
+  const double chance = std::pow(known ? acceptance_.of(1) : kGoodFirstGuess, ahead + 1);
+  if (chance >= kHopeless) return {};
+  return fmt::format(
+      "a token takes {:.1f} ms and the round trip {:.1f} ms: a draft would have to be right {:.0f} "
+      "tokens ahead",
+      theta_ * 1e3, to_ms(timings_.round_trip()), ahead);
+}
+
+}  // namespace outrider

@@ -1,0 +1,43 @@
+// What rounds are worth at the present time per token (docs/latency-law.md), in seconds.
+//
+// Thread rule: pure; a view of what is passed to it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "edge_client/speculation/acceptance_by_depth.h"
+#include "edge_client/speculation/timings.h"
+
+namespace outrider {
+
+class RoundWorth final {
+ public:
+  // exits: whether early exits look at the passes. theta: the time per token. The others outlive
+  // this.
+  RoundWorth(const AcceptanceByDepth& acceptance, const Timings& timings, bool exits, double theta)
+      : acceptance_(acceptance), timings_(timings), exits_(exits), theta_(theta) {}
+
+  // Drafted tokens that are worth their rows, at most so many and at least 1.
+  int best_length(int most) const;
+  // For how many of `length` the verifier should wait after a miss; 0: it goes on alone.
+  int best_wait(int length) const;
+  // What a round that is there in time wins: the wait for one, or if nobody waits, the tokens that
+  // it brings.
+  double of_hit(int length, int wait_for) const;
+  // Why an answer should begin without a draft; empty: it should not. A link may hold many passes:
+  // what is drafted now comes to stand behind as many tokens, all of which must have been foreseen.
+  // Where that hardly ever happens and waiting does not pay either, there is no need to lose time
+  // to find out.
+  std::string why_hopeless(int length) const;
+
+ private:
+  // What a pass of `rows` rows takes longer than one of a single row.
+  double added_time(int rows) const;
+
+  const AcceptanceByDepth& acceptance_;
+  const Timings& timings_;
+  const bool exits_;
+  const double theta_;
+};
+
+}  // namespace outrider

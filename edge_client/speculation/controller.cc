@@ -123,7 +123,7 @@ void Controller::begin_with(const LearntPair& learnt) {
   begun_ = true;
   probe_after_ = std::clamp(learnt.probe_after, kEnterSpeculation, kMaxEnterSpeculation);
   plan_.speculates = false;
-  probe_at_ = tokens_ + probe_after_;
+  probe_at_ = tokens_ + std::min(learnt.probe_in, probe_after_);
   plan_.reason = "it did not pay when the last answer ended";
 }
 
@@ -131,6 +131,7 @@ bool Controller::teach(LearntPair& learnt) const {
   learnt.tried = acceptance_.tried();
   learnt.stood = acceptance_.stood();
   learnt.speculates = plan_.speculates;
+  learnt.probe_in = plan_.speculates || probe_at_ <= tokens_ ? 0 : probe_at_ - tokens_;
   learnt.probe_after = probe_after_;
   return !learnt.tried.empty();
 }

@@ -17,7 +17,10 @@ struct LearntPair {
   double step_ms = 0;         // T_p, of one row; 0: not known
   double rtt_ms = 0;          // 0: not known
   bool speculates = true;     // how the last answer ended
-  std::uint64_t probe_after = 0;  // tokens until speculation is tried again, where it did not pay
+  // Where it did not pay: speculation is tried again probe_in tokens later, be they of this answer
+  // or of later ones, and if it fails again, probe_after tokens after that.
+  std::uint64_t probe_in = 0;
+  std::uint64_t probe_after = 0;
   std::uint64_t answers = 0;      // that taught this
 
   friend bool operator==(const LearntPair&, const LearntPair&) = default;
@@ -30,6 +33,7 @@ struct LearntPair {
     field("step_ms", self.step_ms);
     field("rtt_ms", self.rtt_ms);
     field("speculates", self.speculates);
+    field("probe_in", self.probe_in);
     field("probe_after", self.probe_after);
     field("answers", self.answers);
   }

@@ -18,8 +18,9 @@ BIN = Path(os.environ.get('OUTRIDER_BIN', ROOT / 'build/release/bin'))
 START_SECONDS = 60
 ANSWER_SECONDS = 120
 
-# The programs read OUTRIDER_* as flags; only what a test sets may count.
+# The programs read OUTRIDER_* as flags; only what a test sets may count, and no earlier answer.
 CLEAN_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith('OUTRIDER_')}
+CLEAN_ENVIRONMENT['OUTRIDER_STATE_DIR'] = 'none'
 
 
 class Server:

@@ -17,6 +17,7 @@ LearntPair learnt(double step_ms) {
           .step_ms = step_ms,
           .rtt_ms = 50,
           .speculates = false,
+          .probe_in = 40,
           .probe_after = 128,
           .answers = 3};
 }
@@ -67,7 +68,7 @@ TEST_F(LearntStoreTest, AFileThatMakesNoSenseCountsAsNone) {
        {"", "{", "[]", "{\"version\":2,\"pairs\":[]}", "{\"version\":1}",
         "{\"version\":1,\"pairs\":[{\"target\":\"t\",\"draft\":\"draft-a\",\"device\":\"a small "
         "device\",\"learnt\":{\"tried\":[1],\"stood\":[2],\"step_ms\":1,\"rtt_ms\":1,"
-        "\"speculates\":true,\"probe_after\":1,\"answers\":1}}]}"}) {
+        "\"speculates\":true,\"probe_in\":0,\"probe_after\":1,\"answers\":1}}]}"}) {
     write_file(text);
     EXPECT_TRUE(store_.read(kEdge).empty()) << text;
   }

@@ -343,8 +343,12 @@ TEST(Controller, AnAnswerBeginsWhereTheLastOneEnded) {
 
 TEST(Controller, WhatDidNotPayIsTriedAgainLater) {
   Controller controller(Optimize::kLatency, 4);
-  controller.begin_with(
-      {.tried = {20}, .stood = {5}, .speculates = false, .probe_after = 128, .answers = 2});
+  controller.begin_with({.tried = {20},
+                         .stood = {5},
+                         .speculates = false,
+                         .probe_in = 128,
+                         .probe_after = 128,
+                         .answers = 2});
   EXPECT_FALSE(controller.current().speculates) << "before the first verdict";
   const Timings near = timings({});
   TimePoint now{};
@@ -352,6 +356,30 @@ TEST(Controller, WhatDidNotPayIsTriedAgainLater) {
   EXPECT_FALSE(controller.plan(near).speculates);
   play(controller, 2, 0, 20, now);
   EXPECT_TRUE(controller.plan(near).speculates);
+}
+
+TEST(Controller, ShortAnswersTogetherReachTheNextTrial) {
+  const Timings near = timings({});
+  LearntPair learnt = {.tried = {20},
+                       .stood = {5},
+                       .speculates = false,
+                       .probe_in = 64,
+                       .probe_after = 128,
+                       .answers = 2};
+  for (int answer = 0; answer < 2; ++answer) {
+    Controller controller(Optimize::kLatency, 4);
+    controller.begin_with(learnt);
+    TimePoint now{};
+    play(controller, 30, 0, 20, now);
+    EXPECT_FALSE(controller.plan(near).speculates);
+    ASSERT_TRUE(controller.teach(learnt));
+  }
+  EXPECT_EQ(learnt.probe_in, 4u);
+  Controller third(Optimize::kLatency, 4);
+  third.begin_with(learnt);
+  TimePoint now{};
+  play(third, 5, 0, 20, now);
+  EXPECT_TRUE(third.plan(near).speculates);
 }
 
 TEST(Controller, AnAnswerThatSawNoDraftTeachesNothing) {

@@ -28,7 +28,7 @@ Status not_known(const char* figure) {
 
 Result<AnswerFigures> figures_of(const AnswerRecord& record) {
   if (!record.decode_ms) return not_known("decode_ms");
-  if (!record.traffic) return not_known("bytes");
+  if (!record.traffic && record.mode != Mode::kOffline) return not_known("bytes");
   const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
   const FirstVerdict& first = record.first_verdict;
   AnswerFigures figures;
@@ -52,8 +52,10 @@ Result<AnswerFigures> figures_of(const AnswerRecord& record) {
   figures.draft_steps = number(record.draft_steps);
   figures.draft_overruns = number(record.draft_overruns);
   figures.draft_ms = to_ms(record.draft_compute);
-  figures.payload_up = number(record.traffic->bytes.payload_up);
-  figures.payload_down = number(record.traffic->bytes.payload_down);
+  if (record.traffic) {
+    figures.payload_up = number(record.traffic->bytes.payload_up);
+    figures.payload_down = number(record.traffic->bytes.payload_down);
+  }
   figures.predraft = record.predraft;
   figures.drafted_per_branch = record.drafted_per_branch;
   figures.accepted_per_branch = record.accepted_per_branch;

@@ -160,6 +160,22 @@ std::size_t Drafter::commit(std::span<const TokenId> tokens) {
   return sent_unused;
 }
 
+PlanLimits Drafter::with_own(PlanLimits limits) const {
+  limits.draft_positions = options_.max_positions;
+  limits.draft_vocabulary = options_.vocab_size;
+  if (exhausted()) limits.max_depth = 0;
+  return limits;
+}
+
+RoundPlan Drafter::plan(RoundPlanner& planner, const PlanLimits& limits) {
+  return planner.plan(PlanView(nodes_.weighed(), with_own(limits), root_expanded_));
+}
+
+Grow Drafter::send_plan(const RoundPlan& plan, RoundPlanner& planner, const PlanLimits& limits) {
+  planner.on_sent(plan, PlanView(nodes_.weighed(), with_own(limits), root_expanded_));
+  return nodes_.send_planned(plan.nodes, limits.max_nodes);
+}
+
 bool Drafter::round_is_whole(const RoundShape& shape) const {
   if (shape.length == 0) return true;
   const std::vector<std::vector<NodeIndex>> chains = round_chains(tree(), shape);

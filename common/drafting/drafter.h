@@ -22,6 +22,7 @@
 #include "common/drafting/draft_text.h"
 #include "common/drafting/growth_policy.h"
 #include "common/drafting/hypothesis_tree.h"
+#include "common/drafting/round_planner.h"
 #include "common/tree/mirrored_tree.h"
 
 namespace outrider {
@@ -57,6 +58,11 @@ class Drafter final {
   Grow select_round(const RoundShape& shape, std::size_t max_nodes, std::int32_t token_bound) {
     return nodes_.send_round(shape, max_nodes, token_bound);
   }
+  // A round that is a tree. limits: those of the answer and of the verifier; the draft's own are
+  // filled in. send_plan() sends what was not sent of a plan's nodes, and tells the planner.
+  RoundPlan plan(RoundPlanner& planner, const PlanLimits& limits);
+  Grow send_plan(const RoundPlan& plan, RoundPlanner& planner, const PlanLimits& limits);
+
   // The rounds that could be sent for outcomes of the pass in flight, likeliest first; `length`:
   // of a whole round.
   std::vector<DraftedRound> rounds_ahead(std::size_t length, std::int32_t token_bound) {
@@ -95,6 +101,7 @@ class Drafter final {
   std::uint64_t evicted() const { return nodes_.evicted(); }
 
  private:
+  PlanLimits with_own(PlanLimits limits) const;
   std::vector<NodeIndex> most_wanted(const GrowthPolicy& policy, Position max_depth);
   bool may_run(NodeIndex node, Position max_depth) const;
   void add_rows(NodeIndex node, DraftStep& step);

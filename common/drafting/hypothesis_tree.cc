@@ -73,6 +73,20 @@ Grow HypothesisTree::send_round(const RoundShape& shape, std::size_t max_nodes,
   return grow;
 }
 
+Grow HypothesisTree::send_planned(std::span<const NodeIndex> nodes, std::size_t max_nodes) {
+  std::size_t room = max_nodes - std::min(max_nodes, tree_.ids().living().size());
+  std::vector<NodeIndex> chosen;
+  for (const NodeIndex index : nodes) {
+    if (tree_.node(index).id != 0) continue;
+    if (room == 0) break;
+    --room;
+    chosen.push_back(index);
+  }
+  Grow grow = tree_.send(chosen);
+  count_all_sent_as_in_flight();
+  return grow;
+}
+
 std::vector<DraftedRound> HypothesisTree::rounds_ahead(std::size_t length,
                                                        std::int32_t token_bound) {
   const GrowthView view = weighed();

@@ -73,6 +73,8 @@ class HypothesisTree final {
   // Sends what is drafted of a round, less what was sent. The verifier holds at most max_nodes
   // living nodes; token_bound is the size of its vocabulary.
   Grow send_round(const RoundShape& shape, std::size_t max_nodes, std::int32_t token_bound);
+  // Sends these nodes of a round, parents first, less what was sent; at most max_nodes live there.
+  Grow send_planned(std::span<const NodeIndex> nodes, std::size_t max_nodes);
   // The rounds that could be sent for outcomes of the pass in flight, likeliest first; `length`:
   // of a whole round.
   std::vector<DraftedRound> rounds_ahead(std::size_t length, std::int32_t token_bound);

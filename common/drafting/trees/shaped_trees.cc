@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/drafting/trees/shaped_trees.h"
+
+#include <queue>
+
+namespace outrider {
+
+RoundPlan FixedWidths::plan(const PlanView& view) {
+  RoundPlan plan;
+  std::vector<NodeIndex> level{kRoot};
+  for (const int width : widths_) {
+    std::vector<NodeIndex> next;
+    for (const NodeIndex node : level) {
+      if (!view.is_expanded(node)) {
+        if (view.can_expand(node)) plan.expand.push_back(node);
+        continue;
+      }
+      std::vector<NodeIndex> candidates = view.candidates(node);
+      std::ranges::stable_sort(candidates, std::ranges::greater{},
+                               [&](NodeIndex one) { return view.confidence(one); });
+      const auto count = std::min(candidates.size(), static_cast<std::size_t>(width));
+      for (std::size_t i = 0; i < count; ++i) {
+        if (plan.nodes.size() == view.limits().max_nodes) return {std::move(plan.nodes), {}};
+        plan.nodes.push_back(candidates[i]);
+        next.push_back(candidates[i]);
+      }
+    }
+    if (!plan.expand.empty()) return plan;  // level by level
+    level = std::move(next);
+  }
+  return plan;
+}
+
+RoundPlan TopNodes::plan(const PlanView& view) {
+  struct Candidate {
+    NodeIndex node;
+    double chance;
+    bool operator<(const Candidate& other) const {
+      return chance != other.chance ? chance < other.chance : node > other.node;
+    }
+  };
+  RoundPlan plan;
+  std::priority_queue<Candidate> frontier;
+  const auto open = [&](NodeIndex node, double chance) {
+    if (!view.is_expanded(node)) {
+      if (view.can_expand(node)) plan.expand.push_back(node);
+      return;
+    }
+    for (const NodeIndex child : view.candidates(node)) {
+      frontier.push({child, chance * view.confidence(child)});
+    }
+  };
+  open(kRoot, 1);
+  const std::size_t most = std::min(size_, view.limits().max_nodes);
+  while (!frontier.empty() && plan.nodes.size() < most) {
+    const Candidate best = frontier.top();
+    frontier.pop();
+    plan.nodes.push_back(best.node);
+    // The last node's children would come after it.
+    if (plan.nodes.size() < most) open(best.node, best.chance);
+  }
+  return plan;
+}
+
+}  // namespace outrider

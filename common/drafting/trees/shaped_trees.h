@@ -1,0 +1,41 @@
+// Trees of a given shape: the baselines. Fixed widths by depth, as in SpecInfer (section 3), and
+// the n likeliest nodes, as in OPT-Tree.
+//
+// Thread rule: pure. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/drafting/round_planner.h"
+
+namespace outrider {
+
+// Each node of depth d has widths[d] children, the draft's best; beyond the list it has none.
+class FixedWidths final : public RoundPlanner {
+ public:
+  explicit FixedWidths(std::vector<int> widths) : widths_(std::move(widths)) {}
+
+  int fan_out() const override {
+    return widths_.empty() ? 1 : *std::max_element(widths_.begin(), widths_.end());
+  }
+  RoundPlan plan(const PlanView& view) override;
+
+ private:
+  const std::vector<int> widths_;
+};
+
+// The `size` nodes of the largest products of confidences, as far down as any of them leads.
+class TopNodes final : public RoundPlanner {
+ public:
+  explicit TopNodes(std::size_t size) : size_(size) {}
+
+  int fan_out() const override { return 4; }
+  RoundPlan plan(const PlanView& view) override;
+
+ private:
+  const std::size_t size_;
+};
+
+}  // namespace outrider

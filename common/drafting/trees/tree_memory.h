@@ -1,0 +1,53 @@
+// What trees learn of two devices and a pair of models: how long passes take, how much drafting
+// they hide, whether trees pay at all. It outlasts an answer.
+//
+// Thread rule: values. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "common/drafting/trees/hidden_drafting.h"
+#include "common/drafting/trees/latency_profile.h"
+
+namespace outrider {
+
+// Whether a tree's tokens cost less than plain decoding's. Where they do not, rounds are left to
+// plain decoding for a while, twice as long each time that a trial shows the same.
+class TreePayoff final {
+ public:
+  // A round was a tree: its tokens took that long. plain_ms: what a token takes without.
+  void on_tree(double tokens, double cycle_ms, double plain_ms) {
+    const double learn = rounds_ == 0 ? 1 : kLearn;
+    tokens_ += learn * (tokens - tokens_);
+    cycle_ms_ += learn * (cycle_ms - cycle_ms_);
+    if (++rounds_ < kTrial) return;
+    if (tokens_ * plain_ms >= cycle_ms_) {
+      next_rest_ = kFirstRest;
+      return;
+    }
+    rest_ = next_rest_;
+    next_rest_ = std::min(2 * next_rest_, kLongestRest);
+    rounds_ = 0;
+  }
+  // A round begins. False: it is plain decoding's.
+  bool begin_round() { return rest_ == 0 || rest_-- == 0; }
+
+ private:
+  static constexpr double kLearn = 0.1;
+  static constexpr int kTrial = 8;  // rounds
+  static constexpr int kFirstRest = 32;
+  static constexpr int kLongestRest = 512;
+
+  double tokens_ = 0, cycle_ms_ = 0;  // of a cycle, of late
+  int rounds_ = 0;
+  int rest_ = 0;
+  int next_rest_ = kFirstRest;
+};
+
+struct TreeMemory {
+  LatencyProfile passes;  // of the target
+  HiddenDrafting hidden;
+  TreePayoff payoff;
+};
+
+}  // namespace outrider

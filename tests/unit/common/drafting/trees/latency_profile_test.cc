@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/drafting/trees/latency_profile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace outrider {
+namespace {
+
+TEST(LatencyProfile, KnowsNothingAtFirst) {
+  LatencyProfile profile;
+  EXPECT_FALSE(profile.known());
+  EXPECT_EQ(profile.ms(4, 1), 0);
+}
+
+TEST(LatencyProfile, DrawsStraightLinesBetweenShapes) {
+  LatencyProfile profile;
+  profile.observe(1, 1, 100);
+  profile.observe(5, 1, 140);
+  EXPECT_DOUBLE_EQ(profile.ms(1, 1), 100);
+  EXPECT_DOUBLE_EQ(profile.ms(3, 1), 120);
+  EXPECT_DOUBLE_EQ(profile.ms(5, 1), 140);
+}
+
+TEST(LatencyProfile, IsCautiousBeyondWhatItHasSeen) {
+  LatencyProfile profile;
+  profile.observe(1, 1, 100);
+  profile.observe(5, 1, 140);
+  EXPECT_DOUBLE_EQ(profile.ms(9, 1), 140 + 4 * 10 * 1.25);
+}
+
+TEST(LatencyProfile, PoolsNoiseThatFalls) {
+  LatencyProfile profile;
+  profile.observe(2, 1, 110);
+  profile.observe(3, 1, 90);
+  profile.observe(4, 1, 120);
+  EXPECT_DOUBLE_EQ(profile.ms(2, 1), 100);
+  EXPECT_DOUBLE_EQ(profile.ms(3, 1), 100);
+  EXPECT_DOUBLE_EQ(profile.ms(4, 1), 120);
+}
+
+TEST(LatencyProfile, LearnsWhatLeavesCost) {
+  LatencyProfile profile;
+  profile.observe(8, 1, 100);
+  profile.observe(8, 4, 130);
+  EXPECT_NEAR(profile.ms(8, 1), 100, 1e-9);
+  EXPECT_NEAR(profile.ms(8, 4), 130, 1e-9);
+  EXPECT_NEAR(profile.ms(8, 2), 110, 1e-9);
+}
+
+TEST(LatencyProfile, FollowsADeviceThatSlowsDown) {
+  LatencyProfile profile;
+  for (int i = 0; i < 30; ++i) profile.observe(4, 1, 100);
+  for (int i = 0; i < 30; ++i) profile.observe(4, 1, 1000);
+  EXPECT_GT(profile.ms(4, 1), 900);
+}
+
+// A device with a knee, 4 % of noise, trees of random sizes: within 10 % after twenty passes.
+TEST(LatencyProfile, PredictsUnseenShapesAfterTwentyPasses) {
+  std::uint32_t random = 7;
+  const auto next = [&] { return (random = random * 1664525u + 1013904223u) >> 16; };
+  const auto device = [](std::size_t rows) {
+    return std::max(990.0, 44.2 + 49.0 * static_cast<double>(rows));
+  };
+  for (int seed = 0; seed < 20; ++seed) {
+    LatencyProfile profile;
+    std::size_t largest = 0, least = 99;
+    for (int i = 0; i < 20; ++i) {
+      const std::size_t rows = 1 + next() % 32, leaves = 1 + next() % rows;
+      largest = std::max(largest, rows);
+      least = std::min(least, rows);
+      profile.observe(rows, leaves, device(rows) * (0.96 + 0.08 * (next() % 1000) / 1000.0));
+    }
+    for (std::size_t rows = least; rows <= largest; ++rows) {
+      EXPECT_NEAR(profile.ms(rows, 2) / device(rows), 1, 0.1) << seed << ": " << rows;
+    }
+    for (std::size_t rows = 1; rows < 100; ++rows) {
+      EXPECT_LE(profile.ms(rows, 1), profile.ms(rows + 1, 1));
+      EXPECT_LE(profile.ms(rows, 1), profile.ms(rows, 2));
+    }
+  }
+}
+
+TEST(LatencyProfile, RefusesWhatMakesNoSense) {
+  LatencyProfile profile;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(profile.restore({0, 0}, {1, 1}));
+  EXPECT_FALSE(profile.restore({4, 5}, {1, 1}));
+  EXPECT_FALSE(profile.restore({513, 1}, {1, 1}));
+  EXPECT_FALSE(profile.restore({4, 1}, {-1, 1}));
+  EXPECT_FALSE(profile.restore({4, 1}, {nan, 1}));
+  EXPECT_FALSE(profile.restore({4, 1}, {1, 0}));
+  profile.observe(0, 0, 5);
+  profile.observe(4, 1, 0);
+  profile.observe(4, 9, 5);
+  EXPECT_FALSE(profile.known());
+}
+
+}  // namespace
+}  // namespace outrider

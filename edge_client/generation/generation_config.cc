@@ -12,7 +12,8 @@ bool wants_draft(const GenerationConfig& config) {
 }
 
 Strategy strategy_of(const AnswerConfig& config) {
-  return config.strategy.value_or(Strategy::kMirror);
+  const bool has_tree = config.tree.kind != TreeKind::kChain;
+  return config.strategy.value_or(has_tree ? Strategy::kSd : Strategy::kMirror);
 }
 
 Mode mode_of(const GenerationConfig& config) {
@@ -62,6 +63,12 @@ Status validate(const GenerationConfig& config) {
   if (wants_draft(config) && config.model.empty()) {
     return invalid_argument(std::string("--strategy ") + name_of(strategy_of(config.answer)) +
                             " needs a draft: name its directory with --model");
+  }
+  if (config.answer.tree.kind != TreeKind::kChain && strategy_of(config.answer) != Strategy::kSd) {
+    return invalid_argument(std::string("--tree ") + name_of(config.answer.tree.kind) +
+                            " is a round of --strategy sd, not of " +
+                            name_of(strategy_of(config.answer)) + ". Remedy: --strategy sd, or " +
+                            "--tree chain");
   }
   OUTRIDER_RETURN_IF_ERROR(check_local_target(config));
   return parse_address(server_of(config)).status();

@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/drafting/growth_policy.h"
+#include "common/drafting/trees/make_planner.h"
 #include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
 #include "edge_client/failover/failover_options.h"
@@ -27,6 +28,8 @@ struct AnswerConfig {
   std::optional<Strategy> strategy;  // nothing: mirror if there is a draft, else ar
   int gamma = 4;                     // drafted tokens of a round
   int branches = 1;                  // sd, fsd: chains in a round
+  TreeOptions tree;                  // sd: what a round is, and whether drafting goes on while
+  std::optional<bool> provisional;   // the verdict is awaited; nothing: as the tree's paper does
   int fan_out = 3;                   // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;
   Optimize optimize = Optimize::kLatency;
@@ -88,7 +91,7 @@ std::string server_of(const GenerationConfig& config);
 // This device's target; empty: none.
 std::string local_target_of(const GenerationConfig& config);
 
-// The strategy of such an answer.
+// The strategy of such an answer: sd if it names a tree, else mirror, where it names none.
 Strategy strategy_of(const AnswerConfig& config);
 
 // INVALID_ARGUMENT for what cannot be meant: a strategy that drafts without a draft, sampling

@@ -33,6 +33,9 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
 
 std::string round_text(const AnswerConfig& config) {
   const std::string length = "γ=" + std::to_string(config.gamma);
+  if (config.tree.kind != TreeKind::kChain) {
+    return std::string("trees: ") + name_of(config.tree.kind);
+  }
   const bool chain = config.branches == 1 || strategy_of(config) == Strategy::kMirror;
   return chain ? length : length + ", " + std::to_string(config.branches) + " branches";
 }
@@ -68,6 +71,9 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
   return {.strategy = drafts(config) ? strategy_of(config) : Strategy::kAr,
           .gamma = config.gamma,
           .branches = config.branches,
+          .tree = config.tree,
+          .provisional = config.provisional,
+          .tree_memory = tree_memory_,
           .fan_out = config.fan_out,
           .queue = config.queue,
           .optimize = config.optimize,

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <stop_token>
 #include <string>
 
@@ -73,6 +74,7 @@ class Generator final {
   AnswerListener& listener_;
   Drafter no_draft_{DrafterOptions{}};  // stands where there is none
   FailoverMemory memory_;
+  const std::shared_ptr<AnswerMemory> tree_memory_ = std::make_shared<AnswerMemory>();
   Runner runner_;
 
   // Of the answers before.

@@ -83,6 +83,28 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kModelGroup);
 }
 
+void add_tree_flags(CLI::App& command, AnswerConfig& answer) {
+  add_choice(command, "--tree", answer.tree.kind,
+             "sd: what a round is: chain; llmcad, edgellm, lever: the trees of those papers; "
+             "outrider: ours; fixed: so wide at each depth; top-n: the likeliest nodes")
+      ->group(kModelGroup);
+  command
+      .add_option("--tree-size", answer.tree.size,
+                  "Most nodes of a tree; 0: the policy's own bound. The verifier's bound holds too")
+      ->check(CLI::Range(0, 512))
+      ->group(kModelGroup);
+  command
+      .add_option("--tree-widths", answer.tree.widths, "--tree fixed: children of a node, by depth")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 16))
+      ->group(kModelGroup);
+  command
+      .add_option("--provisional", answer.provisional,
+                  "sd: draft on while a verdict is awaited, true or false [as the tree's paper "
+                  "does]")
+      ->group(kModelGroup);
+}
+
 void add_target_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& generation = options.generation;
   command
@@ -218,6 +240,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& generation = options.generation;
   AnswerConfig& answer = generation.answer;
   add_model_flags(command, options);
+  add_tree_flags(command, answer);
   command
       .add_option("-n,--max-tokens", answer.max_tokens,
                   "Most tokens of an answer; -1: until it stops")

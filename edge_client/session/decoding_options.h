@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +17,12 @@ namespace outrider {
 
 struct DecodingOptions {
   Strategy strategy = Strategy::kAr;
-  int gamma = 4;     // drafted tokens of a round
-  int branches = 1;  // sd, fsd: chains in a round, under its likeliest first tokens
-  int fan_out = 3;   // mirror: next tokens considered at each position
+  int gamma = 4;          // drafted tokens of a round
+  int branches = 1;       // sd, fsd: chains in a round, under its likeliest first tokens
+  TreeOptions tree = {};  // sd: what a round is
+  std::optional<bool> provisional = {};            // sd: as StrategyOptions says
+  std::shared_ptr<AnswerMemory> tree_memory = {};  // of answers before; null: none
+  int fan_out = 3;  // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;
   Optimize optimize = Optimize::kLatency;  // mirror
   double uplink_budget = 0;  // mirror: bytes/s for what may turn out unused; 0: as the link carries
@@ -48,7 +53,10 @@ inline SpeculatorOptions speculator_options(const DecodingOptions& options) {
                      .branches = options.branches,
                      .fan_out = options.fan_out,
                      .queue = options.queue,
-                     .optimize = options.optimize},
+                     .optimize = options.optimize,
+                     .tree = options.tree,
+                     .memory = options.tree_memory,
+                     .provisional = options.provisional},
           .uplink_budget = options.uplink_budget,
           .token_bound = options.token_bound,
           .end_position = options.end_position,

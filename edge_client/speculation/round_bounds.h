@@ -34,6 +34,12 @@ struct RoundBounds {
     return round;
   }
 
+  PlanLimits plan_limits(Position end) const {
+    return {.max_nodes = static_cast<std::size_t>(std::min(limits.max_nodes, limits.max_rows - 1)),
+            .max_depth = std::max<Position>(0, useful_depth(end)),
+            .token_bound = vocabulary()};
+  }
+
   // Tokens below this may be sent.
   std::int32_t vocabulary() const {
     return limits.vocab_size <= 0 ? token_bound : std::min(token_bound, limits.vocab_size);

@@ -81,11 +81,8 @@ Speculator::Committed Speculator::on_verdict(const Verdict& verdict, const Verif
     times.add(verdict.rows, verdict.timings.computed);
   }
   answer_tokens_ += verdict.tokens.size();
-  review_ = {.tokens = verdict.tokens.size(),
-             .depth = round.depth(),
-             .found = drafter_.look_up(verdict.tokens),
-             .exits_looked = exits.value_or(false),
-             .now = now};
+  review_ = review_of(verdict, round.depth(), drafter_.look_up(verdict.tokens),
+                      exits.value_or(false), now);
   committed.sent_unused = drafter_.commit(verdict.tokens);
   if (drafter_.step_is_obsolete()) out.emplace_back(AbandonDraftStep{});
   allowance_.on_committed(verdict.tokens.size());
@@ -143,23 +140,14 @@ void Speculator::decide(TimePoint now, SpeculationActions& out) {
 }
 
 void Speculator::draft_round(TimePoint now, SpeculationActions& out) {
-  RoundShape awaited = strategy_->round();
-  awaited.length = strategy_->wait_for();
-  awaited = useful(awaited);
-  if (drafter_.round_is_whole(awaited)) return send_round(now, out);
-  if (auto step = drafter_.grow(*strategy_->grow_round(awaited),
-                                bounds_.useful_depth(drafter_.tree().end()))) {
-    out.emplace_back(RunDraftStep{*std::move(step)});
-  } else if (!drafter_.step_is_out()) {
-    send_round(now, out);  // as far as the draft can go
-  }
+  RoundMove move = next_move(*strategy_, drafter_, bounds_);
+  if (move.step) out.emplace_back(RunDraftStep{*std::move(move.step)});
+  if (move.round) send_round(*std::move(move.round), now, out);
 }
 
 // The whole round in one message. Without nodes it still asks for a pass (liveness), except
 // before pass 0, which the verifier starts by itself.
-void Speculator::send_round(TimePoint now, SpeculationActions& out) {
-  Grow grow = drafter_.select_round(useful(strategy_->round()), bounds_.limits.max_nodes,
-                                    bounds_.vocabulary());
+void Speculator::send_round(Grow grow, TimePoint now, SpeculationActions& out) {
   passes_.on_round_sent(now);
   observers_.notify(&SessionObserver::on_round_sent, now);
   const bool idle = passes_.past_first_pass();

@@ -19,18 +19,18 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/drafting/drafter.h"
 #include "common/protocol/messages.h"
 #include "edge_client/metrics/session_observer.h"
 #include "edge_client/speculation/answer_learning.h"
+#include "edge_client/speculation/next_round.h"
 #include "edge_client/speculation/pass_tracker.h"
 #include "edge_client/speculation/round_bounds.h"
-#include "edge_client/speculation/sending_rule.h"
+#include "edge_client/speculation/sending/sending_rule.h"
+#include "edge_client/speculation/sending/uplink_window.h"
 #include "edge_client/speculation/speculation_actions.h"
 #include "edge_client/speculation/speculator_options.h"
 #include "edge_client/speculation/strategies.h"
 #include "edge_client/speculation/timings.h"
-#include "edge_client/speculation/uplink_window.h"
 
 namespace outrider {
 
@@ -79,7 +79,7 @@ class Speculator final {
   bool drafts() const { return options_.strategy != Strategy::kAr && !ended_; }
   void stop(const std::string& reason, TimePoint now, SpeculationActions& out);
   void draft_round(TimePoint now, SpeculationActions& out);
-  void send_round(TimePoint now, SpeculationActions& out);
+  void send_round(Grow grow, TimePoint now, SpeculationActions& out);
   void draft_ahead(TimePoint now, SpeculationActions& out);
   void send_ahead(TimePoint now, SpeculationActions& out);
   void send_nodes(Grow grow, TimePoint now, SpeculationActions& out);

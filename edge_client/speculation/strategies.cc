@@ -33,12 +33,30 @@ PlanChange change_of(const SpeculationPlan& plan) {
 
 }  // namespace
 
+// Pass 0 reads the prompt: its time tells nothing of rounds.
+VerdictReview review_of(const Verdict& verdict, std::size_t depth, const CacheLookup& found,
+                        bool exits_looked, TimePoint now) {
+  return {.tokens = verdict.tokens.size(),
+          .text = verdict.tokens,
+          .pass = {.rows = verdict.pass > 0 ? static_cast<std::size_t>(verdict.rows) : 0,
+                   .ms = to_ms(verdict.timings.computed)},
+          .depth = depth,
+          .found = found,
+          .exits_looked = exits_looked,
+          .now = now};
+}
+
 std::unique_ptr<SpeculationStrategy> make_strategy(Strategy strategy,
                                                    const StrategyOptions& options) {
   switch (strategy) {
     case Strategy::kAr:
       break;
     case Strategy::kSd:
+      if (options.tree.kind != TreeKind::kChain || options.provisional.value_or(false)) {
+        return std::make_unique<TreeStrategy>(
+            options.tree, round_of(options),
+            options.provisional.value_or(drafts_provisionally(options.tree.kind)), options.memory);
+      }
       return std::make_unique<SdStrategy>(round_of(options));
     case Strategy::kFsd:
       return std::make_unique<FsdStrategy>(round_of(options), options.queue);

@@ -8,15 +8,20 @@
 
 #include "edge_client/speculation/controller.h"
 #include "edge_client/speculation/strategy.h"
+#include "edge_client/speculation/tree_strategy.h"
 
 namespace outrider {
 
 struct StrategyOptions {
-  int gamma = 4;                             // drafted tokens of a round; mirror: at most
-  int branches = 1;                          // sd, fsd: of a round
-  int fan_out = 3;                           // mirror: next tokens considered at each position
-  QueueOrder queue = QueueOrder::kPriority;  // fsd, mirror
-  Optimize optimize = Optimize::kLatency;    // mirror
+  int gamma = 4;                              // drafted tokens of a round; mirror: at most
+  int branches = 1;                           // sd, fsd: of a round
+  int fan_out = 3;                            // mirror: next tokens considered at each position
+  QueueOrder queue = QueueOrder::kPriority;   // fsd, mirror
+  Optimize optimize = Optimize::kLatency;     // mirror
+  TreeOptions tree = {};                      // sd: what a round is
+  std::shared_ptr<AnswerMemory> memory = {};  // of answers before; null: there is none
+  std::optional<bool> provisional = {};  // sd: draft on while a verdict is awaited; nothing: as
+                                         // the tree's own paper does
 };
 
 std::unique_ptr<SpeculationStrategy> make_strategy(Strategy strategy,

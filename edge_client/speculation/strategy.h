@@ -6,6 +6,7 @@
 //   sd      plain speculative decoding: draft a round, send it whole, wait for its verdict
 //   fsd     sd, and drafting ahead for the outcomes that the target's early exits name
 //           (FSD, section 3)
+//   sd with --tree: the round is a tree (tree_strategy.h)
 //   mirror  drafting and sending ahead for every likely outcome; a controller decides how far
 //           (docs/latency-law.md)
 //   specedge, ssd, picospec  the ways of other systems (rivals.h, docs/rivals.md)
@@ -18,16 +19,18 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/base/status.h"
 #include "common/drafting/growth_policy.h"
 #include "common/drafting/hypothesis_tree.h"
+#include "common/drafting/round_planner.h"
 #include "common/protocol/messages.h"
 #include "edge_client/metrics/plan_change.h"
 #include "edge_client/speculation/learnt_pair.h"
-#include "edge_client/speculation/sending_rule.h"
+#include "edge_client/speculation/sending/sending_rule.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {
@@ -47,11 +50,16 @@ inline constexpr auto enum_names<Strategy> =
 // A verdict as a strategy learns from it.
 struct VerdictReview {
   std::size_t tokens = 0;
+  std::vector<TokenId> text = {};  // the tokens
+  PassShape pass = {};
   std::size_t depth = 0;  // of the deepest node that its pass verified
   CacheLookup found = {};
   bool exits_looked = false;  // early exits looked at its pass
   TimePoint now = {};
 };
+
+VerdictReview review_of(const Verdict& verdict, std::size_t depth, const CacheLookup& found,
+                        bool exits_looked, TimePoint now);
 
 // What a strategy sees when it decides what leaves before a verdict.
 struct SendingView {
@@ -81,6 +89,9 @@ class SpeculationStrategy {
 
   // What a whole round is.
   virtual RoundShape round() const = 0;
+
+  // Who says what a round is where it is a tree; null: round() does.
+  virtual RoundPlanner* planner() { return nullptr; }
 
   // Whom to wait for: a verifier that has no round gets one when its branches are so long.
   virtual std::size_t wait_for() const { return round().length; }

@@ -15,7 +15,7 @@ namespace {
 using testing::Each;
 using testing::Le;
 
-constexpr StrategyOptions kTwoTokens = {.gamma = 2};
+const StrategyOptions kTwoTokens = {.gamma = 2};
 
 // 5 - 8 is in flight as a round of two; 6 and 7 were guessed beside 5, 9 and 10 after 8.
 class RivalTest : public testing::Test {

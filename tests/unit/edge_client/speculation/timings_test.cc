@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "edge_client/speculation/sending_rule.h"
+#include "edge_client/speculation/sending/sending_rule.h"
 
 namespace outrider {
 namespace {

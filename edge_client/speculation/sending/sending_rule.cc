@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/speculation/sending_rule.h"
+#include "edge_client/speculation/sending/sending_rule.h"
 
 #include <algorithm>
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/tree_strategy.h"
+
+#include <utility>
+
+namespace outrider {
+namespace {
+
+std::shared_ptr<AnswerMemory> memory_or_new(std::shared_ptr<AnswerMemory> memory) {
+  return memory != nullptr ? std::move(memory) : std::make_shared<AnswerMemory>();
+}
+
+}  // namespace
+
+TreeStrategy::TreeStrategy(const TreeOptions& tree, const RoundShape& chain, bool provisional,
+                           std::shared_ptr<AnswerMemory> memory)
+    : tree_(tree),
+      chain_(chain),
+      provisional_(provisional),
+      memory_(memory_or_new(std::move(memory))),
+      planner_(make_planner(tree, memory_->trees, [memory = memory_.get()](std::size_t rows) {
+        return to_ms(memory->draft_step.of(rows));
+      })) {}
+
+// What is likeliest to become text comes first, by the draft or by an exit.
+std::unique_ptr<GrowthPolicy> TreeStrategy::grow_ahead(const Timings& /*timings*/) const {
+  if (!provisional_) return nullptr;
+  return std::make_unique<PredraftPolicy>(
+      PredraftOptions{.gamma = static_cast<int>(chain_.length),
+                      .fan_out = planner_ != nullptr ? planner_->fan_out() : 1,
+                      .order = QueueOrder::kPriority,
+                      .exits_only = false});
+}
+
+// Exits are evidence for ours alone: the papers' policies have none.
+void TreeStrategy::on_target(bool has_exits) {
+  wants_exits_ = has_exits && provisional_ && tree_.kind == TreeKind::kOutrider;
+}
+
+std::optional<PlanChange> TreeStrategy::on_verdict(const VerdictReview& review,
+                                                   const Timings& timings) {
+  if (timings.draft_step.known()) memory_->draft_step = timings.draft_step;
+  if (planner_ != nullptr) planner_->on_verdict(review.text, review.pass);
+  return std::nullopt;
+}
+
+}  // namespace outrider

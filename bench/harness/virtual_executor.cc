@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "bench/edges/bench_edge.h"
+#include "bench/harness/virtual_answer.h"
 #include "bench/rivals/delivery.h"
 #include "bench/sim/synthetic_exits.h"
 #include "bench/sim/synthetic_pair.h"
 #include "common/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
-#include "edge_client/report/answer_report.h"
 
 namespace outrider {
 namespace {
@@ -41,13 +41,6 @@ Status check_plan(const GridPlan& plan) {
 // FSD's algorithm 2 knows no calibration.
 ExitScore exit_score_of(const GridVariant& variant) {
   return variant.strategy == Strategy::kFsd ? ExitScore::kMaxSoftmax : ExitScore::kCalibrated;
-}
-
-LinkTraffic traffic_of(const VirtualAnswer& answer) {
-  return {.payload_up = answer.bytes_up,
-          .payload_down = answer.bytes_down,
-          .framed_up = answer.bytes_up,
-          .framed_down = answer.bytes_down};
 }
 
 // The models that a setting and a variant ask for, made up where they are to be.
@@ -188,24 +181,6 @@ Result<std::vector<TokenId>> VirtualExecutor::reference(std::size_t prompt,
   return std::move(answer.ids);
 }
 
-AnswerRecord VirtualExecutor::record(const GridVariant& variant, VirtualAnswer answer) const {
-  AnswerReport report;
-  report.ids = std::move(answer.ids);
-  report.stats = std::move(answer.stats);
-  report.finish = answer.finish;
-  report.traffic = traffic_of(answer);
-  report.target = answer.target;
-  report.strategy = variant.strategy;
-  report.paced = true;
-  const bool drafts = variant.strategy != Strategy::kAr;
-  if (drafts) report.draft = draft_.info().name;
-  report.speculation =
-      drafts ? "ON (" + variant.name + ")" : "OFF because --strategy ar was chosen";
-  if (answer.speculation_ended)
-    report.speculation += ", then OFF because " + *answer.speculation_ended;
-  return record_of(report);
-}
-
 Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   const GridSetting& setting = plan_.settings[job.setting];
   const GridVariant& variant = plan_.variants[job.variant];
@@ -217,7 +192,8 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
                             decode(variant, setting, job.prompt, std::move(wire)));
-  AnswerRecord at_user = record(variant, std::move(answer));
+  AnswerRecord at_user =
+      record_of(std::move(answer), variant.strategy, variant.name, draft_.info().name);
   if (variant.place == DraftPlace::kCloud) {
     OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, offset, seed, at_user));
   }

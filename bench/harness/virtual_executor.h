@@ -60,7 +60,6 @@ class VirtualExecutor final : public AnswerExecutor {
   // wire: null for what needs no link.
   Result<VirtualAnswer> decode(const GridVariant& variant, const GridSetting& setting,
                                std::size_t prompt, std::shared_ptr<LinkWire> wire);
-  AnswerRecord record(const GridVariant& variant, VirtualAnswer answer) const;
 
   const GridPlan& plan_;
   RememberingModel target_;

@@ -13,12 +13,13 @@ constexpr std::int32_t kPartsOfLayer = 8;
 }  // namespace
 
 SimDraft::SimDraft(Simulation& simulation, std::unique_ptr<DraftEngine> engine,
-                   std::int32_t num_layers, StepTime takes, Done done)
+                   std::int32_t num_layers, StepTime takes, Done done, Share share)
     : simulation_(simulation),
       engine_(std::move(engine)),
       num_layers_(std::max(num_layers, 1)),
       takes_(std::move(takes)),
-      done_(std::move(done)) {}
+      done_(std::move(done)),
+      share_(std::move(share)) {}
 
 void SimDraft::submit(DraftStep step) {
   OUTRIDER_CHECK(out_ == nullptr);
@@ -40,8 +41,17 @@ void SimDraft::abandon() {
 
 void SimDraft::finish_at(TimePoint when) {
   simulation_.at(when, [this, number = number_] {
-    if (out_ != nullptr && number == number_) finish();
+    if (out_ == nullptr || number != number_) return;
+    if (const Duration left = missing(); left > Duration{0})
+      return finish_at(simulation_.now() + left);
+    finish();
   });
+}
+
+// What the target's computing took from the step, so far.
+Duration SimDraft::missing() const {
+  if (!share_ || out_->abandoned) return Duration{0};
+  return out_->takes - share_(out_->began, simulation_.now());
 }
 
 void SimDraft::finish() {

@@ -19,11 +19,13 @@ class SimDraft final {
  public:
   // A step of so many rows takes that long; Duration::max(): until finish().
   using StepTime = std::function<Duration(std::size_t rows)>;
+  // How much of the time between these the draft had its processor for itself.
+  using Share = std::function<Duration(TimePoint from, TimePoint to)>;
   using Done = std::function<void(Result<DraftStepDone>)>;
 
   // num_layers: of the draft, which leaves an abandoned pass within a part of a layer.
   SimDraft(Simulation& simulation, std::unique_ptr<DraftEngine> engine, std::int32_t num_layers,
-           StepTime takes, Done done);
+           StepTime takes, Done done, Share share = {});
 
   // Only when no step is out.
   void submit(DraftStep step);
@@ -46,12 +48,14 @@ class SimDraft final {
   };
 
   void finish_at(TimePoint when);
+  Duration missing() const;
 
   Simulation& simulation_;
   const std::unique_ptr<DraftEngine> engine_;
   const std::int32_t num_layers_;
   const StepTime takes_;
   const Done done_;
+  const Share share_;  // empty: all of it
   std::unique_ptr<StepOut> out_;
   std::uint64_t number_ = 0;  // of the step that is out, or was
 };

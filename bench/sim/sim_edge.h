@@ -40,6 +40,7 @@ struct SimEdgeSetup {
   DecodingOptions decoding;
   DrafterOptions drafter;
   SimDraft::StepTime step_takes;
+  SimDraft::Share draft_share = {};
   // Between the two routes of its verifiers; nothing: there is one.
   std::optional<FailoverOptions> failover = {};
 };

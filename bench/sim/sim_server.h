@@ -23,6 +23,7 @@ namespace outrider {
 
 class SimServer final {
  public:
+  // What a pass takes that begins now.
   using PassTime = std::function<Duration(std::size_t rows)>;
 
   // exit_cost: how many times as long a pass with exits takes.

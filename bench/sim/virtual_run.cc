@@ -23,7 +23,14 @@ SimDraft::StepTime by_rows(const PaceCurve& curve) {
 
 Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup) {
   Simulation simulation(0);
-  SimServer server(simulation, devices.target, devices.scheduling, by_rows(devices.pass),
+  SimServer::PassTime pass = by_rows(devices.pass);
+  if (FlashDevice* flash = devices.flash) {
+    pass = [flash, &simulation](std::size_t rows) { return flash->pass(simulation.now(), rows); };
+    setup.draft_share = [flash](TimePoint from, TimePoint to) {
+      return flash->left_for_draft(from, to);
+    };
+  }
+  SimServer server(simulation, devices.target, devices.scheduling, std::move(pass),
                    devices.exit_cost);
   SimLink link(simulation, server, devices.link);
   setup.step_takes = by_rows(devices.step);

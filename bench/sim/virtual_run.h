@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/sim/flash_device.h"
 #include "bench/sim/sim_edge.h"
 #include "bench/sim/sim_link.h"
 #include "common/base/status.h"
@@ -27,6 +28,7 @@ struct VirtualDevices {
   Model& draft;
   PaceCurve step;  // of the draft, by rows
   SimLink::Options link;
+  FlashDevice* flash = nullptr;  // instead of `pass`: target and draft share this device
 };
 
 struct VirtualAnswer {

@@ -97,6 +97,11 @@ struct SimulatedRun {
     }
     DecodingOptions& decoding = plan.decoding;
     decoding.strategy = static_cast<Strategy>(random.below(enum_names<Strategy>.size()));
+    if (decoding.strategy == Strategy::kSd) {
+      decoding.tree.kind = static_cast<TreeKind>(random.below(enum_names<TreeKind>.size()));
+      decoding.tree.size = static_cast<std::size_t>(random.below(20));  // 0: the policy's own
+      decoding.provisional = random.chance(0.5);
+    }
     decoding.fan_out = static_cast<int>(random.between(1, 4));
     decoding.queue = static_cast<QueueOrder>(random.below(3));
     decoding.optimize = static_cast<Optimize>(random.below(3));

@@ -11,6 +11,7 @@
 #include "bench/harness/statistics.h"
 #include "common/cli/choice.h"
 #include "common/drafting/growth_policy.h"
+#include "common/drafting/trees/make_planner.h"
 #include "common/verify/scheduler_options.h"
 
 namespace outrider {
@@ -25,7 +26,8 @@ struct ExactOptions {
   std::vector<QueueOrder> queues = {QueueOrder::kPriority, QueueOrder::kFifo, QueueOrder::kRandom};
   std::vector<ReportQueue> server_queues = {ReportQueue::kPriority, ReportQueue::kFifo};
   std::vector<int> workers = {1, 3, 10};
-  int branches = 2;  // of the rounds of one more variant of sd and fsd; 1: none
+  int branches = 2;             // of the rounds of one more variant of sd and fsd; 1: none
+  std::vector<TreeKind> trees;  // of rounds of sd, one more variant each
   std::vector<double> temperatures = {0, 0.7, 1.0};
   std::string pack;           // of the target, streamed by edges offline; empty: none
   std::string memory_budget;  // of such an edge
@@ -49,6 +51,16 @@ GridVariant branch_variant(Strategy strategy, int branches) {
   return variant;
 }
 
+// Rounds that are trees, with drafting while a verdict is awaited and without.
+GridVariant tree_variant(TreeKind kind, bool provisional) {
+  const std::string name = name_of(kind);
+  GridVariant variant = variant_of(Strategy::kSd);
+  variant.name += " tree " + name + (provisional ? " provisional" : "");
+  variant.edge_flags = {"--tree=" + name,
+                        std::string("--provisional=") + (provisional ? "true" : "false")};
+  return variant;
+}
+
 // Edges without a server: the target from flash.
 void add_flash_variants(const ExactOptions& options, std::vector<GridVariant>& variants) {
   const auto add = [&](GridVariant variant) {
@@ -64,6 +76,9 @@ void add_flash_variants(const ExactOptions& options, std::vector<GridVariant>& v
     add(variant_of(strategy));
   }
   if (options.branches > 1) add(branch_variant(Strategy::kSd, options.branches));
+  for (const TreeKind kind : options.trees) {
+    for (const bool provisional : {false, true}) add(tree_variant(kind, provisional));
+  }
 }
 
 // The first server queue meets every client queue and number of workers, the others each client
@@ -87,6 +102,11 @@ std::vector<GridVariant> variants_of(const ExactOptions& options) {
         variants.push_back(
             queue_variant(strategy, queue, options.server_queues[i], options.workers.back()));
       }
+    }
+  }
+  for (const TreeKind kind : options.trees) {
+    for (const bool provisional : {false, true}) {
+      variants.push_back(tree_variant(kind, provisional));
     }
   }
   if (!options.pack.empty()) add_flash_variants(options, variants);
@@ -183,6 +203,8 @@ void add_exact_check(CheckList& checks) {
   command->add_option("--pack", options->pack,
                       "Also edges that stream this pack of the target, without a server");
   command->add_option("--memory-budget", options->memory_budget, "Of these edges, as 2GiB");
+  add_choice(*command, "--tree", options->trees,
+             "Rounds of sd that are trees: llmcad, edgellm, lever, fixed, top-n, outrider; chain");
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');
   add_grid_flags(*command, options->grid);
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/flash_device.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace outrider {
+namespace {
+
+// Draft steps are shorter than so many passes' computing.
+constexpr std::size_t kBusyKept = 4096;
+
+}  // namespace
+
+FlashDevice::FlashDevice(const FlashPace& pace) : pace_(pace) {
+  const auto resident = static_cast<int>(std::lround(pace.resident * pace.layers));
+  const double share = (1 - pace.head_share) / pace.layers;
+  for (int layer = 0; layer < pace.layers; ++layer) {
+    sections_.push_back({from_ms(layer < resident ? 0 : pace.read_ms * share), share});
+  }
+  // With all layers in memory the output matrix is there too.
+  const bool streams = resident < pace.layers;
+  sections_.push_back({from_ms(streams ? pace.read_ms * pace.head_share : 0), pace.head_share});
+}
+
+// When the section is there, for a pass that could go on at `wanted`.
+TimePoint FlashDevice::read_section(const Section& section, TimePoint wanted) {
+  TimePoint begin = reader_free_;
+  if (!pace_.overlapped) begin = std::max(begin, wanted);
+  if (released_.size() == static_cast<std::size_t>(pace_.buffers)) {
+    begin = std::max(begin, released_.front());
+    released_.pop_front();
+  }
+  return reader_free_ = begin + section.read;
+}
+
+Duration FlashDevice::pass(TimePoint now, std::size_t rows) {
+  const double compute = pace_.compute.ms(static_cast<std::int64_t>(rows));
+  TimePoint at = now;
+  for (const Section& section : sections_) {
+    const bool streamed = section.read > Duration{0};
+    if (streamed) at = std::max(at, read_section(section, at));
+    const TimePoint done = at + from_ms(compute * section.compute_share);
+    busy_.emplace_back(at, done);
+    at = done;
+    if (streamed) released_.push_back(done);
+  }
+  while (busy_.size() > kBusyKept) busy_.pop_front();
+  return at - now;
+}
+
+Duration FlashDevice::left_for_draft(TimePoint from, TimePoint to) const {
+  Duration left = std::max(to - from, Duration{0});
+  for (const auto& [begin, end] : busy_) {
+    left -= std::max(std::min(end, to) - std::max(begin, from), Duration{0});
+  }
+  return left;
+}
+
+}  // namespace outrider

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/trees/flash_answers.h"
+
+#include <utility>
+
+#include "bench/edges/bench_edge.h"
+#include "bench/harness/virtual_answer.h"
+#include "common/exits/find_exits.h"
+#include "edge_client/generation/local_draft.h"
+
+namespace outrider {
+
+Result<std::unique_ptr<FlashAnswers>> FlashAnswers::load(const FlashModels& models) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
+                            load_bench_model(models.target, models.dtype, models.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(FoundExits exits, find_exits({.model = models.target}, target->info()));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
+                            load_bench_model(models.draft, "auto", models.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(models.target));
+  return std::unique_ptr<FlashAnswers>(new FlashAnswers(
+      std::move(target), std::move(draft), std::move(exits.heads), std::move(tokenizer)));
+}
+
+FlashAnswers::FlashAnswers(std::unique_ptr<Model> target, std::unique_ptr<Model> draft,
+                           std::unique_ptr<ExitHeads> exits, Tokenizer tokenizer)
+    : target_(std::move(target)),
+      draft_(std::move(draft)),
+      exits_(std::move(exits)),
+      tokenizer_(std::move(tokenizer)) {}
+
+void FlashAnswers::next_prompt() {
+  target_.forget();
+  draft_.forget();
+}
+
+Result<EdgeAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPrompt& prompt,
+                                        const Setting& setting,
+                                        std::shared_ptr<AnswerMemory> memory) {
+  FlashPace pace = setting.pace.device;
+  pace.overlapped = rival.overlapped;
+  FlashDevice device(pace);
+  SchedulerOptions scheduling;
+  scheduling.tokenizer_hash = tokenizer_.content_hash();
+  scheduling.exits = exits_.get();
+  scheduling.max_rows = 65;
+  SimEdgeSetup setup;
+  setup.prompt = prompt.ids;
+  auto& decoding = setup.decoding;
+  decoding.strategy = rival.strategy;
+  decoding.gamma = rival.gamma;
+  decoding.tree.kind = rival.tree;
+  decoding.provisional = rival.provisional;
+  decoding.tree_memory = std::move(memory);
+  decoding.tokenizer_hash = tokenizer_.content_hash();
+  decoding.token_bound = tokenizer_.vocab_size();
+  decoding.sampling = setting.sampling;
+  decoding.seed = setting.seed;
+  decoding.end_position = static_cast<Position>(prompt.ids.size()) + setting.max_tokens;
+  setup.drafter = drafter_options(draft_.info(), {.context = target_.info().max_positions});
+  const VirtualDevices devices{.target = target_,
+                               .scheduling = scheduling,
+                               .pass = {},
+                               .draft = draft_,
+                               .step = flash_step_curve(setting.pace.step_ms),
+                               .link = {},
+                               .flash = &device};
+  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
+                            answer_in_virtual_time(devices, std::move(setup)));
+  return edge_answer_of(
+      record_of(std::move(answer), rival.strategy, rival.name, draft_.info().name));
+}
+
+}  // namespace outrider

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/trees/tree_rivals.h"
+
+#include <algorithm>
+
+namespace outrider {
+
+std::vector<TreeRival> tree_rivals() {
+  std::vector<TreeRival> rivals = {
+      {.name = "flash-ar", .strategy = Strategy::kAr},
+      {.name = "flash-ar-serial", .strategy = Strategy::kAr, .overlapped = false}};
+  for (int gamma = 2; gamma <= 8; ++gamma) {
+    const std::string name = "chain-" + std::to_string(gamma);
+    rivals.push_back({.name = name, .gamma = gamma});
+    rivals.push_back({.name = name + "-provisional", .gamma = gamma, .provisional = true});
+  }
+  for (const auto& [kind, name] : enum_names<TreeKind>) {
+    if (kind != TreeKind::kChain) rivals.push_back({.name = name, .tree = kind});
+  }
+  return rivals;
+}
+
+Result<std::vector<TreeRival>> find_tree_rivals(const std::vector<std::string>& names) {
+  const std::vector<TreeRival> all = tree_rivals();
+  if (names.empty()) return all;
+  std::vector<TreeRival> found;
+  for (const std::string& name : names) {
+    const auto rival = std::ranges::find(all, name, &TreeRival::name);
+    if (rival == all.end()) {
+      std::string known;
+      for (const TreeRival& one : all) known += (known.empty() ? "" : ", ") + one.name;
+      return invalid_argument("--policies: no '" + name + "' among " + known);
+    }
+    found.push_back(*rival);
+  }
+  return found;
+}
+
+}  // namespace outrider

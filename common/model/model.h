@@ -95,22 +95,43 @@ class LayerTap {
   virtual void on_layer(const HiddenRows& rows) = 0;
 };
 
+// Ends rows in the middle of a pass, so that the layers behind need not compute them (LEVER,
+// section 4.3; docs/pruning.md). The bits of the rows that go on stay what they were.
+//
+// prune() runs on the thread that called forward(), between two layers and after the tap. A backend
+// may leave it out: then every row goes to the end.
+class RowPruner {
+ public:
+  virtual ~RowPruner() = default;
+  virtual bool wants(std::int32_t layer) const = 0;
+  // keep: [rows.count], all 1. A row set to 0 ends here, and with it the rows that follow it: it
+  // has no logits, and in the layers behind no keys and values.
+  virtual void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) = 0;
+};
+
 // Reused from pass to pass, so that a steady state allocates nothing.
 struct PassOutput {
   bool is_abandoned() const {
     return abandoned != nullptr && abandoned->load(std::memory_order_relaxed);
   }
 
-  LayerTap* tap = nullptr;  // set by the caller; null: nobody looks, and it costs nothing
+  LayerTap* tap = nullptr;      // set by the caller; null: nobody looks, and it costs nothing
+  RowPruner* pruner = nullptr;  // set by the caller; null: every row goes to the end
   // Set by the caller, perhaps during a pass, when its rows are obsolete. It may
   // then end early with CANCELLED, its rows without keys and values. Null: it goes to its end.
   const std::atomic<bool>* abandoned = nullptr;
   std::int32_t vocab_size = 0;
-  std::vector<float> logits = {};  // [rows that wanted them, in row order; vocab_size] f32
+  // [rows that wanted them and were not ended, in row order; vocab_size] f32
+  std::vector<float> logits = {};
+  // By row that wanted logits: its place among them, -1 if it was ended. Empty: none was.
+  std::vector<std::int32_t> places = {};
 
+  // index: among the rows that wanted logits.
+  bool has_row(std::size_t index) const { return places.empty() || places[index] >= 0; }
   std::span<const float> row(std::size_t index) const {
     const auto width = static_cast<std::size_t>(vocab_size);
-    return std::span<const float>(logits).subspan(index * width, width);
+    const std::size_t place = places.empty() ? index : static_cast<std::size_t>(places[index]);
+    return std::span<const float>(logits).subspan(place * width, width);
   }
 };
 

@@ -86,7 +86,9 @@ Status check_logits(std::span<const Row> rows, const PassOutput& out) {
   std::size_t written = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].wants_logits) continue;
-    const std::span<const float> logits = out.row(written++);
+    const std::size_t index = written++;
+    if (!out.has_row(index)) continue;
+    const std::span<const float> logits = out.row(index);
     if (std::any_of(logits.begin(), logits.end(), counts)) continue;
     const Position chosen = rows[i].cache->slots().position(rows[i].slot) + 1;
     return data_loss("row " + std::to_string(i) + ", which decides position " +

@@ -79,6 +79,7 @@ class CpuModel final : public Model {
         std::count_if(rows.begin(), rows.end(), [](const Row& row) { return row.wants_logits; }));
     out.vocab_size = info_.vocab_size;
     out.logits.resize(wanted * vocab);
+    out.places.clear();
     return pass_.run(rows, out);
   }
 

@@ -25,7 +25,8 @@ CpuPass::CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& k
       hidden_stride_(pad_to_lanes(config_.hidden_size)),
       epsilon_(static_cast<float>(config_.rms_norm_eps)),
       loops_(pool),
-      attention_(config_, kernels, loops_) {
+      attention_(config_, kernels, loops_),
+      pass_rows_(config_.hidden_size, hidden_stride_) {
   const auto size_activations = [](Activations& x, std::int64_t count) {
     x.count = count;
     x.stride = pad_to_lanes(count);
@@ -48,8 +49,8 @@ std::int64_t CpuPass::scratch_bytes(const ModelConfig& config, std::int64_t rows
 Status CpuPass::run(std::span<const Row> rows, PassOutput& out) {
   loops_.begin_pass(out);
   prepare(rows);
-  Status done = run_layers(rows, out);
-  if (done.ok() && !out.is_abandoned()) done = write_logits(rows, out.logits.data());
+  Status done = run_layers(out);
+  if (done.ok() && !out.is_abandoned()) done = write_logits(out.logits.data());
   layers_.end_pass();
   if (out.is_abandoned()) return cancelled("the pass was abandoned");
   return done;
@@ -58,7 +59,7 @@ Status CpuPass::run(std::span<const Row> rows, PassOutput& out) {
 void CpuPass::prepare(std::span<const Row> rows) {
   const auto all = static_cast<std::int64_t>(rows.size());
   const std::int64_t most = std::min(all, kMaxRows);
-  residual_.grow(size(all * hidden_stride_));
+  pass_rows_.begin(rows);
   for (Activations* x : {&normed_, &attended_, &gate_}) {
     x->values.grow(size(most * x->stride));
     if (weights_.quantized) x->quantized.grow(size(most * x->quantized_bytes));
@@ -66,47 +67,39 @@ void CpuPass::prepare(std::span<const Row> rows) {
   up_.grow(size(most * gate_.stride));
   for (std::int64_t r = 0; r < all; ++r) {
     widen(weights_.embedding, std::int64_t{rows[size(r)].token} * config_.hidden_size,
-          {residual_.data() + r * hidden_stride_, size(config_.hidden_size)});
+          {pass_rows_.residual(r), size(config_.hidden_size)});
   }
 }
 
-Status CpuPass::run_layers(std::span<const Row> rows, const PassOutput& out) {
+Status CpuPass::run_layers(PassOutput& out) {
   for (std::int32_t index = 0; index < config_.num_layers && !out.is_abandoned(); ++index) {
-    if (index > 0 && out.tap != nullptr && out.tap->wants(index)) show(rows, index, *out.tap);
+    if (index > 0 && out.tap != nullptr && out.tap->wants(index)) {
+      pass_rows_.show(index, *out.tap, loops_.pool());
+    }
+    const bool pruned = index > 0 && prune(index, out);
     OUTRIDER_ASSIGN_OR_RETURN(const CpuLayer* layer, layers_.acquire(index));
-    run_layer(*layer, index, rows);
+    run_layer(*layer, index, index == 0 || pruned);
   }
   return {};
 }
 
-// Rows stand before those that see them, so the ones whose turn comes first need none of the
-// others.
-void CpuPass::run_layer(const CpuLayer& layer, std::int64_t index, std::span<const Row> rows) {
-  const auto all = static_cast<std::int64_t>(rows.size());
-  for (std::int64_t begin = 0; begin < all; begin += kMaxRows) {
-    rows_ = std::min(all - begin, kMaxRows);
-    hidden_ = residual_.data() + begin * hidden_stride_;
-    if (index == 0 || all > kMaxRows) attention_.prepare(rows.subspan(size(begin), size(rows_)));
-    run_part(layer, index);
-  }
+// True if rows ended before this layer.
+bool CpuPass::prune(std::int32_t index, PassOutput& out) {
+  return out.pruner != nullptr && out.pruner->wants(index) &&
+         pass_rows_.prune(index, *out.pruner, loops_.pool(), out.places);
 }
 
-// Gathers the rows that want logits: in a prefill few of many.
-void CpuPass::show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap) {
-  shown_.clear();
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (!rows[r].wants_logits) continue;
-    const float* row = residual_.data() + static_cast<std::int64_t>(r) * hidden_stride_;
-    shown_.insert(shown_.end(), row, row + config_.hidden_size);
+// Rows stand before those that see them, so the ones whose turn comes first need none of the
+// others. other_rows: than those of the layer before.
+void CpuPass::run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows) {
+  const std::span<const Row> rows = pass_rows_.rows();
+  const std::int64_t all = pass_rows_.count();
+  for (std::int64_t begin = 0; begin < all; begin += kMaxRows) {
+    rows_ = std::min(all - begin, kMaxRows);
+    hidden_ = pass_rows_.residual(begin);
+    if (other_rows || all > kMaxRows) attention_.prepare(rows.subspan(size(begin), size(rows_)));
+    run_part(layer, index);
   }
-  const std::size_t width = size(config_.hidden_size);
-  if (shown_.empty()) return;
-  tap.on_layer({.layer = layer,
-                .first = 0,
-                .count = shown_.size() / width,
-                .width = width,
-                .values = shown_.data(),
-                .threads = &loops_.pool()});
 }
 
 void CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
@@ -193,15 +186,16 @@ void CpuPass::feed_forward(const CpuLayer& layer) {
   multiply(down, input(gate_, rows_));
 }
 
-Status CpuPass::write_logits(std::span<const Row> rows, float* logits) {
+Status CpuPass::write_logits(float* logits) {
+  const std::span<const Row> rows = pass_rows_.rows();
   if (std::ranges::none_of(rows, &Row::wants_logits)) return {};
   OUTRIDER_ASSIGN_OR_RETURN(const LinearWeights* head, layers_.acquire_head());
   std::int64_t count = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (!rows[r].wants_logits) continue;
     float* to = normed_.values.data() + count * normed_.stride;
-    kernels_.rms_norm(residual_.data() + static_cast<std::int64_t>(r) * hidden_stride_,
-                      weights_.final_norm.data(), config_.hidden_size, epsilon_, to);
+    kernels_.rms_norm(pass_rows_.residual(static_cast<std::int64_t>(r)), weights_.final_norm.data(),
+                      config_.hidden_size, epsilon_, to);
     quantize(normed_, count);
     if (++count < kMaxRows) continue;
     multiply_head(*head, count, logits);

@@ -3,9 +3,10 @@
 //
 // A pass goes layer by layer: all its rows through one before the next is asked for, so that layers
 // which are read from a disk are read once a pass (layer_store.h). Many rows take turns within a
-// layer. Each stage is a parallel loop whose items own disjoint outputs, so neither the number of
-// threads nor the split can change a bit. A row's numbers never meet another row's except through
-// the keys and values of its own path (docs/row-invariance.md).
+// layer; a pruner may end some between two layers (pass_rows.h). Each stage is a parallel loop
+// whose items own disjoint outputs, so neither the number of threads nor the split can change a
+// bit. A row's numbers never meet another row's except through the keys and values of its own path
+// (docs/row-invariance.md).
 //
 // Thread rule: one thread calls run(); the pool's threads work inside it.
 // SPDX-License-Identifier: Apache-2.0
@@ -23,6 +24,7 @@
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/cpu/layer_store.h"
 #include "common/model/cpu/pass_loops.h"
+#include "common/model/cpu/pass_rows.h"
 #include "common/model/model.h"
 
 namespace outrider {
@@ -61,8 +63,9 @@ class CpuPass final {
   };
 
   void prepare(std::span<const Row> rows);
-  Status run_layers(std::span<const Row> rows, const PassOutput& out);
-  void run_layer(const CpuLayer& layer, std::int64_t index, std::span<const Row> rows);
+  Status run_layers(PassOutput& out);
+  bool prune(std::int32_t index, PassOutput& out);
+  void run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows);
   void run_part(const CpuLayer& layer, std::int64_t index);
   void normalize(const float* from, const std::vector<float>& weight);
   void quantize(Activations& x, std::int64_t row);
@@ -70,8 +73,7 @@ class CpuPass final {
   MatmulInput input(const Activations& x, std::int64_t rows) const;
   void multiply(std::span<const Product> products, const MatmulInput& x);
   void feed_forward(const CpuLayer& layer);
-  void show(std::span<const Row> rows, std::int32_t layer, LayerTap& tap);
-  Status write_logits(std::span<const Row> rows, float* logits);
+  Status write_logits(float* logits);
   void multiply_head(const LinearWeights& head, std::int64_t count, float* logits);
   void spread(std::int64_t rows, float* logits);
 
@@ -86,12 +88,11 @@ class CpuPass final {
   // The current pass.
   PassLoops loops_;
   AttentionStage attention_;
-  AlignedBuffer<float> residual_;  // [rows of the pass, hidden_stride]
-  std::vector<float> shown_;       // [rows that want logits, hidden]: for the tap
+  PassRows pass_rows_;  // theirs and their residual stream
 
   // The rows whose turn it is, at most kMaxRows.
   std::int64_t rows_ = 0;
-  float* hidden_ = nullptr;    // theirs of residual_: [rows, hidden_stride]
+  float* hidden_ = nullptr;    // their residual stream: [rows, hidden_stride]
   Activations normed_;         // [rows, hidden]
   Activations attended_;       // [rows, heads * head_dim]
   Activations gate_;           // [rows, intermediate]

@@ -184,6 +184,74 @@ TEST_F(LayerTapTest, AnAbandonedPassEndsBeforeTheNextLayerAndHarmsNoOther) {
   EXPECT_EQ(out_.logits, whole);
 }
 
+// Ends the rows of these places.
+class EndingPruner final : public RowPruner {
+ public:
+  explicit EndingPruner(std::vector<std::size_t> places) : places_(std::move(places)) {}
+
+  bool wants(std::int32_t layer) const override { return layer == 2; }
+  void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) override {
+    EXPECT_EQ(rows.count, keep.size());
+    for (const std::size_t place : places_) keep[place] = 0;
+  }
+
+ private:
+  std::vector<std::size_t> places_;
+};
+
+// A prompt of three, whose last row wants logits, and a tree: 1 and 2 follow it, 3 and 4 follow 1,
+// 5 follows 2.
+std::vector<Row> tree_rows(KvCache& cache) {
+  std::vector<Row> rows;
+  Slot above = kRootSlot;
+  for (const TokenId token : {4, 5, 6}) {
+    above = *cache.slots().append(above);
+    rows.push_back({&cache, above, token, token == 6});
+  }
+  for (const std::size_t parent : {2u, 2u, 3u, 3u, 4u}) {
+    const Slot slot = *cache.slots().append(rows[parent].slot);
+    rows.push_back({&cache, slot, static_cast<TokenId>(rows.size()), true});
+  }
+  return rows;
+}
+
+TEST_F(LayerTapTest, RowsThatEndInTheMiddleChangeNoBitOfTheOthers) {
+  for (const std::string& architecture : kSmallModels) {
+    ModelConfig config = small_config(architecture);
+    config.num_layers = 4;
+    config.windows.resize(4);
+    const TestDirectory directory;
+    ASSERT_TRUE(write_model(directory.path(), config, DType::kF32, random_source(7)).ok());
+    const auto model = *make_cpu_model(*load_model_files(directory.path(), {}),
+                                       {.dtype = "f32", .threads = 2, .progress = {}});
+    const auto whole_cache = *model->new_cache(64), pruned_cache = *model->new_cache(64);
+    PassOutput whole, pruned;
+    ASSERT_TRUE(model->forward(tree_rows(*whole_cache), whole).ok());
+    EndingPruner pruner({1, 4});
+    RecordingTap tap({1, 3});
+    pruned.pruner = &pruner;
+    pruned.tap = &tap;
+    const std::vector<Row> rows = tree_rows(*pruned_cache);
+    ASSERT_TRUE(model->forward(rows, pruned).ok());
+    EXPECT_THAT(pruned.places, ElementsAre(0, -1, 1, -1, -1, 2)) << "3 follows 1 and ends with it";
+    for (const std::size_t row : {0u, 2u, 5u}) {
+      EXPECT_TRUE(std::ranges::equal(pruned.row(row), whole.row(row))) << architecture << row;
+    }
+    EXPECT_THAT(tap.calls, ElementsAre(std::tuple(1, 0u, 6u), std::tuple(3, 0u, 6u)));
+
+    // What goes on from a row that stayed is the same too, and a later pass ends nobody.
+    pruned.pruner = nullptr;
+    for (const auto& [cache, out] :
+         {std::pair(whole_cache.get(), &whole), std::pair(pruned_cache.get(), &pruned)}) {
+      cache->slots().commit(rows[7].slot);
+      const Slot next = *cache->slots().append(kRootSlot);
+      ASSERT_TRUE(model->forward(std::vector<Row>{{cache, next, 9, true}}, *out).ok());
+    }
+    EXPECT_TRUE(pruned.places.empty());
+    EXPECT_TRUE(std::ranges::equal(pruned.row(0), whole.row(0))) << architecture;
+  }
+}
+
 // Moves like a ManualClock, and abandons a pass at a moment.
 class AbandoningClock final : public Clock {
  public:

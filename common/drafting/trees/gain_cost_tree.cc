@@ -21,17 +21,28 @@ constexpr double kMinRow = 0.1;
 struct GainCostTree::Growth {
   RoundPlan plan = {};
   std::vector<Move> frontier = {};
-  std::set<NodeIndex> parents = {};  // nodes of the plan with a child in it
+  std::vector<char> has_child = {};  // by family: its parent is no leaf of the plan any more
   std::size_t leaves = 1;
   double gain = 1;     // G(T)
   double draft = 0;    // of C(T)
   double drafted = 0;  // for this round, hidden or not
+};
 
-  std::size_t leaves_with(const PlanView& view, NodeIndex node) const {
-    const bool first = plan.nodes.empty() || !parents.contains(view.parent(node));
-    return first ? leaves : leaves + 1;
+// What a move's gain counts for: 1 / dC(T), the same for all moves that do the same.
+struct GainCostTree::Costs {
+  double cycle = 0;          // C(T), ms
+  double to_run = 0;         // a row, and to verify the child that it names
+  double to_add[2][2] = {};  // a node: [it makes a leaf more][it pays for its row]
+
+  // b(v) / dC(v | T).
+  double ratio(const Move& move, bool branches) const {
+    return move.gain * (move.runs_row ? to_run : to_add[branches ? 1 : 0][move.pays_row ? 1 : 0]);
   }
 };
+
+bool GainCostTree::is_kept(NodeIndex node) const {
+  return std::ranges::binary_search(kept_, node);
+}
 
 // b(v).
 double GainCostTree::reach(const PlanView& view, NodeIndex node, double parent, double mass) const {
@@ -45,8 +56,14 @@ void GainCostTree::open(const PlanView& view, NodeIndex node, double reached,
   const std::vector<NodeIndex> candidates = view.candidates(node);
   double mass = 0;
   for (const NodeIndex child : candidates) mass += view.confidence(child);
+  const std::size_t family = growth.has_child.size();
+  growth.has_child.push_back(0);
   for (const NodeIndex child : candidates) {
-    growth.frontier.push_back({.node = child, .gain = reach(view, child, reached, mass)});
+    const bool pays = !options_.separate_rows && view.can_expand(child) && !is_kept(child);
+    growth.frontier.push_back({.node = child,
+                               .gain = reach(view, child, reached, mass),
+                               .pays_row = pays,
+                               .family = family});
   }
 }
 
@@ -65,35 +82,33 @@ void GainCostTree::spend_row(Growth& growth) const {
   growth.drafted += draft_ms_(1);
 }
 
-// What verifying a node more costs.
-double GainCostTree::cost_of_node(const PlanView& view, const Move& move,
-                                  const Growth& growth) const {
+GainCostTree::Costs GainCostTree::costs(const Growth& growth) const {
   const std::size_t nodes = growth.plan.nodes.size();
   const double now = verify_ms(nodes, growth.leaves);
-  const std::size_t leaves = move.runs_row ? growth.leaves : growth.leaves_with(view, move.node);
-  return std::max(options_.least_cost * (growth.draft + now), verify_ms(nodes + 1, leaves) - now);
-}
-
-// b(v) / dC(v | T).
-double GainCostTree::ratio(const PlanView& view, const Move& move, const Growth& growth) const {
-  double cost = cost_of_node(view, move, growth);
-  if (move.runs_row) return move.gain * best_child_ / (cost + draft_row_ms(growth));
-  const bool runs = !options_.separate_rows && view.can_expand(move.node);
-  if (runs && !kept_.contains(move.node)) cost += draft_row_ms(growth);
-  return move.gain / cost;
+  const double row = draft_row_ms(growth);
+  Costs costs{.cycle = growth.draft + now};
+  const double least = options_.least_cost * costs.cycle;
+  const double node = std::max(least, verify_ms(nodes + 1, growth.leaves) - now);
+  const double branch = std::max(least, verify_ms(nodes + 1, growth.leaves + 1) - now);
+  costs.to_run = best_child_ / (node + row);
+  costs.to_add[0][0] = 1 / node;
+  costs.to_add[0][1] = 1 / (node + row);
+  costs.to_add[1][0] = 1 / branch;
+  costs.to_add[1][1] = 1 / (branch + row);
+  return costs;
 }
 
 void GainCostTree::add(const PlanView& view, const Move& move, Growth& growth) const {
-  growth.leaves = growth.leaves_with(view, move.node);
+  if (growth.has_child[move.family] != 0) ++growth.leaves;
+  growth.has_child[move.family] = 1;
   growth.plan.nodes.push_back(move.node);
-  growth.parents.insert(view.parent(move.node));
   growth.gain += move.gain;
   if (view.is_expanded(move.node)) {
-    if (!kept_.contains(move.node)) spend_row(growth);
+    if (!is_kept(move.node)) spend_row(growth);
     open(view, move.node, move.gain, growth);
   } else if (view.can_expand(move.node)) {
     if (options_.separate_rows) {
-      growth.frontier.push_back({move.node, move.gain, true});
+      growth.frontier.push_back({.node = move.node, .gain = move.gain, .runs_row = true});
     } else {
       growth.plan.expand.push_back(move.node);
     }
@@ -107,22 +122,23 @@ RoundPlan GainCostTree::plan(const PlanView& view) {
     return view.can_expand(kRoot) ? RoundPlan{{}, {kRoot}} : RoundPlan{};
   }
   Growth growth;
-  if (!kept_.contains(kRoot)) spend_row(growth);
+  if (!is_kept(kRoot)) spend_row(growth);
   open(view, kRoot, 1, growth);
   const std::size_t most = std::min(
       memory_.passes.known() ? options_.max_nodes : options_.first_nodes, view.limits().max_nodes);
   while (growth.plan.nodes.size() < most && !growth.frontier.empty()) {
-    // Moves are compared by what their cost shares less: all have the same if nothing is known.
+    // Where nothing is known, costs are taken to be the same.
+    const bool known = memory_.passes.known();
+    const Costs now = known ? costs(growth) : Costs{};
     auto best = growth.frontier.begin();
     double best_ratio = 0;
     for (auto it = best; it != growth.frontier.end(); ++it) {
-      const double value = memory_.passes.known() ? ratio(view, *it, growth) : it->gain;
+      const double value = known ? now.ratio(*it, growth.has_child[it->family] != 0) : it->gain;
       if (value <= best_ratio) continue;
       best = it;
       best_ratio = value;
     }
-    const double cycle = growth.draft + verify_ms(growth.plan.nodes.size(), growth.leaves);
-    if (best_ratio <= 0 || (memory_.passes.known() && best_ratio <= growth.gain / cycle)) break;
+    if (best_ratio <= 0 || (known && best_ratio <= growth.gain / now.cycle)) break;
     const Move move = *best;
     growth.frontier.erase(best);
     if (move.runs_row) {
@@ -139,10 +155,11 @@ RoundPlan GainCostTree::plan(const PlanView& view) {
 void GainCostTree::begin_round(const PlanView& view) {
   in_round_ = true;
   kept_.clear();
-  if (view.is_expanded(kRoot)) kept_.insert(kRoot);
+  if (view.is_expanded(kRoot)) kept_.push_back(kRoot);
   for (const NodeIndex node : view.nodes()) {
-    if (view.is_expanded(node)) kept_.insert(node);
+    if (view.is_expanded(node)) kept_.push_back(node);
   }
+  std::ranges::sort(kept_);
   rests_ = options_.separate_rows && !memory_.payoff.begin_round();
 }
 
@@ -150,9 +167,9 @@ void GainCostTree::on_sent(const RoundPlan& plan, const PlanView& view) {
   sent_ = SentRound(plan, view);
   in_round_ = false;
   drafted_ms_ = 0;
-  if (view.is_expanded(kRoot) && !kept_.contains(kRoot)) drafted_ms_ += draft_ms_(1);
+  if (view.is_expanded(kRoot) && !is_kept(kRoot)) drafted_ms_ += draft_ms_(1);
   for (const NodeIndex node : plan.nodes) {
-    if (view.is_expanded(node) && !kept_.contains(node)) drafted_ms_ += draft_ms_(1);
+    if (view.is_expanded(node) && !is_kept(node)) drafted_ms_ += draft_ms_(1);
   }
 }
 

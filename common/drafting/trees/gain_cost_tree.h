@@ -25,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -61,15 +60,18 @@ class GainCostTree final : public RoundPlanner {
   // One thing that growth may do next.
   struct Move {
     NodeIndex node = kNoNode;
-    double gain = 0;        // b of the node
-    bool runs_row = false;  // runs the node's row; else adds the node
+    double gain = 0;         // b of the node
+    bool runs_row = false;   // runs the node's row; else adds the node
+    bool pays_row = false;   // adding it pays for its row too
+    std::size_t family = 0;  // its parent's children, in Growth
   };
   struct Growth;
+  struct Costs;
 
   void open(const PlanView& view, NodeIndex node, double reached, Growth& growth) const;
   void add(const PlanView& view, const Move& move, Growth& growth) const;
-  double cost_of_node(const PlanView& view, const Move& move, const Growth& growth) const;
-  double ratio(const PlanView& view, const Move& move, const Growth& growth) const;
+  Costs costs(const Growth& growth) const;
+  bool is_kept(NodeIndex node) const;
   void spend_row(Growth& growth) const;
   double verify_ms(std::size_t nodes, std::size_t leaves) const {
     return memory_.passes.ms(nodes + 1, leaves);
@@ -82,7 +84,8 @@ class GainCostTree final : public RoundPlanner {
   const std::function<double(std::size_t)> draft_ms_;
   TreeMemory& memory_;
   SentRound sent_;
-  std::set<NodeIndex> kept_;  // rows that had been run when the round began: they cost nothing now
+  std::vector<NodeIndex>
+      kept_;  // rising; rows that had been run when the round began: they cost nothing now
   bool in_round_ = false;
   bool rests_ = false;  // this round is plain decoding's
   double reliability_ = 1;

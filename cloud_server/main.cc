@@ -39,6 +39,7 @@ struct ServerFlags {
   std::string kv_cache_memory = "auto";
   ReportQueue server_queue = ReportQueue::kPriority;
   ExitScore exit_score = ExitScore::kCalibrated;
+  double prune_below = 0;
 };
 
 void add_exit_flags(CLI::App& app, ServerFlags& flags) {
@@ -52,6 +53,10 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
       app, "--exit-score", flags.exit_score,
       "Confidence of exit reports: calibrated, or the greatest probability of a token in the "
       "exit's walk (max-softmax)");
+  app.add_option("--prune", flags.prune_below,
+                 "End branches of a tree in the middle of a pass if an early exit gives them less "
+                 "chance than this; 0: never")
+      ->check(CLI::Range(0.0, 1.0));
 }
 
 void add_access_flags(CLI::App& app, ServerFlags& flags) {
@@ -261,6 +266,7 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.exits = target.exits.get();
   options.scheduler.report_queue = flags.server_queue;
   options.scheduler.exit_score = flags.exit_score;
+  options.scheduler.prune_below = flags.prune_below;
   ServerMetrics metrics(target.model->info().name);
   options.metrics = &metrics;
   options.scheduler.on_session_end = [&](const SessionRecord& record) {

@@ -128,6 +128,7 @@ void log_totals(const SchedulerStats& stats) {
        {"completion_tokens", stats.completion_tokens},
        {"passes", stats.passes},
        {"rows", stats.rows},
+       {"rows_pruned", stats.pruned.rows_ended},
        {"exits_computed", stats.exits_computed},
        {"reports_sent", stats.reports_sent},
        {"reports_deduplicated", stats.reports_deduplicated},

@@ -143,6 +143,7 @@ struct ServerBodyEncoder {
     wire.set_rows(usage.rows);
     wire.set_dead_on_arrival(usage.dead_on_arrival);
     wire.set_compute_us(from_duration(usage.compute));
+    wire.set_rows_pruned(usage.rows_pruned);
   }
 
   void operator()(const Notice& notice) const {
@@ -290,6 +291,7 @@ Result<ServerMessage> decode(const v1::Usage& in) {
   usage.passes = in.passes();
   usage.rows = in.rows();
   usage.dead_on_arrival = in.dead_on_arrival();
+  usage.rows_pruned = in.rows_pruned();
   OUTRIDER_ASSIGN_OR_RETURN(usage.compute, to_duration("usage.compute_us", in.compute_us()));
   return ServerMessage(usage);
 }

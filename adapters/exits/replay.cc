@@ -125,7 +125,8 @@ class PassReplay::Answer final {
     probe_.begin(session_, plan, replay_.target_.info().vocab_size, {});
     TimedTap tap(probe_, replay_.heads_.layers(), replay_.clock_);
     const TimePoint start = replay_.clock_.now();
-    OUTRIDER_RETURN_IF_ERROR(runner_.compute(plan, *cache_, plan.decides ? &tap : nullptr));
+    OUTRIDER_RETURN_IF_ERROR(
+        runner_.compute(plan, *cache_, {.tap = plan.decides ? &tap : nullptr}));
     if (plan.tokens.size() > 1 || !plan.decides) return {};
     ReplayTimes& times = replay_.times_;
     times.passes_s += to_seconds(replay_.clock_.now() - start);

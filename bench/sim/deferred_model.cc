@@ -21,8 +21,27 @@ class DeferredModel::KeepingTap final : public LayerTap {
   std::vector<Kept>& kept_;
 };
 
+// Notes after which layer rows were ended.
+class DeferredModel::WatchingPruner final : public RowPruner {
+ public:
+  explicit WatchingPruner(RowPruner* pruner) : pruner_(pruner) {}
+
+  bool wants(std::int32_t layer) const override { return pruner_->wants(layer); }
+  void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) override {
+    pruner_->prune(rows, keep);
+    ended += static_cast<std::size_t>(std::ranges::count(keep, 0));
+    if (ended > 0) after = rows.layer;
+  }
+
+  std::size_t ended = 0;
+  std::int32_t after = 0;
+
+ private:
+  RowPruner* const pruner_;
+};
+
 void DeferredModel::forget() {
-  rows_ = 0;
+  row_counts_ = {};
   tap_ = nullptr;
   kept_.clear();
 }
@@ -36,8 +55,11 @@ Status DeferredModel::forward(std::span<const Row> rows, PassOutput& out) {
   tap_ = out.tap;
   KeepingTap keeping(tap_, kept_);
   if (tap_ != nullptr) out.tap = &keeping;
+  WatchingPruner watching(out.pruner);
+  RowPruner* const pruner = std::exchange(out.pruner, out.pruner != nullptr ? &watching : nullptr);
   const Status status = model_.forward(rows, out);
   out.tap = tap_;
+  out.pruner = pruner;
   if (!status.ok()) {
     forget();
     return status;
@@ -46,7 +68,7 @@ Status DeferredModel::forward(std::span<const Row> rows, PassOutput& out) {
   // device computes it in one.
   std::ranges::stable_sort(kept_, {}, [](const Kept& one) { return one.rows.layer; });
   for (Kept& one : kept_) one.rows.values = one.values.data();
-  rows_ = rows.size();
+  row_counts_ = {rows.size(), rows.size() - watching.ended, watching.after};
   return {};
 }
 

@@ -19,6 +19,14 @@
 
 namespace outrider {
 
+// What a pass computes: the rows that it began with, and those that went on behind a layer where
+// some were ended.
+struct PassRowCounts {
+  std::size_t rows = 0;
+  std::size_t left = 0;          // of them, to the end
+  std::int32_t ended_after = 0;  // layers that the others went through
+};
+
 class DeferredModel final : public Model {
  public:
   explicit DeferredModel(Model& model) : model_(model) {}
@@ -33,8 +41,8 @@ class DeferredModel final : public Model {
   void fail_next_pass(Status status) { failure_ = std::move(status); }
   int failed_passes() const { return failed_passes_; }
 
-  // Of the last pass since forget(): its rows, 0 if it failed or there was none.
-  std::size_t rows() const { return rows_; }
+  // Of the last pass since forget(): no rows if it failed or there was none.
+  const PassRowCounts& row_counts() const { return row_counts_; }
   // What its tap was to see, in rising order of layers.
   std::size_t layers() const { return kept_.size(); }
   std::int32_t layer(std::size_t index) const { return kept_[index].rows.layer; }
@@ -47,11 +55,12 @@ class DeferredModel final : public Model {
     std::vector<float> values;
   };
   class KeepingTap;
+  class WatchingPruner;
 
   Model& model_;
   std::optional<Status> failure_;
   int failed_passes_ = 0;
-  std::size_t rows_ = 0;
+  PassRowCounts row_counts_;
   LayerTap* tap_ = nullptr;
   std::vector<Kept> kept_;
 };

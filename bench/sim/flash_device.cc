@@ -34,10 +34,14 @@ TimePoint FlashDevice::read_section(const Section& section, TimePoint wanted) {
   return reader_free_ = begin + section.read;
 }
 
-Duration FlashDevice::pass(TimePoint now, std::size_t rows) {
-  const double compute = pace_.compute.ms(static_cast<std::int64_t>(rows));
+Duration FlashDevice::pass(TimePoint now, const PassRowCounts& rows, std::int32_t layers) {
+  const double whole = pace_.compute.ms(static_cast<std::int64_t>(rows.rows));
+  const double rest = pace_.compute.ms(static_cast<std::int64_t>(rows.left));
+  const auto ended_after = static_cast<std::size_t>(pace_.layers * rows.ended_after / layers);
   TimePoint at = now;
-  for (const Section& section : sections_) {
+  for (std::size_t i = 0; i < sections_.size(); ++i) {
+    const Section& section = sections_[i];
+    const double compute = i < ended_after ? whole : rest;
     const bool streamed = section.read > Duration{0};
     if (streamed) at = std::max(at, read_section(section, at));
     const TimePoint done = at + from_ms(compute * section.compute_share);

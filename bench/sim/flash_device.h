@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/sim/deferred_model.h"
 #include "common/base/clock.h"
 #include "common/model/emulated/pace.h"
 
@@ -35,8 +36,9 @@ class FlashDevice final {
  public:
   explicit FlashDevice(const FlashPace& pace);
 
-  // A pass over so many rows begins; how long it takes. Passes follow each other.
-  Duration pass(TimePoint now, std::size_t rows);
+  // A pass begins; how long it takes. Passes follow each other. layers: of the real model, whose
+  // share of them the ended rows go through here too.
+  Duration pass(TimePoint now, const PassRowCounts& rows, std::int32_t layers);
 
   // How much of this time the draft had.
   Duration left_for_draft(TimePoint from, TimePoint to) const;

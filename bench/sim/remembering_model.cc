@@ -16,6 +16,12 @@ std::uint64_t mixed(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
+// Whether tap or pruner look at the layer.
+bool is_seen(const PassOutput& out, std::int32_t layer) {
+  return (out.tap != nullptr && out.tap->wants(layer)) ||
+         (out.pruner != nullptr && out.pruner->wants(layer));
+}
+
 class SlotsOnly final : public KvCache {
  public:
   explicit SlotsOnly(std::int32_t capacity) : KvCache(capacity) {}
@@ -26,9 +32,9 @@ class SlotsOnly final : public KvCache {
 // Keeps the hidden states of the rows that a pass computes.
 class RememberingModel::KeepingTap final : public LayerTap {
  public:
-  KeepingTap(const LayerTap& tap, const std::vector<Text*>& rows) : tap_(tap), rows_(rows) {}
+  KeepingTap(const PassOutput& out, const std::vector<Text*>& rows) : out_(out), rows_(rows) {}
 
-  bool wants(std::int32_t layer) const override { return tap_.wants(layer); }
+  bool wants(std::int32_t layer) const override { return is_seen(out_, layer); }
   void on_layer(const HiddenRows& hidden) override {
     for (std::size_t i = 0; i < hidden.count; ++i) {
       const std::span<const float> row = hidden.row(i);
@@ -37,7 +43,7 @@ class RememberingModel::KeepingTap final : public LayerTap {
   }
 
  private:
-  const LayerTap& tap_;
+  const PassOutput& out_;
   const std::vector<Text*>& rows_;  // that want logits
 };
 
@@ -76,11 +82,10 @@ RememberingModel::TextId RememberingModel::note(const Row& row) {
   return text;
 }
 
-bool RememberingModel::knows(const Text& text, const LayerTap* tap) const {
+bool RememberingModel::knows(const Text& text, const PassOutput& out) const {
   if (text.logits.empty()) return false;
-  if (tap == nullptr) return true;
   for (std::int32_t layer = 1; layer < info().num_layers; ++layer) {
-    if (tap->wants(layer) && !text.hidden.contains(layer)) return false;
+    if (is_seen(out, layer) && !text.hidden.contains(layer)) return false;
   }
   return true;
 }
@@ -93,7 +98,7 @@ Status RememberingModel::forward(std::span<const Row> rows, PassOutput& out) {
     if (!row.wants_logits) continue;
     wanted.push_back(text);
     const bool twice = std::ranges::find(unknown, text) != unknown.end();
-    if (!twice && !knows(texts_.at(text), out.tap)) unknown.push_back(text);
+    if (!twice && !knows(texts_.at(text), out)) unknown.push_back(text);
   }
   if (!unknown.empty()) OUTRIDER_RETURN_IF_ERROR(compute(unknown, out));
   write(wanted, out);
@@ -163,7 +168,7 @@ Status RememberingModel::compute(const std::vector<TextId>& unknown, const PassO
   }
   PassOutput computed{.abandoned = out.abandoned};
   std::optional<KeepingTap> keeping;
-  if (out.tap != nullptr) computed.tap = &keeping.emplace(*out.tap, wanted);
+  if (out.tap != nullptr || out.pruner != nullptr) computed.tap = &keeping.emplace(out, wanted);
   const Status status = model_->forward(pass, computed);
   if (!status.ok()) {
     empty_tree();
@@ -180,25 +185,36 @@ Status RememberingModel::compute(const std::vector<TextId>& unknown, const PassO
 void RememberingModel::write(const std::vector<TextId>& wanted, PassOutput& out) const {
   out.vocab_size = info().vocab_size;
   out.logits.clear();
-  for (const TextId id : wanted) {
-    const std::vector<float>& logits = texts_.at(id).logits;
-    out.logits.insert(out.logits.end(), logits.begin(), logits.end());
-  }
-  if (out.tap == nullptr || wanted.empty()) return;
+  out.places.clear();
   std::vector<float> hidden;
-  for (std::int32_t layer = 1; layer < info().num_layers; ++layer) {
-    if (!out.tap->wants(layer)) continue;
+  for (std::int32_t layer = 1; layer < info().num_layers && !wanted.empty(); ++layer) {
+    if (!is_seen(out, layer)) continue;
     hidden.clear();
     for (const TextId id : wanted) {
       const std::vector<float>& row = texts_.at(id).hidden.at(layer);
       hidden.insert(hidden.end(), row.begin(), row.end());
     }
-    out.tap->on_layer({.layer = layer,
-                       .first = 0,
-                       .count = wanted.size(),
-                       .width = hidden.size() / wanted.size(),
-                       .values = hidden.data()});
+    const HiddenRows rows{.layer = layer,
+                          .first = 0,
+                          .count = wanted.size(),
+                          .width = hidden.size() / wanted.size(),
+                          .values = hidden.data()};
+    if (out.tap != nullptr && out.tap->wants(layer)) out.tap->on_layer(rows);
+    if (out.pruner != nullptr && out.pruner->wants(layer)) prune(rows, out);
   }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!out.has_row(i)) continue;
+    const std::vector<float>& logits = texts_.at(wanted[i]).logits;
+    out.logits.insert(out.logits.end(), logits.begin(), logits.end());
+  }
+}
+
+// The real model has computed all: only the emulated device saves something.
+void RememberingModel::prune(const HiddenRows& rows, PassOutput& out) const {
+  std::vector<std::uint8_t> keep(rows.count, 1);
+  out.pruner->prune(rows, keep);
+  std::int32_t place = 0;
+  for (const std::uint8_t kept : keep) out.places.push_back(kept != 0 ? place++ : -1);
 }
 
 }  // namespace outrider

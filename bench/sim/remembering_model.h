@@ -47,13 +47,14 @@ class RememberingModel final : public Model {
 
   TextId note(const Row& row);
   std::vector<TextId>& texts_of(const KvCache& cache);
-  bool knows(const Text& text, const LayerTap* tap) const;
+  bool knows(const Text& text, const PassOutput& out) const;
   Status compute(const std::vector<TextId>& unknown, const PassOutput& out);
   Status make_tree(std::size_t longest);
   void empty_tree();
   // Adds rows for the text and what of it was not computed; false if the tree has no room.
   bool add_rows(TextId text, std::vector<TextId>& added, std::vector<Row>& pass);
   void write(const std::vector<TextId>& wanted, PassOutput& out) const;
+  void prune(const HiddenRows& rows, PassOutput& out) const;
 
   const std::unique_ptr<Model> model_;
   std::unordered_map<TextId, Text> texts_;

@@ -103,7 +103,7 @@ void SimServer::go_on() {
 void SimServer::start_turn() {
   device_.forget();
   scheduler_->compute();
-  Duration pass = device_.rows() > 0 ? takes_(device_.rows()) : Duration{0};
+  Duration pass = device_.row_counts().rows > 0 ? takes_(device_.row_counts()) : Duration{0};
   if (device_.layers() > 0) pass = from_ms(to_ms(pass) * exit_cost_);
   for (std::size_t i = 0; i < device_.layers(); ++i) {
     at(pass * device_.layer(i) / device_.info().num_layers, [this, i] { device_.show(i); });

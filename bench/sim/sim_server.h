@@ -24,7 +24,7 @@ namespace outrider {
 class SimServer final {
  public:
   // What a pass takes that begins now.
-  using PassTime = std::function<Duration(std::size_t rows)>;
+  using PassTime = std::function<Duration(const PassRowCounts& rows)>;
 
   // exit_cost: how many times as long a pass with exits takes.
   SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, PassTime takes,

@@ -23,9 +23,14 @@ SimDraft::StepTime by_rows(const PaceCurve& curve) {
 
 Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup) {
   Simulation simulation(0);
-  SimServer::PassTime pass = by_rows(devices.pass);
+  SimServer::PassTime pass = [&devices](const PassRowCounts& rows) {
+    return from_ms(devices.pass.ms(static_cast<std::int64_t>(rows.rows)));
+  };
   if (FlashDevice* flash = devices.flash) {
-    pass = [flash, &simulation](std::size_t rows) { return flash->pass(simulation.now(), rows); };
+    const std::int32_t layers = devices.target.info().num_layers;
+    pass = [flash, layers, &simulation](const PassRowCounts& rows) {
+      return flash->pass(simulation.now(), rows, layers);
+    };
     setup.draft_share = [flash](TimePoint from, TimePoint to) {
       return flash->left_for_draft(from, to);
     };
@@ -51,7 +56,8 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
                        .target = session.opened().model_name,
                        .speculation_ended = session.speculation().ended(),
                        .bytes_up = link.counts().bytes_up,
-                       .bytes_down = link.counts().bytes_down};
+                       .bytes_down = link.counts().bytes_down,
+                       .pruned = server.scheduler().stats().pruned};
 }
 
 }  // namespace outrider

@@ -16,6 +16,7 @@
 #include "common/model/emulated/pace.h"
 #include "common/model/model.h"
 #include "common/verify/scheduler_options.h"
+#include "common/verify/scheduler_stats.h"
 
 namespace outrider {
 
@@ -39,6 +40,7 @@ struct VirtualAnswer {
   std::optional<std::string> speculation_ended;  // why
   std::uint64_t bytes_up = 0;                    // of messages, about (message_size.h)
   std::uint64_t bytes_down = 0;
+  PruneCounts pruned = {};
 };
 
 // step_takes of `setup` is the devices'. Errors: those that the answer ended with; UNAVAILABLE

@@ -82,6 +82,8 @@ struct ServerMetrics::Parts {
   prometheus::Counter& passes =
       totals("target_passes_total", "Passes of the target that decided tokens").Add({});
   prometheus::Counter& rows = totals("rows_total", "Rows that the device computed").Add({});
+  prometheus::Counter& pruned =
+      totals("rows_pruned_total", "Rows of branches that ended in the middle of a pass").Add({});
   prometheus::Counter& device =
       totals("device_seconds_total", "Seconds that the device computed").Add({});
   prometheus::Counter& rejected =
@@ -173,6 +175,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   p.calls.Set(static_cast<double>(now.calls_open));
   follow(p.passes, static_cast<double>(stats.passes));
   follow(p.rows, static_cast<double>(stats.rows));
+  follow(p.pruned, static_cast<double>(stats.pruned.rows_ended));
   follow(p.device, to_seconds(stats.compute));
   follow(p.rejected, static_cast<double>(stats.sessions_refused));
   follow(p.refused, static_cast<double>(now.calls_refused));

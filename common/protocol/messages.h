@@ -168,6 +168,7 @@ struct Usage {
   std::uint64_t rows = 0;
   std::uint64_t dead_on_arrival = 0;  // nodes
   Duration compute{0};
+  std::uint64_t rows_pruned = 0;  // of `rows`, that did not go to the end of their pass
 };
 
 struct Notice {

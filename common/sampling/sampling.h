@@ -55,4 +55,8 @@ struct Candidate {
 std::vector<Candidate> rank(std::span<const float> logits, const SamplingParams& params,
                             std::uint64_t seed, Position t, int n);
 
+// The perturbed scores of these tokens, on rank()'s scale, as if no filter dropped them.
+std::vector<Candidate> perturb(std::span<const float> logits, const SamplingParams& params,
+                               std::uint64_t seed, Position t, std::span<const TokenId> tokens);
+
 }  // namespace outrider

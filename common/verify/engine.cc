@@ -14,7 +14,7 @@
 #include "common/base/mutex.h"
 #include "common/base/random_id.h"
 #include "common/verify/engine_inbox.h"
-#include "common/verify/report_sender.h"
+#include "common/verify/reports/report_sender.h"
 #include "common/verify/scheduler.h"
 #include "common/verify/stream_sink.h"
 

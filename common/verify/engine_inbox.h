@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/protocol/messages.h"
-#include "common/verify/exit_report_channel.h"
+#include "common/verify/reports/exit_report_channel.h"
 #include "common/verify/stream_event.h"
 
 namespace outrider {

@@ -32,7 +32,7 @@ PassWalk walk_nodes(const PassPlan& plan, Position end, const EndRule& end_rule,
     walked.tokens.push_back(token);
     if (end_rule.ends_at(token, position)) return walked;
     const auto next = std::find_if(plan.nodes.begin(), plan.nodes.end(), [&](const auto& node) {
-      return node.parent == walked.leaf && node.token == token;
+      return !node.ended && node.parent == walked.leaf && node.token == token;
     });
     if (next == plan.nodes.end()) return walked;
     walked.leaf = static_cast<std::int32_t>(next - plan.nodes.begin());

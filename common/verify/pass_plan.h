@@ -22,6 +22,7 @@ struct PassPlan {
     std::int32_t parent;  // an earlier index of `nodes`; -1: the last of `tokens`
     NodeId id = 0;
     float confidence = 1;  // the edge's: that it stands if its parent does
+    bool ended = false;    // by a pruner, in the middle of the pass: it has no logits
   };
 
   Position position = 0;        // of tokens[0]: as many positions have keys and values
@@ -43,7 +44,7 @@ inline std::size_t row_after(std::int32_t node) {
 // choose.
 using Chooser = std::function<TokenId(std::size_t row, Position position)>;
 
-// Where a chooser leads from the root along the nodes of a pass.
+// Where a chooser leads from the root along the nodes of a pass that went to its end.
 struct PassWalk {
   std::int32_t leaf = -1;            // index of the last node that stands; -1: none does
   std::vector<TokenId> tokens = {};  // the choices, at least one; the last is no node's

@@ -5,11 +5,12 @@
 
 namespace outrider {
 
-Status PassRunner::compute(const PassPlan& plan, KvCache& cache, LayerTap* tap) {
+Status PassRunner::compute(const PassPlan& plan, KvCache& cache, const PassWatchers& watchers) {
   OUTRIDER_CHECK(cache.slots().committed() == plan.position);
   OUTRIDER_CHECK(!plan.tokens.empty());
   Status status = append_rows(plan, cache);
-  output_.tap = tap;
+  output_.tap = watchers.tap;
+  output_.pruner = watchers.pruner;
   if (status.ok()) status = model_.forward(rows_, output_);
   if (status.ok()) status = check_logits(rows_, output_);
   if (!status.ok()) cache.slots().release_all_uncommitted();

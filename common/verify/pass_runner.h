@@ -18,17 +18,25 @@
 
 namespace outrider {
 
+// Who looks at a pass as it goes on; null: nobody.
+struct PassWatchers {
+  LayerTap* tap = nullptr;
+  RowPruner* pruner = nullptr;
+};
+
 class PassRunner final {
  public:
   explicit PassRunner(Model& model) : model_(model) {}
 
-  // Runs the plan's rows, under the eyes of `tap` if there is one. On an error the cache holds what
-  // it held before. DATA_LOSS for a row that nothing can be chosen from.
-  Status compute(const PassPlan& plan, KvCache& cache, LayerTap* tap = nullptr);
+  // Runs the plan's rows. On an error the cache holds what it held before. DATA_LOSS for a row that
+  // nothing can be chosen from.
+  Status compute(const PassPlan& plan, KvCache& cache, const PassWatchers& watchers = {});
 
   // Passes end early once this is set (PassOutput::abandoned); null: they do not.
   void watch(const std::atomic<bool>* abandoned) { output_.abandoned = abandoned; }
 
+  // False if the row was ended in the middle of the pass. In Chooser's numbering.
+  bool has_logits(std::size_t row) const { return output_.has_row(row); }
   // [vocab] f32, of a row in Chooser's numbering; only of a plan that decides.
   std::span<const float> logits(std::size_t row) const { return output_.row(row); }
 

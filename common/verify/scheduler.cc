@@ -13,7 +13,12 @@ constexpr int kForgetOneIn = 64;
 
 Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     : pass_limit_(options.pass_limit), streams_(model, options), runner_(model) {
-  if (options.exits != nullptr) probe_.emplace(*options.exits, options.exit_score);
+  if (options.exits != nullptr) {
+    probe_.emplace(*options.exits, options.exit_score);
+    if (options.prune_below > 0) {
+      pruner_.emplace(*options.exits, options.prune_below, model.info().num_layers);
+    }
+  }
   streams_.set_pass_limit(pass_limit_);
 }
 
@@ -56,7 +61,8 @@ void Scheduler::compute(const std::atomic<bool>* abandoned) {
   OUTRIDER_CHECK(turn_.has_value());
   runner_.watch(abandoned);
   turn_->status = streams_.find(turn_->stream)
-                      ->second.compute(turn_->plan, runner_, probe_ ? &*probe_ : nullptr);
+                      ->second.compute(turn_->plan, runner_, probe_ ? &*probe_ : nullptr,
+                                       pruner_ ? &*pruner_ : nullptr);
 }
 
 void Scheduler::finish(TimePoint now) {
@@ -93,6 +99,7 @@ SchedulerStats Scheduler::stats() const {
   stats.failed_in_a_row = failed_in_a_row_;
   stats.rows = rows_;
   stats.compute = compute_;
+  if (pruner_) stats.pruned = pruner_->counts();
   return stats;
 }
 

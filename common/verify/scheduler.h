@@ -22,9 +22,10 @@
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
 #include "common/protocol/pass_cost_book.h"
+#include "common/verify/branch_pruner.h"
 #include "common/verify/exit_probe.h"
-#include "common/verify/exit_report_channel.h"
 #include "common/verify/pass_runner.h"
+#include "common/verify/reports/exit_report_channel.h"
 #include "common/verify/scheduler_options.h"
 #include "common/verify/scheduler_stats.h"
 #include "common/verify/stream_event.h"
@@ -77,7 +78,8 @@ class Scheduler final {
   const Duration pass_limit_;
   StreamTable streams_;
   PassRunner runner_;
-  std::optional<ExitProbe> probe_;  // if the target has exits
+  std::optional<ExitProbe> probe_;      // if the target has exits
+  std::optional<BranchPruner> pruner_;  // if it shall prune, too
   StreamId last_served_ = 0;
   Duration slowest_turn_{0};  // lately
 

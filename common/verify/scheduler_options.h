@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/protocol/messages.h"
+#include "common/verify/reports/report_queue.h"
 
 namespace outrider {
 
@@ -27,16 +28,6 @@ enum class ExitScore : std::uint8_t {
 template <>
 inline constexpr auto enum_names<ExitScore> = std::to_array<EnumName<ExitScore>>(
     {{ExitScore::kCalibrated, "calibrated"}, {ExitScore::kMaxSoftmax, "max-softmax"}});
-
-// In which order exit reports go (exit_reporter.h).
-enum class ReportQueue : std::uint8_t {
-  kPriority,  // the surest guess first (FSD, algorithm 2)
-  kFifo,
-};
-
-template <>
-inline constexpr auto enum_names<ReportQueue> = std::to_array<EnumName<ReportQueue>>(
-    {{ReportQueue::kPriority, "priority"}, {ReportQueue::kFifo, "fifo"}});
 
 struct SchedulerOptions {
   std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge
@@ -61,6 +52,8 @@ struct SchedulerOptions {
   ExitHeads* exits = nullptr;  // of the model; outlives the scheduler. Null: no early exits
   ReportQueue report_queue = ReportQueue::kPriority;
   ExitScore exit_score = ExitScore::kCalibrated;
+  // Branches with less chance than this by an exit in the middle end there; 0: all go to the end.
+  double prune_below = 0;
 };
 
 }  // namespace outrider

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/verify/exit_reporter.h"
+#include "common/verify/reports/exit_reporter.h"
 #include "common/verify/session.h"
 
 namespace outrider {

@@ -14,6 +14,20 @@ namespace outrider {
 struct ReportCounts;
 class VerifySession;
 
+// What a pruner has done (branch_pruner.h).
+struct PruneCounts {
+  std::uint64_t passes = 0;      // that had branches
+  std::uint64_t rows = 0;        // of their nodes
+  std::uint64_t rows_ended = 0;  // of those
+
+  PruneCounts& operator+=(const PruneCounts& other) {
+    passes += other.passes;
+    rows += other.rows;
+    rows_ended += other.rows_ended;
+    return *this;
+  }
+};
+
 // Totals since the start, and what is there now.
 struct SchedulerStats {
   std::uint64_t streams_open = 0;   // now
@@ -38,6 +52,7 @@ struct SchedulerStats {
   std::uint64_t reports_deduplicated = 0;  // another exit had said it in that pass
   std::uint64_t reports_dropped = 0;       // the verdict came first
   Duration compute{0};
+  PruneCounts pruned;
 };
 
 // Of the drafted tokens that a session's passes took.

@@ -159,6 +159,12 @@ void VerifySession::take_nodes(PassPlan& plan) {
                                  .left_out = selection.left_out});
 }
 
+void VerifySession::end_node(std::int32_t node) {
+  OUTRIDER_CHECK(plan_.has_value());
+  plan_->nodes.at(static_cast<std::size_t>(node)).ended = true;
+  ++usage_.rows_pruned;
+}
+
 std::int32_t VerifySession::finish(const Chooser& choose, Duration computed, TimePoint now) {
   OUTRIDER_CHECK(plan_.has_value());
   timings_.computed += computed;

@@ -49,6 +49,9 @@ class VerifySession final {
   // Begins what runnable_at() asked for.
   PassPlan start(TimePoint now);
 
+  // The pass did not take this node of the plan to its end: it is as one that was not in the pass.
+  void end_node(std::int32_t node);
+
   // Ends it: walks the tree by `choose`, commits, tells the edge. Returns the last node of the
   // plan that stands: its path keeps keys and values, all other nodes lose them; -1: none does.
   std::int32_t finish(const Chooser& choose, Duration computed, TimePoint now);

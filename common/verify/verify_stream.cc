@@ -66,12 +66,26 @@ Status VerifyStream::check_reports(const EdgeMessage& message) const {
                              "; this verifier has sent no exit report");
 }
 
-Status VerifyStream::compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe) {
-  if (probe == nullptr || !reports_ || !plan.exits) return runner.compute(plan, *lease_.cache);
-  reports_->begin_pass(plan.pass);
-  probe->begin(*session_, plan, session_->limits().vocab_size,
-               [this](const ExitGuess& guess) { reports_->offer(guess); });
-  return runner.compute(plan, *lease_.cache, probe);
+Status VerifyStream::compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe,
+                             BranchPruner* pruner) {
+  PassWatchers watchers;
+  const std::int32_t vocab = session_->limits().vocab_size;
+  if (probe != nullptr && reports_ && plan.exits) {
+    reports_->begin_pass(plan.pass);
+    probe->begin(*session_, plan, vocab,
+                 [this](const ExitGuess& guess) { reports_->offer(guess); });
+    watchers.tap = probe;
+  }
+  if (pruner != nullptr) {
+    pruner->begin(session_->opened(), plan, vocab);
+    watchers.pruner = pruner;
+  }
+  OUTRIDER_RETURN_IF_ERROR(runner.compute(plan, *lease_.cache, watchers));
+  for (std::size_t node = 0; node < plan.nodes.size(); ++node) {
+    const auto index = static_cast<std::int32_t>(node);
+    if (!runner.has_logits(row_after(index))) session_->end_node(index);
+  }
+  return {};
 }
 
 void VerifyStream::finish(PassRunner& runner, Duration computed, TimePoint now) {

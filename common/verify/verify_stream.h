@@ -19,10 +19,11 @@
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
 #include "common/protocol/open_assembly.h"
+#include "common/verify/branch_pruner.h"
 #include "common/verify/exit_probe.h"
-#include "common/verify/exit_report_channel.h"
 #include "common/verify/kv_pool.h"
 #include "common/verify/pass_runner.h"
+#include "common/verify/reports/exit_report_channel.h"
 #include "common/verify/session.h"
 #include "common/verify/target.h"
 
@@ -51,8 +52,8 @@ class VerifyStream final {
 
   // Begins what the session wants of the device.
   PassPlan start(TimePoint now) { return session_->start(now); }
-  // Runs it; with a probe, exits report if the plan wants them.
-  Status compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe);
+  // Runs it; with a probe, exits report if the plan wants them, with a pruner branches may end.
+  Status compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe, BranchPruner* pruner);
   // Takes the memory that the next pass may need. False if there is none.
   bool reserve(KvPool& pool);
   // Ends it, if compute() went well: chooses, commits, keeps what stands in the cache.

@@ -30,6 +30,12 @@ std::string local_target_of(const GenerationConfig& config) {
   return config.target.empty() ? config.failover.offline_target : config.target;
 }
 
+TreeKind default_tree(const GenerationConfig& config) {
+  const bool streams = mode_of(config) == Mode::kOffline && !config.model.empty() &&
+                       ModelPack::is_pack(local_target_of(config));
+  return streams && !config.answer.strategy ? TreeKind::kOutrider : TreeKind::kChain;
+}
+
 namespace {
 
 Status check_local_target(const GenerationConfig& config) {

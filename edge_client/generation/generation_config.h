@@ -68,6 +68,7 @@ struct GenerationConfig {
   std::string token_file;           // the server's key for this edge; empty: none
   std::string target;               // a directory, a GGUF file or a pack; empty: the server decides
   std::uint64_t memory_budget = 0;  // bytes of everything while a pack is streamed; 0: no bound
+  double prune_below = 0;           // as SchedulerOptions says, of the target on this device
   double flash_bandwidth = 0;       // bytes/s of an emulated flash; 0: as fast as this device's
   std::string dtype = "auto";       // of models on this device; "auto": as stored
   std::string kv_dtype = "f32";     // of their keys and values
@@ -93,6 +94,9 @@ std::string local_target_of(const GenerationConfig& config);
 
 // The strategy of such an answer: sd if it names a tree, else mirror, where it names none.
 Strategy strategy_of(const AnswerConfig& config);
+
+// What a round is where no --tree says: ours where each pass waits for the flash (docs/trees.md).
+TreeKind default_tree(const GenerationConfig& config);
 
 // INVALID_ARGUMENT for what cannot be meant: a strategy that drafts without a draft, sampling
 // parameters out of range, no address.

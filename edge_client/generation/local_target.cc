@@ -15,8 +15,9 @@
 namespace outrider {
 namespace {
 
-// Whether the edge may ask its verifier for exit reports.
+// Whether the edge may ask its verifier for exit reports, or an exit prunes.
 bool wants_exits(const GenerationConfig& config) {
+  if (config.prune_below > 0) return true;
   const Strategy strategy = strategy_of(config.answer);
   return wants_draft(config) && (strategy == Strategy::kFsd || strategy == Strategy::kMirror);
 }
@@ -114,6 +115,10 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
     if (!found.ok()) return found.status().with_context("target " + local_target_of(config));
     self->exits_ = std::move(found->heads);
     scheduling.exits = self->exits_.get();
+    scheduling.prune_below = config.prune_below;
+    if (config.prune_below > 0 && self->exits_ == nullptr) {
+      std::fprintf(stderr, "prune: OFF because the target has no early exits\n");
+    }
   }
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);
   self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);

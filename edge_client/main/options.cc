@@ -83,10 +83,13 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kModelGroup);
 }
 
-void add_tree_flags(CLI::App& command, AnswerConfig& answer) {
-  add_choice(command, "--tree", answer.tree.kind,
-             "sd: what a round is: chain; llmcad, edgellm, lever: the trees of those papers; "
-             "outrider: ours; fixed: so wide at each depth; top-n: the likeliest nodes")
+void add_tree_flags(CLI::App& command, AnswerOptions& options) {
+  AnswerConfig& answer = options.generation.answer;
+  add_choice(
+      command, "--tree", options.tree,
+      "sd: what a round is: chain; llmcad, edgellm, lever: the trees of those papers; "
+      "outrider: ours; fixed: so wide at each depth; top-n: the likeliest nodes [outrider from "
+      "a pack without a server, else chain]")
       ->group(kModelGroup);
   command
       .add_option("--tree-size", answer.tree.size,
@@ -118,6 +121,12 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
                   "streamed from the flash in each pass [no bound]")
       ->transform(CLI::AsSizeValue(true))
       ->default_str("")
+      ->group(kTargetGroup);
+  command
+      .add_option("--prune", generation.prune_below,
+                  "With --target: end branches of a tree in the middle of a pass if an early exit "
+                  "gives them less chance than this; 0: never")
+      ->check(CLI::Range(0.0, 1.0))
       ->group(kTargetGroup);
   command
       .add_option("--flash-bandwidth", options.flash_bandwidth,
@@ -240,7 +249,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& generation = options.generation;
   AnswerConfig& answer = generation.answer;
   add_model_flags(command, options);
-  add_tree_flags(command, answer);
+  add_tree_flags(command, options);
   command
       .add_option("-n,--max-tokens", answer.max_tokens,
                   "Most tokens of an answer; -1: until it stops")
@@ -365,6 +374,7 @@ Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   if (!options.flash_bandwidth.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(config.flash_bandwidth, parse_bandwidth(options.flash_bandwidth));
   }
+  config.answer.tree.kind = options.tree.value_or(default_tree(config));
   config.answer.reconnect_timeout = from_ms(options.reconnect_timeout_s * 1e3);
   if (!options.pace_step.empty()) {
     Result<PaceCurve> pace = PaceCurve::parse(options.pace_step);

@@ -91,6 +91,7 @@ struct AnswerRecord {
 
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;
+  std::uint64_t rows_pruned = 0;  // of those, that did not go to the end of their pass
   Counts passes_by_rows;
   Counts exit_passes_by_rows;
   Duration target_compute{0};
@@ -146,6 +147,7 @@ struct AnswerRecord {
     field("chunk_tokens", self.chunk_tokens);
     field("target_passes", self.passes);
     field("target_rows", self.rows);
+    field("target_rows_pruned", self.rows_pruned);
     field("passes_by_rows", self.passes_by_rows);
     field("exit_passes_by_rows", self.exit_passes_by_rows);
     field("target_compute_ms", self.target_compute);

@@ -140,6 +140,7 @@ AnswerRecord record_of(const AnswerReport& report) {
   record.chunk_tokens = stats.chunk_tokens;
   record.passes = stats.passes;
   record.rows = stats.rows;
+  if (stats.usage) record.rows_pruned = stats.usage->rows_pruned;
   record.passes_by_rows = stats.passes_by_rows;
   record.exit_passes_by_rows = stats.exit_passes_by_rows;
   record.target_compute = stats.target_compute;

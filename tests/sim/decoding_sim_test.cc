@@ -32,6 +32,7 @@ struct Totals {
   std::uint64_t named_hits = 0;
   std::uint64_t ignored_reports = 0;
   std::uint64_t evicted = 0;
+  std::uint64_t pruned_rows = 0;           // of branches that ended in the middle of a pass
   std::uint64_t server_reports = 0;        // that the server's own exits gave
   std::uint64_t acknowledged_reports = 0;  // messages that acknowledged some of them
   FaultCounts faults;
@@ -58,6 +59,7 @@ struct Totals {
     ignored_reports += other.ignored_reports;
     evicted += other.evicted;
     server_reports += other.server_reports;
+    pruned_rows += other.pruned_rows;
     acknowledged_reports += other.acknowledged_reports;
     faults += other.faults;
   }
@@ -70,8 +72,9 @@ struct SimulatedRun {
         model(static_cast<std::int32_t>(random.between(2, 12)), random.between(30, 60)),
         exits(model),
         has_exits(random.chance(0.3)),
+        prune_below(random.chance(0.5) ? 0.3 : 0),
         server(simulation, model, server_options(),
-               [this](std::size_t) { return random.between(from_ms(1), from_ms(20)); }),
+               [this](const PassRowCounts&) { return random.between(from_ms(1), from_ms(20)); }),
         faults(simulation, server, links) {}
 
   SchedulerOptions server_options() {
@@ -83,6 +86,7 @@ struct SimulatedRun {
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
     if (has_exits) options.exits = &exits;
+    if (has_exits) options.prune_below = prune_below;
     options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
     options.exit_score = random.chance(0.5) ? ExitScore::kCalibrated : ExitScore::kMaxSoftmax;
     options.idle_timeout = std::chrono::hours(2);  // so that a deadlock is not healed by it
@@ -191,6 +195,7 @@ struct SimulatedRun {
       ++totals.answers;
     }
     totals.server_reports = server.reports_sent();
+    totals.pruned_rows = server.scheduler().stats().pruned.rows_ended;
     totals.faults = faults.counts();
     return {};
   }
@@ -200,6 +205,7 @@ struct SimulatedRun {
   ToyModel model;
   ToyExits exits;
   bool has_exits;
+  double prune_below;
   SimServer server;
   FaultInjector::Links links;
   FaultInjector faults;
@@ -228,6 +234,7 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
   EXPECT_GT(totals.ignored_reports, kSeeds) << "these servers are too honest";
   EXPECT_GT(totals.evicted, 0u) << "the cache's bound is never met";
   EXPECT_GT(totals.server_reports, kSeeds) << "the server's own exits are silent";
+  EXPECT_GT(totals.pruned_rows, kSeeds / 4) << "no branch ends in the middle of a pass";
   EXPECT_GT(totals.acknowledged_reports, kSeeds / 2);
   EXPECT_GT(totals.whole_answers, totals.answers * 4 / 5) << "too few answers are whole";
   const FaultCounts& faults = totals.faults;
@@ -246,7 +253,7 @@ TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {
     Simulation simulation(7);
     ToyModel model(12, 256);
     SimServer server(simulation, model, {.tokenizer_hash = "toy"},
-                     [](std::size_t) { return from_ms(10); });
+                     [](const PassRowCounts&) { return from_ms(10); });
     const SimLink::Delays delays{from_ms(20), from_ms(20)};
     SimLink link(simulation, server, {.up = delays, .down = delays});
     CheckedEdge::Plan plan{.prompt = {1, 2, 3}, .decoding = {}, .strays = strays};

@@ -34,9 +34,10 @@ struct TwoTargets {
         vocab(static_cast<std::int32_t>(random.between(4, 12))),
         model(vocab, context),
         device_model(vocab, context),
-        server(simulation, model, options(4), [online_pass](std::size_t) { return online_pass; }),
+        server(simulation, model, options(4),
+               [online_pass](const PassRowCounts&) { return online_pass; }),
         device(simulation, device_model, options(256),
-               [offline_pass](std::size_t) { return offline_pass; }),
+               [offline_pass](const PassRowCounts&) { return offline_pass; }),
         link(simulation, server, {.up = delays, .down = delays}),
         in_process(simulation, device, {}),
         probe(simulation, link) {}

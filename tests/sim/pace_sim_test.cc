@@ -55,7 +55,9 @@ Outcome decode(const Times& times, Strategy strategy, float strays, std::uint64_
   ToyExits exits(model);
   SchedulerOptions options{.tokenizer_hash = "toy"};
   if (strategy == Strategy::kMirror || strategy == Strategy::kFsd) options.exits = &exits;
-  SimServer server(simulation, model, options, by_rows(times.pass));
+  SimServer server(simulation, model, options, [&times](const PassRowCounts& rows) {
+    return from_ms(times.pass.ms(static_cast<std::int64_t>(rows.rows)));
+  });
   const SimLink::Delays delays{from_ms(times.one_way_ms), from_ms(times.one_way_ms)};
   SimLink link(simulation, server, {.up = delays, .down = delays});
   CheckedEdge::Plan plan{.prompt = {1, 2, static_cast<TokenId>(seed % 16)}, .decoding = {}};

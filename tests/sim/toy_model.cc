@@ -55,6 +55,7 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
   }
   out.vocab_size = info_.vocab_size;
   out.logits.clear();
+  out.places.clear();
   std::vector<Slot> path;
   std::vector<std::vector<TokenId>> texts;  // of the rows that want logits
   for (const Row& row : rows) {
@@ -66,8 +67,10 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
     for (const Slot slot : path) text.push_back(cache.tokens.at(static_cast<std::size_t>(slot)));
   }
   if (out.tap != nullptr && !texts.empty()) show(*out.tap, texts);
-  for (const std::vector<TokenId>& text : texts) {
-    const std::vector<float> logits = logits_after(text);
+  if (out.pruner != nullptr && !texts.empty()) prune(texts, out);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!out.has_row(i)) continue;
+    const std::vector<float> logits = logits_after(texts[i]);
     out.logits.insert(out.logits.end(), logits.begin(), logits.end());
   }
   if (spoiled_passes_ > 0 && !texts.empty()) {
@@ -79,14 +82,37 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
   return {};
 }
 
-// In two parts if there are rows enough, as backends with small tiles do.
-void ToyModel::show(LayerTap& tap, const std::vector<std::vector<TokenId>>& texts) const {
+std::vector<float> ToyModel::hidden_of(const std::vector<std::vector<TokenId>>& texts) const {
   const auto width = static_cast<std::size_t>(info_.hidden_size);
   std::vector<float> hidden(texts.size() * width, -1.0f);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     std::copy(texts[i].begin(), texts[i].end(),
               hidden.begin() + static_cast<std::ptrdiff_t>(i * width));
   }
+  return hidden;
+}
+
+void ToyModel::prune(const std::vector<std::vector<TokenId>>& texts, PassOutput& out) const {
+  std::vector<std::uint8_t> keep(texts.size(), 1);
+  const std::vector<float> hidden = hidden_of(texts);
+  for (std::int32_t layer = 1; layer < info_.num_layers; ++layer) {
+    if (!out.pruner->wants(layer)) continue;
+    out.pruner->prune({.layer = layer,
+                       .first = 0,
+                       .count = texts.size(),
+                       .width = static_cast<std::size_t>(info_.hidden_size),
+                       .values = hidden.data(),
+                       .threads = nullptr},
+                      keep);
+  }
+  std::int32_t place = 0;
+  for (const std::uint8_t kept : keep) out.places.push_back(kept != 0 ? place++ : -1);
+}
+
+// In two parts if there are rows enough, as backends with small tiles do.
+void ToyModel::show(LayerTap& tap, const std::vector<std::vector<TokenId>>& texts) const {
+  const auto width = static_cast<std::size_t>(info_.hidden_size);
+  const std::vector<float> hidden = hidden_of(texts);
   const std::size_t first = texts.size() / 3;
   for (const auto& [begin, end] :
        {std::pair(std::size_t{0}, first), std::pair(first, texts.size())}) {

@@ -49,7 +49,9 @@ class ToyModel final : public Model {
                               std::span<const TokenId> stop_ids = {}) const;
 
  private:
+  std::vector<float> hidden_of(const std::vector<std::vector<TokenId>>& texts) const;
   void show(LayerTap& tap, const std::vector<std::vector<TokenId>>& texts) const;
+  void prune(const std::vector<std::vector<TokenId>>& texts, PassOutput& out) const;
 
   ModelInfo info_;
   // Set by a test while an engine's thread counts them down.

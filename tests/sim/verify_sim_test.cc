@@ -28,7 +28,7 @@ struct SimulatedRun {
         exits(model),
         has_exits(random.chance(0.7)),
         server(simulation, model, server_options(),
-               [this](std::size_t) { return random.between(from_ms(1), from_ms(20)); }),
+               [this](const PassRowCounts&) { return random.between(from_ms(1), from_ms(20)); }),
         faults(simulation, server, links) {}
 
   SchedulerOptions server_options() {

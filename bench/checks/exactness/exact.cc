@@ -1,6 +1,8 @@
 // The text is the target's, whatever strategy, queue order and number of workers (DESIGN L1): real
 // processes, every answer's ids against those of plain cloud decoding.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -29,6 +31,7 @@ struct ExactOptions {
   int branches = 2;             // of the rounds of one more variant of sd and fsd; 1: none
   std::vector<TreeKind> trees;  // of rounds of sd, one more variant each
   std::vector<double> temperatures = {0, 0.7, 1.0};
+  double prune_below = 0;     // of one more variant of each tree; 0: none
   std::string pack;           // of the target, streamed by edges offline; empty: none
   std::string memory_budget;  // of such an edge
 };
@@ -61,6 +64,16 @@ GridVariant tree_variant(TreeKind kind, bool provisional) {
   return variant;
 }
 
+// Branches end in the middle of passes.
+GridVariant pruned_variant(TreeKind kind, double below) {
+  GridVariant variant = tree_variant(kind, true);
+  variant.name += " pruned";
+  const std::string flag = fmt::format("--prune={}", below);
+  variant.edge_flags.push_back(flag);
+  variant.server_flags.push_back(flag);
+  return variant;
+}
+
 // Edges without a server: the target from flash.
 void add_flash_variants(const ExactOptions& options, std::vector<GridVariant>& variants) {
   const auto add = [&](GridVariant variant) {
@@ -78,6 +91,7 @@ void add_flash_variants(const ExactOptions& options, std::vector<GridVariant>& v
   if (options.branches > 1) add(branch_variant(Strategy::kSd, options.branches));
   for (const TreeKind kind : options.trees) {
     for (const bool provisional : {false, true}) add(tree_variant(kind, provisional));
+    if (options.prune_below > 0) add(pruned_variant(kind, options.prune_below));
   }
 }
 
@@ -108,6 +122,7 @@ std::vector<GridVariant> variants_of(const ExactOptions& options) {
     for (const bool provisional : {false, true}) {
       variants.push_back(tree_variant(kind, provisional));
     }
+    if (options.prune_below > 0) variants.push_back(pruned_variant(kind, options.prune_below));
   }
   if (!options.pack.empty()) add_flash_variants(options, variants);
   return variants;
@@ -205,6 +220,9 @@ void add_exact_check(CheckList& checks) {
   command->add_option("--memory-budget", options->memory_budget, "Of these edges, as 2GiB");
   add_choice(*command, "--tree", options->trees,
              "Rounds of sd that are trees: llmcad, edgellm, lever, fixed, top-n, outrider; chain");
+  command->add_option("--prune", options->prune_below,
+                      "Trees with pruning too, of branches with less chance than this; 0: none")
+      ->check(CLI::Range(0.0, 1.0));
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');
   add_grid_flags(*command, options->grid);
 }

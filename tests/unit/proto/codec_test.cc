@@ -163,7 +163,7 @@ TEST(Codec, ProgressUsageAndNoticeKeepEveryField) {
 
   for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength,
                                     FinishReason::kCancelled, FinishReason::kError}) {
-    const Usage usage = through_the_wire_down(Usage{reason, 1, 2, 3, 4, 5, 6, 7ms});
+    const Usage usage = through_the_wire_down(Usage{reason, 1, 2, 3, 4, 5, 6, 7ms, 8});
     EXPECT_EQ(usage.reason, reason);
     EXPECT_EQ(usage.prompt_tokens, 1u);
     EXPECT_EQ(usage.cached_tokens, 2u);
@@ -172,6 +172,7 @@ TEST(Codec, ProgressUsageAndNoticeKeepEveryField) {
     EXPECT_EQ(usage.rows, 5u);
     EXPECT_EQ(usage.dead_on_arrival, 6u);
     EXPECT_EQ(usage.compute, 7ms);
+    EXPECT_EQ(usage.rows_pruned, 8u);
   }
 
   const Notice notice = through_the_wire_down(Notice{Notice::Kind::kOverloaded, 1500ms});

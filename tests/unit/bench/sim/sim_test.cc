@@ -62,7 +62,8 @@ class SimTest : public testing::Test {
   Simulation simulation_{1};
   ToyModel model_{8, 64};  // of four layers
   ToyExits exits_{model_};
-  SimServer server_{simulation_, model_, options(exits_), [](std::size_t) { return kPass; }};
+  SimServer server_{simulation_, model_, options(exits_),
+                    [](const PassRowCounts&) { return kPass; }};
   SimLink link_;
   std::vector<Heard> heard_;
 };

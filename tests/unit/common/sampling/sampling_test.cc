@@ -234,5 +234,23 @@ TEST(ValidateSampling, NamesTheFieldThatIsOutOfRange) {
   EXPECT_THAT(validate({.min_p = 1.5f}).message(), HasSubstr("min_p"));
 }
 
+TEST(Perturb, GivesTheScoresByWhichTokensAreRanked) {
+  std::vector<float> logits(200);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i * 37 % 101) / 9;
+  for (const float temperature : {0.0f, 0.7f}) {
+    const SamplingParams params{.temperature = temperature};
+    const std::vector<Candidate> ranked = rank(logits, params, 11, 5, 90);
+    std::vector<TokenId> tokens;
+    for (const Candidate& candidate : ranked) tokens.push_back(candidate.token);
+    const std::vector<Candidate> perturbed = perturb(logits, params, 11, 5, tokens);
+    ASSERT_EQ(perturbed.size(), ranked.size());
+    for (std::size_t i = 0; i < ranked.size(); ++i) {
+      EXPECT_EQ(perturbed[i].token, ranked[i].token);
+      EXPECT_FLOAT_EQ(perturbed[i].score, ranked[i].score) << "T " << temperature;
+    }
+  }
+  EXPECT_TRUE(perturb(logits, {}, 1, 1, {}).empty());
+}
+
 }  // namespace
 }  // namespace outrider

@@ -221,7 +221,7 @@ class FindingsTest : public ExitProbeTest {
     });
     const auto cache = *model_.new_cache(16);
     PassRunner runner(model_);
-    EXPECT_TRUE(runner.compute(plan, *cache, &probe).ok());
+    EXPECT_TRUE(runner.compute(plan, *cache, {.tap = &probe}).ok());
     return found;
   }
   // Of the last exit behind the text 1, 2, by rank.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/verify/exit_reporter.h"
+#include "common/verify/reports/exit_reporter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "common/verify/exit_report_channel.h"
+#include "common/verify/reports/exit_report_channel.h"
 
 namespace outrider {
 namespace {

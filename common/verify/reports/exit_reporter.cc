@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/verify/exit_reporter.h"
+#include "common/verify/reports/exit_reporter.h"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/verify/exit_report_channel.h"
+#include "common/verify/reports/exit_report_channel.h"
 
 #include <optional>
 

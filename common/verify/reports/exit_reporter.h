@@ -22,7 +22,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/protocol/messages.h"
-#include "common/verify/scheduler_options.h"
+#include "common/verify/reports/report_queue.h"
 
 namespace outrider {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/verify/report_sender.h"
+#include "common/verify/reports/report_sender.h"
 
 #include <algorithm>
 #include <utility>

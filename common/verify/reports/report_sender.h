@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/verify/exit_report_channel.h"
+#include "common/verify/reports/exit_report_channel.h"
 
 namespace outrider {
 

@@ -17,7 +17,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/verify/exit_reporter.h"
+#include "common/verify/reports/exit_reporter.h"
 
 namespace outrider {
 

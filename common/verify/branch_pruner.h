@@ -1,0 +1,65 @@
+// Ends branches of a verifying pass in its middle, where an early exit gives them little chance
+// (LEVER, section 4.3; docs/pruning.md).
+//
+// The predictor is one of the target's exits. It scores what was drafted below a row by eq. 11:
+// against each other, and against the exit's own likeliest tokens, the shadow candidates, all by
+// the law of choice's perturbed score (so the noise is the target's) and with the exit's calibrated
+// prior for drafted tokens. What a pass loses by pruning is accepted tokens, never an exact one: a
+// branch that is ended by mistake ends the walk at its parent, whose own choice stands.
+//
+//   (begin forward(pruner = this) end)*
+//
+// Thread rule: the compute thread. Ownership: heads outlive it; open and plan outlive the pass.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/exits/exit_heads.h"
+#include "common/model/model.h"
+#include "common/protocol/messages.h"
+#include "common/verify/keep_branches.h"
+#include "common/verify/pass_plan.h"
+#include "common/verify/scheduler_stats.h"
+
+namespace outrider {
+
+class BranchPruner final : public RowPruner {
+ public:
+  // threshold: of a branch's chance, 0 .. 1. It looks at the exit nearest to the middle of
+  // `num_layers`.
+  BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers);
+
+  // For a pass of this stream. A plan without branches is left alone.
+  void begin(const Open& open, const PassPlan& plan, std::int32_t vocab);
+
+  bool wants(std::int32_t layer) const override;
+  void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) override;
+
+  const PruneCounts& counts() const { return counts_; }
+
+ private:
+  HiddenRows rows_with_children(const HiddenRows& rows);
+  void score_children(std::size_t row, std::span<const float> logits);
+
+  ExitHeads& heads_;
+  const double threshold_;
+  std::size_t exit_ = 0;
+
+  // The pass at hand.
+  const Open* open_ = nullptr;
+  const PassPlan* plan_ = nullptr;
+  std::size_t vocab_ = 0;
+  bool branches_ = false;
+  std::vector<BranchNode> nodes_;     // by node of the plan
+  std::vector<Position> positions_;   // by row of Chooser's numbering: of the token it decides
+  std::vector<std::size_t> parents_;  // rows that have children, rising
+  std::vector<float> hidden_;         // [parents_, width]
+  std::vector<float> logits_;         // [parents_, vocab]
+  PruneCounts counts_;
+};
+
+}  // namespace outrider

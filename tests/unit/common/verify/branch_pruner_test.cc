@@ -1,0 +1,92 @@
+// Pruning through the scheduler: which rows go to the end of a pass, and that no text changes.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/branch_pruner.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/sim/toy_exits.h"
+#include "tests/unit/common/verify/scheduler_fixture.h"
+
+namespace outrider {
+namespace {
+
+class BranchPrunerTest : public SchedulerTest {
+ protected:
+  // One round: two children of the root with two children each, the target's own choice first or
+  // left out.
+  void grow(StreamId stream, const Open& open, bool with_choice) {
+    const MirroredTree& tree = scheduler().session(stream)->tree();
+    std::vector<TokenId> text(tree.text().begin(), tree.text().end());
+    std::vector<GrowNode> nodes;
+    NodeId id = tree.ids().last_id();
+    const NodeId first = id + 1;
+    const auto add = [&](NodeId parent, TokenId token) {  // 0: below the root
+      ++id;
+      const auto back = static_cast<std::uint32_t>(parent == 0 ? 0 : id - parent);
+      nodes.push_back({.token = token, .parent = back, .confidence = 128});
+      return id;
+    };
+    const auto choice = choose(model_.logits_after(text), open.sampling, open.seed, tree.end());
+    const TokenId other = (choice + 1) % 8, third = (choice + 2) % 8;
+    const NodeId a = add(0, with_choice ? choice : third), b = add(0, other);
+    for (const NodeId parent : {a, b}) {
+      add(parent, 1);
+      add(parent, 2);
+    }
+    scheduler().receive(stream, {tree.end(), 0, Grow{first, tree.end(), nodes}}, now());
+  }
+  // The whole answer with such rounds.
+  std::vector<TokenId> decode(const Open& asked) {
+    open(1, asked);
+    for (bool with_choice = true; turn() != 0; with_choice = !with_choice) {
+      if (scheduler().session(1) == nullptr || ended(1)) break;
+      grow(1, asked, with_choice);
+    }
+    return answer(1);
+  }
+
+  ToyExits exits_{model_};
+};
+
+TEST_F(BranchPrunerTest, EndsBranchesAndChangesNoText) {
+  options_.exits = &exits_;
+  options_.prune_below = 0.4;
+  Open asked = open_message({1, 2, 3}, 60);
+  asked.sampling.temperature = 0.8f;
+  asked.seed = 7;
+  EXPECT_EQ(decode(asked), expected(asked));
+  const PruneCounts counts = scheduler().stats().pruned;
+  EXPECT_GT(counts.passes, 10u);
+  EXPECT_GT(counts.rows, 5 * counts.passes);
+  EXPECT_GT(counts.rows_ended, counts.rows / 10);
+  EXPECT_LT(counts.rows_ended, counts.rows);
+}
+
+TEST_F(BranchPrunerTest, WithoutAThresholdEveryRowGoesToTheEnd) {
+  options_.exits = &exits_;
+  const Open asked = open_message({1, 2, 3}, 30);
+  EXPECT_EQ(decode(asked), expected(asked));
+  EXPECT_EQ(scheduler().stats().pruned.passes, 0u);
+}
+
+TEST_F(BranchPrunerTest, AnEndedNodeThatIsChosenGoesIntoTheNextPass) {
+  VerifySession session(open_message({1, 2}), make_target(model_.info(), options_),
+                        {.session_id = "s", .cached = 0, .prefill_chunk = 8}, now());
+  session.start(now());
+  session.finish([](std::size_t, Position) { return 5; }, {}, now());
+  const Grow grow{1, session.tree().end(), {{3, 0, 255}, {4, 0, 255}, {6, 2, 255}}};
+  ASSERT_TRUE(session.on_message({session.tree().end(), 0, grow}, now()).ok());
+  const PassPlan plan = session.start(now());
+  ASSERT_EQ(plan.nodes.size(), 3u);
+  session.end_node(0);
+  session.end_node(2);
+  EXPECT_EQ(session.finish([](std::size_t, Position) { return 3; }, {}, now()), -1);
+  ASSERT_TRUE(session.runnable_at().has_value()) << "its child waits";
+  const PassPlan next = session.start(now());
+  EXPECT_THAT(next.tokens, testing::ElementsAre(3));
+  ASSERT_EQ(next.nodes.size(), 1u);
+  EXPECT_EQ(next.nodes[0].token, 6);
+}
+
+}  // namespace
+}  // namespace outrider

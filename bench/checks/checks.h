@@ -69,6 +69,7 @@ void add_perplexity_check(CheckList& checks);
 
 // Virtual time against real time: speeds agree, and a simulated answer takes seconds.
 void add_tree_check(CheckList& checks);
+void add_planner_check(CheckList& checks);
 void add_virtual_check(CheckList& checks);
 
 // The wire's budget: bytes of a Grow of 32 nodes and of an exit report.

@@ -33,9 +33,9 @@ void FlashAnswers::next_prompt() {
   draft_.forget();
 }
 
-Result<EdgeAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPrompt& prompt,
-                                        const Setting& setting,
-                                        std::shared_ptr<AnswerMemory> memory) {
+Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPrompt& prompt,
+                                         const Setting& setting,
+                                         std::shared_ptr<AnswerMemory> memory) {
   FlashPace pace = setting.pace.device;
   pace.overlapped = rival.overlapped;
   FlashDevice device(pace);
@@ -43,6 +43,7 @@ Result<EdgeAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPromp
   scheduling.tokenizer_hash = tokenizer_.content_hash();
   scheduling.exits = exits_.get();
   scheduling.max_rows = 65;
+  scheduling.prune_below = rival.prune_below;
   SimEdgeSetup setup;
   setup.prompt = prompt.ids;
   auto& decoding = setup.decoding;
@@ -66,8 +67,11 @@ Result<EdgeAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPromp
                                .flash = &device};
   OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
                             answer_in_virtual_time(devices, std::move(setup)));
-  return edge_answer_of(
-      record_of(std::move(answer), rival.strategy, rival.name, draft_.info().name));
+  const PruneCounts pruned = answer.pruned;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      EdgeAnswer edge,
+      edge_answer_of(record_of(std::move(answer), rival.strategy, rival.name, draft_.info().name)));
+  return FlashAnswer{std::move(edge), pruned};
 }
 
 }  // namespace outrider

@@ -15,6 +15,7 @@
 #include "bench/trees/tree_rivals.h"
 #include "common/exits/exit_heads.h"
 #include "common/text/tokenizer.h"
+#include "common/verify/scheduler_stats.h"
 #include "edge_client/speculation/tree_strategy.h"
 
 namespace outrider {
@@ -22,6 +23,11 @@ namespace outrider {
 struct FlashModels {
   std::string target, draft, dtype = "auto";
   int threads = 0;
+};
+
+struct FlashAnswer {
+  EdgeAnswer edge;
+  PruneCounts pruned;
 };
 
 class FlashAnswers final {
@@ -37,8 +43,8 @@ class FlashAnswers final {
     Position max_tokens = 96;
   };
   // memory: what earlier answers of this rival learnt of the device.
-  Result<EdgeAnswer> answer(const TreeRival& rival, const BenchPrompt& prompt,
-                            const Setting& setting, std::shared_ptr<AnswerMemory> memory);
+  Result<FlashAnswer> answer(const TreeRival& rival, const BenchPrompt& prompt,
+                             const Setting& setting, std::shared_ptr<AnswerMemory> memory);
 
   // The next prompt: what the models computed for the last one is forgotten.
   void next_prompt();

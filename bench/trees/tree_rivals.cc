@@ -4,6 +4,12 @@
 #include <algorithm>
 
 namespace outrider {
+namespace {
+
+// Of a branch's chance: keeps 95 % of the accepted tokens (docs/pruning.md).
+constexpr double kPruneBelow = 0.01;
+
+}  // namespace
 
 std::vector<TreeRival> tree_rivals() {
   std::vector<TreeRival> rivals = {
@@ -16,6 +22,11 @@ std::vector<TreeRival> tree_rivals() {
   }
   for (const auto& [kind, name] : enum_names<TreeKind>) {
     if (kind != TreeKind::kChain) rivals.push_back({.name = name, .tree = kind});
+  }
+  for (const TreeKind kind :
+       {TreeKind::kLever, TreeKind::kFixed, TreeKind::kTopN, TreeKind::kOutrider}) {
+    rivals.push_back(
+        {.name = std::string(name_of(kind)) + "-pruned", .tree = kind, .prune_below = kPruneBelow});
   }
   return rivals;
 }

@@ -6,6 +6,7 @@
 //   chain-N             N drafted tokens a pass (LEVER's Chain-SD: N = 8)
 //   chain-N-provisional drafting on while a pass waits for its reads
 //   llmcad, edgellm, lever, fixed, top-n, outrider   trees (docs/trees.md)
+//   TREE-pruned         lever, fixed, top-n and outrider with pruning (docs/pruning.md)
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,6 +28,7 @@ struct TreeRival {
   int gamma = 4;
   std::optional<bool> provisional = {};
   bool overlapped = true;  // reading with computing
+  double prune_below = 0;  // of a branch's chance, in the middle of a pass
 };
 
 // All of them, chains of 2 to 8 tokens.

@@ -47,12 +47,19 @@ std::string processor_name() {
   return "unknown processor";
 }
 
+// How this device runs the target: what its passes take hangs on it.
+std::string target_here(const GenerationConfig& config) {
+  return "target here in " + config.dtype + ", budget " + std::to_string(config.memory_budget) +
+         ", flash " + std::to_string(static_cast<std::uint64_t>(config.flash_bandwidth));
+}
+
 std::optional<Learning> learning_of(const GenerationConfig& config, const LocalDraft& draft) {
   const std::string directory = config.state_dir == "auto" ? default_state_dir() : config.state_dir;
   if (directory == "none" || directory.empty()) return std::nullopt;
   const std::string device =
       processor_name() + ", " + std::to_string(config.threads) + " threads" +
-      (config.draft_pace.empty() ? "" : ", pace " + config.draft_pace.to_string());
+      (config.draft_pace.empty() ? "" : ", pace " + config.draft_pace.to_string()) +
+      (mode_of(config) == Mode::kOffline ? ", " + target_here(config) : "");
   return Learning{LearntStore(directory), {draft.info().arithmetic_id, device}};
 }
 

@@ -123,6 +123,15 @@ void Generator::run(DecodingSession& session, const AnswerConfig& config,
   last_sessions_ = failover.session_ids();
 }
 
+LearntPairs Generator::read_learnt() {
+  if (parts_.learning == nullptr) return {};
+  KeptLearning kept = parts_.learning->store.read(parts_.learning->side);
+  if (!kept.ignored.empty() && !std::exchange(told_of_ignored_, true)) {
+    listener_.on_say({Say::Level::kWarning, "learning: begins anew because " + kept.ignored});
+  }
+  return std::move(kept.pairs);
+}
+
 void Generator::learn(const DecodingSession& session) {
   if (parts_.learning == nullptr || session.opened().fingerprint.empty()) return;
   const std::optional<LearntPair> learnt = session.speculation().learnt();
@@ -143,8 +152,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   StreamedText text(parts_.tokenizer, std::move(stops));
   const LinkTraffic before = traffic();
   const std::uint64_t overruns_before = parts_.draft != nullptr ? parts_.draft->overruns() : 0;
-  if (parts_.learning != nullptr)
-    decoding.learnt = parts_.learning->store.read(parts_.learning->side);
+  decoding.learnt = read_learnt();
   Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
 

@@ -66,6 +66,7 @@ class Generator final {
   std::string speculation(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;
   LinkTraffic traffic() const;
+  LearntPairs read_learnt();
   void learn(const DecodingSession& session);
   void run(DecodingSession& session, const AnswerConfig& config, const std::stop_token& stop,
            AnswerReport& report);
@@ -80,6 +81,7 @@ class Generator final {
   // Of the answers before.
   std::string last_session_;
   bool cannot_learn_ = false;                 // and it was said
+  bool told_of_ignored_ = false;              // learning
   std::array<std::string, 2> last_sessions_;  // by route
   std::string announced_;                     // what was said of speculation
   bool draft_failed_ = false;

@@ -17,11 +17,12 @@
 #include "common/base/json.h"
 #include "common/base/json_record.h"
 #include "common/base/posix.h"
+#include "common/drafting/trees/latency_profile.h"
 
 namespace outrider {
 namespace {
 
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 constexpr std::int64_t kMaxStateBytes = 1 << 20;
 constexpr std::size_t kMaxDepths = 64;
 constexpr double kMaxTried = 1000;
@@ -57,6 +58,11 @@ bool within(double value, double most) {
   return value >= 0 && value <= most;
 }
 
+bool makes_sense(const LearntPass& pass) {
+  return pass.rows >= 1 && pass.rows <= LatencyProfile::kMaxRows && pass.leaves >= 1 &&
+         pass.leaves <= pass.rows && within(pass.ms, kMaxMs) && within(pass.weight, kMaxTried);
+}
+
 // A stranger may have written the file.
 bool makes_sense(const LearntPair& learnt) {
   if (learnt.tried.size() != learnt.stood.size() || learnt.tried.size() > kMaxDepths) return false;
@@ -65,18 +71,40 @@ bool makes_sense(const LearntPair& learnt) {
       return false;
     }
   }
-  return within(learnt.step_ms, kMaxMs) && within(learnt.rtt_ms, kMaxMs);
+  return learnt.passes.size() <= LearntPair::kMaxPasses &&
+         std::ranges::all_of(learnt.passes, [](const LearntPass& p) { return makes_sense(p); }) &&
+         within(learnt.step_ms, kMaxMs) && within(learnt.rtt_ms, kMaxMs);
 }
 
-StoredFile read_stored(const std::string& path) {
+struct ReadFile {
+  StoredFile file = {};
+  std::string ignored = {};  // as KeptLearning says
+};
+
+std::string version_of(const Json& json) {
+  const auto found = json.is_object() ? json.find("version") : json.end();
+  return found == json.end() ? "none" : found->dump();
+}
+
+ReadFile read_stored(const std::string& path) {
   const Result<std::string> text = read_file(path, kMaxStateBytes);
-  if (!text.ok()) return {};
+  if (text.status().code() == StatusCode::kNotFound) return {};
+  if (!text.ok()) return {.ignored = text.status().message()};
   const Result<Json> json = parse_json(*text, path);
-  if (!json.ok()) return {};
+  if (!json.ok()) return {.ignored = json.status().message()};
+  if (const std::string version = version_of(*json); version != std::to_string(kVersion)) {
+    return {.ignored = path + " is of version " + version + ", and this program writes " +
+                       std::to_string(kVersion)};
+  }
   Result<StoredFile> file = read_json<StoredFile>(*json, path);
-  if (!file.ok() || file->version != kVersion) return {};
-  std::erase_if(file->pairs, [](const StoredPair& pair) { return !makes_sense(pair.learnt); });
-  return *std::move(file);
+  if (!file.ok()) return {.ignored = file.status().message()};
+  ReadFile read{.file = *std::move(file)};
+  const std::size_t senseless = std::erase_if(
+      read.file.pairs, [](const StoredPair& pair) { return !makes_sense(pair.learnt); });
+  if (senseless > 0) {
+    read.ignored = std::to_string(senseless) + " of the entries of " + path + " make no sense";
+  }
+  return read;
 }
 
 }  // namespace
@@ -89,14 +117,16 @@ std::string default_state_dir() {
   return {};
 }
 
-LearntPairs LearntStore::read(const LearningSide& side) const {
-  LearntPairs pairs;
-  if (directory_.empty()) return pairs;
-  for (StoredPair& pair : read_stored(path()).pairs) {
+KeptLearning LearntStore::read(const LearningSide& side) const {
+  KeptLearning kept;
+  if (directory_.empty()) return kept;
+  ReadFile read = read_stored(path());
+  kept.ignored = std::move(read.ignored);
+  for (StoredPair& pair : read.file.pairs) {
     if (pair.draft != side.draft || pair.device != side.device) continue;
-    pairs.insert_or_assign(std::move(pair.target), std::move(pair.learnt));
+    kept.pairs.insert_or_assign(std::move(pair.target), std::move(pair.learnt));
   }
-  return pairs;
+  return kept;
 }
 
 Status LearntStore::write(const LearningSide& side, const std::string& fingerprint,
@@ -104,7 +134,7 @@ Status LearntStore::write(const LearningSide& side, const std::string& fingerpri
   if (directory_.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
-  StoredFile file = read_stored(path());
+  StoredFile file = read_stored(path()).file;
   std::erase_if(file.pairs, [&](const StoredPair& pair) {
     return pair.target == fingerprint && pair.draft == side.draft && pair.device == side.device;
   });

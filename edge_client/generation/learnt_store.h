@@ -1,7 +1,7 @@
 // Keeps what answers have taught (edge_client/speculation/learnt_pair.h) between runs: one small
 // file in the user's state folder, $XDG_STATE_HOME/outrider/learnt.json. It is safe to delete: the
 // next answer then begins as the first one did. A file that cannot be read, or that another version
-// wrote, counts as none.
+// wrote, counts as none, which is told, and is written anew.
 //
 // Two edges that end at the same time keep the file of the later one.
 //
@@ -25,6 +25,12 @@ struct LearningSide {
   std::string device;  // its processor, threads and emulated pace
 };
 
+// What was kept for one side.
+struct KeptLearning {
+  LearntPairs pairs;
+  std::string ignored;  // why the file, or a part of it, counts as none; empty: nothing was
+};
+
 class LearntStore final {
  public:
   static constexpr std::size_t kMaxEntries = 64;  // the oldest go first
@@ -32,7 +38,7 @@ class LearntStore final {
   // directory: empty for nowhere; then nothing is kept.
   explicit LearntStore(std::string directory) : directory_(std::move(directory)) {}
 
-  LearntPairs read(const LearningSide& side) const;
+  KeptLearning read(const LearningSide& side) const;
   // RESOURCE_EXHAUSTED if the file cannot be written.
   Status write(const LearningSide& side, const std::string& fingerprint,
                const LearntPair& learnt) const;

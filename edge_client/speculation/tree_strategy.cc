@@ -44,4 +44,22 @@ std::optional<PlanChange> TreeStrategy::on_verdict(const VerdictReview& review,
   return std::nullopt;
 }
 
+// The memory of this process knows better than a file.
+void TreeStrategy::begin_with(const LearntPair& learnt) {
+  LatencyProfile& passes = memory_->trees.passes;
+  if (passes.known()) return;
+  for (const LearntPass& pass : learnt.passes) {
+    passes.restore({pass.rows, pass.leaves}, {.ms = pass.ms, .weight = pass.weight});
+  }
+}
+
+bool TreeStrategy::teach(LearntPair& learnt) const {
+  learnt.passes.clear();
+  for (const auto& [shape, cell] : memory_->trees.passes.cells()) {
+    if (learnt.passes.size() == LearntPair::kMaxPasses) break;
+    learnt.passes.push_back({shape.first, shape.second, cell.ms, cell.weight});
+  }
+  return !learnt.passes.empty();
+}
+
 }  // namespace outrider

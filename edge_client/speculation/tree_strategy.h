@@ -36,6 +36,8 @@ class TreeStrategy final : public SpeculationStrategy {
   void on_target(bool has_exits) override;
   std::optional<PlanChange> on_verdict(const VerdictReview& review,
                                        const Timings& timings) override;
+  void begin_with(const LearntPair& learnt) override;
+  bool teach(LearntPair& learnt) const override;
 
  private:
   const TreeOptions tree_;

@@ -35,6 +35,7 @@ struct TreeCheckOptions {
 struct TreeResults {
   std::string text;  // the file's name
   std::map<std::string, std::vector<AnswerFigures>> answers = {};
+  std::map<std::string, PruneCounts> pruned = {};
   std::size_t mismatches = 0;
 
   const std::vector<AnswerFigures>* of(const std::string& rival) const {
@@ -45,6 +46,7 @@ struct TreeResults {
     for (const auto& [name, figures] : other.answers) {
       answers[name].insert(answers[name].end(), figures.begin(), figures.end());
     }
+    for (const auto& [name, counts] : other.pruned) pruned[name] += counts;
   }
 };
 
@@ -98,10 +100,13 @@ Result<TreeResults> run_file(FlashAnswers& flash, const TreeCheckOptions& option
     for (const TreeRival& rival : rivals) {
       std::shared_ptr<AnswerMemory>& memory = memories[rival.name];
       if (memory == nullptr) memory = std::make_shared<AnswerMemory>();
-      OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer, flash.answer(rival, prompt, setting, memory));
-      if (expected.empty()) expected = answer.record.ids;
-      results.mismatches += answer.record.ids == expected ? 0 : 1;
-      results.answers[rival.name].push_back(answer.figures);
+      OUTRIDER_ASSIGN_OR_RETURN(const FlashAnswer answer,
+                                flash.answer(rival, prompt, setting, memory));
+      const EdgeAnswer& edge = answer.edge;
+      if (expected.empty()) expected = edge.record.ids;
+      results.mismatches += edge.record.ids == expected ? 0 : 1;
+      results.answers[rival.name].push_back(edge.figures);
+      results.pruned[rival.name] += answer.pruned;
     }
     flash.next_prompt();
     std::fprintf(stderr, "\r%s: %zu of %zu prompts ", results.text.c_str(),
@@ -118,6 +123,11 @@ void print_line(const std::string& name, const Estimate& speed, const Estimate& 
   std::fprintf(stderr, "  %-20s %6.3f [%.3f, %.3f] %9.2f %9.1f %9.0f %9.0f %9.0f\n", name.c_str(),
                speed.value, range.low, range.high, tau.value, nodes.value, sum.decode_ms / passes,
                sum.pass_ms().value_or(0), sum.draft_ms / passes);
+}
+
+// Of the rows of trees, behind the layer where branches end.
+double share_saved(const PruneCounts& pruned) {
+  return static_cast<double>(pruned.rows_ended) / static_cast<double>(pruned.rows);
 }
 
 // Speed-ups over plain decoding, tokens a pass, nodes a round.
@@ -138,6 +148,8 @@ Json table_of(const TreeResults& results) {
                     {"speedup", to_json(*speed)},
                     {"tokens_per_pass", to_json(*tau)},
                     {"nodes_per_round", nodes->value}});
+    const PruneCounts& pruned = results.pruned.at(name);
+    if (pruned.rows > 0) rows.back()["row_layers_saved"] = share_saved(pruned);
   }
   return rows;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/learnt_store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,7 +20,8 @@ LearntPair learnt(double step_ms) {
           .speculates = false,
           .probe_in = 40,
           .probe_after = 128,
-          .answers = 3};
+          .answers = 3,
+          .passes = {{1, 1, 990.5, 12}, {9, 4, 1000.25, 3}}};
 }
 
 class LearntStoreTest : public testing::Test {
@@ -36,11 +38,12 @@ class LearntStoreTest : public testing::Test {
 };
 
 TEST_F(LearntStoreTest, WhatOneAnswerTaughtTheNextOneKnows) {
-  EXPECT_TRUE(store_.read(kEdge).empty());
+  EXPECT_TRUE(store_.read(kEdge).pairs.empty());
+  EXPECT_TRUE(store_.read(kEdge).ignored.empty()) << "no file yet";
   ASSERT_TRUE(store_.write(kEdge, "target-1", learnt(8)).ok());
   ASSERT_TRUE(store_.write(kEdge, "target-2", learnt(9)).ok());
   ASSERT_TRUE(store_.write(kEdge, "target-1", learnt(7)).ok());
-  const LearntPairs pairs = store_.read(kEdge);
+  const LearntPairs pairs = store_.read(kEdge).pairs;
   ASSERT_EQ(pairs.size(), 2u);
   EXPECT_EQ(pairs.at("target-1"), learnt(7)) << "the later one";
   EXPECT_EQ(pairs.at("target-2"), learnt(9));
@@ -48,38 +51,66 @@ TEST_F(LearntStoreTest, WhatOneAnswerTaughtTheNextOneKnows) {
 
 TEST_F(LearntStoreTest, AnotherDraftOrDeviceLearnsByItself) {
   ASSERT_TRUE(store_.write(kEdge, "target", learnt(8)).ok());
-  EXPECT_TRUE(store_.read({"draft-b", kEdge.device}).empty());
-  EXPECT_TRUE(store_.read({kEdge.draft, "another device"}).empty());
+  EXPECT_TRUE(store_.read({"draft-b", kEdge.device}).pairs.empty());
+  EXPECT_TRUE(store_.read({kEdge.draft, "another device"}).pairs.empty());
 }
 
 TEST_F(LearntStoreTest, ItStaysSmallAndTheOldestGoFirst) {
   for (std::size_t i = 0; i < LearntStore::kMaxEntries + 6; ++i) {
     ASSERT_TRUE(store_.write(kEdge, "target-" + std::to_string(i), learnt(1)).ok());
   }
-  const LearntPairs pairs = store_.read(kEdge);
+  const LearntPairs pairs = store_.read(kEdge).pairs;
   EXPECT_EQ(pairs.size(), LearntStore::kMaxEntries);
   EXPECT_FALSE(pairs.contains("target-5"));
   EXPECT_TRUE(pairs.contains("target-6"));
   EXPECT_LT(std::filesystem::file_size(directory_ + "/learnt.json"), 64u << 10);
 }
 
-TEST_F(LearntStoreTest, AFileThatMakesNoSenseCountsAsNone) {
-  for (const char* text :
-       {"", "{", "[]", "{\"version\":2,\"pairs\":[]}", "{\"version\":1}",
-        "{\"version\":1,\"pairs\":[{\"target\":\"t\",\"draft\":\"draft-a\",\"device\":\"a small "
-        "device\",\"learnt\":{\"tried\":[1],\"stood\":[2],\"step_ms\":1,\"rtt_ms\":1,"
-        "\"speculates\":true,\"probe_in\":0,\"probe_after\":1,\"answers\":1}}]}"}) {
+// A file with one entry of kEdge, of these depths and passes.
+std::string file_with(const std::string& version, const std::string& depths,
+                      const std::string& passes) {
+  return "{\"version\":" + version +
+         ",\"pairs\":[{\"target\":\"t\",\"draft\":\"draft-a\",\"device\":\"a small device\","
+         "\"learnt\":{" +
+         depths +
+         ",\"step_ms\":1,\"rtt_ms\":1,\"speculates\":true,\"probe_in\":0,\"probe_after\":1,"
+         "\"answers\":1,\"passes\":[" +
+         passes + "]}}]}";
+}
+
+TEST_F(LearntStoreTest, AFileThatMakesNoSenseCountsAsNoneAndThatIsTold) {
+  const std::string depths = "\"tried\":[1],\"stood\":[1]";
+  const std::string pass = "{\"rows\":2,\"leaves\":1,\"ms\":5,\"weight\":1}";
+  write_file(file_with("2", depths, pass));
+  ASSERT_EQ(store_.read(kEdge).pairs.size(), 1u) << store_.read(kEdge).ignored;
+  const std::pair<std::string, const char*> files[] = {
+      {"", "learnt.json"},
+      {"{", "learnt.json"},
+      {"[]", "version none"},
+      {"{\"version\":2}", "pairs"},
+      {file_with("1", depths, pass), "version 1"},
+      {file_with("7", depths, pass), "version 7"},
+      {file_with("2", "\"tried\":[1],\"stood\":[2]", pass), "make no sense"},
+      {file_with("2", depths, "{\"rows\":0,\"leaves\":1,\"ms\":5,\"weight\":1}"), "make no sense"},
+      {file_with("2", depths, "{\"rows\":2,\"leaves\":3,\"ms\":5,\"weight\":1}"), "make no sense"},
+      {file_with("2", depths, "{\"rows\":2,\"leaves\":1,\"ms\":-5,\"weight\":1}"), "make no sense"},
+      {file_with("2", depths, "{\"rows\":2,\"leaves\":1,\"ms\":5}"), "weight"},
+  };
+  for (const auto& [text, why] : files) {
     write_file(text);
-    EXPECT_TRUE(store_.read(kEdge).empty()) << text;
+    const KeptLearning kept = store_.read(kEdge);
+    EXPECT_TRUE(kept.pairs.empty()) << text;
+    EXPECT_THAT(kept.ignored, testing::HasSubstr(why)) << text;
   }
   ASSERT_TRUE(store_.write(kEdge, "target", learnt(8)).ok()) << "and is written anew";
-  EXPECT_EQ(store_.read(kEdge).size(), 1u);
+  EXPECT_EQ(store_.read(kEdge).pairs.size(), 1u);
+  EXPECT_TRUE(store_.read(kEdge).ignored.empty());
 }
 
 TEST_F(LearntStoreTest, WithoutAFolderNothingIsKeptAndAFullOneIsToldOf) {
   const LearntStore nowhere("");
   EXPECT_TRUE(nowhere.write(kEdge, "target", learnt(8)).ok());
-  EXPECT_TRUE(nowhere.read(kEdge).empty());
+  EXPECT_TRUE(nowhere.read(kEdge).pairs.empty());
   const LearntStore refused("/proc/outrider-state");
   EXPECT_EQ(refused.write(kEdge, "target", learnt(8)).code(), StatusCode::kResourceExhausted);
 }

@@ -348,7 +348,8 @@ TEST(Controller, WhatDidNotPayIsTriedAgainLater) {
                          .speculates = false,
                          .probe_in = 128,
                          .probe_after = 128,
-                         .answers = 2});
+                         .answers = 2,
+                         .passes = {}});
   EXPECT_FALSE(controller.current().speculates) << "before the first verdict";
   const Timings near = timings({});
   TimePoint now{};
@@ -365,7 +366,8 @@ TEST(Controller, ShortAnswersTogetherReachTheNextTrial) {
                        .speculates = false,
                        .probe_in = 64,
                        .probe_after = 128,
-                       .answers = 2};
+                       .answers = 2,
+                       .passes = {}};
   for (int answer = 0; answer < 2; ++answer) {
     Controller controller(Optimize::kLatency, 4);
     controller.begin_with(learnt);

@@ -1,0 +1,44 @@
+// What trees learn of a target's passes outlasts the process.
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/speculation/tree_strategy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+std::unique_ptr<TreeStrategy> strategy_with(std::shared_ptr<AnswerMemory> memory) {
+  return std::make_unique<TreeStrategy>(TreeOptions{.kind = TreeKind::kLever},
+                                        RoundShape{.length = 4}, false, std::move(memory));
+}
+
+std::shared_ptr<AnswerMemory> memory_of(double ms_per_row) {
+  auto memory = std::make_shared<AnswerMemory>();
+  for (std::size_t rows : {1u, 5u, 9u}) {
+    memory->trees.passes.observe(rows, 1, 100 + ms_per_row * static_cast<double>(rows));
+  }
+  return memory;
+}
+
+TEST(TreeStrategy, TeachesWhatPassesTakeAndBeginsWithIt) {
+  LearntPair learnt;
+  EXPECT_FALSE(strategy_with(nullptr)->teach(learnt)) << "nothing was measured";
+  ASSERT_TRUE(strategy_with(memory_of(2))->teach(learnt));
+  EXPECT_EQ(learnt.passes.size(), 3u);
+  const auto memory = std::make_shared<AnswerMemory>();
+  strategy_with(memory)->begin_with(learnt);
+  EXPECT_DOUBLE_EQ(memory->trees.passes.ms(5, 1), memory_of(2)->trees.passes.ms(5, 1));
+  EXPECT_GT(memory->trees.passes.ms(5, 1), 0);
+}
+
+TEST(TreeStrategy, KnowsBetterThanAFileWhatItMeasuredItself) {
+  LearntPair learnt;
+  ASSERT_TRUE(strategy_with(memory_of(2))->teach(learnt));
+  const auto memory = memory_of(7);
+  strategy_with(memory)->begin_with(learnt);
+  EXPECT_DOUBLE_EQ(memory->trees.passes.ms(5, 1), memory_of(7)->trees.passes.ms(5, 1));
+}
+
+}  // namespace
+}  // namespace outrider

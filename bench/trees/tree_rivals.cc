@@ -23,6 +23,7 @@ std::vector<TreeRival> tree_rivals() {
   for (const auto& [kind, name] : enum_names<TreeKind>) {
     if (kind != TreeKind::kChain) rivals.push_back({.name = name, .tree = kind});
   }
+  rivals.push_back({.name = "edgellm-waiting", .tree = TreeKind::kEdgellm, .provisional = false});
   for (const TreeKind kind :
        {TreeKind::kLever, TreeKind::kFixed, TreeKind::kTopN, TreeKind::kOutrider}) {
     rivals.push_back(

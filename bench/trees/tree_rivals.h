@@ -6,6 +6,7 @@
 //   chain-N             N drafted tokens a pass (LEVER's Chain-SD: N = 8)
 //   chain-N-provisional drafting on while a pass waits for its reads
 //   llmcad, edgellm, lever, fixed, top-n, outrider   trees (docs/trees.md)
+//   edgellm-waiting     edgellm without provisional generation
 //   TREE-pruned         lever, fixed, top-n and outrider with pruning (docs/pruning.md)
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0

@@ -13,6 +13,7 @@
 
 #include "bench/checks/checks.h"
 #include "bench/checks/paper/reproduce_findings.h"
+#include "bench/checks/paper/reproduce_trees.h"
 #include "bench/cost/token_cost.h"
 #include "bench/harness/queue_ablation.h"
 #include "bench/harness/summary.h"
@@ -202,6 +203,7 @@ Status reproduce(const ReproduceOptions& options, Findings& findings) {
   if (options.what == "fsd-table8") {
     return reproduce_speeds(options, {&paper_table8(), 1}, findings);
   }
+  if (!options.what.starts_with("fsd-")) return reproduce_trees(options, findings);
   if (options.what == "fsd-table7") return reproduce_table7(options, findings);
   if (options.what == "fsd-table9") return reproduce_table9(options, findings);
   if (options.what == "fsd-fig4") return reproduce_figure4(options, findings);
@@ -235,13 +237,14 @@ void add_reproduce_check(CheckList& checks) {
   options->grid.exits = "all";
   options->grid.pass_times = {PassTimes::kPrinted};
   CLI::App* command = checks.add(
-      "reproduce",
-      "The FSD paper beside its own formulas, and the demo pair at its paces (virtual clock)",
+      "reproduce", "FSD, LEVER and EdgeLLM beside the demo pair at their paces (virtual clock)",
       [options] { return run_reproduce(*options); });
-  command->add_option("WHAT", options->what, "fsd-table1, 6, 7, 8, 9, fsd-fig4, 6, 7")
+  std::vector<std::string> known = {"fsd-table1", "fsd-table6", "fsd-table7", "fsd-table8",
+                                    "fsd-table9", "fsd-fig4",   "fsd-fig6",   "fsd-fig7"};
+  for (std::string& one : tree_reproductions()) known.push_back(std::move(one));
+  command->add_option("WHAT", options->what, "The table or figure")
       ->required()
-      ->check(CLI::IsMember({"fsd-table1", "fsd-table6", "fsd-table7", "fsd-table8", "fsd-table9",
-                             "fsd-fig4", "fsd-fig6", "fsd-fig7"}));
+      ->check(CLI::IsMember(known));
   command
       ->add_option("--exit-scale", options->exit_scale,
                    "What the token match of synthetic exits counts for [as fitted to table 6]")

@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,59 +12,15 @@
 #include "bench/checks/checks.h"
 #include "bench/harness/bar.h"
 #include "bench/harness/statistics.h"
-#include "bench/trees/flash_answers.h"
-#include "bench/trees/tree_rivals.h"
+#include "bench/trees/tree_run.h"
 
 namespace outrider {
 namespace {
 
 struct TreeCheckOptions {
-  FlashModels models{.target = "models/demo-target", .draft = "models/demo-draft"};
+  TreeRunOptions run;
   std::vector<std::string> prompts, policies;
-  std::size_t num_prompts = 20;
-  std::string pace = "lever-llama31-8b";
-  double step_ms = 20, resident = 0, temperature = 0;
-  int buffers = 4;
-  Position max_tokens = 96;
-  std::uint64_t seed = 0;
 };
-
-// Of one file of prompts: by rival, an answer for each prompt.
-struct TreeResults {
-  std::string text;  // the file's name
-  std::map<std::string, std::vector<AnswerFigures>> answers = {};
-  std::map<std::string, PruneCounts> pruned = {};
-  std::size_t mismatches = 0;
-
-  const std::vector<AnswerFigures>* of(const std::string& rival) const {
-    const auto found = answers.find(rival);
-    return found == answers.end() ? nullptr : &found->second;
-  }
-  void add(const TreeResults& other) {
-    for (const auto& [name, figures] : other.answers) {
-      answers[name].insert(answers[name].end(), figures.begin(), figures.end());
-    }
-    for (const auto& [name, counts] : other.pruned) pruned[name] += counts;
-  }
-};
-
-std::optional<double> tokens_per_pass(const AnswerFigures& figures) {
-  if (figures.passes <= 0) return std::nullopt;
-  return figures.tokens / figures.passes;
-}
-
-std::optional<double> nodes_per_round(const AnswerFigures& figures) {
-  if (figures.passes <= 0) return std::nullopt;
-  return figures.drafted / figures.passes;
-}
-
-using Figure = std::optional<double> (*)(const AnswerFigures&);
-
-std::optional<Estimate> mean(const std::vector<AnswerFigures>& answers, Figure figure) {
-  return bootstrap(answers.size(), [&](std::span<const std::size_t> drawn) {
-    return figure(sum_at(answers, drawn));
-  });
-}
 
 // The speed-up over plain decoding as a share of the tokens a pass makes: what a pass costs.
 std::optional<Estimate> speedup_per_token(const std::vector<AnswerFigures>& base,
@@ -81,41 +35,6 @@ std::optional<Estimate> speedup_per_token(const std::vector<AnswerFigures>& base
                    });
 }
 
-Result<TreeResults> run_file(FlashAnswers& flash, const TreeCheckOptions& options,
-                             const std::vector<TreeRival>& rivals, const std::string& path,
-                             std::map<std::string, std::shared_ptr<AnswerMemory>>& memories) {
-  TreeResults results{.text = std::filesystem::path(path).stem().string()};
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
-                            read_prompts(path, flash.tokenizer(), options.num_prompts));
-  FlashAnswers::Setting setting;
-  OUTRIDER_ASSIGN_OR_RETURN(setting.pace, find_flash_pace(options.pace));
-  setting.pace.step_ms = options.step_ms;
-  setting.pace.device.resident = options.resident;
-  setting.pace.device.buffers = options.buffers;
-  setting.sampling.temperature = static_cast<float>(options.temperature);
-  setting.seed = options.seed;
-  setting.max_tokens = options.max_tokens;
-  for (const BenchPrompt& prompt : prompts) {
-    std::vector<TokenId> expected;
-    for (const TreeRival& rival : rivals) {
-      std::shared_ptr<AnswerMemory>& memory = memories[rival.name];
-      if (memory == nullptr) memory = std::make_shared<AnswerMemory>();
-      OUTRIDER_ASSIGN_OR_RETURN(const FlashAnswer answer,
-                                flash.answer(rival, prompt, setting, memory));
-      const EdgeAnswer& edge = answer.edge;
-      if (expected.empty()) expected = edge.record.ids;
-      results.mismatches += edge.record.ids == expected ? 0 : 1;
-      results.answers[rival.name].push_back(edge.figures);
-      results.pruned[rival.name] += answer.pruned;
-    }
-    flash.next_prompt();
-    std::fprintf(stderr, "\r%s: %zu of %zu prompts ", results.text.c_str(),
-                 results.answers[rivals.front().name].size(), prompts.size());
-  }
-  std::fprintf(stderr, "\n");
-  return results;
-}
-
 void print_line(const std::string& name, const Estimate& speed, const Estimate& tau,
                 const Estimate& nodes, const AnswerFigures& sum) {
   const Interval range = speed.interval.value_or(Interval{speed.value, speed.value});
@@ -123,11 +42,6 @@ void print_line(const std::string& name, const Estimate& speed, const Estimate& 
   std::fprintf(stderr, "  %-20s %6.3f [%.3f, %.3f] %9.2f %9.1f %9.0f %9.0f %9.0f\n", name.c_str(),
                speed.value, range.low, range.high, tau.value, nodes.value, sum.decode_ms / passes,
                sum.pass_ms().value_or(0), sum.draft_ms / passes);
-}
-
-// Of the rows of trees, behind the layer where branches end.
-double share_saved(const PruneCounts& pruned) {
-  return static_cast<double>(pruned.rows_ended) / static_cast<double>(pruned.rows);
 }
 
 // Speed-ups over plain decoding, tokens a pass, nodes a round.
@@ -206,15 +120,15 @@ Result<CheckOutcome> run_tree(const TreeCheckOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TreeRival> rivals,
                             find_tree_rivals(options.policies));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<FlashAnswers> flash,
-                            FlashAnswers::load(options.models));
-  std::map<std::string, std::shared_ptr<AnswerMemory>> memories;
+                            FlashAnswers::load(options.run.models));
+  RivalMemories memories;
   std::vector<TreeResults> files;
   TreeResults all{.text = "all prompts"};
   Json tables = Json::object();
   for (const std::string& path : options.prompts) {
-    OUTRIDER_ASSIGN_OR_RETURN(TreeResults file, run_file(*flash, options, rivals, path, memories));
+    OUTRIDER_ASSIGN_OR_RETURN(TreeResults file,
+                              run_trees(*flash, options.run, rivals, path, memories));
     all.add(file);
-    all.mismatches += file.mismatches;
     files.push_back(std::move(file));
   }
   for (const TreeResults& file : files) tables[file.text] = table_of(file);
@@ -223,15 +137,15 @@ Result<CheckOutcome> run_tree(const TreeCheckOptions& options) {
   outcome.passed = all.mismatches == 0;
   outcome.figures = {{"emulated", true},
                      {"clock", "virtual"},
-                     {"pace", options.pace},
-                     {"step_ms", options.step_ms},
-                     {"resident", options.resident},
-                     {"temperature", options.temperature},
-                     {"max_tokens", options.max_tokens},
+                     {"pace", options.run.pace},
+                     {"step_ms", options.run.step_ms},
+                     {"resident", options.run.resident},
+                     {"temperature", options.run.temperature},
+                     {"max_tokens", options.run.max_tokens},
                      {"mismatches", all.mismatches},
                      {"policies", std::move(tables)}};
   const std::vector<Bar> bars = bars_of(all, files);
-  if (options.temperature == 0 && options.resident == 0) {
+  if (options.run.temperature == 0 && options.run.resident == 0) {
     outcome.hold(bars);
   } else {
     outcome.show_nothing("its bars are those of temperature 0 and nothing in memory");
@@ -247,28 +161,30 @@ void add_tree_check(CheckList& checks) {
   CLI::App* command = checks.add(
       "tree", "Trees from flash against plain decoding and chains, on LEVER's devices (emulated)",
       [options] { return run_tree(*options); });
-  command->add_option("--target", options->models.target, "Target: a directory or a GGUF file");
-  command->add_option("--draft", options->models.draft, "Draft: a directory or a GGUF file");
-  command->add_option("--threads", options->models.threads, "Compute threads; 0: one per core");
+  command->add_option("--target", options->run.models.target, "Target: a directory or a GGUF file");
+  command->add_option("--draft", options->run.models.draft, "Draft: a directory or a GGUF file");
+  command->add_option("--threads", options->run.models.threads, "Compute threads; 0: one per core");
   command
       ->add_option("--prompts", options->prompts,
                    "JSONL file with \"prompt\"; may be repeated, and bars are held for each")
       ->required();
-  command->add_option("--num-prompts", options->num_prompts, "Of each file; 0: all");
+  command->add_option("--num-prompts", options->run.num_prompts, "Of each file; 0: all");
   command
       ->add_option("--policies", options->policies, "Only these, as flash-ar,chain-8,lever [all]")
       ->delimiter(',');
-  command->add_option("--pace", options->pace, "lever-llama31-8b or lever-qwen3-8b");
-  command->add_option("--pace-step-ms", options->step_ms, "Of a draft step")
+  command->add_option("--pace", options->run.pace, "lever-llama31-8b or lever-qwen3-8b");
+  command->add_option("--pace-step-ms", options->run.step_ms, "Of a draft step")
       ->check(CLI::Range(0.1, 1e4));
-  command->add_option("--resident", options->resident, "Share of the layers that stay in memory")
+  command
+      ->add_option("--resident", options->run.resident, "Share of the layers that stay in memory")
       ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--buffers", options->buffers, "Layers that are read ahead")
+  command->add_option("--buffers", options->run.buffers, "Layers that are read ahead")
       ->check(CLI::Range(1, 64));
-  command->add_option("--temp", options->temperature, "Temperature")->check(CLI::Range(0.0, 2.0));
-  command->add_option("--max-tokens", options->max_tokens, "Tokens of an answer")
+  command->add_option("--temp", options->run.temperature, "Temperature")
+      ->check(CLI::Range(0.0, 2.0));
+  command->add_option("--max-tokens", options->run.max_tokens, "Tokens of an answer")
       ->check(CLI::Range(2, 100000));
-  command->add_option("--seed", options->seed, "Seed of the noise");
+  command->add_option("--seed", options->run.seed, "Seed of the noise");
 }
 
 }  // namespace outrider

@@ -1,0 +1,20 @@
+// LEVER's and EdgeLLM's tables and figures, for `outrider-bench reproduce`.
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/checks/paper/reproduce_findings.h"
+#include "bench/checks/paper/reproduce_runs.h"
+
+namespace outrider {
+
+// What there is.
+std::vector<std::string> tree_reproductions();
+
+// options.what: one of them. INVALID_ARGUMENT without prompts.
+Status reproduce_trees(const ReproduceOptions& options, Findings& findings);
+
+}  // namespace outrider

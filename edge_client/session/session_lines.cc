@@ -3,11 +3,24 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <optional>
+
 namespace outrider {
 namespace {
 
 std::string seconds_text(Duration d) {
   return fmt::format("{:.1f} s", to_seconds(d));
+}
+
+// Where the target takes fewer nodes than --tree-size asks for.
+std::optional<Say> smaller_tree_line(const TreeOptions& tree, const Limits& limits) {
+  const std::size_t most = std::min(limits.max_nodes, limits.max_rows - 1);
+  if (tree.kind == TreeKind::kChain || tree.size <= most) return std::nullopt;
+  return Say{Say::Level::kWarning,
+             fmt::format("tree: at most {} nodes a round instead of {} (--tree-size), because the "
+                         "target takes no more",
+                         most, tree.size)};
 }
 
 }  // namespace
@@ -26,6 +39,9 @@ std::vector<Say> target_lines(const DecodingOptions& options, const Opened& open
   if (options.strategy == Strategy::kFsd && opened.exits.empty()) {
     lines.push_back({Say::Level::kWarning,
                      "speculation: as --strategy sd, because the target has no early exits"});
+  }
+  if (const std::optional<Say> line = smaller_tree_line(options.tree, opened.limits)) {
+    lines.push_back(*line);
   }
   return lines;
 }

@@ -137,6 +137,18 @@ TEST(Fsd, WithoutExitsIsPlainSpeculationAndSaysSo) {
   EXPECT_EQ(edge.session->stats().predraft.ignored_reports, 1u);
 }
 
+TEST(Trees, BeyondTheTargetsLimitAreClampedWhichIsSaid) {
+  for (const std::uint32_t rows : {9u, 33u}) {
+    SessionHarness edge(Strategy::kSd);
+    edge.options.tree = {.kind = TreeKind::kTopN, .size = 20};
+    edge.start();
+    Opened target = SessionHarness::target();
+    target.limits.max_rows = rows;
+    edge.opened(target);
+    EXPECT_EQ(edge.said("tree: at most 8 nodes a round instead of 20"), rows == 9);
+  }
+}
+
 TEST(ExitReports, ThatMakeNoSenseAreCountedAndForgotten) {
   Ahead fsd(Strategy::kFsd);
   fsd.edge.hold_draft_steps = true;

@@ -1,22 +1,18 @@
 #!/usr/bin/env bash
-# A chat with SmolLM2-135M-Instruct: a server with the model, an edge that shows its answers. With
-# a draft (models/train-smollm2.sh) the edge speculates; without one the server decodes alone.
+# A chat with SmolLM2-135M-Instruct: a server with the model, an edge that drafts and shows its
+# answers, what the draft guessed in colour.
 #   deploy/assistant.sh FOLDER OF THE PROGRAMS [DRAFT]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly BIN="${1:-build/release/bin}" DRAFT="${2:-}"
+readonly BIN="${1:-build/release/bin}" DRAFT="${2:-models/smollm2/draft}"
 readonly TARGET=models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 source deploy/start-server.sh
 
-[ -e "$TARGET" ] || { say "assistant: $TARGET is missing. Remedy: ./run model smollm2"; exit 1; }
+for model in "$TARGET" "$DRAFT"; do
+  [ -e "$model" ] || { say "assistant: $model is missing. Remedy: ./run model smollm2"; exit 1; }
+done
 start_server "$BIN" "$TARGET" --dtype int4
-edge=(--server "$address" --tokenizer "$TARGET")
-if [ -n "$DRAFT" ]; then
-  edge+=(--model "$DRAFT" --color-accept)
-else
-  edge+=(--strategy ar)
-  say "No draft was given, so the server decodes alone: models/train-smollm2.sh makes one."
-fi
 say "A server holds SmolLM2-135M-Instruct on $address. Ctrl-D ends the chat."
-"$BIN/outrider-edge" chat "${edge[@]}"
+"$BIN/outrider-edge" chat --server "$address" --tokenizer "$TARGET" --model "$DRAFT" --color-accept \
+  --temp 0.6 --top-p 0.9 -n 400 # so small a model repeats itself where it may not choose

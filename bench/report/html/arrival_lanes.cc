@@ -65,7 +65,7 @@ std::string lanes_of(const std::vector<const FinishedAnswer*>& answers, const Ru
 }  // namespace
 
 std::string arrival_lanes(const RunReport& report) {
-  std::string lanes = "<div class=\"charts\">";
+  std::string lanes = "<div class=\"lanes\">";
   for (std::size_t setting = 0; setting < report.setting_names.size(); ++setting) {
     std::vector<const FinishedAnswer*> answers;
     for (const FinishedAnswer& one : report.examples) {

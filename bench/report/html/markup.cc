@@ -53,6 +53,7 @@ figcaption { margin-top: .6rem; }
 .mark { font-weight: 400; font-size: .75rem; border: 1px solid var(--edge); border-radius: 1em;
         padding: .05em .6em; color: var(--soft); white-space: nowrap; }
 .wide { overflow-x: auto; } svg { display: block; width: 100%; max-width: 640px; height: auto; }
+.lanes svg { min-width: 480px; max-width: 800px; }
 svg .grid { stroke: var(--grid); }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--edge); padding: .35em .6em; text-align: right; }

@@ -39,6 +39,10 @@ void add_pace_flags(CLI::App& command, GridFlags& flags) {
   add_choice(command, "--pace-exits", flags.pass_times,
              "measured: the paper's cloud decoding's own time, by rows, and --exit-cost times that "
              "for a pass with exits; printed: its T_q; or both");
+  add_choice(
+      command, "--pace-link", flags.pace_links,
+      "How the paper's T_c is read: whole: all of it is the link; distance: without what the "
+      "same target has on InfiniBand, software and bytes; or both");
   command
       .add_option("--exit-cost", flags.exit_cost,
                   "measured: how much longer a pass takes with exits, the pass_ratio of "
@@ -100,13 +104,19 @@ Result<std::vector<PaperPace>> wanted_paces(const GridFlags& flags) {
       if (paces.empty() || paces.back().name != timed.name) paces.push_back(timed);
     }
   };
+  const auto add_links = [&](const PaperPace& pace) {
+    for (const PaceLink link : flags.pace_links) {
+      const PaperPace read = with_link(pace, link);
+      if (paces.empty() || paces.back().name != read.name) add(read);
+    }
+  };
   if (!flags.pace_files.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(const PaperPace measured, pace_from_files(flags.pace_files));
     if (flags.delays_ms.empty()) paces.push_back(measured);
     for (const double delay : flags.delays_ms) paces.push_back(at_distance(measured, delay));
   }
   for (const PaperPace& pace : named) {
-    if (flags.delays_ms.empty()) add(pace);
+    if (flags.delays_ms.empty()) add_links(pace);
     for (const double delay : flags.delays_ms) add(at_distance(pace, delay));
   }
   return paces;
@@ -182,7 +192,10 @@ void hold_run(const GridResult& result, CheckOutcome& outcome) {
 Json experiment_json(const GridFlags& flags) {
   Json times = Json::array();
   for (const PassTimes one : flags.pass_times) times.push_back(name_of(one));
+  Json links = Json::array();
+  for (const PaceLink one : flags.pace_links) links.push_back(name_of(one));
   return {{"emulated", true},
+          {"pace_link", std::move(links)},
           {"pace_exits", std::move(times)},
           {"exits", flags.exits},
           {"exit_cost", flags.exit_cost ? Json(*flags.exit_cost) : Json()},

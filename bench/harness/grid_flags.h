@@ -28,6 +28,7 @@ struct GridFlags {
   std::vector<std::string> pace_files;  // of a measured device, beside `paces`
   std::vector<double> delays_ms;        // one way; empty: the pace's own
   std::vector<PassTimes> pass_times = {PassTimes::kPrinted};
+  std::vector<PaceLink> pace_links = {PaceLink::kWhole};
   std::optional<double> cloud_step_ms;  // of a draft beside the target
   std::optional<double> exit_cost;      // measured pass times with exits need it
   double temperature = 0;

@@ -58,6 +58,14 @@ int layers_of_target(const std::string& pace) {
   return pace == "go2-qwen2vl" ? 28 : 32;
 }
 
+// T_c of the paces on InfiniBand, of the same pair; of the robot's target, which has none there,
+// that of the other target of 7B with a draft trained for it.
+double software_ms_of(const std::string& pace) {
+  if (pace.starts_with("table9") || pace == "unpaced") return 0;
+  if (pace.ends_with("13b")) return 46;
+  return pace.ends_with("68m-7b") ? 42 : 47;
+}
+
 // Table 6 prints 0.94 as the average speed-up from AR to SD of rtx-160m-13b; the mean of its own
 // six rows is 0.81, as every other average there is that of its rows.
 std::vector<PaperPace> make_paces() {
@@ -84,6 +92,7 @@ std::vector<PaperPace> make_paces() {
   for (PaperPace& pace : paces) {
     pace.ar_ms = implied_ar_ms(pace);
     pace.target_layers = layers_of_target(pace.name);
+    pace.software_ms = software_ms_of(pace.name);
   }
   return paces;
 }
@@ -139,9 +148,18 @@ PaperPace at_distance(const PaperPace& pace, double one_way_ms) {
   name << pace.name << "@" << one_way_ms << "ms";
   moved.name = name.str();
   moved.one_way_ms = one_way_ms;
+  moved.software_ms = 0;
   if (pace.group == PaceGroup::kTables5And8) moved.group = PaceGroup::kOther;
   moved.paper.reset();
   return moved;
+}
+
+PaperPace with_link(const PaperPace& pace, PaceLink link) {
+  if (link == PaceLink::kWhole || pace.software_ms <= 0) return pace;
+  PaperPace near = at_distance(pace, pace.one_way_ms - pace.software_ms);
+  near.name = pace.name + " distance";
+  near.software_ms = 0;
+  return near;
 }
 
 PaperPace with_times(const PaperPace& pace, PassTimes times) {

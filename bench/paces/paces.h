@@ -34,6 +34,18 @@ template <>
 inline constexpr auto enum_names<PassTimes> = std::to_array<EnumName<PassTimes>>(
     {{PassTimes::kPrinted, "printed"}, {PassTimes::kMeasured, "measured"}});
 
+// How the paper's T_c is read. On InfiniBand, where nothing is far, it is 42 to 47 ms: the paper's
+// own software, and the bytes of whole probability vectors. Which of it belongs to a place and not
+// to a program, the paper does not say.
+enum class PaceLink {
+  kWhole,     // all of it is the link's
+  kDistance,  // the part that the same target has on InfiniBand too is software, and left out
+};
+
+template <>
+inline constexpr auto enum_names<PaceLink> = std::to_array<EnumName<PaceLink>>(
+    {{PaceLink::kWhole, "whole"}, {PaceLink::kDistance, "distance"}});
+
 // The paper's results at a pace, averages of table 6 or those of table 8; none for table 9.
 struct PaperResults {
   double ar_to_sd = 0;  // of table 6, the mean of its six rows
@@ -67,6 +79,7 @@ struct PaperPace {
   PaceCurve own_step = {};
   double own_exit_cost = 1;
   int target_layers = 32;  // of the paper's target, with an exit after each but the last
+  double software_ms = 0;  // of T_c: software and bytes by PaceLink::kDistance
 };
 
 // Tables 5, 8 and 9, in this order (table 9 stands at three links), and "unpaced".
@@ -81,6 +94,10 @@ double table9_step_ms(double rows);
 
 // The same device at another distance.
 PaperPace at_distance(const PaperPace& pace, double one_way_ms);
+
+// The same pace with its link read so; one of distance alone is named so, and is no place of the
+// paper's any more. As it is where T_c was not measured with the paper's software (table 9).
+PaperPace with_link(const PaperPace& pace, PaceLink link);
 
 // The same pace with these pass times; printed ones are named so.
 PaperPace with_times(const PaperPace& pace, PassTimes times);

@@ -42,6 +42,14 @@ TEST_F(GridFlagsTest, MeasuredPassTimesStandBeforePrintedOnes) {
               ElementsAre("rtx-68m-7b@5ms", "rtx-68m-7b@5ms printed"));
 }
 
+TEST_F(GridFlagsTest, BothReadingsOfALinkStandBesideEachOther) {
+  flags_.pass_times = {PassTimes::kMeasured};
+  flags_.pace_links = {PaceLink::kWhole, PaceLink::kDistance};
+  flags_.paces = {"rtx-68m-7b", "table9-5ms"};
+  EXPECT_THAT(settings({variant_of(Strategy::kAr)}),
+              ElementsAre("rtx-68m-7b", "rtx-68m-7b distance", "table9-5ms"));
+}
+
 TEST_F(GridFlagsTest, OnlyExitsNeedTheirCost) {
   flags_.paces = {"rtx-68m-7b"};
   EXPECT_TRUE(make_experiment(flags_, {variant_of(Strategy::kAr), variant_of(Strategy::kSd)}).ok());

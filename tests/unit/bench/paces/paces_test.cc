@@ -48,6 +48,17 @@ TEST(PacesTest, AMeasuredPassGrowsFromCloudDecodingsOwnTime) {
   EXPECT_NEAR(curve.ms(4) / curve.ms(1), 24.63 / 17.94, 1e-9);
 }
 
+TEST(PacesTest, WhatInfiniBandTakesIsNoDistance) {
+  EXPECT_EQ(with_link(pace("jetson-68m-7b"), PaceLink::kWhole).one_way_ms, 95);
+  EXPECT_EQ(with_link(pace("jetson-68m-7b"), PaceLink::kDistance).one_way_ms, 95 - 42);
+  const PaperPace near = with_link(pace("rtx-160m-13b"), PaceLink::kDistance);
+  EXPECT_EQ(near.name, "rtx-160m-13b distance");
+  EXPECT_EQ(near.one_way_ms, 0);
+  EXPECT_EQ(near.ar_ms, pace("rtx-160m-13b").ar_ms) << "the target stays the same";
+  EXPECT_EQ(near.group, PaceGroup::kOther) << "no claim of the paper's";
+  EXPECT_EQ(with_link(pace("table9-42ms"), PaceLink::kDistance).one_way_ms, 42);
+}
+
 TEST(PacesTest, Table9IsTakenByTheRow) {
   for (const PassTimes times : {PassTimes::kPrinted, PassTimes::kMeasured}) {
     const PaceCurve curve = pass_curve(with_times(pace("table9-5ms"), times));

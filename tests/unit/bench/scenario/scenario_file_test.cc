@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "bench/link/path/link_spec.h"
 #include "bench/scenario/run_flags.h"
+#include "tests/support/paths.h"
 
 namespace outrider {
 namespace {
@@ -68,6 +71,22 @@ TEST_F(ScenarioFileTest, WhatIsWrongIsToldWithItsLine) {
   }
   app_ = std::make_unique<CLI::App>();
   EXPECT_EQ(apply_scenario("/nowhere.toml", *app_).code(), StatusCode::kNotFound);
+}
+
+TEST_F(ScenarioFileTest, TheTracesOnWhichSpeculationIsHeldToBeNoSlowerAreEightThatCanBeRead) {
+  std::ifstream file(source_dir() + "/bench/scenario/files/never-slower-traces.toml");
+  const Status status = apply({std::istreambuf_iterator<char>(file), {}});
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(flags_.networks.size(), 8u);
+  EXPECT_THAT(flags_.strategies, ElementsAre("ar", "mirror"));
+  EXPECT_GE(flags_.grid.num_prompts, 200u);
+  const std::string shared = source_dir() + "/../shared/data/traces";
+  if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no traces in " << shared;
+  for (std::string network : flags_.networks) {
+    network.replace(0, std::string("trace:..").size(), "trace:" + source_dir() + "/..");
+    const auto links = parse_links(network);
+    EXPECT_TRUE(links.ok()) << links.status().to_string();
+  }
 }
 
 }  // namespace

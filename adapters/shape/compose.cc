@@ -14,6 +14,7 @@
 #include "common/model/format/model_writer.h"
 #include "common/model/format/safetensors.h"
 #include "common/model/format/tensor_view.h"
+#include "common/text/tokenizer_texts.h"
 
 namespace outrider {
 namespace {
@@ -59,6 +60,23 @@ Status check_fits(const ModelConfig& draft, const ModelFiles& target) {
       " tokens. Remedy: the target that it was trained for");
 }
 
+// A target without a tokenizer gives none.
+Status write_tokenizer(const std::string& target, const std::string& out) {
+  const Result<TokenizerTexts> texts = read_tokenizer_texts(target);
+  if (texts.status().code() == StatusCode::kNotFound) return {};
+  if (!texts.ok()) return texts.status();
+  Status written;
+  TokenizerTexts::visit_texts(
+      *texts, [&](const char* name, const std::optional<std::string>& text) {
+        if (!text || !written.ok()) return;
+        std::ofstream file(out + "/" + name, std::ios::binary);
+        file << *text;
+        file.close();
+        if (!file) written = resource_exhausted(out + "/" + name + ": cannot be written");
+      });
+  return written;
+}
+
 }  // namespace
 
 Status write_draft_layers(const std::string& directory, const ModelConfig& config,
@@ -81,12 +99,14 @@ Status compose_draft(const std::string& target, const std::string& layers, const
   const std::string path = layers + kLayersFile;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<MappedFile> file, MappedFile::open(path));
   OUTRIDER_ASSIGN_OR_RETURN(const auto tensors, layer_tensors(*file, config, path));
-  return write_model(out, config, DType::kBF16,
-                     [&](const TensorSpec& spec, std::int64_t begin, std::span<float> values) {
-                       const TensorView& view = is_of_target(spec) ? files->weights.at(spec.name)
-                                                                   : tensors.at(spec.name);
-                       widen(view, begin, values);
-                     });
+  OUTRIDER_RETURN_IF_ERROR(
+      write_model(out, config, DType::kBF16,
+                  [&](const TensorSpec& spec, std::int64_t begin, std::span<float> values) {
+                    const TensorView& view =
+                        is_of_target(spec) ? files->weights.at(spec.name) : tensors.at(spec.name);
+                    widen(view, begin, values);
+                  }));
+  return write_tokenizer(target, out);
 }
 
 Result<std::vector<TokenId>> read_head_tokens(const std::string& path) {

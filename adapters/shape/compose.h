@@ -21,8 +21,8 @@ Status write_draft_layers(const std::string& directory, const ModelConfig& confi
                           std::vector<TensorBytes> tensors);
 
 // Reads `layers` (a directory of the two files) and `target` (a directory or GGUF file); writes the
-// model directory `out` in bf16, without a tokenizer: the target's serves both. Errors: those of
-// the files; kInvalidArgument if the draft was made for a target of another width or vocabulary.
+// model directory `out` in bf16, with the target's tokenizer. Errors: those of the files;
+// kInvalidArgument if the draft was made for a target of another width or vocabulary.
 Status compose_draft(const std::string& target, const std::string& layers, const std::string& out);
 
 // A JSON list of rising tokens. Errors: those of reading; kInvalidArgument for another list.

@@ -24,6 +24,14 @@ Result<std::optional<std::string>> read_if_there(const std::string& directory, c
   return std::optional(std::move(content));
 }
 
+// Beside weights in another format a GGUF file of the tokenizer alone may lie.
+Result<std::optional<std::string>> find_tokenizer_gguf(const std::string& path) {
+  const std::string alone = (std::filesystem::path(path) / "tokenizer.gguf").string();
+  std::error_code error;
+  if (std::filesystem::exists(alone, error)) return std::optional(alone);
+  return find_gguf(path);
+}
+
 }  // namespace
 
 Result<TokenizerTexts> read_tokenizer_texts(const std::string& path) {
@@ -37,7 +45,7 @@ Result<TokenizerTexts> read_tokenizer_texts(const std::string& path) {
     OUTRIDER_ASSIGN_OR_RETURN(texts.sentencepiece, read("tokenizer.model", kMaxTokenizerBytes));
   }
   if (!texts.json && !texts.sentencepiece) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_gguf(path));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_tokenizer_gguf(path));
     if (!gguf) {
       return not_found(path +
                        ": neither tokenizer.json nor tokenizer.model nor a GGUF file is there");

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "common/text/tokenizer.h"
 #include "tests/unit/common/text/gguf_of.h"
 #include "tests/unit/common/text/small_tokenizers.h"
@@ -87,6 +90,19 @@ TEST(ContentHash, IsTheSameForGgufWithPaddingAndOtherTypes) {
   const Tokenizer padded = *load_gguf(gguf_of_json(json, "gpt-2"));
   EXPECT_EQ(padded.content_hash(), hash);
   EXPECT_EQ(padded.find("[PAD265]"), std::nullopt);
+}
+
+TEST(ContentHash, IsThatOfATokenizerAloneBesideOtherWeights) {
+  const Json json = small_byte_level();
+  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "composed";
+  std::filesystem::create_directories(directory);
+  std::ofstream(directory / "model.safetensors") << "weights";
+  EXPECT_EQ(Tokenizer::load(directory.string()).status().code(), StatusCode::kNotFound);
+  std::ofstream(directory / "tokenizer.gguf", std::ios::binary)
+      << gguf_of_json(json, "gpt-2").build();
+  const Result<Tokenizer> loaded = Tokenizer::load(directory.string());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+  EXPECT_EQ(loaded->content_hash(), hash_of(json));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/cpu/cpu_pass.h"
+#include "common/model/format/architecture.h"
 #include "edge_client/flash/whole_file_model.h"
 
 namespace outrider {
@@ -39,6 +40,13 @@ Result<MemoryDemand> demand_of(const ModelPack& pack, const FlashOptions& option
   return demand;
 }
 
+EmbeddingRows embedding_rows(const ModelPack& pack) {
+  const TensorView& embedding = pack.files().weights.at(weight_name(ModelPart::kEmbedding));
+  const auto rows = static_cast<std::size_t>(pack.config().vocab_size);
+  return {.offset = static_cast<std::uint64_t>(embedding.data - pack.base()),
+          .bytes = embedding.num_bytes / rows};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FlashModel>> FlashModel::open(const std::string& path,
@@ -53,14 +61,15 @@ Result<std::unique_ptr<FlashModel>> FlashModel::open(const std::string& path,
   OUTRIDER_ASSIGN_OR_RETURN(CpuWeights weights, self->pack_.weights());
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<StreamedLayers> layers,
                             StreamedLayers::open(self->pack_, weights, self->plan_, options.reading,
-                                                 {.bandwidth = options.bandwidth}, clock));
+                                                 options.bandwidth, clock));
   self->layers_ = layers.get();
   if (options.gate != nullptr) layers->set_gate(*options.gate);
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<Model> model,
       make_cpu_model(std::move(weights), std::move(layers),
                      {.kv_dtype = options.kv_dtype, .threads = options.threads}));
-  OUTRIDER_ASSIGN_OR_RETURN(self->model_, make_whole_file_model(std::move(model), path));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      self->model_, make_whole_file_model(std::move(model), path, embedding_rows(self->pack_)));
   return self;
 }
 

@@ -3,7 +3,7 @@
 //   auto flash = *FlashModel::open("target.pack", {.memory_budget = 600 << 20}, clock);
 //   VerifyEngine engine(flash->model(), ..);    // as with a model in memory, with the same bits
 //
-// Thread rule: as model.h; stats() from any. SPDX-License-Identifier: Apache-2.0
+// Thread rule: as model.h; stats() and log() from any. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -43,6 +43,7 @@ class FlashModel final {
   const ModelPack& pack() const { return pack_; }
   const MemoryPlan& plan() const { return plan_; }
   StreamStats stats() const { return layers_->stats(); }
+  StreamLog& log() const { return layers_->log(); }
   // One line: what stays in memory, what is streamed how.
   std::string about() const;
 
@@ -52,7 +53,7 @@ class FlashModel final {
   ModelPack pack_;
   MemoryPlan plan_;
   double bandwidth_ = 0;
-  const StreamedLayers* layers_ = nullptr;  // model_'s
+  StreamedLayers* layers_ = nullptr;  // model_'s
   std::unique_ptr<Model> model_;
 };
 

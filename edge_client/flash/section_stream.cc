@@ -136,6 +136,8 @@ bool SectionStream::submit_chunk() {
   const std::uint64_t bytes = std::min(kChunkBytes, section.bytes - entry->sent);
   const auto free = std::ranges::find(in_flight_, nullptr, &Chunk::entry);
   *free = {.entry = entry, .bytes = bytes, .sent = clock_.now()};
+  if (entry->sent == 0) entry->begin = free->sent;
+  if (num_in_flight_ == 0) reading_since_ = free->sent;
   reader_->submit({.offset = section.offset + entry->sent,
                    .buffer = {memory_.as<std::byte>() + entry->place + entry->sent,
                               static_cast<std::size_t>(bytes)},
@@ -146,7 +148,6 @@ bool SectionStream::submit_chunk() {
 }
 
 void SectionStream::finish_chunk() {
-  const TimePoint begin = clock_.now();
   const ReadResult result = reader_->wait();
   const Chunk chunk = std::exchange(in_flight_[result.tag], {});
   --num_in_flight_;
@@ -156,9 +157,11 @@ void SectionStream::finish_chunk() {
   const bool whole = entry.done == sections_[entry.index].bytes;
   if (!result.status.ok() && entry.status.ok()) entry.status = result.status;
   if (whole) check(entry);
+  const TimePoint now = clock_.now();
+  if (whole && options_.on_read) options_.on_read(entry.index, entry.begin, now);
   const MutexLock lock(mu_);
   stats_.bytes_read += chunk.bytes;
-  stats_.reading += clock_.now() - begin;
+  stats_.reading += now - std::exchange(reading_since_, now);
   entry.ready = whole;
   if (whole) changed_.notify_all();
 }

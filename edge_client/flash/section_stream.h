@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,9 @@ struct SectionStreamOptions {
   // Bytes per second; 0: as fast as the disk. A slower device, emulated: what was read earlier is
   // held back.
   double bandwidth = 0;
+  // Called by the reading thread when a section is whole, with the time its reads took; null:
+  // nobody asks.
+  std::function<void(std::size_t index, TimePoint begin, TimePoint end)> on_read = nullptr;
 };
 
 class SectionStream final {
@@ -78,6 +82,7 @@ class SectionStream final {
     std::size_t place = 0;  // in the ring
     std::uint64_t sent = 0;
     std::uint64_t done = 0;
+    TimePoint begin;  // of its first read
     bool ready = false;
     Status status;
   };
@@ -106,6 +111,7 @@ class SectionStream final {
   // Of the reading thread.
   std::vector<Chunk> in_flight_;  // by tag; an entry of null: free
   std::size_t num_in_flight_ = 0;
+  TimePoint reading_since_{};  // not counted yet; while any are in flight
   std::vector<bool> checked_;  // by section
   TimePoint free_at_{};        // when the emulated disk is done with what it was asked for
 

@@ -45,13 +45,19 @@ std::vector<StreamSection> sections_of(const ModelPack& pack) {
   return sections;
 }
 
-StreamedLayers::StreamedLayers(const ModelPack& pack, const CpuWeights& weights)
-    : base_(pack.base()), layers_(weights.layers), head_(weights.head) {}
+StreamedLayers::StreamedLayers(const ModelPack& pack, const CpuWeights& weights, Clock& clock)
+    : base_(pack.base()),
+      layers_(weights.layers),
+      head_(weights.head),
+      clock_(clock),
+      log_(weights.layers.size()) {}
 
-Result<std::unique_ptr<StreamedLayers>> StreamedLayers::open(
-    const ModelPack& pack, const CpuWeights& weights, const MemoryPlan& plan,
-    const ExtentReaderOptions& reading, const SectionStreamOptions& streaming, Clock& clock) {
-  std::unique_ptr<StreamedLayers> self(new StreamedLayers(pack, weights));
+Result<std::unique_ptr<StreamedLayers>> StreamedLayers::open(const ModelPack& pack,
+                                                             const CpuWeights& weights,
+                                                             const MemoryPlan& plan,
+                                                             const ExtentReaderOptions& reading,
+                                                             double bandwidth, Clock& clock) {
+  std::unique_ptr<StreamedLayers> self(new StreamedLayers(pack, weights, clock));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ExtentReader> reader,
                             open_extent_reader(pack.path(), reading));
   self->description_ = reader->description();
@@ -71,6 +77,13 @@ Result<std::unique_ptr<StreamedLayers>> StreamedLayers::open(
       AnonymousMemory ring,
       AnonymousMemory::make(static_cast<std::int64_t>(plan.ring_bytes), "the buffers of the stream",
                             "a smaller --memory-budget"));
+  // What is streamed of the layers follows what is pinned of them.
+  const auto first = static_cast<std::size_t>(plan.pinned_layers);
+  const SectionStreamOptions streaming{
+      .bandwidth = bandwidth,
+      .on_read = [&log = self->log_, first](std::size_t index, TimePoint begin, TimePoint end) {
+        log.has_read(first + index, begin, end);
+      }};
   self->stream_ =
       std::make_unique<SectionStream>(std::move(reader), std::move(streamed), std::move(ring),
                                       static_cast<std::size_t>(plan.ring_bytes), streaming, clock);
@@ -95,17 +108,25 @@ Status StreamedLayers::pin(ExtentReader& reader, const std::vector<StreamSection
 Result<const std::byte*> StreamedLayers::bytes_of(std::int64_t index) {
   const Section& section = sections_[static_cast<std::size_t>(index)];
   if (section.pinned != nullptr) {
-    set_computing(true);
+    set_computing(index, true);
     return section.pinned;
   }
-  set_computing(false);
+  set_computing(index, false);
   Result<const std::byte*> bytes = stream_->acquire(section.streamed);
-  if (bytes.ok()) set_computing(true);
+  if (bytes.ok()) set_computing(index, true);
   return bytes;
 }
 
-void StreamedLayers::set_computing(bool computes) {
+void StreamedLayers::set_computing(std::int64_t index, bool computes) {
   if (gate_ != nullptr) gate_->pass_computes(computes);
+  if (stream_ == nullptr) return;
+  const auto section = static_cast<std::size_t>(index);
+  const Duration read = stream_->stats().reading;
+  if (computes) {
+    log_.computes(section, read, clock_.now());
+  } else {
+    log_.waits_for(section, read, clock_.now());
+  }
 }
 
 // From where the file was mapped to where it was read.
@@ -135,8 +156,10 @@ Result<const LinearWeights*> StreamedLayers::acquire_head() {
 }
 
 void StreamedLayers::end_pass() {
-  set_computing(false);
-  if (stream_ != nullptr) stream_->release();
+  if (gate_ != nullptr) gate_->pass_computes(false);
+  if (stream_ == nullptr) return;
+  log_.end_pass(stream_->stats().reading, clock_.now());
+  stream_->release();
 }
 
 StreamStats StreamedLayers::stats() const {

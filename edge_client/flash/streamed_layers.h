@@ -15,6 +15,7 @@
 #include "edge_client/flash/extent_reader.h"
 #include "edge_client/flash/memory_plan.h"
 #include "edge_client/flash/section_stream.h"
+#include "edge_client/flash/stream_log.h"
 
 namespace outrider {
 
@@ -23,9 +24,11 @@ class StreamedLayers final : public LayerStore {
  public:
   // Reads what is pinned; then the stream begins. weights: of the pack, whose mapping is not
   // touched. clock outlives this. Errors: those of reading; RESOURCE_EXHAUSTED.
-  static Result<std::unique_ptr<StreamedLayers>> open(
-      const ModelPack& pack, const CpuWeights& weights, const MemoryPlan& plan,
-      const ExtentReaderOptions& reading, const SectionStreamOptions& streaming, Clock& clock);
+  static Result<std::unique_ptr<StreamedLayers>> open(const ModelPack& pack,
+                                                      const CpuWeights& weights,
+                                                      const MemoryPlan& plan,
+                                                      const ExtentReaderOptions& reading,
+                                                      double bandwidth, Clock& clock);
 
   Result<const CpuLayer*> acquire(std::int64_t layer) override;
   Result<const LinearWeights*> acquire_head() override;
@@ -35,6 +38,8 @@ class StreamedLayers final : public LayerStore {
   void set_gate(ComputeGate& gate) { gate_ = &gate; }
 
   StreamStats stats() const;
+  // Of passes that are streamed in part or whole; empty where all is pinned.
+  StreamLog& log() { return log_; }
   const std::string& description() const { return description_; }
 
  private:
@@ -45,10 +50,10 @@ class StreamedLayers final : public LayerStore {
     std::size_t streamed = 0;           // number within the stream
   };
 
-  StreamedLayers(const ModelPack& pack, const CpuWeights& weights);
+  StreamedLayers(const ModelPack& pack, const CpuWeights& weights, Clock& clock);
   Status pin(ExtentReader& reader, const std::vector<StreamSection>& sections);
   Result<const std::byte*> bytes_of(std::int64_t index);
-  void set_computing(bool computes);
+  void set_computing(std::int64_t index, bool computes);
   void point(LinearWeights& weights, const Section& section, const std::byte* bytes) const;
 
   const std::byte* base_;  // of the mapping that the matrices point into
@@ -59,6 +64,8 @@ class StreamedLayers final : public LayerStore {
   CpuLayer layer_;        // the one in use, its matrices where they are now
   LinearWeights output_;  // the same of the output matrix
   std::string description_;
+  Clock& clock_;
+  StreamLog log_;
   std::unique_ptr<SectionStream> stream_;  // null: all is pinned
   ComputeGate* gate_ = nullptr;            // null: nobody asks
 };

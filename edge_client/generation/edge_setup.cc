@@ -10,6 +10,8 @@
 
 #include "common/base/address.h"
 #include "common/cli/private_file.h"
+#include "edge_client/flash/memory_limit.h"
+#include "edge_client/flash/memory_plan.h"
 
 namespace outrider {
 namespace {
@@ -53,6 +55,16 @@ std::string target_here(const GenerationConfig& config) {
          ", flash " + std::to_string(static_cast<std::uint64_t>(config.flash_bandwidth));
 }
 
+// Said before anything is loaded: the system may end the program on the way.
+void warn_of_memory_limit(std::uint64_t budget) {
+  const std::optional<std::uint64_t> limit = memory_limit();
+  if (!limit || *limit >= budget) return;
+  std::fprintf(stderr,
+               "target: the memory cgroup of this program holds %s, less than --memory-budget %s: "
+               "the system may end it. Remedy: a smaller budget, or a larger limit\n",
+               mib_text(*limit).c_str(), mib_text(budget).c_str());
+}
+
 std::optional<Learning> learning_of(const GenerationConfig& config, const LocalDraft& draft) {
   const std::string directory = config.state_dir == "auto" ? default_state_dir() : config.state_dir;
   if (directory == "none" || directory.empty()) return std::nullopt;
@@ -68,6 +80,7 @@ std::optional<Learning> learning_of(const GenerationConfig& config, const LocalD
 Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& config) {
   std::unique_ptr<EdgeSetup> self(new EdgeSetup);
   self->failover_ = config.failover;
+  if (config.memory_budget > 0) warn_of_memory_limit(config.memory_budget);
   std::future<Result<std::unique_ptr<LocalDraft>>> draft;
   if (wants_draft(config)) {
     draft = std::async(std::launch::async, [&config, &clock = self->clock_, &gate = self->gate_] {
@@ -120,6 +133,7 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .mode = remote_ == nullptr ? Mode::kOffline : Mode::kOnline,
                        .failover = {},
                        .link = remote_.get(),
+                       .flash = flash(),
                        .clock = clock_,
                        .observer = observer,
                        .learning = learning_ ? &*learning_ : nullptr};

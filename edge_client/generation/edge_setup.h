@@ -28,6 +28,8 @@ class EdgeSetup final {
   static Result<std::unique_ptr<EdgeSetup>> load(const GenerationConfig& config);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  // Null: no target is streamed from a pack.
+  const FlashModel* flash() const { return target_ != nullptr ? target_->flash() : nullptr; }
   // For generators that this object and the observer outlive, one at a time.
   GeneratorParts parts(SessionObserver* observer = nullptr);
 

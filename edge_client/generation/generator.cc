@@ -45,6 +45,35 @@ bool accepts_other_arithmetic(const GeneratorParts& parts, const AnswerConfig& c
   return config.accept_other_arithmetic || fails_over;
 }
 
+// Of the passes of one answer.
+class StreamWatch final {
+ public:
+  // flash: null if no target is streamed.
+  explicit StreamWatch(const FlashModel* flash) : flash_(flash) {
+    if (flash_ == nullptr) return;
+    bytes_before_ = flash_->stats().bytes_read;
+    times_before_ = flash_->log().times();
+  }
+
+  std::optional<StreamedRecord> since() const {
+    if (flash_ == nullptr) return std::nullopt;
+    const PassTimes times = flash_->log().times() - times_before_;
+    if (times.passes == 0) return std::nullopt;
+    return StreamedRecord{.passes = times.passes,
+                          .bytes_read = flash_->stats().bytes_read - bytes_before_,
+                          .length = times.length,
+                          .computing = times.computing,
+                          .waiting = times.waiting,
+                          .reading = times.reading,
+                          .disk_idle = times.length - times.reading};
+  }
+
+ private:
+  const FlashModel* const flash_;
+  std::uint64_t bytes_before_ = 0;
+  PassTimes times_before_;
+};
+
 }  // namespace
 
 Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
@@ -151,6 +180,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(config.stop));
   StreamedText text(parts_.tokenizer, std::move(stops));
   const LinkTraffic before = traffic();
+  const StreamWatch streamed(parts_.flash);
   const std::uint64_t overruns_before = parts_.draft != nullptr ? parts_.draft->overruns() : 0;
   decoding.learnt = read_learnt();
   Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
@@ -166,6 +196,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   report.stats = session.stats();
   report.stop_string = text.stop_string();
   if (parts_.link != nullptr) report.traffic = traffic() - before;
+  report.streamed = streamed.since();
   report.target = session.opened().model_name;
   if (parts_.draft != nullptr) {
     report.draft = parts_.draft->info().name;

@@ -24,6 +24,7 @@
 #include "common/drafting/drafter.h"
 #include "common/text/tokenizer.h"
 #include "edge_client/failover/failover_session.h"
+#include "edge_client/flash/flash_model.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/generation/learnt_store.h"
 #include "edge_client/generation/local_draft.h"
@@ -42,6 +43,7 @@ struct GeneratorParts {
   Mode mode = Mode::kOnline;  // auto: failover is filled in, and there are two verifiers
   FailoverOptions failover = {};
   const RemoteVerifier* link = nullptr;  // whose bytes reports tell; null: there is no link
+  const FlashModel* flash = nullptr;     // whose passes reports tell; null: no target is streamed
   const Clock& clock;
   SessionObserver* observer = nullptr;  // of all answers; null: none
   const Learning* learning = nullptr;   // between answers and runs; null: none

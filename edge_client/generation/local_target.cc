@@ -9,8 +9,6 @@
 #include "common/model/format/model_files.h"
 #include "common/model/loader/loader.h"
 #include "edge_client/flash/make_pack.h"
-#include "edge_client/flash/memory_limit.h"
-#include "edge_client/flash/memory_plan.h"
 
 namespace outrider {
 namespace {
@@ -65,15 +63,6 @@ Result<std::unique_ptr<FlashModel>> open_flash(const GenerationConfig& config, C
   return FlashModel::open(local_target_of(config), options, clock);
 }
 
-void warn_of_memory_limit(std::uint64_t budget) {
-  const std::optional<std::uint64_t> limit = memory_limit();
-  if (!limit || *limit >= budget) return;
-  std::fprintf(stderr,
-               "target: the memory cgroup of this program holds %s, less than --memory-budget %s: "
-               "the system may end it. Remedy: a smaller budget, or a larger limit\n",
-               mib_text(*limit).c_str(), mib_text(budget).c_str());
-}
-
 Result<std::unique_ptr<Model>> open_resident(const GenerationConfig& config) {
   LoadOptions options;
   options.directory = local_target_of(config);
@@ -104,7 +93,6 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   if (is_pack) {
     OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(config, clock, gate));
     std::fprintf(stderr, "target: %s\n", self->flash_->about().c_str());
-    warn_of_memory_limit(config.memory_budget);
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(self->model_, open_resident(config));
   }

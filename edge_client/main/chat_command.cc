@@ -12,7 +12,7 @@
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
 #include "edge_client/main/trace_file.h"
-#include "edge_client/report/predraft_report.h"
+#include "edge_client/report/answer_report.h"
 
 namespace outrider {
 namespace {
@@ -83,8 +83,7 @@ class Chat final {
     cancelled_ = finish.ending == Ending::kCancelled;
     last_stats_ = stats_block(*report);
     if (cancelled_) console_.print_error_stream(last_stats_);
-    if (options_.explain)
-      console_.print_error_stream(report->assumed + explain_block(report->stats));
+    if (options_.explain) console_.print_error_stream(explanation(*report));
     if (options_.json) console_.print_line(stats_json(*report));
     conversation_.record_answer(prompt, report->ids);
     OUTRIDER_RETURN_IF_ERROR(trace_.write());
@@ -120,6 +119,7 @@ Result<int> chat_command(const AnswerOptions& options, Interrupts& interrupts) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(Conversation conversation,
                             Conversation::create(setup->tokenizer(), options.chat_template));
+  if (setup->flash() != nullptr) trace.watch(setup->flash()->log());
   Generator generator(setup->parts(trace.observer()), console);
   return Chat(options, config.answer, interrupts, console, generator, std::move(conversation),
               trace, stop)

@@ -12,7 +12,7 @@
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
 #include "edge_client/main/trace_file.h"
-#include "edge_client/report/predraft_report.h"
+#include "edge_client/report/answer_report.h"
 
 namespace outrider {
 namespace {
@@ -40,6 +40,7 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
                             encode_prompt(setup->tokenizer(), prompt,
                                           prompt_options.raw ? "none" : options.chat_template));
+  if (setup->flash() != nullptr) trace.watch(setup->flash()->log());
   Generator generator(setup->parts(trace.observer()), console);
 
   interrupts.on_interrupt([&] { stop.request_stop(); });
@@ -50,7 +51,7 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
 
   console.end_line();
   console.print_error_stream(stats_block(*report));
-  if (options.explain) console.print_error_stream(report->assumed + explain_block(report->stats));
+  if (options.explain) console.print_error_stream(explanation(*report));
   OUTRIDER_RETURN_IF_ERROR(trace.write());
   if (options.json) console.print_line(stats_json(*report));
   const Finish& finish = report->finish;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "edge_client/flash/stream_log.h"
 #include "edge_client/metrics/timeline_recorder.h"
 
 namespace outrider {
@@ -18,12 +19,16 @@ class TraceFile final {
   // Null without a path.
   SessionObserver* observer() { return path_.empty() ? nullptr : &recorder_; }
 
-  Status write() const;
+  // What the streamed target's passes did stands in the file, too. log: outlives this.
+  void watch(StreamLog& log);
+
+  Status write();
 
  private:
   const std::string path_;
   Timeline timeline_;
   TimelineRecorder recorder_{timeline_};
+  StreamLog* stream_ = nullptr;  // null: no target is streamed
 };
 
 }  // namespace outrider

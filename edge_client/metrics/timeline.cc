@@ -24,6 +24,9 @@ constexpr TrackName kTracks[] = {
     {Timeline::Track::kSent, kEdgeProcess, "sent"},
     {Timeline::Track::kHeard, kEdgeProcess, "heard"},
     {Timeline::Track::kWaits, kEdgeProcess, "the answer waits for"},
+    {Timeline::Track::kPasses, kEdgeProcess, "streamed target"},
+    {Timeline::Track::kCores, kEdgeProcess, "streamed target: cores"},
+    {Timeline::Track::kDisk, kEdgeProcess, "streamed target: disk"},
     {Timeline::Track::kTarget, kServerProcess, "target passes"},
 };
 

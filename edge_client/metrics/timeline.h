@@ -1,6 +1,6 @@
 // What happened when, on both sides, for a viewer of Chrome traces (Perfetto): draft steps, what
 // was sent and heard, hits and misses, what the edge waited for, and the target's passes with the
-// exits on their way.
+// exits on their way; of a target that is streamed from flash, what each pass computes and reads.
 //
 // The server's clock is never read: a pass is placed by the moment its verdict was heard, half the
 // measured round trip, and the times that the verdict carries.
@@ -24,7 +24,17 @@ class Timeline final {
   // Events past this many are dropped.
   static constexpr std::size_t kMaxEvents = std::size_t{1} << 20;
 
-  enum class Track : std::uint8_t { kAnswer, kDraft, kSent, kHeard, kTarget, kWaits };
+  enum class Track : std::uint8_t {
+    kAnswer,
+    kDraft,
+    kSent,
+    kHeard,
+    kTarget,
+    kWaits,
+    kPasses,
+    kCores,
+    kDisk
+  };
 
   // Spans of one track may not overlap, or viewers nest them wrongly: one that begins before the
   // latest end of its track (a pass is placed by an estimate) begins there.
@@ -45,7 +55,7 @@ class Timeline final {
   };
 
   std::vector<Event> events_;
-  std::array<TimePoint, 6> ends_{};  // of the latest span, by track
+  std::array<TimePoint, 9> ends_{};  // of the latest span, by track
 };
 
 }  // namespace outrider

@@ -67,6 +67,29 @@ struct TrafficRecord {
   }
 };
 
+// Where the passes of a target that is streamed from flash spent their time. They read while they
+// compute: length = computing + waiting for reads = reading + disk idle.
+struct StreamedRecord {
+  std::uint64_t passes = 0;
+  std::uint64_t bytes_read = 0;  // in the passes, and ahead for the next one
+  Duration length{0};
+  Duration computing{0};
+  Duration waiting{0};
+  Duration reading{0};
+  Duration disk_idle{0};
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("passes", self.passes);
+    field("bytes_read", self.bytes_read);
+    field("length_ms", self.length);
+    field("computing_ms", self.computing);
+    field("waiting_ms", self.waiting);
+    field("reading_ms", self.reading);
+    field("disk_idle_ms", self.disk_idle);
+  }
+};
+
 // Figures that are not known are null.
 struct AnswerRecord {
   std::string text;
@@ -119,7 +142,8 @@ struct AnswerRecord {
   double offline_seconds = 0;  // while this device's target decided
   std::uint64_t failovers = 0;
   std::uint64_t handbacks = 0;
-  std::optional<TrafficRecord> traffic;  // nothing for a resident target
+  std::optional<TrafficRecord> traffic;    // nothing for a resident target
+  std::optional<StreamedRecord> streamed;  // nothing: no pass was streamed
   PredraftStats predraft;
   TimeSpent time_spent;
   std::vector<PlanChange> plan_changes;
@@ -174,6 +198,7 @@ struct AnswerRecord {
     field("failovers_total", self.failovers);
     field("handbacks_total", self.handbacks);
     field("bytes", self.traffic);
+    field("streamed", self.streamed);
     field("predraft", self.predraft);
     field("time_spent_ms", self.time_spent);
     field("plan_changes", self.plan_changes);

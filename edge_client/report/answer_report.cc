@@ -47,7 +47,25 @@ std::optional<TrafficRecord> traffic_record(const AnswerReport& report) {
                        .per_token_down = per_token(report.traffic->framed_down, report.stats)};
 }
 
+std::string streamed_line(const StreamedRecord& streamed) {
+  const auto percent = [&](Duration part) {
+    return streamed.length > Duration{0} ? to_seconds(part) / to_seconds(streamed.length) * 100 : 0;
+  };
+  return fmt::format(
+      "  {:22}{:9.1f} ms: reading {:.1f} %, computing {:.1f} %, waiting for reads {:.1f} %, disk "
+      "idle {:.1f} % ({} passes, {:.1f} MB read)\n",
+      "a streamed pass", to_ms(streamed.length) / static_cast<double>(streamed.passes),
+      percent(streamed.reading), percent(streamed.computing), percent(streamed.waiting),
+      percent(streamed.disk_idle), streamed.passes, static_cast<double>(streamed.bytes_read) / 1e6);
+}
+
 }  // namespace
+
+std::string explanation(const AnswerReport& report) {
+  std::string text = report.assumed + explain_block(report.stats);
+  if (report.streamed) text += streamed_line(*report.streamed);
+  return text;
+}
 
 std::string why_stopped(const AnswerReport& report) {
   switch (report.finish.ending) {
@@ -167,6 +185,7 @@ AnswerRecord record_of(const AnswerReport& report) {
   record.failovers = report.failover.failovers;
   record.handbacks = report.failover.handbacks;
   record.traffic = traffic_record(report);
+  record.streamed = report.streamed;
   record.predraft = stats.predraft;
   record.time_spent = stats.time_spent;
   record.plan_changes = stats.plan_changes;

@@ -24,6 +24,8 @@ struct AnswerReport {
   std::string stop_string;             // that ended it; empty: none
   std::optional<LinkTraffic> traffic;  // nothing for a resident target
 
+  std::optional<StreamedRecord> streamed;  // nothing: no pass was streamed
+
   Mode mode = Mode::kOnline;
   FailoverFigures failover;
   std::string target;  // the last that decided
@@ -40,6 +42,10 @@ std::string why_stopped(const AnswerReport& report);
 
 // Aligned lines, each ended.
 std::string stats_block(const AnswerReport& report);
+
+// What was assumed at first, where the time went, what the controller changed: aligned lines, each
+// ended.
+std::string explanation(const AnswerReport& report);
 
 // The answer as other programs read it.
 AnswerRecord record_of(const AnswerReport& report);

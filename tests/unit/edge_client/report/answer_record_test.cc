@@ -25,6 +25,7 @@ AnswerRecord full_record() {
   record.acceptance_per_position = {1, 0.5};
   record.accepted_per_branch = {{3, 1}, {2}};
   record.traffic = TrafficRecord{.bytes = {.payload_up = 40, .framed_down = 9}, .per_token_up = 2};
+  record.streamed = StreamedRecord{.passes = 3, .bytes_read = 1 << 20, .reading = from_ms(7)};
   record.predraft.partial_by_length = {0, 4};
   record.predraft.exit_layers = {3, 8};
   record.predraft.synced_late = from_ms(1.5);

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""A target streamed from flash, and disks that fail it: the demo pair, real files, real devices.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/flash_test.py
+
+What needs a device or a cgroup of its own runs as root only. SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import re
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+from devices import Cgroup, LoopDisk, MountedTmpfs, cannot
+from programs import DRAFT, TARGET, Edge, Server, edge
+
+PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+
+
+class FromFlash(unittest.TestCase):
+    """A packed target that is streamed, with as little memory as it goes with."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.pack = Path(cls.folder.name) / 'target.pack'
+        packed = edge('pack', '--model', TARGET, '--out', cls.pack)
+        assert packed.code == 0, packed.err
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+        cls.server.stop()
+
+    def run_edge(self, *flags):
+        return edge('run', '--server', self.server.address, *flags)
+
+    def budget(self):
+        """What the error of too small a budget says is enough."""
+        refused = edge('run', '--model', DRAFT, '--target', self.pack, '-c', '256', '-p', PROMPT,
+                       '--memory-budget', '1MiB')
+        self.assertEqual(refused.code, 2, refused.err)
+        self.assertIn('keys and values of 256 positions', refused.err)
+        return re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', '')
+
+    def test_it_gives_the_server_s_text(self):
+        budget = self.budget()
+        for sampling in (('--temp', '0'), ('--temp', '0.7', '--seed', '3'), ('--temp', '1')):
+            common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--json', *sampling)
+            cloud = self.run_edge(*common)
+            flash = edge('run', '--target', self.pack, '-c', '256', '--memory-budget', budget, *common)
+            self.assertEqual(flash.code, 0, flash.err)
+            self.assertEqual(flash.json['ids'], cloud.json['ids'])
+            self.assertIn('streamed a pass', flash.err)
+
+    def test_it_carries_the_target_s_exits(self):
+        common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--strategy', 'fsd', '--json')
+        flash = edge('run', '--target', self.pack, *common)
+        self.assertEqual(flash.code, 0, flash.err)
+        self.assertNotIn('no early exits', flash.err)
+        self.assertEqual(flash.json['ids'], self.run_edge(*common).json['ids'])
+
+    def test_a_full_disk_leaves_no_pack(self):
+        out = Path('/dev/full/target.pack')
+        refused = edge('pack', '--model', TARGET, '--out', out)
+        self.assertNotEqual(refused.code, 0)
+        self.assertFalse(out.exists())
+
+    def test_two_edges_share_a_pack(self):
+        flags = ('run', '--model', DRAFT, '--target', self.pack, '-p', PROMPT, '-n', '30', '--json',
+                 '-c', '256', '--memory-budget', self.budget())
+        first, second = Edge(*flags), Edge(*flags)
+        first, second = first.wait(), second.wait()
+        self.assertEqual((first.code, second.code), (0, 0), first.err + second.err)
+        self.assertEqual(first.json['ids'], second.json['ids'])
+
+    def test_a_file_that_shrinks_ends_the_answer_with_the_layer_s_name(self):
+        pack = Path(self.folder.name) / 'shrinking.pack'
+        shutil.copyfile(self.pack, pack)
+        running = Edge('run', '--model', DRAFT, '--strategy', 'sd', '--target', pack, '-p', PROMPT,
+                       '-c', '256', '--memory-budget', self.budget(), '--flash-bandwidth', '30MB/s')
+        letters = running.process.stdout.read(10)
+        self.assertEqual(len(letters), 10)
+        os.truncate(pack, pack.stat().st_size // 2)
+        answer = running.wait()
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertRegex(answer.err, r'shrinking\.pack, (layer \d+|the output matrix|the embedding)')
+
+    def test_a_trace_and_the_figures_tell_what_each_pass_did(self):
+        trace = Path(self.folder.name) / 'trace.json'
+        answer = edge('run', '--model', DRAFT, '--strategy', 'sd', '--target', self.pack, '-c', '256',
+                      '--memory-budget', self.budget(), '--flash-bandwidth', '100MB/s', '-p', PROMPT,
+                      '-n', '24', '--json', '--explain', '--trace', trace)
+        self.assertEqual(answer.code, 0, answer.err)
+        streamed = answer.json['streamed']
+        self.assertEqual(streamed['passes'], answer.json['target_passes'])
+        length = streamed['length_ms']
+        self.assertAlmostEqual(streamed['computing_ms'] + streamed['waiting_ms'], length, delta=0.1)
+        self.assertAlmostEqual(streamed['reading_ms'] + streamed['disk_idle_ms'], length, delta=0.1)
+        self.assertGreater(streamed['bytes_read'], 0)
+        self.assertRegex(answer.err, r'a streamed pass .* ms: reading .* %, computing .* %, waiting')
+        events = json.loads(trace.read_text(encoding='utf-8'))['traceEvents']
+        tracks = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name'}
+        lengths = {}
+        for event in events:
+            if event['ph'] == 'X':
+                lengths.setdefault(tracks[event['tid']], []).append(event['dur'])
+        self.assertEqual(len(lengths['streamed target']), streamed['passes'])
+        self.assertAlmostEqual(sum(lengths['streamed target']) / 1e3, length, delta=0.1)
+        self.assertAlmostEqual(sum(lengths['streamed target: cores']) / 1e3, length,
+                               delta=0.05 * length)
+        self.assertIn('streamed target: disk', lengths)
+
+    def test_a_budget_needs_a_pack(self):
+        refused = edge('run', '--model', DRAFT, '--target', TARGET, '-p', PROMPT,
+                       '--memory-budget', '600MiB')
+        self.assertEqual(refused.code, 2)
+        self.assertIn('outrider-edge pack --model', refused.err)
+
+    def test_what_is_no_whole_pack_is_refused_by_name(self):
+        content = self.pack.read_bytes()
+        for name, damaged in (('cut', content[:-100]), ('index', content[:-5] + b'xxxxx'),
+                              ('version', content[:8] + b'\xff' + content[9:])):
+            path = Path(self.folder.name) / name
+            path.write_bytes(damaged)
+            refused = edge('run', '--model', DRAFT, '--target', path, '-p', PROMPT)
+            self.assertNotEqual(refused.code, 0, name)
+            self.assertIn(str(path), refused.err)
+            self.assertEqual(refused.out, '')
+
+
+class OnABadDisk(unittest.TestCase):
+    """The disk of the pack is a device of the test's own, which can be made to fail."""
+
+    FLAGS = ('-p', PROMPT, '-n', '40', '-c', '256', '--json')
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.pack = Path(cls.folder.name) / 'target.pack'
+        packed = edge('pack', '--model', TARGET, '--out', cls.pack)
+        assert packed.code == 0, packed.err
+        refused = edge('run', '--model', DRAFT, '--target', cls.pack, *cls.FLAGS,
+                       '--memory-budget', '1MiB')
+        cls.budget = re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', '')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def begin(self, pack, rate):
+        """An answer of which ten letters are there."""
+        running = Edge('run', '--model', DRAFT, '--strategy', 'sd', '--target', pack, *self.FLAGS,
+                       '--memory-budget', self.budget, '--flash-bandwidth', rate)
+        letters = running.process.stdout.read(10)
+        self.assertEqual(len(letters), 10, running.process.poll())
+        return running, letters
+
+    def expected(self):
+        return edge('run', '--model', DRAFT, '--target', TARGET, *self.FLAGS).json
+
+    @unittest.skipIf(cannot(LoopDisk), cannot(LoopDisk))
+    def test_an_error_of_the_disk_ends_the_answer_with_the_layer_s_name(self):
+        with LoopDisk(Path(self.folder.name) / 'disk.img', 64 << 20) as disk:
+            pack = disk.path / 'target.pack'
+            shutil.copyfile(self.pack, pack)
+            disk.mount_again()  # what was cached is forgotten
+            running, letters = self.begin(pack, '30MB/s')
+            disk.lose_the_end()
+            answer = running.wait()
+            self.assertEqual(answer.code, 1, answer.err)
+            self.assertRegex(answer.err, r'target\.pack, (layer \d+|the output matrix|the embedding)')
+            self.assertIn('Input/output error', answer.err)
+            so_far = json.loads(answer.out.strip().splitlines()[-1])['text']
+            self.assertTrue(so_far.startswith(letters))
+            self.assertTrue(self.expected()['text'].startswith(so_far), so_far)
+
+    @unittest.skipIf(cannot(LoopDisk) or cannot(Cgroup), cannot(LoopDisk) or cannot(Cgroup))
+    def test_a_disk_ten_times_as_slow_costs_time_and_no_letter(self):
+        with LoopDisk(Path(self.folder.name) / 'disk.img', 64 << 20) as disk, Cgroup('io') as group:
+            pack = disk.path / 'target.pack'
+            shutil.copyfile(self.pack, pack)
+            disk.mount_again()
+            running, letters = self.begin(pack, '100MB/s')
+            group.take(running.process.pid)
+            group.limit_reads(disk.device, 10_000_000)
+            answer = running.wait()
+            self.assertEqual(answer.code, 0, answer.err)
+            record = json.loads(answer.out.strip().splitlines()[-1])
+            expected = self.expected()
+            self.assertEqual(record['ids'], expected['ids'])
+            self.assertTrue(record['text'].startswith(letters))
+            seconds = record['streamed']['bytes_read'] / 100e6
+            self.assertGreater(record['streamed']['length_ms'], 2e3 * seconds, 'it was not slow')
+
+    @unittest.skipIf(cannot(Cgroup), cannot(Cgroup))
+    def test_a_cgroup_that_is_smaller_than_the_budget_is_named_at_the_start(self):
+        with Cgroup('memory') as group:
+            group.limit_memory(150 << 20)
+            answer = group.run('run', '--model', DRAFT, '--target', self.pack, *self.FLAGS,
+                               '--memory-budget', '200MiB')
+            self.assertEqual(answer.code, 0, answer.err)
+            self.assertIn('holds 150 MiB, less than --memory-budget 200 MiB',
+                          answer.err.splitlines()[0])
+            group.limit_memory(20 << 20)  # it does not live to load the draft
+            answer = group.run('run', '--model', DRAFT, '--target', self.pack, *self.FLAGS,
+                               '--memory-budget', '200MiB')
+            self.assertNotEqual(answer.code, 0)
+            self.assertIn('holds 20 MiB, less than', answer.err)
+
+    @unittest.skipIf(cannot(MountedTmpfs), cannot(MountedTmpfs))
+    def test_a_disk_that_fills_up_while_packing_leaves_nothing_behind(self):
+        with MountedTmpfs(Path(self.folder.name) / 'small', 4 << 20) as small:
+            refused = edge('pack', '--model', TARGET, '--out', small / 'target.pack')
+            self.assertNotEqual(refused.code, 0)
+            self.assertIn('No space left on device', refused.err)
+            self.assertEqual(list(small.iterdir()), [])
+            kept = small / 'kept.pack'
+            kept.write_bytes(b'the one before')
+            edge('pack', '--model', TARGET, '--out', kept)
+            self.assertEqual(kept.read_bytes(), b'the one before')
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -74,6 +74,7 @@ class SimEdge final {
   void on(const AbandonDraftStep&) { draft_.abandon(); }
   void on(const Emit&) {}
   void on(const Say&) {}
+  void on(const Provisional&) {}
   void on(const PrefillProgress&) {}
   void on(const Finish& finish) { finish_ = finish; }
   void set_timer();

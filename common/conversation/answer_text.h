@@ -3,6 +3,7 @@
 // Thread rule: owned by the session. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "common/base/types.h"
@@ -20,6 +21,9 @@ class AnswerText {
 
   // Takes the next committed token.
   virtual Update push(TokenId token) = 0;
+
+  // What could be shown of the text if these tokens came next.
+  virtual std::string preview(std::span<const TokenId> /*tokens*/) const { return {}; }
 
   // No more tokens: what was held back.
   virtual std::string finish() = 0;

@@ -11,6 +11,13 @@ AnswerText::Update StreamedText::push(TokenId token) {
   return {.text = shown, .stopped = stops_.stopped()};
 }
 
+std::string StreamedText::preview(std::span<const TokenId> tokens) const {
+  StreamedText copy(*this);
+  std::string text;
+  for (const TokenId token : tokens) text += copy.push(token).text;
+  return text;
+}
+
 std::string StreamedText::finish() {
   std::string rest = stops_.push(detokenizer_.finish());
   rest += stops_.finish();

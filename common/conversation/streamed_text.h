@@ -3,6 +3,7 @@
 // Thread rule: owned by the session's thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "common/conversation/answer_text.h"
@@ -18,6 +19,7 @@ class StreamedText final : public AnswerText {
       : detokenizer_(tokenizer), stops_(std::move(stops)) {}
 
   Update push(TokenId token) override;
+  std::string preview(std::span<const TokenId> tokens) const override;
   std::string finish() override;
 
   // All that was given out so far.

@@ -42,6 +42,7 @@ struct AnswerConfig {
   std::vector<std::string> stop;
   Duration reconnect_timeout = std::chrono::seconds(30);
   bool accept_other_arithmetic = false;  // after a reconnect; then the text may differ
+  bool show_provisional = false;         // the listener is told what the draft expects
 };
 
 // Between a server's target and this device's.

@@ -131,12 +131,18 @@ LinkTraffic Generator::traffic() const {
           .framed_down = bytes.framed_down()};
 }
 
-void Generator::run(DecodingSession& session, const AnswerConfig& config,
-                    const std::stop_token& stop, AnswerReport& report) {
-  const Runner::Guessing guessing{.sampling = config.sampling, .seed = config.seed};
+Finish Generator::run(AnswerBrain& brain, const AnswerParts& parts, const std::stop_token& stop) {
+  const Runner::Guessing guessing{.sampling = parts.config.sampling, .seed = parts.config.seed};
+  if (!parts.config.show_provisional) return runner_.run(brain, guessing, stop);
+  ForetellingSession foretelling(brain, parts.session, parts.provisional);
+  return runner_.run(foretelling, guessing, stop);
+}
+
+void Generator::run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report) {
+  DecodingSession& session = parts.session;
   report.mode = parts_.mode;
   if (parts_.mode != Mode::kAuto) {
-    report.finish = runner_.run(session, guessing, stop);
+    report.finish = run(session, parts, stop);
     if (!session.session_id().empty()) last_session_ = session.session_id();
     const DecodingStats& stats = session.stats();
     if (parts_.mode == Mode::kOffline && stats.started && stats.last_token) {
@@ -147,7 +153,7 @@ void Generator::run(DecodingSession& session, const AnswerConfig& config,
   FailoverOptions options = parts_.failover;
   options.replaced = last_sessions_;
   FailoverSession failover(std::move(options), session, memory_);
-  report.finish = runner_.run(failover, guessing, stop);
+  report.finish = run(failover, parts, stop);
   report.failover = failover.figures();
   last_sessions_ = failover.session_ids();
 }
@@ -185,9 +191,10 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   decoding.learnt = read_learnt();
   Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
+  ProvisionalText provisional(drafter.tree(), text);
 
   AnswerReport report;
-  run(session, config, stop, report);
+  run({session, config, provisional}, stop, report);
   report.assumed = assumed_text(session.opened(), decoding.learnt);
   learn(session);
   draft_failed_ = draft_failed_ || session.speculation().draft_failed();

@@ -30,6 +30,7 @@
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/report/answer_report.h"
 #include "edge_client/session/decoding_session.h"
+#include "edge_client/session/foretelling_session.h"
 #include "edge_client/session/verifier_routes.h"
 #include "edge_client/shell/runner.h"
 #include "edge_client/verifiers/remote.h"
@@ -70,8 +71,14 @@ class Generator final {
   LinkTraffic traffic() const;
   LearntPairs read_learnt();
   void learn(const DecodingSession& session);
-  void run(DecodingSession& session, const AnswerConfig& config, const std::stop_token& stop,
-           AnswerReport& report);
+  // Of the answer at hand.
+  struct AnswerParts {
+    DecodingSession& session;
+    const AnswerConfig& config;
+    ProvisionalText& provisional;
+  };
+  void run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report);
+  Finish run(AnswerBrain& brain, const AnswerParts& parts, const std::stop_token& stop);
 
   const GeneratorParts parts_;
   AnswerListener& listener_;

@@ -113,8 +113,9 @@ Result<int> chat_command(const AnswerOptions& options, Interrupts& interrupts) {
     return invalid_argument("chat needs a chat template; for plain text use run");
   }
   std::stop_source stop;
-  Console console(
-      {.color_accept = options.color_accept, .on_broken_pipe = [&] { stop.request_stop(); }});
+  Console console({.color_accept = options.color_accept,
+                   .show_provisional = config.answer.show_provisional,
+                   .on_broken_pipe = [&] { stop.request_stop(); }});
   TraceFile trace(options.trace);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(Conversation conversation,

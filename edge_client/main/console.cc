@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/main/console.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,12 @@ bool write_all(int file, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+// Of the terminal behind stdout; 0: not known.
+int columns() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 // Bytes of the control character that `text` begins with; 0: it begins with none.
@@ -65,17 +72,19 @@ Console::Console(Options options)
     : options_(std::move(options)),
       out_is_terminal_(::isatty(STDOUT_FILENO) == 1),
       error_is_terminal_(::isatty(STDERR_FILENO) == 1),
-      colors_(options_.color_accept && out_is_terminal_ && wants_colors()) {
+      colors_(options_.color_accept && out_is_terminal_ && wants_colors()),
+      provisional_(options_.show_provisional && out_is_terminal_ && wants_colors()) {
   // A reader that went away shows as a failed write, not as the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
 }
 
 void Console::on_emit(const Emit& emit) {
   clear_progress();
-  std::string out;
+  std::string out, plain;
   for (const Emit::Token& token : emit.tokens) {
     if (token.text.empty()) continue;
     const std::string text = out_is_terminal_ ? without_controls(token.text) : token.text;
+    plain += text;
     if (colors_ && token.drafted) {
       out.append(kDraftedColor).append(text).append(kPlain);
     } else {
@@ -84,11 +93,25 @@ void Console::on_emit(const Emit& emit) {
   }
   if (out.empty()) return;
   line_open_ = out.back() != '\n';
-  write_out(out);
+  write_out(provisional_line_.take_back() + out);
+  provisional_line_.wrote(plain, columns());
+}
+
+// A terminal of which nobody knows the width gets nothing.
+void Console::on_provisional(const Provisional& guess) {
+  if (!provisional_) return;
+  clear_progress();
+  write_out(provisional_line_.show(without_controls(guess.text), columns()));
+}
+
+void Console::take_back_provisional() {
+  write_out(provisional_line_.take_back());
 }
 
 void Console::on_say(const Say& say) {
   clear_progress();
+  take_back_provisional();
+  if (error_is_terminal_) provisional_line_.begin_line();  // behind the line that follows
   log(say.level == Say::Level::kWarning ? LogLevel::kWarning : LogLevel::kInfo,
       without_controls(say.line));
 }
@@ -109,8 +132,10 @@ void Console::clear_progress() {
 
 void Console::end_line() {
   clear_progress();
+  take_back_provisional();
   if (line_open_) write_out("\n");
   line_open_ = false;
+  provisional_line_.begin_line();
 }
 
 void Console::print_error_stream(std::string_view text) {
@@ -123,7 +148,7 @@ void Console::print_line(std::string_view text) {
 }
 
 void Console::write_out(std::string_view text) {
-  if (broken_ || write_all(STDOUT_FILENO, text)) return;
+  if (text.empty() || broken_ || write_all(STDOUT_FILENO, text)) return;
   broken_ = true;
   if (options_.on_broken_pipe) options_.on_broken_pipe();
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "edge_client/main/provisional_line.h"
 #include "edge_client/shell/runner.h"
 
 namespace outrider {
@@ -19,6 +20,7 @@ class Console final : public AnswerListener {
  public:
   struct Options {
     bool color_accept = false;
+    bool show_provisional = false;         // unverified text, dimmed, until it is verified or wrong
     std::function<void()> on_broken_pipe;  // stdout's reader went away; called once
   };
 
@@ -26,6 +28,7 @@ class Console final : public AnswerListener {
 
   void on_emit(const Emit& emit) override;
   void on_say(const Say& say) override;
+  void on_provisional(const Provisional& guess) override;
   void on_prefill(const PrefillProgress& progress) override;
 
   // Ends the answer's line on stdout if it is not ended.
@@ -40,11 +43,14 @@ class Console final : public AnswerListener {
  private:
   void write_out(std::string_view text);
   void clear_progress();
+  void take_back_provisional();
 
   const Options options_;
   const bool out_is_terminal_;
   const bool error_is_terminal_;
   const bool colors_;
+  const bool provisional_;
+  ProvisionalLine provisional_line_;
   bool progress_shown_ = false;
   bool line_open_ = false;
   bool broken_ = false;

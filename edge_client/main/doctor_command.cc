@@ -215,7 +215,9 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
         "doctor judges a link to a server: --target has none. Remedy: leave it out");
   }
   std::stop_source stop;
-  Console console({.color_accept = false, .on_broken_pipe = [&] { stop.request_stop(); }});
+  Console console({.color_accept = false, .show_provisional = false, .on_broken_pipe = [&] {
+                     stop.request_stop();
+                   }});
   QuietListener listener(console);
   ServerNotes notes;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));

@@ -277,6 +277,11 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
       .add_flag("--color-accept", options.color_accept, "Colour the tokens that the draft guessed")
       ->group(kOutputGroup);
   command
+      .add_flag("--show-provisional", options.generation.answer.show_provisional,
+                "Show what the draft expects next, dimmed, until the target confirms it or it is "
+                "taken back; on terminals only")
+      ->group(kOutputGroup);
+  command
       .add_flag("--explain", options.explain,
                 "End each answer with where the time went and what was changed why")
       ->group(kOutputGroup);

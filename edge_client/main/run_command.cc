@@ -33,8 +33,9 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
   OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
   OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(prompt_options));
   std::stop_source stop;
-  Console console(
-      {.color_accept = options.color_accept, .on_broken_pipe = [&] { stop.request_stop(); }});
+  Console console({.color_accept = options.color_accept,
+                   .show_provisional = config.answer.show_provisional,
+                   .on_broken_pipe = [&] { stop.request_stop(); }});
   TraceFile trace(options.trace);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,

@@ -106,6 +106,12 @@ inline constexpr auto enum_names<Ending> =
                                      {Ending::kLinkLost, "link_lost"},
                                      {Ending::kFailed, "failed"}});
 
+// What the text would go on with if the draft's likeliest guesses were right; in place of what was
+// said before, and gone with the next Emit. Empty: there is none.
+struct Provisional {
+  std::string text;
+};
+
 // The target reads a long prompt: positions done of total.
 struct PrefillProgress {
   Position done = 0;
@@ -120,7 +126,7 @@ struct Finish {
 
 // RunDraftStep, AbandonDraftStep and Say are speculation's (speculation_actions.h).
 using SessionAction = std::variant<Connect, Send, RunDraftStep, AbandonDraftStep, Emit, Say,
-                                   PrefillProgress, Finish, StandBy, ProbeLink>;
+                                   Provisional, PrefillProgress, Finish, StandBy, ProbeLink>;
 using SessionActions = std::vector<SessionAction>;
 
 }  // namespace outrider

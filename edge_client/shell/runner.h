@@ -32,6 +32,7 @@ class AnswerListener {
   virtual ~AnswerListener() = default;
   virtual void on_emit(const Emit& emit) = 0;
   virtual void on_say(const Say& say) = 0;
+  virtual void on_provisional(const Provisional& /*guess*/) {}
   virtual void on_prefill(const PrefillProgress& progress) = 0;
 };
 
@@ -70,6 +71,7 @@ class Runner final {
   void on(const AbandonDraftStep&) { worker_->abandon(); }
   void on(const Emit& emit) { listener_.on_emit(emit); }
   void on(const Say& say) { listener_.on_say(say); }
+  void on(const Provisional& guess) { listener_.on_provisional(guess); }
   void on(StandBy& standby);
   void on(const ProbeLink& link);
   void on(const PrefillProgress& progress) { listener_.on_prefill(progress); }

@@ -5,6 +5,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import fcntl
 import json
 import os
 import pty
@@ -12,7 +13,9 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -147,10 +150,12 @@ class Answers(WithServer):
 
 class OnATerminal(WithServer):
     ESCAPE = re.compile('\x1b\\[[0-9;]*m')
+    DIMMED = re.compile('\x1b\\[2m([^\x1b]*)\x1b\\[0m\x1b\\[(\\d+)D')
 
     def shown(self, *flags):
         """What a terminal gets from a greedy answer."""
         screen, program = pty.openpty()
+        fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
         running = Edge('run', '--server', self.server.address, '--model', DRAFT, '-p', PROMPT,
                        '-n', '40', *flags, stdout=program)
         os.close(program)
@@ -171,6 +176,22 @@ class OnATerminal(WithServer):
         answer = self.run_edge('--model', DRAFT, '-p', PROMPT, '-n', '40', '--json').json['text']
         self.assertIn(answer, plain)
         self.assertIn(answer, self.ESCAPE.sub('', coloured))
+
+    def test_what_the_draft_expects_is_dimmed_and_leaves_no_letter(self):
+        plain, shown = self.shown(), self.shown('--show-provisional')
+        guesses = self.DIMMED.findall(shown)
+        self.assertTrue(guesses)
+        for guess, width in guesses:
+            self.assertEqual(len(guess), int(width), 'the cursor goes back to where it was')
+            self.assertNotIn('\n', guess)
+        # Each is cleared before anything else is written.
+        left = re.sub(self.DIMMED.pattern + '\x1b\\[K', '', shown)
+        self.assertNotIn('\x1b', left)
+        self.assertEqual(left, plain)
+
+    def test_a_pipe_gets_nothing_provisional(self):
+        flags = ('--model', DRAFT, '-p', PROMPT, '-n', '40')
+        self.assertEqual(self.run_edge(*flags, '--show-provisional').out, self.run_edge(*flags).out)
 
 
 class WrongUse(WithServer):

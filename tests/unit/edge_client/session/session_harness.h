@@ -211,6 +211,7 @@ class SessionHarness final : public SimEdgeObserver {
     }
   }
   void record(const Say& say) { lines.push_back(say.line); }
+  void record(const Provisional&) { FAIL() << "nobody asked for it"; }
   void record(const StandBy&) { FAIL() << "there is one route"; }
   void record(const ProbeLink&) { FAIL() << "there is one route"; }
   void record(const PrefillProgress&) { ++progress_reports; }

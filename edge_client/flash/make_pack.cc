@@ -16,21 +16,18 @@
 namespace outrider {
 namespace {
 
-// Early exits, which read the output matrix: of a model that has one of its own, a pack keeps it
-// only as the kernels read it.
-Status add_adapters(const std::string& model, const ModelConfig& config,
-                    std::vector<PackText>& texts) {
+// Whether there are any.
+Result<bool> add_adapters(const std::string& model, std::vector<PackText>& texts) {
   constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
   const std::string folder = folder_of_model(model);
   const Result<ExitAdapters> adapters = load_adapters(folder);
-  if (adapters.status().code() == StatusCode::kNotFound) return {};
+  if (adapters.status().code() == StatusCode::kNotFound) return false;
   if (!adapters.ok()) return adapters.status();
-  if (output_part(config) != ModelPart::kEmbedding) return {};
   for (const char* name : {kAdapterIndexFile, kAdapterWeightsFile}) {
     OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(folder + "/" + name, kMaxBytes));
     texts.push_back({name, std::move(content)});
   }
-  return {};
+  return true;
 }
 
 }  // namespace
@@ -46,7 +43,7 @@ Status make_pack(const PackOptions& options) {
   TokenizerTexts::visit_texts(tokenizer, [&](const char* name, const auto& text) {
     if (text) texts.push_back({name, *text});
   });
-  OUTRIDER_RETURN_IF_ERROR(add_adapters(options.model, files->config, texts));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool has_exits, add_adapters(options.model, texts));
   ThreadPool pool(options.threads > 0
                       ? options.threads
                       : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)));
@@ -57,13 +54,18 @@ Status make_pack(const PackOptions& options) {
           .load_by_layer(std::move(files), type, [&](const CpuWeights& so_far, std::int32_t layer) {
             return writer.add_layer(so_far, layer);
           }));
-  return writer.finish(weights, texts);
+  return writer.finish(weights, {.texts = texts, .for_exits = has_exits});
 }
 
 Result<std::optional<ExitAdapters>> load_adapters(const ModelPack& pack) {
   const auto index = pack.text(kAdapterIndexFile);
   const auto weights = pack.text(kAdapterWeightsFile);
   if (!index || !weights) return std::optional<ExitAdapters>();
+  const std::string matrix = weight_name(output_part(pack.config()));
+  if (pack.files().weights.find(matrix) == nullptr) {
+    return data_loss(pack.path() + ": holds early exits, but not " + matrix +
+                     ", which they read. Remedy: pack the model again (outrider-edge pack)");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(
       ExitAdapters adapters,
       parse_adapters(*index, std::as_bytes(std::span(weights->data(), weights->size())),

@@ -53,11 +53,12 @@ void add_matrices(PackWriter& writer, const CpuLayer& layer, std::int32_t index)
   }
 }
 
-// What is no matrix of a layer and no output matrix of its own.
-void add_tensors(PackWriter& writer, const ModelFiles& files) {
+// What is no matrix of a layer, and no output matrix of its own unless exits read it.
+void add_tensors(PackWriter& writer, const ModelFiles& files, bool for_exits) {
   for (const TensorSpec& spec : expected_tensors(files.config)) {
     const bool is_bias = spec.name.ends_with(".bias");
-    if (!is_bias && (is_layer_matrix(spec.part) || spec.part == ModelPart::kHead)) continue;
+    if (!is_bias && is_layer_matrix(spec.part)) continue;
+    if (spec.part == ModelPart::kHead && !for_exits) continue;
     const TensorView& tensor = files.weights.at(spec.name);
     writer.add_tensor({.name = spec.name,
                        .dtype = std::string(to_string(tensor.dtype)),
@@ -85,21 +86,21 @@ Status ModelPackWriter::add_layer(const CpuWeights& weights, std::int32_t layer)
   return {};
 }
 
-Status ModelPackWriter::finish(const CpuWeights& weights, std::span<const PackText> texts) {
+Status ModelPackWriter::finish(const CpuWeights& weights, const PackContents& contents) {
   OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
   writer_->add_file(kConfigName, config_to_json(weights.files->config, "float32").dump());
-  for (const PackText& text : texts) writer_->add_file(text.name, text.content);
-  add_tensors(*writer_, *weights.files);
+  for (const PackText& text : contents.texts) writer_->add_file(text.name, text.content);
+  add_tensors(*writer_, *weights.files, contents.for_exits);
   return writer_->finish(weights.files->name, weights.files->fingerprint, arithmetic_of(weights));
 }
 
 Status write_model_pack(const std::string& path, const CpuWeights& weights,
-                        std::span<const PackText> texts) {
+                        const PackContents& contents) {
   OUTRIDER_ASSIGN_OR_RETURN(ModelPackWriter writer, ModelPackWriter::create(path));
   for (std::int32_t layer = 0; layer <= weights.files->config.num_layers; ++layer) {
     OUTRIDER_RETURN_IF_ERROR(writer.add_layer(weights, layer));
   }
-  return writer.finish(weights, texts);
+  return writer.finish(weights, contents);
 }
 
 bool ModelPack::is_pack(const std::string& path) {
@@ -177,13 +178,11 @@ Status ModelPack::find_layers() {
   extents_.assign(static_cast<std::size_t>(config().num_layers) + 1, index_.extents.size());
   for (const TensorSpec& spec : expected_tensors(config())) {
     const bool is_bias = spec.name.ends_with(".bias");
-    const auto missing = [&] {
-      return data_loss(path_ + ": " + printable(spec.name) + " is missing or has another shape");
-    };
-    if (is_bias || (!is_layer_matrix(spec.part) && spec.part != ModelPart::kHead)) {
-      const TensorView* tensor = files_->weights.find(spec.name);
-      if (tensor == nullptr || tensor->shape != spec.shape) return missing();
-    }
+    if (!is_bias && is_layer_matrix(spec.part)) continue;
+    const TensorView* tensor = files_->weights.find(spec.name);
+    const bool may_lack = spec.part == ModelPart::kHead;
+    if (tensor == nullptr ? may_lack : tensor->shape == spec.shape) continue;
+    return data_loss(path_ + ": " + printable(spec.name) + " is missing or has another shape");
   }
   for (std::int32_t i = 0; i <= config().num_layers; ++i) {
     const bool is_head = i == config().num_layers;

@@ -38,6 +38,14 @@ struct PackText {
   std::string content;
 };
 
+// What a pack has beside the weights.
+struct PackContents {
+  std::span<const PackText> texts;
+  // The output matrix also as the model's files have it, where it is not the embedding: early exits
+  // read it, in a layout of their own.
+  bool for_exits = false;
+};
+
 // Writes a pack a layer at a time.
 //
 //   create add_layer(0) .. add_layer(num_layers - 1) add_layer(num_layers): the output matrix
@@ -50,7 +58,7 @@ class ModelPackWriter final {
 
   Status add_layer(const CpuWeights& weights, std::int32_t layer);
   // weights: their matrices may be gone.
-  Status finish(const CpuWeights& weights, std::span<const PackText> texts);
+  Status finish(const CpuWeights& weights, const PackContents& contents);
 
  private:
   explicit ModelPackWriter(std::unique_ptr<PackWriter> writer) : writer_(std::move(writer)) {}
@@ -59,7 +67,7 @@ class ModelPackWriter final {
 };
 
 Status write_model_pack(const std::string& path, const CpuWeights& weights,
-                        std::span<const PackText> texts);
+                        const PackContents& contents);
 
 class ModelPack final {
  public:
@@ -71,7 +79,8 @@ class ModelPack final {
 
   const std::string& path() const { return path_; }
   const ModelConfig& config() const { return files_->config; }
-  // With the tensors that are no layer's matrices: the embedding, which may be the output matrix.
+  // With the tensors that are no layer's matrices: the embedding, which may be the output matrix;
+  // else that one too, if the pack was made for exits.
   const ModelFiles& files() const { return *files_; }
   // A text of write_model_pack(); nothing if there is none of that name.
   std::optional<std::string_view> text(std::string_view name) const;

@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_model.h"
+#include "common/model/format/architecture.h"
 #include "edge_client/flash/make_pack.h"
 #include "tests/support/paths.h"
 #include "tests/unit/common/model/cpu/small_models.h"
@@ -41,7 +43,7 @@ std::vector<float> logits_of(Model& model, const std::vector<TokenId>& tokens, s
 class FlashModelTest : public testing::TestWithParam<std::string> {
  protected:
   // A pack of a small model of that family, of enough layers to be streamed, with no tokenizer.
-  std::string pack(const std::string& dtype) {
+  std::string pack(const std::string& dtype, const PackContents& contents = {}) {
     files_ = small_model(directory_.path(), GetParam(), DType::kF32, 7);
     ThreadPool pool(1);
     const auto weights =
@@ -49,7 +51,7 @@ class FlashModelTest : public testing::TestWithParam<std::string> {
             .load(files_, *parse_compute_type(dtype));
     EXPECT_TRUE(weights.ok());
     const std::string path = directory_.path(dtype + ".pack");
-    const Status written = write_model_pack(path, *weights, {});
+    const Status written = write_model_pack(path, *weights, contents);
     EXPECT_TRUE(written.ok()) << written.to_string();
     return path;
   }
@@ -136,6 +138,28 @@ TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {
   const Status failed = flash->model().forward({&row, 1}, out);
   EXPECT_EQ(failed.code(), StatusCode::kDataLoss);
   EXPECT_THAT(failed.message(), HasSubstr("layer " + std::to_string(layer)));
+}
+
+TEST_P(FlashModelTest, CarriesTheOutputMatrixForExitsAsTheModelHasIt) {
+  const auto opened = ModelPack::open(pack("int8", {.texts = {}, .for_exits = true}));
+  ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+  const std::string name = weight_name(output_part(opened->config()));
+  const TensorView* carried = opened->files().weights.find(name);
+  ASSERT_NE(carried, nullptr);
+  const TensorView& original = files_->weights.at(name);
+  EXPECT_EQ(carried->dtype, original.dtype);
+  EXPECT_TRUE(std::ranges::equal(std::span(carried->data, carried->num_bytes),
+                                 std::span(original.data, original.num_bytes)));
+}
+
+TEST_P(FlashModelTest, ExitsWithoutTheirMatrixAreRefused) {
+  const std::vector<PackText> texts = {{kAdapterIndexFile, "{}"}, {kAdapterWeightsFile, "x"}};
+  const auto opened = ModelPack::open(pack("int8", {.texts = texts}));
+  ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+  const auto adapters = load_adapters(*opened);
+  ASSERT_FALSE(adapters.ok());
+  const bool is_tied = output_part(opened->config()) == ModelPart::kEmbedding;
+  EXPECT_EQ(adapters.status().message().find("which they read") == std::string::npos, is_tied);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FlashModelTest, testing::ValuesIn(kSmallModels));

@@ -30,7 +30,9 @@ int main(int argc, char** argv) {
 #ifdef OUTRIDER_BENCH_SERVER
   outrider::add_ablate_check(checks);
   outrider::add_acceptance_check(checks);
+  outrider::add_clocks_check(checks);
   outrider::add_controller_check(checks);
+  outrider::add_doctor_check(checks);
   outrider::add_economy_checks(checks);
   outrider::add_exact_check(checks);
   outrider::add_exits_accuracy_check(checks);

@@ -1,5 +1,5 @@
 // The list of checks. Their files stand in the folders beside this one, by what they hold
-// Outrider to: exactness, speed, cost, the FSD paper. main.cc calls what the build includes.
+// Outrider to: exactness, speed, cost, the FSD paper, settings that a seed draws. main.cc calls what the build includes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -42,6 +42,12 @@ void add_exact_check(CheckList& checks);
 
 // `bytes` and `cost`: what mirrored sends spend on the uplink and on the target.
 void add_economy_checks(CheckList& checks);
+
+// Virtual time against real time on settings that a seed draws.
+void add_clocks_check(CheckList& checks);
+
+// What `outrider-edge doctor` foretells against what is measured, on settings that a seed draws.
+void add_doctor_check(CheckList& checks);
 
 // The controller while the draft, the device or the link change, against the best fixed setting.
 void add_controller_check(CheckList& checks);

@@ -121,8 +121,7 @@ Result<std::map<std::string, std::int64_t>> count_words(const std::vector<std::s
   OUTRIDER_ASSIGN_OR_RETURN(const SplitPattern pattern, SplitPattern::compile(kBpeSplitPattern));
   std::map<std::string, std::int64_t> counts;
   for (const std::string& text : texts) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Span> spans,
-                              pattern.find_all(text));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Span> spans, pattern.find_all(text));
     for (const Span& span : spans) ++counts[text.substr(span.begin, span.end - span.begin)];
   }
   return counts;

@@ -1,6 +1,6 @@
 // The list of checks. Their files stand in the folders beside this one, by what they hold
-// Outrider to: exactness, speed, cost, the FSD paper, settings that a seed draws. main.cc calls what the build includes.
-// SPDX-License-Identifier: Apache-2.0
+// Outrider to: exactness, speed, cost, the FSD paper, settings that a seed draws. main.cc calls
+// what the build includes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "bench/check.h"

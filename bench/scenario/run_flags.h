@@ -32,8 +32,8 @@ struct RunFlags {
   std::string server;  // HOST:PORT of somebody else's; empty: our own
   LinkKind link_kind = LinkKind::kBest;
   ServiceLimits limits;
-  std::string out;   // a folder; empty: nothing is kept
-  std::string html;  // a file; empty: none
+  std::string out;        // a folder; empty: nothing is kept
+  std::string html;       // a file; empty: none
   std::string state_dir;  // of what edges learn; empty: nothing is kept
   bool fresh = false;
   bool json = false;

@@ -26,10 +26,11 @@ SimEdge::SimEdge(Simulation& simulation, VerifierRoutes routes, Model& draft, An
       routes_(std::move(routes)),
       observer_(observer),
       drafter_(setup.drafter),
-      draft_(simulation, make_engine(simulation, draft, setup), draft.info().num_layers,
-             std::move(setup.step_takes),
-             [this](Result<DraftStepDone> done) { handle(DraftStepFinished{std::move(done)}); },
-             std::move(setup.draft_share)),
+      draft_(
+          simulation, make_engine(simulation, draft, setup), draft.info().num_layers,
+          std::move(setup.step_takes),
+          [this](Result<DraftStepDone> done) { handle(DraftStepFinished{std::move(done)}); },
+          std::move(setup.draft_share)),
       session_(std::move(setup.decoding), std::move(setup.prompt), drafter_, text),
       memory_(setup.failover ? std::optional<FailoverMemory>(setup.failover->handback_after)
                              : std::nullopt),

@@ -31,7 +31,8 @@ struct TokenizerTexts {
 };
 
 // Of a GGUF file, or of a directory: tokenizer.json, or else tokenizer.model, or else
-// tokenizer.gguf or the model's GGUF file; and what lies beside it. Errors: NOT_FOUND if none is there.
+// tokenizer.gguf or the model's GGUF file; and what lies beside it. Errors: NOT_FOUND if none is
+// there.
 Result<TokenizerTexts> read_tokenizer_texts(const std::string& path);
 
 }  // namespace outrider

@@ -131,7 +131,8 @@ void add_acceptance_check(CheckList& checks) {
   auto options = std::make_shared<AcceptanceOptions>();
   CLI::App* command = checks.add("acceptance", "Tokens per target pass with a draft's chains",
                                  [options] { return run_acceptance(*options); });
-  command->add_option("--target", options->target, "Target: a directory or a GGUF file")->required();
+  command->add_option("--target", options->target, "Target: a directory or a GGUF file")
+      ->required();
   command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file")->required();
   command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
   command->add_option("--spec-draft-n-max", options->draft_length, "Length of the chains")

@@ -54,8 +54,8 @@ Result<CheckOutcome> run_bytes(const BytesOptions& options) {
     const AnswerFigures sum = sum_of(cell.answers);
     std::printf("%-22s %6.1f B payload, %6.1f B with framing up per token\n", cell.setting.c_str(),
                 sum.payload_up / sum.all_tokens, framed->value);
-    bars.push_back({"bytes up per token at " + cell.setting, *framed, kMaxUplinkBytes,
-                    Bar::Side::kAtMost});
+    bars.push_back(
+        {"bytes up per token at " + cell.setting, *framed, kMaxUplinkBytes, Bar::Side::kAtMost});
     require_speculation(cell, outcome);
   }
   outcome.figures = {{"strategy", name_of(options.strategy)}, {"cells", cells_json(result)}};
@@ -67,8 +67,7 @@ Result<CheckOutcome> run_bytes(const BytesOptions& options) {
 // Of all paces together, prompt by prompt.
 std::optional<Estimate> passes_over(const GridResult& result, const std::string& base,
                                     const std::string& variant, std::size_t prompts) {
-  const auto passes_per_token = [&](const std::string& name,
-                                    std::span<const std::size_t> indices) {
+  const auto passes_per_token = [&](const std::string& name, std::span<const std::size_t> indices) {
     AnswerFigures sum;
     for (const GridCell& cell : result.cells) {
       if (cell.variant == name) sum += sum_at(cell.answers, indices);

@@ -220,8 +220,9 @@ void add_exact_check(CheckList& checks) {
   command->add_option("--memory-budget", options->memory_budget, "Of these edges, as 2GiB");
   add_choice(*command, "--tree", options->trees,
              "Rounds of sd that are trees: llmcad, edgellm, lever, fixed, top-n, outrider; chain");
-  command->add_option("--prune", options->prune_below,
-                      "Trees with pruning too, of branches with less chance than this; 0: none")
+  command
+      ->add_option("--prune", options->prune_below,
+                   "Trees with pruning too, of branches with less chance than this; 0: none")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');
   add_grid_flags(*command, options->grid);

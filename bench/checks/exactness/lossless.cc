@@ -218,7 +218,8 @@ void add_lossless_check(CheckList& checks) {
   CLI::App* command = checks.add(
       "lossless", "Speculative decoding over gRPC gives the target's text, token by token",
       [options] { return run_lossless(*options); });
-  command->add_option("--target", options->target, "Target: a directory or a GGUF file")->required();
+  command->add_option("--target", options->target, "Target: a directory or a GGUF file")
+      ->required();
   command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file")->required();
   command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
   command->add_option("--lens", options->lens, "Draft lengths")->delimiter(',');

@@ -95,9 +95,8 @@ constexpr std::array kTable = {
         .down_mbit_s = 105,
         .up_mbit_s = 15,
         .chosen = "jitter's law and correlation, the rate upwards, the burst's 100 ms",
-        .source =
-            "published measurements of 2022 to 2025: round trip, floor, rate downwards, 50 % "
-            "lost at handovers, slots of 15 s"},
+        .source = "published measurements of 2022 to 2025: round trip, floor, rate downwards, 50 % "
+                  "lost at handovers, slots of 15 s"},
     Row{.name = "satellite",
         .rtt_ms = 600,
         .down_mbit_s = 1,

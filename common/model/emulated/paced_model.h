@@ -3,8 +3,9 @@
 //
 //   PacedModel paced(std::move(model), *PaceCurve::parse("1:18,5:26"), clock);
 //
-// A pass with a tap has exits: it takes exit_cost times as long. A tap sees layer l of L no earlier than l/L
-// of the stretched pass. A pass that is abandoned ends with the eighth of a layer that it is in.
+// A pass with a tap has exits: it takes exit_cost times as long. A tap sees layer l of L no earlier
+// than l/L of the stretched pass. A pass that is abandoned ends with the eighth of a layer that it
+// is in.
 //
 // A pass that takes longer by itself is not shortened: counts() tells of those, among the passes
 // whose rows the pace covers.

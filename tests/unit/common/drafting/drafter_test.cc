@@ -230,7 +230,8 @@ TEST_F(DraftingTest, NoMoreNodesAreSentThanTheVerifierTakes) {
   begin(5, {1, 2, 3});
   grow_all();
   EXPECT_THAT(drafter_->select_round({.length = 64}, 2, 100).nodes, SizeIs(2));
-  EXPECT_THAT(drafter_->select_round({.length = 64}, 3, 100).nodes, SizeIs(1)) << "the first two still live";
+  EXPECT_THAT(drafter_->select_round({.length = 64}, 3, 100).nodes, SizeIs(1))
+      << "the first two still live";
 }
 
 TEST_F(DraftingTest, TokensOutsideTheTargetsVocabularyAreNotSent) {

@@ -72,7 +72,8 @@ TEST(BadGgufTokenizer, WithArraysThatContradictEachOther) {
 }
 
 TEST(BadGgufTokenizer, WithTokensOrMergesThatAreNone) {
-  EXPECT_THAT(refusal(GgufKeys{.tokens = {"a", "b", "ab", "a"}}.build()), HasSubstr("stands twice"));
+  EXPECT_THAT(refusal(GgufKeys{.tokens = {"a", "b", "ab", "a"}}.build()),
+              HasSubstr("stands twice"));
   EXPECT_THAT(refusal(GgufKeys{.tokens = {"a", "b", "ab", "\xff"}}.build()),
               HasSubstr("tokenizer.ggml.tokens[3]: not UTF-8"));
   EXPECT_THAT(refusal(GgufKeys{.tokens = {"a", "b", "ab", ""}}.build()), HasSubstr("0 bytes"));

@@ -70,7 +70,10 @@ std::vector<std::byte> quantize(const Kernels& kernels, const WeightMatrix& matr
 
 MatmulSample::MatmulSample(const Kernels& kernels, std::int64_t rows, std::int64_t outputs,
                            std::int64_t inputs)
-    : outputs_(outputs), inputs_(inputs), stride_(pad_to_lanes(inputs)), row_bytes_(quantized_row_bytes(inputs)) {
+    : outputs_(outputs),
+      inputs_(inputs),
+      stride_(pad_to_lanes(inputs)),
+      row_bytes_(quantized_row_bytes(inputs)) {
   f32_ = random_values(static_cast<std::size_t>(outputs * inputs), 1);
   for (float& w : f32_) w = std::bit_cast<float>(std::bit_cast<std::uint32_t>(w) & 0xffff0000);
   for (const float w : f32_) {

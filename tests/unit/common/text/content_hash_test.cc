@@ -95,6 +95,7 @@ TEST(ContentHash, IsTheSameForGgufWithPaddingAndOtherTypes) {
 TEST(ContentHash, IsThatOfATokenizerAloneBesideOtherWeights) {
   const Json json = small_byte_level();
   const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "composed";
+  std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);
   std::ofstream(directory / "model.safetensors") << "weights";
   EXPECT_EQ(Tokenizer::load(directory.string()).status().code(), StatusCode::kNotFound);

@@ -16,10 +16,11 @@ namespace {
 const ScriptedDraft::Script kTwoBranches = {
     {"", "a.6 b.35"}, {"a", "c.5 d.2"}, {"b", "e.9"}, {"ac", "f.9"}, {"be", "g.9"}};
 
-// EdgeLLM, equations 1 and 2, M C_i - T_i:
-//   a, b        M 2:  a 2*.6-1 = .2     b 2*.35-1 = -.3                      -> a
-//   a, b, ac    M 3:  ac 3*.3-2 = -1.1  b 3*.35-1 = .05                      -> b
-//   .., be      Tc = max(.3, .315) = .315 < .32                              -> verify
+// EdgeLLM, equations 1 and 2: the branch with the largest M C_i - T_i grows. M: nodes so far; C_i:
+// a branch's confidence; T_i: its tokens; a path is written by its tokens.
+//   M 2:  path [a]   2*.6-1 = .2;    path [b] 2*.35-1 = -.3    so [a] grows to [a, c]
+//   M 3:  path [a,c] 3*.3-2 = -1.1;  path [b] 3*.35-1 = .05    so [b] grows to [b, e]
+//   M 4:  the surest path has max(.3, .315) = .315, below the threshold of .32: verify
 TEST(EdgeLlmTree, GrowsTheBranchThatIsFurthestBelowItsDueLength) {
   BranchPacer planner({.normalised = false, .threshold = 0.32});
   ScriptedDraft draft(kTwoBranches);
@@ -28,13 +29,12 @@ TEST(EdgeLlmTree, GrowsTheBranchThatIsFurthestBelowItsDueLength) {
   EXPECT_EQ(draft.round(), "a b ac be");
 }
 
-// LLMCad divides by the sum of the C_i. With C .6 and .35 and a threshold of .3:
-//   a, b        M 2:  a 2*.6/.95-1 = .26     b -.26                          -> a
-//   a, b, ac    M 3:  ac 3*.3/.65-2 = -.62   b 3*.35/.65-1 = .62             -> b
-//   .., be      M 4:  ac 4*.3/.615-2 = -.05  be 4*.315/.615-2 = .05          -> be
-//   .., beg     C .2835: Tc = .3 (ac), no less than .3; M 5:
-//               ac 5*.3/.5835-2 = .57        beg 5*.2835/.5835-3 = -.57      -> ac
-//   .., acf     Tc = max(.27, .2835) < .3                                    -> verify
+// LLMCad divides each C_i by their sum. The threshold is .3:
+//   M 2:  path [a]   2*.6/.95-1 = .26;    path [b]     2*.35/.95-1 = -.26      so [a, c]
+//   M 3:  path [a,c] 3*.3/.65-2 = -.62;   path [b]     3*.35/.65-1 = .62       so [b, e]
+//   M 4:  path [a,c] 4*.3/.615-2 = -.05;  path [b,e]   4*.315/.615-2 = .05     so [b, e, g]
+//   M 5:  path [a,c] 5*.3/.5835-2 = .57;  path [b,e,g] 5*.2835/.5835-3 = -.57  so [a, c, f]
+//   M 6:  the surest path has max(.27, .2835), below .3: verify
 TEST(LlmCadTree, SharesTheTokensByNormalisedConfidence) {
   BranchPacer planner({.normalised = true, .threshold = 0.3});
   ScriptedDraft draft(kTwoBranches);
@@ -43,8 +43,9 @@ TEST(LlmCadTree, SharesTheTokensByNormalisedConfidence) {
   EXPECT_EQ(draft.round(), "a b ac be beg acf");
 }
 
-// EdgeLLM on the same tree at the same threshold goes another way: at M 5 it sees
-//   ac 5*.3-2 = -.5    beg 5*.2835-3 = -1.58, and at M 4  ac -.8  be -.74.
+// EdgeLLM on the same tree at the same threshold goes another way:
+//   M 4:  path [a,c] 4*.3-2 = -.8;  path [b,e]   4*.315-2 = -.74     so [b, e, g]
+//   M 5:  path [a,c] 5*.3-2 = -.5;  path [b,e,g] 5*.2835-3 = -1.58   so [a, c, f]
 TEST(EdgeLlmTree, CountsConfidenceAsItIs) {
   BranchPacer planner({.normalised = false, .threshold = 0.3});
   ScriptedDraft draft(kTwoBranches);
@@ -52,7 +53,7 @@ TEST(EdgeLlmTree, CountsConfidenceAsItIs) {
   EXPECT_EQ(draft.rows(), "- a b e c");
 }
 
-// Equation 3 after the round a b ac be, whose Tc is .315.
+// Equation 3 after the round of the first test, whose surest path has .315.
 TEST(BranchPacer, TheThresholdHalvesWhereTheBranchStood) {
   BranchPacer planner({.threshold = 0.32});
   ScriptedDraft draft(kTwoBranches);

@@ -193,6 +193,13 @@ void set_access(const ServerFlags& flags, Tenants& tenants, ServeOptions& option
   };
 }
 
+// The torch backend takes every row to the end of its pass.
+std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) {
+  if (target.exits == nullptr) return "OFF because the target has no early exits";
+  if (flags.target.device != "cpu") return "OFF because --device cuda cannot end rows";
+  return "branches that an early exit gives too little chance end in the middle of a pass";
+}
+
 // One block, for people; scripts read the line that begins with "listening".
 void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int64_t kv_bytes,
                  const Listening& listening, double seconds) {
@@ -207,6 +214,8 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
   std::printf("  arithmetic   %s\n", info.arithmetic_id.c_str());
   std::printf("  tokenizer    %s\n", target.tokenizer_hash.c_str());
   std::printf("  exits        %s\n", target.about_exits.c_str());
+  if (flags.prune_below > 0)
+    std::printf("  pruning      %s\n", about_pruning(flags, target).c_str());
   std::printf("  sessions     %u at once\n", flags.max_concurrent_sessions);
   if (kv_bytes > 0) {
     std::printf("  kv memory    %lld MiB\n", static_cast<long long>(kv_bytes >> 20));

@@ -57,20 +57,14 @@ void HypothesisTree::advise(const ExitAdvice& advice) {
 
 Grow HypothesisTree::send_round(const RoundShape& shape, std::size_t max_nodes,
                                 std::int32_t token_bound) {
-  std::size_t room = max_nodes - std::min(max_nodes, tree_.ids().living().size());
-  std::vector<NodeIndex> chosen;
+  std::vector<NodeIndex> nodes;
   for (const std::vector<NodeIndex>& chain : round_chains(tree_, shape)) {
     for (const NodeIndex index : chain) {
       if (tree_.node(index).token >= token_bound) break;
-      if (tree_.node(index).id != 0) continue;
-      if (room == 0) break;
-      --room;
-      chosen.push_back(index);
+      nodes.push_back(index);
     }
   }
-  Grow grow = tree_.send(chosen);
-  count_all_sent_as_in_flight();
-  return grow;
+  return send_planned(nodes, max_nodes);
 }
 
 Grow HypothesisTree::send_planned(std::span<const NodeIndex> nodes, std::size_t max_nodes) {

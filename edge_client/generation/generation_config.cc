@@ -55,6 +55,11 @@ Status check_local_target(const GenerationConfig& config) {
         name_of(mode_of(config)) +
         " has no choice. Remedy: --server and --target together, or --mode auto");
   }
+  if (target.empty() && config.prune_below > 0) {
+    return invalid_argument(
+        "--prune is of this device's target, and there is none. Remedy: name it with --target, or "
+        "start the server with --prune");
+  }
   const bool streams = config.memory_budget > 0 || config.flash_bandwidth > 0;
   if (target.empty() || !streams || ModelPack::is_pack(target)) return {};
   return invalid_argument("--memory-budget and --flash-bandwidth need a pack, and " + target +

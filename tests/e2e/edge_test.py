@@ -59,6 +59,23 @@ class Answers(WithServer):
             self.assertLess(drafted.json['target_passes'], plain.json['target_passes'])
             self.assertGreater(drafted.json['spec_decode_num_accepted_tokens'], 0)
 
+    def test_branches_that_end_in_the_middle_of_a_pass_change_no_text(self):
+        common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--tree', 'top-n', '--json')
+        for sampling in (('--temp', '0'), ('--temp', '1', '--seed', '5')):
+            whole = self.run_edge(*common, *sampling)
+            pruned = edge('run', '--target', TARGET, '--prune', '0.2', *common, *sampling)
+            self.assertEqual(pruned.code, 0, pruned.err)
+            self.assertEqual(pruned.json['ids'], whole.json['ids'])
+            self.assertEqual(whole.json['target_rows_pruned'], 0)
+            self.assertGreater(pruned.json['target_rows_pruned'], 0)
+
+    def test_pruning_that_cannot_be_is_said(self):
+        with Server('--prune', '0.1', '--exits', 'none') as server:
+            self.assertIn('pruning      OFF because the target has no early exits', ''.join(server.log))
+        refused = self.run_edge('--model', DRAFT, '-p', 'x', '--prune', '0.1')
+        self.assertEqual(refused.code, 2, refused.err)
+        self.assertIn('--target', refused.err)
+
     def test_rounds_of_two_branches_give_the_same_text(self):
         common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--temp', '1', '--seed', '5', '--json')
         for strategy in ('sd', 'fsd'):

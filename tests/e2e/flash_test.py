@@ -56,6 +56,16 @@ class FromFlash(unittest.TestCase):
             self.assertEqual(flash.json['ids'], cloud.json['ids'])
             self.assertIn('streamed a pass', flash.err)
 
+    def test_rounds_are_trees_unless_something_else_is_asked_for(self):
+        common = ('run', '--target', self.pack, '--model', DRAFT, '-p', PROMPT, '-n', '30', '--json')
+        ids = set()
+        for flags, trees in (((), True), (('--tree', 'chain'), False), (('--strategy', 'sd'), False)):
+            answer = edge(*common, *flags)
+            self.assertEqual(answer.code, 0, answer.err)
+            self.assertEqual('trees: outrider' in answer.json['speculation'], trees, flags)
+            ids.add(tuple(answer.json['ids']))
+        self.assertEqual(len(ids), 1)
+
     def test_it_carries_the_target_s_exits(self):
         common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--strategy', 'fsd', '--json')
         flash = edge('run', '--target', self.pack, *common)

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   outrider::add_logits_check(checks);
   outrider::add_rows_check(checks);
 #ifdef OUTRIDER_BENCH_FLASH
+  outrider::add_head_check(checks);
   outrider::add_stream_check(checks);
 #endif
 #ifdef OUTRIDER_BENCH_RPC

@@ -87,6 +87,9 @@ void add_rows_check(CheckList& checks);
 // Decoding speed against the memory's read bandwidth.
 void add_decode_check(CheckList& checks);
 
+// What the output matrix takes of a pass, and what it would take row by row as a verdict walks.
+void add_head_check(CheckList& checks);
+
 // A pack streamed from flash against reading and computing alone.
 void add_stream_check(CheckList& checks);
 

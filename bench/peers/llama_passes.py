@@ -13,7 +13,7 @@ import time
 
 import llama_cpp as llama
 
-CHUNK = 512  # of a context that is filled without being timed
+CHUNK = 512  # at most, of a context that is filled without being timed
 
 
 class Passes:
@@ -27,14 +27,15 @@ class Passes:
             sys.exit(f'llama_passes.py: {options.model} cannot be loaded')
         params = llama.llama_context_default_params()
         params.n_ctx = options.capacity
-        params.n_batch = 2048
-        params.n_ubatch = 512
+        self.most = options.batch
+        params.n_batch = options.batch
+        params.n_ubatch = min(512, options.batch)
         params.n_threads = params.n_threads_batch = options.threads
         self.context = llama.llama_init_from_model(self.model, params)
         if not self.context:
             sys.exit('llama_passes.py: no context')
         self.vocabulary = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(self.model))
-        self.batch = llama.llama_batch_init(2048, 0, 1)
+        self.batch = llama.llama_batch_init(options.batch, 0, 1)
         self.filled = 0
 
     def decode(self, begin, count, all_logits):
@@ -60,7 +61,7 @@ class Passes:
     def time_pass(self, rows, context):
         self.keep_first(min(self.filled, context))
         while self.filled < context:
-            count = min(CHUNK, context - self.filled)
+            count = min(CHUNK, self.most, context - self.filled)
             self.decode(self.filled, count, False)
             self.filled += count
         seconds = self.decode(context, rows, True)
@@ -69,7 +70,7 @@ class Passes:
 
     def time_prefill(self, tokens):
         self.keep_first(0)
-        seconds = sum(self.decode(begin, min(2048, tokens - begin), False) for begin in range(0, tokens, 2048))
+        seconds = sum(self.decode(begin, min(self.most, tokens - begin), False) for begin in range(0, tokens, self.most))
         self.keep_first(0)
         return seconds
 
@@ -79,6 +80,7 @@ def main():
     parser.add_argument('--model', required=True)
     parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--capacity', type=int, default=4096)
+    parser.add_argument('--batch', type=int, default=2048, help='most tokens at one time; bounds its buffers')
     passes = Passes(parser.parse_args())
     print('ready', llama.llama_print_system_info().decode().replace('\n', ' '), flush=True)
     for line in sys.stdin:

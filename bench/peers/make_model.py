@@ -3,8 +3,9 @@
 
   .venv-peers/bin/python bench/peers/make_model.py --type Q8_0 --out FILE.gguf
 
-Matrices are of one type, but for the output matrix of 4-bit files, which is Q8_0; norms are F32. There
-is no vocabulary: nothing can be told from such a model but how long it takes.
+Matrices are of one type, but for the output matrix of 4-bit files, which is Q8_0; norms are F32. Nothing can
+be told from such a model but how long it takes. It has no vocabulary, unless --vocabulary names a GGUF file to
+take one from: programs that begin with a text need one.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -16,7 +17,17 @@ from gguf.quants import quantize
 LAYERS, WIDTH, INNER, HEADS, KV_HEADS, VOCABULARY = 22, 2048, 5632, 32, 4, 32000
 
 
-def add_keys(writer, context):
+def add_vocabulary(writer, path):
+    """The tokenizer of another file; returns its number of tokens."""
+    fields = gguf.GGUFReader(path).fields
+    for name, field in fields.items():
+        if name.startswith('tokenizer.'):
+            inner = field.types[-1] if len(field.types) > 1 else None
+            writer.add_key_value(name, field.contents(), field.types[0], inner)
+    return len(fields['tokenizer.ggml.tokens'].contents())
+
+
+def add_keys(writer, context, vocabulary):
     writer.add_block_count(LAYERS)
     writer.add_context_length(context)
     writer.add_embedding_length(WIDTH)
@@ -26,8 +37,13 @@ def add_keys(writer, context):
     writer.add_rope_dimension_count(WIDTH // HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(VOCABULARY)
-    writer.add_tokenizer_model('no_vocab')
+    if not vocabulary:
+        writer.add_vocab_size(VOCABULARY)
+        writer.add_tokenizer_model('no_vocab')
+        return VOCABULARY
+    tokens = add_vocabulary(writer, vocabulary)
+    writer.add_vocab_size(tokens)
+    return tokens
 
 
 def main():
@@ -35,9 +51,10 @@ def main():
     parser.add_argument('--type', required=True, choices=['F16', 'Q8_0', 'Q4_0', 'Q4_1'])
     parser.add_argument('--out', required=True)
     parser.add_argument('--context', type=int, default=8192)
+    parser.add_argument('--vocabulary', help='GGUF file of which it takes the tokenizer')
     options = parser.parse_args()
     writer = gguf.GGUFWriter(options.out, 'llama')
-    add_keys(writer, options.context)
+    tokens = add_keys(writer, options.context, options.vocabulary)
     random = np.random.default_rng(1)
 
     def matrix(name, outputs, inputs, kind=options.type):
@@ -48,8 +65,8 @@ def main():
     def norm(name):
         writer.add_tensor(name, np.ones(WIDTH, dtype=np.float32))
 
-    matrix('token_embd.weight', VOCABULARY, WIDTH)
-    matrix('output.weight', VOCABULARY, WIDTH, 'Q8_0' if options.type.startswith('Q4') else options.type)
+    matrix('token_embd.weight', tokens, WIDTH)
+    matrix('output.weight', tokens, WIDTH, 'Q8_0' if options.type.startswith('Q4') else options.type)
     norm('output_norm.weight')
     kv_width = WIDTH // HEADS * KV_HEADS
     for layer in range(LAYERS):

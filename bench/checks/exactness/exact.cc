@@ -46,10 +46,16 @@ GridVariant queue_variant(Strategy strategy, QueueOrder client, ReportQueue serv
   return variant;
 }
 
+constexpr const char* kBranches = " branches";  // in the names of variants
+
+std::string provisional_flag(bool provisional) {
+  return std::string("--provisional=") + (provisional ? "true" : "false");
+}
+
 // Rounds of several chains; the verdict's path is one of them.
 GridVariant branch_variant(Strategy strategy, int branches) {
   GridVariant variant = variant_of(strategy);
-  variant.name += " " + std::to_string(branches) + " branches";
+  variant.name += " " + std::to_string(branches) + kBranches;
   variant.edge_flags = {"--draft-branches=" + std::to_string(branches)};
   return variant;
 }
@@ -59,8 +65,7 @@ GridVariant tree_variant(TreeKind kind, bool provisional) {
   const std::string name = name_of(kind);
   GridVariant variant = variant_of(Strategy::kSd);
   variant.name += " tree " + name + (provisional ? " provisional" : "");
-  variant.edge_flags = {"--tree=" + name,
-                        std::string("--provisional=") + (provisional ? "true" : "false")};
+  variant.edge_flags = {"--tree=" + name, provisional_flag(provisional)};
   return variant;
 }
 
@@ -88,7 +93,15 @@ void add_flash_variants(const ExactOptions& options, std::vector<GridVariant>& v
   for (const Strategy strategy : {Strategy::kAr, Strategy::kSd, Strategy::kMirror}) {
     add(variant_of(strategy));
   }
-  if (options.branches > 1) add(branch_variant(Strategy::kSd, options.branches));
+  if (options.branches > 1) {
+    for (const bool provisional : {false, true}) {
+      GridVariant variant = branch_variant(Strategy::kSd, options.branches);
+      variant.edge_flags.insert(variant.edge_flags.end(),
+                                {"--tree=chain", provisional_flag(provisional)});
+      if (provisional) variant.name += " provisional";
+      add(std::move(variant));
+    }
+  }
   for (const TreeKind kind : options.trees) {
     for (const bool provisional : {false, true}) add(tree_variant(kind, provisional));
     if (options.prune_below > 0) add(pruned_variant(kind, options.prune_below));
@@ -170,7 +183,7 @@ Result<CheckOutcome> run_exact(const ExactOptions& options) {
     tokens += result.reference_tokens;
     answers += experiment.plan.prompts.size();
     for (const GridCell& cell : result.cells) {
-      if (cell.variant.ends_with("branches")) {
+      if (cell.variant.find(kBranches) != std::string::npos) {
         branches.push_back(branches_json(cell, temperature));
         branched = branched || other_branch_stood(cell);
       }

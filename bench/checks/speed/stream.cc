@@ -1,17 +1,19 @@
 // stream: a pack streamed through a memory budget, against what a pass cannot do without: reading
 // what is streamed once, and the compute of a pass with everything in memory.
 //
-// With --flash-bandwidth the disk is an emulated one. Without, rounds of passes take turns with an
-// independent direct reader of the same file, as disks swing.
-// SPDX-License-Identifier: Apache-2.0
+// With --flash-bandwidth the disk is an emulated one, and known: a pass, its bytes and its idle
+// time are held to it. Without, rounds of passes take turns with an independent direct reader of
+// the same bytes, as disks swing, and only the rate is held. SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bench/checks/checks.h"
@@ -31,6 +33,7 @@ struct StreamOptions {
   int threads = 2;
   int passes = 5;  // in a round
   int rounds = 5;
+  int readers = 4;  // threads of the independent reader
   Position context = 512;
 };
 
@@ -75,21 +78,35 @@ std::uint64_t disk_bytes() {
   return 0;
 }
 
-// Of a plain loop of direct reads over the file's first `bytes`; bytes per second.
-Result<double> plain_read_rate(const std::string& path, std::uint64_t bytes) {
+// Reads blocks of a file until none is left; the sum of its bytes.
+std::uint64_t read_blocks(int file, std::atomic<std::uint64_t>& next, std::uint64_t end) {
   constexpr std::size_t kBlock = 4 << 20;
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
-  if (!file.valid()) return failed_precondition(path + ": no direct reads on this file system");
   const std::unique_ptr<void, decltype(&std::free)> block(
       std::aligned_alloc(kDirectAlignment, kBlock), &std::free);
-  const TimePoint begin = SystemClock().now();
   std::uint64_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = ::pread(file.get(), block.get(), kBlock, static_cast<off_t>(done));
+  for (std::uint64_t at = next.fetch_add(kBlock); at < end; at = next.fetch_add(kBlock)) {
+    const std::size_t wanted = std::min<std::uint64_t>(kBlock, end - at);
+    const ssize_t got = ::pread(file, block.get(), wanted, static_cast<off_t>(at));
     if (got <= 0) break;
     done += static_cast<std::uint64_t>(got);
   }
-  return static_cast<double>(done) / to_seconds(SystemClock().now() - begin);
+  return done;
+}
+
+// Of direct reads over the file's first `bytes`, several in flight, so that it is the disk's rate
+// and not that of one read after the other; bytes per second.
+Result<double> plain_read_rate(const std::string& path, std::uint64_t bytes, int threads) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+  if (!file.valid()) return failed_precondition(path + ": no direct reads on this file system");
+  std::atomic<std::uint64_t> next{0}, done{0};
+  const TimePoint begin = SystemClock().now();
+  {
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < threads; ++i) {
+      readers.emplace_back([&] { done += read_blocks(file.get(), next, bytes); });
+    }
+  }
+  return static_cast<double>(done.load()) / to_seconds(SystemClock().now() - begin);
 }
 
 struct Samples {
@@ -119,7 +136,8 @@ Result<Samples> measure(FlashModel& flash, int rows, double bandwidth,
     samples.counted.push_back(static_cast<double>(disk_bytes() - disk_before) / bytes);
     double disk = bandwidth;
     if (disk == 0) {
-      OUTRIDER_ASSIGN_OR_RETURN(disk, plain_read_rate(options.pack, flash.plan().streamed_bytes));
+      OUTRIDER_ASSIGN_OR_RETURN(
+          disk, plain_read_rate(options.pack, flash.plan().streamed_bytes, options.readers));
     }
     samples.disk.push_back(disk);
   }
@@ -134,11 +152,62 @@ std::optional<Estimate> median_ratio(const std::vector<double>& over,
   return median(ratios);
 }
 
-Result<CheckOutcome> run_stream(const StreamOptions& options) {
-  double bandwidth = 0;
-  if (!options.bandwidth.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(bandwidth, parse_bandwidth(options.bandwidth));
+// Seconds of passes with everything in memory.
+Result<std::vector<double>> compute_times(FlashModel& resident, int rows,
+                                          const StreamOptions& options) {
+  std::vector<double> all;
+  for (int round = 0; round < options.rounds; ++round) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                              Passes(resident.model(), rows).run(options.passes));
+    all.insert(all.end(), seconds.begin(), seconds.end());
   }
+  return all;
+}
+
+// One number of rows: its figures and bars.
+void judge(int rows, const Samples& samples, double streamed, double compute_s, bool emulated,
+           CheckOutcome& outcome, std::vector<Bar>& bars) {
+  const double disk = median(samples.disk)->value, io_s = streamed / disk;
+  const bool io_bound = io_s > compute_s;
+  const std::string name = std::to_string(rows) + " rows: ";
+  outcome.figures[std::to_string(rows)] = {
+      {"pass_ms", median(samples.pass_s)->value * 1e3},
+      {"io_ms", io_s * 1e3},
+      {"compute_ms", compute_s * 1e3},
+      {"streamed_mb", streamed / 1e6},
+      {"io_bound", io_bound},
+      {"idle_share", to_json(*median(samples.idle))},
+      {"kernel_bytes_over_ours", median(samples.counted)->value},
+      {"disk_mb_s", disk / 1e6}};
+  if (!io_bound) {
+    return outcome.show_nothing(name +
+                                "computing takes longer than reading, so the stream is not shown");
+  }
+  bars.push_back({name + "streamed over the disk's rate", *median_ratio(samples.rate, samples.disk),
+                  emulated ? 0.95 : 0.90});
+  if (!emulated) return;
+  std::vector<double> of_best;
+  for (const double seconds : samples.pass_s) of_best.push_back(seconds / io_s);
+  bars.push_back({name + "pass over the longer of reading and computing", *median(of_best), 1.10,
+                  Bar::Side::kAtMost});
+  bars.push_back({name + "share of time without a read in flight", *median(samples.idle), 0.02,
+                  Bar::Side::kAtMost});
+}
+
+Result<double> bandwidth_of(const StreamOptions& options) {
+  const int most = *std::ranges::max_element(options.rows);
+  if (options.passes * most + 1 > options.context) {
+    return invalid_argument("-c: " + std::to_string(options.context) +
+                            " positions, but a round of " + std::to_string(options.passes) +
+                            " passes of " + std::to_string(most) +
+                            " rows has more. Remedy: fewer --passes, or a larger -c");
+  }
+  if (options.bandwidth.empty()) return 0.0;
+  return parse_bandwidth(options.bandwidth);
+}
+
+Result<CheckOutcome> run_stream(const StreamOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const double bandwidth, bandwidth_of(options));
   SystemClock clock;
   FlashOptions flash_options{.threads = options.threads, .max_context = options.context};
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<FlashModel> resident,
@@ -149,8 +218,8 @@ Result<CheckOutcome> run_stream(const StreamOptions& options) {
   outcome.passed = true;
   std::vector<Bar> bars;
   for (const int rows : options.rows) {
-    OUTRIDER_ASSIGN_OR_RETURN(std::vector<double> compute,
-                              Passes(resident->model(), rows).run(options.passes * options.rounds));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> compute,
+                              compute_times(*resident, rows, options));
     OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<FlashModel> flash,
                               FlashModel::open(options.pack, flash_options, clock));
     std::fprintf(stderr, "stream: %d rows: %s\n", rows, flash->about().c_str());
@@ -159,34 +228,8 @@ Result<CheckOutcome> run_stream(const StreamOptions& options) {
       continue;
     }
     OUTRIDER_ASSIGN_OR_RETURN(const Samples samples, measure(*flash, rows, bandwidth, options));
-    const auto streamed = static_cast<double>(flash->plan().streamed_bytes);
-    const double disk = median(samples.disk)->value, compute_s = median(compute)->value;
-    const double io_s = streamed / disk;
-    const bool io_bound = io_s > compute_s;
-    std::vector<double> of_best;
-    for (const double seconds : samples.pass_s) {
-      of_best.push_back(seconds / std::max(io_s, compute_s));
-    }
-    const std::string name = std::to_string(rows) + " rows: ";
-    outcome.figures[std::to_string(rows)] = {
-        {"pass_ms", median(samples.pass_s)->value * 1e3},
-        {"io_ms", io_s * 1e3},
-        {"compute_ms", compute_s * 1e3},
-        {"streamed_mb", streamed / 1e6},
-        {"io_bound", io_bound},
-        {"kernel_bytes_over_ours", median(samples.counted)->value},
-        {"disk_mb_s", disk / 1e6}};
-    bars.push_back({name + "pass over the longer of reading and computing", *median(of_best), 1.10,
-                    Bar::Side::kAtMost});
-    if (!io_bound) {
-      outcome.show_nothing(name +
-                           "computing takes longer than reading, so the stream is not shown");
-      continue;
-    }
-    bars.push_back({name + "streamed over the disk's rate",
-                    *median_ratio(samples.rate, samples.disk), bandwidth > 0 ? 0.95 : 0.90});
-    bars.push_back({name + "share of time without a read in flight", *median(samples.idle), 0.02,
-                    Bar::Side::kAtMost});
+    judge(rows, samples, static_cast<double>(flash->plan().streamed_bytes), median(compute)->value,
+          bandwidth > 0, outcome, bars);
   }
   outcome.figures["emulated_flash"] = bandwidth > 0;
   outcome.hold(bars);
@@ -212,6 +255,10 @@ void add_stream_check(CheckList& checks) {
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
   command->add_option("--passes", options->passes, "Passes in a round")->check(CLI::Range(1, 1000));
   command->add_option("--rounds", options->rounds, "Rounds")->check(CLI::Range(2, 1000));
+  command
+      ->add_option("--readers", options->readers,
+                   "Reads that the independent reader has in flight, each of 4 MiB")
+      ->check(CLI::Range(1, 64));
   command->add_option("-c,--ctx-size", options->context, "Positions of the cache");
 }
 

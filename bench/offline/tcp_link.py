@@ -1,0 +1,114 @@
+"""A link of TCP connections to a server on this machine, which can be cut in two manners and restored.
+
+  link = TcpLink(server.port); the edge connects to link.address
+  link.reset()     connections are reset, new ones refused
+  link.silence()   half-open: nothing is carried any more, and nobody is told; new connections hang
+  link.restore()   what was held back arrives, new connections are taken
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import selectors
+import socket
+import struct
+import threading
+
+CHUNK = 1 << 16
+RESET_ON_CLOSE = struct.pack('ii', 1, 0)
+
+
+class TcpLink:
+    def __init__(self, server_port):
+        self.server_port = server_port
+        self.lock = threading.Lock()
+        self.carries = threading.Event()
+        self.carries.set()
+        self.pairs = []
+        self.listener = self._listen(0)
+        self.port = self.listener.getsockname()[1]
+        self.address = f'127.0.0.1:{self.port}'
+
+    def _listen(self, port):
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(('127.0.0.1', port))
+        listener.listen(64)
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        return listener
+
+    def _accept(self, listener):
+        while True:
+            try:
+                edge, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._connect, args=(edge,), daemon=True).start()
+
+    def _connect(self, edge):
+        self.carries.wait()
+        try:
+            server = socket.create_connection(('127.0.0.1', self.server_port))
+        except OSError:
+            return _reset(edge)
+        for end in (edge, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self.lock:
+            self.pairs.append((edge, server))
+        self._carry(edge, server)
+
+    def _carry(self, edge, server):
+        other = {edge: server, server: edge}
+        with selectors.DefaultSelector() as ready:
+            try:
+                for end in other:
+                    ready.register(end, selectors.EVENT_READ)
+                while True:
+                    for key, _ in ready.select():
+                        data = key.fileobj.recv(CHUNK)
+                        self.carries.wait()
+                        if not data:
+                            return
+                        other[key.fileobj].sendall(data)
+            except (OSError, ValueError):
+                return
+            finally:
+                for end in other:
+                    _reset(end)
+
+    def reset(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        with self.lock:
+            pairs, self.pairs = self.pairs, []
+        for pair in pairs:
+            for end in pair:
+                _shut(end)
+
+    def silence(self):
+        self.carries.clear()
+
+    def restore(self):
+        self.carries.set()
+        if self.listener.fileno() < 0:
+            self.listener = self._listen(self.port)
+
+    def close(self):
+        self.restore()
+        self.reset()
+
+
+def _reset(end):
+    """Closes with a reset, not with an orderly end."""
+    try:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    except OSError:
+        pass
+    end.close()
+
+
+def _shut(end):
+    """Wakes the thread that carries its bytes, which resets it."""
+    try:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        end.shutdown(socket.SHUT_RD)
+    except OSError:
+        pass

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/local_target.h"
 
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -12,6 +13,10 @@
 
 namespace outrider {
 namespace {
+
+// How long a pass of so many rows may take on the slowest flash and cores.
+constexpr Duration kPassLimit = std::chrono::minutes(2);
+constexpr Position kRowsOfPassLimit = 256;
 
 // Whether the edge may ask its verifier for exit reports, or an exit prunes.
 bool wants_exits(const GenerationConfig& config) {
@@ -98,6 +103,12 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   }
   SchedulerOptions scheduling;
   scheduling.tokenizer_hash = tokenizer.content_hash();
+  // A part of a prompt costs a stream of the whole model, and nobody else waits for a turn.
+  if (is_pack) {
+    const Position most = self->model().info().max_positions;
+    scheduling.prefill_chunk = static_cast<std::uint32_t>(most);
+    scheduling.pass_limit = kPassLimit * (1 + most / kRowsOfPassLimit);
+  }
   if (wants_exits(config)) {
     Result<FoundExits> found = self->find(config);
     if (!found.ok()) return found.status().with_context("target " + local_target_of(config));

@@ -73,6 +73,16 @@ class FromFlash(unittest.TestCase):
         self.assertNotIn('no early exits', flash.err)
         self.assertEqual(flash.json['ids'], self.run_edge(*common).json['ids'])
 
+    def test_a_long_prompt_is_streamed_through_once(self):
+        common = ('--target', self.pack, '--tokenizer', DRAFT, '--strategy', 'ar', '-c', '900', '--raw', '-p',
+                  'go left then right ' * 150, '-n', '1', '--json')
+        refused = edge('run', *common, '--memory-budget', '1MiB')
+        budget = re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', '')
+        answer = edge('run', *common, '--memory-budget', budget)
+        self.assertEqual(answer.code, 0, answer.err)
+        self.assertGreater(answer.json['prompt_tokens'], 512)
+        self.assertEqual(answer.json['streamed']['passes'], 1)
+
     def test_a_full_disk_leaves_no_pack(self):
         out = Path('/dev/full/target.pack')
         refused = edge('pack', '--model', TARGET, '--out', out)

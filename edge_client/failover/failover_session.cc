@@ -47,9 +47,7 @@ TimePoint FailoverSession::next_tick() const {
   TimePoint next = session_.next_tick();
   if (session_.decided() || !may_use(other(memory_.route))) return next;
   const bool online = memory_.route == Route::kOnline;
-  return std::min(next, online
-                            ? monitor_.silent_at()
-                            : std::min(memory_.handback.next_probe(), memory_.handback.due_at()));
+  return std::min(next, online ? monitor_.silent_at() : memory_.handback.next_probe());
 }
 
 // --- events -------------------------------------------------------------------------------------
@@ -151,7 +149,7 @@ void FailoverSession::review() {
   }
   if (!may_use(Route::kOnline)) return;
   HandbackRule& handback = memory_.handback;
-  if (now_ >= handback.due_at()) {
+  if (handback.due()) {
     return change_route(Route::kOnline, fmt::format("the link has been good for {:.1f} s",
                                                     to_seconds(handback.needed())));
   }
@@ -199,7 +197,7 @@ void FailoverSession::take(SessionActions actions) {
       connect->route = memory_.route;
       epoch_ = connect->epoch;
       opened_ = pass_runs_ = false;
-      monitor_.on_stream(now_);
+      monitor_.on_stream(now_, memory_.handback.quickest());
       memory_.online_rate.on_stream();
       memory_.offline_rate.on_stream();
     } else if (auto* send = std::get_if<Send>(&action)) {

@@ -44,6 +44,7 @@ Duration HandbackRule::pause() const {
 
 void HandbackRule::on_offline(TimePoint now) {
   good_since_.reset();
+  due_ = false;
   next_probe_ = now + pause();
 }
 
@@ -56,7 +57,10 @@ void HandbackRule::on_probe(bool good, Duration took, TimePoint now) {
   if (!good) good_since_.reset();
   if (good && !good_since_) good_since_ = now;
   if (good) quickest_ = std::min(took, quickest_.value_or(took));
+  due_ = good && now >= *good_since_ + needed();
   next_probe_ = now + pause();
+  // The one that may end the time comes when it ends.
+  if (good) next_probe_ = std::min(next_probe_, std::max(now, *good_since_ + needed()));
 }
 
 void HandbackRule::on_online_ended(bool worthwhile) {

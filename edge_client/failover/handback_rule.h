@@ -27,11 +27,13 @@ class HandbackRule final {
   TimePoint next_probe() const { return next_probe_; }
   // How long to wait for an answer: as long as the quickest took, and some more.
   Duration patience() const;
+  // What a connection and an answer took, at best; nothing until a probe was good.
+  std::optional<Duration> quickest() const { return quickest_; }
   void on_probe_sent() { next_probe_ = TimePoint::max(); }
   // took: of a good one.
   void on_probe(bool good, Duration took, TimePoint now);
-  // When the link will have been good for as long as it must; TimePoint::max() while it is not.
-  TimePoint due_at() const { return good_since_ ? *good_since_ + needed() : TimePoint::max(); }
+  // The last probe was good, and the link has been for as long as it must.
+  bool due() const { return due_; }
   Duration needed() const;
   // worthwhile: the server brought no fewer tokens than this device would have.
   void on_online_ended(bool worthwhile);
@@ -44,6 +46,7 @@ class HandbackRule final {
   int doublings_ = 0;  // stretches in a row that were not worthwhile
   std::optional<Duration> quickest_;
   std::optional<TimePoint> good_since_;
+  bool due_ = false;
   TimePoint next_probe_ = TimePoint::max();
 };
 

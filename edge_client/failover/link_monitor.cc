@@ -21,8 +21,9 @@ constexpr std::size_t kRoundTrips = 5;
 
 }  // namespace
 
-void LinkMonitor::on_stream(TimePoint now) {
+void LinkMonitor::on_stream(TimePoint now, std::optional<Duration> opening) {
   heard_ = now;
+  opening_ = opening;
   first_verdict_.reset();
   rate_ = {};
 }
@@ -30,6 +31,7 @@ void LinkMonitor::on_stream(TimePoint now) {
 void LinkMonitor::on_heard(TimePoint now) {
   if (first_verdict_) longest_gap_ = std::max(from_ms(kKept * to_ms(longest_gap_)), now - heard_);
   heard_ = now;
+  opening_.reset();
 }
 
 void LinkMonitor::on_verdict(std::size_t tokens, TimePoint now) {
@@ -37,7 +39,13 @@ void LinkMonitor::on_verdict(std::size_t tokens, TimePoint now) {
   rate_.on_verdict(tokens, now);
 }
 
+// A server answers an Open before it reads the prompt, so a link that is known needs no patience
+// for that; another session's pass may run.
 Duration LinkMonitor::patience() const {
+  if (opening_) {
+    return std::min(std::max(kGaps * std::max(*opening_, longest_gap_), kMinSilence),
+                    floors_.first_patience);
+  }
   if (!first_verdict_ || longest_gap_ == Duration{0}) return floors_.first_patience;
   const Duration most = std::max(floors_.first_patience, 2 * longest_gap_);
   return std::min(std::max(kGaps * longest_gap_, kMinSilence), most);

@@ -26,7 +26,9 @@ class LinkMonitor final {
  public:
   explicit LinkMonitor(const LinkFloors& floors) : floors_(floors) {}
 
-  void on_stream(TimePoint now);
+  // opening: what a connection and an answer take at best on this link; nothing if that is not
+  // known.
+  void on_stream(TimePoint now, std::optional<Duration> opening = std::nullopt);
   // Any message, a verdict included.
   void on_heard(TimePoint now);
   void on_verdict(std::size_t tokens, TimePoint now);
@@ -44,6 +46,7 @@ class LinkMonitor final {
  private:
   const LinkFloors floors_;
   TimePoint heard_{};
+  std::optional<Duration> opening_;  // nothing: the server has spoken, or this is not known
   std::optional<TimePoint> first_verdict_;
   Duration longest_gap_{0};  // between messages; the last ones weigh most
   DecodingRate rate_;

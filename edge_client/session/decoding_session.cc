@@ -80,7 +80,7 @@ void DecodingSession::on(const CancelRequested&) {
 
 void DecodingSession::on(const Reopen&) {
   if (decided()) return;
-  speculator_.on_stream_closed();
+  outbox_.add(speculator_.on_other_verifier(), now_);
   link_.on_verdict();  // another verifier's failures do not count
   open_stream();
 }

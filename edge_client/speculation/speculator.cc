@@ -24,6 +24,18 @@ Speculator::Speculator(const SpeculatorOptions& options, Drafter& drafter,
 
 // --- events -------------------------------------------------------------------------------------
 
+SpeculationActions Speculator::on_other_verifier() {
+  SpeculationActions out;
+  stream_open_ = false;
+  const bool before = strategy_->speculates();
+  other_.exchange(strategy_, timings_, options_, drafts());
+  policy_ = strategy_->pass_policy();
+  if (drafts() && strategy_->speculates() != before) {
+    note_change({.speculates = !before, .reason = "it pays so with the other target"}, before, out);
+  }
+  return out;
+}
+
 void Speculator::on_stream_opening(SpeculationActions& out) {
   passes_ = PassTracker();
   uplink_.restart();
@@ -102,19 +114,20 @@ void Speculator::on_answer_continues(TimePoint now, SpeculationActions& out) {
 void Speculator::review(TimePoint now, SpeculationActions& out) {
   const bool before = strategy_->speculates();
   std::optional<PlanChange> change = strategy_->on_verdict(review_, timings_);
-  const bool speculates = strategy_->speculates();
-  if (change) {
-    if (speculates != before) {
-      out.emplace_back(Say{Say::Level::kInfo, std::string("speculation: ") +
-                                                  (speculates ? "ON again " : "OFF, because ") +
-                                                  change->reason});
-    }
-    change->token = answer_tokens_;
-    observers_.notify(&SessionObserver::on_plan_changed, *change);
-  }
+  if (change) note_change(*std::move(change), before, out);
   if (const Policy policy = strategy_->pass_policy(); policy != policy_) {
     set_policy(policy, now, out);
   }
+}
+
+// before: whether it speculated until now.
+void Speculator::note_change(PlanChange change, bool before, SpeculationActions& out) {
+  if (strategy_->speculates() != before) {
+    const char* course = before ? "speculation: OFF, because " : "speculation: ON again ";
+    out.emplace_back(Say{Say::Level::kInfo, course + change.reason});
+  }
+  change.token = answer_tokens_;
+  observers_.notify(&SessionObserver::on_plan_changed, change);
 }
 
 // Of a verdict before which something could be drafted.

@@ -23,6 +23,7 @@
 #include "edge_client/metrics/session_observer.h"
 #include "edge_client/speculation/answer_learning.h"
 #include "edge_client/speculation/next_round.h"
+#include "edge_client/speculation/other_verifier.h"
 #include "edge_client/speculation/pass_tracker.h"
 #include "edge_client/speculation/round_bounds.h"
 #include "edge_client/speculation/sending/sending_rule.h"
@@ -47,10 +48,13 @@ class Speculator final {
   bool draft_failed() const { return draft_failed_; }
 
   const std::optional<std::string>& begins_without() const { return learning_.begins_without(); }
-  std::optional<LearntPair> learnt() const { return learning_.learnt(*strategy_, timings_); }
+  // Of the verifier that the answer began with.
+  auto learnt() const { return other_.learnt(learning_, *strategy_, timings_); }
 
   // Each event may ask for actions; `out` takes them in order.
 
+  // The stream is over, and the next one goes to the other one of two verifiers.
+  SpeculationActions on_other_verifier();
   // A stream opens; Open carries policy(). The drafter was restarted with the committed text.
   void on_stream_opening(SpeculationActions& out);
   // The stream was lost, or the answer is decided.
@@ -85,6 +89,7 @@ class Speculator final {
   void send_nodes(Grow grow, TimePoint now, SpeculationActions& out);
   void set_policy(const Policy& policy, TimePoint now, SpeculationActions& out);
   void review(TimePoint now, SpeculationActions& out);
+  void note_change(PlanChange change, bool before, SpeculationActions& out);
   void record_lookup(TimePoint now);
   bool verifier_goes_on() const;
   RoundShape useful(RoundShape round) const { return bounds_.useful(round, drafter_.tree().end()); }
@@ -94,6 +99,7 @@ class Speculator final {
   const ObserverList& observers_;
   std::unique_ptr<SpeculationStrategy> strategy_;
   Timings timings_;
+  OtherVerifier other_;
   AnswerLearning learning_;
   ByteAllowance allowance_;
   UplinkWindow uplink_;

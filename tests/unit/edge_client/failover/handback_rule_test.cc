@@ -19,12 +19,26 @@ class HandbackRuleTest : public testing::Test {
 TEST_F(HandbackRuleTest, ALinkMustBeGoodForTheWholeTime) {
   rule_.on_offline(at(0));
   rule_.on_probe(true, kTook, at(1));
-  EXPECT_GT(rule_.due_at(), at(2.9));
-  EXPECT_EQ(rule_.due_at(), at(3));
+  EXPECT_FALSE(rule_.due());
+  rule_.on_probe(true, kTook, at(2.9));
+  EXPECT_FALSE(rule_.due());
+  EXPECT_EQ(rule_.next_probe(), at(3));
+  rule_.on_probe(true, kTook, at(3));
+  EXPECT_TRUE(rule_.due());
   rule_.on_probe(false, kTook, at(3.5));
+  EXPECT_FALSE(rule_.due());
   rule_.on_probe(true, kTook, at(4));
-  EXPECT_GT(rule_.due_at(), at(5.9));
-  EXPECT_EQ(rule_.due_at(), at(6));
+  rule_.on_probe(true, kTook, at(5.9));
+  EXPECT_FALSE(rule_.due());
+  rule_.on_probe(true, kTook, at(6.1));
+  EXPECT_TRUE(rule_.due());
+}
+
+TEST_F(HandbackRuleTest, TimeAloneMakesNoLinkGood) {
+  rule_.on_offline(at(0));
+  rule_.on_probe(true, kTook, at(1));
+  rule_.on_probe_sent();
+  EXPECT_FALSE(rule_.due());  // whatever the time is: the probe may not come back
 }
 
 TEST_F(HandbackRuleTest, OneProbeIsOutAtATime) {
@@ -77,7 +91,8 @@ TEST_F(HandbackRuleTest, ANewLossForgetsHowGoodTheLinkWas) {
   rule_.on_offline(at(0));
   rule_.on_probe(true, kTook, at(1));
   rule_.on_offline(at(5));
-  EXPECT_GT(rule_.due_at(), at(100));
+  rule_.on_probe(true, kTook, at(6));
+  EXPECT_FALSE(rule_.due());
 }
 
 }  // namespace

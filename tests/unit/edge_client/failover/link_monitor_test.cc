@@ -36,6 +36,25 @@ TEST(LinkMonitor, BeforeTheFirstVerdictItWaitsAsToldSinceTheLastWord) {
   EXPECT_EQ(link.silent_at(), at(19));
 }
 
+TEST(LinkMonitor, AServerThatIsKnownIsGivenFourOpeningsToAnswerAnOpen) {
+  LinkMonitor link = monitor();
+  link.on_stream(at(10), from_ms(300));
+  EXPECT_EQ(link.silent_at(), at(11.2));
+  link.on_heard(at(11));  // Opened: now it reads the prompt
+  EXPECT_EQ(link.silent_at(), at(16));
+  link.on_stream(at(20), from_ms(10));
+  EXPECT_EQ(link.silent_at(), at(20.5));
+  link.on_stream(at(30), from_ms(9000));
+  EXPECT_EQ(link.silent_at(), at(35));
+}
+
+TEST(LinkMonitor, AnotherSessionsPassMayDelayTheAnswerToAnOpen) {
+  LinkMonitor link = monitor();
+  decode(link, 10, 0.5);
+  link.on_stream(at(10), from_ms(10));
+  EXPECT_EQ(link.silent_at(), at(12));
+}
+
 TEST(LinkMonitor, LaterItWaitsForFourGaps) {
   LinkMonitor link = monitor();
   decode(link, 10, 0.5);

@@ -6,13 +6,15 @@ token on the terminal.
   bench/offline/takeover.py --target models/smollm2/*.gguf --draft models/smollm2/draft --dtype int4 --prefixes 4096
 
 Cold, that is held to one layer-wise prefill: the time to the first token of this device alone, for the same
-text, pack, budget and flash. With a standby it is held to one pass over as many rows as it may be behind. Both
+text, pack, budget and flash. The server is stopped with the cut, as one on another machine would take no cores
+here. With a standby it is held to one pass over as many rows as it may be behind. Both
 are measured in the same run; 10 % are allowed for what the machine does meanwhile. Nothing is shown (exit code
 4) where an answer ended before it was cut, or a standby had not read the prompt.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import json
+import signal
 import statistics
 import sys
 import tempfile
@@ -71,14 +73,15 @@ class Takeover:
             return None
         time.sleep(wait_s)
         cut = time.monotonic()
-        server.kill() if manner == 'killed' else link.silence()
+        server.process.send_signal(signal.SIGSTOP)
+        link.reset() if manner == 'reset' else link.silence()
         lost = running.wait_until(lambda: running.said(LINE) is not None, 60)
         if not lost:
             return None
         detected = running.said(LINE)
         running.wait_until(lambda: running.first_output_after(detected), 120)
         first = running.first_output_after(detected)
-        running.process.terminate()
+        running.process.send_signal(signal.SIGINT)
         _, _, record, _ = running.wait()
         return ((detected - cut) * 1e3, (first - detected) * 1e3, record) if first else None
 
@@ -87,23 +90,25 @@ def measure(takeover, outcome, prefix, with_standby):
     """Repetitions, each with its own reference measured right before it."""
     options = takeover.options
     name = f'{prefix} tokens, ' + (f'standby {takeover.lag}' if with_standby else 'cold')
-    ratios, firsts, references, detections = [], [], [], {'killed': [], 'silence': []}
+    ratios, firsts, references, detections = [], [], [], {'reset': [], 'silence': []}
     for number in range(options.repetitions):
         prefill = takeover.prefill_ms()
         reference = takeover.pass_ms() if with_standby else prefill
-        manner = ('killed', 'silence')[number % 2]
+        manner = ('reset', 'silence')[number % 2]
         server = Server('--pace-pass-ms', options.pace_ms, '--ignore-eos', '--dtype', options.dtype, '--exits', 'none',
                         model=options.target)
         link = TcpLink(server.port)
         flags = ('--standby-lag', takeover.lag) if with_standby else ()
-        wait_s = 3 * prefill / 1e3 + 1 if with_standby else 8 * options.pace_ms / 1e3
+        wait_s = 2 * prefill / 1e3 + 2 if with_standby else 8 * options.pace_ms / 1e3
         measured = takeover.cut(server, link, manner, wait_s, *flags)
         link.close()
-        server.stop()
+        server.kill()
         if measured is None or reference is None:
             outcome.show_nothing(f'{name}: an answer ended before it was cut')
             continue
-        detection, first, _ = measured
+        detection, first, record = measured
+        if with_standby and (record is None or (record['cached_tokens'] or 0) < record['prompt_tokens']):
+            outcome.show_nothing(f'{name}: the standby had not read the prompt')
         detections[manner].append(detection)
         ratios.append(first / reference)
         firsts.append(first)

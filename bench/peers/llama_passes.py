@@ -13,6 +13,7 @@ import time
 
 import llama_cpp as llama
 
+MMAP = 1  # llama_load_mode
 CHUNK = 512  # at most, of a context that is filled without being timed
 
 
@@ -22,7 +23,10 @@ class Passes:
         silent = llama.llama_log_callback(lambda *_: None)
         llama.llama_log_set(silent, ctypes.c_void_p(0))
         self.keep = silent
-        self.model = llama.llama_model_load_from_file(options.model.encode(), llama.llama_model_default_params())
+        how = llama.llama_model_default_params()
+        if options.mapped:  # else it converts 4-bit matrices into memory of its own
+            how.load_mode, how.use_extra_bufts = MMAP, False
+        self.model = llama.llama_model_load_from_file(options.model.encode(), how)
         if not self.model:
             sys.exit(f'llama_passes.py: {options.model} cannot be loaded')
         params = llama.llama_context_default_params()
@@ -80,6 +84,7 @@ def main():
     parser.add_argument('--model', required=True)
     parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--capacity', type=int, default=4096)
+    parser.add_argument('--mapped', action='store_true', help='weights stay in the mapped file')
     parser.add_argument('--batch', type=int, default=2048, help='most tokens at one time; bounds its buffers')
     passes = Passes(parser.parse_args())
     print('ready', llama.llama_print_system_info().decode().replace('\n', ' '), flush=True)

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
+#include <cstddef>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -19,11 +19,14 @@
 #include "bench/checks/checks.h"
 #include "common/base/clock.h"
 #include "common/base/posix.h"
+#include "common/model/cpu/anonymous_memory.h"
 #include "edge_client/flash/bandwidth.h"
 #include "edge_client/flash/flash_model.h"
 
 namespace outrider {
 namespace {
+
+constexpr std::size_t kBlock = 2 << 20;  // of the independent reader
 
 struct StreamOptions {
   std::string pack;
@@ -78,32 +81,37 @@ std::uint64_t disk_bytes() {
   return 0;
 }
 
-// Reads blocks of a file until none is left; the sum of its bytes.
-std::uint64_t read_blocks(int file, std::atomic<std::uint64_t>& next, std::uint64_t end) {
-  constexpr std::size_t kBlock = 4 << 20;
-  const std::unique_ptr<void, decltype(&std::free)> block(
-      std::aligned_alloc(kDirectAlignment, kBlock), &std::free);
+// Reads blocks of a file into `block` until none is left; the sum of its bytes.
+std::uint64_t read_blocks(int file, std::byte* block, std::atomic<std::uint64_t>& next,
+                          std::uint64_t end) {
   std::uint64_t done = 0;
   for (std::uint64_t at = next.fetch_add(kBlock); at < end; at = next.fetch_add(kBlock)) {
     const std::size_t wanted = std::min<std::uint64_t>(kBlock, end - at);
-    const ssize_t got = ::pread(file, block.get(), wanted, static_cast<off_t>(at));
+    const ssize_t got = ::pread(file, block, wanted, static_cast<off_t>(at));
     if (got <= 0) break;
     done += static_cast<std::uint64_t>(got);
   }
   return done;
 }
 
-// Of direct reads over the file's first `bytes`, several in flight, so that it is the disk's rate
-// and not that of one read after the other; bytes per second.
+// Of direct reads over the file's first `bytes`: several in flight, into large pages, so that it is
+// the disk's rate and not that of one read after the other, or of many small pieces of memory.
+// Bytes per second.
 Result<double> plain_read_rate(const std::string& path, std::uint64_t bytes, int threads) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
   if (!file.valid()) return failed_precondition(path + ": no direct reads on this file system");
+  const auto blocks = static_cast<std::int64_t>(kBlock) * threads;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const AnonymousMemory memory,
+      AnonymousMemory::make(blocks, "the buffers of the independent reader", "fewer --readers"));
   std::atomic<std::uint64_t> next{0}, done{0};
   const TimePoint begin = SystemClock().now();
   {
     std::vector<std::jthread> readers;
     for (int i = 0; i < threads; ++i) {
-      readers.emplace_back([&] { done += read_blocks(file.get(), next, bytes); });
+      readers.emplace_back([&, block = memory.as<std::byte>() + kBlock * i] {
+        done += read_blocks(file.get(), block, next, bytes);
+      });
     }
   }
   return static_cast<double>(done.load()) / to_seconds(SystemClock().now() - begin);
@@ -257,7 +265,7 @@ void add_stream_check(CheckList& checks) {
   command->add_option("--rounds", options->rounds, "Rounds")->check(CLI::Range(2, 1000));
   command
       ->add_option("--readers", options->readers,
-                   "Reads that the independent reader has in flight, each of 4 MiB")
+                   "Reads that the independent reader has in flight, each of 2 MiB")
       ->check(CLI::Range(1, 64));
   command->add_option("-c,--ctx-size", options->context, "Positions of the cache");
 }

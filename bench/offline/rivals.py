@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Ways of decoding from a pack on this device's flash, by the wall clock: trees, chains and plain decoding
-answer the same prompts in turn, with the same weights, reader, memory budget and draft.
+answer the same prompts in turn, with the same weights, reader and draft. Each has the least memory budget that it
+goes with and --spare-mib, so that all stream the same in a pass; plain decoding, which loads no draft, has less.
 
   bench/offline/rivals.py --target models/smollm2/*.gguf --draft models/smollm2/draft --dtype int4 \\
       --flash-bandwidth 750MB/s --prompts FILE.jsonl --num-prompts 12 --out DIR
@@ -65,7 +66,7 @@ class Journal:
         self._append(answer)
 
 
-def answer_of(options, flags, way, number, prompt, folder):
+def answer_of(flags, way, number, prompt, folder):
     done = edge('run', *flags, *WAYS[way], '--state-dir', folder / 'learnt' / way, '-p', prompt)
     if done.code != 0:
         sys.exit(f'{way}: {done.err}')
@@ -85,8 +86,8 @@ def run(options, journal, folder):
     common = ('--mode', 'offline', '--model', options.draft, '-n', options.max_tokens, '-c', options.context, '--temp',
               options.temp, '--json')
     target = pack(options.target, options.dtype, folder / 'target.pack')
-    budget = least_budget(target, *common, '-p', 'x') + options.spare_mib
-    flags = ('--target', target, '--memory-budget', f'{budget}MiB', *common)
+    budgets = {way: least_budget(target, *common, *WAYS[way], '-p', 'x') + options.spare_mib for way in ways}
+    flags = ('--target', target, *common)
     if options.flash_bandwidth:
         flags += ('--flash-bandwidth', options.flash_bandwidth)
     # A first answer that is not counted: what a way learns of the device, it has learnt.
@@ -97,7 +98,8 @@ def run(options, journal, folder):
                 continue
             if options.pause_after and time.monotonic() - began > options.pause_after:
                 return False
-            journal.add(answer_of(options, flags, way, number, prompt, folder))
+            budget = ('--memory-budget', f'{budgets[way]}MiB')
+            journal.add(answer_of((*flags, *budget), way, number, prompt, folder) | {'budget_mib': budgets[way]})
         print(f'{number + 1} of {len(prompts)} prompts', file=sys.stderr)
     return True
 

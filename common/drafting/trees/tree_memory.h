@@ -17,7 +17,8 @@ class TreePayoff final {
  public:
   // A round was a tree: its tokens took that long. plain_ms: what a token takes without.
   void on_tree(double tokens, double cycle_ms, double plain_ms) {
-    const double learn = rounds_ == 0 ? 1 : kLearn;
+    // The mean of a trial's rounds: the first one may be slow for reasons of its own.
+    const double learn = std::max(kLearn, 1.0 / (rounds_ + 1));
     tokens_ += learn * (tokens - tokens_);
     cycle_ms_ += learn * (cycle_ms - cycle_ms_);
     if (++rounds_ < kTrial) return;

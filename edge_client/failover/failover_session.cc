@@ -55,6 +55,7 @@ TimePoint FailoverSession::next_tick() const {
 void FailoverSession::on(const Tick& event) {
   const bool silent = memory_.route == Route::kOnline && now_ >= monitor_.silent_at();
   if (silent && !session_.decided() && may_use(Route::kOffline)) {
+    if (open_.policy.pass_policy == PassPolicy::kEager) silent_since_ = monitor_.heard();
     return change_route(Route::kOffline, fmt::format("the server has said nothing for {:.1f} s",
                                                      to_seconds(monitor_.patience())));
   }
@@ -63,8 +64,9 @@ void FailoverSession::on(const Tick& event) {
 
 void FailoverSession::on(const LinkProbed& event) {
   const Duration limit = options_.max_round_trip;
-  memory_.handback.on_probe(event.good && (limit == Duration{0} || event.took <= limit), event.took,
-                            now_);
+  const bool good = event.good && (limit == Duration{0} || event.took <= limit);
+  if (good && silent_since_) monitor_.on_outage(now_ - *std::exchange(silent_since_, std::nullopt));
+  memory_.handback.on_probe(good, event.took, now_);
 }
 
 void FailoverSession::on(const OnlineForbidden& event) {

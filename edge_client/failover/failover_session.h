@@ -81,6 +81,7 @@ class FailoverSession final : public AnswerBrain {
   bool opened_ = false;
   bool pass_runs_ = false;
   Open open_;
+  std::optional<TimePoint> silent_since_;  // of a server that works ahead, and was left for that
   // Of the stretch on this route.
   TimePoint since_{};
   std::size_t tokens_ = 0;

@@ -13,6 +13,8 @@ constexpr int kGaps = 4;
 constexpr Duration kMinSilence = std::chrono::milliseconds(500);
 // What stays of the longest gap with each message.
 constexpr double kKept = 0.9;
+// An outage is waited for so many times as long as the last ones were.
+constexpr double kOutageSlack = 1.25;
 
 // So long a server is watched before it is called slow, and so much slower it must be.
 constexpr Duration kWatched = std::chrono::seconds(3);
@@ -48,7 +50,13 @@ Duration LinkMonitor::patience() const {
   }
   if (!first_verdict_ || longest_gap_ == Duration{0}) return floors_.first_patience;
   const Duration most = std::max(floors_.first_patience, 2 * longest_gap_);
-  return std::min(std::max(kGaps * longest_gap_, kMinSilence), most);
+  return std::min(std::max({kGaps * longest_gap_, kMinSilence, outage_}), most);
+}
+
+void LinkMonitor::on_outage(Duration lasted) {
+  const Duration needed = from_ms(kOutageSlack * to_ms(lasted));
+  outage_ = needed <= floors_.first_patience ? std::max(from_ms(kKept * to_ms(outage_)), needed)
+                                             : Duration{0};
 }
 
 std::optional<std::string> LinkMonitor::too_slow(std::optional<double> other_rate,

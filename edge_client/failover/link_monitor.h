@@ -33,6 +33,11 @@ class LinkMonitor final {
   void on_heard(TimePoint now);
   void on_verdict(std::size_t tokens, TimePoint now);
 
+  // A link that was lost for its silence was good again, so long after the server's last word, and
+  // the server works ahead meanwhile: had this been waited for, all that would have come at once.
+  void on_outage(Duration lasted);
+
+  TimePoint heard() const { return heard_; }
   // A silence up to then is a lost link.
   TimePoint silent_at() const { return heard_ + patience(); }
   Duration patience() const;
@@ -49,6 +54,7 @@ class LinkMonitor final {
   std::optional<Duration> opening_;  // nothing: the server has spoken, or this is not known
   std::optional<TimePoint> first_verdict_;
   Duration longest_gap_{0};  // between messages; the last ones weigh most
+  Duration outage_{0};       // of those that are worth waiting for; 0: none is
   DecodingRate rate_;
 };
 

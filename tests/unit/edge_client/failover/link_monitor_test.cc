@@ -67,6 +67,23 @@ TEST(LinkMonitor, AQuickServerIsGivenHalfASecond) {
   EXPECT_EQ(link.patience(), from_ms(500));
 }
 
+TEST(LinkMonitor, ShortOutagesOfAServerThatWorksAheadAreWaitedFor) {
+  LinkMonitor link = monitor();
+  decode(link, 10, 0.1);
+  link.on_outage(std::chrono::seconds(2));
+  EXPECT_EQ(link.patience(), from_ms(2500));
+  link.on_outage(std::chrono::seconds(1));
+  EXPECT_EQ(link.patience(), from_ms(2250));
+}
+
+TEST(LinkMonitor, AnOutageLongerThanAnyPatienceIsNot) {
+  LinkMonitor link = monitor();
+  decode(link, 10, 0.1);
+  link.on_outage(std::chrono::seconds(2));
+  link.on_outage(std::chrono::seconds(10));
+  EXPECT_EQ(link.patience(), from_ms(500));
+}
+
 TEST(LinkMonitor, ASlowServerIsGivenTwoGaps) {
   LinkMonitor link = monitor();
   decode(link, 3, 20);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,13 @@ inline constexpr std::size_t kMaxNodesPerGrow = 4096;
 
 std::string serialize(const EdgeMessage& message);
 std::string serialize(const ServerMessage& message);
+
+// Padding of a Measure call, either way.
+inline constexpr std::size_t kMaxMeasuredBytes = 256 << 10;
+
+// A request for so many bytes, with so many of its own; and the reply to one.
+std::string serialize_measure_request(std::uint32_t reply_bytes, std::size_t padding_bytes);
+Result<std::string> measure_reply(std::string_view request);
 
 Result<EdgeMessage> parse_edge_message(std::string_view bytes);
 Result<ServerMessage> parse_server_message(std::string_view bytes);

@@ -10,6 +10,7 @@
 
 #include "bench/link/link.h"
 #include "bench/link/path/link_profile.h"
+#include "bench/link/path/link_wire.h"
 #include "common/drafting/growth_policy.h"
 #include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
@@ -56,6 +57,10 @@ struct GridSetting {
   SamplingParams sampling = {};
   int target_layers = 32;                             // of the paper's target, for synthetic exits
   std::optional<SyntheticAcceptance> synthetic = {};  // instead of the models
+
+  int connect_trips() const {
+    return link_kind == LinkKind::kModelled ? kConnectTripsBehindProxy : kConnectTrips;
+  }
 };
 
 // Where the draft runs: on the edge; beside the target; on the edge without any target.

@@ -104,7 +104,8 @@ Result<EdgeAnswer> RealExecutor::answer(const AnswerJob& job) {
 
 Result<EdgeAnswer> RealExecutor::delivered(EdgeAnswer answer, const AnswerJob& job) const {
   AnswerRecord record = std::move(answer.record);
-  OUTRIDER_RETURN_IF_ERROR(deliver(plan_.settings[job.setting].link, link_offset(plan_, job),
+  const GridSetting& setting = plan_.settings[job.setting];
+  OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, setting.connect_trips(), link_offset(plan_, job),
                                    link_seed(plan_, job), record));
   OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer at_user, edge_answer_of(std::move(record)));
   at_user.figures.wire_up = static_cast<double>(at_user.record.traffic->bytes.framed_up);

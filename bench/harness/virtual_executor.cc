@@ -167,7 +167,10 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
       .exit_cost = setting.exit_cost,
       .draft = cast.draft(),
       .step = variant.place == DraftPlace::kCloud ? setting.cloud_step : setting.step,
-      .link = {.up = {}, .down = {}, .wire = std::move(wire)}};
+      .link = {.up = {},
+               .down = {},
+               .connect_trips = wire != nullptr ? setting.connect_trips() : 0,
+               .wire = std::move(wire)}};
   return answer_in_virtual_time(devices, setup_of(variant, prompt, setting.sampling));
 }
 
@@ -195,7 +198,7 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   AnswerRecord at_user =
       record_of(std::move(answer), variant.strategy, variant.name, draft_.info().name);
   if (variant.place == DraftPlace::kCloud) {
-    OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, offset, seed, at_user));
+    OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, setting.connect_trips(), offset, seed, at_user));
   }
   if (variant.place == DraftPlace::kAlone) at_user.traffic = TrafficRecord{};
   OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer edge, edge_answer_of(std::move(at_user)));

@@ -15,14 +15,19 @@ constexpr std::size_t kTokenBytes = 3;
 
 }  // namespace
 
-Status deliver(const LinkProfile& link, Duration offset, std::uint64_t seed, AnswerRecord& record) {
+Status deliver(const LinkProfile& link, int connect_trips, Duration offset, std::uint64_t seed,
+               AnswerRecord& record) {
   LinkWire wire(link, offset, seed);
   std::optional<LinkWireFlow> up, down;
   wire.open(up, down);
   const auto lost = [&] { return unavailable("nothing arrives any more over " + link.name); };
   LinkTraffic traffic;
   traffic.framed_up = kOpenBytes + record.prompt_tokens * kTokenBytes;
-  const std::optional<Duration> asked = up->send(traffic.framed_up, wire.profile_time(TimePoint{}));
+  const std::optional<Duration> connected =
+      connected_at(connect_trips, wire.profile_time(TimePoint{}),
+                   [&](bool is_up, Duration at) { return (is_up ? up : down)->send(0, at); });
+  if (!connected) return lost();
+  const std::optional<Duration> asked = up->send(traffic.framed_up, *connected);
   if (!asked) return lost();
   const TimePoint arrived = wire.simulation_time(*asked);
   std::vector<Duration> chunk_at;

@@ -14,8 +14,10 @@
 namespace outrider {
 
 // Moves the times of `record`, which count from the request's arrival, to those at the user; its
-// traffic becomes what crosses the link, and its round trip the profile's. offset, seed: as
-// link_offset() and link_seed(). UNAVAILABLE if something never arrives.
-Status deliver(const LinkProfile& link, Duration offset, std::uint64_t seed, AnswerRecord& record);
+// traffic becomes what crosses the link, and its round trip the profile's. connect_trips: before
+// the request (link_wire.h). offset, seed: as link_offset() and link_seed(). UNAVAILABLE if
+// something never arrives.
+Status deliver(const LinkProfile& link, int connect_trips, Duration offset, std::uint64_t seed,
+               AnswerRecord& record);
 
 }  // namespace outrider

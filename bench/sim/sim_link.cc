@@ -54,7 +54,10 @@ void SimLink::start(std::uint32_t epoch, EventSink sink) {
   state_->epoch = epoch;
   state_->sink = std::move(sink);
   if (options_.wire != nullptr) options_.wire->open(state_->up.wire, state_->down.wire);
-  const auto when = arrival(options_.up, state_->up, up_held_until_, 0);
+  const auto connected = connect(*state_);
+  state_->connected = connected.value_or(TimePoint::max());
+  if (!connected) return;
+  const auto when = arrival(options_.up, state_->up, std::max(up_held_until_, *connected), 0);
   if (!when) return;
   simulation_.at(*when, [this, state = state_] {
     if (state->dead) return;
@@ -67,11 +70,19 @@ void SimLink::start(std::uint32_t epoch, EventSink sink) {
   });
 }
 
+std::optional<TimePoint> SimLink::connect(State& state) {
+  return connected_at(options_.connect_trips, simulation_.now(), [&](bool up, TimePoint at) {
+    return arrival(up ? options_.up : options_.down, up ? state.up : state.down,
+                   std::max(up ? up_held_until_ : down_held_until_, at), 0);
+  });
+}
+
 void SimLink::send(EdgeMessage message) {
-  if (!connected()) return;
+  if (!connected() || state_->connected == TimePoint::max()) return;
   const std::size_t size = message_size(message);
   counts_.bytes_up += size;
-  const auto when = arrival(options_.up, state_->up, up_held_until_, size);
+  const auto when =
+      arrival(options_.up, state_->up, std::max(up_held_until_, state_->connected), size);
   if (!when) return;
   simulation_.at(*when, [this, state = state_, message = std::move(message)] {
     if (!state->dead && state->stream) server_.post(*state->stream, message);

@@ -35,6 +35,7 @@ class SimLink final : public Verifier {
     double bytes_per_s = 0;  // of each direction; 0: no limit
     // What may wait for a reader that stalls; one message more breaks the stream.
     std::size_t max_waiting = 1024;
+    int connect_trips = 0;  // of each new stream (link_wire.h)
     // Instead of delays and bandwidth, if there is one: what the profile makes of a stream.
     std::shared_ptr<LinkWire> wire = {};
   };
@@ -91,12 +92,14 @@ class SimLink final : public Verifier {
     Flow down;
     std::deque<VerifierEvent> unread;
     bool dead = false;
+    TimePoint connected;  // its messages leave from here on
   };
   using StatePtr = std::shared_ptr<State>;
 
   // Nothing: never.
   std::optional<TimePoint> arrival(const Delays& delays, Flow& flow, TimePoint held_until,
                                    std::size_t bytes);
+  std::optional<TimePoint> connect(State& state);
   TimePoint delayed_arrival(const Delays& delays, Flow& flow, TimePoint leaves, std::size_t bytes);
   void take_down(const StatePtr& state, VerifierEvent event);
   void carry_down(const StatePtr& state, VerifierEvent event);

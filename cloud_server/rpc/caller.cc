@@ -26,6 +26,10 @@ std::string_view token_of(const grpc::ServerContextBase& context) {
 
 }  // namespace
 
+std::string host_of(const std::string& peer) {
+  return peer.substr(0, peer.rfind(':'));
+}
+
 Result<Caller> identify(const grpc::ServerContextBase& context, const Tenants* tenants) {
   Caller caller;
   caller.tenant = certificate_name(context);

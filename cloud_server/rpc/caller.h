@@ -18,6 +18,9 @@ struct Caller {
   std::shared_ptr<const TenantKey> key;  // null: none came, or none was asked for
 };
 
+// A peer's address without its port; gRPC writes peers as "ipv4:192.0.2.1:50412".
+std::string host_of(const std::string& peer);
+
 // tenants: whose keys count; null: none are asked for. UNAUTHENTICATED without a known key or a
 // certificate; PERMISSION_DENIED if the two name different tenants.
 Result<Caller> identify(const grpc::ServerContextBase& context, const Tenants* tenants);

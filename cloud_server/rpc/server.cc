@@ -14,28 +14,52 @@
 #include <cstring>
 #include <utility>
 
+#include "cloud_server/rpc/caller.h"
 #include "cloud_server/rpc/credentials.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "cloud_server/rpc/stream_reactor.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
+#include "proto/grpc_status.h"
 #include "proto/outrider/v1/outrider.grpc.pb.h"
 
 namespace outrider {
 namespace {
 
 // Raw: the reactor parses, so that a malformed message gets an answer (byte_buffer.h).
-class GenerateService final
-    : public v1::Outrider::WithRawCallbackMethod_Generate<v1::Outrider::Service> {
+class RawService final : public v1::Outrider::WithRawCallbackMethod_Generate<
+                             v1::Outrider::WithRawCallbackMethod_Measure<v1::Outrider::Service>> {
  public:
-  explicit GenerateService(ShellState& shell) : shell_(shell) {}
+  explicit RawService(ShellState& shell) : shell_(shell) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Generate(
       grpc::CallbackServerContext* context) override {
     return new StreamReactor(*context, shell_);  // deletes itself in OnDone
   }
+  grpc::ServerUnaryReactor* Measure(grpc::CallbackServerContext* context,
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* reply) override {
+    const Status status = measure(*context, *request, *reply);
+    if (!status.ok()) shell_.report_peer_error(context->peer(), status);
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(status.ok() ? grpc::Status::OK : to_grpc(status));
+    return reactor;
+  }
 
  private:
+  // Callers need what a stream needs: a key where there are keys, and room among the calls of their
+  // address.
+  Status measure(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request,
+                 grpc::ByteBuffer& reply) {
+    const std::string host = host_of(context.peer());
+    OUTRIDER_RETURN_IF_ERROR(shell_.bounds.enter(host));
+    shell_.bounds.leave(host);  // it is over at once
+    OUTRIDER_RETURN_IF_ERROR(identify(context, shell_.tenants).status());
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string bytes, measure_reply(to_bytes(request)));
+    reply = to_buffer(bytes);
+    return {};
+  }
+
   ShellState& shell_;
 };
 
@@ -87,7 +111,7 @@ struct RpcServer::Parts {
 
   Address address;
   ShellState shell;
-  GenerateService service;
+  RawService service;
   std::unique_ptr<grpc::Server> server;
 };
 

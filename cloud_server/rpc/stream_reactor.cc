@@ -24,11 +24,6 @@ bool is_our_fault(StatusCode code) {
 // Told to whom the bounds of calls refuse.
 constexpr Duration kBoundDelay = std::chrono::seconds(2);
 
-// gRPC writes "ipv4:192.0.2.1:50412".
-std::string host_of(const std::string& peer) {
-  return peer.substr(0, peer.rfind(':'));
-}
-
 }  // namespace
 
 StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& shell)

@@ -25,6 +25,23 @@ std::string shown(std::optional<double> value, const char* unit) {
   return value ? fmt::format("{:.4g} {}", *value, unit) : "not seen";
 }
 
+std::string shown(const std::optional<LinkSpeed>& speed) {
+  if (!speed) return "not measured: the server is older than this";
+  const auto one = [](const Rate& rate) {
+    return fmt::format("{}{:.3g} Mbit/s", rate.least ? "at least " : "",
+                       8e-6 * rate.bytes_per_second);
+  };
+  return one(speed->up) + " up, " + one(speed->down) + " down";
+}
+
+Json json_of(const std::optional<LinkSpeed>& speed) {
+  if (!speed) return {};
+  return {{"up_mbit_s", 8e-6 * speed->up.bytes_per_second},
+          {"up_at_least", speed->up.least},
+          {"down_mbit_s", 8e-6 * speed->down.bytes_per_second},
+          {"down_at_least", speed->down.least}};
+}
+
 Json json_of(std::optional<double> value) {
   return value ? Json(*value) : Json();
 }
@@ -105,10 +122,11 @@ std::string to_text(const Surroundings& found) {
   return fmt::format(
       "link        round trip {}, jitter {} (95th percentile less median); {:.0f} bytes up and "
       "{:.0f} down a token\n"
+      "bandwidth   {}\n"
       "draft       {} a step (T_p{}); {} of its tokens stood\n"
       "target      {} a pass (T_q)\n",
       shown(found.rtt_ms, "ms"), shown(found.jitter_ms, "ms"), found.bytes_up, found.bytes_down,
-      shown(found.step_ms, "ms"), found.step_emulated ? ", emulated" : "",
+      shown(found.speed), shown(found.step_ms, "ms"), found.step_emulated ? ", emulated" : "",
       found.acceptance ? fmt::format("{:.0f} %", 100 * *found.acceptance) : "none",
       shown(found.pass_ms, "ms"));
 }
@@ -118,7 +136,8 @@ Json to_json(const Surroundings& found) {
       {"rtt_ms", json_of(found.rtt_ms)},          {"jitter_ms", json_of(found.jitter_ms)},
       {"draft_step_ms", json_of(found.step_ms)},  {"draft_pace_emulated", found.step_emulated},
       {"target_pass_ms", json_of(found.pass_ms)}, {"acceptance_rate", json_of(found.acceptance)},
-      {"bytes_per_token_up", found.bytes_up},     {"bytes_per_token_down", found.bytes_down}};
+      {"bytes_per_token_up", found.bytes_up},     {"bytes_per_token_down", found.bytes_down},
+      {"bandwidth", json_of(found.speed)}};
 }
 
 Json to_json(const Advice& advice) {

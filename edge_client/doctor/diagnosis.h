@@ -14,6 +14,7 @@
 #include "common/base/interval.h"
 #include "common/base/json.h"
 #include "edge_client/report/answer_record.h"
+#include "edge_client/verifiers/link_speed.h"
 
 namespace outrider {
 
@@ -56,6 +57,7 @@ struct Surroundings {
   std::optional<double> acceptance;
   double bytes_up = 0;  // per token, framed
   double bytes_down = 0;
+  std::optional<LinkSpeed> speed;  // nothing: the server is too old to be asked
 };
 // round_trips_ms: of passes that were asked for, in any order.
 Surroundings surroundings_of(std::span<const AnswerRecord> answers,

@@ -99,7 +99,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   return self;
 }
 
-Status EdgeSetup::connect(const GenerationConfig& config) {
+Result<RemoteOptions> remote_options(const GenerationConfig& config) {
   OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(server_of(config)));
   RemoteOptions options{.server = server,
                         .tls_ca = config.tls_ca,
@@ -109,6 +109,11 @@ Status EdgeSetup::connect(const GenerationConfig& config) {
     OUTRIDER_ASSIGN_OR_RETURN(options.token, read_secret(config.token_file));
   }
   OUTRIDER_RETURN_IF_ERROR(RemoteVerifier::check_files(options));
+  return options;
+}
+
+Status EdgeSetup::connect(const GenerationConfig& config) {
+  OUTRIDER_ASSIGN_OR_RETURN(RemoteOptions options, remote_options(config));
   if (target_ != nullptr) probe_ = std::make_unique<RemoteProbe>(options);
   remote_ = std::make_unique<RemoteVerifier>(std::move(options));
   return {};

@@ -22,6 +22,9 @@
 
 namespace outrider {
 
+// How the server of `config` is reached. Errors name the file or flag.
+Result<RemoteOptions> remote_options(const GenerationConfig& config);
+
 class EdgeSetup final {
  public:
   // config has passed validate(). The draft is loaded beside the rest.

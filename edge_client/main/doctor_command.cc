@@ -18,6 +18,7 @@
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
+#include "edge_client/verifiers/link_speed.h"
 
 namespace outrider {
 namespace {
@@ -111,7 +112,14 @@ class Doctor final {
     return advise(best, trials);
   }
 
-  Surroundings surroundings() const { return surroundings_of(answers_, round_trips_ms_); }
+  Result<Surroundings> surroundings() const {
+    Surroundings found = surroundings_of(answers_, round_trips_ms_);
+    OUTRIDER_ASSIGN_OR_RETURN(const RemoteOptions server, remote_options(config_));
+    Result<LinkSpeed> speed = measure_link_speed(server, stop_);
+    if (!speed.ok() && speed.status().code() != StatusCode::kUnimplemented) return speed.status();
+    if (speed.ok()) found.speed = *speed;
+    return found;
+  }
 
  private:
   // Time per token, ms; nothing if the answer came at once.
@@ -228,12 +236,12 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
   Doctor doctor(config, generator, console, std::move(prompts), stop.get_token());
   interrupts.on_interrupt([&] { stop.request_stop(); });
   const Result<Advice> advice = doctor.examine();
+  const Result<Surroundings> found =
+      advice.ok() ? doctor.surroundings() : Result<Surroundings>(advice.status());
   interrupts.on_interrupt(nullptr);
-  if (!advice.ok()) {
-    if (stop.stop_requested()) return kExitInterrupted;
-    return advice.status();
-  }
-  console.print_error_stream(server_text(notes) + to_text(doctor.surroundings()));
+  if (stop.stop_requested()) return kExitInterrupted;
+  OUTRIDER_RETURN_IF_ERROR(found.status());
+  console.print_error_stream(server_text(notes) + to_text(*found));
   if (!options.json) {
     console.print_line(verdict_of(*advice));
     return kExitOk;
@@ -245,7 +253,7 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
                {"target", notes.opened().model_name},
                {"arithmetic", notes.opened().arithmetic_id},
                {"fingerprint", notes.opened().fingerprint},
-               {"found", to_json(doctor.surroundings())},
+               {"found", to_json(*found)},
                {"advice", to_json(*advice)}};
   console.print_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   return kExitOk;

@@ -155,6 +155,8 @@ class Answers(WithServer):
         self.assertEqual(advice['draft'], advice['strategy'] != 'ar')
         for figure in ('rtt_ms', 'draft_step_ms', 'target_pass_ms', 'bytes_per_token_up'):
             self.assertGreater(found[figure], 0, figure)
+        for way in ('up_mbit_s', 'down_mbit_s'):
+            self.assertGreater(found['bandwidth'][way], 1, way)
         self.assertTrue(done.json['fingerprint'])
 
     def test_garbage_on_the_port_disturbs_nobody(self):

@@ -103,7 +103,9 @@ class VirtualHalf final {
                                  .pass = experiment.pass(),
                                  .draft = *draft_,
                                  .step = step_curve(experiment.pace),
-                                 .link = {.up = {one_way, one_way}, .down = {one_way, one_way}}};
+                                 .link = {.up = {one_way, one_way},
+                                          .down = {one_way, one_way},
+                                          .connect_trips = kConnectTripsBehindProxy}};
     const BenchRequest request = experiment.request(strategy);
     OUTRIDER_ASSIGN_OR_RETURN(
         VirtualAnswer answer,

@@ -17,6 +17,19 @@
 
 namespace outrider {
 
+// How many trips one way a new connection takes before its first message may leave: TCP's greeting
+// and then HTTP/2's, whose settings the server sends; behind a proxy beside the edge only these.
+inline constexpr int kConnectTrips = 4;
+inline constexpr int kConnectTripsBehindProxy = 1;
+
+// When that is over; nothing: never. trip(up, at): when what leaves then arrives.
+template <typename Time, typename Trip>
+std::optional<Time> connected_at(int trips, Time now, Trip&& trip) {
+  std::optional<Time> at = now;
+  for (; trips > 0 && at; --trips) at = trip(trips % 2 == 0, *at);
+  return at;
+}
+
 // One direction of a link.
 struct LinkWireDirection {
   LinkWireDirection(const PathSettings& settings, std::uint64_t seed) : path(settings, seed) {}

@@ -186,5 +186,20 @@ TEST(HostileBytes, PassCostsThatMakeNoSense) {
   });
 }
 
+TEST(HostileBytes, MeasureRequestsAreBounded) {
+  const auto refused = [](const std::string& request, const std::string& field) {
+    const Result<std::string> reply = measure_reply(request);
+    EXPECT_EQ(reply.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(reply.status().message().find(field), std::string::npos) << reply.status().message();
+  };
+  refused(serialize_measure_request(kMaxMeasuredBytes + 1, 0), "MeasureRequest.reply_bytes");
+  refused(serialize_measure_request(0xffffffffU, 0), "MeasureRequest.reply_bytes");
+  refused(serialize_measure_request(0, kMaxMeasuredBytes + 1), "MeasureRequest.padding");
+  refused("\xff\xff", "MeasureRequest");
+  const Result<std::string> reply = measure_reply(serialize_measure_request(1000, 7));
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->size(), 1003u);  // its field's number and length
+}
+
 }  // namespace
 }  // namespace outrider

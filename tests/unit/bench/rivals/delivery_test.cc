@@ -6,6 +6,7 @@
 
 #include "bench/harness/agreement.h"
 #include "bench/link/path/link_spec.h"
+#include "bench/link/path/link_wire.h"
 
 namespace outrider {
 namespace {
@@ -24,7 +25,7 @@ AnswerRecord made_in_the_cloud() {
 
 TEST(DeliveryTest, AFixedDelayMovesTheFirstTokenAndLeavesThePace) {
   AnswerRecord record = made_in_the_cloud();
-  ASSERT_TRUE(deliver(delay_profile(from_ms(25)), Duration{0}, 1, record).ok());
+  ASSERT_TRUE(deliver(delay_profile(from_ms(25)), 0, Duration{0}, 1, record).ok());
   EXPECT_NEAR(*record.ttft_ms, 60, 1e-6) << "up, 10 ms, down";
   EXPECT_NEAR(*record.decode_ms, 40, 1e-6);
   EXPECT_NEAR(*record.tpot_ms, 10, 1e-6);
@@ -34,16 +35,24 @@ TEST(DeliveryTest, AFixedDelayMovesTheFirstTokenAndLeavesThePace) {
   EXPECT_EQ(record.traffic->bytes.framed_down, 3u * 24 + 5 * 3);
 }
 
+TEST(DeliveryTest, ANewConnectionIsGreetedFirst) {
+  AnswerRecord record = made_in_the_cloud();
+  ASSERT_TRUE(deliver(delay_profile(from_ms(25)), kConnectTrips, Duration{0}, 1, record).ok());
+  EXPECT_NEAR(*record.ttft_ms, 160, 1e-6) << "TCP, HTTP/2, up, 10 ms, down";
+  EXPECT_NEAR(*record.decode_ms, 40, 1e-6);
+}
+
 TEST(DeliveryTest, ASlowLinkHoldsUpTheLastToken) {
   AnswerRecord record = made_in_the_cloud();
-  ASSERT_TRUE(deliver(*parse_link("ethernet+delay=5ms+rate=10kbit"), Duration{0}, 1, record).ok());
+  ASSERT_TRUE(
+      deliver(*parse_link("ethernet+delay=5ms+rate=10kbit"), 0, Duration{0}, 1, record).ok());
   EXPECT_GT(*record.decode_ms, 100);
   EXPECT_NEAR(*record.tpot_ms, *record.decode_ms / 4, 1e-9);
 }
 
 TEST(DeliveryTest, WhatNeverArrivesIsAnError) {
   AnswerRecord record = made_in_the_cloud();
-  EXPECT_EQ(deliver(*parse_link("offline"), Duration{0}, 1, record).code(),
+  EXPECT_EQ(deliver(*parse_link("offline"), kConnectTrips, Duration{0}, 1, record).code(),
             StatusCode::kUnavailable);
 }
 

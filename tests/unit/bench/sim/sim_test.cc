@@ -127,6 +127,23 @@ TEST_F(SimTest, AFailingPassEndsItsStreamWithThatError) {
   EXPECT_EQ(server_.failed_passes(), 1);
 }
 
+class NewConnectionTest : public SimTest {
+ protected:
+  NewConnectionTest()
+      : SimTest({.up = {kOneWay, kOneWay},
+                 .down = {kOneWay, kOneWay},
+                 .connect_trips = kConnectTrips}) {}
+};
+
+TEST_F(NewConnectionTest, GreetsBeforeItsFirstMessage) {
+  double connected = 0;
+  link_.on_connected = [&](StreamId) { connected = to_ms(simulation_.now().time_since_epoch()); };
+  open();
+  run_until(500);
+  EXPECT_EQ(connected, 50);
+  EXPECT_THAT(times_of<Opened>(), testing::ElementsAre(60));
+}
+
 class NarrowLinkTest : public SimTest {
  protected:
   NarrowLinkTest()

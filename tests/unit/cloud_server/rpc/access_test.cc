@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cloud_server/admission/tenants.h"
+#include "edge_client/verifiers/link_speed.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 #include "tests/unit/common/model/test_directory.h"
 
@@ -197,6 +198,12 @@ TEST_F(MutualWithKeysTest, TheKeyOfAnotherTenantThanTheCertificatesIsRefused) {
   EXPECT_EQ(answer(with_certificate("alice", alice_.token)), Status());
   EXPECT_EQ(answer(with_certificate("alice")), Status());
   EXPECT_EQ(answer(with_certificate("alice", bob_.token)).code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(AccessTest, OnlyWhoMayDecodeMayMeasure) {
+  RemoteOptions stranger = edge("");
+  EXPECT_EQ(measure_link_speed(stranger, {}).status().code(), StatusCode::kUnauthenticated);
+  EXPECT_TRUE(measure_link_speed(edge(alice_.token), {}).ok());
 }
 
 }  // namespace

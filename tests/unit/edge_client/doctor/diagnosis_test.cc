@@ -68,5 +68,15 @@ TEST(DiagnosisTest, WhatWasNotSeenIsSaidToBeSo) {
   EXPECT_TRUE(to_json(found)["rtt_ms"].is_null());
 }
 
+TEST(DiagnosisTest, ARateThatNoRoundTripShowedIsALowerBound) {
+  Surroundings found;
+  EXPECT_THAT(to_text(found), HasSubstr("bandwidth   not measured"));
+  EXPECT_TRUE(to_json(found)["bandwidth"].is_null());
+  found.speed = LinkSpeed{.up = {.bytes_per_second = 1.25e6},
+                          .down = {.bytes_per_second = 1e9, .least = true}};
+  EXPECT_THAT(to_text(found), HasSubstr("10 Mbit/s up, at least 8e+03 Mbit/s down"));
+  EXPECT_EQ(to_json(found)["bandwidth"]["up_mbit_s"].get<double>(), 10);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   outrider::add_pretrain_command(commands);
   outrider::add_distill_command(commands);
   outrider::add_exits_command(commands);
+  outrider::add_predictor_command(commands);
 #endif
   program.app().require_subcommand(1);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;

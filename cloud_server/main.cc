@@ -57,6 +57,9 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
                  "End branches of a tree in the middle of a pass if an early exit gives them less "
                  "chance than this; 0: never")
       ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--predictor", flags.target.predictor,
+                 "With --prune: directory of what gives that chance, by outrider-train predictor "
+                 "[the target's early exits]");
 }
 
 void add_access_flags(CLI::App& app, ServerFlags& flags) {
@@ -195,9 +198,14 @@ void set_access(const ServerFlags& flags, Tenants& tenants, ServeOptions& option
 
 // The torch backend takes every row to the end of its pass.
 std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) {
-  if (target.exits == nullptr) return "OFF because the target has no early exits";
+  if (!target.no_predictor.empty()) return "OFF because of --predictor: " + target.no_predictor;
+  if (target.exits == nullptr && target.predictor == nullptr) {
+    return "OFF because the target has no early exits";
+  }
   if (flags.target.device != "cpu") return "OFF because --device cuda cannot end rows";
-  return "branches that an early exit gives too little chance end in the middle of a pass";
+  return std::string("branches that ") +
+         (target.predictor != nullptr ? "the predictor" : "an early exit") +
+         " gives too little chance end in the middle of a pass";
 }
 
 // One block, for people; scripts read the line that begins with "listening".
@@ -275,7 +283,8 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.exits = target.exits.get();
   options.scheduler.report_queue = flags.server_queue;
   options.scheduler.exit_score = flags.exit_score;
-  options.scheduler.prune_below = flags.prune_below;
+  options.scheduler.prune_below = target.no_predictor.empty() ? flags.prune_below : 0;
+  options.scheduler.predictor = target.predictor.get();
   ServerMetrics metrics(target.model->info().name);
   options.metrics = &metrics;
   options.scheduler.on_session_end = [&](const SessionRecord& record) {

@@ -54,6 +54,18 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
   return target;
 }
 
+// Pruning saves time and changes no text: without a predictor that fits, the server goes on.
+Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
+  if (options.predictor.empty()) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(options.model, {}));
+  Result<std::unique_ptr<ExitHeads>> found =
+      find_predictor(options.predictor, *files, target.model->info());
+  if (found.ok()) target.predictor = *std::move(found);
+  target.no_predictor = found.status().message();
+  return {};
+}
+
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.model));
   LoadOptions load;
@@ -74,6 +86,7 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
                  target.model->info()));
   target.exits = std::move(found.heads);
   target.about_exits = std::move(found.about);
+  OUTRIDER_RETURN_IF_ERROR(add_predictor(options, target));
   return target;
 }
 

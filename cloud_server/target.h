@@ -33,7 +33,8 @@ struct TargetOptions {
   bool ignore_eos = false;  // answers end by their length: for measurements
   // Early exits: "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
   std::string exits = "auto";
-  std::string adapters;  // directory of the adapters; empty: the model's
+  std::string adapters;   // directory of the adapters; empty: the model's
+  std::string predictor;  // directory of what prunes; empty: the exits
 };
 
 struct LoadedTarget {
@@ -41,7 +42,9 @@ struct LoadedTarget {
   std::string tokenizer_hash;
   std::unique_ptr<ExitHeads> exits = {};  // null: none
   std::string about_exits = {};           // one line: which exits, or why there are none
-  const PacedModel* paced = nullptr;      // the model, if it is paced
+  std::unique_ptr<ExitHeads> predictor = {};
+  std::string no_predictor = {};      // why the one that was asked for is not there
+  const PacedModel* paced = nullptr;  // the model, if it is paced
 };
 
 // clock: outlives the model.

@@ -53,5 +53,6 @@ void add_evaluate_command(CommandList& commands);
 void add_pretrain_command(CommandList& commands);
 void add_distill_command(CommandList& commands);
 void add_exits_command(CommandList& commands);
+void add_predictor_command(CommandList& commands);
 
 }  // namespace outrider

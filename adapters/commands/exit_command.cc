@@ -33,6 +33,7 @@ struct ExitFlags {
   MeasureOptions measure;
 
   void add_to(CLI::App* command);
+  void add_predictor(CLI::App* command);
   void add_training(CLI::App* command);
 };
 
@@ -65,14 +66,40 @@ void ExitFlags::add_to(CLI::App* command) {
       ->add_option("--chain-share", measure.chain_share,
                    "Time of drafting a chain against that of a pass, for the choice of exits")
       ->check(CLI::Range(0.01, 100.0));
+  command->add_option("--loss", loss, "ce: the text's next token; kl: the target's distribution")
+      ->check(CLI::IsMember({"ce", "kl"}));
+  options.optimizer.learning_rate = 3e-3;
+  add_training(command);
+}
+
+void ExitFlags::add_predictor(CLI::App* command) {
+  command->add_option("--target", target, "Target: a directory or a GGUF file")->required();
+  command->add_option("--labels", labels, "Labels of `outrider-train label --layers`")->required();
+  command
+      ->add_option("--layers", layers,
+                   "After this layer; default: the labels' nearest to the middle")
+      ->delimiter(',')
+      ->expected(1);
+  shortlist = 0;
+  command
+      ->add_option("--shortlist", shortlist,
+                   "It considers only so many of the commonest tokens; 0: all, as LEVER's")
+      ->check(CLI::NonNegativeNumber);
+  options.own_head = true;
+  options.greedy_weight = 0;
+  options.candidate_weight = 1;
+  command
+      ->add_option("--candidate-weight", options.candidate_weight,
+                   "Weight of the loss among the teacher's likeliest tokens (LEVER, eq. 8)")
+      ->check(CLI::NonNegativeNumber);
+  options.optimizer.learning_rate = 3e-4;
   add_training(command);
 }
 
 void ExitFlags::add_training(CLI::App* command) {
-  options.optimizer = {
-      .learning_rate = 3e-3, .warmup_steps = 20, .total_steps = 400, .weight_decay = 0.01};
-  command->add_option("--loss", loss, "ce: the text's next token; kl: the target's distribution")
-      ->check(CLI::IsMember({"ce", "kl"}));
+  options.optimizer.warmup_steps = 20;
+  options.optimizer.total_steps = 400;
+  options.optimizer.weight_decay = 0.01;
   command
       ->add_option("--greedy-weight", options.greedy_weight,
                    "With kl: weight of the target's likeliest token beside its distribution")
@@ -230,7 +257,42 @@ Status run_exits(ExitFlags flags) {
   return finish(flags, tokenizer, *files, *target, adapters);
 }
 
+Result<std::int32_t> middle_layer(const std::string& labels, std::int32_t num_layers) {
+  OUTRIDER_ASSIGN_OR_RETURN(const LabelIndex index, read_label_index(labels));
+  if (index.layers.empty()) {
+    return failed_precondition("--labels " + labels +
+                               " keep no hidden states. Remedy: outrider-train label --layers " +
+                               std::to_string(num_layers / 2));
+  }
+  return *std::ranges::min_element(
+      index.layers, {}, [&](std::int32_t layer) { return std::abs(2 * layer - num_layers); });
+}
+
+Status run_predictor(ExitFlags flags) {
+  const at::ScalarType compute = flags.compute.apply();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(flags.target, {}));
+  const std::int32_t num_layers = files->config.num_layers;
+  if (flags.layers.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::int32_t layer, middle_layer(flags.labels, num_layers));
+    flags.layers = {layer};
+  }
+  flags.options.layers = flags.layers;
+  OUTRIDER_RETURN_IF_ERROR(check_layers(flags.options.layers, num_layers));
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters predictor, train_from_labels(flags, *files, compute));
+  predictor.chosen = flags.layers;
+  return save_adapters(flags.options.out, predictor);
+}
+
 }  // namespace
+
+void add_predictor_command(CommandList& commands) {
+  const auto flags = std::make_shared<ExitFlags>();
+  CLI::App* command =
+      commands.add("predictor", "Train a linear predictor that prunes trees (LEVER, section 4.3)",
+                   [flags] { return run_predictor(*flags); });
+  flags->add_predictor(command);
+}
 
 void add_exits_command(CommandList& commands) {
   const auto flags = std::make_shared<ExitFlags>();

@@ -31,7 +31,8 @@ LabelTargets label_targets(const std::vector<std::int64_t>& columns,
   return targets;
 }
 
-LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets, double greedy_weight) {
+LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets,
+                     const LabelLossWeights& weights) {
   const at::Tensor scores = at::log_softmax(logits.to(at::kFloat), -1);
   const auto count = static_cast<double>(std::max<std::int64_t>(1, targets.rows()));
   const at::Tensor& wanted = targets.probabilities;
@@ -40,7 +41,14 @@ LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets, doub
       (wanted * (wanted.clamp_min(1e-30).log() - scores.gather(1, targets.columns))).sum() / count;
   const at::Tensor choice = targets.likeliest.clamp_min(0).unsqueeze(1);
   const at::Tensor greedy = scores.gather(1, choice).squeeze(1) * targets.likeliest.ge(0);
-  loss.total = loss.divergence - greedy.sum() / count * greedy_weight;
+  loss.total = loss.divergence - greedy.sum() / count * weights.greedy;
+  if (weights.candidates > 0) {
+    // Of candidates without a column, whose share is 0, the student's is 0 too.
+    const at::Tensor among = at::log_softmax(
+        logits.gather(1, targets.columns).to(at::kFloat).masked_fill(wanted.le(0), -1e9), -1);
+    loss.total = loss.total + (wanted * (wanted.clamp_min(1e-30).log() - among)).sum() / count *
+                                  weights.candidates;
+  }
   loss.agreement = scores.argmax(-1).eq(targets.likeliest).to(at::kFloat).sum() / count;
   return loss;
 }

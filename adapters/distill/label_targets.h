@@ -32,10 +32,15 @@ LabelTargets label_targets(const std::vector<std::int64_t>& columns,
 
 struct LabelLoss {
   at::Tensor divergence;  // KL(teacher || student) over the teacher's top_k, mean over rows
-  at::Tensor total;       // plus greedy_weight times the cross entropy with the likeliest token
+  at::Tensor total;       // of all, weighted
   at::Tensor agreement;   // part of the rows where both choose the same greedily
 };
+struct LabelLossWeights {  // beside the divergence's
+  double greedy = 0;       // cross entropy with the likeliest token
+  double candidates = 0;   // divergence within the teacher's top_k alone (LEVER, eq. 10)
+};
 // logits: [rows, tokens].
-LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets, double greedy_weight);
+LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets,
+                     const LabelLossWeights& weights);
 
 }  // namespace outrider

@@ -126,7 +126,7 @@ Status LabelLearner::save() {
 
 LabelLoss draft_loss(const Llama& draft, const LabelBatch& batch, double greedy_weight) {
   const at::Tensor rows = draft.hidden(batch.ids, batch.starts).index_select(0, batch.places);
-  return label_loss(draft.logits(rows), batch.targets, greedy_weight);
+  return label_loss(draft.logits(rows), batch.targets, {.greedy = greedy_weight});
 }
 
 std::int64_t multiply_adds_per_token(const Llama& draft) {

@@ -49,16 +49,27 @@ ExitModule::ExitModule(std::int32_t layer, std::int64_t hidden, std::int64_t bot
   down_ = at::empty({bottleneck, hidden}, at::kFloat)
               .normal_(0, 1 / std::sqrt(static_cast<double>(hidden)), generator);
   up_ = at::zeros({hidden, bottleneck}, at::kFloat);
-  const std::string prefix = "exits." + std::to_string(layer) + ".";
-  for (const auto& [name, tensor] :
-       {std::pair("norm", norm_), std::pair("down", down_), std::pair("up", up_)}) {
-    at::Tensor(tensor).set_requires_grad(true);
-    parameters_.emplace_back(prefix + name, tensor);
-  }
+  add_parameter("norm", norm_);
+  add_parameter("down", down_);
+  add_parameter("up", up_);
+}
+
+ExitModule::ExitModule(std::int32_t layer, const FrozenHead& head)
+    : layer_(layer), head_(head.head.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true)) {
+  add_parameter("head", head_);
+}
+
+void ExitModule::add_parameter(const char* name, at::Tensor& tensor) {
+  tensor.set_requires_grad(true);
+  parameters_.emplace_back("exits." + std::to_string(layer_) + "." + name, tensor);
 }
 
 at::Tensor ExitModule::logits(const at::Tensor& hidden, const FrozenHead& head) const {
   const at::ScalarType compute = head.head.scalar_type();
+  if (head_.defined()) {
+    return at::linear(fused_rms_norm(hidden, head.final_norm, head.epsilon, compute),
+                      head_.to(compute));
+  }
   const at::Tensor normed = fused_rms_norm(hidden, norm_, head.epsilon, compute);
   const at::Tensor inner = at::silu(at::linear(normed, down_.to(compute)));
   const at::Tensor adapted = hidden + at::linear(inner, up_.to(compute)).to(at::kFloat);
@@ -78,6 +89,7 @@ void ExitModule::load(const NamedTensors& tensors) {
 }
 
 ExitAdapter ExitModule::adapter() const {
+  if (head_.defined()) return {.layer = layer_, .head = bf16_of(head_)};
   ExitAdapter adapter{.layer = layer_, .bottleneck = static_cast<std::int32_t>(down_.size(0))};
   adapter.norm = floats_of(norm_);
   adapter.down = bf16_of(down_);

@@ -1,5 +1,6 @@
-// A trainable exit adapter in libtorch (common/exits/adapters.h has its formula). At first it
-// changes nothing: `up` is zero.
+// A trainable exit in libtorch (common/exits/adapters.h has its formula): an adapter before the
+// target's output matrix, or an output matrix of its own. At first it changes nothing: `up` is
+// zero, the matrix the target's.
 //
 // Thread rule: one thread. Errors of libtorch are exceptions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,13 +28,15 @@ FrozenHead frozen_head(const ModelFiles& target, at::ScalarType compute);
 class ExitModule final {
  public:
   ExitModule(std::int32_t layer, std::int64_t hidden, std::int64_t bottleneck, std::uint64_t seed);
+  // With a matrix of its own, which begins as `head` does.
+  ExitModule(std::int32_t layer, const FrozenHead& head);
 
   std::int32_t layer() const { return layer_; }
 
   // hidden: [n, hidden] f32, without gradients -> [n, vocab] in the head's type.
   at::Tensor logits(const at::Tensor& hidden, const FrozenHead& head) const;
 
-  // Leaves that require gradients: "exits.<layer>.norm", ".down", ".up".
+  // Leaves that require gradients: "exits.<layer>.norm", ".down", ".up"; or ".head".
   const NamedTensors& parameters() const { return parameters_; }
   // Throws if a tensor of parameters() is missing or has another shape.
   void load(const NamedTensors& tensors);
@@ -41,10 +44,13 @@ class ExitModule final {
   ExitAdapter adapter() const;
 
  private:
+  void add_parameter(const char* name, at::Tensor& tensor);
+
   std::int32_t layer_;
   at::Tensor norm_;  // [hidden]
   at::Tensor down_;  // [bottleneck, hidden]
   at::Tensor up_;    // [hidden, bottleneck]
+  at::Tensor head_;  // [tokens, hidden]; then the others are undefined
   NamedTensors parameters_;
 };
 

@@ -28,6 +28,10 @@ struct ExitTrainOptions : RunOptions {
   std::int64_t rows = 512;  // learnt tokens of a step, at least
   ExitLoss loss = ExitLoss::kDivergence;
   double greedy_weight = 0.5;
+  // On labels only: each exit has an output matrix of its own, and no adapter (LEVER's predictor);
+  // weight of the loss among the labels' likeliest tokens (its eq. 8).
+  bool own_head = false;
+  double candidate_weight = 0;
 };
 
 // Trained adapters of `target`, without calibration and choice. target computes; files are the

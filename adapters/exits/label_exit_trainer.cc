@@ -115,7 +115,11 @@ class LabelExitLearner final : public Learner {
                    const ExitTrainOptions& options)
       : reader_(std::move(reader)), head_(std::move(head)), options_(options) {
     for (const std::int32_t layer : options.layers) {
-      modules_.emplace_back(layer, hidden, options.bottleneck, options.seed);
+      if (options.own_head) {
+        modules_.emplace_back(layer, head_);
+      } else {
+        modules_.emplace_back(layer, hidden, options.bottleneck, options.seed);
+      }
       optimizers_.emplace_back(modules_.back().parameters(), options.optimizer);
     }
   }
@@ -123,8 +127,7 @@ class LabelExitLearner final : public Learner {
   Result<std::int64_t> learn(StepMetrics& metrics) override {
     OUTRIDER_ASSIGN_OR_RETURN(const LabelRows rows, reader_.next());
     for (std::size_t i = 0; i < modules_.size(); ++i) {
-      const LabelLoss loss = label_loss(modules_[i].logits(rows.hidden[i], head_), rows.targets,
-                                        options_.greedy_weight);
+      const LabelLoss loss = loss_of(i, rows);
       loss.total.backward();
       metrics.gradient_norm = std::max(metrics.gradient_norm, optimizers_[i].step());
       metrics.loss += loss.divergence.item<double>() / static_cast<double>(modules_.size());
@@ -136,8 +139,7 @@ class LabelExitLearner final : public Learner {
     at::NoGradGuard no_grad;
     OUTRIDER_ASSIGN_OR_RETURN(const LabelRows rows, reader_.held_out());
     for (std::size_t i = 0; i < modules_.size(); ++i) {
-      const LabelLoss loss = label_loss(modules_[i].logits(rows.hidden[i], head_), rows.targets,
-                                        options_.greedy_weight);
+      const LabelLoss loss = loss_of(i, rows);
       metrics.held_out["layer " + std::to_string(modules_[i].layer())] = {
           loss.divergence.item<double>(), loss.agreement.item<double>()};
     }
@@ -169,6 +171,11 @@ class LabelExitLearner final : public Learner {
   const std::vector<ExitModule>& modules() const { return modules_; }
 
  private:
+  LabelLoss loss_of(std::size_t exit, const LabelRows& rows) const {
+    return label_loss(modules_[exit].logits(rows.hidden[exit], head_), rows.targets,
+                      {.greedy = options_.greedy_weight, .candidates = options_.candidate_weight});
+  }
+
   LabelRowReader reader_;
   const FrozenHead head_;
   const ExitTrainOptions& options_;
@@ -219,16 +226,19 @@ Result<ExitTrainCost> label_exit_cost(const std::string& labels, const ExitTrain
   const auto hidden = static_cast<double>(index.hidden_size);
   const auto tokens = static_cast<double>(shortlist > 0 ? shortlist : index.vocab_size);
   const auto rows = static_cast<double>(options.rows);
-  const double adapter = 2 * hidden * static_cast<double>(options.bottleneck);
+  const double matrix = tokens * hidden;
+  const double adapter =
+      options.own_head ? matrix : 2 * hidden * static_cast<double>(options.bottleneck);
   const double shard_bytes = static_cast<double>(shard.ids.size()) * 8 +
                              static_cast<double>(shard.hidden.size()) * hidden * 2 *
                                  static_cast<double>(shard.ids.size()) / index.top_k;
   return ExitTrainCost{
-      .bytes = shard_bytes +
-               4 * (tokens * hidden + 4 * exits * adapter + rows * (exits * hidden + 4 * tokens)),
-      // The adapter forwards and twice backwards, the frozen matrix forwards and once backwards.
+      .bytes =
+          shard_bytes + 4 * (matrix + 4 * exits * adapter + rows * (exits * hidden + 4 * tokens)),
+      // What is trained forwards and twice backwards, the frozen matrix forwards and once
+      // backwards.
       .multiply_adds = static_cast<double>(options.optimizer.total_steps) * rows * exits *
-                       (3 * adapter + 2 * tokens * hidden)};
+                       (3 * adapter + (options.own_head ? 0 : 2 * matrix))};
 }
 
 Result<ExitAdapters> train_exits_on_labels(const std::string& labels, const ModelFiles& target,

@@ -105,6 +105,11 @@ Status attach_adapter_weights(ExitAdapters& adapters, std::span<const std::byte>
   const std::int64_t hidden = adapters.hidden_size;
   for (ExitAdapter& exit : adapters.exits) {
     const std::int64_t bottleneck = exit.bottleneck;
+    if (bottleneck == 0) {
+      OUTRIDER_RETURN_IF_ERROR(taker.take(tensor_name(exit, "head"), DType::kBF16,
+                                          {considered_tokens(adapters), hidden}, exit.head));
+      continue;
+    }
     OUTRIDER_RETURN_IF_ERROR(
         taker.take(tensor_name(exit, "norm"), DType::kF32, {hidden}, exit.norm));
     OUTRIDER_RETURN_IF_ERROR(
@@ -146,6 +151,12 @@ Status save_adapters(const std::string& directory, const ExitAdapters& adapters)
   std::vector<TensorBytes> tensors;
   for (const ExitAdapter& exit : adapters.exits) {
     const std::int64_t hidden = adapters.hidden_size, bottleneck = exit.bottleneck;
+    if (bottleneck == 0) {
+      tensors.push_back(
+          {{tensor_name(exit, "head"), DType::kBF16, {considered_tokens(adapters), hidden}},
+           bytes_of(exit.head)});
+      continue;
+    }
     tensors.push_back({{tensor_name(exit, "norm"), DType::kF32, {hidden}}, bytes_of(exit.norm)});
     tensors.push_back(
         {{tensor_name(exit, "down"), DType::kBF16, {bottleneck, hidden}}, bytes_of(exit.down)});

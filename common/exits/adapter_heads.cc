@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -67,7 +68,7 @@ class AdapterHeads final : public ExitHeads {
         quantized_bytes_(quantized_row_bytes(hidden_)),
         epsilon_(static_cast<float>(target.config.rms_norm_eps)),
         tokens_(all_tokens()),
-        head_(kernels, head_of(target), tokens_),
+        heads_(all_heads(kernels, target)),
         final_norm_(size(hidden_)) {
     widen(target.weights.at(weight_name(ModelPart::kFinalNorm)), 0, final_norm_);
     for (const ExitAdapter& exit : adapters_.exits) layers_.push_back(exit.layer);
@@ -86,14 +87,15 @@ class AdapterHeads final : public ExitHeads {
       kernels_.rms_norm(row, final_norm_.data(), hidden_, epsilon_, row);
       kernels_.quantize_row(row, hidden_, quantized_.data() + r * quantized_bytes_);
     }
+    const WeightMatrix& head = heads_[exit]->matrix();
     const MatmulInput x{count, stride_, adapted_.data(), quantized_.data()};
     if (adapters_.shortlist.empty()) {
-      multiply(head_.matrix(), x, {logits.data(), adapters_.vocab_size}, rows.threads);
+      multiply(head, x, {logits.data(), adapters_.vocab_size}, rows.threads);
       return;
     }
     const auto listed = static_cast<std::int64_t>(tokens_.size());
     shortlisted_.grow(size(count * listed));
-    multiply(head_.matrix(), x, {shortlisted_.data(), listed}, rows.threads);
+    multiply(head, x, {shortlisted_.data(), listed}, rows.threads);
     spread(count, logits);
   }
 
@@ -117,13 +119,39 @@ class AdapterHeads final : public ExitHeads {
   }
 
   std::vector<TokenId> all_tokens() const {
-    if (!adapters_.shortlist.empty()) return adapters_.shortlist;
-    std::vector<TokenId> tokens(size(adapters_.vocab_size));
+    return adapters_.shortlist.empty() ? first_tokens(adapters_.vocab_size) : adapters_.shortlist;
+  }
+  static std::vector<TokenId> first_tokens(std::int64_t count) {
+    std::vector<TokenId> tokens(size(count));
     std::iota(tokens.begin(), tokens.end(), 0);
     return tokens;
   }
 
-  // adapted_ = h + up(silu(down(rms_norm(h) * norm)))
+  // By exit: the target's rows of these tokens, which all share, or its own.
+  std::vector<std::shared_ptr<const Int8Rows>> all_heads(const Kernels& kernels,
+                                                         const ModelFiles& target) const {
+    std::vector<std::shared_ptr<const Int8Rows>> heads;
+    std::shared_ptr<const Int8Rows> shared;
+    for (const ExitAdapter& exit : adapters_.exits) {
+      if (!exit.head.empty()) {
+        heads.push_back(std::make_shared<const Int8Rows>(kernels, own_head(exit),
+                                                         first_tokens(std::ssize(tokens_))));
+        continue;
+      }
+      if (!shared) shared = std::make_shared<const Int8Rows>(kernels, head_of(target), tokens_);
+      heads.push_back(shared);
+    }
+    return heads;
+  }
+
+  TensorView own_head(const ExitAdapter& exit) const {
+    return {.dtype = DType::kBF16,
+            .shape = {std::ssize(tokens_), hidden_},
+            .data = reinterpret_cast<const std::byte*>(exit.head.data()),
+            .num_bytes = exit.head.size() * sizeof(exit.head[0])};
+  }
+
+  // adapted_ = h + up(silu(down(rms_norm(h) * norm))), or h where there is no adapter
   void adapt(const ExitAdapter& adapter, const HiddenRows& rows) {
     const auto count = static_cast<std::int64_t>(rows.count);
     const std::int64_t inner = adapter.bottleneck, inner_stride = pad_to_lanes(inner);
@@ -135,10 +163,12 @@ class AdapterHeads final : public ExitHeads {
     for (std::int64_t r = 0; r < count; ++r) {
       const float* row = rows.row(size(r)).data();
       std::copy_n(row, hidden_, adapted_.data() + r * stride_);
+      if (inner == 0) continue;
       kernels_.rms_norm(row, adapter.norm.data(), hidden_, epsilon_, normed_.data() + r * stride_);
       // Another exit may have had another width: the padding must be zero again.
       std::fill_n(inner_.data() + r * inner_stride, inner_stride, 0.0f);
     }
+    if (inner == 0) return;
     multiply(bf16_matrix(adapter.down, inner, hidden_), {count, stride_, normed_.data(), nullptr},
              {inner_.data(), inner_stride}, rows.threads);
     for (std::int64_t r = 0; r < count; ++r) {
@@ -172,7 +202,7 @@ class AdapterHeads final : public ExitHeads {
   const std::int64_t quantized_bytes_;  // of a row of hidden states, see QuantizedGroup
   const float epsilon_;
   const std::vector<TokenId> tokens_;
-  const Int8Rows head_;
+  const std::vector<std::shared_ptr<const Int8Rows>> heads_;
   std::vector<float> final_norm_;
   std::vector<std::int32_t> layers_;
 

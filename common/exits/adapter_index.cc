@@ -154,10 +154,12 @@ void read_list(FieldReader& in, const char* key, std::size_t most, const Read& r
 
 Result<ExitAdapter> read_exit(const Json& json, const std::string& what) {
   FieldReader in(json, what);
-  refuse_unknown(in, {"layer", "bottleneck", "cost", "calibration", "measured"});
+  refuse_unknown(in, {"layer", "bottleneck", "own_head", "cost", "calibration", "measured"});
   ExitAdapter exit;
   exit.layer = static_cast<std::int32_t>(in.integer("layer", 1, kMaxSize));
-  exit.bottleneck = static_cast<std::int32_t>(in.integer("bottleneck", 1, kMaxSize));
+  const bool own_head = in.flag("own_head", false);
+  exit.bottleneck = static_cast<std::int32_t>(own_head ? in.integer("bottleneck", 0, 0)
+                                                       : in.integer("bottleneck", 1, kMaxSize));
   exit.cost = in.real("cost", 0, 1e6);
   read_list(in, "calibration", kMaxCalibrations, read_calibration, exit.calibration);
   read_list(in, "measured", kMaxMeasurements, read_measurement, exit.measured);
@@ -270,6 +272,7 @@ std::string adapter_index_text(const AdapterIndex& index) {
                        {"cost", exit.cost},
                        {"calibration", OrderedJson::array()},
                        {"measured", OrderedJson::array()}};
+    if (exit.bottleneck == 0) one["own_head"] = true;
     for (const Calibration& each : exit.calibration) one["calibration"].push_back(to_json(each));
     for (const ExitMeasurement& each : exit.measured) one["measured"].push_back(to_json(each));
     json["exits"].push_back(std::move(one));

@@ -55,6 +55,10 @@ std::vector<std::uint16_t> random_matrix(std::uint64_t seed, const std::string& 
 
 }  // namespace
 
+std::int64_t considered_tokens(const ExitAdapters& adapters) {
+  return adapters.shortlist.empty() ? adapters.vocab_size : std::ssize(adapters.shortlist);
+}
+
 ExitAdapters random_adapters(const ModelInfo& target, std::span<const std::int32_t> layers,
                              std::int32_t bottleneck, std::uint64_t seed) {
   ExitAdapters adapters{.fingerprint = target.fingerprint,

@@ -4,6 +4,9 @@
 //   y      = h + up(silu(down(rms_norm(h) * norm)))
 //   logits = head(rms_norm(y) * final_norm)             head and final_norm: the target's, frozen
 //
+// An exit may have a head of its own instead, and then y = h: LEVER's linear predictor
+// (section 4.3, eq. 7), which prunes trees (docs/pruning.md).
+//
 // Two files: adapters.safetensors (weights) and adapters.json (everything else, with the digest of
 // the weights and the fingerprint of the target, so that neither can be mixed up).
 //
@@ -39,9 +42,10 @@ struct ExitMeasurement {
 };
 
 struct ExitAdapter {
-  std::int32_t layer = 0;  // layers passed: 1 .. num_layers - 1
-  std::int32_t bottleneck = 0;
-  std::vector<float> norm = {};          // [hidden]
+  std::int32_t layer = 0;                // layers passed: 1 .. num_layers - 1
+  std::int32_t bottleneck = 0;           // 0 with a head of its own, else at least 1
+  std::vector<std::uint16_t> head = {};  // [tokens considered, hidden] bf16; empty: the target's
+  std::vector<float> norm = {};          // [hidden], this and what follows: with a bottleneck
   std::vector<std::uint16_t> down = {};  // [bottleneck, hidden] bf16
   std::vector<std::uint16_t> up = {};    // [hidden, bottleneck] bf16
   double cost = 0;  // measured, as a share of a pass of five rows; 0: not measured
@@ -58,6 +62,9 @@ struct ExitAdapters {
   std::vector<ExitAdapter> exits = {};    // by layer, rising; at least one
   std::vector<std::int32_t> chosen = {};  // layers that "auto" takes, rising
 };
+
+// How many tokens its exits consider.
+std::int64_t considered_tokens(const ExitAdapters& adapters);
 
 // Small random adapters, for tests and for measuring costs.
 ExitAdapters random_adapters(const ModelInfo& target, std::span<const std::int32_t> layers,

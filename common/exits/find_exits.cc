@@ -37,6 +37,14 @@ Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target)
   return exits_of(*std::move(adapters), source.exits, *files, target);
 }
 
+Result<std::unique_ptr<ExitHeads>> find_predictor(const std::string& directory,
+                                                  const ModelFiles& files,
+                                                  const ModelInfo& target) {
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters, load_adapters(directory));
+  OUTRIDER_RETURN_IF_ERROR(check_target(adapters, target));
+  return make_adapter_heads(std::move(adapters), files);
+}
+
 Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,
                             const ModelFiles& files, const ModelInfo& target) {
   OUTRIDER_RETURN_IF_ERROR(check_target(adapters, target));

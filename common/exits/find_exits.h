@@ -31,6 +31,11 @@ struct FoundExits {
 // target, or that are damaged; as load_adapters(), check_target(), select_exits().
 Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target);
 
+// All exits of a directory that `outrider-train predictor` or `exits` wrote, for pruning; the one
+// nearest to the middle is asked. Errors as above.
+Result<std::unique_ptr<ExitHeads>> find_predictor(const std::string& directory,
+                                                  const ModelFiles& files, const ModelInfo& target);
+
 // The chosen ones of adapters that were read elsewhere. files: of the target, with its output
 // matrix. Errors as above.
 Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,

@@ -13,11 +13,10 @@ constexpr int kForgetOneIn = 64;
 
 Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     : pass_limit_(options.pass_limit), streams_(model, options), runner_(model) {
-  if (options.exits != nullptr) {
-    probe_.emplace(*options.exits, options.exit_score);
-    if (options.prune_below > 0) {
-      pruner_.emplace(*options.exits, options.prune_below, model.info().num_layers);
-    }
+  if (options.exits != nullptr) probe_.emplace(*options.exits, options.exit_score);
+  ExitHeads* const predictor = options.predictor != nullptr ? options.predictor : options.exits;
+  if (predictor != nullptr && options.prune_below > 0) {
+    pruner_.emplace(*predictor, options.prune_below, model.info().num_layers);
   }
   streams_.set_pass_limit(pass_limit_);
 }

@@ -54,6 +54,7 @@ struct SchedulerOptions {
   ExitScore exit_score = ExitScore::kCalibrated;
   // Branches with less chance than this by an exit in the middle end there; 0: all go to the end.
   double prune_below = 0;
+  ExitHeads* predictor = nullptr;  // gives that chance; null: `exits` do
 };
 
 }  // namespace outrider

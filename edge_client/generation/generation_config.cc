@@ -60,6 +60,9 @@ Status check_local_target(const GenerationConfig& config) {
         "--prune is of this device's target, and there is none. Remedy: name it with --target, or "
         "start the server with --prune");
   }
+  if (!config.predictor.empty() && config.prune_below == 0) {
+    return invalid_argument("--predictor prunes, and --prune is 0. Remedy: --prune 0.01");
+  }
   const bool streams = config.memory_budget > 0 || config.flash_bandwidth > 0;
   if (target.empty() || !streams || ModelPack::is_pack(target)) return {};
   return invalid_argument("--memory-budget and --flash-bandwidth need a pack, and " + target +

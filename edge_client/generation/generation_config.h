@@ -70,6 +70,7 @@ struct GenerationConfig {
   std::string target;               // a directory, a GGUF file or a pack; empty: the server decides
   std::uint64_t memory_budget = 0;  // bytes of everything while a pack is streamed; 0: no bound
   double prune_below = 0;           // as SchedulerOptions says, of the target on this device
+  std::string predictor;            // directory of what prunes; empty: the target's exits
   double flash_bandwidth = 0;       // bytes/s of an emulated flash; 0: as fast as this device's
   std::string dtype = "auto";       // of models on this device; "auto": as stored
   std::string kv_dtype = "f32";     // of their keys and values

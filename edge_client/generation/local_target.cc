@@ -109,19 +109,45 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
     scheduling.prefill_chunk = static_cast<std::uint32_t>(most);
     scheduling.pass_limit = kPassLimit * (1 + most / kRowsOfPassLimit);
   }
-  if (wants_exits(config)) {
-    Result<FoundExits> found = self->find(config);
-    if (!found.ok()) return found.status().with_context("target " + local_target_of(config));
-    self->exits_ = std::move(found->heads);
-    scheduling.exits = self->exits_.get();
-    scheduling.prune_below = config.prune_below;
-    if (config.prune_below > 0 && self->exits_ == nullptr) {
-      std::fprintf(stderr, "prune: OFF because the target has no early exits\n");
-    }
-  }
+  OUTRIDER_RETURN_IF_ERROR(self->set_exits(config, scheduling));
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);
   self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);
   return self;
+}
+
+Status LocalTarget::set_exits(const GenerationConfig& config, SchedulerOptions& scheduling) {
+  if (!wants_exits(config)) return {};
+  Result<FoundExits> found = find(config);
+  if (!found.ok()) return found.status().with_context("target " + local_target_of(config));
+  exits_ = std::move(found->heads);
+  scheduling.exits = exits_.get();
+  if (config.prune_below == 0) return {};
+  // Pruning saves time and changes no text: without it, decoding goes on.
+  std::string off;
+  if (config.predictor.empty()) {
+    if (exits_ == nullptr) off = "the target has no early exits";
+  } else if (Result<std::unique_ptr<ExitHeads>> predictor = load_predictor(config);
+             predictor.ok()) {
+    predictor_ = *std::move(predictor);
+    scheduling.predictor = predictor_.get();
+  } else {
+    off = "of --predictor: " + predictor.status().message();
+  }
+  if (off.empty()) {
+    scheduling.prune_below = config.prune_below;
+  } else {
+    std::fprintf(stderr, "prune: OFF because %s\n", off.c_str());
+  }
+  return {};
+}
+
+Result<std::unique_ptr<ExitHeads>> LocalTarget::load_predictor(const GenerationConfig& config) {
+  if (flash_ != nullptr) {
+    return find_predictor(config.predictor, flash_->pack().files(), model().info());
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(local_target_of(config), {}));
+  return find_predictor(config.predictor, *files, model().info());
 }
 
 Result<FoundExits> LocalTarget::find(const GenerationConfig& config) {

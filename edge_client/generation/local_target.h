@@ -36,11 +36,14 @@ class LocalTarget final {
   LocalTarget() = default;
 
   Result<FoundExits> find(const GenerationConfig& config);
+  Result<std::unique_ptr<ExitHeads>> load_predictor(const GenerationConfig& config);
+  Status set_exits(const GenerationConfig& config, SchedulerOptions& scheduling);
   Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
 
-  std::unique_ptr<Model> model_;       // null: flash_ has it
-  std::unique_ptr<FlashModel> flash_;  // null: model_
-  std::unique_ptr<ExitHeads> exits_;   // null: none
+  std::unique_ptr<Model> model_;          // null: flash_ has it
+  std::unique_ptr<FlashModel> flash_;     // null: model_
+  std::unique_ptr<ExitHeads> exits_;      // null: none
+  std::unique_ptr<ExitHeads> predictor_;  // null: the exits prune, if anything does
   std::unique_ptr<VerifyEngine> engine_;
   std::unique_ptr<ResidentVerifier> verifier_;
 };

@@ -110,28 +110,28 @@ void add_tree_flags(CLI::App& command, AnswerOptions& options) {
 
 void add_target_flags(CLI::App& command, AnswerOptions& options) {
   GenerationConfig& generation = options.generation;
-  command
-      .add_option("--target", generation.target,
-                  "Target to run here, instead of a server's or, with --server, when its link is "
-                  "lost: a directory, a GGUF file, or a pack")
-      ->group(kTargetGroup);
-  command
-      .add_option("--memory-budget", generation.memory_budget,
-                  "Of a pack: most memory for everything, as 2GiB; layers that do not fit are "
-                  "streamed from the flash in each pass [no bound]")
-      ->transform(CLI::AsSizeValue(true))
-      ->default_str("")
-      ->group(kTargetGroup);
-  command
-      .add_option("--prune", generation.prune_below,
-                  "With --target: end branches of a tree in the middle of a pass if an early exit "
-                  "gives them less chance than this; 0: never")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(kTargetGroup);
-  command
-      .add_option("--flash-bandwidth", options.flash_bandwidth,
-                  "Of a pack: emulate a slower flash, as 400MB/s, ufs3.1, ufs4.0, ufs4.1 or nvme")
-      ->group(kTargetGroup);
+  CLI::Option* const flags[] = {
+      command.add_option("--target", generation.target,
+                         "Target to run here, instead of a server's or, with --server, when its "
+                         "link is lost: a directory, a GGUF file, or a pack"),
+      command
+          .add_option("--memory-budget", generation.memory_budget,
+                      "Of a pack: most memory for everything, as 2GiB; layers that do not fit are "
+                      "streamed from the flash in each pass [no bound]")
+          ->transform(CLI::AsSizeValue(true))
+          ->default_str(""),
+      command
+          .add_option("--prune", generation.prune_below,
+                      "With --target: end branches of a tree in the middle of a pass if an early "
+                      "exit gives them less chance than this; 0: never")
+          ->check(CLI::Range(0.0, 1.0)),
+      command.add_option("--predictor", generation.predictor,
+                         "With --prune: directory of what gives that chance, by outrider-train "
+                         "predictor [the target's early exits]"),
+      command.add_option("--flash-bandwidth", options.flash_bandwidth,
+                         "Of a pack: emulate a slower flash, as 400MB/s, ufs3.1, ufs4.0, ufs4.1 "
+                         "or nvme")};
+  for (CLI::Option* flag : flags) flag->group(kTargetGroup);
 }
 
 void add_failover_flags(CLI::App& command, AnswerOptions& options) {

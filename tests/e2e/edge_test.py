@@ -76,6 +76,25 @@ class Answers(WithServer):
         self.assertEqual(refused.code, 2, refused.err)
         self.assertIn('--target', refused.err)
 
+    def test_a_predictor_of_another_target_is_refused_and_decoding_goes_on(self):
+        common = ('run', '--target', TARGET, '--model', DRAFT, '-p', PROMPT, '-n', '24', '--tree', 'top-n',
+                  '--temp', '0', '--json', '--prune', '0.2')
+        plain = edge(*common)
+        fitting = edge(*common, '--predictor', TARGET)
+        self.assertGreater(fitting.json['target_rows_pruned'], 0, fitting.err)
+        with tempfile.TemporaryDirectory() as folder:
+            index = json.loads((TARGET / 'adapters.json').read_text(encoding='utf-8'))
+            index['target']['fingerprint'] = '0' * 64
+            (Path(folder) / 'adapters.json').write_text(json.dumps(index), encoding='utf-8')
+            shutil.copy(TARGET / 'adapters.safetensors', folder)
+            other = edge(*common, '--predictor', folder)
+        self.assertEqual(other.code, 0, other.err)
+        self.assertIn('prune: OFF because of --predictor', other.err)
+        self.assertIn('fingerprint', other.err)
+        self.assertEqual(other.json['target_rows_pruned'], 0)
+        for answer in (fitting, other):
+            self.assertEqual(answer.json['ids'], plain.json['ids'])
+
     def test_rounds_of_two_branches_give_the_same_text(self):
         common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--temp', '1', '--seed', '5', '--json')
         for strategy in ('sd', 'fsd'):

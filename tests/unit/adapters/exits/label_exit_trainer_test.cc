@@ -77,6 +77,22 @@ TEST_F(LabelExitTest, ExitsLearnToAgreeOnAShortlist) {
   EXPECT_GT(label_exit_cost(labels_, options_, 60)->multiply_adds, 0);
 }
 
+// LEVER's predictor.
+TEST_F(LabelExitTest, AHeadOfItsOwnLearnsToo) {
+  options_.own_head = true;
+  options_.candidate_weight = 1;
+  options_.greedy_weight = 0;
+  options_.optimizer.learning_rate = 5e-3;
+  shortlist_ = (*choose_shortlist(labels_, {100}, 60)).tokens;
+  const auto predictor = train("run");
+  ASSERT_TRUE(predictor.ok()) << predictor.status().to_string();
+  const std::vector<StepMetrics> steps = metrics("run");
+  EXPECT_LT(steps.back().loss, 0.8 * steps.front().loss);
+  ASSERT_EQ(predictor->exits.size(), 1u);
+  EXPECT_EQ(predictor->exits[0].bottleneck, 0);
+  EXPECT_EQ(predictor->exits[0].head.size(), 60u * static_cast<std::size_t>(info_.hidden_size));
+}
+
 TEST_F(LabelExitTest, AResumedRunIsTheUninterruptedOne) {
   ASSERT_TRUE(train("whole").ok());
   options_.stop_after = 15;

@@ -10,6 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/sha256.h"
 #include "common/exits/adapters.h"
+#include "common/model/format/dtype.h"
 #include "common/model/format/safetensors_writer.h"
 #include "tests/unit/common/model/test_directory.h"
 
@@ -155,6 +156,32 @@ TEST_F(AdapterFileTest, WrongTensorsAreRefusedByName) {
   EXPECT_THAT(load_error().message(), HasSubstr("exits.3.norm.weight"));
   write_weights({norm, down, up}, NAN);
   EXPECT_THAT(load_error().message(), HasSubstr("holds NaN or infinity at element 0"));
+}
+
+ExitAdapters linear_predictor() {
+  const std::int32_t one[] = {3};
+  ExitAdapters predictor = random_adapters(target(), one, 1, 1);
+  predictor.shortlist = {1, 7, 49};
+  predictor.exits[0] = {.layer = 3, .head = std::vector<std::uint16_t>(3 * 24, to_bf16(0.25f))};
+  return predictor;
+}
+
+TEST_F(AdapterFileTest, AHeadOfAnExitsOwnComesBack) {
+  save(linear_predictor());
+  const auto loaded = load_adapters(directory_.path());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+  EXPECT_EQ(loaded->exits[0].bottleneck, 0);
+  EXPECT_EQ(loaded->exits[0].head, linear_predictor().exits[0].head);
+  const TensorHeader head{"exits.3.head.weight", DType::kBF16, {3, 24}};
+  write_weights({{head.name, DType::kBF16, {50, 24}}});
+  EXPECT_THAT(load_error().message(), HasSubstr("is BF16 [50, 24], must be BF16 [3, 24]"));
+  write_weights({head}, NAN);
+  EXPECT_THAT(load_error().message(), HasSubstr("holds NaN or infinity"));
+  save(linear_predictor());
+  Json json = index();
+  json["exits"][0]["bottleneck"] = 3;
+  write_index(json);
+  EXPECT_THAT(load_error().message(), HasSubstr("bottleneck"));
 }
 
 TEST_F(AdapterFileTest, BadFieldsAreRefusedByName) {

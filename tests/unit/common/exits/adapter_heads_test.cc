@@ -122,6 +122,30 @@ TEST_F(AdapterHeadsTest, AShortlistLeavesTheOtherTokensOut) {
   }
 }
 
+TEST_F(AdapterHeadsTest, AHeadOfAnExitsOwnTakesTheTargetsPlace) {
+  adapters_.shortlist = {0, 3, 50};
+  std::vector<std::uint16_t> head(3 * kWidth);
+  for (std::size_t i = 0; i < head.size(); ++i) {
+    head[i] = to_bf16(std::cos(0.11f * static_cast<float>(i)));
+  }
+  adapters_.exits[0] = {.layer = 1, .head = head};
+  const auto heads = *make_adapter_heads(adapters_, *files_);
+  const std::vector<float> logits = compute(*heads, 0);
+  std::vector<float> gain(kWidth);
+  widen(files_->weights.at("model.norm.weight"), 0, gain);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const auto* h = hidden_.data() + row * kWidth;
+    const Vector right =
+        multiply(head, rms_norm(Vector(h, h + kWidth), gain, files_->config.rms_norm_eps));
+    const float* found = logits.data() + row * static_cast<std::size_t>(info_.vocab_size);
+    EXPECT_NEAR(found[0], right[0], 0.15);
+    EXPECT_NEAR(found[3], right[1], 0.15);
+    EXPECT_NEAR(found[50], right[2], 0.15);
+    EXPECT_EQ(found[1], -INFINITY);
+  }
+  EXPECT_EQ(compute(*heads, 1), compute(**make_adapter_heads(adapters_, *files_), 1));
+}
+
 TEST_F(AdapterHeadsTest, AnExitWithoutCalibrationStillRanksItsGuesses) {
   const auto heads = *make_adapter_heads(adapters_, *files_);
   const RowEvidence unsure[] = {{RowKind::kBeyond, 0.1f}}, sure[] = {{RowKind::kBeyond, 5}};

@@ -88,5 +88,14 @@ TEST_F(BranchPrunerTest, AnEndedNodeThatIsChosenGoesIntoTheNextPass) {
   EXPECT_EQ(next.nodes[0].token, 6);
 }
 
+TEST_F(BranchPrunerTest, APredictorPrunesWhereNoExitReports) {
+  options_.predictor = &exits_;
+  options_.prune_below = 0.4;
+  const Open asked = open_message({1, 2, 3}, 60);
+  EXPECT_EQ(decode(asked), expected(asked));
+  EXPECT_GT(scheduler().stats().pruned.rows_ended, 0u);
+  EXPECT_EQ(scheduler().stats().exits_computed, 0u);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -50,6 +50,7 @@ Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchProm
   decoding.strategy = rival.strategy;
   decoding.gamma = rival.gamma;
   decoding.tree.kind = rival.tree;
+  decoding.tree.size = setting.tree_size;
   decoding.provisional = rival.provisional;
   decoding.tree_memory = std::move(memory);
   decoding.tokenizer_hash = tokenizer_.content_hash();

@@ -41,6 +41,7 @@ class FlashAnswers final {
     SamplingParams sampling = {};
     std::uint64_t seed = 0;
     Position max_tokens = 96;
+    int tree_size = 0;  // most nodes of a tree; 0: the policy's own bound
   };
   // memory: what earlier answers of this rival learnt of the device.
   Result<FlashAnswer> answer(const TreeRival& rival, const BenchPrompt& prompt,

@@ -33,6 +33,7 @@ Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options
   setting.sampling.temperature = static_cast<float>(options.temperature);
   setting.seed = options.seed;
   setting.max_tokens = options.max_tokens;
+  setting.tree_size = options.tree_size;
   for (const BenchPrompt& prompt : prompts) {
     std::vector<TokenId> expected;
     for (const TreeRival& rival : rivals) {

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -29,6 +30,14 @@ const std::vector<double> kLengths = {32, 64, 128, 256, 512};
 const std::vector<LeverRow> kTable7 = {
     {"Llama-3.1-8B", "lever-llama31-8b", {2.349, 2.371, 2.225, 2.204, 2.173}},
     {"Qwen3-8B", "lever-qwen3-8b", {1.756, 1.760, 1.741, 1.729, 1.681}}};
+
+// Qwen3-8B on GSM8K, tokens/s: LEVER's table 5, with EAGLE3's draft and with Qwen3-0.6B.
+struct DraftRow {
+  const char* policy;
+  double printed_eagle, printed_small;
+};
+constexpr DraftRow kTable5[] = {
+    {"chain-8", 1.222, 0.840}, {"edgellm", 1.382, 0.940}, {"lever", 1.741, 1.220}};
 
 // LEVER, section 5.3 on its figure 12, in words.
 constexpr double kPrintedRowsKept = 0.48;
@@ -169,6 +178,109 @@ Status reproduce_figure22(TreeStudy& study, Findings& findings) {
                           findings);
 }
 
+Status reproduce_table5(TreeStudy& study, Findings& findings) {
+  std::printf(
+      "%s, GSM8K, tokens/s, and times Chain-SD (with EAGLE3, with Qwen3-0.6B, this draft)\n",
+      kTable6[1].model);
+  study.options().pace = kTable6[1].pace;
+  OUTRIDER_ASSIGN_OR_RETURN(const TreeResults results,
+                            study.run({"chain-8", "edgellm", "lever", "outrider"}));
+  const double chain = tokens_per_s(results, "chain-8");
+  for (const DraftRow& row : kTable5) {
+    const double speed = tokens_per_s(results, row.policy);
+    std::printf("  %-8s %.3f (%.2f), %.3f (%.2f), %.3f (%.2f)\n", row.policy, row.printed_eagle,
+                row.printed_eagle / kTable5[0].printed_eagle, row.printed_small,
+                row.printed_small / kTable5[0].printed_small, speed, speed / chain);
+    findings.rows.push_back({{"policy", row.policy},
+                             {"printed_eagle3", row.printed_eagle},
+                             {"printed_qwen3_0.6b", row.printed_small},
+                             {"tokens_per_s", speed},
+                             {"tokens_per_pass", tau(results, row.policy)}});
+  }
+  const double ours = tokens_per_s(results, "outrider");
+  std::printf("  outrider %.3f (%.2f)\n", ours, ours / chain);
+  findings.rows.push_back({{"policy", "outrider"}, {"tokens_per_s", ours}});
+  findings.differences.push_back(
+      "one draft a run (--draft): run it again with a weaker one and compare the columns");
+  return {};
+}
+
+// Against the smallest tree: calls of the target, its time, all time; speed and tokens a pass.
+Status reproduce_figure5(TreeStudy& study, Findings& findings) {
+  std::printf(
+      "top-n trees by their size (the figure prints no numbers: calls fall, the time of each "
+      "verification rises, speed has its best between)\n");
+  double calls = 0, verification = 0, decoding = 0;
+  for (const int size : {2, 4, 8, 16, 32, 64}) {
+    study.options().tree_size = size;
+    OUTRIDER_ASSIGN_OR_RETURN(const TreeResults results, study.run({"top-n"}));
+    const AnswerFigures all = sum_of(*results.of("top-n"));
+    if (calls == 0) {
+      calls = all.passes;
+      verification = all.compute_ms;
+      decoding = all.decode_ms;
+    }
+    std::printf(
+        "  %2d nodes: calls %.2f, verification %.2f, decoding %.2f; %.3f tokens/s, %.2f "
+        "tokens a pass\n",
+        size, all.passes / calls, all.compute_ms / verification, all.decode_ms / decoding,
+        tokens_per_s(results, "top-n"), tau(results, "top-n"));
+    findings.rows.push_back({{"nodes", size},
+                             {"calls", all.passes / calls},
+                             {"verification", all.compute_ms / verification},
+                             {"decoding", all.decode_ms / decoding},
+                             {"tokens_per_s", tokens_per_s(results, "top-n")},
+                             {"tokens_per_pass", tau(results, "top-n")}});
+  }
+  return {};
+}
+
+// EdgeLLM, figure 18: from little memory to all of it.
+Status reproduce_figure18(TreeStudy& study, Findings& findings) {
+  std::printf(
+      "tokens/s by the share of layers in memory (EdgeLLM in words, on a Jetson TX2: over SP "
+      "1.91 x with 4 GB, 1.76 x with 6 GB)\n");
+  const std::vector<std::string> policies = {"flash-ar", "chain-4", "edgellm", "outrider"};
+  for (const double share : kResident) {
+    study.options().resident = share;
+    OUTRIDER_ASSIGN_OR_RETURN(const TreeResults results, study.run(policies));
+    std::string line = fmt::format("  resident {:.1f}:", share);
+    Json json = {{"resident", share}};
+    for (const std::string& policy : policies) {
+      line += fmt::format(" {} {:.3f}", policy, tokens_per_s(results, policy));
+      json[policy] = tokens_per_s(results, policy);
+    }
+    const double over_sp = tokens_per_s(results, "edgellm") / tokens_per_s(results, "chain-4");
+    std::printf("%s; edgellm over SP %.2f\n", line.c_str(), over_sp);
+    json["edgellm_over_sp"] = over_sp;
+    findings.rows.push_back(std::move(json));
+  }
+  return {};
+}
+
+// EdgeLLM, figure 20: where a round's time goes.
+Status reproduce_figure20(TreeStudy& study, Findings& findings) {
+  std::printf(
+      "a round, ms: drafting G and P, verification V, all (the figure prints no numbers; P "
+      "runs within V)\n");
+  for (const char* policy : {"edgellm-waiting", "edgellm", "outrider"}) {
+    OUTRIDER_ASSIGN_OR_RETURN(const TreeResults results, study.run({policy}));
+    const AnswerFigures all = sum_of(*results.of(policy));
+    const double rounds = std::max(all.passes, 1.0);
+    const double drafting = all.draft_ms / rounds, verification = all.compute_ms / rounds;
+    const double round = all.decode_ms / rounds;
+    const double hidden = std::max(0.0, drafting + verification - round);
+    std::printf("  %-16s G %.0f, P %.0f, V %.0f, round %.0f\n", policy, drafting - hidden, hidden,
+                verification, round);
+    findings.rows.push_back({{"policy", policy},
+                             {"drafting_ms", drafting - hidden},
+                             {"provisional_ms", hidden},
+                             {"verification_ms", verification},
+                             {"round_ms", round}});
+  }
+  return {};
+}
+
 Status reproduce_figure12(TreeStudy& study, Findings& findings) {
   std::printf(
       "pruning, all layers in memory (LEVER in words: rows kept %.2f, tokens kept %.2f, "
@@ -199,13 +311,18 @@ Status reproduce_figure12(TreeStudy& study, Findings& findings) {
 }  // namespace
 
 std::vector<std::string> tree_reproductions() {
-  return {"lever-table6", "lever-table7", "lever-fig11", "lever-fig12", "edgellm-fig22"};
+  return {"lever-table5", "lever-table6",  "lever-table7",  "lever-fig5",   "lever-fig11",
+          "lever-fig12",  "edgellm-fig18", "edgellm-fig20", "edgellm-fig22"};
 }
 
 Status reproduce_trees(const ReproduceOptions& options, Findings& findings) {
   OUTRIDER_ASSIGN_OR_RETURN(TreeStudy study, TreeStudy::load(options));
+  if (options.what == "lever-table5") return reproduce_table5(study, findings);
   if (options.what == "lever-table6") return reproduce_table6(study, findings);
   if (options.what == "lever-table7") return reproduce_table7(study, findings);
+  if (options.what == "lever-fig5") return reproduce_figure5(study, findings);
+  if (options.what == "edgellm-fig18") return reproduce_figure18(study, findings);
+  if (options.what == "edgellm-fig20") return reproduce_figure20(study, findings);
   if (options.what == "lever-fig11") return reproduce_figure11(study, findings);
   if (options.what == "lever-fig12") return reproduce_figure12(study, findings);
   return reproduce_figure22(study, findings);

@@ -74,9 +74,11 @@ void add_access_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--token-file", flags.access.token_file,
                  "Let in only edges with a key of this file (see: outrider-server token new NAME); "
                  "read again on SIGHUP");
-  app.add_option("--http-port", flags.http_port,
-                 "Port of /health/live, /health/ready and /version; 0 takes a free one; without "
-                 "it: none")
+  app.add_option(
+         "--http-port", flags.http_port,
+         "Port of /health/live, /health/ready, /version and, on this machine or with "
+         "--insecure, of OpenAI's routes for clients without a draft (/v1/chat/completions, "
+         "/v1/completions, /v1/models, /tokenize); 0 takes a free one; without it: none")
       ->check(CLI::Range(0, 65535));
   app.add_option("--metrics-port", flags.metrics_port,
                  "Port of /metrics for Prometheus; beyond this machine a key is asked for")
@@ -159,6 +161,20 @@ void print_pages(const char* what, const Address* address) {
   if (address != nullptr) std::printf("  %-12s http://%s\n", what, address->to_string().c_str());
 }
 
+// HTTP has no TLS here: prompts and keys would cross the network in plaintext.
+bool offers_completions(const ServerFlags& flags, const LoadedTarget& target) {
+  return flags.http_port >= 0 && target.tokenizer &&
+         (is_loopback(flags.host) || flags.access.insecure);
+}
+
+void set_completions(const LoadedTarget& target, ServeOptions& options) {
+  options.tokenizer = &*target.tokenizer;
+  options.completions = {.model_name = target.model->info().name,
+                         .tokenizer_hash = target.tokenizer_hash,
+                         .context = target.model->info().max_positions,
+                         .tenants = options.rpc.tenants};
+}
+
 // One line of the audit: who used how much of the device.
 void log_session(const SessionRecord& record) {
   log(LogLevel::kInfo, "session ended",
@@ -234,6 +250,13 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
   std::printf("  listening    %s%s\n", listening.rpc.to_string().c_str(),
               about_access(flags).c_str());
   print_pages("health", listening.admin.health_address());
+  if (offers_completions(flags, target)) {
+    print_pages("openai", listening.admin.health_address());
+  } else if (flags.http_port >= 0 && target.tokenizer) {
+    std::printf(
+        "  openai       OFF beyond this machine, since HTTP has no TLS here; a proxy on this "
+        "machine can add it\n");
+  }
   print_pages("metrics", listening.admin.metrics_address());
   std::printf("  ready        after %.2f s\n", seconds);
   std::fflush(stdout);
@@ -293,6 +316,7 @@ Status run_server(ServerFlags& flags) {
     log_session(record);
   };
   set_access(flags, tenants, options);
+  if (offers_completions(flags, target)) set_completions(target, options);
   options.rpc.max_calls_per_peer = flags.max_calls_per_peer;
   options.rpc.max_calls = std::size_t{2} * flags.max_concurrent_sessions + kCallsWithoutSession;
   options.admin_questions.version = Program::version();

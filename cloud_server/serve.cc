@@ -71,8 +71,15 @@ Event await_event(const VerifyEngine& engine, const ServeOptions& options) {
 Result<std::unique_ptr<AdminServer>> start_admin(const ServeOptions& options,
                                                  const VerifyEngine& engine,
                                                  const RpcServer& server,
+                                                 CompletionServer* completions,
                                                  const std::atomic<bool>& ready) {
   AdminQuestions questions = options.admin_questions;
+  if (completions != nullptr) {
+    questions.answers = [completions](const HttpRequest& request,
+                                      const std::shared_ptr<HttpExchange>& exchange) {
+      return completions->handle(request, exchange);
+    };
+  }
   questions.is_alive = [&engine, limit = options.scheduler.pass_limit] {
     return limit <= Duration{0} || engine.running_for() <= limit;
   };
@@ -161,8 +168,13 @@ Status serve(Model& model, const ServeOptions& options,
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
                             RpcServer::start(engine, options.rpc));
   std::atomic<bool> ready{true};
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<AdminServer> admin,
-                            start_admin(options, engine, *server, ready));
+  std::optional<CompletionServer> completions;
+  if (options.tokenizer != nullptr) {
+    completions.emplace(engine, *options.tokenizer, options.completions);
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<AdminServer> admin,
+      start_admin(options, engine, *server, completions ? &*completions : nullptr, ready));
   on_ready({server->address(), *admin});
   notify_supervisor("READY=1");
   switch (await_event(engine, options)) {

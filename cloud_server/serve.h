@@ -16,6 +16,7 @@
 
 #include "cloud_server/http/admin.h"
 #include "cloud_server/http/metrics.h"
+#include "cloud_server/openai/completion_server.h"
 #include "cloud_server/rpc/server.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -29,7 +30,10 @@ struct ServeOptions {
   RpcServerOptions rpc;
   Duration shutdown_timeout = std::chrono::seconds(45);
   AdminOptions admin;
-  AdminQuestions admin_questions;        // serve() answers is_alive, is_ready and metrics itself
+  AdminQuestions admin_questions;  // serve() answers is_alive, is_ready, metrics and answers itself
+  // OpenAI's routes beside /health; null: there are none. Outlives serve().
+  const Tokenizer* tokenizer = nullptr;
+  CompletionServerOptions completions;
   ServerMetrics* metrics = nullptr;      // null: none are kept
   std::function<void()> on_reload = {};  // SIGHUP came
 };

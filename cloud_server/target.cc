@@ -67,7 +67,7 @@ Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
 }
 
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.model));
+  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.model));
   LoadOptions load;
   load.directory = options.model;
   load.dtype = options.dtype;
@@ -80,6 +80,7 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
   load.ignore_eos = options.ignore_eos;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(load, cuda_factory()));
   LoadedTarget target{std::move(model), tokenizer.content_hash()};
+  target.tokenizer = std::move(tokenizer);
   OUTRIDER_ASSIGN_OR_RETURN(
       FoundExits found,
       find_exits({.model = options.model, .adapters = options.adapters, .exits = options.exits},

@@ -15,6 +15,7 @@
 #include "common/exits/exit_heads.h"
 #include "common/model/emulated/paced_model.h"
 #include "common/model/model.h"
+#include "common/text/tokenizer.h"
 
 namespace outrider {
 
@@ -40,8 +41,9 @@ struct TargetOptions {
 struct LoadedTarget {
   std::unique_ptr<Model> model;
   std::string tokenizer_hash;
-  std::unique_ptr<ExitHeads> exits = {};  // null: none
-  std::string about_exits = {};           // one line: which exits, or why there are none
+  std::optional<Tokenizer> tokenizer = {};  // nothing: of the null model
+  std::unique_ptr<ExitHeads> exits = {};    // null: none
+  std::string about_exits = {};             // one line: which exits, or why there are none
   std::unique_ptr<ExitHeads> predictor = {};
   std::string no_predictor = {};      // why the one that was asked for is not there
   const PacedModel* paced = nullptr;  // the model, if it is paced

@@ -25,6 +25,12 @@ std::string key_of(const HttpRequest& request) {
 
 }  // namespace
 
+void AdminServer::on_request(const HttpRequest& request,
+                             const std::shared_ptr<HttpExchange>& exchange) const {
+  if (questions_.answers && questions_.answers(request, exchange)) return;
+  exchange->respond(health(request));
+}
+
 HttpResponse AdminServer::health(const HttpRequest& request) const {
   if (request.method != "GET" && request.method != "HEAD") {
     return {.status = 405, .body = "GET only\n", .headers = {{"Allow", "GET, HEAD"}}};
@@ -60,7 +66,7 @@ Result<std::unique_ptr<AdminServer>> AdminServer::start(const AdminOptions& opti
         self->health_, HttpServer::start({.listen = *options.health},
                                          [&pages](const HttpRequest& request,
                                                   const std::shared_ptr<HttpExchange>& exchange) {
-                                           exchange->respond(pages.health(request));
+                                           pages.on_request(request, exchange);
                                          }));
   }
   if (options.metrics) {

@@ -5,6 +5,8 @@
 //   /version       JSON
 //   /metrics       Prometheus' text format; beyond loopback with a key of the token file
 //
+// Beside the first three stand whatever routes `answers` has: OpenAI's.
+//
 // Thread rule: start() and the destructor from one thread; the functions are called on the HTTP
 // server's, and must not block. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -24,6 +26,8 @@ struct AdminQuestions {
   std::function<bool()> is_ready;
   std::function<std::string()> metrics;
   std::function<bool(const std::string& key)> knows_key;  // empty: /metrics is open
+  // Takes a request, or says that the path is none of its own; empty: there are no such routes.
+  std::function<bool(const HttpRequest&, const std::shared_ptr<HttpExchange>&)> answers;
   std::string version;
   std::string model_name;
 };
@@ -48,6 +52,7 @@ class AdminServer final {
 
  private:
   explicit AdminServer(AdminQuestions questions) : questions_(std::move(questions)) {}
+  void on_request(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) const;
   HttpResponse health(const HttpRequest& request) const;
   HttpResponse metrics(const HttpRequest& request) const;
 

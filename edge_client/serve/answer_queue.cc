@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/telemetry/log.h"
+#include "edge_client/serve/answer_form.h"
 
 namespace outrider {
 namespace {
@@ -22,7 +23,7 @@ class AnswerQueue::Listener final : public AnswerListener {
 
   void on_emit(const Emit& emit) override {
     if (job_ == nullptr || !job_->stream) return;
-    const std::string event = text_event(job_->name, emit);
+    const std::string event = text_event(job_->name, pieces_of(emit));
     if (!event.empty()) job_->exchange->write(event);
   }
   void on_say(const Say& say) override {
@@ -118,12 +119,12 @@ void AnswerQueue::answer(ServeJob& job) {
   const Status status = report.ok() ? answer_status(*report) : report.status();
   if (report.ok()) on_report_(*report);
   if (job.stream) {
-    job.exchange->write(status.ok() ? last_events(job.name, *report, job.stream_usage)
+    job.exchange->write(status.ok() ? last_events(job.name, end_of(*report), job.stream_usage)
                                     : error_event(status));
     job.exchange->end();
   } else if (status.ok()) {
     job.exchange->respond({.status = 200,
-                           .body = whole_answer(job.name, *report),
+                           .body = whole_answer(job.name, report->text, end_of(*report)),
                            .content_type = "application/json",
                            .headers = {{"X-Request-Id", job.name.id}}});
   } else {

@@ -15,9 +15,8 @@
 
 #include "common/base/mutex.h"
 #include "common/http/exchange.h"
+#include "common/openai/completion_answer.h"
 #include "edge_client/generation/generator.h"
-#include "edge_client/serve/openai_answer.h"
-#include "edge_client/serve/openai_request.h"
 
 namespace outrider {
 

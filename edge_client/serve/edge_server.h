@@ -41,10 +41,7 @@ class EdgeServer final {
   void on_request(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
   Status complete(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
                   bool is_chat);
-  Result<EncodedPrompt> encode(const CompletionRequest& request) const;
   HttpResponse page(const HttpRequest& request);
-  HttpResponse models() const;
-  HttpResponse tokenize(const HttpRequest& request) const;
 
   const EdgeServerOptions options_;
   const Tokenizer& tokenizer_;

@@ -77,7 +77,7 @@ class Answers(WithServer):
         self.assertIn('--target', refused.err)
 
     def test_a_predictor_of_another_target_is_refused_and_decoding_goes_on(self):
-        common = ('run', '--target', TARGET, '--model', DRAFT, '-p', PROMPT, '-n', '24', '--tree', 'top-n',
+        common = ('run', '--target', TARGET, '--model', DRAFT, '-p', PROMPT, '-n', '40', '--tree', 'top-n',
                   '--temp', '0', '--json', '--prune', '0.2')
         plain = edge(*common)
         fitting = edge(*common, '--predictor', TARGET)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/serve/openai_request.h"
+#include "common/openai/completion_request.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@ TEST(OpenaiRequest, ReadsWhatClientsSend) {
       *chat(R"("model":"any","temperature":0.5,"top_p":0.9,"seed":-1,"max_tokens":7,
                "stop":["a","b"],"stream":true,"stream_options":{"include_usage":true},"n":1,
                "logprobs":false,"tools":[],"presence_penalty":0,"user":null)");
-  EXPECT_EQ(request.config.sampling.temperature, 0.5f);
-  EXPECT_EQ(request.config.sampling.top_p, 0.9f);
-  EXPECT_EQ(request.config.seed, ~std::uint64_t{0});
-  EXPECT_EQ(request.config.max_tokens, 7);
-  EXPECT_EQ(request.config.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request.params.sampling.temperature, 0.5f);
+  EXPECT_EQ(request.params.sampling.top_p, 0.9f);
+  EXPECT_EQ(request.params.seed, ~std::uint64_t{0});
+  EXPECT_EQ(request.params.max_tokens, 7);
+  EXPECT_EQ(request.params.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(request.stream);
   EXPECT_TRUE(request.stream_usage);
   ASSERT_EQ(request.messages.size(), 1u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/serve/openai_answer.h"
+#include "common/openai/completion_answer.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -38,24 +38,17 @@ OrderedJson chunk(const AnswerName& name, OrderedJson delta, const OrderedJson& 
   return json;
 }
 
-const char* finish_reason(const AnswerReport& report) {
-  const Ending ending = report.finish.ending;
-  return ending == Ending::kLength || ending == Ending::kContextFull ? "length" : "stop";
+const char* finish_reason(const AnswerEnd& end) {
+  return end.by_length ? "length" : "stop";
 }
 
-OrderedJson usage(const AnswerReport& report) {
-  const DecodingStats& stats = report.stats;
-  const std::uint64_t answer = report.ids.size();
-  return {{"prompt_tokens", stats.prompt_tokens},
-          {"completion_tokens", answer},
-          {"total_tokens", stats.prompt_tokens + answer},
+OrderedJson usage(const AnswerEnd& end) {
+  return {{"prompt_tokens", end.prompt_tokens},
+          {"completion_tokens", end.completion_tokens},
+          {"total_tokens", end.prompt_tokens + end.completion_tokens},
           {"completion_tokens_details",
-           {{"accepted_prediction_tokens", stats.num_accepted_tokens},
-            {"rejected_prediction_tokens", stats.num_draft_tokens - stats.num_accepted_tokens}}}};
-}
-
-OrderedJson figures(const AnswerReport& report) {
-  return OrderedJson::parse(stats_json(report), nullptr, false);
+           {{"accepted_prediction_tokens", end.accepted_tokens},
+            {"rejected_prediction_tokens", end.rejected_tokens}}}};
 }
 
 }  // namespace
@@ -65,13 +58,13 @@ std::string first_event(const AnswerName& name) {
   return event(chunk(name, {{"role", "assistant"}, {"content", ""}}, nullptr));
 }
 
-std::string text_event(const AnswerName& name, const Emit& emit) {
+std::string text_event(const AnswerName& name, std::span<const AnswerPiece> pieces) {
   std::string text;
   OrderedJson tokens = OrderedJson::array();
-  for (const Emit::Token& token : emit.tokens) {
-    text += token.text;
-    if (!token.text.empty()) {
-      tokens.push_back({{"text", token.text}, {"drafted", token.drafted}});
+  for (const AnswerPiece& piece : pieces) {
+    text += piece.text;
+    if (!piece.text.empty()) {
+      tokens.push_back({{"text", piece.text}, {"drafted", piece.drafted}});
     }
   }
   if (text.empty()) return {};
@@ -80,14 +73,14 @@ std::string text_event(const AnswerName& name, const Emit& emit) {
   return event(json);
 }
 
-std::string last_events(const AnswerName& name, const AnswerReport& report, bool with_usage) {
-  OrderedJson last = chunk(name, OrderedJson::object(), finish_reason(report));
-  last["outrider"] = figures(report);
+std::string last_events(const AnswerName& name, const AnswerEnd& end, bool with_usage) {
+  OrderedJson last = chunk(name, OrderedJson::object(), finish_reason(end));
+  last["outrider"] = end.figures;
   std::string events = event(last);
   if (with_usage) {
     OrderedJson json = head(name, true);
     json["choices"] = OrderedJson::array();
-    json["usage"] = usage(report);
+    json["usage"] = usage(end);
     events += event(json);
   }
   return events + "data: [DONE]\n\n";
@@ -97,19 +90,19 @@ std::string error_event(const Status& status) {
   return "data: " + error_response(status).body + "\n\ndata: [DONE]\n\n";
 }
 
-std::string whole_answer(const AnswerName& name, const AnswerReport& report) {
+std::string whole_answer(const AnswerName& name, const std::string& text, const AnswerEnd& end) {
   OrderedJson json = head(name, false);
   OrderedJson choice = {{"index", 0}};
   if (name.is_chat) {
-    choice["message"] = {{"role", "assistant"}, {"content", report.text}};
+    choice["message"] = {{"role", "assistant"}, {"content", text}};
   } else {
-    choice["text"] = report.text;
+    choice["text"] = text;
   }
   choice["logprobs"] = nullptr;
-  choice["finish_reason"] = finish_reason(report);
+  choice["finish_reason"] = finish_reason(end);
   json["choices"] = OrderedJson::array({std::move(choice)});
-  json["usage"] = usage(report);
-  json["outrider"] = figures(report);
+  json["usage"] = usage(end);
+  json["outrider"] = end.figures;
   return dump(json);
 }
 
@@ -146,11 +139,6 @@ HttpResponse error_response(const Status& status) {
   HttpResponse response{.status = code, .body = dump(json), .content_type = "application/json"};
   if (code == 429 || code == 503) response.headers.emplace_back("Retry-After", "2");
   return response;
-}
-
-Status answer_status(const AnswerReport& report) {
-  const Ending ending = report.finish.ending;
-  return ending == Ending::kLinkLost || ending == Ending::kFailed ? report.finish.status : Status();
 }
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/serve/openai_request.h"
+#include "common/openai/completion_request.h"
 
 #include <array>
 #include <cmath>
@@ -109,31 +109,32 @@ Status read_stream_options(const Json& value, bool& usage) {
   return {};
 }
 
-Status read_sampling(const std::string& key, const Json& value, AnswerConfig& config, bool& known) {
+Status read_sampling(const std::string& key, const Json& value, CompletionParams& params,
+                     bool& known) {
   double number = 0;
   std::int64_t whole = 0;
   known = true;
   if (key == "temperature") {
     OUTRIDER_RETURN_IF_ERROR(read_number(value, key, 0, 100, number));
-    config.sampling.temperature = static_cast<float>(number);
+    params.sampling.temperature = static_cast<float>(number);
   } else if (key == "top_p") {
     OUTRIDER_RETURN_IF_ERROR(read_number(value, key, 0, 1, number));
-    config.sampling.top_p = static_cast<float>(number);
+    params.sampling.top_p = static_cast<float>(number);
   } else if (key == "min_p") {
     OUTRIDER_RETURN_IF_ERROR(read_number(value, key, 0, 1, number));
-    config.sampling.min_p = static_cast<float>(number);
+    params.sampling.min_p = static_cast<float>(number);
   } else if (key == "top_k") {
     OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 0, whole));
     if (whole > std::numeric_limits<std::int32_t>::max()) return wrong(key, "less than 2^31");
-    config.sampling.top_k = static_cast<std::int32_t>(whole);
+    params.sampling.top_k = static_cast<std::int32_t>(whole);
   } else if (key == "seed") {
     OUTRIDER_RETURN_IF_ERROR(
         read_integer(value, key, std::numeric_limits<std::int64_t>::min(), whole));
-    config.seed = static_cast<std::uint64_t>(whole);
+    params.seed = static_cast<std::uint64_t>(whole);
   } else if (key == "max_tokens" || key == "max_completion_tokens") {
-    OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 1, config.max_tokens));
+    OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 1, params.max_tokens));
   } else if (key == "stop") {
-    OUTRIDER_RETURN_IF_ERROR(read_stop(value, config.stop));
+    OUTRIDER_RETURN_IF_ERROR(read_stop(value, params.stop));
   } else {
     known = false;
   }
@@ -167,7 +168,7 @@ Status read_field(const std::string& key, const Json& value, CompletionRequest& 
   if (key == "stream") return read_bool(value, key, request.stream);
   if (key == "stream_options") return read_stream_options(value, request.stream_usage);
   bool known = false;
-  OUTRIDER_RETURN_IF_ERROR(read_sampling(key, value, request.config, known));
+  OUTRIDER_RETURN_IF_ERROR(read_sampling(key, value, request.params, known));
   if (known || changes_nothing(key, value)) return {};
   return unsupported(key);
 }
@@ -175,17 +176,29 @@ Status read_field(const std::string& key, const Json& value, CompletionRequest& 
 }  // namespace
 
 Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
-                                           const AnswerConfig& defaults) {
+                                           const CompletionParams& defaults) {
   const Result<Json> json = parse_json(body, "the body");
   if (!json.ok()) return invalid_argument(json.status().message());
   if (!json->is_object()) return invalid_argument("the body must be a JSON object");
-  CompletionRequest request{.is_chat = is_chat, .messages = {}, .prompt = {}, .config = defaults};
+  CompletionRequest request{.is_chat = is_chat, .messages = {}, .prompt = {}, .params = defaults};
   for (const auto& [key, value] : json->items()) {
     OUTRIDER_RETURN_IF_ERROR(read_field(key, value, request));
   }
   if (is_chat && request.messages.empty()) return wrong("messages", "there");
   if (!is_chat && !json->contains("prompt")) return wrong("prompt", "there");
   return request;
+}
+
+Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
+                                     std::string_view chat_template) {
+  if (!request.is_chat) return encode_prompt(tokenizer, request.prompt, "none");
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat,
+                            ChatTemplate::choose(tokenizer, chat_template));
+  EncodedPrompt prompt;
+  OUTRIDER_ASSIGN_OR_RETURN(prompt.ids, chat.encode_chat(tokenizer, request.messages));
+  OUTRIDER_ASSIGN_OR_RETURN(const TokenId end_of_turn, chat.end_of_turn(tokenizer));
+  prompt.stop_ids = {end_of_turn};
+  return prompt;
 }
 
 }  // namespace outrider

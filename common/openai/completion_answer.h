@@ -5,12 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
+#include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/http/message.h"
-#include "edge_client/report/answer_report.h"
-#include "edge_client/session/events.h"
 
 namespace outrider {
 
@@ -21,21 +21,34 @@ struct AnswerName {
   std::int64_t created = 0;  // seconds since 1970
 };
 
+// A piece of an answer's text, as it is committed.
+struct AnswerPiece {
+  std::string text;
+  bool drafted = false;  // the draft had guessed it
+};
+
+// How an answer ended.
+struct AnswerEnd {
+  bool by_length = false;  // the bound on tokens ended it; else it stopped by itself
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t completion_tokens = 0;
+  std::uint64_t accepted_tokens = 0;  // drafted ones
+  std::uint64_t rejected_tokens = 0;
+  Json figures = {};  // stands under "outrider"
+};
+
 // The first event of a stream: says who speaks.
 std::string first_event(const AnswerName& name);
 // Tokens as they are committed; empty if they have no text yet.
-std::string text_event(const AnswerName& name, const Emit& emit);
+std::string text_event(const AnswerName& name, std::span<const AnswerPiece> pieces);
 // Why it ended; with usage if that was asked for; and the end of the stream.
-std::string last_events(const AnswerName& name, const AnswerReport& report, bool with_usage);
+std::string last_events(const AnswerName& name, const AnswerEnd& end, bool with_usage);
 // An error after the stream has begun.
 std::string error_event(const Status& status);
 
-std::string whole_answer(const AnswerName& name, const AnswerReport& report);
+std::string whole_answer(const AnswerName& name, const std::string& text, const AnswerEnd& end);
 
 // OpenAI's error object with a fitting status.
 HttpResponse error_response(const Status& status);
-
-// Whether the answer is one: not lost with its link, nor failed.
-Status answer_status(const AnswerReport& report);
 
 }  // namespace outrider

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/openai/completion_server.h"
+
+#include <string_view>
+#include <utility>
+
+#include "cloud_server/openai/completion_stream.h"
+#include "common/base/clock.h"
+#include "common/openai/routes.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::string_view kBearer = "Bearer ";
+}  // namespace
+
+bool CompletionServer::handle(const HttpRequest& request,
+                              const std::shared_ptr<HttpExchange>& exchange) {
+  const bool completes = request.path == kChatRoute || request.path == kCompletionRoute;
+  const bool tokenizes = request.path == kTokenizeRoute && request.method == "POST";
+  const bool lists = request.path == kModelsRoute && request.method == "GET";
+  if (!completes && !tokenizes && !lists) return false;
+  const Result<std::string> tenant = tenant_of(request);
+  if (!tenant.ok()) {
+    HttpResponse refusal = error_response(tenant.status());
+    refusal.status = 401;
+    refusal.headers.emplace_back("WWW-Authenticate", "Bearer");
+    exchange->respond(std::move(refusal));
+  } else if (tokenizes) {
+    exchange->respond(tokenize_page(tokenizer_, request));
+  } else if (lists) {
+    exchange->respond(models_page(options_.model_name));
+  } else if (const Status status = complete(request, exchange, *tenant); !status.ok()) {
+    exchange->respond(error_response(status));
+  }
+  return true;
+}
+
+Result<std::string> CompletionServer::tenant_of(const HttpRequest& request) const {
+  if (options_.tenants == nullptr) return std::string();
+  const std::string_view value = request.header("authorization");
+  const std::string_view key = value.starts_with(kBearer) ? value.substr(kBearer.size()) : "";
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const TenantKey> found,
+                            options_.tenants->find(key));
+  return found->tenant;
+}
+
+Status CompletionServer::complete(const HttpRequest& request,
+                                  const std::shared_ptr<HttpExchange>& exchange,
+                                  const std::string& tenant) {
+  if (request.method != "POST") return invalid_argument(request.path + " takes POST");
+  OUTRIDER_RETURN_IF_ERROR(check_origin(request));
+  const bool is_chat = request.path == kChatRoute;
+  OUTRIDER_ASSIGN_OR_RETURN(const CompletionRequest asked,
+                            parse_completion(request.body, is_chat, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_request(tokenizer_, asked, ""));
+  const auto prompt_tokens = static_cast<double>(prompt.ids.size());
+  OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
+                            PlainAnswer::begin(tokenizer_, std::move(prompt), asked.params,
+                                               options_.context, options_.tokenizer_hash));
+  CompletionStream::Client client{.name = new_answer(options_.model_name, is_chat),
+                                  .stream = asked.stream,
+                                  .stream_usage = asked.stream_usage,
+                                  .exchange = exchange};
+  if (!tenant.empty()) {
+    const std::string id = client.name.id;
+    const AdmissionResult admitted =
+        options_.tenants->admit(tenant, id, prompt_tokens, SystemClock().now());
+    OUTRIDER_RETURN_IF_ERROR(admitted.status);
+    client.on_over = [tenants = options_.tenants, tenant, id] { tenants->leave(tenant, id); };
+  }
+  std::make_shared<CompletionStream>(engine_, std::move(answer), std::move(client))
+      ->begin({.tenant = tenant, .group = tenant.empty() ? request.peer : tenant});
+  return {};
+}
+
+}  // namespace outrider

@@ -1,0 +1,52 @@
+// The server's OpenAI routes, for clients that have no draft: the target decodes alone, by the same
+// scheduler as for edges.
+//
+//   POST /v1/chat/completions  /v1/completions   answers, whole or streamed
+//   POST /tokenize                               {"content": TEXT} to {"tokens": [..]}
+//   GET  /v1/models
+//
+// Where there are keys, one is asked for: Authorization: Bearer KEY. A request is a session of its
+// tenant. Thread rule: handle() on the HTTP server's thread. Ownership: all parts outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cloud_server/admission/tenants.h"
+#include "common/http/exchange.h"
+#include "common/http/message.h"
+#include "common/openai/completion_request.h"
+#include "common/text/tokenizer.h"
+#include "common/verify/engine.h"
+
+namespace outrider {
+
+struct CompletionServerOptions {
+  std::string model_name;  // as clients name it
+  std::string tokenizer_hash;
+  Position context = 0;        // tokens of prompt and answer
+  Tenants* tenants = nullptr;  // null: nobody is asked for a key
+};
+
+class CompletionServer final {
+ public:
+  CompletionServer(VerifyEngine& engine, const Tokenizer& tokenizer,
+                   CompletionServerOptions options)
+      : engine_(engine), tokenizer_(tokenizer), options_(std::move(options)) {}
+
+  // False: the path is none of these.
+  bool handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
+
+ private:
+  // The tenant; empty where nobody is asked. UNAUTHENTICATED.
+  Result<std::string> tenant_of(const HttpRequest& request) const;
+  Status complete(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
+                  const std::string& tenant);
+
+  VerifyEngine& engine_;
+  const Tokenizer& tokenizer_;
+  const CompletionServerOptions options_;
+};
+
+}  // namespace outrider

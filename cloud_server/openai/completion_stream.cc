@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/openai/completion_stream.h"
+
+#include <utility>
+#include <variant>
+
+namespace outrider {
+
+void CompletionStream::begin(StreamOwner owner) {
+  // No event comes before the first message, so stream_ is there by then.
+  stream_ =
+      engine_.connect([self = shared_from_this()](VerifierEvent event) { self->on_event(event); },
+                      std::move(owner));
+  engine_.post(stream_, answer_.open());
+}
+
+void CompletionStream::on_event(const VerifierEvent& event) {
+  if (const auto* message = std::get_if<ServerMessage>(&event)) {
+    on_step(answer_.on_message(*message));
+    return;
+  }
+  if (!told_) respond_error(std::get<StreamEnded>(event).status);
+  if (client_.on_over) client_.on_over();
+}
+
+void CompletionStream::on_step(PlainAnswer::Step step) {
+  if (told_) return;
+  if (client_.exchange->client_is_gone()) return abandon();
+  if (client_.stream && (!step.pieces.empty() || step.end)) begin_stream();
+  if (client_.stream && !step.pieces.empty() &&
+      !client_.exchange->write(text_event(client_.name, step.pieces))) {
+    return abandon();
+  }
+  if (step.reply) engine_.post(stream_, *std::move(step.reply));
+  if (step.end) respond_end(*step.end);
+}
+
+// The client is gone, or reads too slowly.
+void CompletionStream::abandon() {
+  told_ = true;
+  client_.exchange->end();
+  engine_.post(stream_, {.body = Cancel{}});
+}
+
+void CompletionStream::begin_stream() {
+  if (std::exchange(begun_, true)) return;
+  client_.exchange->begin(
+      {.status = 200,
+       .body = first_event(client_.name),
+       .content_type = "text/event-stream",
+       .headers = {{"Cache-Control", "no-cache"}, {"X-Request-Id", client_.name.id}}});
+}
+
+void CompletionStream::respond_end(const AnswerEnd& end) {
+  told_ = true;
+  HttpExchange& exchange = *client_.exchange;
+  if (!client_.stream) {
+    exchange.respond({.status = 200,
+                      .body = whole_answer(client_.name, answer_.text(), end),
+                      .content_type = "application/json",
+                      .headers = {{"X-Request-Id", client_.name.id}}});
+    return;
+  }
+  exchange.write(last_events(client_.name, end, client_.stream_usage));
+  exchange.end();
+}
+
+void CompletionStream::respond_error(const Status& status) {
+  told_ = true;
+  const Status error = status.ok() ? unavailable("the answer ended before its end") : status;
+  if (!begun_) return client_.exchange->respond(error_response(error));
+  client_.exchange->write(error_event(error));
+  client_.exchange->end();
+}
+
+}  // namespace outrider

@@ -1,0 +1,52 @@
+// A PlainAnswer on the engine, and its client: events of the stream become HTTP, and a client that
+// goes away ends the stream.
+//
+// Thread rule: begin() from the HTTP server's thread; after that it lives on the engine's until the
+// stream is over. Ownership: shared by the engine's sink; engine and tokenizer outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cloud_server/openai/plain_answer.h"
+#include "common/http/exchange.h"
+#include "common/openai/completion_answer.h"
+#include "common/verify/engine.h"
+
+namespace outrider {
+
+class CompletionStream final : public std::enable_shared_from_this<CompletionStream> {
+ public:
+  struct Client {
+    AnswerName name;
+    bool stream = false;
+    bool stream_usage = false;
+    std::shared_ptr<HttpExchange> exchange;
+    std::function<void()> on_over = {};  // called once, when the stream has ended
+  };
+
+  CompletionStream(VerifyEngine& engine, PlainAnswer answer, Client client)
+      : engine_(engine), answer_(std::move(answer)), client_(std::move(client)) {}
+
+  void begin(StreamOwner owner);
+
+ private:
+  void on_event(const VerifierEvent& event);
+  void on_step(PlainAnswer::Step step);
+  void abandon();
+  void begin_stream();
+  void respond_end(const AnswerEnd& end);
+  void respond_error(const Status& status);
+
+  VerifyEngine& engine_;
+  PlainAnswer answer_;
+  const Client client_;
+  StreamId stream_ = 0;
+  bool begun_ = false;  // the head of a streamed answer is out
+  bool told_ = false;   // the client has the end, or is gone
+};
+
+}  // namespace outrider

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/openai/plain_answer.h"
+
+#include <utility>
+#include <variant>
+
+namespace outrider {
+namespace {
+
+// Tokens between acknowledgements: far fewer than a verifier runs ahead.
+constexpr Position kAckEvery = 64;
+
+}  // namespace
+
+Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt prompt,
+                                       const CompletionParams& params, Position context,
+                                       std::string tokenizer_hash) {
+  OUTRIDER_RETURN_IF_ERROR(validate(params.sampling));
+  OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(params.stop));
+  const auto length = static_cast<Position>(prompt.ids.size());
+  if (length == 0) return invalid_argument("the prompt is empty; write something");
+  if (length >= context) {
+    return invalid_argument("the prompt has " + std::to_string(length) +
+                            " tokens, but the context holds " + std::to_string(context) +
+                            "; shorten the prompt");
+  }
+  const bool bounded = params.max_tokens >= 0 && params.max_tokens < context - length;
+  Open open;
+  open.tokenizer_hash = std::move(tokenizer_hash);
+  open.sampling = params.sampling;
+  open.seed = params.seed;
+  open.prefix = std::move(prompt.ids);
+  open.end_position = bounded ? length + static_cast<Position>(params.max_tokens) : context;
+  open.stop_ids = std::move(prompt.stop_ids);
+  open.policy.pass_policy = PassPolicy::kEager;  // nobody drafts
+  PlainAnswer answer(std::move(open), StreamedText(tokenizer, std::move(stops)));
+  answer.end_ = answer.acked_ = length;
+  return answer;
+}
+
+PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
+  Step step;
+  if (over_) return step;
+  if (const auto* verdict = std::get_if<Verdict>(&message)) on_verdict(*verdict, step);
+  if (const auto* usage = std::get_if<Usage>(&message)) {
+    over_ = true;
+    if (std::string rest = text_.finish(); !rest.empty()) step.pieces.push_back({std::move(rest)});
+    step.end = finish(usage->reason == FinishReason::kLength);
+  }
+  return step;
+}
+
+void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
+  for (const TokenId token : verdict.tokens) {
+    ++tokens_;
+    ++end_;
+    AnswerText::Update update = text_.push(token);
+    if (!update.text.empty()) step.pieces.push_back({std::move(update.text)});
+    if (!update.stopped) continue;
+    over_ = true;
+    step.reply = EdgeMessage{.acked_position = end_, .body = Cancel{}};
+    step.end = finish(false);
+    return;
+  }
+  if (end_ - acked_ < kAckEvery) return;
+  acked_ = end_;
+  step.reply = EdgeMessage{.acked_position = end_, .body = AckOnly{}};
+}
+
+AnswerEnd PlainAnswer::finish(bool by_length) const {
+  return {.by_length = by_length,
+          .prompt_tokens = open_.prefix.size(),
+          .completion_tokens = tokens_,
+          .figures = {{"speculation", "OFF because this server has no draft"}}};
+}
+
+}  // namespace outrider

@@ -1,0 +1,58 @@
+// One request of an OpenAI client, answered by the target alone: what to ask the verifier for, what
+// its messages become for the client, and when it is over.
+//
+//   answer.open()  (answer.on_message(message) -> Step)*
+//
+// Pure: holds neither engine nor connection. Thread rule: one thread at a time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/conversation/conversation.h"
+#include "common/conversation/streamed_text.h"
+#include "common/openai/completion_answer.h"
+#include "common/openai/completion_request.h"
+#include "common/protocol/messages.h"
+
+namespace outrider {
+
+class PlainAnswer final {
+ public:
+  // What a message of the verifier asks for.
+  struct Step {
+    std::vector<AnswerPiece> pieces = {};   // that may be shown now
+    std::optional<EdgeMessage> reply = {};  // to the verifier
+    std::optional<AnswerEnd> end = {};      // the answer is whole
+  };
+
+  // tokenizer: outlives this. context: tokens of prompt and answer that the target holds. Errors:
+  // INVALID_ARGUMENT for stop strings that cannot be, and for a prompt that leaves no room.
+  static Result<PlainAnswer> begin(const Tokenizer& tokenizer, EncodedPrompt prompt,
+                                   const CompletionParams& params, Position context,
+                                   std::string tokenizer_hash);
+
+  // The first message to the verifier.
+  EdgeMessage open() const { return {.body = open_}; }
+  Step on_message(const ServerMessage& message);
+
+  // All that was shown.
+  const std::string& text() const { return text_.text(); }
+
+ private:
+  PlainAnswer(Open open, StreamedText text) : open_(std::move(open)), text_(std::move(text)) {}
+  void on_verdict(const Verdict& verdict, Step& step);
+  AnswerEnd finish(bool by_length) const;
+
+  Open open_;
+  StreamedText text_;
+  Position end_ = 0;  // of the text, as the verdicts have it
+  Position acked_ = 0;
+  std::uint64_t tokens_ = 0;
+  bool over_ = false;
+};
+
+}  // namespace outrider

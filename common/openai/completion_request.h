@@ -1,0 +1,46 @@
+// What an OpenAI client asks, read strictly: what is not supported here is refused by its name,
+// never passed over.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/conversation/chat_template.h"
+#include "common/conversation/conversation.h"
+#include "common/sampling/sampling.h"
+
+namespace outrider {
+
+// What an answer may be asked to be like.
+struct CompletionParams {
+  SamplingParams sampling = {};
+  std::uint64_t seed = 0;
+  std::int64_t max_tokens = -1;  // -1: until it stops
+  std::vector<std::string> stop = {};
+};
+
+struct CompletionRequest {
+  bool is_chat = false;
+  std::vector<ChatMessage> messages;  // of a chat
+  std::string prompt;                 // of a plain completion
+  CompletionParams params;
+  bool stream = false;
+  bool stream_usage = false;  // stream_options.include_usage
+};
+
+// defaults: what the request does not name. Errors: INVALID_ARGUMENT for a wrong value and for text
+// that is not JSON, UNIMPLEMENTED for what is not supported; both name the field.
+Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
+                                           const CompletionParams& defaults);
+
+// What the model gets to answer. chat_template: a name, or empty for the tokenizer's own. Errors:
+// those of ChatTemplate.
+Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
+                                     std::string_view chat_template);
+
+}  // namespace outrider

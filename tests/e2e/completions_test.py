@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""The server's OpenAI routes, for clients that have no draft, over real HTTP.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/completions_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import http.client
+import json
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from programs import BIN, DRAFT, Server, edge
+
+PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+MESSAGES = [{'role': 'user', 'content': PROMPT}]
+
+
+class Client:
+    def __init__(self, server, key=None):
+        line = next(line for line in server.log if line.split()[:1] == ['openai'])
+        self.address = line.split('http://')[1].strip()
+        self.headers = {'Content-Type': 'application/json'}
+        if key:
+            self.headers['Authorization'] = f'Bearer {key}'
+
+    def open(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection(self.address, timeout=60)
+        connection.request(method, path, json.dumps(body) if body is not None else None,
+                           {**self.headers, **(headers or {})})
+        return connection, connection.getresponse()
+
+    def ask(self, method, path, body=None, headers=None):
+        connection, response = self.open(method, path, body, headers)
+        try:
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    def chat(self, **fields):
+        return self.ask('POST', '/v1/chat/completions', {'messages': MESSAGES, **fields})
+
+    def events(self, **fields):
+        connection, response = self.open('POST', '/v1/chat/completions',
+                                         {'messages': MESSAGES, 'stream': True, **fields})
+        with_data = [line[6:] for line in response.read().decode().splitlines() if line]
+        connection.close()
+        return [json.loads(line) for line in with_data[:-1]], with_data[-1]
+
+
+class Completions(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server('--http-port', 0, '--max-concurrent-sessions', 2)
+        cls.client = Client(cls.server)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    def test_the_text_is_the_edges(self):
+        for fields, flags in (({'temperature': 0}, ('--temp', '0')),
+                              ({'temperature': 0.8, 'seed': 5}, ('--temp', '0.8', '--seed', '5'))):
+            code, answer = self.client.chat(max_tokens=40, **fields)
+            self.assertEqual(code, 200, answer)
+            drafted = edge('run', '--server', self.server.address, '--model', DRAFT, '-p', PROMPT,
+                           '-n', '40', '--json', *flags)
+            self.assertEqual(answer['choices'][0]['message']['content'], drafted.json['text'])
+            self.assertEqual(answer['usage']['completion_tokens'], len(drafted.json['ids']))
+            self.assertEqual(answer['usage']['prompt_tokens'], drafted.json['prompt_tokens'])
+
+    def test_streamed_it_is_the_same_text(self):
+        _, whole = self.client.chat(max_tokens=40)
+        events, last = self.client.events(max_tokens=40, stream_options={'include_usage': True})
+        self.assertEqual(last, '[DONE]')
+        text = ''.join(event['choices'][0]['delta'].get('content', '')
+                       for event in events if event['choices'])
+        self.assertEqual(text, whole['choices'][0]['message']['content'])
+        self.assertEqual(events[-1]['usage'], whole['usage'])
+
+    def test_stop_strings_and_lengths_end_it(self):
+        _, whole = self.client.chat(max_tokens=40)
+        text = whole['choices'][0]['message']['content']
+        stop = text[8:12]
+        _, stopped = self.client.chat(max_tokens=40, stop=[stop])
+        self.assertEqual(stopped['choices'][0]['message']['content'], text[:text.index(stop)])
+        self.assertEqual(stopped['choices'][0]['finish_reason'], 'stop')
+        _, short = self.client.chat(max_tokens=3)
+        self.assertEqual(short['choices'][0]['finish_reason'], 'length')
+        self.assertEqual(short['usage']['completion_tokens'], 3)
+
+    def test_plain_completions_models_and_tokens(self):
+        code, answer = self.client.ask('POST', '/v1/completions',
+                                       {'prompt': 'The robot', 'max_tokens': 4})
+        self.assertEqual(code, 200, answer)
+        self.assertEqual(answer['usage']['completion_tokens'], 4)
+        code, models = self.client.ask('GET', '/v1/models')
+        self.assertEqual([model['id'] for model in models['data']], ['demo-target'])
+        code, tokens = self.client.ask('POST', '/tokenize', {'content': 'The robot'})
+        self.assertEqual(len(tokens['tokens']), answer['usage']['prompt_tokens'])
+        connection, response = self.client.open('GET', '/health/ready')
+        self.assertEqual(response.status, 200)
+        connection.close()
+
+    def test_what_is_wrong_is_named(self):
+        for fields, words in (({'n': 2}, "'n'"), ({'temperature': 'hot'}, 'temperature'),
+                              ({'max_tokens': -5}, 'max_tokens'), ({'messages': []}, 'messages'),
+                              ({'messages': [{'role': 'user', 'content': 'word ' * 3000}]}, '1024')):
+            code, answer = self.client.ask('POST', '/v1/chat/completions',
+                                           {'messages': MESSAGES, **fields})
+            self.assertEqual(code, 400, answer)
+            self.assertIn(words, answer['error']['message'])
+        code, answer = self.client.ask('POST', '/v1/chat/completions', {'messages': MESSAGES},
+                                       {'Origin': 'http://elsewhere.example'})
+        self.assertEqual(code, 400, answer)
+        code, _ = self.client.ask('GET', '/v1/chat/completions')
+        self.assertEqual(code, 400)
+
+    def test_a_client_that_leaves_gives_its_place_back(self):
+        for _ in range(4):  # twice as many as there are places
+            connection, response = self.client.open(
+                'POST', '/v1/completions', {'prompt': 'The robot', 'stream': True})
+            response.readline()
+            connection.sock.close()
+            response.close()
+        give_up = time.monotonic() + 30
+        while time.monotonic() < give_up:
+            code, answer = self.client.chat(max_tokens=2)
+            if code == 200:
+                return
+            self.assertIn(code, (429, 503), answer)
+            time.sleep(0.1)
+        self.fail('no place was given back')
+
+
+class Keys(unittest.TestCase):
+    def test_only_known_keys_are_answered_within_their_quota(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = Path(folder) / 'tokens'
+            key = subprocess.run([BIN / 'outrider-server', 'token', 'new', 'alice', '--token-file', tokens],
+                                 check=True, capture_output=True, text=True).stdout.strip()
+            tokens.write_text(tokens.read_text(encoding='utf-8').rstrip() + ' prompt-tokens-per-minute=100\n',
+                              encoding='utf-8')
+            with Server('--http-port', 0, '--token-file', tokens) as server:
+                for stranger in (Client(server), Client(server, 'x' * 43)):
+                    for method, path in (('POST', '/v1/chat/completions'), ('GET', '/v1/models')):
+                        code, answer = stranger.ask(method, path, {'messages': MESSAGES})
+                        self.assertEqual(code, 401, answer)
+                friend = Client(server, key)
+                self.assertEqual(friend.chat(max_tokens=2)[0], 200)
+                codes = [friend.chat(max_tokens=2)[0] for _ in range(4)]
+                self.assertEqual(codes[-1], 429)
+
+
+class Ends(unittest.TestCase):
+    def test_a_draining_server_ends_what_it_began(self):
+        server = Server('--http-port', 0, '--pace-pass-ms', 20)
+        client = Client(server)
+        _, whole = client.chat(max_tokens=30)
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(client.chat(max_tokens=30)))
+        asking.start()
+        time.sleep(0.3)
+        self.assertEqual(server.stop(), 0)
+        asking.join(timeout=30)
+        self.assertEqual(answers[0][0], 200, answers)
+        self.assertEqual(answers[0][1]['choices'], whole['choices'])
+
+    def test_beyond_this_machine_there_are_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = Path(folder) / 'tokens'
+            for command in (
+                    ['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
+                     '-subj', '/CN=localhost', '-days', '2', '-keyout', 'key.pem', '-out', 'cert.pem'],
+                    [BIN / 'outrider-server', 'token', 'new', 'alice', '--token-file', tokens]):
+                subprocess.run([str(part) for part in command], check=True, capture_output=True, cwd=folder)
+            with Server('--host', '0.0.0.0', '--http-port', 0, '--tls-cert', f'{folder}/cert.pem',
+                        '--tls-key', f'{folder}/key.pem', '--token-file', tokens) as server:
+                log = ''.join(server.log)
+                self.assertIn('openai       OFF beyond this machine', log)
+                health = log.split('health       http://')[1].split()[0].replace('0.0.0.0', '127.0.0.1')
+                connection = http.client.HTTPConnection(health, timeout=10)
+                connection.request('GET', '/v1/models')
+                self.assertEqual(connection.getresponse().status, 404)
+                connection.close()
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,111 @@
+// An answer without a draft: what the verifier is asked for, and what its verdicts become.
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/openai/plain_answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <variant>
+
+#include "tests/support/paths.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Position kContext = 1024;
+
+class PlainAnswerTest : public testing::Test {
+ protected:
+  Result<PlainAnswer> begin(std::size_t prompt_tokens = 3) {
+    return PlainAnswer::begin(tokenizer_,
+                              {.ids = std::vector<TokenId>(prompt_tokens, 5), .stop_ids = {7}},
+                              params_, kContext, "hash");
+  }
+  std::vector<TokenId> ids(const std::string& text) const { return *tokenizer_.encode(text); }
+
+  // The text of all pieces, and the last step.
+  static std::string feed(PlainAnswer& answer, const std::vector<TokenId>& tokens,
+                          PlainAnswer::Step& last) {
+    std::string text;
+    for (const TokenId token : tokens) {
+      last = answer.on_message(Verdict{.tokens = {token}});
+      for (const AnswerPiece& piece : last.pieces) text += piece.text;
+      if (last.end) break;
+    }
+    return text;
+  }
+
+  const Tokenizer tokenizer_ = *Tokenizer::load(source_dir() + "/models/demo-draft");
+  CompletionParams params_;
+};
+
+TEST_F(PlainAnswerTest, AsksForWhatTheClientAskedFor) {
+  params_.sampling.temperature = 0.5f;
+  params_.seed = 9;
+  params_.max_tokens = 20;
+  const auto answer = begin();
+  ASSERT_TRUE(answer.ok()) << answer.status().to_string();
+  const EdgeMessage message = answer->open();
+  const Open& open = std::get<Open>(message.body);
+  EXPECT_EQ(open.prefix.size(), 3u);
+  EXPECT_EQ(open.end_position, 23u);
+  EXPECT_EQ(open.seed, 9u);
+  EXPECT_EQ(open.sampling, params_.sampling);
+  EXPECT_EQ(open.stop_ids, std::vector<TokenId>{7});
+  EXPECT_EQ(open.policy.pass_policy, PassPolicy::kEager);
+  params_.max_tokens = -1;
+  const EdgeMessage unbounded = begin()->open();
+  EXPECT_EQ(std::get<Open>(unbounded.body).end_position, kContext);
+}
+
+TEST_F(PlainAnswerTest, PromptsWithoutRoomAreRefused) {
+  EXPECT_THAT(begin(0).status().message(), HasSubstr("empty"));
+  EXPECT_THAT(begin(kContext).status().message(), HasSubstr("1024"));
+  params_.stop = {""};
+  EXPECT_FALSE(begin().ok());
+}
+
+TEST_F(PlainAnswerTest, TellsTheTextAndWhyItEnded) {
+  PlainAnswer answer = *begin();
+  PlainAnswer::Step step;
+  const std::string text = "I turn to face the lift.";
+  std::string shown = feed(answer, ids(text), step);
+  EXPECT_FALSE(step.end);
+  step = answer.on_message(Usage{.reason = FinishReason::kLength});
+  for (const AnswerPiece& piece : step.pieces) shown += piece.text;
+  EXPECT_EQ(shown, text);
+  EXPECT_EQ(answer.text(), text);
+  ASSERT_TRUE(step.end);
+  EXPECT_TRUE(step.end->by_length);
+  EXPECT_EQ(step.end->prompt_tokens, 3u);
+  EXPECT_EQ(step.end->completion_tokens, ids(text).size());
+  EXPECT_TRUE(answer.on_message(Verdict{.tokens = {5}}).pieces.empty()) << "it is over";
+}
+
+TEST_F(PlainAnswerTest, AStopStringEndsItAtTheVerifierToo) {
+  params_.stop = {" face"};
+  PlainAnswer answer = *begin();
+  PlainAnswer::Step step;
+  EXPECT_EQ(feed(answer, ids("I turn to face the lift."), step), "I turn to");
+  ASSERT_TRUE(step.end);
+  EXPECT_FALSE(step.end->by_length);
+  ASSERT_TRUE(step.reply);
+  EXPECT_TRUE(std::holds_alternative<Cancel>(step.reply->body));
+}
+
+TEST_F(PlainAnswerTest, AcknowledgesBeforeTheVerifierPauses) {
+  PlainAnswer answer = *begin();
+  std::size_t replies = 0;
+  for (int i = 0; i < 200; ++i) {
+    const PlainAnswer::Step step = answer.on_message(Verdict{.tokens = {5}});
+    if (!step.reply) continue;
+    ++replies;
+    EXPECT_EQ(step.reply->acked_position, 3u + static_cast<Position>(i) + 1);
+  }
+  EXPECT_EQ(replies, 3u);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -26,6 +26,9 @@ constexpr Duration kSignOfLife = std::chrono::seconds(1);
 constexpr std::uint64_t kFailuresOfABrokenDevice = 3;
 // For the last words of streams whose sessions are over.
 constexpr Duration kFarewell = std::chrono::seconds(1);
+// Until edges have read them: one that still acknowledges into a closed connection loses what it
+// has not read.
+constexpr Duration kLinger = std::chrono::milliseconds(300);
 
 sigset_t ending_signals() {
   sigset_t signals;
@@ -190,11 +193,13 @@ Status serve(Model& model, const ServeOptions& options,
   ready.store(false);
   notify_supervisor("STOPPING=1");
   server->set_serving(false);
+  const bool busy = server->stats().calls_open > 0;
   const bool finished = drain(engine, clock, options.shutdown_timeout);
   if (!finished) {
     log(LogLevel::kWarning, "sessions cut by the shutdown",
         {{"sessions", engine.stats().sessions_open}});
   }
+  if (busy && finished) clock.sleep_until(clock.now() + kLinger);
   server->shutdown(finished ? kFarewell : Duration{0});
   log_totals(engine.stats());
   return {};

@@ -2,12 +2,11 @@
 #include "edge_client/verifiers/link_speed.h"
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
 #include <chrono>
-#include <future>
-#include <memory>
 
 #include "edge_client/verifiers/remote_channel.h"
 #include "proto/byte_buffer.h"
@@ -69,12 +68,15 @@ class Measurement final {
     const grpc::ByteBuffer request =
         to_buffer(serialize_measure_request(static_cast<std::uint32_t>(down), up));
     grpc::ByteBuffer reply;
-    // Shared: get() may return before set_value() has.
-    const auto over = std::make_shared<std::promise<grpc::Status>>();
+    grpc::Status status;
+    grpc::CompletionQueue queue;  // this thread's own: nothing crosses to another
+    const auto pending = stub_.PrepareUnaryCall(&context, kMeasureMethod, request, &queue);
     const TimePoint began = std::chrono::steady_clock::now();
-    stub_.UnaryCall(&context, kMeasureMethod, grpc::StubOptions(), &request, &reply,
-                    [over](grpc::Status status) { over->set_value(std::move(status)); });
-    const grpc::Status status = over->get_future().get();
+    pending->StartCall();
+    pending->Finish(&reply, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    if (!queue.Next(&tag, &ok)) return internal_error("gRPC ended its queue before the call");
     const Duration took = std::chrono::steady_clock::now() - began;
     if (!status.ok()) return from_grpc(status);
     return took;

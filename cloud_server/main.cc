@@ -4,12 +4,10 @@
 #include <string>
 #include <string_view>
 
-#include "cloud_server/access.h"
 #include "cloud_server/kv_memory.h"
+#include "cloud_server/options.h"
 #include "cloud_server/serve.h"
-#include "cloud_server/target.h"
 #include "common/base/address.h"
-#include "common/cli/choice.h"
 #include "common/cli/program.h"
 #include "common/telemetry/log.h"
 #include "proto/grpc_log.h"
@@ -21,127 +19,6 @@ namespace {
 constexpr std::size_t kCallsWithoutSession = 1024;
 // Longer than a person thinks about the next turn of a chat.
 constexpr Duration kKeptFor = std::chrono::minutes(10);
-
-struct ServerFlags {
-  TargetOptions target;
-  std::string pace;
-  std::string host = "127.0.0.1";
-  int port = 8001;
-  AccessOptions access;
-  int http_port = -1;  // none
-  int metrics_port = -1;
-  std::uint32_t max_concurrent_sessions = 8;
-  std::uint32_t max_draft_tokens = 64;
-  std::size_t max_calls_per_peer = 256;
-  double shutdown_timeout = 45;
-  double pass_limit = 120;
-  double session_timeout = 120;
-  std::string kv_cache_memory = "auto";
-  ReportQueue server_queue = ReportQueue::kPriority;
-  ExitScore exit_score = ExitScore::kCalibrated;
-  double prune_below = 0;
-};
-
-void add_exit_flags(CLI::App& app, ServerFlags& flags) {
-  app.add_option("--exits", flags.target.exits,
-                 "Early exits: auto (those chosen in training), none, all, or layers like 3,6,9");
-  app.add_option("--adapters", flags.target.adapters,
-                 "Directory of the exit adapters, if not the model's");
-  add_choice(app, "--server-queue", flags.server_queue,
-             "Which exit report goes first: the surest (priority), or the oldest (fifo)");
-  add_choice(
-      app, "--exit-score", flags.exit_score,
-      "Confidence of exit reports: calibrated, or the greatest probability of a token in the "
-      "exit's walk (max-softmax)");
-  app.add_option("--prune", flags.prune_below,
-                 "End branches of a tree in the middle of a pass if an early exit gives them less "
-                 "chance than this; 0: never")
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--predictor", flags.target.predictor,
-                 "With --prune: directory of what gives that chance, by outrider-train predictor "
-                 "[the target's early exits]");
-}
-
-void add_access_flags(CLI::App& app, ServerFlags& flags) {
-  app.add_flag("--insecure", flags.access.insecure,
-               "Allow plaintext, and edges without a key, beyond this machine");
-  app.add_option("--tls-cert", flags.access.tls.cert,
-                 "Speak TLS, with the certificates in this PEM file; read again when it changes");
-  app.add_option("--tls-key", flags.access.tls.key, "Its key");
-  app.add_option("--tls-client-ca", flags.access.tls.client_ca,
-                 "Let in only edges with a certificate of these authorities; its common name is "
-                 "the tenant");
-  app.add_option("--token-file", flags.access.token_file,
-                 "Let in only edges with a key of this file (see: outrider-server token new NAME); "
-                 "read again on SIGHUP");
-  app.add_option(
-         "--http-port", flags.http_port,
-         "Port of /health/live, /health/ready, /version and, on this machine or with "
-         "--insecure, of OpenAI's routes for clients without a draft (/v1/chat/completions, "
-         "/v1/completions, /v1/models, /tokenize); 0 takes a free one; without it: none")
-      ->check(CLI::Range(0, 65535));
-  app.add_option("--metrics-port", flags.metrics_port,
-                 "Port of /metrics for Prometheus; beyond this machine a key is asked for")
-      ->check(CLI::Range(0, 65535));
-}
-
-void add_flags(CLI::App& app, ServerFlags& flags) {
-  app.add_option("--model", flags.target.model,
-                 "Target model: a Hugging Face directory or a GGUF file")
-      ->required();
-  app.add_option("--host", flags.host, "Address to listen on; beyond loopback needs TLS and keys");
-  app.add_option("--port", flags.port, "Port to listen on; 0 takes a free one")
-      ->check(CLI::Range(0, 65535));
-  add_access_flags(app, flags);
-  app.add_option("--dtype", flags.target.dtype, "How to compute; auto: as the weights are stored")
-      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
-  app.add_option("--kv-dtype", flags.target.kv_dtype,
-                 "Keys and values of the cpu engine; bf16: half the memory, other bits")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  app.add_option("--cache-dir", flags.target.cache_dir,
-                 "Where converted weights are kept for the next start: a folder, auto (the user's "
-                 "cache), none");
-  app.add_option("--device", flags.target.device, "Where to compute: cpu, cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--threads", flags.target.threads, "Threads of the cpu engine; 0 takes all cores")
-      ->check(CLI::Range(0, 1024));
-  app.add_flag("--check-tensors", flags.target.check_tensors,
-               "Refuse weights that hold NaN or infinity");
-  app.add_option(
-      "--max-model-len", flags.target.max_model_len,
-      "Most tokens of prompt and answer; a KV cache holds as many [the model's context]");
-  app.add_flag("--ignore-eos", flags.target.ignore_eos,
-               "Go on after the model's end-of-text token, to measure answers of one length");
-  app.add_option("--max-concurrent-sessions", flags.max_concurrent_sessions,
-                 "The next session is told to come back later")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--max-calls-per-peer", flags.max_calls_per_peer,
-                 "Calls that one address may have open; 0: no bound (behind a proxy, which has one "
-                 "address for all)")
-      ->check(CLI::Range(0, 65536));
-  app.add_option("--max-draft-tokens", flags.max_draft_tokens,
-                 "Undecided draft tokens that one session may have here")
-      ->check(CLI::Range(64, 4096));
-  app.add_option("--pace-pass-ms", flags.pace,
-                 "Emulate a slower device: each pass takes MS; or ROWS:MS,ROWS:MS,..");
-  app.add_option("--pace-exit-cost", flags.target.pace_exit_cost,
-                 "Of --pace-pass-ms: a pass with early exits takes so many times as long")
-      ->check(CLI::Range(1.0, 10.0));
-  add_exit_flags(app, flags);
-  app.add_option("--kv-cache-memory", flags.kv_cache_memory,
-                 "Most memory of all sessions' keys and values: bytes like 500M, 12G; auto: what "
-                 "this machine and its control group have left after the weights");
-  app.add_option("--pass-limit", flags.pass_limit,
-                 "Seconds after which a pass counts as hung: then this process ends with exit code "
-                 "75, to be started anew")
-      ->check(CLI::Range(0.1, 86400.0));
-  app.add_option("--session-timeout", flags.session_timeout,
-                 "Seconds after which a session ends whose answer does not come on")
-      ->check(CLI::Range(1.0, 86400.0));
-  app.add_option("--shutdown-timeout", flags.shutdown_timeout,
-                 "Seconds that sessions may go on after SIGTERM")
-      ->check(CLI::Range(0.0, 86400.0));
-}
 
 std::string millions(std::int64_t count) {
   char text[32];
@@ -318,6 +195,11 @@ Status run_server(ServerFlags& flags) {
   set_access(flags, tenants, options);
   if (offers_completions(flags, target)) set_completions(target, options);
   options.rpc.max_calls_per_peer = flags.max_calls_per_peer;
+  options.rpc.max_connections = flags.max_connections;
+  options.rpc.max_connections_per_peer = flags.max_calls_per_peer;
+  options.rpc.max_connection_age = from_ms(flags.max_connection_age * 1e3);
+  options.rpc.max_connection_age_grace = from_ms(flags.max_connection_age_grace * 1e3);
+  options.rpc.max_connection_idle = from_ms(flags.max_connection_idle * 1e3);
   options.rpc.max_calls = std::size_t{2} * flags.max_concurrent_sessions + kCallsWithoutSession;
   options.admin_questions.version = Program::version();
   options.admin_questions.model_name = target.model->info().name;

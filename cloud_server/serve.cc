@@ -95,7 +95,9 @@ Result<std::unique_ptr<AdminServer>> start_admin(const ServeOptions& options,
                                           .kv_bytes_bound = options.scheduler.kv_cache_bytes,
                                           .calls_open = rpc.calls_open,
                                           .calls_refused = rpc.refused,
-                                          .calls_failed = rpc.failed});
+                                          .calls_failed = rpc.failed,
+                                          .connections_open = rpc.connections.open,
+                                          .connections_refused = rpc.connections.refused});
   };
   return AdminServer::start(options.admin, std::move(questions));
 }

@@ -79,6 +79,9 @@ struct ServerMetrics::Parts {
   prometheus::Gauge& kv_usage =
       gauge("kv_cache_usage_perc", "Share of the memory for keys and values in use, 0 to 1");
   prometheus::Gauge& calls = gauge("grpc_calls_open", "gRPC calls that are open");
+  prometheus::Gauge& connections = gauge("connections_open", "Connections of edges that are open");
+  prometheus::Counter& turned_away =
+      totals("connections_refused_total", "Connections closed at once for a bound").Add({});
   prometheus::Counter& passes =
       totals("target_passes_total", "Passes of the target that decided tokens").Add({});
   prometheus::Counter& rows = totals("rows_total", "Rows that the device computed").Add({});
@@ -173,6 +176,8 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
                      ? static_cast<double>(stats.kv_bytes) / static_cast<double>(now.kv_bytes_bound)
                      : 0);
   p.calls.Set(static_cast<double>(now.calls_open));
+  p.connections.Set(static_cast<double>(now.connections_open));
+  follow(p.turned_away, static_cast<double>(now.connections_refused));
   follow(p.passes, static_cast<double>(stats.passes));
   follow(p.rows, static_cast<double>(stats.rows));
   follow(p.pruned, static_cast<double>(stats.pruned.rows_ended));

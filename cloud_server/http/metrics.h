@@ -19,6 +19,8 @@ struct MetricsSnapshot {
   std::uint64_t calls_open = 0;
   std::uint64_t calls_refused = 0;  // for a peer's fault
   std::uint64_t calls_failed = 0;   // for ours
+  std::uint64_t connections_open = 0;
+  std::uint64_t connections_refused = 0;
 };
 
 class ServerMetrics final {

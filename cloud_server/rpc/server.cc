@@ -6,12 +6,8 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <utility>
 
 #include "cloud_server/rpc/caller.h"
@@ -63,23 +59,22 @@ class RawService final : public v1::Outrider::WithRawCallbackMethod_Generate<
   ShellState& shell_;
 };
 
-// gRPC does not say why it could not listen; asking the system once more does.
-Status explain_listen_failure(const Address& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(address.port);
-  const std::string where = "cannot listen on " + address.to_string() + ": ";
-  if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found)) {
-    return unavailable(where + gai_strerror(error) + "; check --host");
+// 0 stays 0, which is none.
+int to_millis(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+void set_connection_limits(grpc::ServerBuilder& builder, const RpcServerOptions& options) {
+  const auto limit = [&](const char* name, Duration value) {
+    if (value > Duration{0}) builder.AddChannelArgument(name, to_millis(value));
+  };
+  limit(GRPC_ARG_MAX_CONNECTION_AGE_MS, options.max_connection_age);
+  limit(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_connection_idle);
+  limit(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_timeout);
+  if (options.max_connection_age > Duration{0}) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                               to_millis(options.max_connection_age_grace));
   }
-  std::string reason = "unknown reason";
-  const int fd = socket(found->ai_family, found->ai_socktype, found->ai_protocol);
-  if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0) reason = std::strerror(errno);
-  if (fd >= 0) close(fd);
-  freeaddrinfo(found);
-  return unavailable(where + reason + "; choose another --host or --port (0 takes a free port)");
 }
 
 void set_limits(grpc::ServerBuilder& builder, const RpcServerOptions& options) {
@@ -99,8 +94,17 @@ void set_limits(grpc::ServerBuilder& builder, const RpcServerOptions& options) {
                              static_cast<int>(kMinPingInterval.count()));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Two servers on one port would share its connections without a word.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  set_connection_limits(builder, options);
+}
+
+// Connections go from the gate to gRPC.
+ConnectionGate::Hand hand_to(std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc) {
+  return [grpc = std::move(grpc)](int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection;
+    grpc->HandleNewConnection(&parameters);
+  };
 }
 
 }  // namespace
@@ -112,6 +116,7 @@ struct RpcServer::Parts {
   Address address;
   ShellState shell;
   RawService service;
+  std::unique_ptr<ConnectionGate> gate;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -121,13 +126,23 @@ Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine,
   grpc::ServerBuilder builder;
   set_limits(builder, options);
   auto parts = std::make_unique<Parts>(engine, options);
-  int port = 0;
-  builder.AddListeningPort(parts->address.to_string(),
-                           make_server_credentials(options.tls, options.tls_reload_seconds), &port);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      parts->gate,
+      ConnectionGate::listen({.listen = options.listen,
+                              .max_connections = options.max_connections,
+                              .max_connections_per_peer = options.max_connections_per_peer,
+                              .log = [shell = &parts->shell](const std::string& line) {
+                                shell->report_shortage(line);
+                              }}));
+  parts->address.port = parts->gate->port();
+  using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          External::FROM_FD, make_server_credentials(options.tls, options.tls_reload_seconds));
   builder.RegisterService(&parts->service);
   parts->server = builder.BuildAndStart();
-  if (parts->server == nullptr || port == 0) return explain_listen_failure(parts->address);
-  parts->address.port = static_cast<std::uint16_t>(port);
+  if (parts->server == nullptr) return internal_error("gRPC does not start; its log says why");
+  parts->gate->open(hand_to(std::move(acceptor)));
   std::unique_ptr<RpcServer> server(new RpcServer(std::move(parts)));
   server->set_serving(true);
   return server;
@@ -151,6 +166,7 @@ void RpcServer::set_serving(bool serving) {
 }
 
 void RpcServer::shutdown(Duration grace) {
+  parts_->gate->close();
   parts_->server->Shutdown(std::chrono::system_clock::now() +
                            std::chrono::duration_cast<std::chrono::microseconds>(grace));
 }
@@ -158,7 +174,8 @@ void RpcServer::shutdown(Duration grace) {
 RpcServerStats RpcServer::stats() const {
   return {parts_->shell.refused.load(std::memory_order_relaxed),
           parts_->shell.stalled.load(std::memory_order_relaxed),
-          parts_->shell.failed.load(std::memory_order_relaxed), parts_->shell.calls.count()};
+          parts_->shell.failed.load(std::memory_order_relaxed), parts_->shell.calls.count(),
+          parts_->gate->stats()};
 }
 
 }  // namespace outrider

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "cloud_server/rpc/connection_gate.h"
 #include "cloud_server/rpc/server_options.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
@@ -25,6 +26,7 @@ struct RpcServerStats {
   std::uint64_t stalled = 0;     // of these: the reader did not read
   std::uint64_t failed = 0;      // streams ended for a fault of this side's: a damaged model
   std::uint64_t calls_open = 0;  // now, whether they have a session or not
+  ConnectionStats connections;
 };
 
 class RpcServer final {

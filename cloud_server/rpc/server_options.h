@@ -22,10 +22,19 @@ struct RpcServerOptions {
   Duration farewell_timeout = std::chrono::seconds(10);
   std::size_t memory_bytes = 256u << 20;  // gRPC's buffers, all connections together
   int max_streams_per_connection = 64;
-  std::size_t max_calls_per_peer = 256;  // of one address, on all its connections; 0: no bound
-  std::size_t max_calls = 2048;          // of all; 0: no bound
-  TlsFiles tls = {};                     // have passed check_tls_files(); none: plaintext
-  unsigned tls_reload_seconds = 10;      // how often the files are looked at
+  std::size_t max_calls_per_peer = 256;      // of one address, on all its connections; 0: no bound
+  std::size_t max_calls = 2048;              // of all; 0: no bound
+  std::size_t max_connections = 1024;        // of all; 0: no bound
+  std::size_t max_connections_per_peer = 0;  // of one address; 0: no bound
+  // A connection is told to go after so long, and closed after the grace though it has calls, which
+  // their edges then begin anew; or when it had no call for so long. 0: never.
+  Duration max_connection_age{0};
+  Duration max_connection_age_grace{0};
+  Duration max_connection_idle{0};
+  // Of TLS and HTTP/2's greeting.
+  Duration handshake_timeout = std::chrono::seconds(20);
+  TlsFiles tls = {};                 // have passed check_tls_files(); none: plaintext
+  unsigned tls_reload_seconds = 10;  // how often the files are looked at
   Tenants* tenants = nullptr;  // whose keys are asked for; outlives the server. Null: nobody's
   // Takes lines about peers' faults and our own, from any thread. Empty: they are counted only.
   std::function<void(const std::string&)> log = {};

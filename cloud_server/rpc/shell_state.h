@@ -50,6 +50,9 @@ class ShellState final {
     log_limited(failures_, peer + ": " + status.to_string());
   }
 
+  // The system has too little of something.
+  void report_shortage(const std::string& line) { log_limited(failures_, line); }
+
   VerifyEngine& engine;
   const std::size_t max_waiting_messages;
   const Duration open_timeout;

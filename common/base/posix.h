@@ -32,6 +32,8 @@ class UniqueFd final {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  // Whoever takes it owns it.
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
   void reset() {
     if (fd_ >= 0) close(fd_);
     fd_ = -1;

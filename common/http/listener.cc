@@ -5,21 +5,21 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace outrider {
+namespace {
 
-Status cannot_listen(const Address& address, const std::string& why) {
-  return unavailable("cannot listen on " + address.to_string() + ": " + why +
-                     "; choose another host or port (0 takes a free port)");
-}
+struct FreeFound {
+  void operator()(addrinfo* found) const { freeaddrinfo(found); }
+};
+using Found = std::unique_ptr<addrinfo, FreeFound>;
 
-// A listening socket, so that the reason of a failure is known.
-Result<int> listen_on(const Address& address) {
+Result<Found> resolve(const Address& address) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
@@ -28,16 +28,60 @@ Result<int> listen_on(const Address& address) {
   if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found)) {
     return cannot_listen(address, gai_strerror(error));
   }
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  return Found(found);
+}
+
+// Not valid: errno says why.
+UniqueFd open_socket(const addrinfo& where) {
+  UniqueFd fd(socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return fd;
   const int on = 1;
-  if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const bool listens =
-      fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(fd.get(), where.ai_addr, where.ai_addrlen) == 0 && listen(fd.get(), SOMAXCONN) == 0) {
+    return fd;
+  }
   const int error = errno;
-  freeaddrinfo(found);
-  if (listens) return fd;
-  if (fd >= 0) close(fd);
-  return cannot_listen(address, std::strerror(error));
+  fd.reset();
+  errno = error;
+  return fd;
+}
+
+void set_port(sockaddr& address, std::uint16_t port) {
+  (address.sa_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                 : reinterpret_cast<sockaddr_in&>(address).sin_port) = htons(port);
+}
+
+}  // namespace
+
+Status cannot_listen(const Address& address, const std::string& why) {
+  return unavailable("cannot listen on " + address.to_string() + ": " + why +
+                     "; choose another host or port (0 takes a free port)");
+}
+
+Result<int> listen_on(const Address& address) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Found found, resolve(address));
+  UniqueFd fd = open_socket(*found);
+  if (!fd.valid()) return cannot_listen(address, errno_message(errno));
+  return fd.release();
+}
+
+Result<std::vector<UniqueFd>> listen_on_all(const Address& address) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Found found, resolve(address));
+  std::vector<UniqueFd> all;
+  int missing = 0;
+  for (addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
+    if (!all.empty()) set_port(*at->ai_addr, port_of(all.front().get()));
+    UniqueFd fd = open_socket(*at);
+    if (fd.valid()) {
+      all.push_back(std::move(fd));
+    } else if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
+      missing = errno;
+    } else {
+      return cannot_listen(address, errno_message(errno));
+    }
+  }
+  if (all.empty()) return cannot_listen(address, errno_message(missing));
+  return all;
 }
 
 std::uint16_t port_of(int fd) {

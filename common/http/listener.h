@@ -1,12 +1,14 @@
-// A listening socket, opened by ourselves so that the reason of a failure is known.
+// Listening sockets, opened by ourselves so that the reason of a failure is known.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/address.h"
+#include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -14,8 +16,11 @@ namespace outrider {
 // UNAVAILABLE, with the reason and the remedy.
 Status cannot_listen(const Address& address, const std::string& why);
 
-// The descriptor, which the caller owns.
+// The descriptor, which the caller owns; at the first of the addresses that the name has.
 Result<int> listen_on(const Address& address);
+// At all of them, on one port: localhost may be 127.0.0.1 and ::1. An address that this machine
+// does not have is left out, as long as there is another.
+Result<std::vector<UniqueFd>> listen_on_all(const Address& address);
 std::uint16_t port_of(int fd);
 
 }  // namespace outrider

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/rpc/connection_gate.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "common/http/listener.h"
+#include "proto/byte_buffer.h"
+
+namespace outrider {
+namespace {
+
+// How long a gate without descriptors waits for some.
+constexpr int kPauseMs = 100;
+
+// The address alone; one of IPv4 is the same host however it came.
+std::string host_in(const sockaddr_storage& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (peer.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+  } else if (peer.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+    if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+      inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text.data(), text.size());
+    } else {
+      inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+    }
+  }
+  return text.data();
+}
+
+// As gRPC sets up what it accepts itself: no waiting for more bytes, and no waiting for a peer that
+// does not acknowledge for as long as it does not answer pings.
+void set_up(int connection) {
+  const int on = 1;
+  setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const auto patience = static_cast<unsigned>(kKeepaliveTimeout.count());
+  setsockopt(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+}
+
+// That is no fault of the connection that waits: it stays in the queue.
+bool is_shortage(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ConnectionGate>> ConnectionGate::listen(ConnectionGateOptions options) {
+  std::unique_ptr<ConnectionGate> gate(new ConnectionGate(std::move(options)));
+  OUTRIDER_ASSIGN_OR_RETURN(gate->listeners_, listen_on_all(gate->options_.listen));
+  gate->epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  gate->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!gate->epoll_.valid() || !gate->stop_.valid()) {
+    return cannot_listen(gate->options_.listen, errno_message(errno));
+  }
+  return gate;
+}
+
+std::uint16_t ConnectionGate::port() const {
+  return port_of(listeners_.front().get());
+}
+
+void ConnectionGate::open(Hand hand) {
+  hand_ = std::move(hand);
+  epoll_event stop{.events = EPOLLIN, .data = {.fd = stop_.get()}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stop_.get(), &stop);
+  for (const UniqueFd& listener : listeners_) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = listener.get()}};
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &event);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+void ConnectionGate::close() {
+  if (thread_.joinable()) {
+    eventfd_write(stop_.get(), 1);
+    thread_.join();
+  }
+  listeners_.clear();
+  watched_.clear();
+}
+
+// Connections are watched all the time, the listeners unless descriptors are short.
+void ConnectionGate::watch(bool accepting) {
+  for (const UniqueFd& listener : listeners_) {
+    epoll_event event{.events = accepting ? EPOLLIN : 0U, .data = {.fd = listener.get()}};
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.get(), &event);
+  }
+}
+
+void ConnectionGate::run() {
+  std::array<epoll_event, 64> events;
+  bool accepting = true;
+  while (true) {
+    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                 accepting ? -1 : kPauseMs);
+    if (!accepting) watch(accepting = true);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      if (event.data.fd == stop_.get()) return;
+      if (watched_.contains(event.data.fd)) {
+        if ((event.events & EPOLLHUP) != 0) forget(event.data.fd);
+      } else if (accepting && !accept_from(event.data.fd)) {
+        watch(accepting = false);
+      }
+    }
+  }
+}
+
+// Takes one that waits. False if the system is short of descriptors or memory.
+bool ConnectionGate::accept_from(int listener) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  UniqueFd connection(
+      accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (connection.valid()) {
+    take(listener, std::move(connection), host_in(peer));
+    return true;
+  }
+  const int error = errno;
+  if (!is_shortage(error)) return true;  // the peer has left again, or it was a signal
+  if (options_.log) options_.log("no connection can be taken: " + errno_message(error));
+  return false;
+}
+
+bool ConnectionGate::may_enter(const std::string& host) const {
+  if (options_.max_connections > 0 && watched_.size() >= options_.max_connections) return false;
+  const auto of_host = of_host_.find(host);
+  return options_.max_connections_per_peer == 0 || of_host == of_host_.end() ||
+         of_host->second < options_.max_connections_per_peer;
+}
+
+void ConnectionGate::take(int listener, UniqueFd connection, const std::string& host) {
+  UniqueFd watched;
+  if (may_enter(host)) watched = UniqueFd(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+  if (!watched.valid()) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  set_up(connection.get());
+  // Only that both directions are over, which epoll tells without being asked.
+  const int fd = watched.get();
+  epoll_event event{.events = EPOLLET, .data = {.fd = fd}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  watched_.emplace(fd, Watched{std::move(watched), host});
+  ++of_host_[host];
+  open_.store(watched_.size(), std::memory_order_relaxed);
+  hand_(listener, connection.release());
+}
+
+void ConnectionGate::forget(int watched) {
+  const auto at = watched_.find(watched);
+  const auto of_host = of_host_.find(at->second.host);
+  if (--of_host->second == 0) of_host_.erase(of_host);
+  watched_.erase(at);
+  open_.store(watched_.size(), std::memory_order_relaxed);
+}
+
+}  // namespace outrider

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Connections that the server ends for their age, and more of them than it takes, while edges decode.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/connections_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import re
+import socket
+import time
+import unittest
+import urllib.request
+
+from programs import DRAFT, ROOT, Edge, Server, edge
+
+PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '--temp', '1', '--seed', '3',
+          '--json')
+PACE = ('--pace-pass-ms', '40')
+CONNECTIONS = 20
+
+
+def metric(server, name):
+    line = next(line for line in server.log if line.split()[:1] == ['metrics'])
+    text = urllib.request.urlopen(line.split()[1] + '/metrics', timeout=10).read().decode()
+    return float(re.search(rf'^outrider_{name}{{[^}}]*}} (\S+)$', text, re.M).group(1))
+
+
+class Age(unittest.TestCase):
+    def test_an_answer_outlives_its_connections(self):
+        with Server(*PACE) as server:
+            expected = edge(*ANSWER, '-n', '100', '--server', server.address)
+        self.assertEqual(expected.code, 0, expected.err)
+        self.assertEqual(expected.json['reconnects'], 0)
+        with Server(*PACE, '--max-connection-age', '0.5', '--max-connection-age-grace', '0.5') as server:
+            got = edge(*ANSWER, '-n', '100', '--server', server.address)
+        self.assertEqual(got.code, 0, got.err)
+        self.assertEqual(got.json['ids'], expected.json['ids'])
+        self.assertGreater(got.json['reconnects'], 0, 'a condition that never occurred is no pass')
+
+
+class Bound(unittest.TestCase):
+    def test_more_connections_than_it_takes_harm_no_session(self):
+        with Server(*PACE, '--max-connections', CONNECTIONS, '--metrics-port', '0') as server:
+            expected = edge(*ANSWER, '-n', '50', '--server', server.address)
+            runners = [Edge(*ANSWER, '-n', '50', '--server', server.address) for _ in range(4)]
+            while metric(server, 'num_requests_running') < len(runners):
+                time.sleep(0.02)
+            strangers = []
+            for _ in range(10 * CONNECTIONS):
+                strangers.append(socket.create_connection(('127.0.0.1', server.port)))
+            while metric(server, 'connections_refused_total') < 9 * CONNECTIONS:
+                time.sleep(0.02)
+            self.assertEqual(metric(server, 'connections_open'), CONNECTIONS)
+            for runner in runners:
+                got = runner.wait()
+                self.assertEqual(got.code, 0, got.err)
+                self.assertEqual(got.json['ids'], expected.json['ids'])
+                self.assertEqual(got.json['reconnects'], 0)
+            for stranger in strangers:
+                stranger.close()
+            after = edge(*ANSWER, '-n', '5', '--server', server.address)
+            self.assertEqual(after.code, 0, after.err)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -2,11 +2,12 @@
 #include "cloud_server/kv_memory.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
+
+#include "common/cli/byte_size.h"
 
 namespace outrider {
 namespace {
@@ -83,20 +84,9 @@ std::string mib(std::int64_t bytes) {
 
 }  // namespace
 
-Result<std::int64_t> parse_bytes(std::string_view text) {
-  const Status bad = invalid_argument("--kv-cache-memory " + printable(text) +
-                                      ": must be auto, or bytes like 500M, 12G");
-  std::int64_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0) return bad;
-  const std::string_view suffix(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-  const std::size_t power = suffix.empty() ? 0 : std::string_view(" KMG").find(suffix);
-  if (suffix.size() > 1 || power == std::string_view::npos || (!suffix.empty() && power == 0)) {
-    return bad;
-  }
-  const int shift = static_cast<int>(10 * power);
-  if (value > (kUnlimited >> shift)) return bad;
-  return value << shift;
+std::int64_t smallest_session_bytes(const ModelInfo& model) {
+  return std::min<std::int64_t>(kSmallestSession, model.max_positions) *
+         model.kv_bytes_per_position;
 }
 
 std::int64_t free_memory(const std::string& root) {
@@ -111,10 +101,14 @@ Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& m
     const auto left = std::max<std::int64_t>(free_bytes - model.weight_bytes - kOwnNeeds, 0);
     bytes = static_cast<std::int64_t>(static_cast<double>(left) * kShare);
   } else {
-    OUTRIDER_ASSIGN_OR_RETURN(bytes, parse_bytes(asked));
+    const std::optional<std::int64_t> parsed = parse_byte_size(asked);
+    if (!parsed) {
+      return invalid_argument("--kv-cache-memory " + printable(asked) +
+                              ": must be auto, or bytes like 500M, 12G");
+    }
+    bytes = *parsed;
   }
-  const std::int64_t least =
-      std::min<std::int64_t>(kSmallestSession, model.max_positions) * model.kv_bytes_per_position;
+  const std::int64_t least = smallest_session_bytes(model);
   if (bytes >= least) return bytes;
   return invalid_argument(
       "--kv-cache-memory " + asked + ": " + mib(bytes) + " is less than one session of this " +

@@ -7,19 +7,18 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "common/base/status.h"
 #include "common/model/model.h"
 
 namespace outrider {
 
-// "auto", or bytes with an optional suffix K, M, G (of 1024).
-Result<std::int64_t> parse_bytes(std::string_view text);
-
 // The smaller of what the machine has available and what the control groups above this process
 // allow beyond what they use. root: where proc and sys are looked for; "" but in tests.
 std::int64_t free_memory(const std::string& root = "");
+
+// What a session of minimal length needs.
+std::int64_t smallest_session_bytes(const ModelInfo& model);
 
 // The bound for all KV caches. asked: --kv-cache-memory. INVALID_ARGUMENT, with the remedy, if not
 // even one session of minimal length has room.

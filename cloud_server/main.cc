@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cloud_server/kv_memory.h"
 #include "cloud_server/options.h"
@@ -154,6 +155,16 @@ Status read_pace(ServerFlags& flags) {
   return {};
 }
 
+// A tenant that can never open a session would learn it from refusals only.
+Status check_shares(const ServerFlags& flags, const Tenants& tenants, const ModelInfo& model) {
+  const std::int64_t least = smallest_session_bytes(model);
+  const std::vector<std::string> poor = tenants.with_less_kv_than(least);
+  if (poor.empty()) return {};
+  return invalid_argument(flags.access.token_file + ": kv-memory of " + poor.front() +
+                          " is less than one session of this model needs, " +
+                          std::to_string(least) + " bytes; raise it, or leave it out");
+}
+
 Status run_server(ServerFlags& flags) {
   flags.access.host = flags.host;
   OUTRIDER_RETURN_IF_ERROR(check_access(flags.access));
@@ -180,6 +191,10 @@ Status run_server(ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(
       options.scheduler.kv_cache_bytes,
       kv_cache_bytes(flags.kv_cache_memory, target.model->info(), free_memory()));
+  options.scheduler.tenant_kv_bytes = [&tenants](const std::string& tenant) {
+    return tenants.kv_bytes(tenant);
+  };
+  OUTRIDER_RETURN_IF_ERROR(check_shares(flags, tenants, target.model->info()));
   options.scheduler.exits = target.exits.get();
   options.scheduler.report_queue = flags.server_queue;
   options.scheduler.exit_score = flags.exit_score;

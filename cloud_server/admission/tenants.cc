@@ -63,37 +63,76 @@ AdmissionResult Tenants::admit(const std::string& name, const std::string& sessi
   const MutexLock lock(mu_);
   Tenant& tenant = tenants_[name];
   const TenantLimits& limits = tenant.limits;
-  if (limits.sessions > 0 && tenant.sessions.size() >= limits.sessions &&
-      !tenant.sessions.contains(session)) {
-    return {resource_exhausted("all " + std::to_string(limits.sessions) +
-                               " sessions of this key's tenant are taken"),
-            kSessionDelay};
+  if (Status counts = check_counts(tenant, session); !counts.ok()) {
+    return {std::move(counts), kSessionDelay};
   }
   const double tokens_per_second = limits.prompt_tokens_per_minute / 60;
   if (tokens_per_second > 0) {
     refill(tenant.prompt_tokens, tokens_per_second, now);
     if (tenant.prompt_tokens.level < 0) {
-      return {resource_exhausted("this key's tenant has used its prompt tokens of the minute"),
+      return {resource_exhausted("this key's tenant has used its prompt-tokens-per-minute"),
               until_positive(tenant.prompt_tokens.level, tokens_per_second)};
     }
   }
   if (limits.rows_per_second > 0) {
     refill(tenant.rows, limits.rows_per_second, now);
     if (tenant.rows.level < 0) {
-      return {resource_exhausted("this key's tenant has used more rows than it may"),
+      return {resource_exhausted("this key's tenant has used more than its rows-per-second"),
               until_positive(tenant.rows.level, limits.rows_per_second)};
     }
   }
   tenant.prompt_tokens.level -= prompt_tokens;
-  ++tenant.sessions[session];
+  ++tenant.sessions[session].streams;
   return {};
+}
+
+// A stream that replaces a session's takes nothing more.
+Status Tenants::check_counts(const Tenant& tenant, const std::string& session) {
+  const TenantLimits& limits = tenant.limits;
+  const auto& sessions = tenant.sessions;
+  if (sessions.contains(session)) return {};
+  if (limits.sessions > 0 && sessions.size() >= limits.sessions) {
+    return resource_exhausted("all " + std::to_string(limits.sessions) +
+                              " sessions of this key's tenant are taken");
+  }
+  const auto waiting = std::count_if(sessions.begin(), sessions.end(),
+                                     [](const auto& entry) { return entry.second.waits; });
+  if (limits.queued_requests > 0 && waiting >= limits.queued_requests) {
+    return resource_exhausted("this key's tenant has its queued-requests, " +
+                              std::to_string(limits.queued_requests) +
+                              ", waiting for their first token");
+  }
+  return {};
+}
+
+void Tenants::serve(const std::string& name, const std::string& session) {
+  const MutexLock lock(mu_);
+  std::map<std::string, Session>& sessions = tenants_[name].sessions;
+  const auto at = sessions.find(session);
+  if (at != sessions.end()) at->second.waits = false;
+}
+
+std::int64_t Tenants::kv_bytes(const std::string& name) const {
+  const MutexLock lock(mu_);
+  const auto at = tenants_.find(name);
+  return at == tenants_.end() ? 0 : at->second.limits.kv_bytes;
+}
+
+std::vector<std::string> Tenants::with_less_kv_than(std::int64_t bytes) const {
+  const MutexLock lock(mu_);
+  std::vector<std::string> names;
+  for (const auto& [name, tenant] : tenants_) {
+    const std::int64_t share = tenant.limits.kv_bytes;
+    if (share > 0 && share < bytes) names.push_back(name);
+  }
+  return names;
 }
 
 void Tenants::leave(const std::string& name, const std::string& session) {
   const MutexLock lock(mu_);
-  std::map<std::string, int>& sessions = tenants_[name].sessions;
+  std::map<std::string, Session>& sessions = tenants_[name].sessions;
   const auto at = sessions.find(session);
-  if (at != sessions.end() && --at->second == 0) sessions.erase(at);
+  if (at != sessions.end() && --at->second.streams == 0) sessions.erase(at);
 }
 
 void Tenants::charge(const std::string& name, double rows, TimePoint now) {

@@ -1,7 +1,8 @@
 // Who may come in, and how much of the server each may use: keys, sessions, token buckets.
 //
 //   Result<std::shared_ptr<const TenantKey>> key = tenants.find("or-..");
-//   tenants.admit(key->tenant, session, 300, now)  ..  tenants.leave(key->tenant, session)
+//   tenants.admit(key->tenant, session, 300, now)
+//   tenants.serve(key->tenant, session)  ..  tenants.leave(key->tenant, session)
 //
 // Thread rule: any thread. Errors: UNAUTHENTICATED, the same words and the same time for every key
 // that is not known; RESOURCE_EXHAUSTED with a delay. SPDX-License-Identifier: Apache-2.0
@@ -49,8 +50,14 @@ class Tenants final {
   AdmissionResult admit(const std::string& tenant, const std::string& session, double prompt_tokens,
                         TimePoint now);
   void leave(const std::string& tenant, const std::string& session);
+  // The session has its first token: it waits no more.
+  void serve(const std::string& tenant, const std::string& session);
   // So many rows were computed for the tenant.
   void charge(const std::string& tenant, double rows, TimePoint now);
+  // The tenant's share of the memory for keys and values; 0: no bound.
+  std::int64_t kv_bytes(const std::string& tenant) const;
+  // The tenants whose share is less than this.
+  std::vector<std::string> with_less_kv_than(std::int64_t bytes) const;
 
  private:
   // What flows in with time and is taken by use; below zero nobody is admitted.
@@ -58,13 +65,18 @@ class Tenants final {
     double level = 0;
     TimePoint at{};
   };
+  struct Session {
+    int streams = 0;
+    bool waits = true;  // for its first token
+  };
   struct Tenant {
     TenantLimits limits;
-    std::map<std::string, int> sessions;  // streams of each
+    std::map<std::string, Session> sessions;
     Bucket prompt_tokens;
     Bucket rows;
   };
 
+  static Status check_counts(const Tenant& tenant, const std::string& session);
   static void refill(Bucket& bucket, double per_second, TimePoint now);
 
   mutable Mutex mu_;

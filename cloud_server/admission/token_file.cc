@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "common/base/random_id.h"
+#include "common/cli/byte_size.h"
 #include "common/cli/private_file.h"
 
 namespace outrider {
@@ -50,29 +51,41 @@ std::string to_hex(const Sha256::Digest& hash) {
   return hex;
 }
 
-Status parse_limit(std::string_view word, TenantLimits& limits) {
-  const std::size_t equals = word.find('=');
-  const std::string_view name = word.substr(0, equals);
+// Above 0; nothing: it is no such number.
+std::optional<double> parse_number(std::string_view text) {
   double value = 0;
-  if (equals != std::string_view::npos) {
-    const std::string_view number = word.substr(equals + 1);
-    const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || rest != number.data() + number.size()) value = -1;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return std::isfinite(value) && value > 0 && value <= 1e9 ? std::optional(value) : std::nullopt;
+}
+
+Status parse_count(std::string_view word, double value, std::uint32_t& count) {
+  count = static_cast<std::uint32_t>(value);
+  return count > 0 ? Status() : invalid_argument(printable(word) + ": must be 1 or more");
+}
+
+Status parse_limit(std::string_view word, TenantLimits& limits) {
+  const std::size_t equals = std::min(word.find('='), word.size());
+  const std::string_view name = word.substr(0, equals);
+  const std::string_view text = word.substr(std::min(equals + 1, word.size()));
+  if (name == "kv-memory") {
+    limits.kv_bytes = parse_byte_size(text).value_or(0);
+    return limits.kv_bytes > 0
+               ? Status()
+               : invalid_argument(printable(word) + ": must be bytes like 500M, 12G, above 0");
   }
-  if (!std::isfinite(value) || value <= 0 || value > 1e9) {
-    return invalid_argument(printable(word) + ": a limit must be NAME=NUMBER, above 0");
-  }
-  if (name == "sessions") {
-    limits.sessions = static_cast<std::uint32_t>(value);
-    if (limits.sessions == 0) return invalid_argument("sessions: must be 1 or more");
-  } else if (name == "prompt-tokens-per-minute") {
-    limits.prompt_tokens_per_minute = value;
+  const std::optional<double> value = parse_number(text);
+  if (!value) return invalid_argument(printable(word) + ": a limit must be NAME=NUMBER, above 0");
+  if (name == "sessions") return parse_count(word, *value, limits.sessions);
+  if (name == "queued-requests") return parse_count(word, *value, limits.queued_requests);
+  if (name == "prompt-tokens-per-minute") {
+    limits.prompt_tokens_per_minute = *value;
   } else if (name == "rows-per-second") {
-    limits.rows_per_second = value;
+    limits.rows_per_second = *value;
   } else {
     return invalid_argument(printable(name) +
-                            " is no limit; there are sessions, "
-                            "prompt-tokens-per-minute, rows-per-second");
+                            " is no limit; there are sessions, queued-requests, "
+                            "prompt-tokens-per-minute, rows-per-second, kv-memory");
   }
   return {};
 }

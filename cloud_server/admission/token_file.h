@@ -1,6 +1,7 @@
 // The file of keys: who may use this server, and how much of it. A line for each key:
 //
-//   robot-7 sha256:2c26b4..ae sessions=2 prompt-tokens-per-minute=60000 rows-per-second=400
+//   robot-7 sha256:2c26b4..ae sessions=2 queued-requests=4 prompt-tokens-per-minute=60000
+//   (one line)                rows-per-second=400 kv-memory=2G
 //
 // Only the key's hash is in it: keys are 256 random bits, so the hash tells nothing. Several lines
 // may name one tenant, while a key is being replaced; its limits are those of the first. Empty
@@ -23,8 +24,10 @@ namespace outrider {
 // Of one tenant; 0: no limit.
 struct TenantLimits {
   std::uint32_t sessions = 0;
+  std::uint32_t queued_requests = 0;  // that wait for their first token
   double prompt_tokens_per_minute = 0;
   double rows_per_second = 0;
+  std::int64_t kv_bytes = 0;  // of keys and values
 
   friend bool operator==(const TenantLimits&, const TenantLimits&) = default;
 };

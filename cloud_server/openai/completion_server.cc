@@ -67,6 +67,7 @@ Status CompletionServer::complete(const HttpRequest& request,
     const AdmissionResult admitted =
         options_.tenants->admit(tenant, id, prompt_tokens, SystemClock().now());
     OUTRIDER_RETURN_IF_ERROR(admitted.status);
+    client.on_served = [tenants = options_.tenants, tenant, id] { tenants->serve(tenant, id); };
     client.on_over = [tenants = options_.tenants, tenant, id] { tenants->leave(tenant, id); };
   }
   std::make_shared<CompletionStream>(engine_, std::move(answer), std::move(client))

@@ -16,6 +16,9 @@ void CompletionStream::begin(StreamOwner owner) {
 
 void CompletionStream::on_event(const VerifierEvent& event) {
   if (const auto* message = std::get_if<ServerMessage>(&event)) {
+    if (std::holds_alternative<Verdict>(*message) && !std::exchange(served_, true)) {
+      if (client_.on_served) client_.on_served();
+    }
     on_step(answer_.on_message(*message));
     return;
   }

@@ -25,7 +25,8 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
     bool stream = false;
     bool stream_usage = false;
     std::shared_ptr<HttpExchange> exchange;
-    std::function<void()> on_over = {};  // called once, when the stream has ended
+    std::function<void()> on_served = {};  // called once, when the first verdict came
+    std::function<void()> on_over = {};    // called once, when the stream has ended
   };
 
   CompletionStream(VerifyEngine& engine, PlainAnswer answer, Client client)
@@ -45,6 +46,7 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   PlainAnswer answer_;
   const Client client_;
   StreamId stream_ = 0;
+  bool served_ = false;
   bool begun_ = false;  // the head of a streamed answer is out
   bool told_ = false;   // the client has the end, or is gone
 };

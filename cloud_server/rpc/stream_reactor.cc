@@ -175,6 +175,10 @@ void StreamReactor::on_message(const ServerMessage& message) {
     // Its key is no longer in the file. The engine hears of it when gRPC is done with the call.
     return fail(unauthenticated("the key of this call is no longer valid"));
   }
+  if (!admitted_.empty() && !served_ && std::holds_alternative<Verdict>(message)) {
+    served_ = true;
+    shell_.tenants->serve(caller_->tenant, admitted_);
+  }
   MutexLock lock(mu_);
   if (end_) return;
   const auto* notice = std::get_if<Notice>(&message);

@@ -64,6 +64,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   bool counted_ = false;            // in the shell's bounds
   std::string admitted_;            // under which name the tenant's quota counts it; empty: none
 
+  bool served_ = false;  // the engine's sink only: a verdict came
+
   Mutex mu_;
   SendQueue queue_ OUTRIDER_GUARDED_BY(mu_);
   grpc::ByteBuffer write_buffer_ OUTRIDER_GUARDED_BY(mu_);  // gRPC's while writing_

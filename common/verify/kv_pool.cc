@@ -2,7 +2,6 @@
 #include "common/verify/kv_pool.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace outrider {
@@ -10,6 +9,10 @@ namespace {
 
 // Backends take memory in pages of so many slots.
 constexpr std::int64_t kPageSlots = 64;
+
+std::string mib(std::int64_t bytes) {
+  return std::to_string(bytes >> 20);
+}
 
 }  // namespace
 
@@ -26,11 +29,46 @@ std::int64_t KvPool::bytes_of(std::int32_t slots) const {
   return pages * kPageSlots * model_.info().kv_bytes_per_position;
 }
 
-// Room for so many more bytes: what nobody uses goes first.
-bool KvPool::make_room(std::int64_t bytes) {
-  if (options_.max_bytes <= 0) return true;
+// Room for so many more bytes of the tenant: what nobody uses goes first.
+Status KvPool::make_room(const std::string& tenant, std::int64_t bytes) {
+  OUTRIDER_RETURN_IF_ERROR(make_room_in_share(tenant, bytes));
+  if (options_.max_bytes <= 0) return {};
   while (used_bytes_ + bytes > options_.max_bytes && !kept_.empty()) drop(next_victim());
-  return used_bytes_ + bytes <= options_.max_bytes;
+  if (used_bytes_ + bytes <= options_.max_bytes) return {};
+  return is_short("the memory for keys and values (--kv-cache-memory) is in use: " +
+                  mib(used_bytes_) + " of " + mib(options_.max_bytes) + " MiB");
+}
+
+Status KvPool::make_room_in_share(const std::string& tenant, std::int64_t bytes) {
+  const std::int64_t share = options_.tenant_bytes ? options_.tenant_bytes(tenant) : 0;
+  if (share <= 0) return {};
+  while (true) {
+    const auto used = used_of_tenant_.find(tenant);
+    const std::int64_t now = used == used_of_tenant_.end() ? 0 : used->second;
+    if (now + bytes <= share) return {};
+    const auto own = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+      return kept.lease.tenant == tenant && kept.lease.slots > 0;
+    });
+    if (own == kept_.end()) {
+      why_short_ = "tenant " + tenant;
+      return resource_exhausted("this key's tenant has used its kv-memory: " + mib(now) + " of " +
+                                mib(share) + " MiB, and " + mib(bytes) + " more are needed");
+    }
+    drop(own);
+  }
+}
+
+// How much memory there is, is not for edges.
+Status KvPool::is_short(std::string why) {
+  why_short_ = std::move(why);
+  return resource_exhausted("this verifier is short of memory for keys and values");
+}
+
+void KvPool::count(const std::string& tenant, std::int64_t bytes) {
+  used_bytes_ += bytes;
+  std::int64_t& used = used_of_tenant_[tenant];
+  used += bytes;
+  if (used == 0) used_of_tenant_.erase(tenant);
 }
 
 Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const TokenId> prefix,
@@ -49,35 +87,36 @@ Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const To
     kept_.erase(found);
     lease.cached = common;
     lease.cache->slots().truncate(common);
-    if (grow(lease, slots)) return lease;
+    const Status room = grow(lease, slots);
+    if (room.ok()) return lease;
     release(std::move(lease));
-  } else if (make_room(bytes_of(slots))) {
-    while (true) {
-      Result<std::unique_ptr<KvCache>> cache = model_.new_cache(options_.capacity);
-      if (cache.ok()) {
-        used_bytes_ += bytes_of(slots);
-        return Lease{.cache = *std::move(cache), .cached = 0, .slots = slots};
-      }
-      if (kept_.empty()) return cache.status();
-      drop(next_victim());  // the system itself is short of memory
-    }
+    return room;
   }
-  return resource_exhausted("the memory for keys and values (--kv-cache-memory) is in use: " +
-                            std::to_string(used_bytes_ >> 20) + " of " +
-                            std::to_string(options_.max_bytes >> 20) + " MiB");
+  const std::string& tenant = wanted.owner.tenant;
+  OUTRIDER_RETURN_IF_ERROR(make_room(tenant, bytes_of(slots)));
+  while (true) {
+    Result<std::unique_ptr<KvCache>> cache = model_.new_cache(options_.capacity);
+    if (cache.ok()) {
+      count(tenant, bytes_of(slots));
+      return Lease{.cache = *std::move(cache), .cached = 0, .slots = slots, .tenant = tenant};
+    }
+    if (cache.status().code() != StatusCode::kResourceExhausted) return cache.status();
+    if (kept_.empty()) return is_short(cache.status().message());
+    drop(next_victim());  // the system itself is short of memory
+  }
 }
 
-bool KvPool::grow(Lease& lease, std::int32_t slots) {
-  if (slots <= lease.slots) return true;
+Status KvPool::grow(Lease& lease, std::int32_t slots) {
+  if (slots <= lease.slots) return {};
   const std::int64_t more = bytes_of(slots) - bytes_of(lease.slots);
-  if (!make_room(more)) return false;
-  used_bytes_ += more;
+  OUTRIDER_RETURN_IF_ERROR(make_room(lease.tenant, more));
+  count(lease.tenant, more);
   lease.slots = slots;
-  return true;
+  return {};
 }
 
 void KvPool::release(Lease lease) {
-  used_bytes_ -= bytes_of(lease.slots);
+  count(lease.tenant, -bytes_of(lease.slots));
 }
 
 void KvPool::keep(SessionName name, Lease lease, std::span<const TokenId> text, TimePoint now) {

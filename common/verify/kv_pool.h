@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +33,8 @@ struct KvPoolOptions {
   std::uint32_t kept = 4;      // the most unused caches
   std::int64_t max_bytes = 0;  // of all caches; 0: no bound
   Duration kept_for{0};        // an unused cache goes after so long; 0: never
+  // The most of all caches of a tenant; 0: no bound. Empty: no tenant has one.
+  std::function<std::int64_t(const std::string& tenant)> tenant_bytes = {};
 };
 
 // By what a session is found again.
@@ -49,17 +53,20 @@ class KvPool final {
 
   struct Lease {
     std::unique_ptr<KvCache> cache;
-    Position cached = 0;     // positions of the prefix that it holds; < prefix.size()
-    std::int32_t slots = 0;  // counted for it; it may use no more
+    Position cached = 0;      // positions of the prefix that it holds; < prefix.size()
+    std::int32_t slots = 0;   // counted for it; it may use no more
+    std::string tenant = {};  // whose share it takes
   };
 
   // The cache of the session that `wanted` names by id or key, cut to the longest common prefix, or
-  // a fresh one if there is none. It may use `slots`. RESOURCE_EXHAUSTED if memory is short though
-  // nothing unused is left.
+  // a fresh one if there is none. It may use `slots`. RESOURCE_EXHAUSTED, in words for the edge, if
+  // memory or the tenant's share of it is short though nothing unused is left.
   Result<Lease> take(const SessionName& wanted, std::span<const TokenId> prefix,
                      std::int32_t slots);
-  // Lets the cache use so many slots. False if memory is short.
-  [[nodiscard]] bool grow(Lease& lease, std::int32_t slots);
+  // Lets the cache use so many slots. RESOURCE_EXHAUSTED as take().
+  [[nodiscard]] Status grow(Lease& lease, std::int32_t slots);
+  // Of the last time that memory was short, what edges are not told.
+  const std::string& why_short() const { return why_short_; }
 
   // Keeps what a session leaves behind. text: the session's, of which the cache holds the first
   // committed() tokens.
@@ -88,7 +95,10 @@ class KvPool final {
   using KeptList = std::list<Kept>;
 
   std::int64_t bytes_of(std::int32_t slots) const;
-  bool make_room(std::int64_t bytes);
+  Status make_room(const std::string& tenant, std::int64_t bytes);
+  Status make_room_in_share(const std::string& tenant, std::int64_t bytes);
+  Status is_short(std::string why);
+  void count(const std::string& tenant, std::int64_t bytes);
   KeptList::const_iterator find(const SessionName& wanted) const;
   KeptList::iterator next_victim();
   void drop(KeptList::iterator at);
@@ -96,7 +106,9 @@ class KvPool final {
   Model& model_;
   const KvPoolOptions options_;
   std::int64_t used_bytes_ = 0;  // by sessions and by what is kept
-  KeptList kept_;                // longest unused first
+  std::map<std::string, std::int64_t> used_of_tenant_;
+  std::string why_short_;
+  KeptList kept_;  // longest unused first
 };
 
 }  // namespace outrider

@@ -45,7 +45,9 @@ struct SchedulerOptions {
   Duration open_timeout = std::chrono::seconds(10);  // from one piece of an Open to the next
   Duration pass_limit{0};           // told to edges as the longest pass; 0: there is none
   std::int64_t kv_cache_bytes = 0;  // of all KV caches; 0: no bound
-  Duration kept_for{0};             // how long a finished session's KV waits; 0: for ever
+  // Of a tenant's KV caches, asked on the scheduler's thread; 0: no bound. Empty: none has one.
+  std::function<std::int64_t(const std::string& tenant)> tenant_kv_bytes = {};
+  Duration kept_for{0};  // how long a finished session's KV waits; 0: for ever
   Duration retry_after = std::chrono::seconds(2);  // told to whom max_concurrent_sessions refuses
   // Called with each session that is over, on the scheduler's thread; must return soon. Empty: no.
   std::function<void(const SessionRecord&)> on_session_end = {};

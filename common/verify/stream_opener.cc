@@ -91,7 +91,7 @@ Status StreamOpener::open(StreamId id, VerifyStream& stream, const EdgeMessage& 
   }
   if (status.code() != StatusCode::kResourceExhausted) return status;
   table_.count_refused();
-  return table_.short_of_memory(id, status);
+  return table_.short_of_memory(id, status.message(), table_.pool().why_short());
 }
 
 Status StreamOpener::admit(StreamId id, const SessionName& wanted, TimePoint now) {

@@ -24,7 +24,8 @@ StreamTable::StreamTable(Model& model, const SchedulerOptions& options)
       pool_(model, {.capacity = cache_capacity(target_.limits),
                     .kept = options.kept_caches,
                     .max_bytes = options.kv_cache_bytes,
-                    .kept_for = options.kept_for}) {}
+                    .kept_for = options.kept_for,
+                    .tenant_bytes = options.tenant_kv_bytes}) {}
 
 void StreamTable::connect(StreamId stream, std::string session_id, TimePoint now,
                           std::shared_ptr<ExitReportChannel> reports, StreamOwner owner) {
@@ -63,9 +64,10 @@ Status StreamTable::overloaded(StreamId id, const std::string& why) {
 }
 
 // What there is and how much of it is ours to know.
-Status StreamTable::short_of_memory(StreamId id, const Status& why) {
-  why_short_ = why.message();
-  return overloaded(id, "this verifier is short of memory for keys and values");
+Status StreamTable::short_of_memory(StreamId id, const std::string& told,
+                                    const std::string& inner) {
+  why_short_ = inner;
+  return overloaded(id, told);
 }
 
 StreamTable::Streams::iterator StreamTable::find_session(const SessionName& wanted) {
@@ -169,11 +171,16 @@ void StreamTable::retire(VerifyStream& stream, TimePoint now) {
 
 void StreamTable::break_off(Streams::iterator at, const Status& why, TimePoint now) {
   if (why.code() != StatusCode::kResourceExhausted) return close(at, why, now);
-  // Its memory goes to the others.
+  starve(at, "this verifier is short of memory for this pass", why.message(), now);
+}
+
+// Its memory goes to the others.
+void StreamTable::starve(Streams::iterator at, const std::string& told, const std::string& inner,
+                         TimePoint now) {
   count_end(at->second, now);
   at->second.discard(pool_);
   --sessions_open_;
-  close(at, short_of_memory(at->first, why), now);
+  close(at, short_of_memory(at->first, told, inner), now);
 }
 
 StreamTable::Streams::iterator StreamTable::next_turn(StreamId last_served, TimePoint now) {
@@ -188,8 +195,9 @@ StreamTable::Streams::iterator StreamTable::next_turn(StreamId last_served, Time
       next = std::find_if(streams_.begin(), after, wants);
       if (next == after) return streams_.end();
     }
-    if (next->second.reserve(pool_)) return next;
-    break_off(next, resource_exhausted("no memory for the rest of the answer"), now);
+    const Status room = next->second.reserve(pool_);
+    if (room.ok()) return next;
+    starve(next, room.message(), pool_.why_short(), now);
   }
 }
 

@@ -79,13 +79,16 @@ class StreamTable final {
   void say(StreamId id, const Notice& notice) { events_.push_back({id, notice}); }
   // Tells the edge when to come back; returns why.
   Status overloaded(StreamId id, const std::string& why);
-  Status short_of_memory(StreamId id, const Status& why);
+  // told: to the edge; inner: to the log.
+  Status short_of_memory(StreamId id, const std::string& told, const std::string& inner);
   // Ends the stream; its session, if it has one, is over with it.
   void close(Streams::iterator at, const Status& status, TimePoint now);
 
  private:
   void count_end(const VerifyStream& stream, TimePoint now);
   void retire(VerifyStream& stream, TimePoint now);
+  void starve(Streams::iterator at, const std::string& told, const std::string& inner,
+              TimePoint now);
 
   const SchedulerOptions options_;
   const Target target_;

@@ -51,12 +51,12 @@ Status VerifyStream::receive(const EdgeMessage& message, TimePoint now) {
   return status;
 }
 
-bool VerifyStream::reserve(KvPool& pool) {
+Status VerifyStream::reserve(KvPool& pool) {
   const Position text = std::max(session_->tree().end(), session_->prefix_end());
   const auto needed = static_cast<std::int32_t>(
       std::min(text + Position{session_->limits().max_rows} + 1, kMaxSlots));
-  if (needed <= lease_.slots) return true;
-  return pool.grow(lease_, needed + kGrowthSlots) || pool.grow(lease_, needed);
+  if (needed <= lease_.slots || pool.grow(lease_, needed + kGrowthSlots).ok()) return {};
+  return pool.grow(lease_, needed);
 }
 
 Status VerifyStream::check_reports(const EdgeMessage& message) const {

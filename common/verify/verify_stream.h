@@ -54,8 +54,8 @@ class VerifyStream final {
   PassPlan start(TimePoint now) { return session_->start(now); }
   // Runs it; with a probe, exits report if the plan wants them, with a pruner branches may end.
   Status compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe, BranchPruner* pruner);
-  // Takes the memory that the next pass may need. False if there is none.
-  bool reserve(KvPool& pool);
+  // Takes the memory that the next pass may need. RESOURCE_EXHAUSTED as KvPool::take().
+  Status reserve(KvPool& pool);
   // Ends it, if compute() went well: chooses, commits, keeps what stands in the cache.
   void finish(PassRunner& runner, Duration computed, TimePoint now);
 

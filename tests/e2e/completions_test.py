@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import http.client
 import json
+import re
 import subprocess
 import tempfile
 import threading
@@ -154,6 +155,32 @@ class Keys(unittest.TestCase):
                 self.assertEqual(friend.chat(max_tokens=2)[0], 200)
                 codes = [friend.chat(max_tokens=2)[0] for _ in range(4)]
                 self.assertEqual(codes[-1], 429)
+
+
+class Shares(unittest.TestCase):
+    def test_a_tenant_takes_no_more_memory_than_its_share(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = Path(folder) / 'tokens'
+            key = subprocess.run([BIN / 'outrider-server', 'token', 'new', 'alice', '--token-file', tokens],
+                                 check=True, capture_output=True, text=True).stdout.strip()
+            line = tokens.read_text(encoding='utf-8').rstrip()
+            tokens.write_text(f'{line} kv-memory=1K\n', encoding='utf-8')
+            with self.assertRaises(RuntimeError) as refused:
+                Server('--token-file', tokens)
+            least = re.search(r'kv-memory of alice is less .* needs, (\d+) bytes', str(refused.exception))
+            self.assertTrue(least, refused.exception)
+            tokens.write_text(f'{line} kv-memory={least.group(1)}\n', encoding='utf-8')
+            with Server('--http-port', 0, '--token-file', tokens, '--pace-pass-ms', 20) as server:
+                alice = Client(server, key)
+                connection, response = alice.open(
+                    'POST', '/v1/completions', {'prompt': 'The robot', 'stream': True, 'max_tokens': 300})
+                while 'text' not in response.readline().decode():
+                    pass
+                code, answer = alice.chat(max_tokens=300)
+                self.assertEqual(code, 429, answer)
+                self.assertIn('kv-memory', answer['error']['message'])
+                response.close()
+                connection.close()
 
 
 class Ends(unittest.TestCase):

@@ -21,16 +21,6 @@ void write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-TEST(KvMemory, ReadsSizesAsPeopleWriteThem) {
-  EXPECT_EQ(*parse_bytes("0"), 0);
-  EXPECT_EQ(*parse_bytes("12"), 12);
-  EXPECT_EQ(*parse_bytes("500M"), 500 * kMiB);
-  EXPECT_EQ(*parse_bytes("3G"), 3072 * kMiB);
-  for (const char* bad : {"", "G", "-1", "1.5G", "1T", "1 G", "99999999999G", "0x10", "1GB"}) {
-    EXPECT_EQ(parse_bytes(bad).status().code(), StatusCode::kInvalidArgument) << bad;
-  }
-}
-
 TEST(KvMemory, TheTightestControlGroupAboveTheProcessDecides) {
   const TestDirectory root;
   const std::string cgroup = root.path() + "/sys/fs/cgroup";

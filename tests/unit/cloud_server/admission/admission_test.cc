@@ -40,14 +40,17 @@ TEST(TokenFile, ANewTokenIsLetInByItsLineAndItsTextIsNotInTheFile) {
 
 TEST(TokenFile, BadLinesAreNamedAndTheRestIsKept) {
   const std::string good = new_token("good")->line;
-  const TokenFile file =
-      parse_tokens(good + "\nno-hash\nbad/name sha256:00\nother or-secret123\n" + good +
-                   " sessions=0\n" + good + " speed=3\n" + good + " rows-per-second=nan\r\n");
+  const TokenFile file = parse_tokens(
+      good + "\nno-hash\nbad/name sha256:00\nother or-secret123\n" + good + " sessions=0\n" + good +
+      " speed=3\n" + good + " rows-per-second=nan\r\n" + good + " kv-memory=0\n" + good +
+      " kv-memory=12GB\n" + good + " queued-requests=0.5\n" + good + " kv-memory\n");
   EXPECT_THAT(file.entries, SizeIs(1));
   EXPECT_THAT(file.faults, testing::ElementsAre(
                                HasSubstr("line 2: the second word"), HasSubstr("line 3: the name"),
                                AllOf(HasSubstr("line 4"), testing::Not(HasSubstr("secret"))),
-                               HasSubstr("line 5"), HasSubstr("line 6"), HasSubstr("line 7")));
+                               HasSubstr("line 5"), HasSubstr("line 6"), HasSubstr("line 7"),
+                               HasSubstr("line 8: kv-memory=0: must be bytes"), HasSubstr("line 9"),
+                               HasSubstr("line 10"), HasSubstr("line 11")));
 }
 
 TEST(TokenFile, AFileThatEverybodyMayReadOrThatHoldsNoKeyIsRefused) {
@@ -142,6 +145,31 @@ TEST_F(QuotaTest, RowsArePaidWhenTheyAreKnown) {
   EXPECT_FALSE(admit().ok());
   pass(10.1);
   EXPECT_TRUE(admit().ok());
+}
+
+TEST_F(QuotaTest, RequestsThatWaitForTheirFirstToken) {
+  limits("queued-requests=2");
+  EXPECT_TRUE(admit().ok());
+  EXPECT_TRUE(admit().ok());
+  EXPECT_TRUE(tenants_.admit("alice", "0", 1, now_).status.ok()) << "a reconnect replaces";
+  const AdmissionResult refused = tenants_.admit("alice", "x", 1, now_);
+  EXPECT_EQ(refused.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.status.message(), HasSubstr("queued-requests"));
+  EXPECT_GT(refused.retry_after, Duration{0});
+  tenants_.serve("alice", "0");
+  EXPECT_TRUE(admit().ok());
+  EXPECT_FALSE(admit().ok());
+  tenants_.leave("alice", "1");
+  EXPECT_TRUE(admit().ok());
+  tenants_.serve("bob", "never seen");
+}
+
+TEST_F(QuotaTest, AShareOfTheMemoryIsReadAsSizesAre) {
+  limits("kv-memory=2G");
+  EXPECT_EQ(tenants_.kv_bytes("alice"), std::int64_t{2} << 30);
+  EXPECT_EQ(tenants_.kv_bytes("bob"), 0);
+  EXPECT_THAT(tenants_.with_less_kv_than(std::int64_t{3} << 30), testing::ElementsAre("alice"));
+  EXPECT_THAT(tenants_.with_less_kv_than(1), testing::IsEmpty());
 }
 
 // --- certificates -------------------------------------------------------------------------------

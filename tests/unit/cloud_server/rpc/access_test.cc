@@ -138,6 +138,18 @@ TEST_F(AccessTest, AQuotaRefusesWithADelayButNotAReconnect) {
   EXPECT_EQ(first.finish().code(), StatusCode::kCancelled);
 }
 
+TEST_F(AccessTest, ARequestThatHasItsFirstTokenIsNoLongerQueued) {
+  tenants_.replace(parse_tokens(alice_.line + " queued-requests=1"));
+  Open open = honest_open();
+  open.session_key = std::string(32, 'a');
+  TestEdge first(edge(alice_.token));
+  first.open(open);
+  first.await<Verdict>();
+  open.session_key = std::string(32, 'b');
+  EXPECT_EQ(answer(edge(alice_.token), open), Status());
+  EXPECT_EQ(first.finish(), Status());
+}
+
 TEST_F(AccessTest, ARevokedKeyEndsItsStreams) {
   TestEdge alice(edge(alice_.token));
   alice.open(honest_open());

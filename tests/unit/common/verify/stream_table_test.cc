@@ -244,6 +244,41 @@ TEST_F(KvMemoryTest, SessionsBeyondTheBoundAreToldToComeBack) {
   EXPECT_EQ(scheduler().stats().kv_bytes, 2 * kOneSession);
 }
 
+TEST_F(KvMemoryTest, ATenantBeyondItsShareIsToldWhichAndOthersAreNotConcerned) {
+  options_.tenant_kv_bytes = [](const std::string& tenant) {
+    return tenant == "alice" ? 2 * kOneSession : 0;
+  };
+  for (const StreamId stream : {1, 2, 3}) open(stream, open_message({1}, 100), kAlice);
+  for (const StreamId stream : {4, 5, 6}) open(stream, open_message({1}, 100), kBob);
+  EXPECT_FALSE(ended(2));
+  EXPECT_EQ(ended(3)->code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(ended(3)->message(), HasSubstr("kv-memory"));
+  ASSERT_THAT(heard<Notice>(3), SizeIs(1));
+  EXPECT_GT(heard<Notice>(3)[0].retry_after, Duration{0});
+  EXPECT_FALSE(ended(6));
+  finish_all();
+  open(7, open_message({1}, 100), kAlice);  // what is kept of its own gives way
+  EXPECT_FALSE(ended(7));
+  EXPECT_EQ(scheduler().stats().sessions_refused, 1u);
+}
+
+TEST_F(KvMemoryTest, ASessionThatOutgrowsItsTenantsShareIsToldWhich) {
+  ToyModel model(8, 4096);
+  model.set_kv_bytes_per_position(1024);
+  options_.tenant_kv_bytes = [](const std::string&) { return 6 * 64 * 1024; };
+  scheduler_.emplace(model, options_);
+  open(1, open_message({1}, 2000), kAlice);
+  while (turn() != 0) {
+    if (const VerifySession* session = scheduler().session(1)) {
+      send(1, AckOnly{}, session->tree().end());
+    }
+  }
+  ASSERT_TRUE(ended(1));
+  EXPECT_EQ(ended(1)->code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(ended(1)->message(), HasSubstr("kv-memory"));
+  EXPECT_EQ(scheduler().stats().kv_bytes, 0);
+}
+
 // A session is charged for what it uses, not for the context that its cache could hold.
 TEST_F(KvMemoryTest, ManyShortSessionsFitWhereOneWholeContextWouldNot) {
   options_.kv_cache_bytes = 4 * kOneSession;  // the context holds 256 tokens: five pages

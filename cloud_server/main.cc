@@ -58,6 +58,7 @@ void log_session(const SessionRecord& record) {
   log(LogLevel::kInfo, "session ended",
       {{"session", record.session_id},
        {"tenant", record.tenant},
+       {"request_id", record.request_id},
        {"prompt_tokens", record.usage.prompt_tokens},
        {"completion_tokens", record.usage.completion_tokens},
        {"passes", record.usage.passes},

@@ -20,6 +20,8 @@ bool CompletionServer::handle(const HttpRequest& request,
   const bool tokenizes = request.path == kTokenizeRoute && request.method == "POST";
   const bool lists = request.path == kModelsRoute && request.method == "GET";
   if (!completes && !tokenizes && !lists) return false;
+  const std::string request_id = request_id_of(request);
+  exchange->add_header("X-Request-Id", request_id);
   const Result<std::string> tenant = tenant_of(request);
   if (!tenant.ok()) {
     HttpResponse refusal = error_response(tenant.status());
@@ -30,7 +32,8 @@ bool CompletionServer::handle(const HttpRequest& request,
     exchange->respond(tokenize_page(tokenizer_, request));
   } else if (lists) {
     exchange->respond(models_page(options_.model_name));
-  } else if (const Status status = complete(request, exchange, *tenant); !status.ok()) {
+  } else if (const Status status = complete(request, exchange, {*tenant, request_id});
+             !status.ok()) {
     exchange->respond(error_response(status));
   }
   return true;
@@ -47,7 +50,7 @@ Result<std::string> CompletionServer::tenant_of(const HttpRequest& request) cons
 
 Status CompletionServer::complete(const HttpRequest& request,
                                   const std::shared_ptr<HttpExchange>& exchange,
-                                  const std::string& tenant) {
+                                  const Asker& asker) {
   if (request.method != "POST") return invalid_argument(request.path + " takes POST");
   OUTRIDER_RETURN_IF_ERROR(check_origin(request));
   const bool is_chat = request.path == kChatRoute;
@@ -62,6 +65,7 @@ Status CompletionServer::complete(const HttpRequest& request,
                                   .stream = asked.stream,
                                   .stream_usage = asked.stream_usage,
                                   .exchange = exchange};
+  const std::string& tenant = asker.tenant;
   if (!tenant.empty()) {
     const std::string id = client.name.id;
     const AdmissionResult admitted =
@@ -71,7 +75,9 @@ Status CompletionServer::complete(const HttpRequest& request,
     client.on_over = [tenants = options_.tenants, tenant, id] { tenants->leave(tenant, id); };
   }
   std::make_shared<CompletionStream>(engine_, std::move(answer), std::move(client))
-      ->begin({.tenant = tenant, .group = tenant.empty() ? request.peer : tenant});
+      ->begin({.tenant = tenant,
+               .group = tenant.empty() ? request.peer : tenant,
+               .request_id = asker.request_id});
   return {};
 }
 

@@ -39,10 +39,14 @@ class CompletionServer final {
   bool handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
 
  private:
+  struct Asker {
+    std::string tenant;  // empty where nobody is asked
+    std::string request_id;
+  };
   // The tenant; empty where nobody is asked. UNAUTHENTICATED.
   Result<std::string> tenant_of(const HttpRequest& request) const;
   Status complete(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
-                  const std::string& tenant);
+                  const Asker& asker);
 
   VerifyEngine& engine_;
   const Tokenizer& tokenizer_;

@@ -47,11 +47,10 @@ void CompletionStream::abandon() {
 
 void CompletionStream::begin_stream() {
   if (std::exchange(begun_, true)) return;
-  client_.exchange->begin(
-      {.status = 200,
-       .body = first_event(client_.name),
-       .content_type = "text/event-stream",
-       .headers = {{"Cache-Control", "no-cache"}, {"X-Request-Id", client_.name.id}}});
+  client_.exchange->begin({.status = 200,
+                           .body = first_event(client_.name),
+                           .content_type = "text/event-stream",
+                           .headers = {{"Cache-Control", "no-cache"}}});
 }
 
 void CompletionStream::respond_end(const AnswerEnd& end) {
@@ -60,8 +59,7 @@ void CompletionStream::respond_end(const AnswerEnd& end) {
   if (!client_.stream) {
     exchange.respond({.status = 200,
                       .body = whole_answer(client_.name, answer_.text(), end),
-                      .content_type = "application/json",
-                      .headers = {{"X-Request-Id", client_.name.id}}});
+                      .content_type = "application/json"});
     return;
   }
   exchange.write(last_events(client_.name, end, client_.stream_usage));

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/protocol/request_id.h"
+
 namespace outrider {
 namespace {
 
@@ -16,11 +18,15 @@ std::string certificate_name(const grpc::ServerContextBase& context) {
   return names.empty() ? std::string() : std::string(names[0].data(), names[0].size());
 }
 
-std::string_view token_of(const grpc::ServerContextBase& context) {
+std::string_view header_of(const grpc::ServerContextBase& context, const char* name) {
   const auto& metadata = context.client_metadata();
-  const auto at = metadata.find("authorization");
+  const auto at = metadata.find(name);
   if (at == metadata.end()) return {};
-  const std::string_view value(at->second.data(), at->second.size());
+  return {at->second.data(), at->second.size()};
+}
+
+std::string_view token_of(const grpc::ServerContextBase& context) {
+  const std::string_view value = header_of(context, "authorization");
   return value.substr(0, kBearer.size()) == kBearer ? value.substr(kBearer.size()) : value;
 }
 
@@ -28,6 +34,11 @@ std::string_view token_of(const grpc::ServerContextBase& context) {
 
 std::string host_of(const std::string& peer) {
   return peer.substr(0, peer.rfind(':'));
+}
+
+std::string request_id_of(const grpc::ServerContextBase& context) {
+  const std::string_view id = header_of(context, kRequestIdHeader);
+  return is_request_id(id) ? std::string(id) : std::string();
 }
 
 Result<Caller> identify(const grpc::ServerContextBase& context, const Tenants* tenants) {

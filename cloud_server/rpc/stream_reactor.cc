@@ -30,6 +30,8 @@ StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& s
     : context_(context),
       shell_(shell),
       peer_(context.peer()),
+      request_id_(request_id_of(context)),
+      who_(request_id_.empty() ? peer_ : peer_ + " (request " + request_id_ + ")"),
       caller_(identify(context, shell.tenants)),
       queue_(shell.max_waiting_messages) {
   shell_.calls.add();
@@ -75,9 +77,10 @@ Status StreamReactor::take(EdgeMessage message) {
     open_alarm_.Cancel();
     OUTRIDER_RETURN_IF_ERROR(admit(std::get<Open>(message.body)));
     const std::string& tenant = caller_->tenant;
-    stream_ = shell_.engine.connect(
-        [this](VerifierEvent event) { on_event(std::move(event)); },
-        {.tenant = tenant, .group = tenant.empty() ? host_of(peer_) : tenant});
+    stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
+                                    {.tenant = tenant,
+                                     .group = tenant.empty() ? host_of(peer_) : tenant,
+                                     .request_id = request_id_});
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};
@@ -160,11 +163,11 @@ void StreamReactor::cut() {
 void StreamReactor::on_event(VerifierEvent event) {
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
   const Status& status = std::get<StreamEnded>(event).status;
-  if (is_peers_fault(status.code())) shell_.report_peer_error(peer_, status);
+  if (is_peers_fault(status.code())) shell_.report_peer_error(who_, status);
   Status shown = status;
-  if (is_our_fault(status.code())) shown = shell_.report_internal_error(peer_, status);
+  if (is_our_fault(status.code())) shown = shell_.report_internal_error(who_, status);
   const std::string& inner = std::get<StreamEnded>(event).for_the_log;
-  if (!inner.empty()) shell_.note_internal(peer_, status.with_context(inner));
+  if (!inner.empty()) shell_.note_internal(who_, status.with_context(inner));
   const MutexLock lock(mu_);
   if (!end_) finish_with(to_grpc(shown, retry_after_));  // after what is queued
   advance();
@@ -191,7 +194,7 @@ void StreamReactor::on_message(const ServerMessage& message) {
   end(to_grpc(status));
   lock.unlock();
   shell_.stalled.fetch_add(1, std::memory_order_relaxed);
-  shell_.report_peer_error(peer_, status);
+  shell_.report_peer_error(who_, status);
   context_.TryCancel();  // the write on its way may never end by itself
 }
 
@@ -207,7 +210,7 @@ void StreamReactor::fail(const Status& status) {
     if (end_) return;
     end(to_grpc(status, retry_after_));
   }
-  shell_.report_peer_error(peer_, status);  // logged before the peer knows
+  shell_.report_peer_error(who_, status);  // logged before the peer knows
   const MutexLock lock(mu_);
   advance();
 }

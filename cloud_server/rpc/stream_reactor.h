@@ -53,6 +53,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
   const std::string peer_;
+  const std::string request_id_;
+  const std::string who_;  // both, for the log
   const Result<Caller> caller_;
   grpc::Alarm open_alarm_;
   grpc::Alarm farewell_alarm_;   // from the end on: what is left may wait for a dead reader

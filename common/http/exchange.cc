@@ -26,10 +26,16 @@ const std::string& HttpRequest::header(const std::string& name) const {
 HttpExchange::HttpExchange(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 HttpExchange::~HttpExchange() = default;
 
+void HttpExchange::add_header(std::string name, std::string value) {
+  const MutexLock lock(parts_->mu);
+  parts_->added.emplace_back(std::move(name), std::move(value));
+}
+
 void HttpExchange::respond(HttpResponse response) {
   const MutexLock lock(parts_->mu);
   if (parts_->state != Parts::State::kWaiting) return;
   parts_->state = Parts::State::kWhole;
+  for (const auto& header : parts_->added) response.headers.push_back(header);
   parts_->response = std::move(response);
   parts_->resume();
 }
@@ -38,6 +44,7 @@ void HttpExchange::begin(HttpResponse head) {
   const MutexLock lock(parts_->mu);
   if (parts_->state != Parts::State::kWaiting) return;
   parts_->state = Parts::State::kStream;
+  for (const auto& header : parts_->added) head.headers.push_back(header);
   parts_->unsent = std::exchange(head.body, {});
   parts_->response = std::move(head);
   parts_->resume();

@@ -24,6 +24,9 @@ class HttpExchange final {
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
 
+  // Goes with the answer, whatever it will be. Before respond() and begin().
+  void add_header(std::string name, std::string value);
+
   // Once, and not after begin().
   void respond(HttpResponse response);
 

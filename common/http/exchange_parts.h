@@ -30,6 +30,7 @@ struct HttpExchange::Parts {
   Mutex mu;
   MHD_Connection* connection OUTRIDER_GUARDED_BY(mu) = nullptr;  // null once it is over
   State state OUTRIDER_GUARDED_BY(mu) = State::kWaiting;
+  HttpHeaders added OUTRIDER_GUARDED_BY(mu);  // to whatever the response has
   HttpResponse response OUTRIDER_GUARDED_BY(mu);
   std::string unsent OUTRIDER_GUARDED_BY(mu);  // of a stream
   bool ended OUTRIDER_GUARDED_BY(mu) = false;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/random_id.h"
+#include "common/protocol/request_id.h"
 
 namespace outrider {
 
@@ -13,6 +14,11 @@ Status check_origin(const HttpRequest& request) {
   const std::string& origin = request.header("origin");
   if (origin.empty() || origin == "http://" + request.header("host")) return {};
   return invalid_argument("requests from pages of " + printable(origin) + " are not answered");
+}
+
+std::string request_id_of(const HttpRequest& request) {
+  const std::string& given = request.header(kRequestIdHeader);
+  return is_request_id(given) ? given : "req-" + random_id();
 }
 
 AnswerName new_answer(const std::string& model, bool is_chat) {

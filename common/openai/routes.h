@@ -21,6 +21,9 @@ inline constexpr const char* kTokenizeRoute = "/tokenize";
 // A page of another site that runs in a browser here must not use this model: INVALID_ARGUMENT.
 Status check_origin(const HttpRequest& request);
 
+// The client's x-request-id; one of its own if it has none, or one that is_request_id() refuses.
+std::string request_id_of(const HttpRequest& request);
+
 // With an id of its own.
 AnswerName new_answer(const std::string& model, bool is_chat);
 

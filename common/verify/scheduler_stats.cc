@@ -41,6 +41,7 @@ void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration com
 SessionRecord SessionBook::record(const Usage& usage, TimePoint now) const {
   return {.session_id = {},
           .tenant = {},
+          .request_id = {},
           .reason = usage.reason,
           .usage = usage,
           .draft = draft_,

@@ -65,7 +65,8 @@ struct DraftCounts {
 // A session that is over, for the books.
 struct SessionRecord {
   std::string session_id;
-  std::string tenant;  // empty: no one was asked
+  std::string tenant;      // empty: no one was asked
+  std::string request_id;  // empty: none came
   FinishReason reason = FinishReason::kError;
   Usage usage;
   DraftCounts draft;

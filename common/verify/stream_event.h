@@ -20,6 +20,7 @@ struct StreamEvent {
 struct StreamOwner {
   std::string tenant = {};  // whose session ids and keys these are; empty: no one was asked
   std::string group = {};   // with whom it shares what is kept; the tenant, or the peer's address
+  std::string request_id = {};  // for the log; empty: none came
 };
 
 }  // namespace outrider

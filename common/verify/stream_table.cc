@@ -158,6 +158,7 @@ void StreamTable::count_end(const VerifyStream& stream, TimePoint now) {
   if (!session.finished()) record.reason = FinishReason::kError;
   record.session_id = stream.name().id;
   record.tenant = stream.name().owner.tenant;
+  record.request_id = stream.name().owner.request_id;
   options_.on_session_end(record);
 }
 

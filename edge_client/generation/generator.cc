@@ -193,6 +193,8 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
   ProvisionalText provisional(drafter.tree(), text);
 
+  if (parts_.link != nullptr) parts_.link->name_request(std::move(request.id));
+
   AnswerReport report;
   run({session, config, provisional}, stop, report);
   report.assumed = assumed_text(session.opened(), decoding.learnt);

@@ -43,8 +43,8 @@ struct GeneratorParts {
   VerifierRoutes verifiers;
   Mode mode = Mode::kOnline;  // auto: failover is filled in, and there are two verifiers
   FailoverOptions failover = {};
-  const RemoteVerifier* link = nullptr;  // whose bytes reports tell; null: there is no link
-  const FlashModel* flash = nullptr;     // whose passes reports tell; null: no target is streamed
+  RemoteVerifier* link = nullptr;     // whose bytes reports tell; null: there is no link
+  const FlashModel* flash = nullptr;  // whose passes reports tell; null: no target is streamed
   const Clock& clock;
   SessionObserver* observer = nullptr;  // of all answers; null: none
   const Learning* learning = nullptr;   // between answers and runs; null: none
@@ -53,6 +53,7 @@ struct GeneratorParts {
 struct AnswerRequest {
   EncodedPrompt prompt;
   AnswerConfig config = {};
+  std::string id = {};  // goes with its calls, for the server's log (request_id.h); empty: none
 };
 
 class Generator final {

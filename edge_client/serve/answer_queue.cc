@@ -19,7 +19,10 @@ constexpr Duration kWatchPoll = std::chrono::milliseconds(50);
 // Passes on what is committed while a stream is answered.
 class AnswerQueue::Listener final : public AnswerListener {
  public:
-  void set_job(const ServeJob* job) { job_ = job; }
+  void set_job(const ServeJob* job) {
+    job_ = job;
+    request_id_ = job != nullptr ? job->request.id : "";
+  }
 
   void on_emit(const Emit& emit) override {
     if (job_ == nullptr || !job_->stream) return;
@@ -27,12 +30,14 @@ class AnswerQueue::Listener final : public AnswerListener {
     if (!event.empty()) job_->exchange->write(event);
   }
   void on_say(const Say& say) override {
-    log(say.level == Say::Level::kInfo ? LogLevel::kInfo : LogLevel::kWarning, say.line);
+    const LogLevel level = say.level == Say::Level::kInfo ? LogLevel::kInfo : LogLevel::kWarning;
+    log(level, say.line, {{"request_id", request_id_}});
   }
   void on_prefill(const PrefillProgress& /*progress*/) override {}
 
  private:
   const ServeJob* job_ = nullptr;
+  std::string request_id_;  // the job's, which gives its request away
 };
 
 AnswerQueue::AnswerQueue(const GeneratorParts& parts, std::size_t max_waiting,
@@ -107,11 +112,10 @@ void AnswerQueue::answer(ServeJob& job) {
     stop = stop_current_.get_token();
   }
   if (job.stream) {
-    job.exchange->begin(
-        {.status = 200,
-         .body = first_event(job.name),
-         .content_type = "text/event-stream",
-         .headers = {{"Cache-Control", "no-cache"}, {"X-Request-Id", job.name.id}}});
+    job.exchange->begin({.status = 200,
+                         .body = first_event(job.name),
+                         .content_type = "text/event-stream",
+                         .headers = {{"Cache-Control", "no-cache"}}});
   }
   listener_->set_job(&job);
   const Result<AnswerReport> report = generator_.answer(std::move(job.request), stop);
@@ -125,8 +129,7 @@ void AnswerQueue::answer(ServeJob& job) {
   } else if (status.ok()) {
     job.exchange->respond({.status = 200,
                            .body = whole_answer(job.name, report->text, end_of(*report)),
-                           .content_type = "application/json",
-                           .headers = {{"X-Request-Id", job.name.id}}});
+                           .content_type = "application/json"});
   } else {
     job.exchange->respond(error_response(status));
   }

@@ -22,7 +22,7 @@ namespace outrider {
 
 struct ServeJob {
   AnswerRequest request;
-  AnswerName name;
+  AnswerName name;  // under which its client reads it; request.id is for logs
   bool stream = false;
   bool stream_usage = false;
   std::shared_ptr<HttpExchange> exchange;

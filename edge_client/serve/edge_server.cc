@@ -41,22 +41,26 @@ Result<std::unique_ptr<EdgeServer>> EdgeServer::start(const EdgeServerOptions& o
 void EdgeServer::on_request(const HttpRequest& request,
                             const std::shared_ptr<HttpExchange>& exchange) {
   const bool is_chat = request.path == kChatRoute;
+  std::string id = request_id_of(request);
+  exchange->add_header("X-Request-Id", id);
   if (!is_chat && request.path != kCompletionRoute) return exchange->respond(page(request));
-  const Status status = complete(request, exchange, is_chat);
+  const Status status = complete(request, exchange, {std::move(id), is_chat});
   if (!status.ok()) exchange->respond(error_response(status));
 }
 
 Status EdgeServer::complete(const HttpRequest& request,
-                            const std::shared_ptr<HttpExchange>& exchange, bool is_chat) {
+                            const std::shared_ptr<HttpExchange>& exchange, Asked as) {
   if (request.method != "POST") return invalid_argument(request.path + " takes POST");
   OUTRIDER_RETURN_IF_ERROR(check_origin(request));
-  OUTRIDER_ASSIGN_OR_RETURN(CompletionRequest asked,
-                            parse_completion(request.body, is_chat, params_of(options_.defaults)));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      CompletionRequest asked,
+      parse_completion(request.body, as.is_chat, params_of(options_.defaults)));
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt,
                             encode_request(tokenizer_, asked, options_.chat_template));
   return queue_.submit({.request = {.prompt = std::move(prompt),
-                                    .config = config_of(asked.params, options_.defaults)},
-                        .name = new_answer(options_.model_name, is_chat),
+                                    .config = config_of(asked.params, options_.defaults),
+                                    .id = std::move(as.request_id)},
+                        .name = new_answer(options_.model_name, as.is_chat),
                         .stream = asked.stream,
                         .stream_usage = asked.stream_usage,
                         .exchange = exchange});

@@ -37,10 +37,14 @@ class EdgeServer final {
   const Address& address() const { return http_->address(); }
 
  private:
+  struct Asked {
+    std::string request_id;
+    bool is_chat;
+  };
   EdgeServer(EdgeServerOptions options, const GeneratorParts& parts);
   void on_request(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
   Status complete(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
-                  bool is_chat);
+                  Asked as);
   HttpResponse page(const HttpRequest& request);
 
   const EdgeServerOptions options_;

@@ -46,7 +46,8 @@ void RemoteVerifier::send(EdgeMessage message) {
   if (!std::exchange(started_, true)) {
     const auto* open = std::get_if<Open>(&message.body);
     call_->start(channel_, {.session_key = open != nullptr ? open->session_key : std::string(),
-                            .token = options_.token});
+                            .token = options_.token,
+                            .request_id = request_id_});
   }
   call_->send(message);
 }

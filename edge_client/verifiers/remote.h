@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/base/address.h"
 #include "common/protocol/verifier.h"
@@ -58,11 +59,16 @@ class RemoteVerifier final : public Verifier {
   void send(EdgeMessage message) override;
   void stop() override;
 
+  // What goes as x-request-id with the streams that start from now on; empty: nothing. On the
+  // thread of start().
+  void name_request(std::string id) { request_id_ = std::move(id); }
+
   LinkBytes link_bytes() const { return counters_.bytes(); }
 
  private:
   const RemoteOptions options_;
   LinkCounters counters_;
+  std::string request_id_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<RemoteCall> call_;  // null before the first start()
   bool started_ = false;              // call_: its first message was sent

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "common/protocol/request_id.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
 #include "proto/grpc_order.h"
@@ -22,6 +23,7 @@ constexpr std::size_t kMaxWaitingMessages = 4096;
 void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel, const Metadata& metadata) {
   if (!metadata.session_key.empty()) context_.AddMetadata(kSessionMetadata, metadata.session_key);
   if (!metadata.token.empty()) context_.AddMetadata("authorization", "Bearer " + metadata.token);
+  if (!metadata.request_id.empty()) context_.AddMetadata(kRequestIdHeader, metadata.request_id);
   grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGenerateMethod,
                                                       grpc::StubOptions(), this);
   AddHold();  // send() starts writes from outside gRPC's reactions

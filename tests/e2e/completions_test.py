@@ -15,7 +15,7 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, DRAFT, Server, edge
+from programs import BIN, DRAFT, Edge, Server, edge
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 MESSAGES = [{'role': 'user', 'content': PROMPT}]
@@ -155,6 +155,46 @@ class Keys(unittest.TestCase):
                 self.assertEqual(friend.chat(max_tokens=2)[0], 200)
                 codes = [friend.chat(max_tokens=2)[0] for _ in range(4)]
                 self.assertEqual(codes[-1], 429)
+
+
+class RequestIds(unittest.TestCase):
+    def test_they_are_answered_and_stand_in_the_audit_log(self):
+        with Server('--http-port', 0, '--log-format', 'json') as server:
+            client = Client(server)
+            connection, response = client.open(
+                'POST', '/v1/chat/completions', {'messages': MESSAGES, 'max_tokens': 2},
+                {'X-Request-Id': 'robot-7:1'})
+            response.read()
+            connection.close()
+            self.assertEqual(response.headers['X-Request-Id'], 'robot-7:1')
+            connection, response = client.open('GET', '/v1/models')
+            response.read()
+            connection.close()
+            self.assertRegex(response.headers['X-Request-Id'], '^req-')
+            with tempfile.TemporaryDirectory() as folder:
+                self.through_an_edge(server, folder)
+        ended = [json.loads(line) for line in server.log if 'session ended' in line]
+        self.assertEqual([line['request_id'] for line in ended], ['robot-7:1', 'robot-7:2'])
+
+    def through_an_edge(self, server, folder):
+        with open(Path(folder) / 'out', 'w+', encoding='utf-8') as out:
+            runner = Edge('serve', '--model', DRAFT, '--server', server.address, '--port', 0, '-n', '4',
+                          stdout=out)
+            give_up = time.monotonic() + 60
+            while 'ready' not in Path(out.name).read_text(encoding='utf-8'):
+                self.assertLess(time.monotonic(), give_up)
+                time.sleep(0.05)
+            url = re.search(r'http://(\S+)', Path(out.name).read_text(encoding='utf-8')).group(1)
+            connection = http.client.HTTPConnection(url, timeout=60)
+            connection.request('POST', '/v1/chat/completions', json.dumps({'messages': MESSAGES}),
+                               {'X-Request-Id': 'robot-7:2'})
+            response = connection.getresponse()
+            self.assertEqual(response.status, 200, response.read())
+            self.assertEqual(response.headers['X-Request-Id'], 'robot-7:2')
+            response.read()
+            connection.close()
+            runner.interrupt()
+            self.assertEqual(runner.wait().code, 0)
 
 
 class Shares(unittest.TestCase):

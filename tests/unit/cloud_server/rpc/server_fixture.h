@@ -32,6 +32,8 @@ class TestEdge final {
   explicit TestEdge(const Address& server) : verifier_({server}) {}
   explicit TestEdge(RemoteOptions options) : verifier_(std::move(options)) {}
 
+  // Of the next open().
+  void name_request(const std::string& id) { verifier_.name_request(id); }
   void open(const Open& open);
   void send(decltype(EdgeMessage::body) body, Position acked = 0);
   // The next event, or a failure of the test.

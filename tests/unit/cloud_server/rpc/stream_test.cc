@@ -40,6 +40,49 @@ TEST_F(StreamTest, ManySessionsAtOnceEachGetTheirOwnText) {
   }
 }
 
+class BookedStreamTest : public ServerTest {
+ protected:
+  BookedStreamTest() {
+    scheduler_options_.on_session_end = [this](const SessionRecord& record) {
+      const std::lock_guard lock(mu_);
+      records_.push_back(record);
+    };
+  }
+  // The id in the record of the session that this call led to.
+  std::string id_of_session(const std::string& sent) {
+    {
+      const std::lock_guard lock(mu_);
+      records_.clear();
+    }
+    TestEdge edge(address());
+    edge.name_request(sent);
+    edge.open(honest_open());
+    EXPECT_EQ(edge.finish(), Status());
+    const std::lock_guard lock(mu_);
+    return records_.empty() ? "no record" : records_.front().request_id;
+  }
+  std::vector<SessionRecord> records_;
+};
+
+TEST_F(BookedStreamTest, TheRequestsIdStandsInTheBooksAndABadOneDoesNot) {
+  EXPECT_EQ(id_of_session("robot-7:turn.12"), "robot-7:turn.12");
+  EXPECT_EQ(id_of_session(""), "");
+  EXPECT_EQ(id_of_session("two words"), "");
+  EXPECT_EQ(id_of_session(std::string(129, 'a')), "");
+}
+
+TEST_F(BookedStreamTest, ARefusalIsLoggedWithTheRequestsId) {
+  TestEdge edge(address());
+  edge.name_request("robot-7");
+  Open open = honest_open();
+  open.tokenizer_hash = "other";
+  edge.open(open);
+  EXPECT_FALSE(edge.finish().ok());
+  const std::vector<std::string> lines = log_lines();
+  ASSERT_FALSE(lines.empty());
+  EXPECT_THAT(lines.back(), HasSubstr("(request robot-7): "));
+}
+
 TEST_F(StreamTest, NodesThatAgreeComeBackInOneVerdict) {
   Open open = honest_open();
   open.policy.pass_policy = PassPolicy::kOnRequest;

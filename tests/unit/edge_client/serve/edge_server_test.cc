@@ -93,6 +93,32 @@ TEST_F(EdgeServerTest, AStreamedAnswerIsTheWholeOneInPieces) {
   EXPECT_EQ(streamed, text);
 }
 
+// The value of this header in the answer's head.
+std::string header_of(const std::string& answer, const std::string& name) {
+  const std::string head = answer.substr(0, answer.find("\r\n\r\n")) + "\r\n";
+  const std::size_t at = head.find("\r\n" + name + ": ");
+  if (at == std::string::npos) return "none";
+  const std::size_t from = at + name.size() + 4;
+  return head.substr(from, head.find("\r\n", from) - from);
+}
+
+TEST_F(EdgeServerTest, EveryAnswerCarriesItsRequestsId) {
+  const std::string given = "X-Request-Id: robot-7:12\r\n";
+  for (const std::string& answer : {post("/v1/chat/completions", question(false, 2), given),
+                                    post("/v1/chat/completions", question(true, 2), given),
+                                    post("/v1/chat/completions", {{"messages", 3}}, given),
+                                    http_get(server_->address(), "/health", given),
+                                    http_get(server_->address(), "/no/such/page", given)}) {
+    EXPECT_EQ(header_of(answer, "X-Request-Id"), "robot-7:12") << answer;
+  }
+  for (const std::string& bad : {std::string(), std::string("X-Request-Id: two words\r\n"),
+                                 "X-Request-Id: " + std::string(129, 'a') + "\r\n"}) {
+    const std::string made =
+        header_of(post("/v1/chat/completions", question(false, 2), bad), "X-Request-Id");
+    EXPECT_THAT(made, testing::StartsWith("req-"));
+  }
+}
+
 TEST_F(EdgeServerTest, APlainCompletionAndTheOtherPagesAnswer) {
   const json answer =
       body_of(post("/v1/completions", {{"prompt", "The robot"}, {"max_tokens", 5}}));

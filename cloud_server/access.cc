@@ -30,7 +30,14 @@ Status append_line(const std::string& path, const std::string& line) {
 
 Status check_access(const AccessOptions& options) {
   OUTRIDER_RETURN_IF_ERROR(check_tls_files(options.tls));
-  if (options.insecure || is_loopback(options.host)) return {};
+  if (options.insecure) return {};
+  const std::string& metrics = options.metrics_host;
+  if (!metrics.empty() && !is_loopback(metrics) && options.token_file.empty()) {
+    return invalid_argument("--metrics-host " + metrics +
+                            " listens beyond this machine, and without --token-file there is no "
+                            "key to ask for; add it, or take --metrics-host 127.0.0.1");
+  }
+  if (is_loopback(options.host)) return {};
   const std::string where = "--host " + options.host + " listens beyond this machine";
   if (!options.tls.wanted()) {
     return invalid_argument(where +

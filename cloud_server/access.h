@@ -13,6 +13,7 @@ namespace outrider {
 
 struct AccessOptions {
   std::string host;
+  std::string metrics_host = {};  // empty: host
   TlsFiles tls;
   std::string token_file;  // empty: nobody is asked for a key
   bool insecure = false;

@@ -69,14 +69,15 @@ void log_session(const SessionRecord& record) {
 }
 
 void set_access(const ServerFlags& flags, Tenants& tenants, ServeOptions& options) {
-  const auto page = [&](int port) -> std::optional<Address> {
+  const auto page = [](const std::string& host, int port) -> std::optional<Address> {
     if (port < 0) return std::nullopt;
-    return Address{flags.host, static_cast<std::uint16_t>(port)};
+    return Address{host, static_cast<std::uint16_t>(port)};
   };
-  options.admin = {page(flags.http_port), page(flags.metrics_port)};
+  const std::string metrics_host = flags.metrics_host.empty() ? flags.host : flags.metrics_host;
+  options.admin = {page(flags.host, flags.http_port), page(metrics_host, flags.metrics_port)};
   options.rpc.tls = flags.access.tls;
   const std::string& path = flags.access.token_file;
-  if (!is_loopback(flags.host) && !flags.access.insecure) {
+  if (!is_loopback(metrics_host) && !flags.access.insecure) {
     options.admin_questions.knows_key = [&tenants](const std::string& key) {
       return tenants.find(key).ok();
     };
@@ -168,6 +169,7 @@ Status check_shares(const ServerFlags& flags, const Tenants& tenants, const Mode
 
 Status run_server(ServerFlags& flags) {
   flags.access.host = flags.host;
+  if (flags.metrics_port >= 0) flags.access.metrics_host = flags.metrics_host;
   OUTRIDER_RETURN_IF_ERROR(check_access(flags.access));
   Tenants tenants;
   if (!flags.access.token_file.empty()) {
@@ -203,6 +205,7 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.predictor = target.predictor.get();
   ServerMetrics metrics(target.model->info().name);
   options.metrics = &metrics;
+  options.scheduler.on_verdict_gap = [&](Duration gap) { metrics.observe_gap(gap); };
   options.scheduler.on_session_end = [&](const SessionRecord& record) {
     metrics.observe(record);
     tenants.charge(record.tenant, static_cast<double>(record.usage.rows), clock.now());

@@ -45,8 +45,11 @@ void add_access_flags(CLI::App& app, ServerFlags& flags) {
          "/v1/completions, /v1/models, /tokenize); 0 takes a free one; without it: none")
       ->check(CLI::Range(0, 65535));
   app.add_option("--metrics-port", flags.metrics_port,
-                 "Port of /metrics for Prometheus; beyond this machine a key is asked for")
+                 "Port of /metrics for Prometheus; 0 takes a free one; without it: none")
       ->check(CLI::Range(0, 65535));
+  app.add_option("--metrics-host", flags.metrics_host,
+                 "Address of /metrics; beyond this machine a key of --token-file is asked for "
+                 "[--host]");
 }
 
 void add_connection_flags(CLI::App& app, ServerFlags& flags) {

@@ -22,6 +22,7 @@ struct ServerFlags {
   AccessOptions access;
   int http_port = -1;  // none
   int metrics_port = -1;
+  std::string metrics_host;  // empty: host
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_draft_tokens = 64;
   std::size_t max_calls_per_peer = 256;

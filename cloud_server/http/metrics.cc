@@ -123,6 +123,9 @@ struct ServerMetrics::Parts {
   prometheus::Histogram& per_token =
       histogram("request_time_per_output_token_seconds",
                 "(last verdict - first verdict) / (tokens - 1) of an answer");
+  prometheus::Histogram& between =
+      histogram("inter_token_latency_seconds",
+                "Between two verdicts of a session, each of which brings one token or more");
   prometheus::Histogram& whole = histogram("e2e_request_latency_seconds", "From Open to the end");
   prometheus::Histogram& queued =
       histogram("request_queue_time_seconds", "Waiting while the device served others, in all");
@@ -164,6 +167,10 @@ void ServerMetrics::observe(const SessionRecord& record) {
   if (usage.completion_tokens > 1) {
     p.per_token.Observe(decoding / static_cast<double>(usage.completion_tokens - 1));
   }
+}
+
+void ServerMetrics::observe_gap(Duration gap) {
+  parts_->between.Observe(to_seconds(gap));
 }
 
 std::string ServerMetrics::render(const MetricsSnapshot& now) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/verify/scheduler_stats.h"
 
 namespace outrider {
@@ -33,6 +34,9 @@ class ServerMetrics final {
 
   // A session is over.
   void observe(const SessionRecord& record);
+
+  // A session's next verdict came after so long.
+  void observe_gap(Duration gap);
 
   // All of it in Prometheus' text format.
   std::string render(const MetricsSnapshot& now);

@@ -82,7 +82,7 @@ void Scheduler::finish(TimePoint now) {
     streams_.set_pass_costs(costs_.costs());
   }
   compute_ += took;
-  streams_.finished_pass(at, now);
+  streams_.finished_pass(at, turn.plan.decides, now);
 }
 
 // How long an edge may have to wait for a verdict: the longest pass, and the turns of the others.

@@ -51,6 +51,8 @@ struct SchedulerOptions {
   Duration retry_after = std::chrono::seconds(2);  // told to whom max_concurrent_sessions refuses
   // Called with each session that is over, on the scheduler's thread; must return soon. Empty: no.
   std::function<void(const SessionRecord&)> on_session_end = {};
+  // Called with the time between two verdicts of a session, as on_session_end.
+  std::function<void(Duration)> on_verdict_gap = {};
   ExitHeads* exits = nullptr;  // of the model; outlives the scheduler. Null: no early exits
   ReportQueue report_queue = ReportQueue::kPriority;
   ExitScore exit_score = ExitScore::kCalibrated;

@@ -2,7 +2,6 @@
 #include "common/verify/scheduler_stats.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/verify/reports/exit_reporter.h"
 #include "common/verify/session.h"
@@ -28,10 +27,13 @@ std::uint64_t& finished_by(SchedulerStats& stats, FinishReason reason) {
 
 void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration computed,
                            TimePoint now) {
-  if (!std::exchange(has_verdict_, true)) {
+  if (last_verdict_) {
+    last_gap_ = now - *last_verdict_;
+  } else {
     to_first_token_ = now - opened_;
     prefill_ = computed;
   }
+  last_verdict_ = now;
   if (nodes == 0) return;
   ++draft_.rounds;
   draft_.tokens += nodes;

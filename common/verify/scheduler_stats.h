@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/clock.h"
@@ -85,10 +86,13 @@ class SessionBook final {
   // A pass over so many nodes ended, of which `accepted` became text. computed: so far, in all.
   void add_pass(std::size_t nodes, std::size_t accepted, Duration computed, TimePoint now);
   SessionRecord record(const Usage& usage, TimePoint now) const;
+  // Between the last two verdicts; nothing if there were not two.
+  std::optional<Duration> last_gap() const { return last_gap_; }
 
  private:
   TimePoint opened_;
-  bool has_verdict_ = false;
+  std::optional<TimePoint> last_verdict_;
+  std::optional<Duration> last_gap_;
   DraftCounts draft_;
   Duration to_first_token_{0};
   Duration prefill_{0};

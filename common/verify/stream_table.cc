@@ -202,8 +202,10 @@ StreamTable::Streams::iterator StreamTable::next_turn(StreamId last_served, Time
   }
 }
 
-void StreamTable::finished_pass(Streams::iterator at, TimePoint now) {
+void StreamTable::finished_pass(Streams::iterator at, bool decided, TimePoint now) {
   at->second.touch(now);
+  const std::optional<Duration> gap = at->second.session()->book().last_gap();
+  if (decided && gap && options_.on_verdict_gap) options_.on_verdict_gap(*gap);
   flush(at->first, at->second);
   if (at->second.session()->finished()) close(at, {}, now);
 }

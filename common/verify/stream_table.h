@@ -51,8 +51,8 @@ class StreamTable final {
   Streams::iterator end() { return streams_.end(); }
   // Hands out what the session has to say.
   void flush(StreamId id, VerifyStream& stream);
-  // Its pass is done, and the session went on with it.
-  void finished_pass(Streams::iterator at, TimePoint now);
+  // Its pass is done, and the session went on with it. decided: it gave a verdict.
+  void finished_pass(Streams::iterator at, bool decided, TimePoint now);
   // Its pass failed.
   void break_off(Streams::iterator at, const Status& why, TimePoint now);
   // What edges are told from now on; 0: nothing.

@@ -232,7 +232,28 @@ TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
   EXPECT_THAT(told, AllOf(HasSubstr("outrider_num_requests_running{model_name=\"null\"} 0"),
                           HasSubstr("outrider_generation_tokens_total{model_name=\"null\"} 1999"),
                           HasSubstr("outrider_time_to_first_token_seconds_bucket"),
+                          HasSubstr("outrider_inter_token_latency_seconds_count{model_name="
+                                    "\"null\"} 1998"),
+                          HasSubstr("outrider_connections_open{model_name=\"null\"}"),
                           HasSubstr("finished_reason=\"length\"} 1")));
+}
+
+TEST(ServerProgram, MetricsBeyondThisMachineWantAKey) {
+  expect_failure({"--model", "null:", "--metrics-port", "0", "--metrics-host", "0.0.0.0"}, 2,
+                 AllOf(HasSubstr("--metrics-host 0.0.0.0"), HasSubstr("--token-file")));
+  const TestDirectory folder;
+  const std::string file = folder.path() + "/tokens";
+  Program made({"token", "new", "prometheus", "--token-file", file});
+  std::string key = made.read_all();
+  key = key.substr(key.find("or-"), 67);
+  Program program({"--model", "null:", "--port", "0", "--metrics-port", "0", "--metrics-host",
+                   "0.0.0.0", "--token-file", file});
+  Address metrics = page_of(program.read_until("ready  "), "metrics");
+  EXPECT_EQ(metrics.host, "0.0.0.0");
+  metrics.host = "127.0.0.1";
+  EXPECT_THAT(http_get(metrics, "/metrics"), HasSubstr("401"));
+  EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + key + "\r\n"),
+              HasSubstr("outrider_num_requests_running"));
 }
 
 // A supervisor's socket, as systemd has one.

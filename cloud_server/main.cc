@@ -5,11 +5,14 @@
 #include <string_view>
 #include <vector>
 
+#include "cloud_server/energy.h"
+#include "cloud_server/http/ledger.h"
 #include "cloud_server/kv_memory.h"
 #include "cloud_server/options.h"
 #include "cloud_server/serve.h"
 #include "common/base/address.h"
 #include "common/cli/program.h"
+#include "common/prices/prices.h"
 #include "common/telemetry/log.h"
 #include "proto/grpc_log.h"
 
@@ -51,21 +54,6 @@ void set_completions(const LoadedTarget& target, ServeOptions& options) {
                          .tokenizer_hash = target.tokenizer_hash,
                          .context = target.model->info().max_positions,
                          .tenants = options.rpc.tenants};
-}
-
-// One line of the audit: who used how much of the device.
-void log_session(const SessionRecord& record) {
-  log(LogLevel::kInfo, "session ended",
-      {{"session", record.session_id},
-       {"tenant", record.tenant},
-       {"request_id", record.request_id},
-       {"prompt_tokens", record.usage.prompt_tokens},
-       {"completion_tokens", record.usage.completion_tokens},
-       {"passes", record.usage.passes},
-       {"rows", record.usage.rows},
-       {"rows_died", record.draft.tokens - record.draft.accepted},
-       {"device_s", to_seconds(record.usage.compute)},
-       {"lasted_s", to_seconds(record.lasted)}});
 }
 
 void set_access(const ServerFlags& flags, Tenants& tenants, ServeOptions& options) {
@@ -167,6 +155,36 @@ Status check_shares(const ServerFlags& flags, const Tenants& tenants, const Mode
                           std::to_string(least) + " bytes; raise it, or leave it out");
 }
 
+void set_bounds(const ServerFlags& flags, RpcServerOptions& rpc) {
+  rpc.max_calls_per_peer = flags.max_calls_per_peer;
+  rpc.max_connections = flags.max_connections;
+  rpc.max_connections_per_peer = flags.max_calls_per_peer;
+  rpc.max_connection_age = from_ms(flags.max_connection_age * 1e3);
+  rpc.max_connection_age_grace = from_ms(flags.max_connection_age_grace * 1e3);
+  rpc.max_connection_idle = from_ms(flags.max_connection_idle * 1e3);
+  rpc.max_calls = std::size_t{2} * flags.max_concurrent_sessions + kCallsWithoutSession;
+}
+
+void set_scheduler(const ServerFlags& flags, const LoadedTarget& target,
+                   SchedulerOptions& scheduler) {
+  scheduler.tokenizer_hash = target.tokenizer_hash;
+  scheduler.server_version = Program::version();
+  scheduler.wall_clock = [] {
+    return std::chrono::duration_cast<Duration>(
+        std::chrono::system_clock::now().time_since_epoch());
+  };
+  scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
+  scheduler.max_nodes = flags.max_draft_tokens;
+  scheduler.pass_limit = from_ms(flags.pass_limit * 1e3);
+  scheduler.idle_timeout = from_ms(flags.session_timeout * 1e3);
+  scheduler.kept_for = kKeptFor;
+  scheduler.exits = target.exits.get();
+  scheduler.report_queue = flags.server_queue;
+  scheduler.exit_score = flags.exit_score;
+  scheduler.prune_below = target.no_predictor.empty() ? flags.prune_below : 0;
+  scheduler.predictor = target.predictor.get();
+}
+
 Status run_server(ServerFlags& flags) {
   flags.access.host = flags.host;
   if (flags.metrics_port >= 0) flags.access.metrics_host = flags.metrics_host;
@@ -180,17 +198,7 @@ Status run_server(ServerFlags& flags) {
   const TimePoint started = clock.now();
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));
   ServeOptions options;
-  options.scheduler.tokenizer_hash = target.tokenizer_hash;
-  options.scheduler.server_version = Program::version();
-  options.scheduler.wall_clock = [] {
-    return std::chrono::duration_cast<Duration>(
-        std::chrono::system_clock::now().time_since_epoch());
-  };
-  options.scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
-  options.scheduler.max_nodes = flags.max_draft_tokens;
-  options.scheduler.pass_limit = from_ms(flags.pass_limit * 1e3);
-  options.scheduler.idle_timeout = from_ms(flags.session_timeout * 1e3);
-  options.scheduler.kept_for = kKeptFor;
+  set_scheduler(flags, target, options.scheduler);
   OUTRIDER_ASSIGN_OR_RETURN(
       options.scheduler.kv_cache_bytes,
       kv_cache_bytes(flags.kv_cache_memory, target.model->info(), free_memory()));
@@ -198,28 +206,25 @@ Status run_server(ServerFlags& flags) {
     return tenants.kv_bytes(tenant);
   };
   OUTRIDER_RETURN_IF_ERROR(check_shares(flags, tenants, target.model->info()));
-  options.scheduler.exits = target.exits.get();
-  options.scheduler.report_queue = flags.server_queue;
-  options.scheduler.exit_score = flags.exit_score;
-  options.scheduler.prune_below = target.no_predictor.empty() ? flags.prune_below : 0;
-  options.scheduler.predictor = target.predictor.get();
-  ServerMetrics metrics(target.model->info().name);
+  std::optional<Prices> prices;
+  if (!flags.price_file.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(prices, read_prices(flags.price_file));
+  }
+  std::optional<ProcessorEnergy> energy;
+  if (flags.target.device == "cpu") energy = ProcessorEnergy::open();
+  if (energy) options.scheduler.joules = [&energy] { return energy->joules(); };
+  ServerMetrics metrics(target.model->info().name, prices ? &*prices : nullptr);
   options.metrics = &metrics;
   options.scheduler.on_verdict_gap = [&](Duration gap) { metrics.observe_gap(gap); };
   options.scheduler.on_session_end = [&](const SessionRecord& record) {
     metrics.observe(record);
     tenants.charge(record.tenant, static_cast<double>(record.usage.rows), clock.now());
-    log_session(record);
+    // The audit: who used how much of the device.
+    log(LogLevel::kInfo, "session ended", audit_fields(record, prices ? &*prices : nullptr));
   };
   set_access(flags, tenants, options);
   if (offers_completions(flags, target)) set_completions(target, options);
-  options.rpc.max_calls_per_peer = flags.max_calls_per_peer;
-  options.rpc.max_connections = flags.max_connections;
-  options.rpc.max_connections_per_peer = flags.max_calls_per_peer;
-  options.rpc.max_connection_age = from_ms(flags.max_connection_age * 1e3);
-  options.rpc.max_connection_age_grace = from_ms(flags.max_connection_age_grace * 1e3);
-  options.rpc.max_connection_idle = from_ms(flags.max_connection_idle * 1e3);
-  options.rpc.max_calls = std::size_t{2} * flags.max_concurrent_sessions + kCallsWithoutSession;
+  set_bounds(flags, options.rpc);
   options.admin_questions.version = Program::version();
   options.admin_questions.model_name = target.model->info().name;
   options.rpc.listen = {flags.host, static_cast<std::uint16_t>(flags.port)};

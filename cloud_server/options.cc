@@ -116,6 +116,9 @@ void add_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--kv-cache-memory", flags.kv_cache_memory,
                  "Most memory of all sessions' keys and values: bytes like 500M, 12G; auto: what "
                  "this machine and its control group have left after the weights");
+  app.add_option("--price-file", flags.price_file,
+                 "TOML of what things cost, for the ledger: date, [api] input, cached-input, "
+                 "output; [gpu] dollars-per-hour; [link] dollars-per-mb");
   app.add_option("--pass-limit", flags.pass_limit,
                  "Seconds after which a pass counts as hung: then this process ends with exit code "
                  "75, to be started anew")

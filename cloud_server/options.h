@@ -23,6 +23,7 @@ struct ServerFlags {
   int http_port = -1;  // none
   int metrics_port = -1;
   std::string metrics_host;  // empty: host
+  std::string price_file;    // empty: nothing has a price
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_draft_tokens = 64;
   std::size_t max_calls_per_peer = 256;

@@ -12,7 +12,7 @@
 
 #include <optional>
 
-#include "bench/cost/prices.h"
+#include "common/prices/prices.h"
 
 namespace outrider {
 

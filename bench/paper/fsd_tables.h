@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "bench/cost/prices.h"
+#include "common/prices/prices.h"
 
 namespace outrider {
 

@@ -7,6 +7,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include "cloud_server/http/ledger.h"
 #include "common/base/mutex.h"
 
 namespace outrider {
@@ -42,7 +43,8 @@ void follow(prometheus::Counter& counter, double total) {
 }  // namespace
 
 struct ServerMetrics::Parts {
-  explicit Parts(const std::string& model_name) : labels{{"model_name", model_name}} {}
+  Parts(const std::string& model_name, const Prices* prices)
+      : labels{{"model_name", model_name}}, ledger(registry, model_name, prices) {}
 
   using Totals = prometheus::Family<prometheus::Counter>;
 
@@ -72,6 +74,7 @@ struct ServerMetrics::Parts {
 
   const prometheus::Labels labels;
   prometheus::Registry registry;
+  TenantLedger ledger;
   Mutex render_mu;  // one at a time sets and reads
 
   prometheus::Gauge& running = gauge("num_requests_running", "Sessions that are open");
@@ -110,13 +113,6 @@ struct ServerMetrics::Parts {
   prometheus::Counter& accepted =
       totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").Add({});
   Totals& finished = totals("request_success_total", "Sessions that ended, by the reason");
-  Totals& tenant_sessions = totals("tenant_sessions_total", "Sessions of each tenant");
-  Totals& tenant_passes = totals("tenant_target_passes_total", "Target passes for each tenant");
-  Totals& tenant_rows = totals("tenant_rows_total", "Rows computed for each tenant");
-  Totals& tenant_dead =
-      totals("tenant_rows_died_total", "Rows of drafted tokens that did not become text");
-  Totals& tenant_device =
-      totals("tenant_device_seconds_total", "Seconds that the device computed for each tenant");
 
   prometheus::Histogram& first_token =
       histogram("time_to_first_token_seconds", "From Open to the first verdict");
@@ -135,8 +131,8 @@ struct ServerMetrics::Parts {
       histogram("request_decode_time_seconds", "From the first verdict to the end");
 };
 
-ServerMetrics::ServerMetrics(const std::string& model_name)
-    : parts_(std::make_unique<Parts>(model_name)) {}
+ServerMetrics::ServerMetrics(const std::string& model_name, const Prices* prices)
+    : parts_(std::make_unique<Parts>(model_name, prices)) {}
 ServerMetrics::~ServerMetrics() = default;
 
 void ServerMetrics::observe(const SessionRecord& record) {
@@ -150,13 +146,7 @@ void ServerMetrics::observe(const SessionRecord& record) {
   p.drafted.Increment(static_cast<double>(record.draft.tokens));
   p.accepted.Increment(static_cast<double>(record.draft.accepted));
   p.finished.Add({{"finished_reason", name_of(record.reason)}}).Increment();
-  const prometheus::Labels tenant = {{"tenant", record.tenant}};
-  p.tenant_sessions.Add(tenant).Increment();
-  p.tenant_passes.Add(tenant).Increment(static_cast<double>(usage.passes));
-  p.tenant_rows.Add(tenant).Increment(static_cast<double>(usage.rows));
-  p.tenant_dead.Add(tenant).Increment(
-      static_cast<double>(record.draft.tokens - record.draft.accepted));
-  p.tenant_device.Add(tenant).Increment(to_seconds(usage.compute));
+  p.ledger.add(record);
   p.whole.Observe(to_seconds(record.lasted));
   p.queued.Observe(to_seconds(record.queued));
   if (usage.passes == 0) return;

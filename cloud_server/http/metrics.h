@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/prices/prices.h"
 #include "common/verify/scheduler_stats.h"
 
 namespace outrider {
@@ -26,8 +27,8 @@ struct MetricsSnapshot {
 
 class ServerMetrics final {
  public:
-  // model_name: a label of all.
-  explicit ServerMetrics(const std::string& model_name);
+  // model_name: a label of all. prices: of the ledger; outlives this. Null: nothing has a price.
+  explicit ServerMetrics(const std::string& model_name, const Prices* prices = nullptr);
   ~ServerMetrics();
   ServerMetrics(const ServerMetrics&) = delete;
   ServerMetrics& operator=(const ServerMetrics&) = delete;

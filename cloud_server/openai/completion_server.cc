@@ -64,7 +64,10 @@ Status CompletionServer::complete(const HttpRequest& request,
   CompletionStream::Client client{.name = new_answer(options_.model_name, is_chat),
                                   .stream = asked.stream,
                                   .stream_usage = asked.stream_usage,
-                                  .exchange = exchange};
+                                  .exchange = exchange,
+                                  .traffic = std::make_shared<StreamTraffic>()};
+  client.traffic->add_up(request.body.size());
+  const std::shared_ptr<const StreamTraffic> traffic = client.traffic;
   const std::string& tenant = asker.tenant;
   if (!tenant.empty()) {
     const std::string id = client.name.id;
@@ -77,7 +80,8 @@ Status CompletionServer::complete(const HttpRequest& request,
   std::make_shared<CompletionStream>(engine_, std::move(answer), std::move(client))
       ->begin({.tenant = tenant,
                .group = tenant.empty() ? request.peer : tenant,
-               .request_id = asker.request_id});
+               .request_id = asker.request_id,
+               .traffic = traffic});
   return {};
 }
 

@@ -30,12 +30,16 @@ void CompletionStream::on_step(PlainAnswer::Step step) {
   if (told_) return;
   if (client_.exchange->client_is_gone()) return abandon();
   if (client_.stream && (!step.pieces.empty() || step.end)) begin_stream();
-  if (client_.stream && !step.pieces.empty() &&
-      !client_.exchange->write(text_event(client_.name, step.pieces))) {
+  if (client_.stream && !step.pieces.empty() && !write(text_event(client_.name, step.pieces))) {
     return abandon();
   }
   if (step.reply) engine_.post(stream_, *std::move(step.reply));
   if (step.end) respond_end(*step.end);
+}
+
+bool CompletionStream::write(const std::string& bytes) {
+  if (client_.traffic != nullptr) client_.traffic->add_down(bytes.size());
+  return client_.exchange->write(bytes);
 }
 
 // The client is gone, or reads too slowly.
@@ -55,15 +59,15 @@ void CompletionStream::begin_stream() {
 
 void CompletionStream::respond_end(const AnswerEnd& end) {
   told_ = true;
-  HttpExchange& exchange = *client_.exchange;
   if (!client_.stream) {
-    exchange.respond({.status = 200,
-                      .body = whole_answer(client_.name, answer_.text(), end),
-                      .content_type = "application/json"});
+    std::string body = whole_answer(client_.name, answer_.text(), end);
+    if (client_.traffic != nullptr) client_.traffic->add_down(body.size());
+    client_.exchange->respond(
+        {.status = 200, .body = std::move(body), .content_type = "application/json"});
     return;
   }
-  exchange.write(last_events(client_.name, end, client_.stream_usage));
-  exchange.end();
+  write(last_events(client_.name, end, client_.stream_usage));
+  client_.exchange->end();
 }
 
 void CompletionStream::respond_error(const Status& status) {

@@ -25,8 +25,9 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
     bool stream = false;
     bool stream_usage = false;
     std::shared_ptr<HttpExchange> exchange;
-    std::function<void()> on_served = {};  // called once, when the first verdict came
-    std::function<void()> on_over = {};    // called once, when the stream has ended
+    std::shared_ptr<StreamTraffic> traffic = {};  // hears of what is sent; null: nobody does
+    std::function<void()> on_served = {};         // called once, when the first verdict came
+    std::function<void()> on_over = {};           // called once, when the stream has ended
   };
 
   CompletionStream(VerifyEngine& engine, PlainAnswer answer, Client client)
@@ -37,6 +38,7 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
  private:
   void on_event(const VerifierEvent& event);
   void on_step(PlainAnswer::Step step);
+  bool write(const std::string& bytes);
   void abandon();
   void begin_stream();
   void respond_end(const AnswerEnd& end);

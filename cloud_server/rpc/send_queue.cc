@@ -16,6 +16,7 @@ bool SendQueue::push(const ServerMessage& message) {
     if (waiting_.size() >= max_messages_) return false;
   }
   waiting_.push_back({is_report, serialize(message)});
+  bytes_taken_ += waiting_.back().bytes.size();
   return true;
 }
 
@@ -27,7 +28,10 @@ std::optional<std::string> SendQueue::pop() {
 }
 
 void SendQueue::drop_reports() {
-  std::erase_if(waiting_, [](const Entry& entry) { return entry.is_report; });
+  std::erase_if(waiting_, [this](const Entry& entry) {
+    if (entry.is_report) bytes_taken_ -= entry.bytes.size();
+    return entry.is_report;
+  });
 }
 
 }  // namespace outrider

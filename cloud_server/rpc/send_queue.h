@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ class SendQueue final {
   std::optional<std::string> pop();
 
   void clear() { waiting_.clear(); }
+  // Of all messages that were taken, less what was dropped of exit reports.
+  std::uint64_t bytes_taken() const { return bytes_taken_; }
   bool empty() const { return waiting_.empty(); }
   std::size_t size() const { return waiting_.size(); }
 
@@ -40,6 +43,7 @@ class SendQueue final {
 
   const std::size_t max_messages_;
   std::deque<Entry> waiting_;
+  std::uint64_t bytes_taken_ = 0;
 };
 
 }  // namespace outrider

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/rpc/stream_reactor.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "proto/byte_buffer.h"
@@ -30,8 +29,7 @@ StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& s
     : context_(context),
       shell_(shell),
       peer_(context.peer()),
-      request_id_(request_id_of(context)),
-      who_(request_id_.empty() ? peer_ : peer_ + " (request " + request_id_ + ")"),
+      who_(name_in_log(context)),
       caller_(identify(context, shell.tenants)),
       queue_(shell.max_waiting_messages) {
   shell_.calls.add();
@@ -60,6 +58,7 @@ void StreamReactor::OnReadDone(bool ok) {
     if (!stream_) refuse(failed_precondition("the stream ended before its first message, Open"));
     return;
   }
+  traffic_->add_up(read_buffer_.Length());
   Result<EdgeMessage> message = parse_edge_message(to_bytes(read_buffer_));
   if (!message.ok()) return refuse(message.status());
   if (Status status = take(*std::move(message)); !status.ok()) return refuse(status);
@@ -75,32 +74,22 @@ Status StreamReactor::take(EdgeMessage message) {
       return failed_precondition("the first message of a stream must be Open");
     }
     open_alarm_.Cancel();
-    OUTRIDER_RETURN_IF_ERROR(admit(std::get<Open>(message.body)));
     const std::string& tenant = caller_->tenant;
+    const AdmissionResult admitted =
+        place_.take(shell_.tenants, tenant, std::get<Open>(message.body), peer_);
+    if (!admitted.status.ok()) {
+      const MutexLock lock(mu_);
+      retry_after_ = admitted.retry_after;
+      return admitted.status;
+    }
     stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
                                     {.tenant = tenant,
                                      .group = tenant.empty() ? host_of(peer_) : tenant,
-                                     .request_id = request_id_});
+                                     .request_id = request_id_of(context_),
+                                     .traffic = traffic_});
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};
-}
-
-// What the tenant's quota says.
-Status StreamReactor::admit(const Open& open) {
-  if (shell_.tenants == nullptr || caller_->tenant.empty()) return {};
-  const std::string name = open.session_key.empty() ? peer_ : open.session_key;
-  const auto prompt =
-      std::max(static_cast<double>(open.prefix.size()), static_cast<double>(open.prefix_length));
-  const AdmissionResult result =
-      shell_.tenants->admit(caller_->tenant, name, prompt, SystemClock().now());
-  if (result.status.ok()) {
-    admitted_ = name;
-    return {};
-  }
-  const MutexLock lock(mu_);
-  retry_after_ = result.retry_after;
-  return result.status;
 }
 
 void StreamReactor::open_too_late() {
@@ -141,7 +130,6 @@ void StreamReactor::OnDone() {
 void StreamReactor::release() {
   if (holders_.fetch_sub(1) != 1) return;
   if (counted_) shell_.bounds.leave(host_of(peer_));
-  if (!admitted_.empty()) shell_.tenants->leave(caller_->tenant, admitted_);
   ShellState& shell = shell_;
   delete this;
   shell.calls.remove();  // the server may go from here on
@@ -178,17 +166,16 @@ void StreamReactor::on_message(const ServerMessage& message) {
     // Its key is no longer in the file. The engine hears of it when gRPC is done with the call.
     return fail(unauthenticated("the key of this call is no longer valid"));
   }
-  if (!admitted_.empty() && !served_ && std::holds_alternative<Verdict>(message)) {
-    served_ = true;
-    shell_.tenants->serve(caller_->tenant, admitted_);
-  }
+  if (std::holds_alternative<Verdict>(message)) place_.serve();
   MutexLock lock(mu_);
   if (end_) return;
   const auto* notice = std::get_if<Notice>(&message);
   if (notice != nullptr && notice->kind == Notice::Kind::kOverloaded) {
     retry_after_ = notice->retry_after;
   }
-  if (queue_.push(message)) return advance();
+  const bool fits = queue_.push(message);
+  traffic_->set_down(queue_.bytes_taken());
+  if (fits) return advance();
   const Status status = resource_exhausted(
       "the edge does not read: " + std::to_string(queue_.size()) + " messages wait for it");
   end(to_grpc(status));

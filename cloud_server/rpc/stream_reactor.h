@@ -15,6 +15,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "cloud_server/rpc/caller.h"
 #include "cloud_server/rpc/send_queue.h"
 #include "cloud_server/rpc/shell_state.h"
+#include "cloud_server/rpc/tenant_place.h"
 #include "common/base/mutex.h"
 
 namespace outrider {
@@ -45,7 +47,6 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void open_too_late();
   void release();
   void cut();
-  Status admit(const Open& open);
   void end(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void finish_with(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void advance() OUTRIDER_REQUIRES(mu_);
@@ -53,8 +54,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
   const std::string peer_;
-  const std::string request_id_;
-  const std::string who_;  // both, for the log
+  const std::string who_;  // with the request's id, for the log
   const Result<Caller> caller_;
   grpc::Alarm open_alarm_;
   grpc::Alarm farewell_alarm_;   // from the end on: what is left may wait for a dead reader
@@ -64,9 +64,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::ByteBuffer read_buffer_;
   std::optional<StreamId> stream_;  // none before Open
   bool counted_ = false;            // in the shell's bounds
-  std::string admitted_;            // under which name the tenant's quota counts it; empty: none
-
-  bool served_ = false;  // the engine's sink only: a verdict came
+  TenantPlace place_;
+  const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
 
   Mutex mu_;
   SendQueue queue_ OUTRIDER_GUARDED_BY(mu_);

@@ -32,7 +32,7 @@ class UniqueFd final {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  // Whoever takes it owns it.
+  // The caller owns it from now on.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
   void reset() {
     if (fd_ >= 0) close(fd_);

@@ -131,7 +131,7 @@ bool log_enabled(LogLevel level) {
   return logging().logger->should_log(to_spdlog(level));
 }
 
-void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
+void log(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   if (!log_enabled(level)) return;
   const Logging& current = logging();
   current.logger->log(to_spdlog(level), "{}",
@@ -139,7 +139,7 @@ void log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
 }
 
 std::string internal::format_log_line(LogFormat format, std::string_view message,
-                                      std::initializer_list<LogField> fields) {
+                                      std::span<const LogField> fields) {
   const bool json = format == LogFormat::kJson;
   std::string line =
       json ? "\"message\":" + json_string(message) : without_control_characters(message);

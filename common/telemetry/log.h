@@ -16,6 +16,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -55,12 +56,20 @@ struct LogField {
 };
 
 bool log_enabled(LogLevel level);
-void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
+void log(LogLevel level, std::string_view message, std::span<const LogField> fields);
+inline void log(LogLevel level, std::string_view message,
+                std::initializer_list<LogField> fields = {}) {
+  log(level, message, std::span(fields.begin(), fields.size()));
+}
 
 namespace internal {
 // The line's part after time and level.
 std::string format_log_line(LogFormat format, std::string_view message,
-                            std::initializer_list<LogField> fields);
+                            std::span<const LogField> fields);
+inline std::string format_log_line(LogFormat format, std::string_view message,
+                                   std::initializer_list<LogField> fields) {
+  return format_log_line(format, message, std::span(fields.begin(), fields.size()));
+}
 }  // namespace internal
 
 }  // namespace outrider

@@ -26,7 +26,10 @@ struct VerifyEngine::Core {
   };
 
   Core(Model& model, const SchedulerOptions& options, Clock& its_clock)
-      : clock(its_clock), report_queue(options.report_queue), scheduler(model, options) {
+      : clock(its_clock),
+        report_queue(options.report_queue),
+        on_session_end(options.on_session_end),
+        scheduler(model, options) {
     if (options.exits != nullptr) report_sender.emplace();
   }
 
@@ -46,6 +49,7 @@ struct VerifyEngine::Core {
   // Constant after construction, or the compute thread's.
   Clock& clock;
   const ReportQueue report_queue;
+  const std::function<void(const SessionRecord&)> on_session_end;
   Scheduler scheduler;
   std::thread thread;
   std::atomic<bool> abandoned{false};         // the pass that runs is nobody's any more
@@ -244,6 +248,9 @@ void VerifyEngine::Core::deliver() {
       const MutexLock lock(mu);
       streams.erase(event.stream);
     }
+  }
+  for (const SessionRecord& record : scheduler.take_records()) {
+    if (on_session_end) on_session_end(record);
   }
 }
 

@@ -12,7 +12,10 @@ constexpr int kForgetOneIn = 64;
 }  // namespace
 
 Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
-    : pass_limit_(options.pass_limit), streams_(model, options), runner_(model) {
+    : pass_limit_(options.pass_limit),
+      joules_(options.joules),
+      streams_(model, options),
+      runner_(model) {
   if (options.exits != nullptr) probe_.emplace(*options.exits, options.exit_score);
   ExitHeads* const predictor = options.predictor != nullptr ? options.predictor : options.exits;
   if (predictor != nullptr && options.prune_below > 0) {
@@ -51,7 +54,7 @@ bool Scheduler::start(TimePoint now) {
   const auto next = streams_.next_turn(last_served_, now);
   if (next == streams_.end()) return false;
   last_served_ = next->first;
-  turn_ = Turn{next->first, next->second.start(now), now, Status()};
+  turn_ = Turn{next->first, next->second.start(now), now, Status(), joules()};
   streams_.flush(next->first, next->second);
   return true;
 }
@@ -75,6 +78,8 @@ void Scheduler::finish(TimePoint now) {
   slowest_turn_ = std::max(took, slowest_turn_ - slowest_turn_ / kForgetOneIn);
   announce_pass_limit();
   at->second.finish(runner_, took, now);
+  const std::optional<double> used = turn.joules_before ? joules() : std::nullopt;
+  at->second.add_joules(used ? std::optional(*used - *turn.joules_before) : std::nullopt);
   rows_ += turn.plan.rows();
   passes_ += turn.plan.decides ? 1 : 0;
   if (turn.plan.pass > 0) {  // pass 0 reads the prompt

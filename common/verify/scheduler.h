@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,7 @@ class Scheduler final {
   StreamId last_served() const { return last_served_; }
 
   std::vector<StreamEvent> take_events() { return streams_.take_events(); }
+  std::vector<SessionRecord> take_records() { return streams_.take_records(); }
   // The stream's session, to look at; null before Open and after the end.
   const VerifySession* session(StreamId stream) const { return streams_.session(stream); }
   SchedulerStats stats() const;
@@ -75,7 +77,10 @@ class Scheduler final {
  private:
   void announce_pass_limit();
 
+  std::optional<double> joules() const { return joules_ ? joules_() : std::nullopt; }
+
   const Duration pass_limit_;
+  const std::function<std::optional<double>()> joules_;
   StreamTable streams_;
   PassRunner runner_;
   std::optional<ExitProbe> probe_;      // if the target has exits
@@ -89,6 +94,7 @@ class Scheduler final {
     PassPlan plan;
     TimePoint started;
     Status status;
+    std::optional<double> joules_before;
   };
   std::optional<Turn> turn_;
 

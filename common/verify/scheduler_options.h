@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "common/base/clock.h"
@@ -49,10 +50,13 @@ struct SchedulerOptions {
   std::function<std::int64_t(const std::string& tenant)> tenant_kv_bytes = {};
   Duration kept_for{0};  // how long a finished session's KV waits; 0: for ever
   Duration retry_after = std::chrono::seconds(2);  // told to whom max_concurrent_sessions refuses
-  // Called with each session that is over, on the scheduler's thread; must return soon. Empty: no.
+  // Called with each session that is over, after its last message, on the engine's compute thread;
+  // must return soon. Empty: no.
   std::function<void(const SessionRecord&)> on_session_end = {};
   // Called with the time between two verdicts of a session, as on_session_end.
   std::function<void(Duration)> on_verdict_gap = {};
+  // The joules that the device has used so far, asked around each pass; nothing: it does not tell.
+  std::function<std::optional<double>()> joules = {};
   ExitHeads* exits = nullptr;  // of the model; outlives the scheduler. Null: no early exits
   ReportQueue report_queue = ReportQueue::kPriority;
   ExitScore exit_score = ExitScore::kCalibrated;

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "common/base/clock.h"
 #include "common/protocol/messages.h"
+#include "common/verify/stream_event.h"
 
 namespace outrider {
 
@@ -71,10 +73,12 @@ struct SessionRecord {
   FinishReason reason = FinishReason::kError;
   Usage usage;
   DraftCounts draft;
-  Duration lasted{0};          // from Open to the end
-  Duration to_first_token{0};  // from Open to the first verdict; 0: there was none
-  Duration prefill{0};         // computing until then
-  Duration queued{0};          // in all, while the device served others
+  Duration lasted{0};                 // from Open to the end
+  Duration to_first_token{0};         // from Open to the first verdict; 0: there was none
+  Duration prefill{0};                // computing until then
+  Duration queued{0};                 // in all, while the device served others
+  std::optional<double> joules = {};  // of its passes; nothing: the device does not tell
+  std::shared_ptr<const StreamTraffic> traffic = {};  // null: nobody counted it
 };
 
 // Keeps what a record needs while the session lives.

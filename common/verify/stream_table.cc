@@ -159,7 +159,9 @@ void StreamTable::count_end(const VerifyStream& stream, TimePoint now) {
   record.session_id = stream.name().id;
   record.tenant = stream.name().owner.tenant;
   record.request_id = stream.name().owner.request_id;
-  options_.on_session_end(record);
+  record.traffic = stream.name().owner.traffic;
+  if (options_.joules) record.joules = stream.joules();
+  records_.push_back(std::move(record));
 }
 
 // Only for a stream that is erased next.

@@ -60,6 +60,8 @@ class StreamTable final {
   void set_pass_costs(PassCosts costs) { pass_costs_ = std::move(costs); }
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
+  // Of sessions that are over, for on_session_end.
+  std::vector<SessionRecord> take_records() { return std::exchange(records_, {}); }
   const VerifySession* session(StreamId stream) const;
   std::size_t sessions_open() const { return sessions_open_; }
   // Passes, rows and compute are the scheduler's to count.
@@ -100,6 +102,7 @@ class StreamTable final {
   PassCosts pass_costs_;
   std::string why_short_;  // of memory: for the log, when the stream ends
   std::vector<StreamEvent> events_;
+  std::vector<SessionRecord> records_;
   SchedulerStats stats_;
 };
 

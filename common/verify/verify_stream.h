@@ -69,6 +69,11 @@ class VerifyStream final {
   // When the session wants the device or the edge has been silent for `idle_timeout`.
   TimePoint wake_at(Duration idle_timeout, Duration open_timeout) const;
   void touch(TimePoint now) { last_active_ = now; }
+  // Of a pass; nothing: then of all passes it is not known.
+  void add_joules(std::optional<double> joules) {
+    joules_ = joules_ && joules ? std::optional(*joules_ + *joules) : std::nullopt;
+  }
+  std::optional<double> joules() const { return joules_; }
   // What to tell of this limit: itself, or 0 if the edge knows it about.
   Duration announce_pass_limit(Duration limit);
   bool silent(Duration idle_timeout, TimePoint now) const {
@@ -86,6 +91,7 @@ class VerifyStream final {
   TimePoint last_active_;  // when the answer came on, on either side
   std::optional<OpenAssembly> assembly_;
   Duration told_limit_{0};
+  std::optional<double> joules_ = 0.0;
   std::unique_ptr<VerifySession> session_;
   KvPool::Lease lease_;  // the session's cache
 };

@@ -159,7 +159,13 @@ class Keys(unittest.TestCase):
 
 class RequestIds(unittest.TestCase):
     def test_they_are_answered_and_stand_in_the_audit_log(self):
-        with Server('--http-port', 0, '--log-format', 'json') as server:
+        with tempfile.TemporaryDirectory() as folder:
+            prices = Path(folder) / 'prices.toml'
+            prices.write_text('date = "2026-01-31"\n[api]\ninput = 1\noutput = 3\n', encoding='utf-8')
+            self.ask_both_ways(folder, '--price-file', prices)
+
+    def ask_both_ways(self, folder, *flags):
+        with Server('--http-port', 0, '--log-format', 'json', *flags) as server:
             client = Client(server)
             connection, response = client.open(
                 'POST', '/v1/chat/completions', {'messages': MESSAGES, 'max_tokens': 2},
@@ -171,10 +177,16 @@ class RequestIds(unittest.TestCase):
             response.read()
             connection.close()
             self.assertRegex(response.headers['X-Request-Id'], '^req-')
-            with tempfile.TemporaryDirectory() as folder:
-                self.through_an_edge(server, folder)
+            self.through_an_edge(server, folder)
         ended = [json.loads(line) for line in server.log if 'session ended' in line]
         self.assertEqual([line['request_id'] for line in ended], ['robot-7:1', 'robot-7:2'])
+        for line in ended:
+            self.assertGreater(line['bytes_up'], 0)
+            self.assertGreater(line['bytes_down'], 0)
+            dollars = (line['prompt_tokens'] - line['cached_tokens'] + line['cached_tokens']
+                       + 3 * line['completion_tokens']) / 1e6
+            self.assertAlmostEqual(line['api_dollars'], dollars, delta=dollars / 1e4)
+            self.assertEqual(line['prices_of'], '2026-01-31')
 
     def through_an_edge(self, server, folder):
         with open(Path(folder) / 'out', 'w+', encoding='utf-8') as out:

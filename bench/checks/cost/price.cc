@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/cost/prices.h"
 #include "bench/cost/token_cost.h"
 #include "bench/report/run_report.h"
 #include "common/base/files.h"
 #include "common/base/json_record.h"
+#include "common/prices/prices.h"
 
 namespace outrider {
 namespace {

@@ -12,6 +12,7 @@
 #include <array>
 #include <csignal>
 #include <deque>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -254,6 +255,16 @@ TEST(ServerProgram, MetricsBeyondThisMachineWantAKey) {
   EXPECT_THAT(http_get(metrics, "/metrics"), HasSubstr("401"));
   EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + key + "\r\n"),
               HasSubstr("outrider_num_requests_running"));
+}
+
+TEST(ServerProgram, ABadPriceFileIsRefusedAtTheStart) {
+  expect_failure({"--model", "null:", "--port", "0", "--price-file", "/no/such.toml"}, 1,
+                 HasSubstr("/no/such.toml"));
+  const TestDirectory folder;
+  const std::string path = folder.path() + "/prices.toml";
+  std::ofstream(path) << "date = \"2026-01-31\"\n[api]\ninput = 1\n";
+  expect_failure({"--model", "null:", "--port", "0", "--price-file", path}, 2,
+                 HasSubstr("[api] lacks 'output'"));
 }
 
 // A supervisor's socket, as systemd has one.

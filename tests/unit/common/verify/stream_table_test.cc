@@ -308,6 +308,31 @@ TEST_F(KvMemoryTest, ASessionThatOutgrowsTheBoundEndsWithADelayAndTheOthersFinis
   EXPECT_THAT(heard<Notice>(1), SizeIs(1));
 }
 
+// --- the books ----------------------------------------------------------------------------------
+
+TEST_F(StreamTableTest, EachSessionIsBookedWithTheEnergyOfItsOwnPasses) {
+  double used = 100;
+  options_.joules = [&] { return std::optional(used += 1.5); };  // a pass takes 1.5 of it
+  options_.on_session_end = [](const SessionRecord&) {};
+  open(1, open_message({1}, 4), kAlice);
+  open(2, open_message({1}, 2), kBob);
+  finish_all();
+  const std::vector<SessionRecord> records = scheduler().take_records();
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_EQ(records[0].tenant, "bob");
+  EXPECT_EQ(records[0].joules, 1.5 * 2);
+  EXPECT_EQ(records[1].joules, 1.5 * 4);
+}
+
+TEST_F(StreamTableTest, WhereADeviceStopsTellingTheEnergyIsNotKnown) {
+  int asked = 0;
+  options_.joules = [&] { return ++asked == 4 ? std::nullopt : std::optional(1.0 * asked); };
+  options_.on_session_end = [](const SessionRecord&) {};
+  open(1, open_message({1}, 4));
+  finish_all();
+  EXPECT_EQ(scheduler().take_records().at(0).joules, std::nullopt);
+}
+
 // --- what is said aloud -------------------------------------------------------------------------
 
 TEST_F(StreamTableTest, TheLimitsAreInOpenedAndTheOnOfPassesIsKeptUpToDate) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/cost/prices.h"
+#include "common/prices/prices.h"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1

@@ -1,0 +1,54 @@
+// A stream's place in the quota of its tenant, given back at its end.
+//
+//   take  serve*  ~
+//
+// Thread rule: take() before serve(), which may then run on another thread; the destructor after
+// both. Ownership: the tenants outlive it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cloud_server/admission/tenants.h"
+#include "common/base/clock.h"
+#include "common/protocol/messages.h"
+
+namespace outrider {
+
+class TenantPlace final {
+ public:
+  TenantPlace() = default;
+  ~TenantPlace() {
+    if (tenants_ != nullptr) tenants_->leave(tenant_, session_);
+  }
+  TenantPlace(const TenantPlace&) = delete;
+  TenantPlace& operator=(const TenantPlace&) = delete;
+
+  // Null or no tenant: there is no quota. peer: names the session if its key does not.
+  AdmissionResult take(Tenants* tenants, const std::string& tenant, const Open& open,
+                       const std::string& peer) {
+    if (tenants == nullptr || tenant.empty()) return {};
+    const std::string& session = open.session_key.empty() ? peer : open.session_key;
+    const auto prompt = static_cast<double>(
+        std::max<Position>(static_cast<Position>(open.prefix.size()), open.prefix_length));
+    AdmissionResult result = tenants->admit(tenant, session, prompt, SystemClock().now());
+    if (!result.status.ok()) return result;
+    tenants_ = tenants;
+    tenant_ = tenant;
+    session_ = session;
+    return result;
+  }
+  // The stream has its first verdict; later calls say nothing new.
+  void serve() {
+    if (tenants_ != nullptr && !std::exchange(served_, true)) tenants_->serve(tenant_, session_);
+  }
+
+ private:
+  Tenants* tenants_ = nullptr;  // null: has no place
+  std::string tenant_;
+  std::string session_;
+  bool served_ = false;
+};
+
+}  // namespace outrider

@@ -6,15 +6,10 @@
 
 namespace outrider {
 
-Status check_grow(const Grow& grow, const ReceiveLimits& limits, NodeId next_id, Position end) {
+Status check_grow(const Grow& grow, NodeId next_id, Position end) {
   if (grow.first_id != next_id) {
     return invalid_argument("Grow.first_id: " + std::to_string(grow.first_id) +
                             "; expected the next id, " + std::to_string(next_id));
-  }
-  if (grow.nodes.size() > limits.max_nodes) {
-    return invalid_argument("Grow.tokens: " + std::to_string(grow.nodes.size()) +
-                            " nodes in one message; expected at most " +
-                            std::to_string(limits.max_nodes));
   }
   if (grow.nodes.size() > std::numeric_limits<NodeId>::max() - grow.first_id) {
     return invalid_argument("Grow.first_id: no ids are left in this stream; open a new one");

@@ -18,8 +18,9 @@ struct ReceiveLimits {
 };
 
 // next_id: the first id not yet given; end: of the committed text. INVALID_ARGUMENT for a value
-// that is always wrong, FAILED_PRECONDITION for an anchor beyond `end`.
-Status check_grow(const Grow& grow, const ReceiveLimits& limits, NodeId next_id, Position end);
+// that is always wrong, FAILED_PRECONDITION for an anchor beyond `end`. How many nodes there are is
+// no fault, as those that are dead on arrival cost nothing; the codec bounds a message.
+Status check_grow(const Grow& grow, NodeId next_id, Position end);
 
 // A node of it, which gets this id. INVALID_ARGUMENT for a token or parent that is none.
 Status check_grow_node(const GrowNode& node, const ReceiveLimits& limits, NodeId id);

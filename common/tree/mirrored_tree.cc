@@ -82,7 +82,7 @@ Grow MirroredTree::send(std::span<const NodeIndex> nodes) {
 }
 
 Result<Received> MirroredTree::receive(const Grow& grow, const ReceiveLimits& limits) {
-  OUTRIDER_RETURN_IF_ERROR(check_grow(grow, limits, ids_.next_id(), end()));
+  OUTRIDER_RETURN_IF_ERROR(check_grow(grow, ids_.next_id(), end()));
   Received received;
   for (const GrowNode& node : grow.nodes) {
     const NodeId id = ids_.next_id();

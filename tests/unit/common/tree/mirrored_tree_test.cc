@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadGrow{"TooManyNodes",
                 {1, 3, std::vector<GrowNode>(9)},
                 StatusCode::kInvalidArgument,
-                "expected at most 8"}),
+                "node 9 would be living node number 9; expected at most 8"}),
     [](const auto& info) { return info.param.what; });
 
 TEST(MirroredTree, CountsAliasesAgainstTheLimitOfLivingNodes) {
@@ -251,6 +251,19 @@ TEST(MirroredTree, CountsAliasesAgainstTheLimitOfLivingNodes) {
   const Result<Received> more = verifier.receive({9, 1, {{5, 0, 0}}}, kLimits);
   ASSERT_FALSE(more.ok());
   EXPECT_THAT(more.status().message(), HasSubstr("limits.max_nodes"));
+}
+
+TEST(MirroredTree, AMessageMayHoldMoreNodesThanMayLiveIfEnoughAreDeadOnArrival) {
+  MirroredTree verifier({1, 2, 3});
+  Grow grow{1, 1, std::vector<GrowNode>(20, {9, 0, 0})};  // the text has a 2 there
+  for (const TokenId token : {2, 3, 4, 5, 6, 7, 8}) {
+    grow.nodes.push_back({token, token == 2 ? 0u : 1u, 0});
+  }
+  const Result<Received> received = verifier.receive(grow, kLimits);
+  ASSERT_TRUE(received.ok()) << received.status().to_string();
+  EXPECT_EQ(received->dead, 20u);
+  EXPECT_EQ(received->committed, 2u);
+  EXPECT_EQ(received->living, 5u);
 }
 
 TEST(MirroredTree, RefusesAPeerThatRepeatsCommittedTokensWithoutEnd) {

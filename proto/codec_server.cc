@@ -121,6 +121,7 @@ struct ServerBodyEncoder {
     wire.set_queued_us(from_duration(verdict.timings.queued));
     wire.set_computed_us(from_duration(verdict.timings.computed));
     wire.set_pass_limit_us(from_duration(verdict.pass_limit));
+    wire.set_load(static_cast<std::uint32_t>(verdict.timings.load));
   }
 
   void operator()(const ExitReport& report) const {
@@ -252,6 +253,9 @@ Result<ServerMessage> decode(const v1::Verdict& in) {
                             to_duration("verdict.computed_us", in.computed_us()));
   OUTRIDER_ASSIGN_OR_RETURN(verdict.pass_limit,
                             to_duration("verdict.pass_limit_us", in.pass_limit_us()));
+  constexpr auto kMaxLoad = static_cast<std::uint32_t>(Load::kFull);
+  if (in.load() > kMaxLoad) return codec::out_of_range("verdict.load", in.load(), kMaxLoad);
+  verdict.timings.load = static_cast<Load>(in.load());
   return ServerMessage(std::move(verdict));
 }
 

@@ -118,6 +118,12 @@ std::int64_t Tenants::kv_bytes(const std::string& name) const {
   return at == tenants_.end() ? 0 : at->second.limits.kv_bytes;
 }
 
+bool Tenants::has_exact_times(const std::string& name) const {
+  const MutexLock lock(mu_);
+  const auto at = tenants_.find(name);
+  return at != tenants_.end() && at->second.limits.exact_times;
+}
+
 std::vector<std::string> Tenants::with_less_kv_than(std::int64_t bytes) const {
   const MutexLock lock(mu_);
   std::vector<std::string> names;

@@ -56,6 +56,8 @@ class Tenants final {
   void charge(const std::string& tenant, double rows, TimePoint now);
   // The tenant's share of the memory for keys and values; 0: no bound.
   std::int64_t kv_bytes(const std::string& tenant) const;
+  // Whether it may know how long others kept the device.
+  bool has_exact_times(const std::string& tenant) const;
   // The tenants whose share is less than this.
   std::vector<std::string> with_less_kv_than(std::int64_t bytes) const;
 

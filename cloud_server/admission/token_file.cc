@@ -68,6 +68,10 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
   const std::size_t equals = std::min(word.find('='), word.size());
   const std::string_view name = word.substr(0, equals);
   const std::string_view text = word.substr(std::min(equals + 1, word.size()));
+  if (word == "exact-times") {
+    limits.exact_times = true;
+    return {};
+  }
   if (name == "kv-memory") {
     limits.kv_bytes = parse_byte_size(text).value_or(0);
     return limits.kv_bytes > 0
@@ -85,7 +89,7 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
   } else {
     return invalid_argument(printable(name) +
                             " is no limit; there are sessions, queued-requests, "
-                            "prompt-tokens-per-minute, rows-per-second, kv-memory");
+                            "prompt-tokens-per-minute, rows-per-second, kv-memory, exact-times");
   }
   return {};
 }

@@ -1,7 +1,7 @@
 // The file of keys: who may use this server, and how much of it. A line for each key:
 //
 //   robot-7 sha256:2c26b4..ae sessions=2 queued-requests=4 prompt-tokens-per-minute=60000
-//   (one line)                rows-per-second=400 kv-memory=2G
+//   (one line)                rows-per-second=400 kv-memory=2G exact-times
 //
 // Only the key's hash is in it: keys are 256 random bits, so the hash tells nothing. Several lines
 // may name one tenant, while a key is being replaced; its limits are those of the first. Empty
@@ -28,6 +28,7 @@ struct TenantLimits {
   double prompt_tokens_per_minute = 0;
   double rows_per_second = 0;
   std::int64_t kv_bytes = 0;  // of keys and values
+  bool exact_times = false;   // may know how long others kept the device; no limit, but a right
 
   friend bool operator==(const TenantLimits&, const TenantLimits&) = default;
 };

@@ -82,11 +82,13 @@ Status StreamReactor::take(EdgeMessage message) {
       retry_after_ = admitted.retry_after;
       return admitted.status;
     }
-    stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
-                                    {.tenant = tenant,
-                                     .group = tenant.empty() ? host_of(peer_) : tenant,
-                                     .request_id = request_id_of(context_),
-                                     .traffic = traffic_});
+    stream_ = shell_.engine.connect(
+        [this](VerifierEvent event) { on_event(std::move(event)); },
+        {.tenant = tenant,
+         .group = tenant.empty() ? host_of(peer_) : tenant,
+         .request_id = request_id_of(context_),
+         .coarse_times = shell_.tenants != nullptr && !shell_.tenants->has_exact_times(tenant),
+         .traffic = traffic_});
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};

@@ -131,11 +131,15 @@ inline bool pass_took(const Started& started, NodeId id) {
   return id <= started.last_id && std::ranges::find(started.left_out, id) == started.left_out.end();
 }
 
+// How much a device does for others, in steps from which nobody can time them.
+enum class Load : std::uint8_t { kUntold, kFree, kSome, kBusy, kFull };
+
 // Server-side times of one pass.
 struct PassTimings {
   Duration waited{0};    // idle before the pass
-  Duration queued{0};    // runnable, but the device was busy with others
+  Duration queued{0};    // runnable, but the device was busy with others; 0 where load is told
   Duration computed{0};  // the pass itself
+  Load load = Load::kUntold;
 };
 
 struct Verdict {

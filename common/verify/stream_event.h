@@ -36,7 +36,9 @@ class StreamTraffic final {
 struct StreamOwner {
   std::string tenant = {};  // whose session ids and keys these are; empty: no one was asked
   std::string group = {};   // with whom it shares what is kept; the tenant, or the peer's address
-  std::string request_id = {};                        // for the log; empty: none came
+  std::string request_id = {};  // for the log; empty: none came
+  // It is told a load instead of how long others kept the device.
+  bool coarse_times = false;
   std::shared_ptr<const StreamTraffic> traffic = {};  // null: nobody counts it
 };
 

@@ -17,6 +17,15 @@ constexpr Position kReservedAnswer = 256;
 constexpr std::int32_t kGrowthSlots = 256;
 constexpr Position kMaxSlots = std::numeric_limits<std::int32_t>::max() / 2;
 
+// Of the exact time only the step is left.
+void coarsen(PassTimings& timings) {
+  const Duration queued = std::exchange(timings.queued, Duration{0});
+  timings.load = queued * 10 < timings.computed  ? Load::kFree
+                 : queued < timings.computed     ? Load::kSome
+                 : queued < timings.computed * 4 ? Load::kBusy
+                                                 : Load::kFull;
+}
+
 }  // namespace
 
 Status VerifyStream::open(const EdgeMessage& message, const Target& target, KvPool& pool,
@@ -118,7 +127,13 @@ Duration VerifyStream::announce_pass_limit(Duration limit) {
 }
 
 std::vector<ServerMessage> VerifyStream::take_messages() {
-  return session_ ? session_->take_messages() : std::vector<ServerMessage>{};
+  if (!session_) return {};
+  std::vector<ServerMessage> messages = session_->take_messages();
+  for (ServerMessage& message : messages) {
+    auto* const verdict = std::get_if<Verdict>(&message);
+    if (verdict != nullptr && name_.owner.coarse_times) coarsen(verdict->timings);
+  }
+  return messages;
 }
 
 bool VerifyStream::wants_device(TimePoint now) const {

@@ -41,7 +41,8 @@ std::optional<Duration> PassTracker::on_started(const Started& started, bool wan
 std::optional<Duration> PassTracker::on_verdict(const PassTimings& timings) {
   ++verdicts_;
   const std::optional<Duration> took = std::exchange(request_took_, std::nullopt);
-  if (!took) return std::nullopt;
+  // How much of it others took of the device, is not told exactly.
+  if (!took || timings.load > Load::kFree) return std::nullopt;
   return *took - timings.queued;
 }
 

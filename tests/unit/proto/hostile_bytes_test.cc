@@ -48,6 +48,13 @@ TEST(HostileBytes, TruncationAnywhereIsRefusedOrAShorterMessage) {
   EXPECT_TRUE(parse_edge_message(bytes).ok());
 }
 
+TEST(HostileBytes, ALoadBeyondTheLastStepIsRefused) {
+  v1::ServerMessage wire;
+  wire.mutable_verdict()->add_tokens(1);
+  wire.mutable_verdict()->set_load(5);
+  expect_refused(wire, "verdict.load");
+}
+
 TEST(HostileBytes, TenThousandNestedGroupsAreRefusedWithoutDeepRecursion) {
   const std::string groups(10000, '\x7b');  // field 15, start of a group
   EXPECT_FALSE(parse_edge_message(groups).ok());

@@ -49,7 +49,7 @@ TEST(TokenFile, BadLinesAreNamedAndTheRestIsKept) {
                                HasSubstr("line 2: the second word"), HasSubstr("line 3: the name"),
                                AllOf(HasSubstr("line 4"), testing::Not(HasSubstr("secret"))),
                                HasSubstr("line 5"), HasSubstr("line 6"), HasSubstr("line 7"),
-                               HasSubstr("line 8: kv-memory=0: must be bytes"), HasSubstr("line 9"),
+                               HasSubstr("line 8: \"kv-memory=0\": must be"), HasSubstr("line 9"),
                                HasSubstr("line 10"), HasSubstr("line 11")));
 }
 
@@ -162,6 +162,14 @@ TEST_F(QuotaTest, RequestsThatWaitForTheirFirstToken) {
   tenants_.leave("alice", "1");
   EXPECT_TRUE(admit().ok());
   tenants_.serve("bob", "never seen");
+}
+
+TEST_F(QuotaTest, TheRightToExactTimesIsGivenByAWord) {
+  limits("sessions=2 exact-times");
+  EXPECT_TRUE(tenants_.has_exact_times("alice"));
+  limits("sessions=2");
+  EXPECT_FALSE(tenants_.has_exact_times("alice"));
+  EXPECT_FALSE(tenants_.has_exact_times("bob"));
 }
 
 TEST_F(QuotaTest, AShareOfTheMemoryIsReadAsSizesAre) {

@@ -352,5 +352,27 @@ TEST_F(StreamTableTest, TheLimitsAreInOpenedAndTheOnOfPassesIsKeptUpToDate) {
   EXPECT_EQ(heard<Verdict>(1).at(1).pass_limit, Duration{0}) << "as before";
 }
 
+TEST_F(StreamTableTest, WhoMayNotTimeOthersIsToldALoad) {
+  StreamOwner stranger = kAlice;
+  stranger.coarse_times = true;
+  open(1, open_message({1}), stranger);
+  open(2, open_message({1}), kBob);
+  for (int turn = 0; turn < 6; ++turn) {
+    ASSERT_TRUE(scheduler().start(now()));
+    scheduler().compute();
+    clock_.advance(std::chrono::milliseconds(8));
+    scheduler().finish(now());
+  }
+  const std::vector<Verdict> coarse = heard<Verdict>(1);
+  const std::vector<Verdict> exact = heard<Verdict>(2);
+  ASSERT_GE(coarse.size(), 2u);
+  ASSERT_GE(exact.size(), 2u);
+  EXPECT_EQ(coarse[0].timings.load, Load::kFree);
+  EXPECT_EQ(coarse[1].timings.load, Load::kBusy) << "as long as its own pass";
+  EXPECT_EQ(coarse[1].timings.queued, Duration{0});
+  EXPECT_EQ(exact[1].timings.load, Load::kUntold);
+  EXPECT_EQ(exact[1].timings.queued, std::chrono::milliseconds(8));
+}
+
 }  // namespace
 }  // namespace outrider

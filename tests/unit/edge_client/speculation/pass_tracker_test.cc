@@ -57,6 +57,15 @@ TEST_F(PassTrackerTest, ARequestIsTimedUntilItsPassStartsLessQueueing) {
   EXPECT_EQ(passes_.on_verdict({}), std::nullopt) << "nobody asked for this pass";
 }
 
+TEST_F(PassTrackerTest, WhereOnlyALoadIsToldAFreeDeviceIsTimedAndABusyOneIsNot) {
+  passes_.on_request(4, ms(10));
+  starts(4, 60);
+  EXPECT_EQ(passes_.on_verdict({.load = Load::kFree}), from_ms(50));
+  passes_.on_request(8, ms(110));
+  starts(8, 190);
+  EXPECT_EQ(passes_.on_verdict({.load = Load::kSome}), std::nullopt);
+}
+
 TEST_F(PassTrackerTest, ARequestThatThePassDidNotHaveIsNotTimed) {
   passes_.on_request(4, ms(10));
   starts(3, 60);

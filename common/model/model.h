@@ -109,6 +109,24 @@ class RowPruner {
   virtual void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) = 0;
 };
 
+struct PassOutput;
+
+// The logits of a pass whose caller asks for them as it comes to the rows that it needs (LEVER,
+// section 4.4), and not for those of all.
+//
+//   forward (compute* end)
+//
+// Thread rule: the thread that called forward(), before its next call.
+class RowLogits {
+ public:
+  virtual ~RowLogits() = default;
+  // Writes the logits of these rows, each by its index among those that wanted them. None was
+  // ended. Errors: CANCELLED if the pass was abandoned meanwhile.
+  virtual Status compute(std::span<const std::size_t> rows, PassOutput& out) = 0;
+  // No more are wanted.
+  virtual void end() = 0;
+};
+
 // Reused from pass to pass, so that a steady state allocates nothing.
 struct PassOutput {
   bool is_abandoned() const {
@@ -120,6 +138,10 @@ struct PassOutput {
   // Set by the caller, perhaps during a pass, when its rows are obsolete. It may
   // then end early with CANCELLED, its rows without keys and values. Null: it goes to its end.
   const std::atomic<bool>* abandoned = nullptr;
+  // Set by the caller: it asks for logits behind the pass. A backend may leave it out.
+  bool on_demand = false;
+  // Set by a backend that writes logits on demand; null: those of all rows are there.
+  RowLogits* row_logits = nullptr;
   std::int32_t vocab_size = 0;
   // [rows that wanted them and were not ended, in row order; vocab_size] f32
   std::vector<float> logits = {};

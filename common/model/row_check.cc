@@ -79,23 +79,27 @@ Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* 
   return status;
 }
 
-Status check_logits(std::span<const Row> rows, const PassOutput& out) {
+Status check_logits_of(std::span<const Row> rows, std::size_t row, const PassOutput& out,
+                       std::size_t index) {
   const auto counts = [](float logit) {  // false for NaN
     return logit > -std::numeric_limits<float>::infinity();
   };
+  const std::span<const float> logits = out.row(index);
+  if (std::any_of(logits.begin(), logits.end(), counts)) return {};
+  const Position chosen = rows[row].cache->slots().position(rows[row].slot) + 1;
+  return data_loss("row " + std::to_string(row) + ", which decides position " +
+                   std::to_string(chosen) +
+                   ": every logit is NaN or -infinity. Remedy: compare the model's weights with "
+                   "their source, they may be damaged; if they are sound, they overflow in this "
+                   "dtype: use --dtype f32");
+}
+
+Status check_logits(std::span<const Row> rows, const PassOutput& out) {
   std::size_t written = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].wants_logits) continue;
     const std::size_t index = written++;
-    if (!out.has_row(index)) continue;
-    const std::span<const float> logits = out.row(index);
-    if (std::any_of(logits.begin(), logits.end(), counts)) continue;
-    const Position chosen = rows[i].cache->slots().position(rows[i].slot) + 1;
-    return data_loss("row " + std::to_string(i) + ", which decides position " +
-                     std::to_string(chosen) +
-                     ": every logit is NaN or -infinity. Remedy: compare the model's weights with "
-                     "their source, they may be damaged; if they are sound, they overflow in this "
-                     "dtype: use --dtype f32");
+    if (out.has_row(index)) OUTRIDER_RETURN_IF_ERROR(check_logits_of(rows, i, out, index));
   }
   return {};
 }

@@ -47,5 +47,8 @@ Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* 
 // entry above -infinity: without one the law of choice has nothing to choose from, and would give
 // token 0 silently. Looks at one entry of a sound row.
 Status check_logits(std::span<const Row> rows, const PassOutput& out);
+// The same of one row: rows[row], whose logits stand as those of `index`.
+Status check_logits_of(std::span<const Row> rows, std::size_t row, const PassOutput& out,
+                       std::size_t index);
 
 }  // namespace outrider

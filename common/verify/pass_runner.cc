@@ -8,13 +8,22 @@ namespace outrider {
 Status PassRunner::compute(const PassPlan& plan, KvCache& cache, const PassWatchers& watchers) {
   OUTRIDER_CHECK(cache.slots().committed() == plan.position);
   OUTRIDER_CHECK(!plan.tokens.empty());
+  output_.row_logits = nullptr;
   Status status = append_rows(plan, cache);
   output_.tap = watchers.tap;
   output_.pruner = watchers.pruner;
   if (status.ok()) status = model_.forward(rows_, output_);
-  if (status.ok()) status = check_logits(rows_, output_);
+  if (status.ok() && !demands()) status = check_logits(rows_, output_);
   if (!status.ok()) cache.slots().release_all_uncommitted();
   return status;
+}
+
+Status PassRunner::demand(std::span<const std::size_t> rows) {
+  OUTRIDER_RETURN_IF_ERROR(output_.row_logits->compute(rows, output_));
+  for (const std::size_t row : rows) {
+    OUTRIDER_RETURN_IF_ERROR(check_logits_of(rows_, num_tokens_ - 1 + row, output_, row));
+  }
+  return {};
 }
 
 Status PassRunner::append_rows(const PassPlan& plan, KvCache& cache) {

@@ -1,7 +1,7 @@
 // Executes the passes of sessions on a model, one at a time: slots for the plan's rows, the
 // forward pass, the logits to choose from, and what stays in the KV cache afterwards.
 //
-//   (compute logits* keep)*
+//   (compute (demand* end_demands)? logits* keep)*
 //
 // Thread rule: the compute thread. Ownership: model and cache are the caller's.
 // SPDX-License-Identifier: Apache-2.0
@@ -26,7 +26,10 @@ struct PassWatchers {
 
 class PassRunner final {
  public:
-  explicit PassRunner(Model& model) : model_(model) {}
+  // on_demand: a model may compute logits as they are asked for.
+  explicit PassRunner(Model& model, bool on_demand = false) : model_(model) {
+    output_.on_demand = on_demand;
+  }
 
   // Runs the plan's rows. On an error the cache holds what it held before. DATA_LOSS for a row that
   // nothing can be chosen from.
@@ -34,6 +37,13 @@ class PassRunner final {
 
   // Passes end early once this is set (PassOutput::abandoned); null: they do not.
   void watch(const std::atomic<bool>* abandoned) { output_.abandoned = abandoned; }
+
+  // Whether logits() needs demand() first, after this pass.
+  bool demands() const { return output_.row_logits != nullptr; }
+  // Computes the logits of rows, in Chooser's numbering. Errors: as compute().
+  Status demand(std::span<const std::size_t> rows);
+  // No more are wanted; those that were demanded stay.
+  void end_demands() { output_.row_logits->end(); }
 
   // False if the row was ended in the middle of the pass. In Chooser's numbering.
   bool has_logits(std::size_t row) const { return output_.has_row(row); }

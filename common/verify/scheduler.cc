@@ -15,7 +15,7 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     : pass_limit_(options.pass_limit),
       joules_(options.joules),
       streams_(model, options),
-      runner_(model) {
+      runner_(model, options.logits_on_demand) {
   if (options.exits != nullptr) probe_.emplace(*options.exits, options.exit_score);
   ExitHeads* const predictor = options.predictor != nullptr ? options.predictor : options.exits;
   if (predictor != nullptr && options.prune_below > 0) {

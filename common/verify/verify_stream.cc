@@ -94,13 +94,15 @@ Status VerifyStream::compute(const PassPlan& plan, PassRunner& runner, ExitProbe
     const auto index = static_cast<std::int32_t>(node);
     if (!runner.has_logits(row_after(index))) session_->end_node(index);
   }
-  return {};
+  walk_.clear();
+  return runner.demands() ? walk_.run(plan, *session_, runner) : Status();
 }
 
 void VerifyStream::finish(PassRunner& runner, Duration computed, TimePoint now) {
   const Open& open = session_->opened();
   const std::int32_t leaf = session_->finish(
       [&](std::size_t row, Position position) {
+        if (const std::optional<TokenId> chosen = walk_.chosen(row)) return *chosen;
         return choose(runner.logits(row), open.sampling, open.seed, position);
       },
       computed, now);

@@ -20,6 +20,7 @@
 #include "common/protocol/messages.h"
 #include "common/protocol/open_assembly.h"
 #include "common/verify/branch_pruner.h"
+#include "common/verify/demanded_walk.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/kv_pool.h"
 #include "common/verify/pass_runner.h"
@@ -94,6 +95,7 @@ class VerifyStream final {
   std::optional<double> joules_ = 0.0;
   std::unique_ptr<VerifySession> session_;
   KvPool::Lease lease_;  // the session's cache
+  DemandedWalk walk_;    // of a pass that was computed and is not finished
 };
 
 }  // namespace outrider

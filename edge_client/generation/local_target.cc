@@ -103,6 +103,7 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   }
   SchedulerOptions scheduling;
   scheduling.tokenizer_hash = tokenizer.content_hash();
+  scheduling.logits_on_demand = true;
   // A part of a prompt costs a stream of the whole model, and nobody else waits for a turn.
   if (is_pack) {
     const Position most = self->model().info().max_positions;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/base/status.h"
+
 namespace outrider {
 namespace {
 
@@ -45,6 +47,8 @@ Result<std::unique_ptr<KvCache>> ToyModel::new_cache(std::int32_t capacity) {
 }
 
 Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
+  OUTRIDER_CHECK(held_.empty());  // end() came
+  out.row_logits = nullptr;
   if (failing_passes_ > 0) {
     --failing_passes_;
     return resource_exhausted("toy: no memory");
@@ -78,6 +82,23 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
     const auto row = out.logits.end() - info_.vocab_size;
     std::fill(row, out.logits.end(), -std::numeric_limits<float>::infinity());
     *row = std::numeric_limits<float>::quiet_NaN();
+  }
+  if (out.on_demand && !out.logits.empty()) {
+    held_ = out.logits;
+    std::ranges::fill(out.logits, std::numeric_limits<float>::quiet_NaN());
+    out.row_logits = this;
+  }
+  return {};
+}
+
+Status ToyModel::compute(std::span<const std::size_t> rows, PassOutput& out) {
+  const auto vocab = static_cast<std::size_t>(info_.vocab_size);
+  for (const std::size_t row : rows) {
+    const std::size_t place =
+        out.places.empty() ? row : static_cast<std::size_t>(out.places.at(row));
+    OUTRIDER_CHECK((place + 1) * vocab <= held_.size());
+    std::copy_n(held_.data() + place * vocab, vocab, out.logits.data() + place * vocab);
+    ++rows_demanded_;
   }
   return {};
 }

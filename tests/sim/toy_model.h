@@ -1,7 +1,8 @@
 // A deterministic language model of a few tokens, for tests of everything above Model: the logits
 // of a row are a hash of the tokens on its path. It keeps each row's token in its KV slot and reads
 // the path from there, so a row in a wrong slot, a lost slot or a slot used twice changes the text.
-// A tap sees the path's tokens as the hidden state of every layer.
+// A tap sees the path's tokens as the hidden state of every layer. Logits that are asked for on
+// demand are NaN until they are computed.
 //
 // Thread rule: as model.h says. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,13 +18,18 @@
 
 namespace outrider {
 
-class ToyModel final : public Model {
+class ToyModel final : public Model, public RowLogits {
  public:
   explicit ToyModel(std::int32_t vocab_size = 8, Position max_positions = 256);
 
   const ModelInfo& info() const override { return info_; }
   Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
   Status forward(std::span<const Row> rows, PassOutput& out) override;
+
+  Status compute(std::span<const std::size_t> rows, PassOutput& out) override;
+  void end() override { held_.clear(); }
+  // How many rows' logits were asked for on demand so far.
+  std::size_t rows_demanded() const { return rows_demanded_; }
 
   // The next new_cache() or forward() calls fail with RESOURCE_EXHAUSTED.
   void fail_next_caches(int count) { failing_caches_ = count; }
@@ -54,6 +60,8 @@ class ToyModel final : public Model {
   void prune(const std::vector<std::vector<TokenId>>& texts, PassOutput& out) const;
 
   ModelInfo info_;
+  std::vector<float> held_;  // the logits of a pass that may be asked for
+  std::size_t rows_demanded_ = 0;
   // Set by a test while an engine's thread counts them down.
   std::atomic<int> failing_caches_ = 0;
   std::atomic<int> failing_passes_ = 0;

@@ -38,6 +38,7 @@ struct SimulatedRun {
     options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
+    options.logits_on_demand = random.chance(0.5);
     if (has_exits) options.exits = &exits;
     options.report_queue = random.chance(0.5) ? ReportQueue::kPriority : ReportQueue::kFifo;
     options.exit_score = random.chance(0.5) ? ExitScore::kCalibrated : ExitScore::kMaxSoftmax;

@@ -80,6 +80,7 @@ class CpuModel final : public Model {
     out.vocab_size = info_.vocab_size;
     out.logits.resize(wanted * vocab);
     out.places.clear();
+    out.row_logits = nullptr;
     return pass_.run(rows, out);
   }
 

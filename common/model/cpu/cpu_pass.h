@@ -23,7 +23,9 @@
 #include "common/model/cpu/kernels/aligned_buffer.h"
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/cpu/layer_store.h"
+#include "common/model/cpu/pass_logits.h"
 #include "common/model/cpu/pass_loops.h"
+#include "common/model/cpu/pass_products.h"
 #include "common/model/cpu/pass_rows.h"
 #include "common/model/model.h"
 
@@ -36,8 +38,9 @@ class CpuPass final {
 
   // rows: checked; their caches are CpuKvCaches of this model. out: whose tap looks, and who may
   // abandon the pass; its logits have room for the wanted rows. Fills keys and values, and writes
-  // the wanted logits one after the other. Errors: CANCELLED if the pass was abandoned, when its
-  // loops that had not begun were left out; those of the layers.
+  // the wanted logits one after the other, or offers them on demand until the next call. Errors:
+  // CANCELLED if the pass was abandoned, when its loops that had not begun were left out; those of
+  // the layers.
   Status run(std::span<const Row> rows, PassOutput& out);
 
   // The memory that a pass of that many rows needs beside weights, keys, values and logits.
@@ -47,35 +50,13 @@ class CpuPass final {
   static constexpr std::int64_t kMaxRows = 256;
 
  private:
-  // One matrix product of a loop over several.
-  struct Product {
-    const LinearWeights* weights;
-    MatmulOutput y;
-  };
-
-  // Rows of activations ready to be multiplied: f32, and int8 where the weights are quantised.
-  struct Activations {
-    AlignedBuffer<float> values;         // [rows, stride]
-    AlignedBuffer<std::byte> quantized;  // [rows, quantized_bytes]
-    std::int64_t count = 0;              // elements used of a row
-    std::int64_t stride = 0;
-    std::int64_t quantized_bytes = 0;  // of a row, see QuantizedGroup
-  };
-
   void prepare(std::span<const Row> rows);
   Status run_layers(PassOutput& out);
   bool prune(std::int32_t index, PassOutput& out);
   void run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows);
   void run_part(const CpuLayer& layer, std::int64_t index);
   void normalize(const float* from, const std::vector<float>& weight);
-  void quantize(Activations& x, std::int64_t row);
-  void quantize_rows(Activations& x);
-  MatmulInput input(const Activations& x, std::int64_t rows) const;
-  void multiply(std::span<const Product> products, const MatmulInput& x);
   void feed_forward(const CpuLayer& layer);
-  Status write_logits(float* logits);
-  void multiply_head(const LinearWeights& head, std::int64_t count, float* logits);
-  void spread(std::int64_t rows, float* logits);
 
   // Constant after construction.
   const CpuWeights& weights_;
@@ -89,15 +70,16 @@ class CpuPass final {
   PassLoops loops_;
   AttentionStage attention_;
   PassRows pass_rows_;  // theirs and their residual stream
+  PassProducts products_;
+  PassLogits logits_;
 
   // The rows whose turn it is, at most kMaxRows.
   std::int64_t rows_ = 0;
-  float* hidden_ = nullptr;    // their residual stream: [rows, hidden_stride]
-  Activations normed_;         // [rows, hidden]
-  Activations attended_;       // [rows, heads * head_dim]
-  Activations gate_;           // [rows, intermediate]
-  AlignedBuffer<float> up_;    // [rows, pad_to_lanes(intermediate)]
-  std::vector<float> listed_;  // [rows that want logits, head_tokens]
+  float* hidden_ = nullptr;  // their residual stream: [rows, hidden_stride]
+  Activations normed_;       // [rows, hidden]
+  Activations attended_;     // [rows, heads * head_dim]
+  Activations gate_;         // [rows, intermediate]
+  AlignedBuffer<float> up_;  // [rows, pad_to_lanes(intermediate)]
 };
 
 }  // namespace outrider

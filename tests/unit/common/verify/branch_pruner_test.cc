@@ -62,6 +62,19 @@ TEST_F(BranchPrunerTest, EndsBranchesAndChangesNoText) {
   EXPECT_LT(counts.rows_ended, counts.rows);
 }
 
+TEST_F(BranchPrunerTest, LogitsOnDemandAreAskedOfNoEndedRow) {
+  options_.exits = &exits_;
+  options_.prune_below = 0.4;
+  options_.logits_on_demand = true;
+  Open asked = open_message({1, 2, 3}, 60);
+  asked.sampling.temperature = 0.8f;
+  asked.seed = 7;
+  EXPECT_EQ(decode(asked), expected(asked));
+  const PruneCounts counts = scheduler().stats().pruned;
+  EXPECT_GT(counts.rows_ended, counts.rows / 10);
+  EXPECT_LT(model_.rows_demanded(), counts.passes + counts.rows - counts.rows_ended);
+}
+
 TEST_F(BranchPrunerTest, WithoutAThresholdEveryRowGoesToTheEnd) {
   options_.exits = &exits_;
   const Open asked = open_message({1, 2, 3}, 30);

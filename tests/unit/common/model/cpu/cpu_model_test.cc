@@ -164,6 +164,36 @@ TEST_F(CpuModelTest, OnlyWantedRowsGetLogits) {
   EXPECT_TRUE(std::equal(out.row(1).begin(), out.row(1).end(), all.begin() + 2 * 101));
 }
 
+TEST_F(CpuModelTest, LogitsOnDemandAreThoseOfThePassBitForBit) {
+  const std::vector<TokenId> tokens = some_tokens(12);
+  for (const std::string dtype : {"f32", "int8"}) {
+    const auto model = make(files("llama"), dtype);
+    const std::vector<float> expected = logits_of(*model, tokens);
+    auto cache = *model->new_cache(static_cast<std::int32_t>(tokens.size()));
+    std::vector<Row> rows;
+    Slot slot = kRootSlot;
+    for (const TokenId token : tokens) {
+      slot = *cache->slots().append(slot);
+      rows.push_back({cache.get(), slot, token, rows.size() >= 2});  // ten want logits
+    }
+    PassOutput out;
+    out.on_demand = true;
+    ASSERT_TRUE(model->forward(rows, out).ok());
+    ASSERT_NE(out.row_logits, nullptr);
+    for (const std::vector<std::size_t>& asked : {std::vector<std::size_t>{9, 3}, {0}}) {
+      ASSERT_TRUE(out.row_logits->compute(asked, out).ok());
+      for (const std::size_t row : asked) {
+        const std::span<const float> logits = out.row(row);
+        EXPECT_TRUE(std::equal(logits.begin(), logits.end(),
+                               expected.begin() + static_cast<std::ptrdiff_t>((row + 2) * 101)))
+            << dtype << " row " << row;
+      }
+    }
+    out.row_logits->end();
+    cache->slots().release_all_uncommitted();
+  }
+}
+
 TEST_F(CpuModelTest, ConversionReportsItsProgressToTheEnd) {
   const auto model_files = files("qwen3");
   std::int64_t last = 0;

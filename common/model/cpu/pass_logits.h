@@ -1,0 +1,58 @@
+// The logits of a pass, from the residual stream behind its last layer: of all rows that want them,
+// or of those that are asked for.
+//
+//   (write | offer (compute* end))*
+//
+// Thread rule: the thread that runs passes. Ownership: everything given outlives this.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/cpu/cpu_weights.h"
+#include "common/model/cpu/layer_store.h"
+#include "common/model/cpu/pass_products.h"
+#include "common/model/cpu/pass_rows.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+class PassLogits final : public RowLogits {
+ public:
+  PassLogits(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels, PassRows& rows,
+             PassProducts& products);
+
+  // Of the wanted rows, one after the other, then ends the pass of the layers. Errors: those of
+  // reading the output matrix.
+  Status write(float* logits);
+
+  // From here to end() the output matrix stays acquired, the residual stream must stay as it is,
+  // and out.row_logits is this; nothing of it where no row wants logits. Errors: as write().
+  Status offer(PassOutput& out);
+  Status compute(std::span<const std::size_t> rows, PassOutput& out) override;
+  void end() override;
+
+ private:
+  Status acquire();
+  void multiply(std::span<const std::int64_t> rows, float* logits);
+  void spread(std::int64_t rows, float* logits);
+
+  const CpuWeights& weights_;
+  const ModelConfig& config_;
+  const Kernels& kernels_;
+  LayerStore& layers_;
+  PassRows& rows_;
+  PassProducts& products_;
+
+  const LinearWeights* head_ = nullptr;  // while it is acquired
+  std::vector<std::int64_t> wanted_;     // the rows that want logits
+  std::vector<std::int64_t> asked_;      // of them, those of a call of compute()
+  Activations normed_;                   // [rows multiplied at one time, hidden]
+  std::vector<float> listed_;            // [the same rows, head_tokens]
+  std::vector<float> computed_;          // [the same rows, vocab]
+};
+
+}  // namespace outrider

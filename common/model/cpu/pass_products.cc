@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/pass_products.h"
+
+#include <algorithm>
+
+namespace outrider {
+
+Activations::Activations(std::int64_t elements)
+    : count(elements),
+      stride(pad_to_lanes(elements)),
+      quantized_bytes(quantized_row_bytes(elements)) {}
+
+void Activations::grow(std::int64_t rows, bool is_quantized) {
+  values.grow(static_cast<std::size_t>(rows * stride));
+  if (is_quantized) quantized.grow(static_cast<std::size_t>(rows * quantized_bytes));
+}
+
+void PassProducts::quantize(Activations& x, std::int64_t row) const {
+  if (!is_quantized_) return;
+  kernels_.quantize_row(x.row(row), x.count, x.quantized.data() + row * x.quantized_bytes);
+}
+
+void PassProducts::quantize_rows(Activations& x, std::int64_t rows) {
+  if (!is_quantized_) return;
+  loops_.run(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) quantize(x, r);
+  });
+}
+
+void PassProducts::multiply(std::span<const Product> products, const MatmulInput& x) {
+  std::int64_t total = 0;
+  for (const Product& product : products) total += product.weights->matrix.outputs;
+  loops_.run(total, kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t first = 0;  // of the current product within the loop
+    for (const Product& product : products) {
+      const std::int64_t outputs = product.weights->matrix.outputs;
+      const Outputs part{std::max<std::int64_t>(begin - first, 0), std::min(end - first, outputs)};
+      if (part.begin < part.end) {
+        MatmulOutput y = product.y;
+        if (!product.weights->bias.empty()) y.bias = product.weights->bias.data();
+        kernels_.matmul(product.weights->matrix, x, part, y);
+      }
+      first += outputs;
+    }
+  });
+}
+
+}  // namespace outrider

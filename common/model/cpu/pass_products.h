@@ -1,0 +1,63 @@
+// The matrix products of a pass, as parallel loops over their outputs.
+//
+// Thread rule: one thread calls; the pool's threads work inside. Ownership: everything given
+// outlives this. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/model/cpu/cpu_weights.h"
+#include "common/model/cpu/kernels/aligned_buffer.h"
+#include "common/model/cpu/kernels/kernels.h"
+#include "common/model/cpu/pass_loops.h"
+
+namespace outrider {
+
+// Rows of activations ready to be multiplied: f32, and int8 where the weights are quantised.
+struct Activations {
+  explicit Activations(std::int64_t elements);
+
+  // Room for so many rows; what they held may be lost.
+  void grow(std::int64_t rows, bool is_quantized);
+  float* row(std::int64_t r) { return values.data() + r * stride; }
+
+  std::int64_t count;                  // elements used of a row
+  std::int64_t stride;                 // pad_to_lanes(count)
+  std::int64_t quantized_bytes;        // of a row, see QuantizedGroup
+  AlignedBuffer<float> values;         // [rows, stride]
+  AlignedBuffer<std::byte> quantized;  // [rows, quantized_bytes]
+};
+
+class PassProducts final {
+ public:
+  // One matrix product of a loop over several.
+  struct Product {
+    const LinearWeights* weights;
+    MatmulOutput y;
+  };
+
+  // Outputs of a matrix are handed to threads in multiples of this.
+  static constexpr std::int64_t kOutputGrain = 16;
+
+  PassProducts(bool is_quantized, const Kernels& kernels, PassLoops& loops)
+      : is_quantized_(is_quantized), kernels_(kernels), loops_(loops) {}
+
+  bool is_quantized() const { return is_quantized_; }
+  // Makes rows ready that stand in x.values.
+  void quantize(Activations& x, std::int64_t row) const;
+  void quantize_rows(Activations& x, std::int64_t rows);
+  static MatmulInput input(const Activations& x, std::int64_t rows) {
+    return {rows, x.stride, x.values.data(), x.quantized.data()};
+  }
+  // Several products of the same activations as one loop over all their outputs.
+  void multiply(std::span<const Product> products, const MatmulInput& x);
+
+ private:
+  const bool is_quantized_;
+  const Kernels& kernels_;
+  PassLoops& loops_;
+};
+
+}  // namespace outrider

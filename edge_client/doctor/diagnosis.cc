@@ -16,6 +16,8 @@ namespace {
 constexpr std::array kStudent = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};
 constexpr double kStudentBeyond = 2.262;  // too wide beyond the table, never too narrow
 
+constexpr double kSettled = 1.1;  // the interval's ends, one over the other
+
 double quantile_of(const std::vector<double>& ascending, double share) {
   const auto last = static_cast<double>(ascending.size() - 1);
   return ascending[static_cast<std::size_t>(std::lround(share * last))];
@@ -54,16 +56,25 @@ std::string name_of(const DraftingWay& candidate) {
 }
 
 SpeedUp speed_up(std::span<const Trial> trials) {
-  std::vector<double> logs;
-  for (const Trial& trial : trials) logs.push_back(std::log(trial.plain_ms / trial.candidate_ms));
-  const auto count = static_cast<double>(logs.size());
-  double mean = 0, squares = 0;
-  for (const double log : logs) mean += log / count;
-  for (const double log : logs) squares += (log - mean) * (log - mean);
-  const std::size_t freedom = logs.size() - 1;
+  const auto count = static_cast<double>(trials.size());
+  double plain = 0, candidate = 0, squares = 0;
+  for (const Trial& trial : trials) {
+    plain += trial.plain_ms / count;
+    candidate += trial.candidate_ms / count;
+  }
+  for (const Trial& trial : trials) {
+    const double moves = trial.plain_ms / plain - trial.candidate_ms / candidate;
+    squares += moves * moves;
+  }
+  const std::size_t freedom = trials.size() - 1;
   const double student = freedom <= kStudent.size() ? kStudent[freedom - 1] : kStudentBeyond;
   const double half = student * std::sqrt(squares / (count - 1) / count);
-  return {.value = std::exp(mean), .interval = {std::exp(mean - half), std::exp(mean + half)}};
+  const double ratio = plain / candidate;
+  return {.value = ratio, .interval = {ratio * std::exp(-half), ratio * std::exp(half)}};
+}
+
+bool is_settled(const SpeedUp& speed_up) {
+  return speed_up.interval.high <= kSettled * speed_up.interval.low;
 }
 
 Advice advise(const DraftingWay& candidate, std::span<const Trial> trials) {

@@ -25,19 +25,21 @@ struct DraftingWay {
 };
 std::string name_of(const DraftingWay& candidate);  // as flags of outrider-edge
 
-// The same prompt's time per token, ms, decoded plainly and by the candidate; both above 0.
+// The time of the same answer, ms, decoded plainly and by the candidate; both above 0.
 struct Trial {
   double plain_ms = 0;
   double candidate_ms = 0;
 };
 
 struct SpeedUp {
-  double value = 1;   // geometric mean over the trials
-  Interval interval;  // 95 %, of Student's t over the logarithms
+  double value = 1;   // all answers' time decoded plainly over that by the candidate
+  Interval interval;  // 95 %, of Student's t over each answer's share in the ratio's logarithm
 };
 
 // At least two trials.
 SpeedUp speed_up(std::span<const Trial> trials);
+// Whether the interval is so narrow that more trials would tell little.
+bool is_settled(const SpeedUp& speed_up);
 
 struct Advice {
   bool drafts = false;  // the interval lies above 1

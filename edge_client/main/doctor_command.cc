@@ -25,7 +25,9 @@ namespace {
 
 constexpr std::int64_t kTrialTokens = 64;  // of an answer, unless -n says otherwise
 constexpr std::size_t kScreening = 2;      // prompts on which all candidates are tried
-constexpr std::size_t kJudging = 6;        // prompts that decide on the best of them
+constexpr std::size_t kJudging = 6;        // prompts that decide on the best of them, at least
+// More are taken while the interval is wide, for so long.
+constexpr Duration kJudgeFor = std::chrono::seconds(90);
 
 constexpr std::array kCandidates = {
     DraftingWay{Strategy::kSd, 3},     DraftingWay{Strategy::kSd, 6},
@@ -100,7 +102,9 @@ class Doctor final {
     round_trips_ms_.clear();
     OUTRIDER_ASSIGN_OR_RETURN(const DraftingWay best, screen());
     std::vector<Trial> trials;
-    for (std::size_t i = kScreening; i < kScreening + kJudging; ++i) {
+    const TimePoint until = std::chrono::steady_clock::now() + kJudgeFor;
+    for (std::size_t i = kScreening; i < kScreening + kJudging || wants_more(i, trials, until);
+         ++i) {
       OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Trial> trial, compare(i, best));
       if (trial) trials.push_back(*trial);
     }
@@ -122,7 +126,13 @@ class Doctor final {
   }
 
  private:
-  // Time per token, ms; nothing if the answer came at once.
+  // Whether the prompt comes for the first time and would tell something.
+  bool wants_more(std::size_t prompt, const std::vector<Trial>& trials, TimePoint until) const {
+    return prompt < prompts_.size() && std::chrono::steady_clock::now() < until &&
+           (trials.size() < 2 || !is_settled(speed_up(trials)));
+  }
+
+  // Time of its tokens, ms; nothing if the answer came at once.
   Result<std::optional<double>> answer(std::size_t prompt, const DraftingWay& way) {
     console_.print_error_stream(
         fmt::format("prompt {}: {} gamma {}\n", prompt + 1, name_of(way.strategy), way.gamma));
@@ -138,7 +148,9 @@ class Doctor final {
     if (ending == Ending::kLinkLost || ending == Ending::kFailed) return report.finish.status;
     for (const Duration time : report.stats.round_trips) round_trips_ms_.push_back(to_ms(time));
     answers_.push_back(record_of(report));
-    return answers_.back().tpot_ms;
+    const AnswerRecord& record = answers_.back();
+    if (!record.tpot_ms) return std::optional<double>();
+    return std::optional(*record.tpot_ms * static_cast<double>(record.ids.size()));
   }
 
   // Plain decoding and `way`, the second prompt the other way round: what drifts hits both alike.

@@ -61,6 +61,12 @@ double RoundWorth::of_hit(int length, int wait_for) const {
 
 std::string RoundWorth::why_hopeless(int length) const {
   if (theta_ <= 0 || best_wait(length) > 0) return {};
+  const double step = to_seconds(timings_.draft_step.of(1));
+  if (step >= theta_) {
+    return fmt::format(
+        "a draft step takes {:.1f} ms and a token {:.1f} ms: the draft cannot get ahead",
+        step * 1e3, theta_ * 1e3);
+  }
   const double ahead = to_seconds(timings_.round_trip() + timings_.draft_step.of(1)) / theta_;
   const std::vector<double> tried = acceptance_.tried();
   const bool known = !tried.empty() && tried.front() >= kKnownTries;

@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kMaxError = 0.10;                      // of the speed-up that was foretold
 constexpr std::size_t kMinOfEach = 3;                   // settings with "use", and with "do not"
-constexpr std::size_t kJudgedBy = 8;                    // prompts that the doctor is given
+constexpr std::size_t kJudgedBy = 26;                   // prompts that the doctor is given
 constexpr Duration kAtMost = std::chrono::minutes(10);  // of one diagnosis
 
 // What the doctor said.

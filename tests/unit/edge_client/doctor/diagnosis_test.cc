@@ -9,13 +9,18 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(DiagnosisTest, ASpeedUpIsTheGeometricMeanWithStudentsInterval) {
-  // Logarithms ln 1 and ln 4: mean ln 2, standard error ln 2.
+TEST(DiagnosisTest, ASpeedUpIsTheRatioOfTotalsWithStudentsInterval) {
+  // Shares of the totals: 0.4 and 1.6 against 1 and 1; standard error 0.6.
   const std::vector<Trial> trials = {{10, 10}, {40, 10}};
   const SpeedUp found = speed_up(trials);
-  EXPECT_NEAR(found.value, 2, 1e-9);
-  EXPECT_NEAR(found.interval.high / 2, std::exp(12.706 * std::log(2.0)), 1e-3 * 6700);
-  EXPECT_NEAR(found.interval.low * found.interval.high, 4, 1e-9);
+  EXPECT_NEAR(found.value, 2.5, 1e-9);
+  EXPECT_NEAR(std::log(found.interval.high / 2.5), 12.706 * 0.6, 1e-3);
+  EXPECT_NEAR(found.interval.low * found.interval.high, 6.25, 1e-9);
+}
+
+TEST(DiagnosisTest, AnIntervalIsSettledOnceItIsNarrow) {
+  EXPECT_FALSE(is_settled(speed_up(std::vector<Trial>{{10, 10}, {40, 10}, {20, 15}})));
+  EXPECT_TRUE(is_settled(speed_up(std::vector<Trial>{{20, 10}, {40, 20.1}, {30, 14.9}})));
 }
 
 TEST(DiagnosisTest, TheSameGainEachTimeIsAdvised) {

@@ -306,6 +306,15 @@ TEST(Controller, OnALinkThatHoldsManyPassesAnAnswerBeginsWithoutADraft) {
   EXPECT_THAT(plan.reason, HasSubstr("17 tokens ahead"));
 }
 
+TEST(Controller, WithADraftThatIsSlowerThanTheTargetAnAnswerBeginsWithoutIt) {
+  Controller controller(Optimize::kLatency, 4);
+  controller.on_verdict(1, 0, TimePoint{});
+  const SpeculationPlan& plan =
+      controller.plan(timings({.step_ms = 64, .pass_ms = 20, .round_trip_ms = 8}));
+  EXPECT_FALSE(plan.speculates);
+  EXPECT_THAT(plan.reason, HasSubstr("cannot get ahead"));
+}
+
 TEST(Controller, WhereTheDraftMayComeInTimeItBeginsWithOne) {
   for (const Times& times : {Times{.step_ms = 8, .pass_ms = 18, .round_trip_ms = 190},
                              Times{.step_ms = 1, .pass_ms = 3, .round_trip_ms = 2}}) {

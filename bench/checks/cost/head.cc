@@ -1,4 +1,4 @@
-// head: what the output matrix takes of a pass, and what it would take if a row's logits were
+// head: what the output matrix takes of a pass, and what it takes if a row's logits are
 // computed only when the walk of the verdict comes to that row (LEVER, section 4.4): one row at a
 // time, as the next row is known only when the one before has chosen its token.
 //
@@ -23,8 +23,8 @@
 namespace outrider {
 namespace {
 
-// What is worth a change of the pass.
-constexpr double kWorthwhile = 0.02;
+// They may cost so much of a pass.
+constexpr double kMostLost = 0.02;
 
 struct HeadOptions {
   std::string pack;
@@ -122,7 +122,7 @@ void judge(const HeadTimes& times, int rows, const std::vector<double>& walks,
     if (walked > rows) continue;
     char name[96];
     std::snprintf(name, sizeof name, "%d rows, %.1f walked: share of a pass saved", rows, walked);
-    bars.push_back({name, *saved_share(times, walked), kWorthwhile, Bar::Side::kAtMost});
+    bars.push_back({name, *saved_share(times, walked), -kMostLost, Bar::Side::kAtLeast});
   }
 }
 
@@ -162,9 +162,8 @@ Result<CheckOutcome> run_head(const HeadOptions& options) {
 
 void add_head_check(CheckList& checks) {
   auto options = std::make_shared<HeadOptions>();
-  CLI::App* command =
-      checks.add("head", "What an output matrix on demand would save: fails if it is worth having",
-                 [options] { return run_head(*options); });
+  CLI::App* command = checks.add("head", "What logits on demand save of a pass: fails if they cost",
+                                 [options] { return run_head(*options); });
   command->add_option("--pack", options->pack, "Of outrider-edge pack")->required();
   command->add_option("--memory-budget", options->budget, "As of outrider-edge run")
       ->transform(CLI::AsSizeValue(true));

@@ -67,6 +67,7 @@ Controller::Controller(Optimize goal, int max_gamma, int max_fan_out)
 // A hit is the exits' as far as the draft itself did not expect it.
 void Controller::on_lookup(const CacheLookup& found, bool exits_spoke) {
   const bool brings = found.drafted > 0 || found.in_step;
+  exits_.on_round(!brings ? 0 : found.exit ? found.own_chance : 1);
   if (exits_spoke) exits_.on_verdict(brings && found.exit ? 1 - found.own_chance : 0);
   if (plan_.fan_out > 1) runners_up_.add(brings && found.runner_up ? 1 : 0);
 }

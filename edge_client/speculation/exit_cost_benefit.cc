@@ -13,6 +13,9 @@ constexpr std::uint64_t kProbePasses = 2;  // passes without exits that end a pr
 constexpr std::uint64_t kMinVerdicts = 8;  // verdicts before exits are judged
 constexpr std::uint64_t kMaxWait = 1024;   // tokens until a probe or trial, at most
 constexpr double kNoise = 0.02;            // of a pass: what is less may be none
+constexpr double kSeenRounds = 2;          // until it is judged how many come without exits
+// Of the rounds that do not, exits foresee this share at most.
+constexpr double kMaxForeseen = 0.75;
 
 }  // namespace
 
@@ -28,7 +31,7 @@ std::string ExitCostBenefit::decide(const Timings& timings, double hit_saves,
     case State::kProbe:
       return end_probe(timings, hit_saves, tokens);
     case State::kOff:
-      return try_again(tokens);
+      return try_again(hit_saves, tokens);
     case State::kOn:
       break;
   }
@@ -60,9 +63,15 @@ std::string ExitCostBenefit::end_probe(const Timings& timings, double hit_saves,
 }
 
 std::string ExitCostBenefit::judge(const Timings& timings, double hit_saves, std::uint64_t tokens) {
-  if (verdicts_ < kMinVerdicts) return {};
   if (cost_is_old_) measure(timings);
   if (!cost_) return {};
+  if (hopeless(hit_saves)) {
+    drop(tokens);
+    return fmt::format(
+        "the exits cost {:.1f} ms a pass, and {:.0f} % of the rounds come without them",
+        *cost_ * 1e3, unaided_.mean() * 100);
+  }
+  if (verdicts_ < kMinVerdicts) return {};
   if (share() * hit_saves >= *cost_) {
     try_after_ = kEnterTrial;
     return {};
@@ -80,14 +89,26 @@ void ExitCostBenefit::drop(std::uint64_t tokens) {
 }
 
 // The passes without exits were seen while they were off; the trial shows those with them.
-std::string ExitCostBenefit::try_again(std::uint64_t tokens) {
+std::string ExitCostBenefit::try_again(double hit_saves, std::uint64_t tokens) {
   if (tokens < try_at_) return {};
+  if (hopeless(hit_saves)) {
+    try_at_ = tokens + try_after_;
+    return {};
+  }
   state_ = State::kOn;
   theirs_.clear();
   verdicts_ = 0;
   cost_is_old_ = true;
   probe_at_ = tokens + probe_after_;
   return "to see whether the exits pay by now";
+}
+
+// Whether exits would cost more than they won if they foresaw all that they can. One round more is
+// taken to be half there without them.
+bool ExitCostBenefit::hopeless(double hit_saves) const {
+  if (!cost_ || unaided_.weight() < kSeenRounds) return false;
+  const double missed = unaided_.weight() * (1 - unaided_.mean());
+  return kMaxForeseen * (missed + 0.5) / (unaided_.weight() + 1) * hit_saves < *cost_;
 }
 
 void ExitCostBenefit::measure(const Timings& timings) {

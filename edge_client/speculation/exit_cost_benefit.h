@@ -3,7 +3,9 @@
 // Exits make every pass longer, and name outcomes whose rounds are then drafted in time. What they
 // cost is seen from two passes without them, at the answer's begin and rarely again. What they
 // bring is the share of verdicts that they alone foresaw, times what a hit saves. Where that is
-// less, they go; after a while they are tried again, after each failure twice as long a while.
+// less, they go; after a while they are tried again, after each failure twice as long a while. They
+// are not tried where almost every round comes in time without them: a trial takes as many passes
+// as many an answer has.
 //
 // Thread rule: pure. Owned by the controller. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,6 +24,8 @@ class ExitCostBenefit final {
   // The target has exits; without this there is nothing to decide, and none are wanted.
   void target_has_exits(bool has) { exist_ = has; }
 
+  // A verdict came; how far its round would have been there without exits, 0 .. 1.
+  void on_round(double unaided) { unaided_.add(unaided); }
   // A verdict of a pass that exits looked at: how far its round was theirs alone, 0 .. 1.
   void on_verdict(double theirs);
 
@@ -47,7 +51,8 @@ class ExitCostBenefit final {
   std::string begin_probe(const Timings& timings, std::uint64_t tokens);
   std::string end_probe(const Timings& timings, double hit_saves, std::uint64_t tokens);
   std::string judge(const Timings& timings, double hit_saves, std::uint64_t tokens);
-  std::string try_again(std::uint64_t tokens);
+  std::string try_again(double hit_saves, std::uint64_t tokens);
+  bool hopeless(double hit_saves) const;
   void measure(const Timings& timings);
 
   static constexpr double kKeep =
@@ -62,6 +67,7 @@ class ExitCostBenefit final {
 
   bool exist_ = false;
   State state_ = State::kProbe;
+  DecayedMean unaided_{kKeep};
   DecayedMean theirs_{kKeep};
   std::uint64_t verdicts_ = 0;  // since they are on
   std::optional<double> cost_;

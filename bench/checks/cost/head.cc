@@ -24,7 +24,7 @@ namespace outrider {
 namespace {
 
 // They may cost so much of a pass.
-constexpr double kMostLost = 0.02;
+constexpr double kMaxLost = 0.02;
 
 struct HeadOptions {
   std::string pack;
@@ -122,7 +122,7 @@ void judge(const HeadTimes& times, int rows, const std::vector<double>& walks,
     if (walked > rows) continue;
     char name[96];
     std::snprintf(name, sizeof name, "%d rows, %.1f walked: share of a pass saved", rows, walked);
-    bars.push_back({name, *saved_share(times, walked), -kMostLost, Bar::Side::kAtLeast});
+    bars.push_back({name, *saved_share(times, walked), -kMaxLost, Bar::Side::kAtLeast});
   }
 }
 

@@ -180,7 +180,8 @@ TEST(Controller, ExitsThatAloneForeseeRoundsStay) {
     with_exits += exits ? 1 : 0;
     (exits ? known.pass : known.plain_pass).add(5, from_ms(exits ? 25 : 20));
     controller.on_lookup(
-        {.named = true, .drafted = 4, .exit = exits ? std::optional(1) : std::nullopt}, exits);
+        {.named = true, .drafted = exits ? 4u : 0u, .exit = exits ? std::optional(1) : std::nullopt},
+        exits);
     now += from_ms(25);
     controller.on_verdict(exits ? 4 : 1, 4, now);
     controller.plan(known);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 namespace outrider {
 namespace {
 
@@ -18,6 +20,7 @@ class ExitCostBenefitTest : public testing::Test {
   std::string pass(double theirs) {
     const bool exits = worth_.wanted();
     (exits ? timings_.pass : timings_.plain_pass).add(4, from_ms(20 + (exits ? cost_ms_ : 0)));
+    if (unaided_) worth_.on_round(*unaided_);
     if (exits) worth_.on_verdict(theirs);
     ++tokens_;
     return worth_.decide(timings_, kHitSaves, tokens_);
@@ -28,6 +31,7 @@ class ExitCostBenefitTest : public testing::Test {
 
   static constexpr double kHitSaves = 0.010;  // seconds
   double cost_ms_ = 3;
+  std::optional<double> unaided_;  // of each round
   ExitCostBenefit worth_;
   Timings timings_;
   std::uint64_t tokens_ = 0;
@@ -101,6 +105,31 @@ TEST_F(ExitCostBenefitTest, ATargetWithoutThemIsNotProbed) {
   worth_.target_has_exits(false);
   for (int i = 0; i < 500; ++i) EXPECT_EQ(pass(0), "");
   EXPECT_FALSE(worth_.wanted());
+}
+
+TEST_F(ExitCostBenefitTest, GoAfterOnePassWhereTheRoundsComeWithoutThem) {
+  unaided_ = 1;
+  passes(2, 0);
+  EXPECT_TRUE(worth_.wanted()) << "what they cost is not known yet";
+  EXPECT_THAT(pass(0), HasSubstr("100 % of the rounds come without them"));
+  passes(400, 0);
+  EXPECT_FALSE(worth_.wanted());
+  EXPECT_EQ(timings_.pass.count(), 1u) << "no trial while it could not pay";
+}
+
+TEST_F(ExitCostBenefitTest, AreTriedAgainOnceRoundsDoNotComeWithoutThem) {
+  unaided_ = 1;
+  passes(100, 0);
+  ASSERT_FALSE(worth_.wanted());
+  unaided_ = 0;
+  passes(200, 1);
+  EXPECT_TRUE(worth_.wanted());
+}
+
+TEST_F(ExitCostBenefitTest, WhereSomeRoundsDoNotComeTheyGetTheirTrial) {
+  unaided_ = 0.4;  // at most 0.75 x 0.6 x 10 ms against 3
+  passes(8, 0.5);
+  EXPECT_TRUE(worth_.wanted());
 }
 
 }  // namespace

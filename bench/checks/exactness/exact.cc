@@ -69,13 +69,12 @@ GridVariant tree_variant(TreeKind kind, bool provisional) {
   return variant;
 }
 
-// Branches end in the middle of passes.
-GridVariant pruned_variant(TreeKind kind, double below) {
+// Branches end in the middle of passes, wherever these are computed.
+GridVariant pruned_variant(TreeKind kind, double below, bool on_server) {
   GridVariant variant = tree_variant(kind, true);
   variant.name += " pruned";
-  const std::string flag = fmt::format("--prune={}", below);
-  variant.edge_flags.push_back(flag);
-  variant.server_flags.push_back(flag);
+  (on_server ? variant.server_flags : variant.edge_flags)
+      .push_back(fmt::format("--prune={}", below));
   return variant;
 }
 
@@ -104,7 +103,7 @@ void add_flash_variants(const ExactOptions& options, std::vector<GridVariant>& v
   }
   for (const TreeKind kind : options.trees) {
     for (const bool provisional : {false, true}) add(tree_variant(kind, provisional));
-    if (options.prune_below > 0) add(pruned_variant(kind, options.prune_below));
+    if (options.prune_below > 0) add(pruned_variant(kind, options.prune_below, false));
   }
 }
 
@@ -135,7 +134,9 @@ std::vector<GridVariant> variants_of(const ExactOptions& options) {
     for (const bool provisional : {false, true}) {
       variants.push_back(tree_variant(kind, provisional));
     }
-    if (options.prune_below > 0) variants.push_back(pruned_variant(kind, options.prune_below));
+    if (options.prune_below > 0) {
+      variants.push_back(pruned_variant(kind, options.prune_below, true));
+    }
   }
   if (!options.pack.empty()) add_flash_variants(options, variants);
   return variants;

@@ -68,8 +68,9 @@ std::string ExitCostBenefit::judge(const Timings& timings, double hit_saves, std
   if (hopeless(hit_saves)) {
     drop(tokens);
     return fmt::format(
-        "the exits cost {:.1f} ms a pass, and {:.0f} % of the rounds come without them",
-        *cost_ * 1e3, unaided_.mean() * 100);
+        "the exits cost {:.1f} ms a pass and could win {:.1f} ms ({:.0f} % of the rounds come "
+        "without them)",
+        *cost_ * 1e3, could_win(hit_saves) * 1e3, unaided_.mean() * 100);
   }
   if (verdicts_ < kMinVerdicts) return {};
   if (share() * hit_saves >= *cost_) {
@@ -103,12 +104,15 @@ std::string ExitCostBenefit::try_again(double hit_saves, std::uint64_t tokens) {
   return "to see whether the exits pay by now";
 }
 
-// Whether exits would cost more than they won if they foresaw all that they can. One round more is
-// taken to be half there without them.
-bool ExitCostBenefit::hopeless(double hit_saves) const {
-  if (!cost_ || unaided_.weight() < kSeenRounds) return false;
+// Seconds a pass, if exits foresaw all that they can. One round more is taken to be half there
+// without them.
+double ExitCostBenefit::could_win(double hit_saves) const {
   const double missed = unaided_.weight() * (1 - unaided_.mean());
-  return kMaxForeseen * (missed + 0.5) / (unaided_.weight() + 1) * hit_saves < *cost_;
+  return kMaxForeseen * (missed + 0.5) / (unaided_.weight() + 1) * hit_saves;
+}
+
+bool ExitCostBenefit::hopeless(double hit_saves) const {
+  return cost_ && unaided_.weight() >= kSeenRounds && could_win(hit_saves) < *cost_;
 }
 
 void ExitCostBenefit::measure(const Timings& timings) {

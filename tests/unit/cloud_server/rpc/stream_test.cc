@@ -48,6 +48,11 @@ class BookedStreamTest : public ServerTest {
       records_.push_back(record);
     };
   }
+  ~BookedStreamTest() override {  // while there are records to write to
+    bystander_.reset();
+    server_.reset();
+    engine_.reset();
+  }
   // The id in the record of the session that this call led to.
   std::string id_of_session(const std::string& sent) {
     {

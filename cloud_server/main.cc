@@ -56,7 +56,18 @@ void set_completions(const LoadedTarget& target, ServeOptions& options) {
                          .tenants = options.rpc.tenants};
 }
 
-void set_access(const ServerFlags& flags, Tenants& tenants, ServeOptions& options) {
+// A tenant that can never open a session would learn it from refusals only.
+Status check_shares(const std::string& path, const Tenants& tenants, const ModelInfo& model) {
+  const std::int64_t least = smallest_session_bytes(model);
+  const std::vector<std::string> poor = tenants.with_less_kv_than(least);
+  if (poor.empty()) return {};
+  return invalid_argument(path + ": kv-memory of " + poor.front() +
+                          " is less than one session of this model needs, " +
+                          std::to_string(least) + " bytes; raise it, or leave it out");
+}
+
+void set_access(const ServerFlags& flags, const ModelInfo& model, Tenants& tenants,
+                ServeOptions& options) {
   const auto page = [](const std::string& host, int port) -> std::optional<Address> {
     if (port < 0) return std::nullopt;
     return Address{host, static_cast<std::uint16_t>(port)};
@@ -72,11 +83,13 @@ void set_access(const ServerFlags& flags, Tenants& tenants, ServeOptions& option
   }
   if (path.empty()) return;
   options.rpc.tenants = &tenants;
-  options.on_reload = [&tenants, path] {
+  options.on_reload = [&tenants, &model, path] {
     const Status status = load_tokens(path, tenants);
     if (!status.ok()) {
       log(LogLevel::kError, "the keys stay as they were", {{"reason", status.to_string()}});
     }
+    const Status shares = check_shares(path, tenants, model);
+    if (!shares.ok()) log(LogLevel::kError, shares.message());
   };
 }
 
@@ -145,16 +158,6 @@ Status read_pace(ServerFlags& flags) {
   return {};
 }
 
-// A tenant that can never open a session would learn it from refusals only.
-Status check_shares(const ServerFlags& flags, const Tenants& tenants, const ModelInfo& model) {
-  const std::int64_t least = smallest_session_bytes(model);
-  const std::vector<std::string> poor = tenants.with_less_kv_than(least);
-  if (poor.empty()) return {};
-  return invalid_argument(flags.access.token_file + ": kv-memory of " + poor.front() +
-                          " is less than one session of this model needs, " +
-                          std::to_string(least) + " bytes; raise it, or leave it out");
-}
-
 void set_bounds(const ServerFlags& flags, RpcServerOptions& rpc) {
   rpc.max_calls_per_peer = flags.max_calls_per_peer;
   rpc.max_connections = flags.max_connections;
@@ -205,7 +208,7 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.tenant_kv_bytes = [&tenants](const std::string& tenant) {
     return tenants.kv_bytes(tenant);
   };
-  OUTRIDER_RETURN_IF_ERROR(check_shares(flags, tenants, target.model->info()));
+  OUTRIDER_RETURN_IF_ERROR(check_shares(flags.access.token_file, tenants, target.model->info()));
   std::optional<Prices> prices;
   if (!flags.price_file.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(prices, read_prices(flags.price_file));
@@ -222,7 +225,7 @@ Status run_server(ServerFlags& flags) {
     // The audit: who used how much of the device.
     log(LogLevel::kInfo, "session ended", audit_fields(record, prices ? &*prices : nullptr));
   };
-  set_access(flags, tenants, options);
+  set_access(flags, target.model->info(), tenants, options);
   if (offers_completions(flags, target)) set_completions(target, options);
   set_bounds(flags, options.rpc);
   options.admin_questions.version = Program::version();

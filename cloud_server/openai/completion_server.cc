@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "cloud_server/openai/completion_stream.h"
-#include "common/base/clock.h"
 #include "common/openai/routes.h"
 
 namespace outrider {
 namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
+
 }  // namespace
 
 bool CompletionServer::handle(const HttpRequest& request,
@@ -57,31 +57,24 @@ Status CompletionServer::complete(const HttpRequest& request,
   OUTRIDER_ASSIGN_OR_RETURN(const CompletionRequest asked,
                             parse_completion(request.body, is_chat, {}));
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_request(tokenizer_, asked, ""));
-  const auto prompt_tokens = static_cast<double>(prompt.ids.size());
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
                             PlainAnswer::begin(tokenizer_, std::move(prompt), asked.params,
                                                options_.context, options_.tokenizer_hash));
-  CompletionStream::Client client{.name = new_answer(options_.model_name, is_chat),
-                                  .stream = asked.stream,
-                                  .stream_usage = asked.stream_usage,
-                                  .exchange = exchange,
-                                  .traffic = std::make_shared<StreamTraffic>()};
-  client.traffic->add_up(request.body.size());
-  const std::shared_ptr<const StreamTraffic> traffic = client.traffic;
   const std::string& tenant = asker.tenant;
-  if (!tenant.empty()) {
-    const std::string id = client.name.id;
-    const AdmissionResult admitted =
-        options_.tenants->admit(tenant, id, prompt_tokens, SystemClock().now());
-    OUTRIDER_RETURN_IF_ERROR(admitted.status);
-    client.on_served = [tenants = options_.tenants, tenant, id] { tenants->serve(tenant, id); };
-    client.on_over = [tenants = options_.tenants, tenant, id] { tenants->leave(tenant, id); };
+  const auto stream = std::make_shared<CompletionStream>(
+      engine_, std::move(answer),
+      CompletionStream::Client{.name = new_answer(options_.model_name, is_chat),
+                               .stream = asked.stream,
+                               .stream_usage = asked.stream_usage,
+                               .bytes_up = request.body.size(),
+                               .exchange = exchange});
+  const AdmissionResult admitted =
+      stream->begin(options_.tenants, {.tenant = tenant,
+                                       .group = tenant.empty() ? request.peer : tenant,
+                                       .request_id = asker.request_id});
+  if (!admitted.status.ok()) {
+    exchange->respond(error_response(admitted.status, admitted.retry_after));
   }
-  std::make_shared<CompletionStream>(engine_, std::move(answer), std::move(client))
-      ->begin({.tenant = tenant,
-               .group = tenant.empty() ? request.peer : tenant,
-               .request_id = asker.request_id,
-               .traffic = traffic});
   return {};
 }
 

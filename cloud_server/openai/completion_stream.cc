@@ -6,24 +6,28 @@
 
 namespace outrider {
 
-void CompletionStream::begin(StreamOwner owner) {
+AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
+  EdgeMessage open = answer_.open();
+  const auto prompt = static_cast<double>(std::get<Open>(open.body).prefix.size());
+  AdmissionResult admitted = place_.take(tenants, owner.tenant, client_.name.id, prompt);
+  if (!admitted.status.ok()) return admitted;
+  traffic_->add_up(client_.bytes_up);
+  owner.traffic = traffic_;
   // No event comes before the first message, so stream_ is there by then.
   stream_ =
       engine_.connect([self = shared_from_this()](VerifierEvent event) { self->on_event(event); },
                       std::move(owner));
-  engine_.post(stream_, answer_.open());
+  engine_.post(stream_, std::move(open));
+  return admitted;
 }
 
 void CompletionStream::on_event(const VerifierEvent& event) {
   if (const auto* message = std::get_if<ServerMessage>(&event)) {
-    if (std::holds_alternative<Verdict>(*message) && !std::exchange(served_, true)) {
-      if (client_.on_served) client_.on_served();
-    }
+    if (std::holds_alternative<Verdict>(*message)) place_.serve();
     on_step(answer_.on_message(*message));
     return;
   }
   if (!told_) respond_error(std::get<StreamEnded>(event).status);
-  if (client_.on_over) client_.on_over();
 }
 
 void CompletionStream::on_step(PlainAnswer::Step step) {
@@ -38,7 +42,7 @@ void CompletionStream::on_step(PlainAnswer::Step step) {
 }
 
 bool CompletionStream::write(const std::string& bytes) {
-  if (client_.traffic != nullptr) client_.traffic->add_down(bytes.size());
+  traffic_->add_down(bytes.size());
   return client_.exchange->write(bytes);
 }
 
@@ -61,7 +65,7 @@ void CompletionStream::respond_end(const AnswerEnd& end) {
   told_ = true;
   if (!client_.stream) {
     std::string body = whole_answer(client_.name, answer_.text(), end);
-    if (client_.traffic != nullptr) client_.traffic->add_down(body.size());
+    traffic_->add_down(body.size());
     client_.exchange->respond(
         {.status = 200, .body = std::move(body), .content_type = "application/json"});
     return;

@@ -6,11 +6,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cloud_server/admission/tenant_place.h"
 #include "cloud_server/openai/plain_answer.h"
 #include "common/http/exchange.h"
 #include "common/openai/completion_answer.h"
@@ -24,16 +24,16 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
     AnswerName name;
     bool stream = false;
     bool stream_usage = false;
+    std::uint64_t bytes_up = 0;  // of the request
     std::shared_ptr<HttpExchange> exchange;
-    std::shared_ptr<StreamTraffic> traffic = {};  // hears of what is sent; null: nobody does
-    std::function<void()> on_served = {};         // called once, when the first verdict came
-    std::function<void()> on_over = {};           // called once, when the stream has ended
   };
 
   CompletionStream(VerifyEngine& engine, PlainAnswer answer, Client client)
       : engine_(engine), answer_(std::move(answer)), client_(std::move(client)) {}
 
-  void begin(StreamOwner owner);
+  // owner: whose quota it takes a place in, if there are tenants. On an error it has not begun, and
+  // has told the client nothing.
+  AdmissionResult begin(Tenants* tenants, StreamOwner owner);
 
  private:
   void on_event(const VerifierEvent& event);
@@ -48,7 +48,8 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   PlainAnswer answer_;
   const Client client_;
   StreamId stream_ = 0;
-  bool served_ = false;
+  TenantPlace place_;
+  const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
   bool begun_ = false;  // the head of a streamed answer is out
   bool told_ = false;   // the client has the end, or is gone
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/rpc/stream_reactor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/byte_buffer.h"
@@ -75,8 +76,11 @@ Status StreamReactor::take(EdgeMessage message) {
     }
     open_alarm_.Cancel();
     const std::string& tenant = caller_->tenant;
-    const AdmissionResult admitted =
-        place_.take(shell_.tenants, tenant, std::get<Open>(message.body), peer_);
+    const Open& open = std::get<Open>(message.body);
+    const auto prompt =
+        std::max(static_cast<double>(open.prefix.size()), static_cast<double>(open.prefix_length));
+    const AdmissionResult admitted = place_.take(
+        shell_.tenants, tenant, open.session_key.empty() ? peer_ : open.session_key, prompt);
     if (!admitted.status.ok()) {
       const MutexLock lock(mu_);
       retry_after_ = admitted.retry_after;

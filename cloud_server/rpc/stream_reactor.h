@@ -20,10 +20,10 @@
 #include <string>
 #include <thread>
 
+#include "cloud_server/admission/tenant_place.h"
 #include "cloud_server/rpc/caller.h"
 #include "cloud_server/rpc/send_queue.h"
 #include "cloud_server/rpc/shell_state.h"
-#include "cloud_server/rpc/tenant_place.h"
 #include "common/base/mutex.h"
 
 namespace outrider {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/openai/completion_answer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -106,7 +108,7 @@ std::string whole_answer(const AnswerName& name, const std::string& text, const 
   return dump(json);
 }
 
-HttpResponse error_response(const Status& status) {
+HttpResponse error_response(const Status& status, Duration retry_after) {
   int code = 500;
   const char* type = "server_error";
   switch (status.code()) {
@@ -137,7 +139,10 @@ HttpResponse error_response(const Status& status) {
                               {"param", nullptr},
                               {"code", to_string(status.code())}}}};
   HttpResponse response{.status = code, .body = dump(json), .content_type = "application/json"};
-  if (code == 429 || code == 503) response.headers.emplace_back("Retry-After", "2");
+  if (code == 429 || code == 503) {
+    const double seconds = std::max(std::ceil(to_seconds(retry_after)), 1.0);
+    response.headers.emplace_back("Retry-After", std::to_string(static_cast<long long>(seconds)));
+  }
   return response;
 }
 

@@ -4,10 +4,12 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/http/message.h"
@@ -49,6 +51,6 @@ std::string error_event(const Status& status);
 std::string whole_answer(const AnswerName& name, const std::string& text, const AnswerEnd& end);
 
 // OpenAI's error object with a fitting status.
-HttpResponse error_response(const Status& status);
+HttpResponse error_response(const Status& status, Duration retry_after = std::chrono::seconds(2));
 
 }  // namespace outrider

@@ -6,13 +6,11 @@
 // both. Ownership: the tenants outlive it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "cloud_server/admission/tenants.h"
 #include "common/base/clock.h"
-#include "common/protocol/messages.h"
 
 namespace outrider {
 
@@ -25,14 +23,11 @@ class TenantPlace final {
   TenantPlace(const TenantPlace&) = delete;
   TenantPlace& operator=(const TenantPlace&) = delete;
 
-  // Null or no tenant: there is no quota. peer: names the session if its key does not.
-  AdmissionResult take(Tenants* tenants, const std::string& tenant, const Open& open,
-                       const std::string& peer) {
+  // As Tenants::admit(). Null or no tenant: there is no quota.
+  AdmissionResult take(Tenants* tenants, const std::string& tenant, const std::string& session,
+                       double prompt_tokens) {
     if (tenants == nullptr || tenant.empty()) return {};
-    const std::string& session = open.session_key.empty() ? peer : open.session_key;
-    const auto prompt = static_cast<double>(
-        std::max<Position>(static_cast<Position>(open.prefix.size()), open.prefix_length));
-    AdmissionResult result = tenants->admit(tenant, session, prompt, SystemClock().now());
+    AdmissionResult result = tenants->admit(tenant, session, prompt_tokens, SystemClock().now());
     if (!result.status.ok()) return result;
     tenants_ = tenants;
     tenant_ = tenant;

@@ -66,6 +66,14 @@ ExitResult result_of(std::int32_t layer, const Calibration& calibration,
   return result;
 }
 
+// 0 of none. Not the mean: a pass in which the machine did something else counts as one pass.
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 // A run of measure_exits().
 class Measuring final {
  public:
@@ -156,7 +164,7 @@ void Measuring::fit(const ReplayTimes& times) {
       calibration = fit_calibration(samples, calibration.temperature, calibration.prior);
       for (const ExitSample& sample : samples) fact.right.push_back(sample.right);
     }
-    exit.cost = times.passes_s > 0 ? times.exits_s[i] / times.passes_s : 0;
+    exit.cost = median(times.exit_shares[i]);
     fact.cost = exit.cost;
   }
   adapters_.chosen = choose_exits(

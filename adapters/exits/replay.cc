@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -129,10 +130,11 @@ class PassReplay::Answer final {
         runner_.compute(plan, *cache_, {.tap = plan.decides ? &tap : nullptr}));
     if (plan.tokens.size() > 1 || !plan.decides) return {};
     ReplayTimes& times = replay_.times_;
-    times.passes_s += to_seconds(replay_.clock_.now() - start);
-    for (std::size_t i = 0; i < times.exits_s.size(); ++i) {
-      times.passes_s -= tap.seconds()[i];
-      times.exits_s[i] += tap.seconds()[i];
+    const std::vector<double>& exits = tap.seconds();
+    const double alone =
+        to_seconds(replay_.clock_.now() - start) - std::accumulate(exits.begin(), exits.end(), 0.0);
+    for (std::size_t i = 0; i < exits.size() && alone > 0; ++i) {
+      times.exit_shares[i].push_back(exits[i] / alone);
     }
     return {};
   }
@@ -182,7 +184,7 @@ class PassReplay::Answer final {
 
 PassReplay::PassReplay(Model& target, Model& draft, ExitHeads& heads, Clock& clock)
     : target_(target), draft_(draft), heads_(heads), clock_(clock) {
-  times_.exits_s.resize(heads.layers().size());
+  times_.exit_shares.resize(heads.layers().size());
 }
 
 Status PassReplay::run(std::span<const TokenId> prompt, const ReplayOptions& options,

@@ -41,8 +41,8 @@ struct PassSample {
 
 // Where the time of passes of several rows went; prefills are left out.
 struct ReplayTimes {
-  double passes_s = 0;               // without the exits
-  std::vector<double> exits_s = {};  // by exit
+  // By exit, of each pass: its time as a share of the pass's without exits.
+  std::vector<std::vector<double>> exit_shares = {};
 };
 
 struct ReplayOptions {

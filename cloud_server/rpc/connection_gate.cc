@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -117,17 +118,22 @@ void ConnectionGate::run() {
   }
 }
 
-// Takes one that waits. False if the system is short of descriptors or memory.
+// Takes one that waits. False if the system is short of descriptors or memory. A connection needs
+// two descriptors: that of the watch is had first, so that one too few leaves it in the queue.
 bool ConnectionGate::accept_from(int listener) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
-  UniqueFd connection(
-      accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (connection.valid()) {
-    take(listener, std::move(connection), host_in(peer));
-    return true;
+  UniqueFd watched(fcntl(listener, F_DUPFD_CLOEXEC, 0));
+  UniqueFd connection;
+  if (watched.valid()) {
+    connection = UniqueFd(
+        accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   }
   const int error = errno;
+  if (connection.valid()) {
+    take(listener, std::move(connection), std::move(watched), host_in(peer));
+    return true;
+  }
   if (!is_shortage(error)) return true;  // the peer has left again, or it was a signal
   if (options_.log) options_.log("no connection can be taken: " + errno_message(error));
   return false;
@@ -140,10 +146,9 @@ bool ConnectionGate::may_enter(const std::string& host) const {
          of_host->second < options_.max_connections_per_peer;
 }
 
-void ConnectionGate::take(int listener, UniqueFd connection, const std::string& host) {
-  UniqueFd watched;
-  if (may_enter(host)) watched = UniqueFd(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
-  if (!watched.valid()) {
+void ConnectionGate::take(int listener, UniqueFd connection, UniqueFd watched,
+                          const std::string& host) {
+  if (!may_enter(host) || dup3(connection.get(), watched.get(), O_CLOEXEC) < 0) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return;
   }

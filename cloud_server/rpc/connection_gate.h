@@ -69,7 +69,8 @@ class ConnectionGate final {
   explicit ConnectionGate(ConnectionGateOptions options) : options_(std::move(options)) {}
   void run();
   bool accept_from(int listener);
-  void take(int listener, UniqueFd connection, const std::string& host);
+  // `watched` becomes a second descriptor of it.
+  void take(int listener, UniqueFd connection, UniqueFd watched, const std::string& host);
   bool may_enter(const std::string& host) const;
   void watch(bool accepting);
   void forget(int watched);

@@ -1,6 +1,7 @@
 // doctor: whether `outrider-edge doctor` foretells what is measured afterwards, on settings that a
 // seed draws. The doctor judges with some prompts; its way of decoding and plain decoding then
-// answer others.
+// answer others. Which are which is drawn for each setting: with the same for all, one set of
+// easier prompts would move all settings alike.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
@@ -16,6 +17,7 @@
 #include "bench/harness/grid_flags.h"
 #include "bench/harness/real_executor.h"
 #include "bench/harness/summary.h"
+#include "bench/link/path/link_random.h"
 #include "bench/link/path/link_spec.h"
 #include "bench/process/output_lines.h"
 #include "bench/prompts/prompt_file.h"
@@ -95,7 +97,12 @@ struct Judged {
   bool holds() const { return std::abs(error()) <= kMaxError; }
 };
 
-Result<Judged> judge_doctor(GridPlan plan, const std::vector<std::string>& asked_with) {
+// lines: the doctor's first, then those that are measured.
+Result<Judged> judge_doctor(GridPlan plan, const std::vector<PromptLine>& lines) {
+  std::vector<std::string> asked_with;
+  for (const PromptLine& line : lines) {
+    (asked_with.size() < kJudgedBy ? asked_with : plan.prompts).push_back(line.prompt);
+  }
   OUTRIDER_ASSIGN_OR_RETURN(Forecast forecast, ask_doctor(plan, asked_with));
   const std::string name = plan.settings.front().name;
   plan.variants = {variant_of(Strategy::kAr), forecast.way};
@@ -108,6 +115,14 @@ Result<Judged> judge_doctor(GridPlan plan, const std::vector<std::string>& asked
                        std::to_string(result.failures) + " answers failed");
   }
   return Judged{name, std::move(forecast), *measured, std::move(result)};
+}
+
+void shuffle(std::vector<PromptLine>& lines, std::uint64_t seed) {
+  LinkRandom random(seed);
+  for (std::size_t left = lines.size(); left > 1; --left) {
+    const auto other = static_cast<std::size_t>(random.uniform() * static_cast<double>(left));
+    std::swap(lines[left - 1], lines[other]);
+  }
 }
 
 void say(const Judged& one) {
@@ -141,10 +156,6 @@ Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
                     "and at least two to measure with",
                     options.prompts, lines.size(), kJudgedBy));
   }
-  std::vector<std::string> asked_with;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    (i < kJudgedBy ? asked_with : plan.prompts).push_back(std::move(lines[i].prompt));
-  }
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<LinkProfile> networks, parse_links(options.networks));
   const DrawnFrom from{.networks = std::move(networks), .target_scales = {1, 2}};
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<GridSetting> settings,
@@ -153,9 +164,10 @@ Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
   outcome.passed = true;
   std::size_t used = 0;
   Json all = Json::array();
-  for (const GridSetting& setting : settings) {
-    plan.settings = {setting};
-    OUTRIDER_ASSIGN_OR_RETURN(const Judged one, judge_doctor(plan, asked_with));
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    plan.settings = {settings[i]};
+    shuffle(lines, plan.seed + i);
+    OUTRIDER_ASSIGN_OR_RETURN(const Judged one, judge_doctor(plan, lines));
     say(one);
     all.push_back(to_json(one));
     outcome.passed = outcome.passed && one.holds();
@@ -180,7 +192,7 @@ void add_doctor_check(CheckList& checks) {
   auto options = std::make_shared<DrawnFlags>(drawn_flags());
   options->networks = "ethernet,wifi,5g,lte,4g-fast,starlink";
   options->settings = 8;
-  options->num_prompts = 10;
+  options->num_prompts = 24;
   CLI::App* command = checks.add(
       "doctor", "What outrider-edge doctor foretells against what is measured afterwards",
       [options] { return run_doctor(*options); });

@@ -135,6 +135,9 @@ Status read_sampling(const std::string& key, const Json& value, CompletionParams
     OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 1, params.max_tokens));
   } else if (key == "stop") {
     OUTRIDER_RETURN_IF_ERROR(read_stop(value, params.stop));
+  } else if (key == "speculation") {
+    if (value == true && !params.speculation) return unsupported(key);
+    OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, params.speculation));
   } else {
     known = false;
   }

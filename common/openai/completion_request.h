@@ -22,6 +22,7 @@ struct CompletionParams {
   std::uint64_t seed = 0;
   std::int64_t max_tokens = -1;  // -1: until it stops
   std::vector<std::string> stop = {};
+  bool speculation = false;  // a field of our own; only where there is a draft may it be true
 };
 
 struct CompletionRequest {

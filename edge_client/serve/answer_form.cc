@@ -7,7 +7,8 @@ CompletionParams params_of(const AnswerConfig& config) {
   return {.sampling = config.sampling,
           .seed = config.seed,
           .max_tokens = config.max_tokens,
-          .stop = config.stop};
+          .stop = config.stop,
+          .speculation = config.strategy != Strategy::kAr};
 }
 
 AnswerConfig config_of(const CompletionParams& params, const AnswerConfig& defaults) {
@@ -16,6 +17,7 @@ AnswerConfig config_of(const CompletionParams& params, const AnswerConfig& defau
   config.seed = params.seed;
   config.max_tokens = params.max_tokens;
   config.stop = params.stop;
+  if (!params.speculation) config.strategy = Strategy::kAr;
   return config;
 }
 

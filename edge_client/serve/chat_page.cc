@@ -29,6 +29,7 @@ h1 { font-size: 1.1rem; margin: 0; }
 .failed { color: #d1242f; }
 #figures { font-size: .875rem; border-top: 1px solid var(--line); padding: .5rem 0;
            display: flex; gap: .25rem 1.25rem; flex-wrap: wrap; min-height: 2.5rem; }
+#compare { font-size: .875rem; min-height: 44px; padding: 0 .75rem; }
 #times { width: 100%; height: 28px; display: block; }
 form { display: flex; gap: .5rem; padding: .5rem 0 1rem; }
 textarea { flex: 1; min-width: 0; font: inherit; padding: .5rem; resize: none; border-radius: .4rem;
@@ -48,6 +49,7 @@ button { font: inherit; min-height: 44px; min-width: 4.5rem; border-radius: .4re
 <section aria-label="Figures of the last answer">
   <svg id="times" role="img" aria-label="When the tokens of the last answer came"></svg>
   <div id="figures">Ask something; the figures of the answer will stand here.</div>
+  <button id="compare" type="button" hidden>Measure against plain decoding</button>
 </section>
 <form id="form">
   <textarea id="text" rows="2" aria-label="Message" placeholder="Message (Enter sends, Shift+Enter: new line)"
@@ -59,6 +61,7 @@ button { font: inherit; min-height: 44px; min-width: 4.5rem; border-radius: .4re
 const at = id => document.getElementById(id);
 const messages = [];
 let stop = null;
+let last = null;  // the answer that can be compared: its messages, text, count, time of its tokens
 
 function turn(kind, text) {
   const p = document.createElement('p');
@@ -86,6 +89,12 @@ function drawTimes(begin, marks) {
   }));
 }
 
+function addFigure(text) {
+  const span = document.createElement('span');
+  span.textContent = text;
+  at('figures').append(span);
+}
+
 function show(figures, begin, marks, count) {
   const seconds = (performance.now() - begin) / 1000;
   const parts = [`${count} tokens`, `${(count / seconds).toFixed(1)} tokens/s`];
@@ -94,11 +103,8 @@ function show(figures, begin, marks, count) {
     parts.push(`${figures.tokens_per_pass.toFixed(2)} tokens a target pass, where plain decoding has 1`);
   }
   if (figures && figures.speculation) parts.push('speculation ' + figures.speculation);
-  at('figures').replaceChildren(...parts.map(text => {
-    const span = document.createElement('span');
-    span.textContent = text;
-    return span;
-  }));
+  at('figures').replaceChildren();
+  parts.forEach(addFigure);
 }
 
 async function readEvents(response, onEvent) {
@@ -115,53 +121,94 @@ async function readEvents(response, onEvent) {
   }
 }
 
-async function ask(text) {
-  turn('user', text);
-  messages.push({role: 'user', content: text});
-  const answer = turn('assistant', '');
-  const begin = performance.now();
-  const marks = [];
-  let whole = '', count = 0, figures = null;
+// One answer. onTokens gets its tokens as they come, and the marks of all so far.
+async function generate(body, onTokens) {
+  const answer = {begin: performance.now(), marks: [], text: '', count: 0, figures: null};
+  const response = await fetch('/v1/chat/completions', {
+    method: 'POST', signal: stop.signal,
+    headers: {'Content-Type': 'application/json'},
+    body: JSON.stringify({...body, stream: true})});
+  if (!response.ok) throw new Error((await response.json()).error.message);
+  await readEvents(response, event => {
+    if (event.error) throw new Error(event.error.message);
+    const choice = event.choices && event.choices[0];
+    if (choice && choice.finish_reason) answer.figures = event.outrider;
+    const tokens = event.outrider && event.outrider.tokens;
+    if (!tokens) return;
+    answer.marks.push({when: performance.now(), tokens: tokens.length});
+    for (const token of tokens) answer.text += token.text;
+    answer.count += tokens.length;
+    onTokens(tokens, answer);
+  });
+  return answer;
+}
+
+// From the first tokens to the last: prompts take as long both ways.
+const tokenTime = answer => answer.marks[answer.marks.length - 1].when - answer.marks[0].when;
+
+// Runs something that Stop ends, and says how it went.
+async function work(waiting, act) {
   stop = new AbortController();
   at('send').textContent = 'Stop';
-  at('link').textContent = 'waiting for the target';
+  at('compare').disabled = true;
+  at('link').textContent = waiting;
   try {
-    const response = await fetch('/v1/chat/completions', {
-      method: 'POST', signal: stop.signal,
-      headers: {'Content-Type': 'application/json'},
-      body: JSON.stringify({messages, stream: true})});
-    if (!response.ok) throw new Error((await response.json()).error.message);
-    await readEvents(response, event => {
-      if (event.error) throw new Error(event.error.message);
-      const choice = event.choices && event.choices[0];
-      if (choice && choice.finish_reason) figures = event.outrider;
-      const tokens = event.outrider && event.outrider.tokens;
-      if (!tokens) return;
-      at('link').textContent = 'online';
-      marks.push({when: performance.now(), tokens: tokens.length});
-      for (const token of tokens) {
-        const span = document.createElement('span');
-        span.className = token.drafted ? 'guess' : 'own';
-        span.textContent = token.text;
-        answer.append(span);
-        whole += token.text;
-        ++count;
-      }
-      at('talk').scrollTop = at('talk').scrollHeight;
-      drawTimes(begin, marks);
-    });
+    await act();
     at('link').textContent = 'ready';
   } catch (error) {
     const stopped = error.name === 'AbortError';
     at('link').textContent = stopped ? 'stopped' : 'failed';
     if (!stopped) turn('failed', error.message);
   }
-  if (whole) messages.push({role: 'assistant', content: whole});
-  else messages.pop();
-  show(figures, begin, marks, count);
   stop = null;
   at('send').textContent = 'Send';
+  at('compare').disabled = false;
   at('text').focus();
+}
+
+function showTokens(place, tokens) {
+  for (const token of tokens) {
+    const span = document.createElement('span');
+    span.className = token.drafted ? 'guess' : 'own';
+    span.textContent = token.text;
+    place.append(span);
+  }
+  at('talk').scrollTop = at('talk').scrollHeight;
+}
+
+async function ask(text) {
+  turn('user', text);
+  messages.push({role: 'user', content: text});
+  const asked = [...messages];
+  const place = turn('assistant', '');
+  let came = {begin: performance.now(), marks: [], text: '', count: 0, figures: null};
+  at('compare').hidden = true;
+  await work('waiting for the target', async () => {
+    last = null;
+    last = {asked, ...await generate({messages: asked}, (tokens, answer) => {
+      came = answer;
+      at('link').textContent = 'online';
+      showTokens(place, tokens);
+      drawTimes(answer.begin, answer.marks);
+    })};
+    came = last;
+  });
+  if (came.text) messages.push({role: 'assistant', content: came.text});
+  else messages.pop();
+  show(came.figures, came.begin, came.marks, came.count);
+  at('compare').hidden = !(last && last.marks.length > 1);
+}
+
+// The same answer once more by the target alone, with the same seed: its text must be the same.
+async function compare() {
+  await work('measuring plain decoding', async () => {
+    const plain = await generate({messages: last.asked, speculation: false}, () => {});
+    if (plain.marks.length < 2) throw new Error('plain decoding gave too few tokens to compare');
+    const ratio = tokenTime(plain) / tokenTime(last);
+    addFigure(`${ratio.toFixed(2)} × as fast as plain decoding, measured now (` +
+              (plain.text === last.text ? 'same text)' : 'TEXT DIFFERS: please report this)'));
+    at('compare').hidden = true;
+  });
 }
 
 at('form').addEventListener('submit', event => {
@@ -172,6 +219,7 @@ at('form').addEventListener('submit', event => {
   at('text').value = '';
   ask(text);
 });
+at('compare').addEventListener('click', compare);
 at('text').addEventListener('keydown', event => {
   if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
     event.preventDefault();

@@ -10,51 +10,19 @@ SPDX-License-Identifier: Apache-2.0
 import importlib.util
 import json
 import shutil
-import socket
 import subprocess
 import time
 import unittest
 import urllib.request
 
-from programs import DRAFT, Edge, Server
+from serving_edge import WithServingEdge
 
 
 def has(*packages):
     return all(importlib.util.find_spec(package) for package in packages)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
-
-
 QUESTION = [{'role': 'user', 'content': 'Pick up the red cup.'}]
-
-
-class WithServingEdge(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.metrics, cls.health = free_port(), free_port()
-        cls.server = Server('--metrics-port', cls.metrics, '--http-port', cls.health)
-        port = free_port()
-        cls.edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', port,
-                        '--served-model-name', 'robot', '-n', '40')
-        cls.base = f'http://127.0.0.1:{port}'
-        give_up = time.monotonic() + 60
-        while time.monotonic() < give_up:
-            try:
-                urllib.request.urlopen(f'{cls.base}/health', timeout=5).read()
-                return
-            except OSError:
-                time.sleep(0.1)
-        raise RuntimeError('outrider-edge serve did not start')
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.edge.interrupt()
-        cls.edge.wait()
-        cls.server.stop()
 
 
 @unittest.skipUnless(has('openai'), 'needs the package openai')

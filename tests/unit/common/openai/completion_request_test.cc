@@ -32,6 +32,16 @@ TEST(OpenaiRequest, ReadsWhatClientsSend) {
   EXPECT_EQ(request.messages[0].content, "Hi");
 }
 
+TEST(OpenaiRequest, SpeculationMayBeTurnedOffAndOnlyOnWhereThereIsADraft) {
+  EXPECT_FALSE(chat(R"("speculation":false)")->params.speculation);
+  EXPECT_EQ(chat(R"("speculation":true)").status().code(), StatusCode::kUnimplemented);
+  const std::string off = "{" + kMessages + R"(,"speculation":false})";
+  EXPECT_FALSE(parse_completion(off, true, {.speculation = true})->params.speculation);
+  const std::string on = "{" + kMessages + R"(,"speculation":true})";
+  EXPECT_TRUE(parse_completion(on, true, {.speculation = true})->params.speculation);
+  EXPECT_EQ(chat(R"("speculation":1)").status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(OpenaiRequest, JoinsContentInParts) {
   const std::string parts =
       R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":[

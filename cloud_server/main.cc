@@ -159,6 +159,7 @@ Status read_pace(ServerFlags& flags) {
 }
 
 void set_bounds(const ServerFlags& flags, RpcServerOptions& rpc) {
+  rpc.pad_frames = flags.pad_frames;
   rpc.max_calls_per_peer = flags.max_calls_per_peer;
   rpc.max_connections = flags.max_connections;
   rpc.max_connections_per_peer = flags.max_calls_per_peer;

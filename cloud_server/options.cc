@@ -38,6 +38,9 @@ void add_access_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--token-file", flags.access.token_file,
                  "Let in only edges with a key of this file (see: outrider-server token new NAME); "
                  "read again on SIGHUP");
+  app.add_flag("--pad-frames", flags.pad_frames,
+               "Messages of one size, and as many for each pass, with every edge: their sizes tell "
+               "nothing of the text, for about five times the bytes");
   app.add_option(
          "--http-port", flags.http_port,
          "Port of /health/live, /health/ready, /version and, on this machine or with "

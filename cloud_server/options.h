@@ -26,6 +26,7 @@ struct ServerFlags {
   std::string price_file;    // empty: nothing has a price
   std::uint32_t max_concurrent_sessions = 8;
   std::uint32_t max_draft_tokens = 64;
+  bool pad_frames = false;
   std::size_t max_calls_per_peer = 256;
   std::size_t max_connections = 1024;
   double max_connection_age = 3600;

@@ -47,6 +47,7 @@ void encode(const Open& open, v1::Open& out) {
   out.set_prefix_length(static_cast<std::uint64_t>(open.prefix_length));
   out.set_prefix_hash(from_name(open.prefix_hash));
   out.set_accept_other_arithmetic(open.accept_other_arithmetic);
+  out.set_pad_frames(open.pad_frames);
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -108,6 +109,7 @@ Result<Open> decode(const v1::Open& in) {
                             to_position("open.prefix_length", in.prefix_length()));
   OUTRIDER_ASSIGN_OR_RETURN(open.prefix_hash, to_name("open.prefix_hash", in.prefix_hash()));
   open.accept_other_arithmetic = in.accept_other_arithmetic();
+  open.pad_frames = in.pad_frames();
   return open;
 }
 

@@ -85,6 +85,7 @@ struct ServerBodyEncoder {
     wire.set_server_version(from_name(opened.server_version));
     wire.set_wall_clock_us(static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(opened.wall_clock).count()));
+    wire.set_pad_frames(opened.pad_frames);
     if (!opened.pass_costs.points.empty())
       encode_costs(opened.pass_costs, *wire.mutable_pass_costs());
   }
@@ -217,6 +218,7 @@ Result<ServerMessage> decode(const v1::Opened& in) {
                             ", may be " + std::to_string(kMaxWallClock));
   }
   opened.wall_clock = std::chrono::microseconds(in.wall_clock_us());
+  opened.pad_frames = in.pad_frames();
   return ServerMessage(std::move(opened));
 }
 

@@ -3,6 +3,9 @@
 //
 // Exit reports are advice, and only for the pass on its way: they leave when their verdict is
 // queued behind them, or when room is needed. All else must arrive in order or not at all.
+//
+// Once padded, all messages have padding, and before each verdict there are as many reports as the
+// target has exits: fillers stand for those that had nothing to say (proto/frame_padding.h).
 // Thread rule: owned by its stream's lock. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,6 +23,9 @@ class SendQueue final {
  public:
   // max_messages > 0: how many may wait.
   explicit SendQueue(std::size_t max_messages) : max_messages_(max_messages) {}
+
+  // From the next message on.
+  void pad() { padded_ = true; }
 
   // False if the reader is too far behind: then the message is lost, and the stream must end.
   [[nodiscard]] bool push(const ServerMessage& message);
@@ -39,10 +45,15 @@ class SendQueue final {
     std::string bytes;
   };
 
+  void add(bool is_report, std::string bytes);
+  void fill_up_reports();
   void drop_reports();
 
   const std::size_t max_messages_;
   std::deque<Entry> waiting_;
+  bool padded_ = false;
+  std::size_t exits_ = 0;            // of the target, if padded
+  std::size_t reports_of_pass_ = 0;  // since the last verdict
   std::uint64_t bytes_taken_ = 0;
 };
 

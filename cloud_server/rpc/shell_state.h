@@ -26,6 +26,7 @@ class ShellState final {
         max_waiting_messages(options.max_waiting_messages),
         open_timeout(options.open_timeout),
         farewell_timeout(options.farewell_timeout),
+        pad_frames(options.pad_frames),
         tenants(options.tenants),
         bounds(options.max_calls_per_peer, options.max_calls),
         log_(options.log) {}
@@ -57,6 +58,7 @@ class ShellState final {
   const std::size_t max_waiting_messages;
   const Duration open_timeout;
   const Duration farewell_timeout;
+  const bool pad_frames;
   OpenCalls calls;
   Tenants* const tenants;  // null: nobody is asked for a key
   CallBounds bounds;

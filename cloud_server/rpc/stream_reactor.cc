@@ -75,17 +75,8 @@ Status StreamReactor::take(EdgeMessage message) {
       return failed_precondition("the first message of a stream must be Open");
     }
     open_alarm_.Cancel();
+    OUTRIDER_RETURN_IF_ERROR(admit(std::get<Open>(message.body)));
     const std::string& tenant = caller_->tenant;
-    const Open& open = std::get<Open>(message.body);
-    const auto prompt =
-        std::max(static_cast<double>(open.prefix.size()), static_cast<double>(open.prefix_length));
-    const AdmissionResult admitted = place_.take(
-        shell_.tenants, tenant, open.session_key.empty() ? peer_ : open.session_key, prompt);
-    if (!admitted.status.ok()) {
-      const MutexLock lock(mu_);
-      retry_after_ = admitted.retry_after;
-      return admitted.status;
-    }
     stream_ = shell_.engine.connect(
         [this](VerifierEvent event) { on_event(std::move(event)); },
         {.tenant = tenant,
@@ -96,6 +87,17 @@ Status StreamReactor::take(EdgeMessage message) {
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};
+}
+
+Status StreamReactor::admit(const Open& open) {
+  const auto prompt =
+      std::max(static_cast<double>(open.prefix.size()), static_cast<double>(open.prefix_length));
+  const AdmissionResult admitted = place_.take(
+      shell_.tenants, caller_->tenant, open.session_key.empty() ? peer_ : open.session_key, prompt);
+  const MutexLock lock(mu_);
+  if (!admitted.status.ok()) retry_after_ = admitted.retry_after;
+  if (open.pad_frames || shell_.pad_frames) queue_.pad();
+  return admitted.status;
 }
 
 void StreamReactor::open_too_late() {

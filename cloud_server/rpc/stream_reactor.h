@@ -42,6 +42,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void on_event(VerifierEvent event);
   void on_message(const ServerMessage& message);
   Status take(EdgeMessage message);
+  Status admit(const Open& open);
   void refuse(const Status& status);
   void fail(const Status& status);
   void open_too_late();

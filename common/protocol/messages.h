@@ -62,6 +62,7 @@ struct Open {
   Position prefix_length = 0;
   std::string prefix_hash;
   bool accept_other_arithmetic = false;  // than expected_arithmetic_id; then the text may differ
+  bool pad_frames = false;               // messages of one size, as many for each pass
 };
 
 // A piece of an Open's prefix. All but the last hold at least kPrefixPiece ids.
@@ -110,7 +111,8 @@ struct Opened {
   Limits limits = {};
   PassCosts pass_costs = {};  // as measured lately
   std::string server_version = {};
-  Duration wall_clock{0};  // the server's as it said this, since 1970; 0: not told
+  Duration wall_clock{0};   // the server's as it said this, since 1970; 0: not told
+  bool pad_frames = false;  // as Open.pad_frames; the edge's too, from here on
 };
 
 // During a long prefill.

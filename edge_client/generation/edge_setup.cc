@@ -104,7 +104,8 @@ Result<RemoteOptions> remote_options(const GenerationConfig& config) {
   RemoteOptions options{.server = server,
                         .tls_ca = config.tls_ca,
                         .tls_cert = config.tls_cert,
-                        .tls_key = config.tls_key};
+                        .tls_key = config.tls_key,
+                        .pad_frames = config.pad_frames};
   if (!config.token_file.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(options.token, read_secret(config.token_file));
   }

@@ -66,6 +66,7 @@ struct GenerationConfig {
   std::string tls_ca;     // as RemoteOptions says; empty: plaintext
   std::string tls_cert;
   std::string tls_key;
+  bool pad_frames = false;          // as RemoteOptions says
   std::string token_file;           // the server's key for this edge; empty: none
   std::string target;               // a directory, a GGUF file or a pack; empty: the server decides
   std::uint64_t memory_budget = 0;  // bytes of everything while a pack is streamed; 0: no bound

@@ -3,10 +3,10 @@
 
 #include <limits>
 
-#include "common/base/address.h"
 #include "common/cli/choice.h"
 #include "common/model/emulated/pace.h"
 #include "edge_client/flash/bandwidth.h"
+#include "edge_client/main/link_options.h"
 
 namespace outrider {
 namespace {
@@ -15,7 +15,6 @@ constexpr char kPromptGroup[] = "Prompt (one of -p and -f)";
 constexpr char kModelGroup[] = "Models";
 constexpr char kAnswerGroup[] = "The answer";
 constexpr char kSamplingGroup[] = "Sampling (the same seed gives the same text whatever the draft)";
-constexpr char kLinkGroup[] = "Link";
 constexpr char kTargetGroup[] = "Target on this device";
 constexpr char kFailoverGroup[] = "Between the server's target and this device's";
 constexpr char kOutputGroup[] = "Output";
@@ -202,47 +201,6 @@ void add_sampling_flags(CLI::App& command, AnswerConfig& o) {
   command.add_option("--seed", o.seed, "Seed of the noise")->group(kSamplingGroup);
 }
 
-void add_link_flags(CLI::App& command, AnswerOptions& options) {
-  GenerationConfig& generation = options.generation;
-  AnswerConfig& answer = generation.answer;
-  command
-      .add_option("-s,--server", generation.server,
-                  std::string("HOST:PORT of outrider-server [") + kDefaultServer + "]")
-      ->group(kLinkGroup);
-  command
-      .add_option("--tls-ca", generation.tls_ca,
-                  "Speak TLS with a server that this file's authorities vouch for; system: those "
-                  "that this machine believes")
-      ->group(kLinkGroup);
-  command
-      .add_option("--tls-cert", generation.tls_cert, "This edge's certificate, if the server asks")
-      ->group(kLinkGroup);
-  command.add_option("--tls-key", generation.tls_key, "Its key")->group(kLinkGroup);
-  command
-      .add_option("--token-file", generation.token_file,
-                  "File with the key that the server's operator gave to this edge")
-      ->group(kLinkGroup);
-  command
-      .add_option("--reconnect-timeout", options.reconnect_timeout_s,
-                  "Seconds to retry a lost server before the answer ends as it is")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->group(kLinkGroup);
-  command
-      .add_flag("--accept-other-arithmetic", answer.accept_other_arithmetic,
-                "Go on with a server that computes in another way when the first is lost; the text "
-                "may then differ from there on, which is said")
-      ->group(kLinkGroup);
-  command
-      .add_option("--uplink-budget", answer.uplink_budget,
-                  "mirror: most bytes per second sent before a verdict; 0: what the measured link "
-                  "carries")
-      ->check(CLI::Range(0.0, 1e12))
-      ->group(kLinkGroup);
-  command
-      .add_flag("--insecure", options.insecure, "Allow plaintext to a server on another machine")
-      ->group(kLinkGroup);
-}
-
 }  // namespace
 
 void add_answer_flags(CLI::App& command, AnswerOptions& options) {
@@ -352,27 +310,6 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
   command.add_option("--threads", options.threads, "Threads that convert; 0: one per core")
       ->check(CLI::Range(0, 1024));
 }
-
-namespace {
-
-// TLS where it is due, and whole.
-Status check_link(const GenerationConfig& config, const AnswerOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(server_of(config)));
-  if (config.tls_ca.empty() && (!config.tls_cert.empty() || !config.tls_key.empty())) {
-    return invalid_argument("--tls-cert and --tls-key need --tls-ca, which turns TLS on");
-  }
-  if (config.tls_cert.empty() != config.tls_key.empty()) {
-    return invalid_argument("--tls-cert and --tls-key belong together; one of them is missing");
-  }
-  if (config.tls_ca.empty() && !is_loopback(server.host) && !options.insecure) {
-    return invalid_argument("--server " + server_of(config) +
-                            ": prompts would cross the network in plaintext; speak TLS "
-                            "(--tls-ca), use a tunnel to 127.0.0.1, or allow it with --insecure");
-  }
-  return {};
-}
-
-}  // namespace
 
 Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   GenerationConfig config = options.generation;

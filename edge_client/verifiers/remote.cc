@@ -36,7 +36,7 @@ void RemoteVerifier::start(std::uint32_t epoch, EventSink sink) {
       [epoch, sink = std::move(sink)](VerifierEvent event) {
         sink({epoch, std::move(event)});
       },
-      counters_);
+      counters_, options_.pad_frames);
   started_ = false;
 }
 
@@ -44,7 +44,8 @@ void RemoteVerifier::start(std::uint32_t epoch, EventSink sink) {
 void RemoteVerifier::send(EdgeMessage message) {
   if (call_ == nullptr) return;
   if (!std::exchange(started_, true)) {
-    const auto* open = std::get_if<Open>(&message.body);
+    auto* open = std::get_if<Open>(&message.body);
+    if (open != nullptr) open->pad_frames = options_.pad_frames;
     call_->start(channel_, {.session_key = open != nullptr ? open->session_key : std::string(),
                             .token = options_.token,
                             .request_id = request_id_});

@@ -43,7 +43,8 @@ struct RemoteOptions {
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};
-  std::string token = {};  // the key that goes with every call; empty: none
+  bool pad_frames = false;  // messages of one size, and as many for each pass, either way
+  std::string token = {};   // the key that goes with every call; empty: none
 };
 
 class RemoteVerifier final : public Verifier {

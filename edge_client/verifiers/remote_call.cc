@@ -8,6 +8,7 @@
 #include "common/protocol/request_id.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
+#include "proto/frame_padding.h"
 #include "proto/grpc_order.h"
 #include "proto/grpc_status.h"
 
@@ -33,13 +34,9 @@ void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel, const Meta
 }
 
 void RemoteCall::send(const EdgeMessage& message) {
-  grpc::ByteBuffer buffer;
-  {
-    const std::string bytes = serialize(message);
-    counters_.add_up(bytes.size());
-    buffer = to_buffer(bytes);
-  }
   MutexLock lock(mu_);
+  const std::string bytes = messages_.serialize(message);
+  counters_.add_up(bytes.size());
   if (closed_) return;
   if (waiting_.size() >= kMaxWaitingMessages) {
     fault_ =
@@ -49,7 +46,19 @@ void RemoteCall::send(const EdgeMessage& message) {
     context_.TryCancel();
     return;
   }
-  waiting_.push_back(std::move(buffer));
+  waiting_.push_back(to_buffer(bytes));
+  const bool writes = take_next_write();
+  lock.unlock();
+  if (writes) start_write();
+}
+
+void RemoteCall::fill_up_pass() {
+  MutexLock lock(mu_);
+  if (closed_) return;
+  for (const std::string& bytes : messages_.fill_up()) {
+    counters_.add_up(bytes.size());
+    waiting_.push_back(to_buffer(bytes));
+  }
   const bool writes = take_next_write();
   lock.unlock();
   if (writes) start_write();
@@ -78,6 +87,13 @@ void RemoteCall::OnReadDone(bool ok) {
   }
   const std::string bytes = to_bytes(read_buffer_);
   counters_.add_down(bytes.size());
+  if (!is_filler(bytes) && !take(bytes)) return;
+  release_to_grpc(&read_buffer_);
+  StartRead(&read_buffer_);
+}
+
+// False if the stream cannot go on.
+bool RemoteCall::take(std::string_view bytes) {
   Result<ServerMessage> message = parse_server_message(bytes);
   if (!message.ok()) {
     {
@@ -86,17 +102,21 @@ void RemoteCall::OnReadDone(bool ok) {
     }
     context_.TryCancel();
     close();
-    return;
+    return false;
   }
   note(*message);
+  if (std::holds_alternative<Verdict>(*message)) fill_up_pass();
   deliver(*std::move(message));
-  release_to_grpc(&read_buffer_);
-  StartRead(&read_buffer_);
+  return true;
 }
 
 // Keeps what decides how the stream's end is reported.
 void RemoteCall::note(const ServerMessage& message) {
-  saw_opened_ = saw_opened_ || std::holds_alternative<Opened>(message);
+  if (const auto* opened = std::get_if<Opened>(&message)) {
+    saw_opened_ = true;
+    const MutexLock lock(mu_);
+    if (opened->pad_frames) messages_.turn_on();
+  }
   saw_usage_ = saw_usage_ || std::holds_alternative<Usage>(message);
   const auto* notice = std::get_if<Notice>(&message);
   saw_overloaded_ =

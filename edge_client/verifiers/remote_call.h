@@ -22,12 +22,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/protocol/verifier.h"
 #include "edge_client/verifiers/link_bytes.h"
+#include "edge_client/verifiers/padded_messages.h"
 
 namespace outrider {
 
@@ -36,8 +38,11 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   using Sink = std::function<void(VerifierEvent)>;
 
   // server: its address, for error texts.
-  RemoteCall(std::string server, Sink sink, LinkCounters& counters)
-      : server_(std::move(server)), sink_(std::move(sink)), counters_(counters) {}
+  RemoteCall(std::string server, Sink sink, LinkCounters& counters, bool padded)
+      : server_(std::move(server)),
+        sink_(std::move(sink)),
+        counters_(counters),
+        messages_(padded) {}
 
   // What goes with the call's headers; empty: nothing.
   struct Metadata {
@@ -57,7 +62,9 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& grpc_status) override;
 
+  bool take(std::string_view bytes);
   void note(const ServerMessage& message);
+  void fill_up_pass();
   void deliver(VerifierEvent event);
   void start_write();
   bool take_next_write() OUTRIDER_REQUIRES(mu_);
@@ -78,6 +85,7 @@ class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
 
   Mutex mu_;
   CondVar done_changed_;
+  PaddedMessages messages_ OUTRIDER_GUARDED_BY(mu_);
   std::deque<grpc::ByteBuffer> waiting_ OUTRIDER_GUARDED_BY(mu_);
   grpc::ByteBuffer write_buffer_;  // under mu_; gRPC's while writing_
   // Found by this side; stands before gRPC's.

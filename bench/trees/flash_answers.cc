@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "bench/device/blurred_model.h"
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/virtual_answer.h"
 #include "common/exits/find_exits.h"
@@ -16,6 +17,9 @@ Result<std::unique_ptr<FlashAnswers>> FlashAnswers::load(const FlashModels& mode
   OUTRIDER_ASSIGN_OR_RETURN(FoundExits exits, find_exits({.model = models.target}, target->info()));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
                             load_bench_model(models.draft, "auto", models.threads));
+  if (models.draft_blur > 0) {
+    draft = std::make_unique<BlurredModel>(std::move(draft), models.draft_blur);
+  }
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(models.target));
   return std::unique_ptr<FlashAnswers>(new FlashAnswers(
       std::move(target), std::move(draft), std::move(exits.heads), std::move(tokenizer)));

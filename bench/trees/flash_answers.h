@@ -23,6 +23,7 @@ namespace outrider {
 struct FlashModels {
   std::string target, draft, dtype = "auto";
   int threads = 0;
+  double draft_blur = 0;  // noise on the draft's logits (bench/device/blurred_model.h)
 };
 
 struct FlashAnswer {

@@ -25,7 +25,9 @@ namespace {
 
 constexpr std::int64_t kTrialTokens = 64;  // of an answer, unless -n says otherwise
 constexpr std::size_t kScreening = 2;      // prompts on which all candidates are tried
-constexpr std::size_t kJudging = 6;        // prompts that decide on the best of them, at least
+// Prompts that decide on the best of them, at least: fewer of a kind look alike by chance, and
+// would end the judging before the other kind was seen.
+constexpr std::size_t kJudging = 12;
 // More are taken while the interval is wide, for so long.
 constexpr Duration kJudgeFor = std::chrono::seconds(90);
 

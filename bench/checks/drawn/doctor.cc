@@ -192,7 +192,7 @@ void add_doctor_check(CheckList& checks) {
   auto options = std::make_shared<DrawnFlags>(drawn_flags());
   options->networks = "ethernet,wifi,5g,lte,4g-fast,starlink";
   options->settings = 8;
-  options->num_prompts = 24;
+  options->num_prompts = 30;
   CLI::App* command = checks.add(
       "doctor", "What outrider-edge doctor foretells against what is measured afterwards",
       [options] { return run_doctor(*options); });

@@ -30,7 +30,7 @@ struct AnswerConfig {
   int branches = 1;                  // sd, fsd: chains in a round
   TreeOptions tree;                  // sd: what a round is, and whether drafting goes on while
   std::optional<bool> provisional;   // the verdict is awaited; nothing: as the tree's paper does
-  int fan_out = 3;                   // mirror: next tokens considered at each position
+  int fan_out = kFanOut;             // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;
   Optimize optimize = Optimize::kLatency;
   double uplink_budget = 0;  // bytes/s; 0: what the measured link carries

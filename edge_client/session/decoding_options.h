@@ -22,7 +22,7 @@ struct DecodingOptions {
   TreeOptions tree = {};  // sd: what a round is
   std::optional<bool> provisional = {};            // sd: as StrategyOptions says
   std::shared_ptr<AnswerMemory> tree_memory = {};  // of answers before; null: none
-  int fan_out = 3;  // mirror: next tokens considered at each position
+  int fan_out = kFanOut;  // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;
   Optimize optimize = Optimize::kLatency;  // mirror
   double uplink_budget = 0;  // mirror: bytes/s for what may turn out unused; 0: as the link carries

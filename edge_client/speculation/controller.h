@@ -38,9 +38,9 @@ namespace outrider {
 // How to go on.
 struct SpeculationPlan {
   bool speculates = true;
-  int gamma = 4;     // drafted tokens of a whole round
-  int wait_for = 4;  // after a miss; 0: the verifier does not wait
-  int fan_out = 3;   // next tokens considered at each position
+  int gamma = 4;          // drafted tokens of a whole round
+  int wait_for = 4;       // after a miss; 0: the verifier does not wait
+  int fan_out = kFanOut;  // next tokens considered at each position
   Policy policy;
   std::string reason;  // for the reader; of the last change
 
@@ -56,7 +56,7 @@ class Controller final {
  public:
   // max_gamma: the longest round that may be drafted, max_fan_out: the most next tokens that may
   // be considered; both >= 1.
-  Controller(Optimize goal, int max_gamma, int max_fan_out = 3);
+  Controller(Optimize goal, int max_gamma, int max_fan_out = kFanOut);
 
   void target_has_exits(bool has) { exits_.target_has_exits(has); }
 

@@ -15,7 +15,7 @@ namespace outrider {
 struct StrategyOptions {
   int gamma = 4;                              // drafted tokens of a round; mirror: at most
   int branches = 1;                           // sd, fsd: of a round
-  int fan_out = 3;                            // mirror: next tokens considered at each position
+  int fan_out = kFanOut;                      // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;   // fsd, mirror
   Optimize optimize = Optimize::kLatency;     // mirror
   TreeOptions tree = {};                      // sd: what a round is

@@ -49,7 +49,7 @@ struct SendingLimits {
   bool due = false;       // what does not leave now comes too late
   std::size_t room = 0;   // nodes that the verifier takes
   double link_room = std::numeric_limits<double>::infinity();  // bytes that may be under way
-  double min_chance = 0.03;                                    // of an outcome whose round is sent
+  double min_chance = 0.02;                                    // of an outcome whose round is sent
 };
 
 // The nodes to send now in one message, parents first. rounds: likeliest first.

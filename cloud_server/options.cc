@@ -40,7 +40,7 @@ void add_access_flags(CLI::App& app, ServerFlags& flags) {
                  "read again on SIGHUP");
   app.add_flag("--pad-frames", flags.pad_frames,
                "Messages of one size, and as many for each pass, with every edge: their sizes tell "
-               "nothing of the text, for about five times the bytes");
+               "nothing of the text, for about ten times the bytes");
   app.add_option(
          "--http-port", flags.http_port,
          "Port of /health/live, /health/ready, /version and, on this machine or with "

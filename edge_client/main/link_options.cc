@@ -35,7 +35,7 @@ void add_link_flags(CLI::App& command, AnswerOptions& options) {
   command
       .add_flag("--pad-frames", generation.pad_frames,
                 "Messages of one size, and as many for each pass: their sizes tell nothing of the "
-                "text, for about five times the bytes")
+                "text, for about ten times the bytes")
       ->group(kLinkGroup);
   command
       .add_option("--reconnect-timeout", options.reconnect_timeout_s,

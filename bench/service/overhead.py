@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""What the service around decoding costs, with the real programs in turn: `outrider-edge serve` against what
+the same answer took inside it, TLS against plaintext, /metrics read once a second against nobody reading.
+
+  bench/service/overhead.py [--rounds 20]
+
+The target decodes as fast as this machine lets it, or the costs would drown in its passes. Times are medians
+of paired differences, with their 95 % interval; a bar is held on the end that is closer to failing.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
+from edges import DRAFT, ROOT, Server, StampedEdge, edge  # noqa: E402
+from outcome import Outcome, median  # noqa: E402
+
+PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+TOKENS = 100  # through HTTP
+ANSWERS = 10  # of a sample, where less than a tenth of a millisecond is to be seen
+ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '-n', TOKENS, '--temp', '1', '--json')
+MOST_MS_TO_FIRST = 2.0
+MOST_OF_TPOT = 1.03
+MOST_TLS_MS = 0.2
+MOST_OF_METRICS = 1.01
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+def streamed(port, seed):
+    """(first text, last text, the program's own figures) of one answer over HTTP; seconds from the request."""
+    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
+    body = json.dumps({'prompt': PROMPT, 'max_tokens': TOKENS, 'stream': True, 'temperature': 1, 'seed': seed})
+    begin = time.monotonic()
+    connection.request('POST', '/v1/completions', body, {'Content-Type': 'application/json'})
+    response = connection.getresponse()
+    first = last = figures = None
+    for line in response:
+        now = time.monotonic() - begin
+        if not line.startswith(b'data: {'):
+            continue
+        event = json.loads(line[6:])
+        choice = event['choices'][0] if event.get('choices') else {}
+        if choice.get('text'):
+            first, last = first or now, now
+        if choice.get('finish_reason'):
+            figures = event['outrider']
+    connection.close()
+    return first, last, figures
+
+
+def measure_serve(rounds, outcome):
+    with Server() as server:
+        port = free_port()
+        serving = StampedEdge('serve', '--model', DRAFT, '--server', server.address, '--port', port, '--strategy', 'ar')
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
+            try:
+                urllib.request.urlopen(f'http://127.0.0.1:{port}/health', timeout=5).read()
+                break
+            except OSError:
+                time.sleep(0.1)
+        firsts, ratios = [], []
+        for seed in range(rounds + 2):
+            first, last, figures = streamed(port, seed)
+            if seed < 2:
+                continue  # warm-up
+            firsts.append(first * 1e3 - figures['ttft_ms'])
+            inside = figures['tpot_ms'] * (figures['completion_tokens'] - 1)
+            ratios.append((last - first) * 1e3 / inside)
+        serving.process.terminate()
+        serving.process.wait()
+    outcome.hold('ms that serve adds to the first token', median(firsts), MOST_MS_TO_FIRST, at_least=False)
+    outcome.hold('time between tokens through serve, over inside it', median(ratios), MOST_OF_TPOT, at_least=False)
+
+
+def tpot(server, *flags):
+    """Of several answers, ms."""
+    spent = tokens = 0
+    for seed in range(ANSWERS):
+        got = edge(*ANSWER, '--server', server, '--seed', seed, *flags)
+        if got.code != 0:
+            sys.exit(got.err)
+        spent += got.json['tpot_ms'] * (len(got.json['ids']) - 1)
+        tokens += len(got.json['ids']) - 1
+    return spent / tokens
+
+
+def measure_tls(rounds, outcome):
+    with tempfile.TemporaryDirectory() as folder:
+        cert, key = f'{folder}/cert.pem', f'{folder}/key.pem'
+        subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
+                        '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=localhost', '-addext',
+                        'subjectAltName=IP:127.0.0.1'], check=True, capture_output=True)
+        with Server() as plain, Server('--tls-cert', cert, '--tls-key', key) as shielded:
+            differences = []
+            for number in range(rounds + 1):
+                pair = [lambda: tpot(plain.address), lambda: tpot(shielded.address, '--tls-ca', cert)]
+                order = (0, 1) if number % 2 else (1, 0)
+                times = {which: pair[which]() for which in order}
+                if number:
+                    differences.append(times[1] - times[0])
+    outcome.hold('ms that TLS adds to a pass', median(differences), MOST_TLS_MS, at_least=False)
+
+
+class Scraper:
+    """Reads a server's /metrics once a second, while it is wanted."""
+
+    def __init__(self, url):
+        self.url, self.wanted, self.count = url, threading.Event(), 0
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while self.wanted.wait():
+            urllib.request.urlopen(self.url, timeout=10).read()
+            self.count += 1
+            time.sleep(1)
+
+
+def measure_metrics(rounds, outcome):
+    port = free_port()
+    with Server('--metrics-port', port) as server:
+        scraper = Scraper(f'http://127.0.0.1:{port}/metrics')
+        ratios = []
+        for number in range(2 * rounds + 1):
+            times = {}
+            for read in (True, False) if number % 2 else (False, True):
+                (scraper.wanted.set if read else scraper.wanted.clear)()
+                times[read] = tpot(server.address)
+            if number:
+                ratios.append(times[True] / times[False])
+        scraper.wanted.clear()
+        time.sleep(1)
+    if scraper.count < rounds:
+        outcome.show_nothing(f'/metrics was read {scraper.count} times only')
+    outcome.figures['metrics_read'] = scraper.count
+    outcome.hold('time between tokens with /metrics read, over without', median(ratios), MOST_OF_METRICS, at_least=False)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--rounds', type=int, default=20)
+    options = parser.parse_args()
+    outcome = Outcome('overhead')
+    measure_serve(options.rounds, outcome)
+    measure_tls(options.rounds, outcome)
+    measure_metrics(options.rounds, outcome)
+    return outcome.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

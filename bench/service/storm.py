@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Two thousand connections of strangers, half of them with a call that never says what it wants, against eight
-edges that decode: their time between tokens with the strangers there, over without, in turn.
+edges that decode: their time between tokens while strangers come and stay, over without, in turn. The edges hold
+their connections, as `outrider-edge serve` does; whoever comes new meanwhile may be turned away.
 
   bench/service/storm.py [--rounds 5] [--connections 2000] [--half-open 1000]
 
@@ -9,6 +10,8 @@ server turned some away.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
+import http.client
+import json
 import re
 import resource
 import socket
@@ -20,13 +23,14 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
-from edges import DRAFT, ROOT, Server, edge  # noqa: E402
+from edges import DRAFT, ROOT, Server, StampedEdge  # noqa: E402
 from outcome import Outcome, bootstrap  # noqa: E402
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 SESSIONS = 8
 ADDRESSES = 16  # of strangers
 PACED = ('--pace-pass-ms', '5')
+SPAN_SECONDS = 6  # with strangers, and without
 MOST_SLOWER = 1.5
 MOST_MIB = 256  # that the strangers may take
 
@@ -69,24 +73,68 @@ class Storm:
             stranger.close()
 
 
-def gaps(server, seeds):
-    """Times between tokens of eight answers at once, ms, and their tokens."""
-    answers = [None] * SESSIONS
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
 
-    def run(number):
-        answers[number] = edge('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '-n', 60, '--temp', '1',
-                               '--seed', seeds[number], '--json', '--server', server.address)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(SESSIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for answer in answers:
-        if answer.code != 0:
-            sys.exit(f'an edge ended with {answer.code}: {answer.err}')
-    times = [answer.json['chunk_ms'] for answer in answers]
-    return [after - before for one in times for before, after in zip(one, one[1:])], [answer.json['ids'] for answer in answers]
+class Session(threading.Thread):
+    """An edge that keeps its connection and answers one question after the other; notes when tokens came."""
+
+    def __init__(self, server, number):
+        super().__init__(daemon=True)
+        self.port, self.number = free_port(), number
+        self.edge = StampedEdge('serve', '--tokenizer', DRAFT, '--strategy', 'ar', '--server', server.address, '--port', self.port,
+                                '--threads', '1')
+        self.stopping = threading.Event()
+        self.came, self.texts, self.failure = [], [], None  # came: a list of times for each answer
+
+    def ready(self):
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
+            try:
+                return urllib.request.urlopen(f'http://127.0.0.1:{self.port}/health', timeout=5).read()
+            except OSError:
+                time.sleep(0.1)
+        sys.exit('outrider-edge serve did not start')
+
+    def run(self):
+        while not self.stopping.is_set():
+            try:
+                self.answer()
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                self.failure = str(error)
+                return
+
+    def answer(self):
+        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=60)
+        body = json.dumps({'prompt': PROMPT, 'max_tokens': 60, 'stream': True, 'temperature': 1, 'seed': self.number})
+        connection.request('POST', '/v1/completions', body, {'Content-Type': 'application/json'})
+        times, text = [], ''
+        for line in connection.getresponse():
+            if not line.startswith(b'data: {'):
+                continue
+            event = json.loads(line[6:])
+            if 'error' in event:
+                raise ValueError(event['error']['message'])
+            piece = event['choices'][0].get('text') if event.get('choices') else ''
+            if piece:
+                times.append(time.monotonic())
+                text += piece
+        connection.close()
+        self.came.append(times)
+        self.texts.append(text)
+
+    def gaps(self, begin, end):
+        """Times between tokens of an answer, ms, that ended in this span."""
+        return [(after - before) * 1e3 for times in list(self.came) for before, after in zip(times, times[1:]) if begin <= after < end]
+
+    def end(self):
+        self.stopping.set()
+        self.join(30)
+        self.edge.process.terminate()
+        self.edge.process.wait()
 
 
 def p99(samples):
@@ -110,23 +158,34 @@ def run(options, outcome):
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with Server(*PACED, '--metrics-port', '0') as server:
         metrics = next(line for line in server.log if line.split()[:1] == ['metrics']).split()[1]
-        quiet, stormy = [], []
-        gaps(server, range(SESSIONS))  # warm-up
+        sessions = [Session(server, number) for number in range(SESSIONS)]
+        for session in sessions:
+            session.ready()
+        for session in sessions:
+            session.start()
+        time.sleep(SPAN_SECONDS)  # warm-up
         before = resident_mib(server.process)
+        quiet, stormy = [], []
         for number in range(options.rounds):
-            seeds = [SESSIONS * number + i for i in range(SESSIONS)]
-            calm, expected = gaps(server, seeds)
+            spans = [time.monotonic()]
+            time.sleep(SPAN_SECONDS)
+            spans.append(time.monotonic())
             storm = Storm(server.port, options.connections, options.half_open)
-            shaken, got = gaps(server, seeds)
+            time.sleep(SPAN_SECONDS)
+            spans.append(time.monotonic())
             storm.end()
-            quiet.append(calm)
-            stormy.append(shaken)
-            if got != expected:
-                outcome.fail(f'round {number}: other tokens with strangers there')
             time.sleep(1)
-            print(f'{number + 1}/{options.rounds}: p99 {p99(calm):.1f} ms, with strangers {p99(shaken):.1f} ms', file=sys.stderr)
+            quiet.append([gap for session in sessions for gap in session.gaps(spans[0], spans[1])])
+            stormy.append([gap for session in sessions for gap in session.gaps(spans[1], spans[2])])
+            print(f'{number + 1}/{options.rounds}: p99 {p99(quiet[-1]):.1f} ms of {len(quiet[-1])}, with strangers '
+                  f'{p99(stormy[-1]):.1f} ms of {len(stormy[-1])}', file=sys.stderr)
         refused = metric(metrics, 'connections_refused_total')
         grown = resident_mib(server.process) - before
+        for session in sessions:
+            session.end()
+            if session.failure or len(set(session.texts)) != 1:
+                outcome.fail(f'session {session.number}: {session.failure or "its answers differ"}')
+    outcome.figures['answers'] = sum(len(session.texts) for session in sessions)
     if refused == 0:
         outcome.show_nothing('no connection was turned away')
     ratios = [p99(shaken) / p99(calm) for calm, shaken in zip(quiet, stormy)]

@@ -83,8 +83,9 @@ Status check_exit_cost(const GridFlags& flags, const std::vector<GridVariant>& v
         "what exits cost in the paper");
   }
   const bool uses_exits = std::ranges::any_of(variants, &GridVariant::uses_exits);
-  if (takes(flags, PassTimes::kMeasured) && uses_exits && !flags.exit_cost &&
-      !flags.paces.empty()) {
+  const bool emulates =
+      std::ranges::any_of(flags.paces, [](const std::string& pace) { return pace != "unpaced"; });
+  if (takes(flags, PassTimes::kMeasured) && uses_exits && !flags.exit_cost && emulates) {
     return invalid_argument(
         "--pace-exits measured needs --exit-cost, how much longer a pass takes with exits. Remedy: "
         "measure it with 'outrider-bench exits --model DIR --rows 5' and give its pass_ratio");

@@ -57,6 +57,9 @@ TEST_F(GridFlagsTest, OnlyExitsNeedTheirCost) {
       make_experiment(flags_, {variant_of(Strategy::kAr), variant_of(Strategy::kMirror)});
   ASSERT_FALSE(without.ok());
   EXPECT_THAT(without.status().message(), HasSubstr("--exit-cost"));
+  flags_.paces = {"unpaced"};  // no pass is made longer
+  EXPECT_TRUE(make_experiment(flags_, {variant_of(Strategy::kMirror)}).ok());
+  flags_.paces = {"rtx-68m-7b"};
   flags_.pass_times = {PassTimes::kPrinted};
   EXPECT_TRUE(make_experiment(flags_, {variant_of(Strategy::kMirror)}).ok());
   flags_.exit_cost = 1.1;

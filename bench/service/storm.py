@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two thousand connections of strangers, half of them with a call that never says what it wants, against eight
 edges that decode: their time between tokens while strangers come and stay, over without, in turn. The edges hold
-their connections, as `outrider-edge serve` does; whoever comes new meanwhile may be turned away.
+their connections, as `outrider-edge serve` does; one that comes new meanwhile may be turned away.
 
   bench/service/storm.py [--rounds 5] [--connections 2000] [--half-open 1000]
 

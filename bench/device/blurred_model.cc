@@ -24,17 +24,10 @@ float noise_at(Position position, std::size_t token) {
 
 }  // namespace
 
-Status BlurredModel::forward(std::span<const Row> rows, PassOutput& out) {
-  OUTRIDER_RETURN_IF_ERROR(model_->forward(rows, out));
-  auto logit = out.logits.begin();
-  for (const Row& row : rows) {
-    if (!row.wants_logits) continue;
-    const Position position = row.cache->slots().position(row.slot);
-    for (std::size_t token = 0; token < static_cast<std::size_t>(out.vocab_size); ++token) {
-      *logit++ += deviation_ * noise_at(position, token);
-    }
+void BlurredModel::alter(Position position, std::span<float> logits) {
+  for (std::size_t token = 0; token < logits.size(); ++token) {
+    logits[token] += deviation_ * noise_at(position, token);
   }
-  return {};
 }
 
 }  // namespace outrider

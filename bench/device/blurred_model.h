@@ -6,26 +6,22 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
 
-#include "common/model/model.h"
+#include "bench/device/altered_model.h"
 
 namespace outrider {
 
-class BlurredModel final : public Model {
+class BlurredModel final : public AlteredModel {
  public:
   // deviation: of the noise, in logits; 0: none.
   BlurredModel(std::unique_ptr<Model> model, double deviation)
-      : model_(std::move(model)), deviation_(static_cast<float>(deviation)) {}
-
-  const ModelInfo& info() const override { return model_->info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_->new_cache(capacity);
-  }
-  Status forward(std::span<const Row> rows, PassOutput& out) override;
+      : AlteredModel(std::move(model)), deviation_(static_cast<float>(deviation)) {}
 
  private:
-  const std::unique_ptr<Model> model_;
+  void alter(Position position, std::span<float> logits) override;
+
   const float deviation_;
 };
 

@@ -5,19 +5,9 @@
 
 namespace outrider {
 
-Status ForgetfulModel::forward(std::span<const Row> rows, PassOutput& out) {
-  OUTRIDER_RETURN_IF_ERROR(model_->forward(rows, out));
-  const Position known = known_.load(std::memory_order_relaxed);
-  auto logits = out.logits.begin();
-  for (const Row& row : rows) {
-    if (!row.wants_logits) continue;
-    const auto next = logits + out.vocab_size;
-    if (row.cache->slots().position(row.slot) >= known) {
-      std::rotate(logits, logits + out.vocab_size / 2, next);
-    }
-    logits = next;
-  }
-  return {};
+void ForgetfulModel::alter(Position position, std::span<float> logits) {
+  if (position < known_.load(std::memory_order_relaxed)) return;
+  std::ranges::rotate(logits, logits.begin() + static_cast<std::ptrdiff_t>(logits.size() / 2));
 }
 
 }  // namespace outrider

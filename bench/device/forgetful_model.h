@@ -8,27 +8,23 @@
 #include <atomic>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 
-#include "common/model/model.h"
+#include "bench/device/altered_model.h"
 
 namespace outrider {
 
-class ForgetfulModel final : public Model {
+class ForgetfulModel final : public AlteredModel {
  public:
-  explicit ForgetfulModel(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+  explicit ForgetfulModel(std::unique_ptr<Model> model) : AlteredModel(std::move(model)) {}
 
   // Rows at this position and later give the logits of other tokens.
   void forget_from(Position position) { known_.store(position, std::memory_order_relaxed); }
 
-  const ModelInfo& info() const override { return model_->info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_->new_cache(capacity);
-  }
-  Status forward(std::span<const Row> rows, PassOutput& out) override;
-
  private:
-  const std::unique_ptr<Model> model_;
+  void alter(Position position, std::span<float> logits) override;
+
   std::atomic<Position> known_{std::numeric_limits<Position>::max()};
 };
 

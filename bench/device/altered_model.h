@@ -1,0 +1,32 @@
+// A model whose logits are altered row by row after each pass; what derives says how.
+//
+// Thread rule: as model.h. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "common/model/model.h"
+
+namespace outrider {
+
+class AlteredModel : public Model {
+ public:
+  const ModelInfo& info() const final { return model_->info(); }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) final {
+    return model_->new_cache(capacity);
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) final;
+
+ protected:
+  explicit AlteredModel(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+
+ private:
+  // logits: of the row at this position, one for each token of the vocabulary.
+  virtual void alter(Position position, std::span<float> logits) = 0;
+
+  const std::unique_ptr<Model> model_;
+};
+
+}  // namespace outrider

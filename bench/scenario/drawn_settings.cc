@@ -50,10 +50,7 @@ Result<std::vector<GridSetting>> draw_settings(const DrawnFrom& from, std::size_
                     count, all.size()));
   }
   LinkRandom random(seed);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto left = static_cast<double>(all.size() - i);
-    std::swap(all[i], all[i + static_cast<std::size_t>(random.uniform() * left)]);
-  }
+  random.draw_first(all, count);
   all.resize(count);
   return all;
 }

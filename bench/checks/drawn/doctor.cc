@@ -117,14 +117,6 @@ Result<Judged> judge_doctor(GridPlan plan, const std::vector<PromptLine>& lines)
   return Judged{name, std::move(forecast), *measured, std::move(result)};
 }
 
-void shuffle(std::vector<PromptLine>& lines, std::uint64_t seed) {
-  LinkRandom random(seed);
-  for (std::size_t left = lines.size(); left > 1; --left) {
-    const auto other = static_cast<std::size_t>(random.uniform() * static_cast<double>(left));
-    std::swap(lines[left - 1], lines[other]);
-  }
-}
-
 void say(const Judged& one) {
   const Interval interval = one.measured.interval.value_or(Interval{});
   std::fprintf(stderr,
@@ -166,7 +158,7 @@ Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
   Json all = Json::array();
   for (std::size_t i = 0; i < settings.size(); ++i) {
     plan.settings = {settings[i]};
-    shuffle(lines, plan.seed + i);
+    LinkRandom(plan.seed + i).draw_first(lines, lines.size());
     OUTRIDER_ASSIGN_OR_RETURN(const Judged one, judge_doctor(plan, lines));
     say(one);
     all.push_back(to_json(one));

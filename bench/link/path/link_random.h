@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <numbers>
 #include <random>
+#include <utility>
+#include <vector>
 
 namespace outrider {
 
@@ -22,6 +24,15 @@ class LinkRandom final {
   double normal() {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
+  // Brings `count` of them to the front, drawn evenly and in the order drawn; the whole is a
+  // shuffle. count <= items.size().
+  template <typename T>
+  void draw_first(std::vector<T>& items, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto left = static_cast<double>(items.size() - i);
+      std::swap(items[i], items[i + static_cast<std::size_t>(uniform() * left)]);
+    }
   }
 
  private:

@@ -20,12 +20,6 @@ void pad_frame(std::string& bytes) {
   bytes.append(zeros, '\0');
 }
 
-std::string filler_frame() {
-  std::string bytes;
-  pad_frame(bytes);
-  return bytes;
-}
-
 bool is_filler(std::string_view bytes) {
   return !bytes.empty() && bytes.front() == kPaddingTag;
 }

@@ -21,7 +21,6 @@ inline constexpr int kPaddedMessagesPerPass = 4;
 // bytes: a serialized EdgeMessage or ServerMessage.
 void pad_frame(std::string& bytes);
 
-std::string filler_frame();
 bool is_filler(std::string_view bytes);
 
 }  // namespace outrider

@@ -47,7 +47,14 @@ constexpr std::array kPrompts = {
     "List five things to check before a long walk, and say why.",
     "In view: wooden table ahead at 2.4 m, green cup on it. Task: bring the green cup.",
     "What is the difference between a river and a canal?",
+    "In view: brown sofa left at 1.9 m, grey lamp ahead at 3.0 m. Task: go to the grey lamp.",
+    "Write a polite letter that asks for a later date of delivery.",
+    "In view: yellow ball 10 degrees left at 1.5 m. Task: find the yellow ball.",
+    "How does a refrigerator keep food cold?",
+    "In view: glass door ahead at 0.6 m, black bag right at 2.2 m. Task: wait at the glass door.",
+    "Give three reasons why trees lose their leaves in autumn.",
 };
+static_assert(kPrompts.size() >= kScreening + kJudging, "each judges once");
 
 // Answers are not shown, what goes wrong is.
 class QuietListener final : public AnswerListener {

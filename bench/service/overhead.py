@@ -9,11 +9,7 @@ of paired differences, with their 95 % interval; a bar is held on the end that i
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
-import http.client
-import json
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,8 +17,9 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
-from edges import DRAFT, ROOT, Server, StampedEdge, edge  # noqa: E402
+from edges import DRAFT, ROOT, Server, StampedEdge, edge, free_port, make_certificate, wait_until_served  # noqa: E402
 from outcome import Outcome, median  # noqa: E402
+from streamed import pieces  # noqa: E402
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 TOKENS = 100  # through HTTP
@@ -35,45 +32,21 @@ MOST_TLS_MS = 0.2
 MOST_OF_METRICS = 0.01
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
-
-
 def streamed(port, seed):
-    """(first text, last text, the program's own figures) of one answer over HTTP; seconds from the request."""
-    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
-    body = json.dumps({'prompt': PROMPT, 'max_tokens': TOKENS, 'stream': True, 'temperature': 1, 'seed': seed})
-    begin = time.monotonic()
-    connection.request('POST', '/v1/completions', body, {'Content-Type': 'application/json'})
-    response = connection.getresponse()
-    first = last = figures = None
-    for line in response:
-        now = time.monotonic() - begin
-        if not line.startswith(b'data: {'):
-            continue
-        event = json.loads(line[6:])
-        choice = event['choices'][0] if event.get('choices') else {}
-        if choice.get('text'):
-            first, last = first or now, now
-        if choice.get('finish_reason'):
-            figures = event['outrider']
-    connection.close()
-    return first, last, figures
+    """Seconds from the request to the first text and to the last, and the program's own figures."""
+    begin, times, figures = time.monotonic(), [], None
+    for when, text, told in pieces(port, prompt=PROMPT, max_tokens=TOKENS, temperature=1, seed=seed):
+        if text:
+            times.append(when - begin)
+        figures = told or figures
+    return times[0], times[-1], figures
 
 
 def measure_serve(rounds, outcome):
     with Server() as server:
         port = free_port()
         serving = StampedEdge('serve', '--model', DRAFT, '--server', server.address, '--port', port, '--strategy', 'ar')
-        give_up = time.monotonic() + 60
-        while time.monotonic() < give_up:
-            try:
-                urllib.request.urlopen(f'http://127.0.0.1:{port}/health', timeout=5).read()
-                break
-            except OSError:
-                time.sleep(0.1)
+        wait_until_served(f'http://127.0.0.1:{port}')
         firsts, ratios = [], []
         for seed in range(rounds + 2):
             first, last, figures = streamed(port, seed)
@@ -102,10 +75,7 @@ def tpot(server, *flags):
 
 def measure_tls(rounds, outcome):
     with tempfile.TemporaryDirectory() as folder:
-        cert, key = f'{folder}/cert.pem', f'{folder}/key.pem'
-        subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
-                        '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=localhost', '-addext',
-                        'subjectAltName=IP:127.0.0.1'], check=True, capture_output=True)
+        cert, key = make_certificate(folder)
         with Server() as plain, Server('--tls-cert', cert, '--tls-key', key) as shielded:
             differences = []
             for number in range(rounds + 1):

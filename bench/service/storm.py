@@ -11,7 +11,6 @@ SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import http.client
-import json
 import re
 import resource
 import socket
@@ -19,12 +18,12 @@ import struct
 import sys
 import threading
 import time
-import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
-from edges import DRAFT, ROOT, Server, StampedEdge  # noqa: E402
+from edges import DRAFT, ROOT, Server, StampedEdge, free_port, wait_until_served  # noqa: E402
 from outcome import Outcome, bootstrap  # noqa: E402
+from streamed import pieces  # noqa: E402
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 SESSIONS = 8
@@ -73,12 +72,6 @@ class Storm:
             stranger.close()
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
-
-
 class Session(threading.Thread):
     """An edge that keeps its connection and answers one question after the other; notes when tokens came."""
 
@@ -90,15 +83,6 @@ class Session(threading.Thread):
         self.stopping = threading.Event()
         self.came, self.texts, self.failure = [], [], None  # came: a list of times for each answer
 
-    def ready(self):
-        give_up = time.monotonic() + 60
-        while time.monotonic() < give_up:
-            try:
-                return urllib.request.urlopen(f'http://127.0.0.1:{self.port}/health', timeout=5).read()
-            except OSError:
-                time.sleep(0.1)
-        sys.exit('outrider-edge serve did not start')
-
     def run(self):
         while not self.stopping.is_set():
             try:
@@ -108,21 +92,11 @@ class Session(threading.Thread):
                 return
 
     def answer(self):
-        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=60)
-        body = json.dumps({'prompt': PROMPT, 'max_tokens': 60, 'stream': True, 'temperature': 1, 'seed': self.number})
-        connection.request('POST', '/v1/completions', body, {'Content-Type': 'application/json'})
         times, text = [], ''
-        for line in connection.getresponse():
-            if not line.startswith(b'data: {'):
-                continue
-            event = json.loads(line[6:])
-            if 'error' in event:
-                raise ValueError(event['error']['message'])
-            piece = event['choices'][0].get('text') if event.get('choices') else ''
+        for when, piece, _ in pieces(self.port, prompt=PROMPT, max_tokens=60, temperature=1, seed=self.number):
             if piece:
-                times.append(time.monotonic())
+                times.append(when)
                 text += piece
-        connection.close()
         self.came.append(times)
         self.texts.append(text)
 
@@ -141,11 +115,6 @@ def p99(samples):
     return sorted(samples)[int(0.99 * (len(samples) - 1))]
 
 
-def metric(url, name):
-    text = urllib.request.urlopen(f'{url}/metrics', timeout=30).read().decode()
-    return float(re.search(rf'^outrider_{name}{{[^}}]*}} (\S+)$', text, re.M).group(1))
-
-
 def resident_mib(process, what='VmHWM'):
     status = Path(f'/proc/{process.pid}/status').read_text(encoding='ascii')
     return int(re.search(rf'^{what}:\s+(\d+)', status, re.M).group(1)) / 1024
@@ -157,10 +126,9 @@ def run(options, outcome):
         sys.exit(f'this machine allows {hard} descriptors a process; --connections {options.connections} needs more')
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with Server(*PACED, '--metrics-port', '0') as server:
-        metrics = next(line for line in server.log if line.split()[:1] == ['metrics']).split()[1]
         sessions = [Session(server, number) for number in range(SESSIONS)]
         for session in sessions:
-            session.ready()
+            wait_until_served(f'http://127.0.0.1:{session.port}')
         for session in sessions:
             session.start()
         time.sleep(SPAN_SECONDS)  # warm-up
@@ -179,7 +147,7 @@ def run(options, outcome):
             stormy.append([gap for session in sessions for gap in session.gaps(spans[1], spans[2])])
             print(f'{number + 1}/{options.rounds}: p99 {p99(quiet[-1]):.1f} ms of {len(quiet[-1])}, with strangers '
                   f'{p99(stormy[-1]):.1f} ms of {len(stormy[-1])}', file=sys.stderr)
-        refused = metric(metrics, 'connections_refused_total')
+        refused = server.metric('connections_refused_total')
         grown = resident_mib(server.process) - before
         for session in sessions:
             session.end()

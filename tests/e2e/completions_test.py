@@ -16,7 +16,7 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, DRAFT, Edge, Server, edge
+from programs import BIN, DRAFT, Edge, Server, edge, make_certificate
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 MESSAGES = [{'role': 'user', 'content': PROMPT}]
@@ -271,13 +271,11 @@ class Ends(unittest.TestCase):
     def test_beyond_this_machine_there_are_none(self):
         with tempfile.TemporaryDirectory() as folder:
             tokens = Path(folder) / 'tokens'
-            for command in (
-                    ['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
-                     '-subj', '/CN=localhost', '-days', '2', '-keyout', 'key.pem', '-out', 'cert.pem'],
-                    [BIN / 'outrider-server', 'token', 'new', 'alice', '--token-file', tokens]):
-                subprocess.run([str(part) for part in command], check=True, capture_output=True, cwd=folder)
-            with Server('--host', '0.0.0.0', '--http-port', 0, '--tls-cert', f'{folder}/cert.pem',
-                        '--tls-key', f'{folder}/key.pem', '--token-file', tokens) as server:
+            cert, key = make_certificate(folder)
+            subprocess.run([BIN / 'outrider-server', 'token', 'new', 'alice', '--token-file', tokens],
+                           check=True, capture_output=True)
+            with Server('--host', '0.0.0.0', '--http-port', 0, '--tls-cert', cert, '--tls-key', key,
+                        '--token-file', tokens) as server:
                 log = ''.join(server.log)
                 self.assertIn('openai       OFF beyond this machine', log)
                 health = log.split('health       http://')[1].split()[0].replace('0.0.0.0', '127.0.0.1')

@@ -5,11 +5,9 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
-import re
 import socket
 import time
 import unittest
-import urllib.request
 
 from programs import DRAFT, ROOT, Edge, Server, edge
 
@@ -18,12 +16,6 @@ ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '--temp
           '--json')
 PACE = ('--pace-pass-ms', '40')
 CONNECTIONS = 20
-
-
-def metric(server, name):
-    line = next(line for line in server.log if line.split()[:1] == ['metrics'])
-    text = urllib.request.urlopen(line.split()[1] + '/metrics', timeout=10).read().decode()
-    return float(re.search(rf'^outrider_{name}{{[^}}]*}} (\S+)$', text, re.M).group(1))
 
 
 class Age(unittest.TestCase):
@@ -44,14 +36,14 @@ class Bound(unittest.TestCase):
         with Server(*PACE, '--max-connections', CONNECTIONS, '--metrics-port', '0') as server:
             expected = edge(*ANSWER, '-n', '50', '--server', server.address)
             runners = [Edge(*ANSWER, '-n', '50', '--server', server.address) for _ in range(4)]
-            while metric(server, 'num_requests_running') < len(runners):
+            while server.metric('num_requests_running') < len(runners):
                 time.sleep(0.02)
             strangers = []
             for _ in range(10 * CONNECTIONS):
                 strangers.append(socket.create_connection(('127.0.0.1', server.port)))
-            while metric(server, 'connections_refused_total') < 9 * CONNECTIONS:
+            while server.metric('connections_refused_total') < 9 * CONNECTIONS:
                 time.sleep(0.02)
-            self.assertEqual(metric(server, 'connections_open'), CONNECTIONS)
+            self.assertEqual(server.metric('connections_open'), CONNECTIONS)
             for runner in runners:
                 got = runner.wait()
                 self.assertEqual(got.code, 0, got.err)

@@ -9,7 +9,6 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import math
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, START_SECONDS, Server
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, START_SECONDS, Server, free_port
 
 DASHBOARD = ROOT / 'docker/grafana/dashboards/outrider.json'
 # For CMake: this test did not run.
@@ -29,12 +28,6 @@ SCRAPE_SECONDS = 1
 WINDOW = '10s'
 # A share of nothing is not a number: answers go on until each figure has been seen.
 FIGURE_SECONDS = 40
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(('127.0.0.1', 0))
-        return taken.getsockname()[1]
 
 
 def get(url):

@@ -5,10 +5,13 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import queue
+import re
 import signal
+import socket
 import subprocess
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +24,33 @@ ANSWER_SECONDS = 120
 # The programs read OUTRIDER_* as flags; only what a test sets may count, and no earlier answer.
 CLEAN_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith('OUTRIDER_')}
 CLEAN_ENVIRONMENT['OUTRIDER_STATE_DIR'] = 'none'
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+def make_certificate(folder):
+    """A self-signed certificate of 127.0.0.1 and its key: two files in PEM."""
+    cert, key = Path(folder) / 'cert.pem', Path(folder) / 'key.pem'
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256',
+                    '-nodes', '-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1',
+                    '-days', '2', '-keyout', key, '-out', cert], check=True, capture_output=True)
+    return cert, key
+
+
+def wait_until_served(base):
+    """Until an HTTP server says that it is healthy."""
+    give_up = time.monotonic() + START_SECONDS
+    while time.monotonic() < give_up:
+        try:
+            urllib.request.urlopen(f'{base}/health', timeout=5).read()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise RuntimeError(f'{base} does not serve')
 
 
 class Server:
@@ -59,6 +89,13 @@ class Server:
                 return address
         self.stop()
         raise RuntimeError('outrider-server did not start:\n' + ''.join(self.log))
+
+    def metric(self, name):
+        """The value of a series; the server must have been started with --metrics-port."""
+        line = next(line for line in self.log if line.split()[:1] == ['metrics'])
+        with urllib.request.urlopen(line.split()[1] + '/metrics', timeout=30) as answer:
+            text = answer.read().decode()
+        return float(re.search(rf'^outrider_{name}{{[^}}]*}} (\S+)$', text, re.M).group(1))
 
     def kill(self):
         """As a power cut would."""
@@ -100,9 +137,9 @@ class Edge:
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
 
-    def wait(self, stdin=None):
+    def wait(self, stdin=None, seconds=ANSWER_SECONDS):
         try:
-            out, err = self.process.communicate(stdin, timeout=ANSWER_SECONDS)
+            out, err = self.process.communicate(stdin, timeout=seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, err = self.process.communicate()

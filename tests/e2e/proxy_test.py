@@ -16,17 +16,11 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import CLEAN_ENVIRONMENT, DRAFT, ROOT, Edge, Server, edge
+from programs import CLEAN_ENVIRONMENT, DRAFT, ROOT, Edge, Server, edge, free_port, make_certificate
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 SWITCHES = int(os.environ.get('OUTRIDER_PROXY_SWITCHES', '6'))
 PROMPTS = 24
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 def wait_for_port(port, seconds=10):
@@ -59,12 +53,8 @@ class BehindHaproxy(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         here = Path(self.folder.name)
-        subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                        'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=localhost', '-addext',
-                        'subjectAltName=IP:127.0.0.1', '-days', '2', '-keyout', here / 'key.pem',
-                        '-out', here / 'ca.pem'], check=True, stderr=subprocess.DEVNULL)
-        both = (here / 'ca.pem').read_text() + (here / 'key.pem').read_text()
-        (here / 'both.pem').write_text(both)
+        cert, key = make_certificate(here)
+        (here / 'both.pem').write_text(cert.read_text() + key.read_text())
         self.servers = [Proxied(*self.flags), Proxied(*self.flags)]
         for one in self.servers:
             self.addCleanup(lambda one=one: one.server.kill())
@@ -81,7 +71,7 @@ class BehindHaproxy(unittest.TestCase):
         self.addCleanup(self.proxy.wait)
         self.addCleanup(self.proxy.terminate)
         wait_for_port(port)
-        self.through = ('--server', f'127.0.0.1:{port}', '--tls-ca', here / 'ca.pem')
+        self.through = ('--server', f'127.0.0.1:{port}', '--tls-ca', cert)
 
     def served_by(self):
         """Which servers HAProxy led streams to, in order."""

@@ -2,18 +2,9 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
-import socket
-import time
 import unittest
-import urllib.request
 
-from programs import DRAFT, Edge, Server
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+from programs import DRAFT, Edge, Server, free_port, wait_until_served
 
 
 class WithServingEdge(unittest.TestCase):
@@ -27,14 +18,7 @@ class WithServingEdge(unittest.TestCase):
         cls.edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', port,
                         '--served-model-name', 'robot', '-n', '40', *cls.flags)
         cls.base = f'http://127.0.0.1:{port}'
-        give_up = time.monotonic() + 60
-        while time.monotonic() < give_up:
-            try:
-                urllib.request.urlopen(f'{cls.base}/health', timeout=5).read()
-                return
-            except OSError:
-                time.sleep(0.1)
-        raise RuntimeError('outrider-edge serve did not start')
+        wait_until_served(cls.base)
 
     @classmethod
     def tearDownClass(cls):

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What testssl.sh (a Debian package) finds in the TLS of a server: nothing high may be among it.
+
+  bench/service/tls.py
+
+The server shows a certificate as a private authority would issue it, for 90 days. Nothing is shown (exit code 4)
+without testssl.sh, or if it ended early.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import collections
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
+from edges import Server  # noqa: E402
+from outcome import Outcome  # noqa: E402
+
+KEY = ('-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes')
+EXTENSIONS = 'subjectAltName=IP:127.0.0.1\ncrlDistributionPoints=URI:http://127.0.0.1/revoked.crl\n'
+HIGH = ('HIGH', 'CRITICAL')
+MIN_FINDINGS = 80  # of a whole run, the good ones included
+
+
+def issue_certificate(folder):
+    """An authority, and the server's certificate and key: ca.pem, cert.pem, key.pem."""
+    def openssl(*words):
+        subprocess.run(['openssl', *words], check=True, capture_output=True, cwd=folder)
+    (folder / 'extensions').write_text(EXTENSIONS, encoding='ascii')
+    openssl('req', '-x509', *KEY, '-subj', '/CN=authority', '-days', '365', '-keyout', 'ca.key', '-out', 'ca.pem')
+    openssl('req', *KEY, '-subj', '/CN=localhost', '-keyout', 'key.pem', '-out', 'request.pem')
+    openssl('x509', '-req', '-in', 'request.pem', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '90',
+            '-extfile', 'extensions', '-out', 'cert.pem')
+
+
+def run(outcome):
+    program = shutil.which('testssl') or shutil.which('testssl.sh')
+    if not program:
+        return outcome.show_nothing('testssl.sh is not installed. Remedy: apt-get install testssl.sh bsdmainutils dnsutils')
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        issue_certificate(folder)
+        with Server('--tls-cert', folder / 'cert.pem', '--tls-key', folder / 'key.pem') as server:
+            subprocess.run([program, '--quiet', '--color', '0', '--warnings', 'off', '--add-ca', folder / 'ca.pem', '--jsonfile',
+                            folder / 'found.json', server.address], stdout=sys.stderr, check=False)
+        file = folder / 'found.json'
+        findings = json.loads(file.read_text(encoding='utf-8')) if file.exists() else []
+    outcome.figures['findings'] = dict(collections.Counter(finding['severity'] for finding in findings))
+    if len(findings) < MIN_FINDINGS:
+        outcome.show_nothing(f'testssl.sh ended with {len(findings)} findings, {MIN_FINDINGS} are a whole run')
+    high = [finding for finding in findings if finding['severity'] in HIGH]
+    for finding in high:
+        print(f'{finding["severity"]}: {finding["id"]}: {finding["finding"]}', file=sys.stderr)
+    outcome.hold('findings that are high or critical', (len(high), len(high), len(high)), 0, at_least=False)
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    outcome = Outcome('tls')
+    run(outcome)
+    return outcome.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

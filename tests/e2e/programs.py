@@ -128,11 +128,11 @@ class Edge:
     """An outrider-edge in the background."""
 
     def __init__(self, *arguments, environment=None, stdin=subprocess.PIPE,
-                 stdout=subprocess.PIPE):
+                 stdout=subprocess.PIPE, stderr=subprocess.PIPE):
         command = [str(BIN / 'outrider-edge'), *map(str, arguments)]
         self.process = subprocess.Popen(command, text=True, stdin=stdin,
                                         env={**CLEAN_ENVIRONMENT, **(environment or {})},
-                                        stdout=stdout, stderr=subprocess.PIPE)
+                                        stdout=stdout, stderr=stderr)
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)

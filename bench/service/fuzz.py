@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Sends broken requests to every port of a server and of `outrider-edge serve`, built with the address sanitizer:
+what clients say, recorded, then with bytes changed, dropped, repeated, cut off or put in from elsewhere.
+
+  ./run build asan outrider-server outrider-edge
+  OUTRIDER_BIN=build/asan/bin bench/service/fuzz.py --minutes 10 [--seed 0]
+
+Both programs must stay healthy, answer a right request as before, and end with exit code 0. Nothing is shown (exit
+code 4) of programs without the sanitizer, or after fewer than a thousand requests.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import json
+import random
+import socket
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
+from edges import BIN, DRAFT, Edge, Server, edge, free_port, wait_until_served  # noqa: E402
+from outcome import Outcome  # noqa: E402
+
+PROMPT = 'In view: silver bottle ahead at 1.0 m. Task: find the silver bottle.'
+ANSWER = ('run', '--model', DRAFT, '-p', PROMPT, '-n', '20', '--temp', '1', '--seed', '3', '--json', '--threads', '1')
+WORKERS = 4
+REPLY_SECONDS = 0.02  # that one waits for an answer to what is broken
+MIN_REQUESTS = 1000
+REPORTS = ('Sanitizer', 'runtime error:')
+WORDS = (b'\0', b'\xff' * 8, b'\r\n\r\n', b'Content-Length: 99999999999\r\n', b'Transfer-Encoding: chunked\r\n\r\nffffffff\r\n',
+         b'[' * 2000, b'{"a":' * 500, b'1e999', b'-1', b'"\\ud800"', b'\xf0\x9f\x98\x80', b'null', b'%00', b'../' * 20)
+
+
+def http_requests():
+    bodies = {
+        '/v1/completions': {'prompt': PROMPT, 'max_tokens': 3, 'temperature': 0.5, 'seed': 1, 'stop': ['x'], 'stream': True},
+        '/v1/chat/completions': {'messages': [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hello'}],
+                                 'max_tokens': 3, 'top_p': 0.9, 'stream_options': {'include_usage': True}},
+        '/tokenize': {'content': PROMPT}}
+    for path, fields in bodies.items():
+        body = json.dumps(fields).encode()
+        yield (f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer key\r\n'
+               f'Content-Length: {len(body)}\r\n\r\n').encode() + body
+    for path in ('/', '/health', '/health/live', '/health/ready', '/version', '/metrics', '/v1/models'):
+        yield f'GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n'.encode()
+
+
+class Recorder:
+    """Carries connections to a port; `said` has the bytes that each client sent."""
+
+    def __init__(self, port):
+        self.port, self.said = port, []
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.address = f'127.0.0.1:{self.listener.getsockname()[1]}'
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            server = socket.create_connection(('127.0.0.1', self.port))
+            said = bytearray()
+            self.said.append(said)
+            threading.Thread(target=self._carry, args=(client, server, said), daemon=True).start()
+            threading.Thread(target=self._carry, args=(server, client, bytearray()), daemon=True).start()
+
+    @staticmethod
+    def _carry(source, sink, copy):
+        try:
+            while data := source.recv(1 << 16):
+                copy += data
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def broken(source, seeds):
+    """One of the seeds, with one to eight changes."""
+    data = bytearray(source.choice(seeds))
+    for _ in range(source.randint(1, 8)):
+        at = source.randrange(len(data) + 1)
+        end = min(len(data), at + source.choice((1, 1, 4, 16, 200)))
+        change = source.randrange(6)
+        if change == 0 and at < len(data):
+            data[at] ^= 1 << source.randrange(8)
+        elif change == 1:
+            data[at:end] = source.randbytes(end - at)
+        elif change == 2:
+            del data[at:end]
+        elif change == 3:
+            data[at:at] = data[at:end] * source.randint(1, 20)
+        elif change == 4:
+            data[at:at] = source.choice(WORDS)
+        else:
+            other = source.choice(seeds)
+            data[at:end] = other[source.randrange(len(other)):][:source.randint(1, 300)]
+    return bytes(data[:source.randrange(len(data) + 1)] if source.random() < 0.2 else data)
+
+
+class Attack(threading.Thread):
+    """Sends to one port after the other until told to stop."""
+
+    def __init__(self, targets, seed, stopping):
+        super().__init__(daemon=True)
+        self.targets, self.source, self.stopping, self.sent = targets, random.Random(seed), stopping, 0
+
+    def run(self):
+        while not self.stopping.is_set():
+            port, seeds = self.source.choice(self.targets)
+            data = broken(self.source, seeds)
+            cut = self.source.randrange(len(data) + 1)
+            try:
+                with socket.create_connection(('127.0.0.1', port), timeout=5) as peer:
+                    peer.sendall(data[:cut])
+                    peer.sendall(data[cut:])
+                    peer.settimeout(REPLY_SECONDS)
+                    while peer.recv(1 << 16):
+                        pass
+            except OSError:  # it was turned away, cut off, or kept waiting: all are right
+                pass
+            self.sent += 1
+
+
+def is_sanitized(program):
+    return b'__asan_init' in program.read_bytes()
+
+
+def attack(options, outcome, server, serving_port, ports):
+    recorder = Recorder(server.port)
+    for strategy in ('ar', 'sd', 'mirror'):
+        edge(*ANSWER, '--strategy', strategy, '--server', recorder.address)
+    time.sleep(0.5)
+    calls = [bytes(said) for said in recorder.said]
+    requests = list(http_requests())
+    targets = [(server.port, calls), (serving_port, requests), *((port, requests) for port in ports)]
+    stopping = threading.Event()
+    attacks = [Attack(targets, options.seed * WORKERS + i, stopping) for i in range(WORKERS)]
+    for one in attacks:
+        one.start()
+    begin = time.monotonic()
+    try:
+        while time.monotonic() < begin + options.minutes * 60:
+            time.sleep(5)
+            for port, path in ((serving_port, '/health'), (ports[0], '/health/live')):
+                urllib.request.urlopen(f'http://127.0.0.1:{port}{path}', timeout=60).read()
+            print(f'{sum(one.sent for one in attacks)} requests in {time.monotonic() - begin:.0f} s', file=sys.stderr, end='\r')
+    except OSError as error:
+        outcome.fail(f'a program is not healthy any more: {error}')
+    stopping.set()
+    for one in attacks:
+        one.join(30)
+    print(file=sys.stderr)
+    return sum(one.sent for one in attacks)
+
+
+def run(options, outcome):
+    http, metrics, port = free_port(), free_port(), free_port()
+    with Server('--http-port', http, '--metrics-port', metrics, '--max-concurrent-sessions', '64') as server, \
+            tempfile.TemporaryFile('w+') as said:
+        serving = Edge('serve', '--model', DRAFT, '--server', server.address, '--port', port, '--threads', '1', stdout=said, stderr=said)
+        wait_until_served(f'http://127.0.0.1:{port}')
+        before = edge(*ANSWER, '--server', server.address)
+        requests = attack(options, outcome, server, port, (http, metrics))
+        after = edge(*ANSWER, '--server', server.address)
+        if after.code != 0 or after.json['ids'] != before.json['ids']:
+            outcome.fail(f'a right request is answered otherwise: {after.err[-300:]}')
+        serving.process.terminate()
+        codes = {'outrider-edge': serving.process.wait(60), 'outrider-server': server.stop()}
+        said.seek(0)
+        lines = [*server.log, *said]
+    for name, code in codes.items():
+        if code != 0:
+            outcome.fail(f'{name} ended with exit code {code}')
+        if not is_sanitized(BIN / name):
+            outcome.show_nothing(f'{name} was built without the address sanitizer. Remedy: see --help')
+    if requests < MIN_REQUESTS:
+        outcome.show_nothing(f'{requests} requests only')
+    reports = [line for line in lines if any(word in line for word in REPORTS)]
+    for line in reports:
+        print(line.rstrip(), file=sys.stderr)
+    outcome.figures.update({'requests': requests, 'minutes': options.minutes, 'seed': options.seed})
+    outcome.hold('reports of the sanitizers', (len(reports), len(reports), len(reports)), 0, at_least=False)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--minutes', type=float, default=10)
+    parser.add_argument('--seed', type=int, default=0)
+    outcome = Outcome('fuzz')
+    run(parser.parse_args(), outcome)
+    return outcome.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Faults of a server, its link and its neighbours at random moments while eight edges decode; every answer is held
-against an undisturbed one: the same tokens, none lost, none repeated.
+against an undisturbed one: the same tokens, none lost, none repeated. All speak TLS.
 
   bench/service/faults.py [--faults kill,drain,...] [--times 10] [--sessions 8] [--prompts FILE.jsonl] [--seed 0]
 
@@ -13,6 +13,7 @@ against an undisturbed one: the same tokens, none lost, none repeated.
   slow      one more edge stands still for three seconds in the middle of its answer
   overload  24 more edges come at once to a server with room for four
   scrape    twenty readers of /metrics never finish their request
+  rotate    the server's certificate and key are replaced, and new connections get the new one
 
 Nothing is shown (exit code 4) unless each fault was seen to occur.
 SPDX-License-Identifier: Apache-2.0
@@ -23,12 +24,15 @@ import contextlib
 import random
 import signal
 import socket
+import ssl
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
+from authority import Authority  # noqa: E402
 from edges import ROOT, Server, read_prompts  # noqa: E402
 from load import WAYS, Load  # noqa: E402
 from outcome import Outcome  # noqa: E402
@@ -37,7 +41,7 @@ from tcp_link import TcpLink  # noqa: E402
 EXTRA = 4  # places for edges beside the load
 FLAGS = ('--pace-pass-ms', '4', '--metrics-port', '0')
 STANDSTILL_SECONDS = 3
-SETTLE_SECONDS = 10  # in which edges must have come back, and the server noticed those that are gone
+SETTLE_SECONDS = 20  # in which edges must be back, those that are gone noticed, and files of certificates read again
 UP_SECONDS = (0.3, 1.5)  # between faults
 CROWD, READERS = 24, 20
 
@@ -47,17 +51,21 @@ class Scene:
 
     def __init__(self, options):
         self.source = random.Random(options.seed)
-        self.flags = (*FLAGS, '--max-concurrent-sessions', options.sessions + EXTRA)
+        self.folder = tempfile.TemporaryDirectory()
+        self.authority = Authority(Path(self.folder.name))
+        self.flags = (*FLAGS, *self.authority.server_flags(), '--max-concurrent-sessions', options.sessions + EXTRA)
         self.server = Server(*self.flags)
         self.link = TcpLink(self.server.port)
         prompts = read_prompts(options.prompts, 6) if options.prompts else [
             (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip(), 'Bring the green cup.', 'Why is the sky blue?']
-        self.load = Load(self.link.address, prompts, options.sessions, options.max_tokens, options.seed)
+        self.load = Load(self.link.address, prompts, options.sessions, options.max_tokens, options.seed,
+                         '--tls-ca', self.authority.ca)
 
     def end(self):
         self.load.stop()
         self.link.close()
         self.server.stop()
+        self.folder.cleanup()
 
     def restart(self):
         self.server = Server(*self.flags, port=self.server.port)
@@ -170,7 +178,15 @@ def scrape(scene):
     return answered
 
 
-FAULTS = {fault.__name__: fault for fault in (kill, drain, hang, reset, silence, vanish, slow, overload, scrape)}
+def rotate(scene):
+    def shown():
+        return ssl.get_server_certificate(('127.0.0.1', scene.server.port))
+    before = shown()
+    scene.authority.issue()
+    return _met(lambda: shown() != before)
+
+
+FAULTS = {fault.__name__: fault for fault in (kill, drain, hang, reset, silence, vanish, slow, overload, scrape, rotate)}
 
 
 def run(options, outcome):

@@ -19,9 +19,10 @@ class Load:
     """`sessions` threads that ask until they are told to stop. What they got is read at any time: `count` answers,
     `reconnects`, and a line for each of the `wrong` ones."""
 
-    def __init__(self, address, prompts, sessions, max_tokens, seed):
+    def __init__(self, address, prompts, sessions, max_tokens, seed, *flags):
         self.address, self.prompts = address, prompts
-        self.common = ('run', '--model', DRAFT, '--json', '-n', max_tokens, '--threads', '1', '--reconnect-timeout', '60')
+        self.common = ('run', '--model', DRAFT, '--json', '-n', max_tokens, '--threads', '1', '--reconnect-timeout', '60',
+                       *flags)
         self.expected = {}
         self.stopping, self.lock = threading.Event(), threading.Lock()
         self.count, self.reconnects, self.wrong = 0, 0, []

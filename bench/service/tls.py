@@ -17,24 +17,12 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
+from authority import Authority  # noqa: E402
 from edges import Server  # noqa: E402
 from outcome import Outcome  # noqa: E402
 
-KEY = ('-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes')
-EXTENSIONS = 'subjectAltName=IP:127.0.0.1\ncrlDistributionPoints=URI:http://127.0.0.1/revoked.crl\n'
 HIGH = ('HIGH', 'CRITICAL')
 MIN_FINDINGS = 80  # of a whole run, the good ones included
-
-
-def issue_certificate(folder):
-    """An authority, and the server's certificate and key: ca.pem, cert.pem, key.pem."""
-    def openssl(*words):
-        subprocess.run(['openssl', *words], check=True, capture_output=True, cwd=folder)
-    (folder / 'extensions').write_text(EXTENSIONS, encoding='ascii')
-    openssl('req', '-x509', *KEY, '-subj', '/CN=authority', '-days', '365', '-keyout', 'ca.key', '-out', 'ca.pem')
-    openssl('req', *KEY, '-subj', '/CN=localhost', '-keyout', 'key.pem', '-out', 'request.pem')
-    openssl('x509', '-req', '-in', 'request.pem', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '90',
-            '-extfile', 'extensions', '-out', 'cert.pem')
 
 
 def run(outcome):
@@ -43,9 +31,9 @@ def run(outcome):
         return outcome.show_nothing('testssl.sh is not installed. Remedy: apt-get install testssl.sh bsdmainutils dnsutils')
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        issue_certificate(folder)
-        with Server('--tls-cert', folder / 'cert.pem', '--tls-key', folder / 'key.pem') as server:
-            subprocess.run([program, '--quiet', '--color', '0', '--warnings', 'off', '--add-ca', folder / 'ca.pem', '--jsonfile',
+        authority = Authority(folder)
+        with Server(*authority.server_flags()) as server:
+            subprocess.run([program, '--quiet', '--color', '0', '--warnings', 'off', '--add-ca', authority.ca, '--jsonfile',
                             folder / 'found.json', server.address], stdout=sys.stderr, check=False)
         file = folder / 'found.json'
         findings = json.loads(file.read_text(encoding='utf-8')) if file.exists() else []

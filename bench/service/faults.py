@@ -34,7 +34,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
 from authority import Authority  # noqa: E402
 from edges import ROOT, Server, read_prompts  # noqa: E402
-from load import WAYS, Load  # noqa: E402
+from load import Load  # noqa: E402
 from outcome import Outcome  # noqa: E402
 from tcp_link import TcpLink  # noqa: E402
 
@@ -44,6 +44,7 @@ STANDSTILL_SECONDS = 3
 SETTLE_SECONDS = 20  # in which edges must be back, those that are gone noticed, and files of certificates read again
 UP_SECONDS = (0.3, 1.5)  # between faults
 CROWD, READERS = 24, 20
+BEGINNINGS = 20  # that are tried until one is caught in the middle of its answer
 
 
 class Scene:
@@ -71,11 +72,15 @@ class Scene:
         self.server = Server(*self.flags, port=self.server.port)
 
     def begin_long(self):
-        """One more edge: (edge, prompt, way), in the middle of its answer."""
-        prompt, way = self.load.prompts[0], WAYS[self.source.randrange(len(WAYS))]
-        edge = self.load.begin(prompt, way)
-        time.sleep(0.4)
-        return edge, prompt, way
+        """One more edge: (edge, prompt, way), in the middle of its answer; None if all were too quick."""
+        for _ in range(BEGINNINGS):
+            prompt, way = self.load.draw(self.source)
+            edge = self.load.begin(prompt, way)
+            time.sleep(0.3)
+            if edge.process.poll() is None:
+                return edge, prompt, way
+            self.load.end(edge, prompt, way)
+        return None
 
 
 # Each fault says whether it was seen to occur.
@@ -137,9 +142,8 @@ def silence(scene):
 
 
 def vanish(scene):
-    edges = [scene.begin_long()[0] for _ in range(EXTRA)]
-    began = [edge for edge in edges if edge.process.poll() is None]
-    for edge in edges:
+    began = [begun[0] for begun in (scene.begin_long() for _ in range(EXTRA)) if begun]
+    for edge in began:
         edge.process.kill()
         edge.process.communicate()
     if not _met(lambda: scene.server.metric('num_requests_running') <= len(scene.load.threads)):
@@ -148,13 +152,15 @@ def vanish(scene):
 
 
 def slow(scene):
-    edge, prompt, way = scene.begin_long()
-    answering = edge.process.poll() is None
+    begun = scene.begin_long()
+    if begun is None:
+        return False
+    edge, prompt, way = begun
     edge.process.send_signal(signal.SIGSTOP)
     time.sleep(STANDSTILL_SECONDS)
     edge.process.send_signal(signal.SIGCONT)
     scene.load.end(edge, prompt, way)
-    return answering
+    return True
 
 
 def overload(scene):

@@ -77,8 +77,9 @@ void set_access(const ServerFlags& flags, const ModelInfo& model, Tenants& tenan
   options.rpc.tls = flags.access.tls;
   const std::string& path = flags.access.token_file;
   if (!is_loopback(metrics_host) && !flags.access.insecure) {
-    options.admin_questions.knows_key = [&tenants](const std::string& key) {
-      return tenants.find(key).ok();
+    options.admin_questions.may_read_metrics = [&tenants](const std::string& key) {
+      const auto known = tenants.find(key);
+      return known.ok() && tenants.limits_of((*known)->tenant).read_metrics;
     };
   }
   if (path.empty()) return;
@@ -207,7 +208,7 @@ Status run_server(ServerFlags& flags) {
       options.scheduler.kv_cache_bytes,
       kv_cache_bytes(flags.kv_cache_memory, target.model->info(), free_memory()));
   options.scheduler.tenant_kv_bytes = [&tenants](const std::string& tenant) {
-    return tenants.kv_bytes(tenant);
+    return tenants.limits_of(tenant).kv_bytes;
   };
   OUTRIDER_RETURN_IF_ERROR(check_shares(flags.access.token_file, tenants, target.model->info()));
   std::optional<Prices> prices;

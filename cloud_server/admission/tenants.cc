@@ -112,16 +112,10 @@ void Tenants::serve(const std::string& name, const std::string& session) {
   if (at != sessions.end()) at->second.waits = false;
 }
 
-std::int64_t Tenants::kv_bytes(const std::string& name) const {
+TenantLimits Tenants::limits_of(const std::string& name) const {
   const MutexLock lock(mu_);
   const auto at = tenants_.find(name);
-  return at == tenants_.end() ? 0 : at->second.limits.kv_bytes;
-}
-
-bool Tenants::has_exact_times(const std::string& name) const {
-  const MutexLock lock(mu_);
-  const auto at = tenants_.find(name);
-  return at != tenants_.end() && at->second.limits.exact_times;
+  return at == tenants_.end() ? TenantLimits() : at->second.limits;
 }
 
 std::vector<std::string> Tenants::with_less_kv_than(std::int64_t bytes) const {

@@ -54,10 +54,8 @@ class Tenants final {
   void serve(const std::string& tenant, const std::string& session);
   // So many rows were computed for the tenant.
   void charge(const std::string& tenant, double rows, TimePoint now);
-  // The tenant's share of the memory for keys and values; 0: no bound.
-  std::int64_t kv_bytes(const std::string& tenant) const;
-  // Whether it may know how long others kept the device.
-  bool has_exact_times(const std::string& tenant) const;
+  // A tenant that is not in the file has neither limits nor rights.
+  TenantLimits limits_of(const std::string& tenant) const;
   // The tenants whose share is less than this.
   std::vector<std::string> with_less_kv_than(std::int64_t bytes) const;
 

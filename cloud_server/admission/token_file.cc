@@ -68,8 +68,8 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
   const std::size_t equals = std::min(word.find('='), word.size());
   const std::string_view name = word.substr(0, equals);
   const std::string_view text = word.substr(std::min(equals + 1, word.size()));
-  if (word == "exact-times") {
-    limits.exact_times = true;
+  if (word == "exact-times" || word == "read-metrics") {
+    (word == "exact-times" ? limits.exact_times : limits.read_metrics) = true;
     return {};
   }
   if (name == "kv-memory") {
@@ -89,7 +89,8 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
   } else {
     return invalid_argument(printable(name) +
                             " is no limit; there are sessions, queued-requests, "
-                            "prompt-tokens-per-minute, rows-per-second, kv-memory, exact-times");
+                            "prompt-tokens-per-minute, rows-per-second, kv-memory, exact-times, "
+                            "read-metrics");
   }
   return {};
 }

@@ -28,7 +28,10 @@ struct TenantLimits {
   double prompt_tokens_per_minute = 0;
   double rows_per_second = 0;
   std::int64_t kv_bytes = 0;  // of keys and values
-  bool exact_times = false;   // may know how long others kept the device; no limit, but a right
+  // No limits, but rights: to know how long others kept the device, and to read /metrics beyond
+  // loopback, which tell of all tenants.
+  bool exact_times = false;
+  bool read_metrics = false;
 
   friend bool operator==(const TenantLimits&, const TenantLimits&) = default;
 };

@@ -49,9 +49,11 @@ HttpResponse AdminServer::health(const HttpRequest& request) const {
 
 HttpResponse AdminServer::metrics(const HttpRequest& request) const {
   if (request.path != "/metrics") return not_found_here();
-  if (questions_.knows_key && !questions_.knows_key(key_of(request))) {
+  if (questions_.may_read_metrics && !questions_.may_read_metrics(key_of(request))) {
     return {.status = 401,
-            .body = "a key is needed: Authorization: Bearer KEY\n",
+            .body =
+                "a key is needed whose line in --token-file has the word read-metrics: "
+                "Authorization: Bearer KEY\n",
             .headers = {{"WWW-Authenticate", "Bearer"}}};
   }
   return {.body = questions_.metrics(), .content_type = "text/plain; version=0.0.4"};

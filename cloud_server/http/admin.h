@@ -3,7 +3,7 @@
 //   /health/live   200 while passes come to their end: else start the process anew
 //   /health/ready  200 while new sessions are welcome
 //   /version       JSON
-//   /metrics       Prometheus' text format; beyond loopback with a key of the token file
+//   /metrics       Prometheus' text format; beyond loopback with a key that may read it
 //
 // Beside the first three stand whatever routes `answers` has: OpenAI's.
 //
@@ -25,7 +25,7 @@ struct AdminQuestions {
   std::function<bool()> is_alive;
   std::function<bool()> is_ready;
   std::function<std::string()> metrics;
-  std::function<bool(const std::string& key)> knows_key;  // empty: /metrics is open
+  std::function<bool(const std::string& key)> may_read_metrics;  // empty: everybody may
   // Takes a request, or says that the path is none of its own; empty: there are no such routes.
   std::function<bool(const HttpRequest&, const std::shared_ptr<HttpExchange>&)> answers;
   std::string version;

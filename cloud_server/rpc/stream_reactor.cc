@@ -82,7 +82,7 @@ Status StreamReactor::take(EdgeMessage message) {
         {.tenant = tenant,
          .group = tenant.empty() ? host_of(peer_) : tenant,
          .request_id = request_id_of(context_),
-         .coarse_times = shell_.tenants != nullptr && !shell_.tenants->has_exact_times(tenant),
+         .coarse_times = shell_.tenants != nullptr && !shell_.tenants->limits_of(tenant).exact_times,
          .traffic = traffic_});
   }
   shell_.engine.post(*stream_, std::move(message));

@@ -239,21 +239,32 @@ TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
                           HasSubstr("finished_reason=\"length\"} 1")));
 }
 
-TEST(ServerProgram, MetricsBeyondThisMachineWantAKey) {
+TEST(ServerProgram, MetricsBeyondThisMachineWantAKeyThatMayReadThem) {
   expect_failure({"--model", "null:", "--metrics-port", "0", "--metrics-host", "0.0.0.0"}, 2,
                  AllOf(HasSubstr("--metrics-host 0.0.0.0"), HasSubstr("--token-file")));
   const TestDirectory folder;
   const std::string file = folder.path() + "/tokens";
-  Program made({"token", "new", "prometheus", "--token-file", file});
-  std::string key = made.read_all();
-  key = key.substr(key.find("or-"), 67);
+  const auto new_key = [&](const std::string& tenant) {
+    Program made({"token", "new", tenant, "--token-file", file});
+    const std::string said = made.read_all();
+    return said.substr(said.find("or-"), 67);
+  };
+  const std::string robot = new_key("robot-7");
+  const std::string prometheus = new_key("prometheus");
+  std::ifstream made(file);
+  std::string lines(std::istreambuf_iterator<char>(made), {});
+  lines.insert(lines.find_last_not_of('\n') + 1, " read-metrics");
+  std::ofstream(file) << lines;
   Program program({"--model", "null:", "--port", "0", "--metrics-port", "0", "--metrics-host",
                    "0.0.0.0", "--token-file", file});
   Address metrics = page_of(program.read_until("ready  "), "metrics");
   EXPECT_EQ(metrics.host, "0.0.0.0");
   metrics.host = "127.0.0.1";
   EXPECT_THAT(http_get(metrics, "/metrics"), HasSubstr("401"));
-  EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + key + "\r\n"),
+  // What a robot's key would show is of all tenants.
+  EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + robot + "\r\n"),
+              AllOf(HasSubstr("401"), HasSubstr("read-metrics")));
+  EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + prometheus + "\r\n"),
               HasSubstr("outrider_num_requests_running"));
 }
 

@@ -164,18 +164,20 @@ TEST_F(QuotaTest, RequestsThatWaitForTheirFirstToken) {
   tenants_.serve("bob", "never seen");
 }
 
-TEST_F(QuotaTest, TheRightToExactTimesIsGivenByAWord) {
+TEST_F(QuotaTest, RightsAreGivenByWords) {
   limits("sessions=2 exact-times");
-  EXPECT_TRUE(tenants_.has_exact_times("alice"));
-  limits("sessions=2");
-  EXPECT_FALSE(tenants_.has_exact_times("alice"));
-  EXPECT_FALSE(tenants_.has_exact_times("bob"));
+  EXPECT_TRUE(tenants_.limits_of("alice").exact_times);
+  EXPECT_FALSE(tenants_.limits_of("alice").read_metrics);
+  limits("read-metrics sessions=2");
+  EXPECT_FALSE(tenants_.limits_of("alice").exact_times);
+  EXPECT_TRUE(tenants_.limits_of("alice").read_metrics);
+  EXPECT_EQ(tenants_.limits_of("bob"), TenantLimits());
 }
 
 TEST_F(QuotaTest, AShareOfTheMemoryIsReadAsSizesAre) {
   limits("kv-memory=2G");
-  EXPECT_EQ(tenants_.kv_bytes("alice"), std::int64_t{2} << 30);
-  EXPECT_EQ(tenants_.kv_bytes("bob"), 0);
+  EXPECT_EQ(tenants_.limits_of("alice").kv_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(tenants_.limits_of("bob").kv_bytes, 0);
   EXPECT_THAT(tenants_.with_less_kv_than(std::int64_t{3} << 30), testing::ElementsAre("alice"));
   EXPECT_THAT(tenants_.with_less_kv_than(1), testing::IsEmpty());
 }

@@ -179,7 +179,7 @@ def run(options, outcome):
     if requests < MIN_REQUESTS:
         outcome.show_nothing(f'{requests} requests only')
     reports = [line for line in lines if any(word in line for word in REPORTS)]
-    for line in reports:
+    for line in reports or (lines[-20:] if outcome.failures else ()):
         print(line.rstrip(), file=sys.stderr)
     outcome.figures.update({'requests': requests, 'minutes': options.minutes, 'seed': options.seed})
     outcome.hold('reports of the sanitizers', (len(reports), len(reports), len(reports)), 0, at_least=False)

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Debian's Arm packages in a folder, to compile against and to run under qemu-user: they are
+# unpacked, and nothing is installed.
+#   deploy/arm64-sysroot.sh FOLDER PACKAGE..
+set -euo pipefail
+
+folder="$1"; shift
+[ -e "$folder/.complete" ] && exit
+rm -rf "$folder"
+mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$(IFS=,; echo "$*")" bookworm "$folder"
+
+# Links that name a place from the root up would lead to this machine's files.
+find "$folder/usr" -type l -lname '/*' | while read -r link; do
+  inside="$folder$(readlink "$link")"
+  [ ! -e "$inside" ] || ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$inside")" "$link"
+done
+touch "$folder/.complete"

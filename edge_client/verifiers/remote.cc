@@ -57,4 +57,10 @@ void RemoteVerifier::stop() {
   if (call_ != nullptr && std::exchange(started_, true)) call_->stop();
 }
 
+void RemoteVerifier::disconnect() {
+  stop();
+  call_.reset();
+  channel_.reset();
+}
+
 }  // namespace outrider

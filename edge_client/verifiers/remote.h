@@ -59,6 +59,8 @@ class RemoteVerifier final : public Verifier {
   void start(std::uint32_t epoch, EventSink sink) override;
   void send(EdgeMessage message) override;
   void stop() override;
+  // After stop(): the next stream has a connection of its own.
+  void disconnect();
 
   // What goes as x-request-id with the streams that start from now on; empty: nothing. On the
   // thread of start().

@@ -1,10 +1,11 @@
 // doctor: whether `outrider-edge doctor` foretells what is measured afterwards, on settings that a
-// seed draws. The doctor judges with some prompts; its way of decoding and plain decoding then
-// answer others. Which are which is drawn for each setting: with the same for all, one set of
-// easier prompts would move all settings alike.
+// seed draws. The doctor is given prompts and judges with some of them; its way of decoding and
+// plain decoding then answer all, by programs of their own. Prompts are drawn for each setting:
+// with the same for all, one set of easier ones would move all settings alike.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -29,7 +30,6 @@ namespace {
 
 constexpr double kMaxError = 0.10;                      // of the speed-up that was foretold
 constexpr std::size_t kMinOfEach = 3;                   // settings with "use", and with "do not"
-constexpr std::size_t kJudgedBy = 26;                   // prompts that the doctor is given
 constexpr Duration kAtMost = std::chrono::minutes(10);  // of one diagnosis
 
 // What the doctor said.
@@ -37,6 +37,7 @@ struct Forecast {
   bool drafts = false;
   GridVariant way;
   double speed_up = 1;
+  Interval interval;
 };
 
 Result<Forecast> read_forecast(const std::string& line) {
@@ -54,10 +55,12 @@ Result<Forecast> read_forecast(const std::string& line) {
   forecast.way.gamma = advice->value("tried_gamma", 0);
   forecast.drafts = advice->value("draft", false);
   forecast.speed_up = advice->value("speed_up", 0.0);
+  const auto interval = advice->value("interval", std::vector<double>());
+  if (interval.size() == 2) forecast.interval = {interval[0], interval[1]};
   return forecast;
 }
 
-Result<Forecast> ask_doctor(const GridPlan& plan, const std::vector<std::string>& prompts) {
+Result<Forecast> ask_doctor(const GridPlan& plan) {
   const GridSetting& setting = plan.settings.front();
   const std::vector<int> cores = usable_cores();
   ServerPool pool(plan, setting, cores.empty() ? std::nullopt : std::optional(cores.front()));
@@ -78,7 +81,7 @@ Result<Forecast> ask_doctor(const GridPlan& plan, const std::vector<std::string>
                     "--seed=" + std::to_string(plan.seed),
                     fmt::format("--temp={:g}", setting.sampling.temperature)};
   if (!is_loopback(server->address.host)) edge.arguments.emplace_back("--insecure");
-  for (const std::string& prompt : prompts) edge.arguments.push_back("--prompt=" + prompt);
+  for (const std::string& prompt : plan.prompts) edge.arguments.push_back("--prompt=" + prompt);
   OUTRIDER_ASSIGN_OR_RETURN(const FinishedProcess finished, run_process(edge, kAtMost));
   if (finished.exit_code != 0) {
     return unavailable("outrider-edge doctor at " + setting.name + " ended with code " +
@@ -90,20 +93,15 @@ Result<Forecast> ask_doctor(const GridPlan& plan, const std::vector<std::string>
 struct Judged {
   std::string setting;
   Forecast forecast;
-  Estimate measured;  // speed-up of the doctor's way on other prompts
+  Estimate measured;  // speed-up of the doctor's way
   GridResult result;
 
   double error() const { return forecast.speed_up / measured.value - 1; }
   bool holds() const { return std::abs(error()) <= kMaxError; }
 };
 
-// lines: the doctor's first, then those that are measured.
-Result<Judged> judge_doctor(GridPlan plan, const std::vector<PromptLine>& lines) {
-  std::vector<std::string> asked_with;
-  for (const PromptLine& line : lines) {
-    (asked_with.size() < kJudgedBy ? asked_with : plan.prompts).push_back(line.prompt);
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(Forecast forecast, ask_doctor(plan, asked_with));
+Result<Judged> judge_doctor(GridPlan plan) {
+  OUTRIDER_ASSIGN_OR_RETURN(Forecast forecast, ask_doctor(plan));
   const std::string name = plan.settings.front().name;
   plan.variants = {variant_of(Strategy::kAr), forecast.way};
   RealExecutor programs(plan);
@@ -120,11 +118,12 @@ Result<Judged> judge_doctor(GridPlan plan, const std::vector<PromptLine>& lines)
 void say(const Judged& one) {
   const Interval interval = one.measured.interval.value_or(Interval{});
   std::fprintf(stderr,
-               "%s: %s %s gamma %d, foretold %.3f, measured %.3f [%.3f, %.3f], %+.1f %%%s\n",
+               "%s: %s %s gamma %d, foretold %.3f [%.3f, %.3f], measured %.3f [%.3f, %.3f], "
+               "%+.1f %%%s\n",
                one.setting.c_str(), one.forecast.drafts ? "use" : "do not use",
                one.forecast.way.name.c_str(), one.forecast.way.gamma, one.forecast.speed_up,
-               one.measured.value, interval.low, interval.high, 100 * one.error(),
-               one.holds() ? "" : " MISSED");
+               one.forecast.interval.low, one.forecast.interval.high, one.measured.value,
+               interval.low, interval.high, 100 * one.error(), one.holds() ? "" : " MISSED");
 }
 
 Json to_json(const Judged& one) {
@@ -133,6 +132,7 @@ Json to_json(const Judged& one) {
           {"strategy", one.forecast.way.name},
           {"spec_draft_n_max", one.forecast.way.gamma},
           {"foretold", one.forecast.speed_up},
+          {"foretold_interval", {one.forecast.interval.low, one.forecast.interval.high}},
           {"measured", to_json(one.measured)},
           {"error", one.error()},
           {"holds", one.holds()}};
@@ -140,14 +140,7 @@ Json to_json(const Judged& one) {
 
 Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
   GridPlan plan = options.plan;
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines,
-                            read_prompt_file(options.prompts, kJudgedBy + options.num_prompts));
-  if (lines.size() < kJudgedBy + 2) {
-    return invalid_argument(
-        fmt::format("--prompts {} has {} prompts. Remedy: {} for the doctor, "
-                    "and at least two to measure with",
-                    options.prompts, lines.size(), kJudgedBy));
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines, read_prompt_file(options.prompts, 0));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<LinkProfile> networks, parse_links(options.networks));
   const DrawnFrom from{.networks = std::move(networks), .target_scales = {1, 2}};
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<GridSetting> settings,
@@ -158,8 +151,11 @@ Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
   Json all = Json::array();
   for (std::size_t i = 0; i < settings.size(); ++i) {
     plan.settings = {settings[i]};
-    LinkRandom(plan.seed + i).draw_first(lines, lines.size());
-    OUTRIDER_ASSIGN_OR_RETURN(const Judged one, judge_doctor(plan, lines));
+    const std::size_t count = std::min(options.num_prompts, lines.size());
+    LinkRandom(plan.seed + i).draw_first(lines, count);
+    plan.prompts.clear();
+    for (std::size_t k = 0; k < count; ++k) plan.prompts.push_back(lines[k].prompt);
+    OUTRIDER_ASSIGN_OR_RETURN(const Judged one, judge_doctor(plan));
     say(one);
     all.push_back(to_json(one));
     outcome.passed = outcome.passed && one.holds();
@@ -184,7 +180,7 @@ void add_doctor_check(CheckList& checks) {
   auto options = std::make_shared<DrawnFlags>(drawn_flags());
   options->networks = "ethernet,wifi,5g,lte,4g-fast,starlink";
   options->settings = 8;
-  options->num_prompts = 30;
+  options->num_prompts = 26;
   CLI::App* command = checks.add(
       "doctor", "What outrider-edge doctor foretells against what is measured afterwards",
       [options] { return run_doctor(*options); });

@@ -168,7 +168,7 @@ class Measurement final {
     flood.from = since_start() + kSettle;
     flood.length = plan_.flood;
     const bool by_trace = path.rates != nullptr || path.opportunities != nullptr;
-    if (flood.length == Duration::zero()) flood.length = by_trace ? seconds(61) : seconds(6);
+    if (flood.length == Duration::zero()) flood.length = flood_length(path);
     flood.bit_per_s = by_trace ? 1.2 * peak_rate(path, flood) : 1.25 * path.bit_per_s;
     // What the queue may hold at the end, and the way, so that the next measurement finds it empty.
     const double queue_s =
@@ -178,6 +178,12 @@ class Measurement final {
                               flood_link(from, to, start(), flood, drain));
     return by_trace ? judge_windows(direction, path, flood, result)
                     : judge_rate(direction, path, flood, result);
+  }
+
+  // A trace's windows; else so that few bursts of losses weigh little.
+  static Duration flood_length(const PathSettings& path) {
+    if (path.rates != nullptr || path.opportunities != nullptr) return seconds(61);
+    return path.loss.burst.to_bad > 0 ? seconds(24) : seconds(6);
   }
 
   // The most that the trace lets pass in a tenth of a second.

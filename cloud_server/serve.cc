@@ -97,7 +97,8 @@ Result<std::unique_ptr<AdminServer>> start_admin(const ServeOptions& options,
                                           .calls_refused = rpc.refused,
                                           .calls_failed = rpc.failed,
                                           .connections_open = rpc.connections.open,
-                                          .connections_refused = rpc.connections.refused});
+                                          .connections_refused = rpc.connections.refused,
+                                          .log_lines_lost = lost_log_lines()});
   };
   return AdminServer::start(options.admin, std::move(questions));
 }

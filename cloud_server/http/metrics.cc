@@ -84,7 +84,9 @@ struct ServerMetrics::Parts {
   prometheus::Gauge& calls = gauge("grpc_calls_open", "gRPC calls that are open");
   prometheus::Gauge& connections = gauge("connections_open", "Connections of edges that are open");
   prometheus::Counter& turned_away =
-      totals("connections_refused_total", "Connections closed at once for a bound").Add({});
+      totals("connections_refused_total", "Connections closed for a bound").Add({});
+  prometheus::Counter& log_lines_lost =
+      totals("log_lines_lost_total", "Lines of the log that the disk did not take").Add({});
   prometheus::Counter& passes =
       totals("target_passes_total", "Passes of the target that decided tokens").Add({});
   prometheus::Counter& rows = totals("rows_total", "Rows that the device computed").Add({});
@@ -175,6 +177,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   p.calls.Set(static_cast<double>(now.calls_open));
   p.connections.Set(static_cast<double>(now.connections_open));
   follow(p.turned_away, static_cast<double>(now.connections_refused));
+  follow(p.log_lines_lost, static_cast<double>(now.log_lines_lost));
   follow(p.passes, static_cast<double>(stats.passes));
   follow(p.rows, static_cast<double>(stats.rows));
   follow(p.pruned, static_cast<double>(stats.pruned.rows_ended));

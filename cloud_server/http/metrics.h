@@ -23,6 +23,7 @@ struct MetricsSnapshot {
   std::uint64_t calls_failed = 0;   // for ours
   std::uint64_t connections_open = 0;
   std::uint64_t connections_refused = 0;
+  std::uint64_t log_lines_lost = 0;
 };
 
 class ServerMetrics final {

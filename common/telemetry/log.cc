@@ -6,6 +6,8 @@
 #include <spdlog/spdlog.h>
 
 #include <array>
+#include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -43,6 +45,17 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
+std::atomic<std::uint64_t> lost_lines{0};
+
+// Says so on stderr once in a while, as the log cannot.
+void count_lost_line(const std::string& why) {
+  const std::uint64_t lost = lost_lines.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (std::has_single_bit(lost)) {
+    std::fprintf(stderr, "lines of the log lost: %llu: %s\n", static_cast<unsigned long long>(lost),
+                 why.c_str());
+  }
+}
+
 std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LogOptions& options) {
   auto logger = std::make_shared<spdlog::logger>("outrider", std::move(sink));
   logger->set_level(to_spdlog(options.level));
@@ -50,6 +63,7 @@ std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LogOpti
                           ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})"
                           : "%H:%M:%S.%e %^%l%$ %v");
   logger->flush_on(spdlog::level::info);
+  logger->set_error_handler(count_lost_line);
   return logger;
 }
 
@@ -129,6 +143,10 @@ Status configure_logging(const LogOptions& options) {
 
 bool log_enabled(LogLevel level) {
   return logging().logger->should_log(to_spdlog(level));
+}
+
+std::uint64_t lost_log_lines() {
+  return lost_lines.load(std::memory_order_relaxed);
 }
 
 void log(LogLevel level, std::string_view message, std::span<const LogField> fields) {

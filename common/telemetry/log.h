@@ -8,12 +8,15 @@
 // What a peer or a file wrote goes into fields: control characters and bytes that are not UTF-8
 // are escaped, so no input can forge a line.
 //
-// Thread rule: log() from any thread; configure_logging() once, before other threads start.
-// The header names no logging library, so that files with libtorch's headers may log too.
-// SPDX-License-Identifier: Apache-2.0
+// A line that cannot be written, as on a full disk, is lost and counted; nobody waits for it.
+//
+// Thread rule: log() and lost_log_lines() from any thread; configure_logging() once, before other
+// threads start. The header names no logging library, so that files with libtorch's headers may log
+// too. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -56,6 +59,8 @@ struct LogField {
 };
 
 bool log_enabled(LogLevel level);
+// Since the process began.
+std::uint64_t lost_log_lines();
 void log(LogLevel level, std::string_view message, std::span<const LogField> fields);
 inline void log(LogLevel level, std::string_view message,
                 std::initializer_list<LogField> fields = {}) {

@@ -56,6 +56,18 @@ TEST_F(LogTest, EachJsonLineIsOneObject) {
   EXPECT_TRUE((*parsed)["bytes"].is_string());
 }
 
+TEST_F(LogTest, WhatAFullDiskDoesNotTakeIsCounted) {
+  ASSERT_TRUE(configure_logging({.file = "/dev/full"}).ok());
+  const std::uint64_t before = lost_log_lines();
+  log(LogLevel::kInfo, "first");
+  log(LogLevel::kInfo, "second");
+  EXPECT_EQ(lost_log_lines(), before + 2);
+  ASSERT_TRUE(configure_logging({.file = path_}).ok());
+  log(LogLevel::kInfo, "third");
+  EXPECT_EQ(lost_log_lines(), before + 2);
+  EXPECT_THAT(written(), HasSubstr("third"));
+}
+
 TEST_F(LogTest, WhatIsBelowTheLevelIsNotWritten) {
   ASSERT_TRUE(configure_logging({.level = LogLevel::kWarning, .file = path_}).ok());
   log(LogLevel::kInfo, "quiet");

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Two thousand connections of strangers, half of them with a call that never says what it wants, against eight
 edges that decode: their time between tokens while strangers come and stay, over without, in turn. The edges hold
-their connections, as `outrider-edge serve` does; one that comes new meanwhile may be turned away.
+their connections, as `outrider-edge serve` does; while strangers hold all other places, one more edge comes, and
+must be served.
 
   bench/service/storm.py [--rounds 5] [--connections 2000] [--half-open 1000]
 
@@ -21,7 +22,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
-from edges import DRAFT, ROOT, Server, StampedEdge, free_port, wait_until_served  # noqa: E402
+from edges import DRAFT, ROOT, Server, StampedEdge, edge, free_port, wait_until_served  # noqa: E402
 from outcome import Outcome, bootstrap  # noqa: E402
 from streamed import pieces  # noqa: E402
 
@@ -125,7 +126,7 @@ def run(options, outcome):
     if hard < options.connections + 100:
         sys.exit(f'this machine allows {hard} descriptors a process; --connections {options.connections} needs more')
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with Server(*PACED, '--metrics-port', '0') as server:
+    with Server(*PACED, '--metrics-port', '0', '--max-concurrent-sessions', SESSIONS + 1) as server:
         sessions = [Session(server, number) for number in range(SESSIONS)]
         for session in sessions:
             wait_until_served(f'http://127.0.0.1:{session.port}')
@@ -141,6 +142,9 @@ def run(options, outcome):
             storm = Storm(server.port, options.connections, options.half_open)
             time.sleep(SPAN_SECONDS)
             spans.append(time.monotonic())
+            late = edge('run', '--tokenizer', DRAFT, '--strategy', 'ar', '--server', server.address, '-p', PROMPT, '-n', '5')
+            if late.code != 0:
+                outcome.fail(f'an edge that comes while strangers stay is not served: {late.err[-300:]}')
             storm.end()
             time.sleep(1)
             quiet.append([gap for session in sessions for gap in session.gaps(spans[0], spans[1])])

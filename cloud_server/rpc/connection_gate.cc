@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -38,6 +39,25 @@ std::string host_in(const sockaddr_storage& peer) {
     }
   }
   return text.data();
+}
+
+std::string endpoint(const std::string& host, const std::string& port) {
+  return host + " " + port;
+}
+
+std::uint16_t port_in(const sockaddr_storage& peer) {
+  return ntohs(peer.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(peer).sin_port
+                                         : reinterpret_cast<const sockaddr_in6&>(peer).sin6_port);
+}
+
+// Of "ipv4:192.0.2.1:50412" or "ipv6:%5B2001:db8::1%5D:50412", as gRPC writes them.
+std::string endpoint_of(const std::string& peer) {
+  const std::size_t begin = peer.find(':') + 1;
+  const std::size_t end = peer.rfind(':');
+  if (begin > end || end == std::string::npos) return {};
+  std::string host = peer.substr(begin, end - begin);
+  if (host.starts_with("%5B")) host.erase(0, 3);
+  return endpoint(host.substr(0, host.find('%')), peer.substr(end + 1));
 }
 
 // As gRPC sets up what it accepts itself: no waiting for more bytes, and no waiting for a peer that
@@ -131,7 +151,10 @@ bool ConnectionGate::accept_from(int listener) {
   }
   const int error = errno;
   if (connection.valid()) {
-    take(listener, std::move(connection), std::move(watched), host_in(peer));
+    std::string host = host_in(peer);
+    std::string from = endpoint(host, std::to_string(port_in(peer)));
+    take(listener, std::move(connection),
+         {std::move(watched), std::move(host), std::move(from), clock_.now()});
     return true;
   }
   if (!is_shortage(error)) return true;  // the peer has left again, or it was a signal
@@ -139,26 +162,59 @@ bool ConnectionGate::accept_from(int listener) {
   return false;
 }
 
-bool ConnectionGate::may_enter(const std::string& host) const {
-  if (options_.max_connections > 0 && watched_.size() >= options_.max_connections) return false;
-  const auto of_host = of_host_.find(host);
-  return options_.max_connections_per_peer == 0 || of_host == of_host_.end() ||
-         of_host->second < options_.max_connections_per_peer;
+void ConnectionGate::vouch(const std::string& peer) {
+  const MutexLock lock(mu_);
+  vouched_.insert(endpoint_of(peer));
 }
 
-void ConnectionGate::take(int listener, UniqueFd connection, UniqueFd watched,
-                          const std::string& host) {
-  if (!may_enter(host) || dup3(connection.get(), watched.get(), O_CLOEXEC) < 0) {
+void ConnectionGate::note_vouched() {
+  std::set<std::string> vouched;
+  {
+    const MutexLock lock(mu_);
+    vouched.swap(vouched_);
+  }
+  for (const std::string& from : vouched) {
+    const auto at = of_endpoint_.find(from);
+    if (at != of_endpoint_.end()) watched_.at(at->second).known = true;
+  }
+}
+
+// False: there is none that has been there for long enough.
+bool ConnectionGate::send_stranger_away() {
+  const auto rank = [](const auto& one) { return std::pair(one.second.known, one.second.since); };
+  const auto first = std::ranges::min_element(watched_, {}, rank);
+  if (first->second.known || clock_.now() < first->second.since + options_.stranger_time)
+    return false;
+  shutdown(first->first, SHUT_RDWR);  // by which gRPC lets go of it
+  forget(first->first);
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool ConnectionGate::may_enter(const std::string& host) {
+  const auto of_host = of_host_.find(host);
+  if (options_.max_connections_per_peer > 0 && of_host != of_host_.end() &&
+      of_host->second >= options_.max_connections_per_peer) {
+    return false;
+  }
+  return options_.max_connections == 0 || watched_.size() < options_.max_connections ||
+         send_stranger_away();
+}
+
+void ConnectionGate::take(int listener, UniqueFd connection, Watched peer) {
+  note_vouched();
+  if (!may_enter(peer.host) || dup3(connection.get(), peer.fd.get(), O_CLOEXEC) < 0) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   set_up(connection.get());
   // Only that both directions are over, which epoll tells without being asked.
-  const int fd = watched.get();
+  const int fd = peer.fd.get();
   epoll_event event{.events = EPOLLET, .data = {.fd = fd}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
-  watched_.emplace(fd, Watched{std::move(watched), host});
-  ++of_host_[host];
+  ++of_host_[peer.host];
+  of_endpoint_[peer.endpoint] = fd;
+  watched_.emplace(fd, std::move(peer));
   open_.store(watched_.size(), std::memory_order_relaxed);
   hand_(listener, connection.release());
 }
@@ -167,6 +223,12 @@ void ConnectionGate::forget(int watched) {
   const auto at = watched_.find(watched);
   const auto of_host = of_host_.find(at->second.host);
   if (--of_host->second == 0) of_host_.erase(of_host);
+  const auto of_endpoint = of_endpoint_.find(at->second.endpoint);
+  if (of_endpoint != of_endpoint_.end() && of_endpoint->second == watched) {
+    of_endpoint_.erase(of_endpoint);
+  }
+  // Or epoll goes on telling of it under its number, until gRPC has closed its own descriptor.
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watched, nullptr);
   watched_.erase(at);
   open_.store(watched_.size(), std::memory_order_relaxed);
 }

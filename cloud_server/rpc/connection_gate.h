@@ -4,11 +4,15 @@
 //
 //   gate = *ConnectionGate::listen(options);  gate->open(hand);  ..  gate->close();
 //
+// A connection is a stranger's until vouch() names its peer, as one whose key is known. Where all
+// places are taken, the next takes that of the stranger who has been there longest, unless that is
+// shorter than stranger_time: so strangers cannot keep all places by being there.
+//
 // A connection counts until gRPC has let go of it. gRPC does not tell; so the gate keeps a second
 // descriptor of each, by which the kernel says when both directions are shut down.
 //
-// Thread rule: listen, open, close and the destructor from one thread, stats() from any; `hand` is
-// called on the gate's own. SPDX-License-Identifier: Apache-2.0
+// Thread rule: listen, open, close and the destructor from one thread, vouch() and stats() from
+// any; `hand` is called on the gate's own. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -17,20 +21,24 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/base/address.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
 struct ConnectionGateOptions {
-  Address listen;                                    // port 0: any free one
-  std::size_t max_connections = 0;                   // 0: no bound
-  std::size_t max_connections_per_peer = 0;          // of one address; 0: no bound
+  Address listen;                            // port 0: any free one
+  std::size_t max_connections = 0;           // 0: no bound
+  std::size_t max_connections_per_peer = 0;  // of one address; 0: no bound
+  Duration stranger_time{0};  // that a stranger's place is its own even if all are taken
   std::function<void(const std::string&)> log = {};  // of what the system refuses; empty: nothing
 };
 
@@ -54,6 +62,8 @@ class ConnectionGate final {
   void open(Hand hand);
   // Nobody comes in any more; who is in stays. Harmless if it is closed.
   void close();
+  // peer: as gRPC writes it, "ipv4:192.0.2.1:50412".
+  void vouch(const std::string& peer);
 
   ConnectionStats stats() const {
     return {open_.load(std::memory_order_relaxed), refused_.load(std::memory_order_relaxed)};
@@ -64,14 +74,19 @@ class ConnectionGate final {
   struct Watched {
     UniqueFd fd;
     std::string host;
+    std::string endpoint;  // host and port
+    TimePoint since;
+    bool known = false;
   };
 
   explicit ConnectionGate(ConnectionGateOptions options) : options_(std::move(options)) {}
   void run();
   bool accept_from(int listener);
-  // `watched` becomes a second descriptor of it.
-  void take(int listener, UniqueFd connection, UniqueFd watched, const std::string& host);
-  bool may_enter(const std::string& host) const;
+  // `peer.fd` becomes a second descriptor of it.
+  void take(int listener, UniqueFd connection, Watched peer);
+  bool may_enter(const std::string& host);
+  bool send_stranger_away();
+  void note_vouched();
   void watch(bool accepting);
   void forget(int watched);
 
@@ -83,8 +98,13 @@ class ConnectionGate final {
   std::thread thread_;
 
   // The thread's.
-  std::map<int, Watched> watched_;  // by their descriptor here
+  SystemClock clock_;
+  std::map<int, Watched> watched_;          // by their descriptor here
+  std::map<std::string, int> of_endpoint_;  // that descriptor
   std::map<std::string, std::size_t> of_host_;
+
+  Mutex mu_;
+  std::set<std::string> vouched_ OUTRIDER_GUARDED_BY(mu_);  // endpoints, for the thread
 
   std::atomic<std::uint64_t> open_{0};
   std::atomic<std::uint64_t> refused_{0};

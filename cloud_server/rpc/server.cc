@@ -131,10 +131,12 @@ Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine,
       ConnectionGate::listen({.listen = options.listen,
                               .max_connections = options.max_connections,
                               .max_connections_per_peer = options.max_connections_per_peer,
+                              .stranger_time = options.stranger_time,
                               .log = [shell = &parts->shell](const std::string& line) {
                                 shell->report_shortage(line);
                               }}));
   parts->address.port = parts->gate->port();
+  parts->shell.vouch = [gate = parts->gate.get()](const std::string& peer) { gate->vouch(peer); };
   using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(

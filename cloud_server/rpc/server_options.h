@@ -26,6 +26,8 @@ struct RpcServerOptions {
   std::size_t max_calls = 2048;              // of all; 0: no bound
   std::size_t max_connections = 1024;        // of all; 0: no bound
   std::size_t max_connections_per_peer = 0;  // of one address; 0: no bound
+  // So long a connection keeps its place without a call that may decode, though all are taken.
+  Duration stranger_time = std::chrono::seconds(2);
   // A connection is told to go after so long, and closed after the grace though it has calls, which
   // their edges then begin anew; or when it had no call for so long. 0: never.
   Duration max_connection_age{0};

@@ -62,6 +62,8 @@ class ShellState final {
   OpenCalls calls;
   Tenants* const tenants;  // null: nobody is asked for a key
   CallBounds bounds;
+  std::function<void(const std::string& peer)>
+      vouch;  // for one who may decode; set before calls come
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> stalled{0};
   std::atomic<std::uint64_t> failed{0};

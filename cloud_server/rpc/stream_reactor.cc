@@ -76,14 +76,15 @@ Status StreamReactor::take(EdgeMessage message) {
     }
     open_alarm_.Cancel();
     OUTRIDER_RETURN_IF_ERROR(admit(std::get<Open>(message.body)));
+    shell_.vouch(peer_);
     const std::string& tenant = caller_->tenant;
-    stream_ = shell_.engine.connect(
-        [this](VerifierEvent event) { on_event(std::move(event)); },
-        {.tenant = tenant,
-         .group = tenant.empty() ? host_of(peer_) : tenant,
-         .request_id = request_id_of(context_),
-         .coarse_times = shell_.tenants != nullptr && !shell_.tenants->limits_of(tenant).exact_times,
-         .traffic = traffic_});
+    stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
+                                    {.tenant = tenant,
+                                     .group = tenant.empty() ? host_of(peer_) : tenant,
+                                     .request_id = request_id_of(context_),
+                                     .coarse_times = shell_.tenants != nullptr &&
+                                                     !shell_.tenants->limits_of(tenant).exact_times,
+                                     .traffic = traffic_});
   }
   shell_.engine.post(*stream_, std::move(message));
   return {};

@@ -30,7 +30,10 @@ class ConnectionTest : public ServerTest {
 class BoundedConnectionTest : public ConnectionTest {
  protected:
   static constexpr std::size_t kMost = 10;
-  BoundedConnectionTest() { rpc_options_.max_connections = kMost; }
+  BoundedConnectionTest() {
+    rpc_options_.max_connections = kMost;
+    rpc_options_.stranger_time = std::chrono::hours(1);
+  }
 };
 
 TEST_F(BoundedConnectionTest, BeyondTheBoundConnectionsAreClosedAtOnceAndOthersGoOn) {
@@ -46,6 +49,26 @@ TEST_F(BoundedConnectionTest, BeyondTheBoundConnectionsAreClosedAtOnceAndOthersG
   held.clear();
   await_open(1);
   expect_serves();
+}
+
+class StrangersTest : public BoundedConnectionTest {
+ protected:
+  StrangersTest() { rpc_options_.stranger_time = Duration{0}; }
+};
+
+TEST_F(StrangersTest, WhoIsKnownTakesThePlaceOfTheOneThatWasThereLongestAndKeepsIt) {
+  std::deque<RawSocket> strangers;
+  for (std::size_t i = 1; i < kMost; ++i) strangers.emplace_back(address());
+  await_open(kMost);  // the bystander's is one
+  TestEdge late(address());
+  late.open(honest_open());
+  late.await<Opened>();
+  strangers.front().read_until_closed();
+  await_refused(1);
+  for (std::size_t i = 0; i < 3 * kMost; ++i) strangers.emplace_back(address());
+  await_refused(1 + 3 * kMost);
+  await_open(kMost);
+  EXPECT_TRUE(late.finish().ok()) << "no stranger takes the place of one who is known";
 }
 
 class BoundedPeerTest : public ConnectionTest {

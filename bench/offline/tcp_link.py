@@ -1,9 +1,12 @@
-"""A link of TCP connections to a server on this machine, which can be cut in two manners and restored.
+"""A link of TCP connections to a server on this machine, which can be cut in two manners and restored, and be bad.
 
   link = TcpLink(server.port); the edge connects to link.address
   link.reset()     connections are reset, new ones refused
   link.silence()   half-open: nothing is carried any more, and nobody is told; new connections hang
   link.restore()   what was held back arrives, new connections are taken
+  link.garble()    of each connection a bit changes in what the server says next
+  link.slow_down(SECONDS)   for each piece, in each direction; 0 ends it
+  link.move(ADDRESS)        the server sees new connections come from there, of 127.0.0.0/8
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,6 +14,7 @@ import selectors
 import socket
 import struct
 import threading
+import time
 
 CHUNK = 1 << 16
 RESET_ON_CLOSE = struct.pack('ii', 1, 0)
@@ -22,7 +26,8 @@ class TcpLink:
         self.lock = threading.Lock()
         self.carries = threading.Event()
         self.carries.set()
-        self.pairs = []
+        self.pairs, self.to_garble = [], set()
+        self.source, self.delay = '127.0.0.1', 0
         self.listener = self._listen(0)
         self.port = self.listener.getsockname()[1]
         self.address = f'127.0.0.1:{self.port}'
@@ -46,7 +51,7 @@ class TcpLink:
     def _connect(self, edge):
         self.carries.wait()
         try:
-            server = socket.create_connection(('127.0.0.1', self.server_port))
+            server = socket.create_connection(('127.0.0.1', self.server_port), source_address=(self.source, 0))
         except OSError:
             return _reset(edge)
         for end in (edge, server):
@@ -67,6 +72,11 @@ class TcpLink:
                         self.carries.wait()
                         if not data:
                             return
+                        if self.delay:
+                            time.sleep(self.delay)
+                        if key.fileobj in self.to_garble:
+                            self.to_garble.discard(key.fileobj)
+                            data = data[:-1] + bytes([data[-1] ^ 1])
                         other[key.fileobj].sendall(data)
             except (OSError, ValueError):
                 return
@@ -85,6 +95,16 @@ class TcpLink:
 
     def silence(self):
         self.carries.clear()
+
+    def garble(self):
+        with self.lock:
+            self.to_garble = {server for _, server in self.pairs}
+
+    def slow_down(self, seconds):
+        self.delay = seconds
+
+    def move(self, address):
+        self.source = address
 
     def restore(self):
         self.carries.set()

@@ -9,11 +9,17 @@ against an undisturbed one: the same tokens, none lost, none repeated. All speak
   hang      .. stands still for three seconds (SIGSTOP)
   reset     connections are reset, and new ones refused for up to a second
   silence   for three seconds the link carries nothing, and tells nobody
+  stall     .. for twenty seconds
+  flap      .. is reset six times, for half a second each
+  garble    of each connection a bit changes on its way to the edge
+  move      edges are reset and come back from another address
+  jump      for eight seconds a round trip takes 0.8 s longer
   vanish    four more edges are killed in the middle of their answers
   slow      one more edge stands still for three seconds in the middle of its answer
   overload  24 more edges come at once to a server with room for four
   scrape    twenty readers of /metrics never finish their request
   rotate    the server's certificate and key are replaced, and new connections get the new one
+  disk      the disk that the server's log is on is full for a while (as root only)
 
 Nothing is shown (exit code 4) unless each fault was seen to occur.
 SPDX-License-Identifier: Apache-2.0
@@ -25,6 +31,7 @@ import random
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import tempfile
 import time
@@ -40,7 +47,9 @@ from tcp_link import TcpLink  # noqa: E402
 
 EXTRA = 4  # places for edges beside the load
 FLAGS = ('--pace-pass-ms', '4', '--metrics-port', '0')
-STANDSTILL_SECONDS = 3
+STANDSTILL_SECONDS, STALL_SECONDS = 3, 20
+FLAPS, FLAP_SECONDS = 6, 0.5
+JUMP_SECONDS, ONE_WAY_SECONDS = 8, 0.4
 SETTLE_SECONDS = 20  # in which edges must be back, those that are gone noticed, and files of certificates read again
 UP_SECONDS = (0.3, 1.5)  # between faults
 CROWD, READERS = 24, 20
@@ -54,7 +63,9 @@ class Scene:
         self.source = random.Random(options.seed)
         self.folder = tempfile.TemporaryDirectory()
         self.authority = Authority(Path(self.folder.name))
-        self.flags = (*FLAGS, *self.authority.server_flags(), '--max-concurrent-sessions', options.sessions + EXTRA)
+        self.small_disk = self._mount() if 'disk' in options.faults else None
+        log = ('--log-file', self.small_disk / 'log') if self.small_disk else ()
+        self.flags = (*FLAGS, *log, *self.authority.server_flags(), '--max-concurrent-sessions', options.sessions + EXTRA)
         self.server = Server(*self.flags)
         self.link = TcpLink(self.server.port)
         prompts = read_prompts(options.prompts, 6) if options.prompts else [
@@ -62,10 +73,19 @@ class Scene:
         self.load = Load(self.link.address, prompts, options.sessions, options.max_tokens, options.seed,
                          '--tls-ca', self.authority.ca)
 
+    def _mount(self):
+        """A disk of 4 MB; None if this user may not mount one."""
+        disk = Path(self.folder.name) / 'disk'
+        disk.mkdir()
+        mounted = subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=4m', 'small', disk], capture_output=True, check=False)
+        return disk if mounted.returncode == 0 else None
+
     def end(self):
         self.load.stop()
         self.link.close()
         self.server.stop()
+        if self.small_disk:
+            subprocess.run(['umount', self.small_disk], check=True)
         self.folder.cleanup()
 
     def restart(self):
@@ -141,6 +161,48 @@ def silence(scene):
     return stood
 
 
+def stall(scene):
+    before = scene.load.reconnects
+    scene.link.silence()
+    time.sleep(STALL_SECONDS)
+    scene.link.restore()
+    return _met(lambda: scene.load.reconnects > before)
+
+
+def flap(scene):
+    before = scene.load.reconnects
+    for _ in range(FLAPS):
+        scene.link.reset()
+        time.sleep(FLAP_SECONDS)
+        scene.link.restore()
+        time.sleep(FLAP_SECONDS)
+    return _met(lambda: scene.load.reconnects > before)
+
+
+def garble(scene):
+    before = scene.load.reconnects
+    scene.link.garble()
+    return _met(lambda: scene.load.reconnects > before)
+
+
+def move(scene):
+    before = scene.load.reconnects
+    scene.link.move(f'127.0.0.{scene.source.randint(2, 250)}')
+    scene.link.reset()
+    scene.link.restore()
+    return _met(lambda: scene.load.reconnects > before)
+
+
+def jump(scene):
+    scene.link.slow_down(ONE_WAY_SECONDS)
+    begin = time.monotonic()
+    ssl.get_server_certificate(('127.0.0.1', scene.link.port))
+    greeting = time.monotonic() - begin
+    time.sleep(JUMP_SECONDS)
+    scene.link.slow_down(0)
+    return greeting >= 2 * ONE_WAY_SECONDS
+
+
 def vanish(scene):
     began = [begun[0] for begun in (scene.begin_long() for _ in range(EXTRA)) if begun]
     for edge in began:
@@ -192,7 +254,25 @@ def rotate(scene):
     return _met(lambda: shown() != before)
 
 
-FAULTS = {fault.__name__: fault for fault in (kill, drain, hang, reset, silence, vanish, slow, overload, scrape, rotate)}
+def disk(scene):
+    if scene.small_disk is None:
+        print('disk: only root may mount one', file=sys.stderr)
+        return False
+    before, lost = scene.load.count, scene.server.metric('log_lines_lost_total')
+    filler = scene.small_disk / 'filler'
+    with contextlib.suppress(OSError), filler.open('wb', buffering=0) as file:
+        while True:
+            file.write(bytes(1024))
+    full = _met(lambda: scene.server.metric('log_lines_lost_total') > lost and scene.load.count > before)
+    filler.unlink()
+    written = (scene.small_disk / 'log').stat().st_size
+    if not _met(lambda: (scene.small_disk / 'log').stat().st_size > written):
+        scene.load.wrong.append('the log does not go on after the disk was full')
+    return full
+
+
+FAULTS = {fault.__name__: fault for fault in (kill, drain, hang, reset, silence, stall, flap, garble, move, jump, vanish, slow,
+                                              overload, scrape, rotate, disk)}
 
 
 def run(options, outcome):

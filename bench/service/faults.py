@@ -9,7 +9,7 @@ against an undisturbed one: the same tokens, none lost, none repeated. All speak
   hang      .. stands still for three seconds (SIGSTOP)
   reset     connections are reset, and new ones refused for up to a second
   silence   for three seconds the link carries nothing, and tells nobody
-  stall     .. for twenty seconds
+  stall     .. for so long that edges give the connection up
   flap      .. is reset six times, for half a second each
   garble    of each connection a bit changes on its way to the edge
   move      edges are reset and come back from another address
@@ -47,7 +47,7 @@ from tcp_link import TcpLink  # noqa: E402
 
 EXTRA = 4  # places for edges beside the load
 FLAGS = ('--pace-pass-ms', '4', '--metrics-port', '0')
-STANDSTILL_SECONDS, STALL_SECONDS = 3, 20
+STANDSTILL_SECONDS, STALL_SECONDS = 3, 45  # the longer one is noticed by pings that nobody answers
 FLAPS, FLAP_SECONDS = 6, 0.5
 JUMP_SECONDS, ONE_WAY_SECONDS = 8, 0.4
 SETTLE_SECONDS = 20  # in which edges must be back, those that are gone noticed, and files of certificates read again

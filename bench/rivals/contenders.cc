@@ -23,7 +23,7 @@ struct Contender {
 };
 using Kind = Contender::Kind;
 
-constexpr std::array<Contender, 14> kContenders = {
+constexpr std::array<Contender, 16> kContenders = {
     {{"ar", Strategy::kAr},
      {"sd", Strategy::kSd},
      {"fsd", Strategy::kFsd},
@@ -33,6 +33,8 @@ constexpr std::array<Contender, 14> kContenders = {
      {"picospec", Strategy::kPicoSpec},
      {"sd-best", Strategy::kSd, Kind::kBest},
      {"fsd-best", Strategy::kFsd, Kind::kBest},
+     {"specedge-best", Strategy::kSpecEdge, Kind::kBest},
+     {"ssd-best", Strategy::kSsd, Kind::kBest},
      {"sd-cloud", Strategy::kSd, Kind::kCloud},
      {"edge-only", Strategy::kAr, Kind::kAlone},
      {"mirror-plain", Strategy::kMirror, Kind::kAblation, false, false},
@@ -77,6 +79,8 @@ std::vector<GridVariant> variants_of(const Contender& contender, const std::vect
     }
   } else if (contender.strategy == Strategy::kAr) {
     add(0, base.name);
+  } else if (gammas.empty()) {
+    add(default_draft_length(contender.strategy), base.name);
   } else {
     for (const int gamma : gammas) {
       add(gamma, gammas.size() == 1 ? base.name : base.name + " γ=" + std::to_string(gamma));

@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-constexpr std::array kWaiting = {"sd-best", "fsd-best", "specedge", "ssd"};
+constexpr std::array kWaiting = {"sd-best", "fsd-best", "specedge-best", "ssd-best"};
 constexpr double kAheadOfWaiting = 1.1;
 constexpr double kNotBehind = 1.0;
 

@@ -186,7 +186,9 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
       ->group(kGridGroup);
   command.add_option("--temp", flags.temperatures, "Temperatures: 0,0.7 or 0-1+0.5")
       ->group(kGridGroup);
-  command.add_option("--spec-draft-n-max", flags.gammas, "Tokens drafted in a round (γ): 4 or 2-8")
+  command
+      .add_option("--spec-draft-n-max", flags.gammas,
+                  "Tokens drafted in a round (γ), mirror: at most: 4 or 2-8 [4, mirror 8]")
       ->group(kGridGroup);
   command
       .add_option("--delay-ms", flags.delays_ms,
@@ -246,8 +248,11 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
 Result<GridExperiment> make_run(const RunFlags& flags) {
   OUTRIDER_RETURN_IF_ERROR(check_flags(flags));
   OUTRIDER_ASSIGN_OR_RETURN(const GridFlags grid, grid_flags(flags));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<int> gammas,
-                            parse_whole_values(flags.gammas, "--spec-draft-n-max", {1, 64}));
+  std::vector<int> gammas;
+  if (!flags.gammas.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(gammas,
+                              parse_whole_values(flags.gammas, "--spec-draft-n-max", {1, 64}));
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> temperatures,
                             parse_values(flags.temperatures, "--temp", {0, 100}));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<GridVariant> variants,

@@ -24,7 +24,7 @@ struct RunFlags {
   std::vector<std::string> strategies = {"ar", "sd", "fsd", "mirror"};  // contenders.h
   std::string synthetic;  // a file of synthetic acceptance; empty: the models' own
   std::string temperatures = "0";
-  std::string gammas = "4";
+  std::string gammas;     // empty: each strategy its own
   std::string delays_ms;  // one way; empty: the pace's own
   RunClock clock = RunClock::kReal;
   int repetitions = 1;

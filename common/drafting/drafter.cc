@@ -178,9 +178,8 @@ Grow Drafter::send_plan(const RoundPlan& plan, RoundPlanner& planner, const Plan
 
 bool Drafter::round_is_whole(const RoundShape& shape) const {
   if (shape.length == 0) return true;
-  const std::vector<std::vector<NodeIndex>> chains = round_chains(tree(), shape);
-  const auto whole = [&](const auto& chain) { return chain.size() == shape.length; };
-  return !chains.empty() && std::ranges::all_of(chains, whole);
+  const std::vector<LikeliestChain> chains = round_chains(tree(), shape);
+  return !chains.empty() && std::ranges::all_of(chains, &LikeliestChain::whole);
 }
 
 void Drafter::advise(const ExitAdvice& advice) {

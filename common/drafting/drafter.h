@@ -63,10 +63,9 @@ class Drafter final {
   RoundPlan plan(RoundPlanner& planner, const PlanLimits& limits);
   Grow send_plan(const RoundPlan& plan, RoundPlanner& planner, const PlanLimits& limits);
 
-  // The rounds that could be sent for outcomes of the pass in flight, likeliest first; `length`:
-  // of a whole round.
-  std::vector<DraftedRound> rounds_ahead(std::size_t length, std::int32_t token_bound) {
-    return nodes_.rounds_ahead(length, token_bound);
+  // The rounds that could be sent for outcomes of the pass in flight, likeliest first.
+  std::vector<DraftedRound> rounds_ahead(const ChainBounds& bounds, std::int32_t token_bound) {
+    return nodes_.rounds_ahead(bounds, token_bound);
   }
   // Sends these nodes, parents first.
   Grow select(std::span<const NodeIndex> nodes) { return nodes_.send(nodes); }
@@ -82,9 +81,9 @@ class Drafter final {
   // Takes the advice of an early exit: makes the outcome's node if it is not there, and weighs it.
   void advise(const ExitAdvice& advice);
 
-  // What the cache holds for these tokens; before commit().
-  CacheLookup look_up(std::span<const TokenId> tokens) const {
-    return nodes_.look_up(tokens, step_rows_);
+  // What the cache holds for these tokens, of a round within these bounds; before commit().
+  CacheLookup look_up(std::span<const TokenId> tokens, const ChainBounds& round) const {
+    return nodes_.look_up(tokens, round, step_rows_);
   }
   // Takes newly committed tokens, at least one: re-roots the tree, frees what died. Returns how
   // many sent nodes died that no pass ever took.

@@ -44,14 +44,11 @@ Hypothesis hypothesis_of(const GrowthView& view, NodeIndex node) {
   return found;
 }
 
-std::vector<std::vector<NodeIndex>> round_chains(const MirroredTree& tree,
-                                                 const RoundShape& shape) {
-  std::vector<std::vector<NodeIndex>> chains;
+std::vector<LikeliestChain> round_chains(const MirroredTree& tree, const RoundShape& shape) {
+  std::vector<LikeliestChain> chains;
   if (shape.length == 0) return chains;
   for (const NodeIndex first : likeliest_children(tree, kRoot, shape.branches)) {
-    std::vector<NodeIndex> chain = likeliest_chain(tree, first, shape.length - 1);
-    chain.insert(chain.begin(), first);
-    chains.push_back(std::move(chain));
+    chains.push_back(likeliest_chain_from(tree, first, shape.bounds()));
   }
   return chains;
 }
@@ -62,8 +59,10 @@ RoundPolicy::RoundPolicy(const RoundShape& shape, int fan_out)
 double RoundPolicy::worth(const GrowthView& view, NodeIndex node) const {
   const auto depth = static_cast<std::size_t>(depth_of(view.tree, node));
   if (depth >= shape_.length) return 0;
-  for (const std::vector<NodeIndex>& chain : round_chains(view.tree, shape_)) {
-    if (depth <= chain.size() && chain[depth - 1] == node) return static_cast<double>(depth);
+  for (const LikeliestChain& chain : round_chains(view.tree, shape_)) {
+    const std::vector<NodeIndex>& nodes = chain.nodes;
+    const bool goes_on = !chain.whole && depth <= nodes.size() && nodes[depth - 1] == node;
+    if (goes_on) return static_cast<double>(depth);
   }
   return 0;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/enum_names.h"
+#include "common/drafting/outcome_weights.h"
 #include "common/tree/mirrored_tree.h"
 
 namespace outrider {
@@ -69,10 +70,15 @@ class GrowthPolicy {
 struct RoundShape {
   std::size_t length = 0;
   std::size_t branches = 1;
+  // A branch ends before the token with which all of it would stand less often than this: that row
+  // would cost more than it wins. Its first token always goes along.
+  double least_chance = 0;
+
+  ChainBounds bounds() const { return {.most = length, .least_chance = least_chance}; }
 };
 
 // The chains of a round as far as they are drafted, likeliest first.
-std::vector<std::vector<NodeIndex>> round_chains(const MirroredTree& tree, const RoundShape& shape);
+std::vector<LikeliestChain> round_chains(const MirroredTree& tree, const RoundShape& shape);
 
 // Drafts a round (FSD section 3, step 1: the best child, gamma times; once for each branch).
 class RoundPolicy final : public GrowthPolicy {

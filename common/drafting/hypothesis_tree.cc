@@ -58,8 +58,8 @@ void HypothesisTree::advise(const ExitAdvice& advice) {
 Grow HypothesisTree::send_round(const RoundShape& shape, std::size_t max_nodes,
                                 std::int32_t token_bound) {
   std::vector<NodeIndex> nodes;
-  for (const std::vector<NodeIndex>& chain : round_chains(tree_, shape)) {
-    for (const NodeIndex index : chain) {
+  for (const LikeliestChain& chain : round_chains(tree_, shape)) {
+    for (const NodeIndex index : chain.nodes) {
       if (tree_.node(index).token >= token_bound) break;
       nodes.push_back(index);
     }
@@ -81,7 +81,7 @@ Grow HypothesisTree::send_planned(std::span<const NodeIndex> nodes, std::size_t 
   return grow;
 }
 
-std::vector<DraftedRound> HypothesisTree::rounds_ahead(std::size_t length,
+std::vector<DraftedRound> HypothesisTree::rounds_ahead(const ChainBounds& bounds,
                                                        std::int32_t token_bound) {
   const GrowthView view = weighed();
   std::vector<DraftedRound> rounds;
@@ -89,10 +89,11 @@ std::vector<DraftedRound> HypothesisTree::rounds_ahead(std::size_t length,
     if (note(index).in_flight) continue;
     const NodeIndex parent = tree_.node(index).parent;
     if (parent != kRoot && !note(parent).in_flight) continue;
-    DraftedRound round{.unsent = {}, .chance = view.weight(index), .length = 0};
+    const LikeliestChain chain = likeliest_chain(tree_, index, bounds);
+    DraftedRound round{
+        .unsent = {}, .chance = view.weight(index), .length = 0, .whole = chain.whole};
     std::vector<NodeIndex> path{index};
-    const std::vector<NodeIndex> chain = likeliest_chain(tree_, index, length);
-    path.insert(path.end(), chain.begin(), chain.end());
+    path.insert(path.end(), chain.nodes.begin(), chain.nodes.end());
     for (const NodeIndex at : path) {
       if (tree_.node(at).token >= token_bound) break;
       if (at != index) ++round.length;
@@ -123,7 +124,7 @@ std::size_t HypothesisTree::rows_in_flight() const {
   return static_cast<std::size_t>(std::ranges::count_if(tree_.nodes(), in_flight));
 }
 
-CacheLookup HypothesisTree::look_up(std::span<const TokenId> tokens,
+CacheLookup HypothesisTree::look_up(std::span<const TokenId> tokens, const ChainBounds& round,
                                     std::span<const NodeIndex> step_rows) const {
   CacheLookup found;
   NodeIndex at = kRoot;
@@ -137,9 +138,10 @@ CacheLookup HypothesisTree::look_up(std::span<const TokenId> tokens,
   found.exit = note(at).exit;
   found.own_chance = std::max(0.0, static_cast<double>(note(at).guessed));
   found.runner_up = note(at).guessed >= 0 && note(at).rank > 0;
-  const std::vector<NodeIndex> chain = likeliest_chain(tree_, at, tree_.size());
-  found.drafted = chain.size();
-  found.sent_id = chain.empty() ? 0 : tree_.node(chain.front()).id;
+  const LikeliestChain chain = likeliest_chain(tree_, at, round);
+  found.drafted = chain.nodes.size();
+  found.whole = chain.whole;
+  found.sent_id = chain.nodes.empty() ? 0 : tree_.node(chain.nodes.front()).id;
   for (const NodeIndex node : step_rows) {
     for (NodeIndex above = node; above >= 0; above = tree_.node(above).parent) {
       found.in_step |= above == at;

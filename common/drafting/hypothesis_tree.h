@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "common/drafting/cache_lookup.h"
 #include "common/drafting/growth_policy.h"
 #include "common/drafting/outcome_weights.h"
 #include "common/model/kv_slots.h"
@@ -24,23 +25,12 @@
 
 namespace outrider {
 
-// What the pre-draft cache holds for a verdict.
-struct CacheLookup {
-  std::size_t walked = 0;                 // tokens of the verdict that are nodes
-  bool named = false;                     // all of them are
-  std::size_t drafted = 0;                // nodes of the next round that are there
-  bool in_step = false;                   // the step that is out runs a row of the path or under it
-  NodeId sent_id = 0;                     // of that round's first node; 0: it was not sent
-  std::optional<std::int32_t> exit = {};  // the first exit that named this outcome
-  double own_chance = 0;   // the draft's own guess of its last token; 0: it never guessed it
-  bool runner_up = false;  // the draft guessed that token, but not as the likeliest
-};
-
 // A hypothesis as the sending rule sees it: an outcome of the pass in flight with its round.
 struct DraftedRound {
   std::vector<NodeIndex> unsent;  // in sending order: the outcome and its chain, less what was sent
   double chance = 0;              // that the outcome comes
   std::size_t length = 0;         // nodes below the outcome, sent or not
+  bool whole = false;             // drafting on would not make it longer
 };
 
 // An early exit expects the target's walk to end at `leaf` (kRoot or a living node), then `token`.
@@ -75,18 +65,18 @@ class HypothesisTree final {
   Grow send_round(const RoundShape& shape, std::size_t max_nodes, std::int32_t token_bound);
   // Sends these nodes of a round, parents first, less what was sent; at most max_nodes live there.
   Grow send_planned(std::span<const NodeIndex> nodes, std::size_t max_nodes);
-  // The rounds that could be sent for outcomes of the pass in flight, likeliest first; `length`:
-  // of a whole round.
-  std::vector<DraftedRound> rounds_ahead(std::size_t length, std::int32_t token_bound);
+  // The rounds that could be sent for outcomes of the pass in flight, likeliest first.
+  std::vector<DraftedRound> rounds_ahead(const ChainBounds& bounds, std::int32_t token_bound);
 
   // A pass took the living nodes with id <= last_id, less those left out.
   void on_pass_started(NodeId last_id, std::span<const NodeId> left_out);
   // Nodes that are rows of the pass in flight, as far as is known.
   std::size_t rows_in_flight() const;
 
-  // What the cache holds for these tokens; before commit(). step_rows: the nodes whose rows the
-  // draft step that is out runs.
-  CacheLookup look_up(std::span<const TokenId> tokens, std::span<const NodeIndex> step_rows) const;
+  // What the cache holds for these tokens, of a round within these bounds; before commit().
+  // step_rows: the nodes whose rows the draft step that is out runs.
+  CacheLookup look_up(std::span<const TokenId> tokens, const ChainBounds& round,
+                      std::span<const NodeIndex> step_rows) const;
 
   struct Committed {
     std::vector<TreeNode> accepted;  // of tokens [0, n)

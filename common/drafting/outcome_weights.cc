@@ -69,12 +69,22 @@ std::vector<NodeIndex> likeliest_children(const MirroredTree& tree, NodeIndex pa
   return children;
 }
 
-std::vector<NodeIndex> likeliest_chain(const MirroredTree& tree, NodeIndex from, std::size_t most) {
-  std::vector<NodeIndex> chain;
-  for (NodeIndex at = from; chain.size() < most;) {
-    at = likeliest_child(tree, at);
-    if (at == kNoNode) break;
-    chain.push_back(at);
+LikeliestChain likeliest_chain(const MirroredTree& tree, NodeIndex from,
+                               const ChainBounds& bounds) {
+  const NodeIndex first = likeliest_child(tree, from);
+  return first == kNoNode ? LikeliestChain{.nodes = {}, .whole = bounds.most == 0}
+                          : likeliest_chain_from(tree, first, bounds);
+}
+
+LikeliestChain likeliest_chain_from(const MirroredTree& tree, NodeIndex first,
+                                    const ChainBounds& bounds) {
+  LikeliestChain chain{.nodes = {}, .whole = bounds.most == 0};
+  double chance = 1;
+  for (NodeIndex at = first; at != kNoNode && !chain.whole; at = likeliest_child(tree, at)) {
+    chance *= tree.node(at).confidence;
+    const bool unlikely = chance < bounds.least_chance;
+    if (!unlikely || at == first) chain.nodes.push_back(at);
+    chain.whole = unlikely || chain.nodes.size() == bounds.most;
   }
   return chain;
 }

@@ -35,8 +35,24 @@ NodeIndex likeliest_child(const MirroredTree& tree, NodeIndex parent);
 std::vector<NodeIndex> likeliest_children(const MirroredTree& tree, NodeIndex parent,
                                           std::size_t count);
 
-// The path of likeliest children below `from`, at most `most` nodes.
-std::vector<NodeIndex> likeliest_chain(const MirroredTree& tree, NodeIndex from, std::size_t most);
+// A path of likeliest children.
+struct LikeliestChain {
+  std::vector<NodeIndex> nodes;
+  bool whole = false;  // it is bounded by what was asked for, not by what is drafted
+};
+
+// How far a chain goes: at most `most` nodes, and while the chance that all of them stand is at
+// least `least_chance`; its first node always belongs to it.
+struct ChainBounds {
+  std::size_t most = 0;
+  double least_chance = 0;
+};
+
+// The likeliest chain below `from`.
+LikeliestChain likeliest_chain(const MirroredTree& tree, NodeIndex from, const ChainBounds& bounds);
+// The likeliest chain that begins with `first`.
+LikeliestChain likeliest_chain_from(const MirroredTree& tree, NodeIndex first,
+                                    const ChainBounds& bounds);
 
 // weights[node]: the chance of every living node, [tree.index_limit()]; of other indices 0. Advice
 // counts in its order.

@@ -16,6 +16,10 @@ Strategy strategy_of(const AnswerConfig& config) {
   return config.strategy.value_or(has_tree ? Strategy::kSd : Strategy::kMirror);
 }
 
+int draft_length_of(const AnswerConfig& config) {
+  return config.gamma.value_or(default_draft_length(strategy_of(config)));
+}
+
 Mode mode_of(const GenerationConfig& config) {
   if (config.failover.mode) return *config.failover.mode;
   if (local_target_of(config).empty()) return Mode::kOnline;

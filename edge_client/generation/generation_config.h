@@ -26,7 +26,7 @@ namespace outrider {
 // Of one answer.
 struct AnswerConfig {
   std::optional<Strategy> strategy;  // nothing: mirror if there is a draft, else ar
-  int gamma = 4;                     // drafted tokens of a round
+  std::optional<int> gamma;          // drafted tokens of a round; nothing: as the strategy does
   int branches = 1;                  // sd, fsd: chains in a round
   TreeOptions tree;                  // sd: what a round is, and whether drafting goes on while
   std::optional<bool> provisional;   // the verdict is awaited; nothing: as the tree's paper does
@@ -97,6 +97,8 @@ std::string local_target_of(const GenerationConfig& config);
 
 // The strategy of such an answer: sd if it names a tree, else mirror, where it names none.
 Strategy strategy_of(const AnswerConfig& config);
+// Drafted tokens of a round; of mirror's the most.
+int draft_length_of(const AnswerConfig& config);
 
 // What a round is where no --tree says: ours where each pass waits for the flash (docs/trees.md).
 TreeKind default_tree(const GenerationConfig& config);

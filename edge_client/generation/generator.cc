@@ -32,7 +32,8 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
 }
 
 std::string round_text(const AnswerConfig& config) {
-  const std::string length = "γ=" + std::to_string(config.gamma);
+  const char* const sign = strategy_of(config) == Strategy::kMirror ? "γ<=" : "γ=";
+  const std::string length = sign + std::to_string(draft_length_of(config));
   if (config.tree.kind != TreeKind::kChain) {
     return std::string("trees: ") + name_of(config.tree.kind);
   }
@@ -98,7 +99,7 @@ std::string Generator::speculation(const AnswerConfig& config) const {
 DecodingOptions Generator::decoding_options(const AnswerRequest& request) const {
   const AnswerConfig& config = request.config;
   return {.strategy = drafts(config) ? strategy_of(config) : Strategy::kAr,
-          .gamma = config.gamma,
+          .gamma = draft_length_of(config),
           .branches = config.branches,
           .tree = config.tree,
           .provisional = config.provisional,

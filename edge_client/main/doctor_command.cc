@@ -29,12 +29,12 @@ constexpr std::size_t kScreening = 2;      // prompts on which all candidates ar
 // would end the judging before the other kind was seen.
 constexpr std::size_t kJudging = 12;
 // More are taken while the interval is wide, for so long.
-constexpr Duration kJudgeFor = std::chrono::seconds(90);
+constexpr Duration kJudgeFor = std::chrono::seconds(180);
 
 constexpr std::array kCandidates = {
     DraftingWay{Strategy::kSd, 3},     DraftingWay{Strategy::kSd, 6},
-    DraftingWay{Strategy::kFsd, 4},    DraftingWay{Strategy::kMirror, 3},
-    DraftingWay{Strategy::kMirror, 5}, DraftingWay{Strategy::kMirror, 8},
+    DraftingWay{Strategy::kFsd, 4},    DraftingWay{Strategy::kMirror, 4},
+    DraftingWay{Strategy::kMirror, 8},
 };
 
 // Where the user gives none. They are of one kind each: a pair does not draft all texts alike.

@@ -33,7 +33,9 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
              "early exits point; sd: draft after each verdict; ar: no draft; specedge, ssd, "
              "picospec: other systems' ways, to compare with [mirror if --model]")
       ->group(kModelGroup);
-  command.add_option("--spec-draft-n-max", answer.gamma, "Tokens drafted in a round (γ)")
+  command
+      .add_option("--spec-draft-n-max", answer.gamma,
+                  "Tokens drafted in a round (γ); mirror: at most so many [4, mirror 8]")
       ->check(CLI::Range(1, 64))
       ->group(kModelGroup);
   command.add_option("--draft-branches", answer.branches, "sd, fsd: chains drafted in a round")

@@ -12,7 +12,7 @@ std::vector<TokenId> ProvisionalText::likeliest(std::span<const TokenId> stop_id
   const auto chains = round_chains(tree_, {.length = kMaxTokens, .branches = 1});
   std::vector<TokenId> tokens;
   if (chains.empty()) return tokens;
-  for (const NodeIndex node : chains.front()) {
+  for (const NodeIndex node : chains.front().nodes) {
     const TokenId token = tree_.node(node).token;
     if (std::ranges::find(stop_ids, token) != stop_ids.end()) break;
     tokens.push_back(token);

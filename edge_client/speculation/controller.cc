@@ -56,6 +56,7 @@ Controller::Controller(Optimize goal, int max_gamma, int max_fan_out)
       probe_after_(kEnterSpeculation) {
   plan_.fan_out = max_fan_out;
   plan_.gamma = max_gamma;
+  plan_.longest = max_gamma;
   plan_.wait_for = max_gamma;
   plan_.reason = "nothing is measured yet";
   plan_.policy.wants_exits = goal_ == Optimize::kCost;
@@ -101,6 +102,7 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
     if (goal_ == Optimize::kBalanced) theta += 0.5 * pass;
     const RoundWorth worth(acceptance_, timings, plan_.policy.wants_exits, theta);
     plan_.gamma = worth.best_length(max_gamma_);
+    plan_.least_chance = worth.least_chance();
     plan_.wait_for = worth.best_wait(plan_.gamma);
     if (exits_in_time(timings)) {
       set_if_empty(why, exits_.decide(timings, worth.of_hit(plan_.gamma, plan_.wait_for), tokens_));
@@ -211,7 +213,7 @@ bool Controller::exits_in_time(const Timings& timings) const {
 void Controller::set_policy(const Timings& timings) {
   Policy& policy = plan_.policy;
   policy.wants_exits = plan_.speculates && exits_.wanted() && exits_in_time(timings);
-  policy.row_limit = plan_.speculates ? static_cast<std::uint32_t>(plan_.gamma) : 0;
+  policy.row_limit = plan_.speculates ? static_cast<std::uint32_t>(plan_.longest) : 0;
   if (!plan_.speculates || plan_.wait_for == 0) {
     policy.patience = Duration{0};
     return;

@@ -3,12 +3,12 @@
 // (docs/latency-law.md).
 //
 // With theta the present time per token, everything is a question of what a token is worth:
-//   - node k of a round goes along while  a_k * theta > T_q(k + 1) - T_q(k),
-//     a_k being the chance that the first k drafted tokens stand;
+//   - node k of a round goes along while  c_k * theta > T_q(k + 1) - T_q(k),
+//     c_k being the chance that its first k tokens stand, by the draft's own confidence in them;
 //   - after a miss the verifier waits for j drafted tokens if that wins most of
 //       (a_1 + .. + a_j) * theta - (2 T_c + j T_p) - (T_q(j + 1) - T_q(1)),
-//     and for none if that is less than 0: then it goes on alone, as cloud decoding does, while the
-//     edge drafts further ahead;
+//     a_k being how often the first k tokens of a round stand, and for none if that is less than 0:
+//     then it goes on alone, as cloud decoding does, while the edge drafts further ahead;
 //   - exits go where they cost more than the verdicts that they alone foresee win
 //     (exit_cost_benefit.h);
 //   - the draft's runners-up go where they almost never bring a round;
@@ -38,9 +38,11 @@ namespace outrider {
 // How to go on.
 struct SpeculationPlan {
   bool speculates = true;
-  int gamma = 4;          // drafted tokens of a whole round
-  int wait_for = 4;       // after a miss; 0: the verifier does not wait
-  int fan_out = kFanOut;  // next tokens considered at each position
+  int gamma = 4;            // drafted tokens that are worth their rows on average
+  int longest = 4;          // drafted tokens of a round of which the draft is sure
+  double least_chance = 0;  // with which all of a round must stand for its last token to go along
+  int wait_for = 4;         // after a miss; 0: the verifier does not wait
+  int fan_out = kFanOut;    // next tokens considered at each position
   Policy policy;
   std::string reason;  // for the reader; of the last change
 

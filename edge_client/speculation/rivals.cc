@@ -143,7 +143,7 @@ std::optional<AheadSelection> PicoSpecStrategy::select_ahead(const SendingView& 
                                    .room = view.room,
                                    .link_room = view.link_room,
                                    .min_chance = 0},
-                        .length = rows_ahead(timings)};
+                        .round = {.most = rows_ahead(timings)}};
 }
 
 }  // namespace outrider

@@ -23,6 +23,11 @@ double RoundWorth::added_time(int rows) const {
                     timings_.pass_of(1, exits_));
 }
 
+// Passes are a line over their rows (timings.h): the next row costs what the second did.
+double RoundWorth::least_chance() const {
+  return theta_ > 0 ? std::clamp(added_time(2) / theta_, 0.0, 1.0) : 0;
+}
+
 int RoundWorth::best_length(int most) const {
   int length = 1;
   while (length < most) {

@@ -17,7 +17,9 @@ class RoundWorth final {
   RoundWorth(const AcceptanceByDepth& acceptance, const Timings& timings, bool exits, double theta)
       : acceptance_(acceptance), timings_(timings), exits_(exits), theta_(theta) {}
 
-  // Drafted tokens that are worth their rows, at most so many and at least 1.
+  // With which chance all of a round must stand for its last token to be worth its row.
+  double least_chance() const;
+  // Drafted tokens that are worth their rows on average, at most so many and at least 1.
   int best_length(int most) const;
   // For how many of `length` the verifier should wait after a miss; 0: it goes on alone.
   int best_wait(int length) const;

@@ -93,8 +93,8 @@ Speculator::Committed Speculator::on_verdict(const Verdict& verdict, const Verif
     times.add(verdict.rows, verdict.timings.computed);
   }
   answer_tokens_ += verdict.tokens.size();
-  review_ = review_of(verdict, round.depth(), drafter_.look_up(verdict.tokens),
-                      exits.value_or(false), now);
+  const CacheLookup found = drafter_.look_up(verdict.tokens, strategy_->round().bounds());
+  review_ = review_of(verdict, round.depth(), found, exits.value_or(false), now);
   committed.sent_unused = drafter_.commit(verdict.tokens);
   if (drafter_.step_is_obsolete()) out.emplace_back(AbandonDraftStep{});
   allowance_.on_committed(verdict.tokens.size());
@@ -132,12 +132,13 @@ void Speculator::note_change(PlanChange change, bool before, SpeculationActions&
 
 // Of a verdict before which something could be drafted.
 void Speculator::record_lookup(TimePoint now) {
-  const std::size_t wanted = useful(strategy_->round()).length;
-  if (wanted == 0) return;
-  const NodeId sent = review_.found.sent_id;
-  const Duration late = uplink_.arrived_after_pass(sent, timings_.round_trip(), now);
-  if (sent != 0) passes_.on_sent_before_verdict(sent, late);
-  observers_.notify(&SessionObserver::on_cache_lookup, review_.found, wanted, now);
+  const std::size_t longest = bounds_.useful(strategy_->round(), drafter_.tree().end()).length;
+  if (longest == 0) return;
+  const CacheLookup& found = review_.found;
+  const Duration late = uplink_.arrived_after_pass(found.sent_id, timings_.round_trip(), now);
+  if (found.sent_id != 0) passes_.on_sent_before_verdict(found.sent_id, late);
+  const std::size_t length = found.length(strategy_->usual_length(), longest);
+  observers_.notify(&SessionObserver::on_cache_lookup, found, length, now);
 }
 
 // --- decisions ----------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ void Speculator::send_ahead(TimePoint now, SpeculationActions& out) {
   if (!selection) return;
   allowance_.advance(now);
   const std::vector<DraftedRound> rounds =
-      drafter_.rounds_ahead(selection->length, bounds_.vocabulary());
+      drafter_.rounds_ahead(selection->round, bounds_.vocabulary());
   const std::vector<NodeIndex> nodes = nodes_to_send(rounds, selection->limits, allowance_);
   if (nodes.empty()) return;
   allowance_.spend(nodes.size());

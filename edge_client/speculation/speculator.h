@@ -92,7 +92,6 @@ class Speculator final {
   void note_change(PlanChange change, bool before, SpeculationActions& out);
   void record_lookup(TimePoint now);
   bool verifier_goes_on() const;
-  RoundShape useful(RoundShape round) const { return bounds_.useful(round, drafter_.tree().end()); }
 
   const SpeculatorOptions options_;
   Drafter& drafter_;

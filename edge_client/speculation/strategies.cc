@@ -111,7 +111,8 @@ std::optional<AheadSelection> MirrorStrategy::select_ahead(const SendingView& vi
   const Duration per_token = controller_.per_token();
   const auto lead =
       per_token > Duration{0} ? static_cast<std::size_t>(timings.round_trip() / per_token) : 0;
-  const std::size_t whole = round().length;
+  const RoundShape shape = round();
+  const std::size_t whole = shape.length;
   const Duration pass = timings.pass_of(view.rows_in_flight + 1, plan().policy.wants_exits);
   const TimePoint last_moment = view.pass_origin + pass - kSendSlack;
   const bool next_step_is_late =
@@ -121,7 +122,8 @@ std::optional<AheadSelection> MirrorStrategy::select_ahead(const SendingView& vi
                                    .due = !view.draft_works || next_step_is_late,
                                    .room = view.room,
                                    .link_room = view.link_room},
-                        .length = whole + std::min(lead, 2 * whole)};
+                        .round = {.most = whole + std::min(lead, 2 * whole),
+                                  .least_chance = lead > 0 ? 0 : shape.least_chance}};
 }
 
 std::optional<PlanChange> MirrorStrategy::on_verdict(const VerdictReview& review,

@@ -78,7 +78,11 @@ class MirrorStrategy final : public SpeculationStrategy {
 
   Policy pass_policy() const override { return plan().policy; }
   bool speculates() const override { return plan().speculates; }
-  RoundShape round() const override { return {.length = static_cast<std::size_t>(plan().gamma)}; }
+  RoundShape round() const override {
+    return {.length = static_cast<std::size_t>(plan().longest),
+            .least_chance = plan().least_chance};
+  }
+  std::size_t usual_length() const override { return static_cast<std::size_t>(plan().gamma); }
   std::size_t wait_for() const override;
   std::unique_ptr<GrowthPolicy> grow_round(const RoundShape& round) const override;
   std::unique_ptr<GrowthPolicy> grow_ahead(const Timings& timings) const override;

@@ -47,6 +47,12 @@ inline constexpr auto enum_names<Strategy> =
                                        {Strategy::kSsd, "ssd"},
                                        {Strategy::kPicoSpec, "picospec"}});
 
+// Drafted tokens of a round where nobody says how many: of mirror's, which end where they are no
+// longer worth their rows, the most.
+constexpr int default_draft_length(Strategy strategy) {
+  return strategy == Strategy::kMirror ? 8 : 4;
+}
+
 // A verdict as a strategy learns from it.
 struct VerdictReview {
   std::size_t tokens = 0;
@@ -74,7 +80,7 @@ struct SendingView {
 // What may leave before a verdict.
 struct AheadSelection {
   SendingLimits limits;
-  std::size_t length = 0;  // nodes of the longest round
+  ChainBounds round;  // of each
 };
 
 class SpeculationStrategy {
@@ -89,6 +95,9 @@ class SpeculationStrategy {
 
   // What a whole round is.
   virtual RoundShape round() const = 0;
+
+  // How long a round is as a rule.
+  virtual std::size_t usual_length() const { return round().length; }
 
   // Who says what a round is where it is a tree; null: round() does.
   virtual RoundPlanner* planner() { return nullptr; }

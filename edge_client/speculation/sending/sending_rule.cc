@@ -47,7 +47,8 @@ std::vector<NodeIndex> nodes_to_send(std::span<const DraftedRound> rounds,
   std::vector<NodeIndex> nodes;
   for (const DraftedRound& round : rounds) {
     if (round.chance < limits.min_chance) break;
-    const bool ready = round.length >= limits.whole || (limits.due && round.length >= limits.least);
+    const bool whole = round.whole || round.length >= limits.whole;
+    const bool ready = whole || (limits.due && round.length >= limits.least);
     if (!ready) continue;
     const std::size_t after = nodes.size() + round.unsent.size();
     if (after > limits.room || ByteAllowance::cost(after) > limits.link_room) break;

@@ -90,9 +90,9 @@ GridCell timed(const std::string& setting, const std::string& variant, double ms
 TEST(RivalBarsTest, TheFastestThatWaitsIsTheOneToBeat) {
   const PaperPace pace = with_times((*find_paces({"rtx-68m-7b"}))[0], PassTimes::kMeasured);
   GridResult result;
-  const std::pair<const char*, double> times[] = {{"mirror", 10},   {"sd-best", 14},
-                                                  {"fsd-best", 12}, {"specedge", 13},
-                                                  {"ssd", 10.5},    {"picospec", 9}};
+  const std::pair<const char*, double> times[] = {{"mirror", 10},     {"sd-best", 14},
+                                                  {"fsd-best", 12},   {"specedge-best", 13},
+                                                  {"ssd-best", 10.5}, {"picospec", 9}};
   for (const auto& [name, ms] : times) result.cells.push_back(timed(pace.name, name, ms));
   const std::vector<Bar> bars = rival_bars(result, {pace});
   ASSERT_EQ(bars.size(), 2u);
@@ -100,7 +100,7 @@ TEST(RivalBarsTest, TheFastestThatWaitsIsTheOneToBeat) {
   EXPECT_THAT(bars[0].name, testing::HasSubstr("ssd"));
   EXPECT_FALSE(bars[0].met()) << "1.05 is not 1.1";
   EXPECT_FALSE(bars[1].met()) << "picospec is faster";
-  result.cells[4] = timed(pace.name, "ssd", 20);
+  result.cells[4] = timed(pace.name, "ssd-best", 20);
   result.cells[5] = timed(pace.name, "picospec", 11);
   for (const Bar& bar : rival_bars(result, {pace})) EXPECT_TRUE(bar.met()) << bar.to_string();
 }
@@ -108,7 +108,8 @@ TEST(RivalBarsTest, TheFastestThatWaitsIsTheOneToBeat) {
 TEST(RivalBarsTest, PrintedPassTimesAndOtherLinksMakeNoClaim) {
   const PaperPace printed = with_times((*find_paces({"rtx-68m-7b"}))[0], PassTimes::kPrinted);
   GridResult result;
-  for (const char* name : {"mirror", "sd-best", "fsd-best", "specedge", "ssd", "picospec"}) {
+  for (const char* name :
+       {"mirror", "sd-best", "fsd-best", "specedge-best", "ssd-best", "picospec"}) {
     result.cells.push_back(timed(printed.name, name, 10));
   }
   EXPECT_TRUE(rival_bars(result, {printed}).empty());

@@ -23,6 +23,9 @@ TEST(ContendersTest, SeveralDraftLengthsMultiplyThoseThatHaveOne) {
   EXPECT_THAT(names_of({"ar", "ssd", "edge-only"}, {3, 5}),
               ElementsAre("ar", "ssd γ=3", "ssd γ=5", "edge-only"));
   EXPECT_THAT(names_of({"ar", "ssd"}, {3}), ElementsAre("ar", "ssd"));
+  const auto own = *contenders({"sd", "mirror"}, {});
+  EXPECT_EQ(own[0].gamma, 4);
+  EXPECT_EQ(own[1].gamma, 8) << "the most; it ends rounds where they are no longer worth it";
 }
 
 TEST(ContendersTest, TheBestIsLookedForAmongItsOwnLengths) {
@@ -38,7 +41,7 @@ TEST(ContendersTest, TheBestIsLookedForAmongItsOwnLengths) {
 
 TEST(ContendersTest, AllAreEachOnceAndTheFirstIsPlainDecoding) {
   const auto variants = *contenders({"all"}, {4});
-  EXPECT_EQ(variants.size(), 7u + 2 * 7 + 2);
+  EXPECT_EQ(variants.size(), 7u + 4 * 7 + 2);
   EXPECT_EQ(variants.front().name, "ar");
   EXPECT_EQ(variants.back().place, DraftPlace::kAlone);
   EXPECT_TRUE(has_own_text(variants.back()));

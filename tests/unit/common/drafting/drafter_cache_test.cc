@@ -109,7 +109,7 @@ TEST_F(CacheTest, AHitIsTheNextRoundWithoutAStep) {
   const Ids tokens = outcome(1);
   drafter_->advise({.leaf = node_of({tokens[0]}), .token = tokens[1], .probability = 0.9});
   draft_ahead(60);
-  const CacheLookup found = drafter_->look_up(tokens);
+  const CacheLookup found = drafter_->look_up(tokens, {.most = 99});
   EXPECT_TRUE(found.named);
   ASSERT_GE(found.drafted, 3u);
   const Ids expected = after(text_with(tokens), 3);
@@ -139,7 +139,7 @@ TEST_F(CacheTest, AnExitsOutcomeIsDraftedFirst) {
   const TokenId token = unguessed(leaf);
   drafter_->advise({.leaf = leaf, .token = token, .probability = 0.9, .exit = 2});
   draft_ahead(1);
-  const CacheLookup found = drafter_->look_up(Ids{round_.nodes[0].token, token});
+  const CacheLookup found = drafter_->look_up(Ids{round_.nodes[0].token, token}, {.most = 99});
   EXPECT_EQ(found.drafted, 1u);
   EXPECT_EQ(found.exit, 2);
 }
@@ -166,7 +166,7 @@ TEST_F(CacheTest, AVerdictDuringSuchAStepKeepsBothItsRows) {
   drafter_->advise({.leaf = node_of(tokens), .token = 7, .probability = 0.5});
   const std::optional<DraftStep> step = ahead();
   tokens.push_back(7);
-  EXPECT_TRUE(drafter_->look_up(tokens).in_step);
+  EXPECT_TRUE(drafter_->look_up(tokens, {.most = 99}).in_step);
   const Ids expected = after(text_with(tokens), 3);
   drafter_->commit(tokens);
   run(*step);
@@ -225,7 +225,7 @@ TEST_F(CacheTest, TheBoundForgetsTheLeastLikelyAndNothingThatWasSent) {
 TEST_F(CacheTest, RoundsAheadAreOfferedLikeliestFirstWithTheirParents) {
   begin({}, {.gamma = 2, .fan_out = 3});
   draft_ahead(40);
-  const std::vector<DraftedRound> rounds = drafter_->rounds_ahead(2, 13);
+  const std::vector<DraftedRound> rounds = drafter_->rounds_ahead({.most = 2}, 13);
   ASSERT_GE(rounds.size(), 2u);
   for (std::size_t i = 0; i < rounds.size(); ++i) {
     EXPECT_EQ(rounds[i].unsent.size(), rounds[i].length + 1);
@@ -234,13 +234,13 @@ TEST_F(CacheTest, RoundsAheadAreOfferedLikeliestFirstWithTheirParents) {
   }
   const Grow sent = drafter_->select(rounds[0].unsent);
   EXPECT_EQ(sent.first_id, 4u);
-  EXPECT_EQ(drafter_->rounds_ahead(2, 13).size(), rounds.size() - 1) << "it is sent";
+  EXPECT_EQ(drafter_->rounds_ahead({.most = 2}, 13).size(), rounds.size() - 1) << "it is sent";
 }
 
 TEST_F(CacheTest, NodesSentInVainAreCounted) {
   begin({}, {.gamma = 2, .fan_out = 3});
   draft_ahead(40);
-  const std::vector<DraftedRound> rounds = drafter_->rounds_ahead(2, 13);
+  const std::vector<DraftedRound> rounds = drafter_->rounds_ahead({.most = 2}, 13);
   drafter_->select(rounds[0].unsent);
   EXPECT_EQ(drafter_->commit(Ids{unguessed(kRoot)}), rounds[0].unsent.size());
 }
@@ -249,10 +249,10 @@ TEST_F(CacheTest, ARoundThatComesIsNotInVain) {
   begin({}, {.gamma = 2, .fan_out = 3});
   draft_ahead(40);
   const Ids tokens = outcome(0);
-  for (const DraftedRound& round : drafter_->rounds_ahead(2, 13)) {
+  for (const DraftedRound& round : drafter_->rounds_ahead({.most = 2}, 13)) {
     if (round.unsent[0] == node_of(tokens)) drafter_->select(round.unsent);
   }
-  EXPECT_TRUE(drafter_->look_up(tokens).sent_id != 0);
+  EXPECT_TRUE(drafter_->look_up(tokens, {.most = 99}).sent_id != 0);
   EXPECT_EQ(drafter_->commit(tokens), 0u);
   EXPECT_THAT(drafter_->tree().ids().living(), SizeIs(2));
   EXPECT_THAT(drafter_->select_round({.length = 2}, 64, 13).nodes, IsEmpty());

@@ -77,10 +77,27 @@ TEST_F(Weights, AdviceOnADeadNodeIsForgotten) {
 }
 
 TEST_F(Weights, TheLikeliestChainFollowsTheConfidences) {
-  EXPECT_THAT(likeliest_chain(tree_, kRoot, 9), testing::ElementsAre(a_, b_, d_));
+  const LikeliestChain all = likeliest_chain(tree_, kRoot, {.most = 9});
+  EXPECT_THAT(all.nodes, testing::ElementsAre(a_, b_, d_));
+  EXPECT_FALSE(all.whole) << "what follows d is not drafted";
   tree_.set_confidence(c_, 0.6f);
-  EXPECT_THAT(likeliest_chain(tree_, kRoot, 9), testing::ElementsAre(a_, c_));
-  EXPECT_THAT(likeliest_chain(tree_, kRoot, 1), testing::ElementsAre(a_));
+  EXPECT_THAT(likeliest_chain(tree_, kRoot, {.most = 9}).nodes, testing::ElementsAre(a_, c_));
+  const LikeliestChain one = likeliest_chain(tree_, kRoot, {.most = 1});
+  EXPECT_THAT(one.nodes, testing::ElementsAre(a_));
+  EXPECT_TRUE(one.whole);
+  EXPECT_TRUE(likeliest_chain(tree_, kRoot, {.most = 0}).whole);
+}
+
+TEST_F(Weights, AChainEndsBeforeItBecomesTooUnlikely) {
+  const double chance = static_cast<double>(tree_.node(a_).confidence) * tree_.node(b_).confidence;
+  const LikeliestChain two = likeliest_chain(tree_, kRoot, {.most = 9, .least_chance = chance});
+  EXPECT_THAT(two.nodes, testing::ElementsAre(a_, b_));
+  EXPECT_TRUE(two.whole);
+  const LikeliestChain first = likeliest_chain(tree_, kRoot, {.most = 9, .least_chance = 1});
+  EXPECT_THAT(first.nodes, testing::ElementsAre(a_)) << "the first token always goes along";
+  EXPECT_TRUE(first.whole);
+  const LikeliestChain under = likeliest_chain_from(tree_, b_, {.most = 9, .least_chance = 0.01});
+  EXPECT_EQ(under.nodes.front(), b_) << "chances count from its first node";
 }
 
 TEST(Calibrated, ADraftIsBelievedUntilItIsKnown) {

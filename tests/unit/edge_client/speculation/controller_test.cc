@@ -90,7 +90,8 @@ TEST(Controller, RowsThatCostMoreThanTheyBringAreLeftOut) {
   }
   const SpeculationPlan& plan = controller.plan(timings({.pass_ms = 20, .row_ms = 4}));
   EXPECT_LE(plan.gamma, 2);
-  EXPECT_EQ(plan.policy.row_limit, static_cast<std::uint32_t>(plan.gamma));
+  EXPECT_NEAR(plan.least_chance, 4.0 / 10, 0.01) << "a row takes 4 ms and a token 10";
+  EXPECT_EQ(plan.policy.row_limit, 8u) << "the draft may be sure of more";
 }
 
 TEST(Controller, TurnsOffWhereATokenTakesLongerThanWithout) {
@@ -179,9 +180,10 @@ TEST(Controller, ExitsThatAloneForeseeRoundsStay) {
     const bool exits = controller.current().policy.wants_exits;
     with_exits += exits ? 1 : 0;
     (exits ? known.pass : known.plain_pass).add(5, from_ms(exits ? 25 : 20));
-    controller.on_lookup(
-        {.named = true, .drafted = exits ? 4u : 0u, .exit = exits ? std::optional(1) : std::nullopt},
-        exits);
+    controller.on_lookup({.named = true,
+                          .drafted = exits ? 4u : 0u,
+                          .exit = exits ? std::optional(1) : std::nullopt},
+                         exits);
     now += from_ms(25);
     controller.on_verdict(exits ? 4 : 1, 4, now);
     controller.plan(known);

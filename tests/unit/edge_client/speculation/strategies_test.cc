@@ -225,10 +225,10 @@ TEST_F(MirrorStrategyTest, RoundsLeaveWholeUntilTheNextStepWouldBeLate) {
 }
 
 TEST_F(MirrorStrategyTest, ATargetThatIsFurtherThanItsVerdictIsReachedByLongerRounds) {
-  EXPECT_EQ(select({}, far_server()).length, 4u) << "its pace is not known";
+  EXPECT_EQ(select({}, far_server()).round.most, 4u) << "its pace is not known";
   play_verdicts(far_server());
   const AheadSelection far = select({}, far_server());
-  EXPECT_EQ(far.length, 3 * far.limits.whole) << "150 ms are 15 tokens; bounded";
+  EXPECT_EQ(far.round.most, 3 * far.limits.whole) << "150 ms are 15 tokens; bounded";
 }
 
 TEST_F(CheapMirrorTest, EveryPassWaitsForAWholeRound) {

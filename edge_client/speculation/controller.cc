@@ -66,10 +66,11 @@ Controller::Controller(Optimize goal, int max_gamma, int max_fan_out)
 }
 
 // A hit is the exits' as far as the draft itself did not expect it.
-void Controller::on_lookup(const CacheLookup& found, bool exits_spoke) {
+void Controller::on_lookup(const CacheLookup& found, bool exits_spoke, const Timings& timings) {
   const bool brings = found.drafted > 0 || found.in_step;
   exits_.on_round(!brings ? 0 : found.exit ? found.own_chance : 1);
-  if (exits_spoke) exits_.on_verdict(brings && found.exit ? 1 - found.own_chance : 0);
+  const double theirs = found.exit ? 1 - found.own_chance : 0;
+  if (exits_spoke) exits_.on_verdict(theirs * share_of_hit(found, timings, plan_.wait_for));
   if (plan_.fan_out > 1) runners_up_.add(brings && found.runner_up ? 1 : 0);
 }
 
@@ -105,7 +106,9 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
     plan_.least_chance = worth.least_chance();
     plan_.wait_for = worth.best_wait(plan_.gamma);
     if (exits_in_time(timings)) {
+      const bool had_exits = exits_.wanted();
       set_if_empty(why, exits_.decide(timings, worth.of_hit(plan_.gamma, plan_.wait_for), tokens_));
+      if (had_exits && !exits_.wanted()) with_ = {};  // longer passes tell nothing of shorter ones
     }
     set_if_empty(why, choose_fan_out());
     measured = fmt::format(

@@ -64,7 +64,7 @@ class Controller final {
 
   // What was drafted ahead for a verdict, before on_verdict(). exits_spoke: they looked at
   // its pass.
-  void on_lookup(const CacheLookup& found, bool exits_spoke);
+  void on_lookup(const CacheLookup& found, bool exits_spoke, const Timings& timings);
 
   // A verdict came: of how many tokens, along a chain of how many nodes.
   void on_verdict(std::size_t tokens, std::size_t chain, TimePoint now);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kSeenBefore = 4;   // passes with exits until the next probe
 constexpr std::uint64_t kProbePasses = 2;  // passes without exits that end a probe
-constexpr std::uint64_t kMinVerdicts = 8;  // verdicts before exits are judged
+constexpr std::uint64_t kMinVerdicts = 8;  // verdicts that tell what exits foresee
 constexpr std::uint64_t kMaxWait = 1024;   // tokens until a probe or trial, at most
 constexpr double kNoise = 0.02;            // of a pass: what is less may be none
 constexpr double kSeenRounds = 2;          // until it is judged how many come without exits
@@ -72,9 +72,8 @@ std::string ExitCostBenefit::judge(const Timings& timings, double hit_saves, std
         "without them)",
         *cost_ * 1e3, could_win(hit_saves) * 1e3, unaided_.mean() * 100);
   }
-  if (verdicts_ < kMinVerdicts) return {};
-  if (share() * hit_saves >= *cost_) {
-    try_after_ = kEnterTrial;
+  if (expected_share() * hit_saves >= *cost_) {
+    if (verdicts_ >= kMinVerdicts) try_after_ = kEnterTrial;
     return {};
   }
   drop(tokens);
@@ -113,6 +112,13 @@ double ExitCostBenefit::could_win(double hit_saves) const {
 
 bool ExitCostBenefit::hopeless(double hit_saves) const {
   return cost_ && unaided_.weight() >= kSeenRounds && could_win(hit_saves) < *cost_;
+}
+
+// A first verdict that they did not foresee says little: as if they had foreseen one of two before.
+double ExitCostBenefit::expected_share() const {
+  if (verdicts_ >= kMinVerdicts) return share();
+  const auto seen = static_cast<double>(verdicts_);
+  return (share() * seen + 1) / (seen + 2);
 }
 
 void ExitCostBenefit::measure(const Timings& timings) {

@@ -52,6 +52,7 @@ class ExitCostBenefit final {
   std::string end_probe(const Timings& timings, double hit_saves, std::uint64_t tokens);
   std::string judge(const Timings& timings, double hit_saves, std::uint64_t tokens);
   std::string try_again(double hit_saves, std::uint64_t tokens);
+  double expected_share() const;
   double could_win(double hit_saves) const;
   bool hopeless(double hit_saves) const;
   void measure(const Timings& timings);

@@ -18,6 +18,18 @@ constexpr double kKnownTries = 5;
 
 }  // namespace
 
+double share_of_hit(const CacheLookup& found, const Timings& timings, int wait_for) {
+  const bool brings = found.drafted > 0 || found.in_step;
+  if (wait_for == 0 || !brings) return brings ? 1 : 0;
+  const double step = to_seconds(timings.draft_step.of(1));
+  const double round_trip = to_seconds(timings.round_trip());
+  const double steps = static_cast<double>(found.drafted) + (found.in_step ? 0.5 : 0);
+  const double saved =
+      std::min<double>(steps, wait_for) * step + (found.sent_id != 0 ? round_trip : 0);
+  const double whole = wait_for * step + round_trip;
+  return whole > 0 ? saved / whole : 1;
+}
+
 double RoundWorth::added_time(int rows) const {
   return to_seconds(timings_.pass_of(static_cast<std::size_t>(rows), exits_) -
                     timings_.pass_of(1, exits_));

@@ -5,10 +5,16 @@
 
 #include <string>
 
+#include "common/drafting/cache_lookup.h"
 #include "edge_client/speculation/acceptance_by_depth.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {
+
+// How much of what a whole round saves the part of it does that was drafted when its verdict came,
+// 0 .. 1: the steps that it spares a verifier that waits for so many, and the round trip if it had
+// left. Where nobody waits, whatever is there brings its tokens.
+double share_of_hit(const CacheLookup& found, const Timings& timings, int wait_for);
 
 class RoundWorth final {
  public:

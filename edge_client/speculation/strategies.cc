@@ -128,7 +128,9 @@ std::optional<AheadSelection> MirrorStrategy::select_ahead(const SendingView& vi
 
 std::optional<PlanChange> MirrorStrategy::on_verdict(const VerdictReview& review,
                                                      const Timings& timings) {
-  if (plan().speculates) controller_.on_lookup(review.found, review.exits_looked);
+  if (plan().speculates) {
+    controller_.on_lookup(review.found, review.exits_looked, timings);
+  }
   controller_.on_verdict(review.tokens, review.depth, review.now);
   const SpeculationPlan before = plan();
   controller_.plan(timings);

@@ -42,16 +42,24 @@ Duration Timings::pass_of(std::size_t rows, bool exits) const {
   const RowTimes& own = exits ? pass : plain_pass;
   const RowTimes& other = exits ? plain_pass : pass;
   if (own.weight() >= std::min(other.weight(), kLineWeight)) return own.of(rows);
-  const Duration cost = exits_cost().value_or(Duration{0});
-  return std::max(Duration{0}, other.of(rows) + (exits ? cost : -cost));
+  const double ratio = exits_ratio().value_or(1);
+  return from_ms(to_ms(other.of(rows)) * (exits ? ratio : 1 / ratio));
 }
 
-// Compared where the kind that was seen less has its rows: of it only that time is known.
+double Timings::known_rows() const {
+  return (pass.weight() < plain_pass.weight() ? pass : plain_pass).mean_rows();
+}
+
 std::optional<Duration> Timings::exits_cost() const {
   if (!pass.known() || !plain_pass.known()) return std::nullopt;
-  const RowTimes& less = pass.weight() < plain_pass.weight() ? pass : plain_pass;
-  const Duration longer = pass.at(less.mean_rows()) - plain_pass.at(less.mean_rows());
-  return std::max(Duration{0}, longer);
+  return std::max(Duration{0}, pass.at(known_rows()) - plain_pass.at(known_rows()));
+}
+
+std::optional<double> Timings::exits_ratio() const {
+  const std::optional<Duration> cost = exits_cost();
+  const double plain = cost ? to_ms(plain_pass.at(known_rows())) : 0;
+  if (plain <= 0) return std::nullopt;
+  return 1 + to_ms(*cost) / plain;
 }
 
 void Timings::on_pass_costs(const PassCosts& costs) {

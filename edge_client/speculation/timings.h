@@ -52,8 +52,8 @@ class Timings final {
   RowTimes plain_pass;  // that they did not
 
   bool knows_passes() const { return pass.known() || plain_pass.known(); }
-  // A pass with or without exits. The kind of which little was seen is taken for the other, less or
-  // more what exits cost.
+  // A pass with or without exits. The kind of which little was seen is taken for the other, by so
+  // much shorter or longer as exits make a pass.
   Duration pass_of(std::size_t rows, bool exits) const;
   // What exits make a pass longer; nothing until both kinds were seen.
   std::optional<Duration> exits_cost() const;
@@ -71,6 +71,12 @@ class Timings final {
   Duration round_trip() const { return round_trip_.value_or(Duration{0}); }
 
  private:
+  // Where the two kinds are compared: the rows of the one that was seen less, as only its time at
+  // these is known.
+  double known_rows() const;
+  // How many times as long a pass with exits takes.
+  std::optional<double> exits_ratio() const;
+
   std::optional<Duration> round_trip_;
   bool measured_ = false;  // not only of the opening
 };

@@ -152,7 +152,7 @@ void follow(Controller& controller, Timings& known, const CacheLookup& found, Ti
   const bool exits = controller.current().policy.wants_exits;
   const double ms = exits ? 25 : 20;
   (exits ? known.pass : known.plain_pass).add(5, from_ms(ms));
-  controller.on_lookup(found, exits);
+  controller.on_lookup(found, exits, known);
   now += from_ms(ms);
   controller.on_verdict(1, 4, now);
   controller.plan(known);
@@ -182,8 +182,9 @@ TEST(Controller, ExitsThatAloneForeseeRoundsStay) {
     (exits ? known.pass : known.plain_pass).add(5, from_ms(exits ? 25 : 20));
     controller.on_lookup({.named = true,
                           .drafted = exits ? 4u : 0u,
+                          .sent_id = 9,
                           .exit = exits ? std::optional(1) : std::nullopt},
-                         exits);
+                         exits, known);
     now += from_ms(25);
     controller.on_verdict(exits ? 4 : 1, 4, now);
     controller.plan(known);
@@ -214,7 +215,7 @@ TEST(Controller, ForgoesRunnersUpThatNeverBringARoundAndTriesThemAgain) {
   bool forgone = false;
   bool back = false;
   for (int i = 0; i < 200; ++i) {
-    controller.on_lookup({.named = true, .drafted = 4, .own_chance = 0.9}, false);
+    controller.on_lookup({.named = true, .drafted = 4, .own_chance = 0.9}, false, known);
     play(controller, 1, 3, 30, now);
     const int fan_out = controller.plan(known).fan_out;
     back |= forgone && fan_out == 3;
@@ -231,7 +232,7 @@ TEST(Controller, KeepsRunnersUpThatBringRounds) {
   for (int i = 0; i < 200; ++i) {
     const bool second = i % 10 == 0;
     controller.on_lookup({.named = true, .drafted = 4, .own_chance = 0.3, .runner_up = second},
-                         false);
+                         false, known);
     play(controller, 1, 3, 30, now);
     EXPECT_EQ(controller.plan(known).fan_out, 3);
   }

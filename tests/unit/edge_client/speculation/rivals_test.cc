@@ -145,7 +145,7 @@ TEST_F(PicoSpecTest, TheNextChainLeavesWholeBeforeTheVerdict) {
   ASSERT_TRUE(selection().has_value());
   EXPECT_EQ(selection()->limits.whole, 2u);
   EXPECT_EQ(selection()->limits.least, 2u);
-  EXPECT_EQ(selection()->length, 2u);
+  EXPECT_EQ(selection()->round.most, 2u);
   EXPECT_EQ(worth({6}), 0) << "no fan-out";
   guess_after_the_round();
   EXPECT_GT(worth({5, 8, 9}), 0);
@@ -155,9 +155,9 @@ TEST_F(PicoSpecTest, TheNextChainLeavesWholeBeforeTheVerdict) {
 TEST_F(PicoSpecTest, ALongLinkIsFilledWithSomeRoundsButNotWithoutEnd) {
   timings_.plain_pass.add(1, from_ms(20));
   timings_.on_request_served(from_ms(45));
-  EXPECT_EQ(selection()->length, 6u) << "two passes fit the round trip";
+  EXPECT_EQ(selection()->round.most, 6u) << "two passes fit the round trip";
   timings_.on_request_served(from_ms(10000));
-  EXPECT_EQ(selection()->length, 8u);
+  EXPECT_EQ(selection()->round.most, 8u);
 }
 
 }  // namespace

@@ -43,6 +43,18 @@ ExitScore exit_score_of(const GridVariant& variant) {
   return variant.strategy == Strategy::kFsd ? ExitScore::kMaxSoftmax : ExitScore::kCalibrated;
 }
 
+// What a server that has answered before knows of its passes, as in real time after the warm-up.
+PassCostBook costs_at(const GridSetting& setting, bool exits) {
+  PassCostBook costs;
+  if (setting.pass.empty()) return costs;
+  for (const std::size_t rows : {1, 2, 3, 5, 9}) {
+    const double ms = setting.pass.ms(static_cast<std::int64_t>(rows));
+    costs.add(rows, false, from_ms(ms));
+    if (exits) costs.add(rows, true, from_ms(ms * setting.exit_cost));
+  }
+  return costs;
+}
+
 // The models that a setting and a variant ask for, made up where they are to be.
 class Cast final {
  public:
@@ -159,6 +171,7 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
   scheduling.tokenizer_hash = tokenizer_.content_hash();
   scheduling.exits = cast.exits();
   scheduling.exit_score = exit_score_of(variant);
+  scheduling.pass_costs = costs_at(setting, cast.exits() != nullptr);
   if (variant.server_queue) scheduling.report_queue = *variant.server_queue;
   const VirtualDevices devices{
       .target = cast.target(),

@@ -15,13 +15,15 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     : pass_limit_(options.pass_limit),
       joules_(options.joules),
       streams_(model, options),
-      runner_(model, options.logits_on_demand) {
+      runner_(model, options.logits_on_demand),
+      costs_(options.pass_costs) {
   if (options.exits != nullptr) probe_.emplace(*options.exits, options.exit_score);
   ExitHeads* const predictor = options.predictor != nullptr ? options.predictor : options.exits;
   if (predictor != nullptr && options.prune_below > 0) {
     pruner_.emplace(*predictor, options.prune_below, model.info().num_layers);
   }
   streams_.set_pass_limit(pass_limit_);
+  streams_.set_pass_costs(costs_.costs());
 }
 
 void Scheduler::connect(StreamId stream, std::string session_id, TimePoint now,

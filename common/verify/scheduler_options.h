@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/protocol/messages.h"
+#include "common/protocol/pass_cost_book.h"
 #include "common/verify/reports/report_queue.h"
 
 namespace outrider {
@@ -57,7 +58,8 @@ struct SchedulerOptions {
   std::function<void(Duration)> on_verdict_gap = {};
   // The joules that the device has used so far, asked around each pass; nothing: it does not tell.
   std::function<std::optional<double>()> joules = {};
-  ExitHeads* exits = nullptr;  // of the model; outlives the scheduler. Null: no early exits
+  PassCostBook pass_costs = {};  // what the model's passes took before
+  ExitHeads* exits = nullptr;    // of the model; outlives the scheduler. Null: no early exits
   ReportQueue report_queue = ReportQueue::kPriority;
   ExitScore exit_score = ExitScore::kCalibrated;
   // Branches with less chance than this by an exit in the middle end there; 0: all go to the end.

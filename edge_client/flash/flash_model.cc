@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <future>
 #include <limits>
 #include <utility>
 
@@ -40,6 +41,12 @@ Result<MemoryDemand> demand_of(const ModelPack& pack, const FlashOptions& option
   return demand;
 }
 
+Result<MemoryPlan> plan_of(const ModelPack& pack, const FlashOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const MemoryDemand demand, demand_of(pack, options));
+  return plan_memory(demand, options.memory_budget > 0 ? options.memory_budget
+                                                       : std::numeric_limits<std::uint64_t>::max());
+}
+
 EmbeddingRows embedding_rows(const ModelPack& pack) {
   const TensorView& embedding = pack.files().weights.at(weight_name(ModelPart::kEmbedding));
   const auto rows = static_cast<std::size_t>(pack.config().vocab_size);
@@ -49,14 +56,23 @@ EmbeddingRows embedding_rows(const ModelPack& pack) {
 
 }  // namespace
 
+Status FlashModel::check_budget(const ModelPack& pack, const FlashOptions& options) {
+  return plan_of(pack, options).status();
+}
+
 Result<std::unique_ptr<FlashModel>> FlashModel::open(const std::string& path,
                                                      const FlashOptions& options, Clock& clock) {
   OUTRIDER_ASSIGN_OR_RETURN(ModelPack pack, ModelPack::open(path, options.max_context));
+  return open(std::move(pack), options, clock);
+}
+
+Result<std::unique_ptr<FlashModel>> FlashModel::open(ModelPack pack, const FlashOptions& options,
+                                                     Clock& clock) {
   std::unique_ptr<FlashModel> self(new FlashModel(std::move(pack)));
-  OUTRIDER_ASSIGN_OR_RETURN(const MemoryDemand demand, demand_of(self->pack_, options));
-  const std::uint64_t budget =
-      options.memory_budget > 0 ? options.memory_budget : std::numeric_limits<std::uint64_t>::max();
-  OUTRIDER_ASSIGN_OR_RETURN(self->plan_, plan_memory(demand, budget));
+  OUTRIDER_ASSIGN_OR_RETURN(self->plan_, plan_of(self->pack_, options));
+  // Beside the reading of what stays in memory.
+  std::future<Status> checked =
+      std::async(std::launch::async, [&pack = self->pack_] { return pack.check_tensors(); });
   self->bandwidth_ = options.bandwidth;
   OUTRIDER_ASSIGN_OR_RETURN(CpuWeights weights, self->pack_.weights());
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<StreamedLayers> layers,
@@ -69,7 +85,9 @@ Result<std::unique_ptr<FlashModel>> FlashModel::open(const std::string& path,
       make_cpu_model(std::move(weights), std::move(layers),
                      {.kv_dtype = options.kv_dtype, .threads = options.threads}));
   OUTRIDER_ASSIGN_OR_RETURN(
-      self->model_, make_whole_file_model(std::move(model), path, embedding_rows(self->pack_)));
+      self->model_,
+      make_whole_file_model(std::move(model), self->pack_.path(), embedding_rows(self->pack_)));
+  OUTRIDER_RETURN_IF_ERROR(checked.get());
   return self;
 }
 

@@ -38,6 +38,12 @@ class FlashModel final {
   // Errors: those of ModelPack::open() and plan_memory(); of reading what stays in memory.
   static Result<std::unique_ptr<FlashModel>> open(const std::string& path,
                                                   const FlashOptions& options, Clock& clock);
+  // The same of a pack that is open, with that one's context.
+  static Result<std::unique_ptr<FlashModel>> open(ModelPack pack, const FlashOptions& options,
+                                                  Clock& clock);
+
+  // Whether open() will find the budget large enough; reads no weights. Errors: of plan_memory().
+  static Status check_budget(const ModelPack& pack, const FlashOptions& options);
 
   Model& model() { return *model_; }
   const ModelPack& pack() const { return pack_; }

@@ -10,6 +10,7 @@
 #include "common/base/files.h"
 #include "common/base/thread_pool.h"
 #include "common/base/vector_targets.h"
+#include "common/model/cpu/model_pack_writer.h"
 #include "common/model/format/architecture.h"
 #include "common/text/tokenizer_texts.h"
 

@@ -37,7 +37,7 @@ struct StreamSection {
   std::string name;  // for errors: "layer 3"
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;     // multiples of kDirectAlignment, as the offset
-  std::uint64_t checksum = 0;  // of the first `content` bytes (pack_index.h)
+  std::uint64_t checksum = 0;  // of the first `content` bytes (pack_checksum.h)
   std::uint64_t content = 0;
 };
 
@@ -73,7 +73,6 @@ class SectionStream final {
   void release();
 
   StreamStats stats() const;
-  std::string description() const { return reader_->description(); }
 
  private:
   // A section that is in the ring or on its way.

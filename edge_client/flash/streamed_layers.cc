@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "common/model/cpu/pack/pack_checksum.h"
+
 namespace outrider {
 namespace {
 

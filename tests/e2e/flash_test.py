@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import tempfile
 import unittest
 from pathlib import Path
@@ -133,6 +134,22 @@ class FromFlash(unittest.TestCase):
         self.assertAlmostEqual(sum(lengths['streamed target: cores']) / 1e3, length,
                                delta=0.05 * length)
         self.assertIn('streamed target: disk', lengths)
+
+    def test_damage_beside_the_layers_is_refused_by_name(self):
+        content = bytearray(self.pack.read_bytes())
+        header = struct.unpack_from('<8sQQQQQ', content)
+        index = json.loads(content[header[2]:header[2] + header[3]])
+        places = {'config, tokenizer': next(f for f in index['files'] if f['name'] == 'tokenizer.json'),
+                  'the embedding': max(index['tensors'], key=lambda tensor: tensor['bytes'])}
+        for name, part in places.items():
+            damaged = bytearray(content)
+            damaged[part['offset'] + part['bytes'] // 2] ^= 1
+            path = Path(self.folder.name) / 'damaged.pack'
+            path.write_bytes(damaged)
+            refused = edge('run', '--model', DRAFT, '--target', path, '-p', PROMPT)
+            self.assertNotEqual(refused.code, 0, name)
+            self.assertIn(f'{path}, {name}', refused.err)
+            self.assertEqual(refused.out, '')
 
     def test_a_budget_needs_a_pack(self):
         refused = edge('run', '--model', DRAFT, '--target', TARGET, '-p', PROMPT,

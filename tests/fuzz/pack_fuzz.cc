@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/cpu/pack/pack_checksum.h"
 #include "common/model/cpu/pack/pack_index.h"
 
 namespace {

@@ -8,22 +8,11 @@
 #include <utility>
 
 #include "common/base/mapped_file.h"
-#include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/cpu/pack/pack_checksum.h"
 #include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
-
-constexpr const char* kConfigName = "config.json";
-
-bool is_layer_matrix(ModelPart part) {
-  return std::ranges::find(kLayerMatrices, part) != std::end(kLayerMatrices);
-}
-
-// "bf16, kernels 2": the dtype stands before the comma.
-std::string arithmetic_of(const CpuWeights& weights) {
-  return weights.dtype + ", " + weights.arithmetic + ", kernels " + kKernelVersion;
-}
 
 std::vector<std::string> split_arithmetic(const std::string& text) {
   std::vector<std::string> words(1);
@@ -45,62 +34,11 @@ Result<DType> dtype_called(std::string_view name) {
   return data_loss("dtype " + printable(name) + " is unknown");
 }
 
-void add_matrices(PackWriter& writer, const CpuLayer& layer, std::int32_t index) {
-  const LinearWeights* matrices[] = {&layer.q,    &layer.k,  &layer.v,   &layer.o,
-                                     &layer.gate, &layer.up, &layer.down};
-  for (std::size_t i = 0; i < std::size(matrices); ++i) {
-    writer.add(weight_name(kLayerMatrices[i], index), matrices[i]->matrix);
-  }
-}
-
-// What is no matrix of a layer, and no output matrix of its own unless exits read it.
-void add_tensors(PackWriter& writer, const ModelFiles& files, bool for_exits) {
-  for (const TensorSpec& spec : expected_tensors(files.config)) {
-    const bool is_bias = spec.name.ends_with(".bias");
-    if (!is_bias && is_layer_matrix(spec.part)) continue;
-    if (spec.part == ModelPart::kHead && !for_exits) continue;
-    const TensorView& tensor = files.weights.at(spec.name);
-    writer.add_tensor({.name = spec.name,
-                       .dtype = std::string(to_string(tensor.dtype)),
-                       .shape = tensor.shape,
-                       .interleaved = tensor.interleaved},
-                      {tensor.data, tensor.num_bytes});
-  }
-}
-
 }  // namespace
 
-Result<ModelPackWriter> ModelPackWriter::create(const std::string& path) {
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<PackWriter> writer, PackWriter::create(path));
-  return ModelPackWriter(std::move(writer));
-}
-
-Status ModelPackWriter::add_layer(const CpuWeights& weights, std::int32_t layer) {
-  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
-  const ModelConfig& config = weights.files->config;
-  if (layer < config.num_layers) {
-    add_matrices(*writer_, weights.layers[static_cast<std::size_t>(layer)], layer);
-  } else {
-    writer_->add(weight_name(output_part(config)), weights.head.matrix);
-  }
-  return {};
-}
-
-Status ModelPackWriter::finish(const CpuWeights& weights, const PackContents& contents) {
-  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
-  writer_->add_file(kConfigName, config_to_json(weights.files->config, "float32").dump());
-  for (const PackText& text : contents.texts) writer_->add_file(text.name, text.content);
-  add_tensors(*writer_, *weights.files, contents.for_exits);
-  return writer_->finish(weights.files->name, weights.files->fingerprint, arithmetic_of(weights));
-}
-
-Status write_model_pack(const std::string& path, const CpuWeights& weights,
-                        const PackContents& contents) {
-  OUTRIDER_ASSIGN_OR_RETURN(ModelPackWriter writer, ModelPackWriter::create(path));
-  for (std::int32_t layer = 0; layer <= weights.files->config.num_layers; ++layer) {
-    OUTRIDER_RETURN_IF_ERROR(writer.add_layer(weights, layer));
-  }
-  return writer.finish(weights, contents);
+bool is_layer_matrix(const TensorSpec& spec) {
+  return !spec.name.ends_with(".bias") &&
+         std::ranges::find(kLayerMatrices, spec.part) != std::end(kLayerMatrices);
 }
 
 bool ModelPack::is_pack(const std::string& path) {
@@ -122,13 +60,14 @@ Result<ModelPack> ModelPack::open(const std::string& path, std::optional<Positio
                                "\", but this program has kernels " + kKernelVersion +
                                ". Remedy: pack the model again (outrider-edge pack)");
   }
-  const std::optional<std::string_view> config = pack.text(kConfigName);
-  if (!config) return data_loss(path + ": holds no " + kConfigName + ": a cache, or damaged");
+  OUTRIDER_RETURN_IF_ERROR(pack.check_files());
+  const std::optional<std::string_view> config = pack.text(kPackConfigName);
+  if (!config) return data_loss(path + ": holds no " + kPackConfigName + ": a cache, or damaged");
   ModelFiles files{.name = pack.index_.name,
                    .config = {},
                    .weights = Weights::from_views(nullptr, {}),
                    .fingerprint = pack.index_.fingerprint};
-  OUTRIDER_ASSIGN_OR_RETURN(files.config, parse_config(*config, path + ": " + kConfigName));
+  OUTRIDER_ASSIGN_OR_RETURN(files.config, parse_config(*config, path + ": " + kPackConfigName));
   std::map<std::string, TensorView, std::less<>> tensors;
   OUTRIDER_RETURN_IF_ERROR(pack.read_tensors(tensors));
   files.weights = Weights::from_views(std::move(file), std::move(tensors));
@@ -136,6 +75,30 @@ Result<ModelPack> ModelPack::open(const std::string& path, std::optional<Positio
   pack.files_ = std::make_shared<const ModelFiles>(std::move(files));
   OUTRIDER_RETURN_IF_ERROR(pack.find_layers());
   return pack;
+}
+
+bool ModelPack::holds_files(std::uint64_t extent) const {
+  return std::ranges::find(index_.files, extent, &PackedFile::extent) != index_.files.end();
+}
+
+Status ModelPack::check_files() const {
+  for (std::uint64_t i = 0; i < index_.extents.size(); ++i) {
+    if (!holds_files(i)) continue;
+    OUTRIDER_RETURN_IF_ERROR(check_extent(path_, index_.extents[static_cast<std::size_t>(i)],
+                                          path_ + ", config, tokenizer and small tensors"));
+  }
+  return {};
+}
+
+Status ModelPack::check_tensors() const {
+  for (std::uint64_t i = 0; i < index_.extents.size(); ++i) {
+    const bool holds_tensors =
+        std::ranges::find(index_.tensors, i, &PackTensor::extent) != index_.tensors.end();
+    if (!holds_tensors || holds_files(i)) continue;
+    OUTRIDER_RETURN_IF_ERROR(check_extent(path_, index_.extents[static_cast<std::size_t>(i)],
+                                          path_ + ", the embedding"));
+  }
+  return {};
 }
 
 std::optional<std::string_view> ModelPack::text(std::string_view name) const {
@@ -177,8 +140,7 @@ Status ModelPack::read_tensors(std::map<std::string, TensorView, std::less<>>& t
 Status ModelPack::find_layers() {
   extents_.assign(static_cast<std::size_t>(config().num_layers) + 1, index_.extents.size());
   for (const TensorSpec& spec : expected_tensors(config())) {
-    const bool is_bias = spec.name.ends_with(".bias");
-    if (!is_bias && is_layer_matrix(spec.part)) continue;
+    if (is_layer_matrix(spec)) continue;
     const TensorView* tensor = files_->weights.find(spec.name);
     const bool may_lack = spec.part == ModelPart::kHead;
     if (tensor == nullptr ? may_lack : tensor->shape == spec.shape) continue;

@@ -1,7 +1,7 @@
 // A pack: one file with all that a model needs on a device, its matrices ready for the kernels
 // (pack/pack_index.h). A layer's matrices lie together, so that they can be streamed in one piece.
 //
-//   write_model_pack("target.pack", weights, {{"tokenizer.json", text}});
+//   write_model_pack("target.pack", weights, contents);   // model_pack_writer.h
 //   auto pack = ModelPack::open("target.pack");
 //   CpuWeights weights = *pack->weights();   // mapped: what is not touched is not read
 //
@@ -20,62 +20,34 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cpu/pack/pack_index.h"
-#include "common/model/cpu/pack/pack_writer.h"
+#include "common/model/format/architecture.h"
 #include "common/model/format/model_files.h"
 
 namespace outrider {
 
-// A small file beside the weights.
-struct PackText {
-  std::string name;
-  std::string content;
-};
+inline constexpr const char* kPackConfigName = "config.json";
 
-// What a pack has beside the weights.
-struct PackContents {
-  std::span<const PackText> texts;
-  // The output matrix also as the model's files have it, where it is not the embedding: early exits
-  // read it, in a layout of their own.
-  bool for_exits = false;
-};
-
-// Writes a pack a layer at a time.
-//
-//   create add_layer(0) .. add_layer(num_layers - 1) add_layer(num_layers): the output matrix
-//   finish
-//
-// Whole or not at all. Errors: RESOURCE_EXHAUSTED with the system's words.
-class ModelPackWriter final {
- public:
-  static Result<ModelPackWriter> create(const std::string& path);
-
-  Status add_layer(const CpuWeights& weights, std::int32_t layer);
-  // weights: their matrices may be gone.
-  Status finish(const CpuWeights& weights, const PackContents& contents);
-
- private:
-  explicit ModelPackWriter(std::unique_ptr<PackWriter> writer) : writer_(std::move(writer)) {}
-
-  std::unique_ptr<PackWriter> writer_;
-};
-
-Status write_model_pack(const std::string& path, const CpuWeights& weights,
-                        const PackContents& contents);
+// Of those that stand in a layer's place of a pack, and not among the tensors.
+bool is_layer_matrix(const TensorSpec& spec);
 
 class ModelPack final {
  public:
   // Whether the file begins as a pack does.
   static bool is_pack(const std::string& path);
 
-  // max_context: as in ModelFilesOptions.
+  // Compares what it reads, config, texts and small tensors, with its checksum. max_context: as in
+  // ModelFilesOptions.
   static Result<ModelPack> open(const std::string& path, std::optional<Position> max_context = {});
+
+  // Compares the large tensors with their checksum, which takes as long as reading them: to be done
+  // before their first use, in any thread. DATA_LOSS.
+  Status check_tensors() const;
 
   const std::string& path() const { return path_; }
   const ModelConfig& config() const { return files_->config; }
@@ -94,6 +66,8 @@ class ModelPack final {
 
  private:
   ModelPack() = default;
+  bool holds_files(std::uint64_t extent) const;
+  Status check_files() const;
   Status read_tensors(std::map<std::string, TensorView, std::less<>>& tensors) const;
   Status find_layers();
   const PackMatrix* find(std::string_view name) const;

@@ -7,6 +7,7 @@
 
 #include "common/base/json_record.h"
 #include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/cpu/pack/pack_checksum.h"
 
 namespace outrider {
 namespace {
@@ -23,6 +24,12 @@ struct Header {
   std::uint64_t index_checksum = 0;
   std::uint64_t file_bytes = 0;
 };
+
+constexpr std::uint64_t other_byte_order(std::uint64_t value) {
+  std::uint64_t turned = 0;
+  for (int i = 0; i < 8; ++i) turned = turned << 8 | (value >> 8 * i & 0xff);
+  return turned;
+}
 
 bool is_known_format(const PackMatrix& matrix) {
   if (matrix.type > static_cast<std::uint8_t>(WeightType::kQuantized)) return false;
@@ -71,25 +78,6 @@ Status check_matrix(const PackIndex& index, const PackMatrix& matrix, const std:
 
 }  // namespace
 
-std::uint64_t pack_checksum(std::span<const std::byte> bytes) {
-  // Four chains side by side, so that memory is the limit.
-  constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;
-  std::array<std::uint64_t, 4> sums = {1, 2, 3, bytes.size()};
-  std::size_t at = 0;
-  for (; at + sizeof(sums) <= bytes.size(); at += sizeof(sums)) {
-    std::array<std::uint64_t, 4> words{};
-    std::memcpy(words.data(), bytes.data() + at, sizeof(words));
-    for (std::size_t i = 0; i < 4; ++i) {
-      sums[i] = (sums[i] ^ words[i]) * kFactor;
-      sums[i] ^= sums[i] >> 29;
-    }
-  }
-  std::uint64_t sum = 0;
-  for (; at < bytes.size(); ++at) sum = (sum ^ std::to_integer<std::uint64_t>(bytes[at])) * kFactor;
-  for (const std::uint64_t part : sums) sum = (sum ^ part) * kFactor ^ part >> 31;
-  return sum;
-}
-
 PackMatrix describe_matrix(const std::string& name, const WeightMatrix& matrix) {
   PackMatrix described;
   described.name = name;
@@ -132,6 +120,11 @@ Result<PackIndex> parse_pack_index(std::span<const std::byte> file, const std::s
   std::memcpy(&header, file.data(), sizeof(header));
   if (std::string_view(header.magic.data(), header.magic.size()) != kPackMagic)
     return data_loss(what + ": not a file of prepared weights");
+  if (header.version == other_byte_order(kVersion)) {
+    return data_loss(what +
+                     ": written by a machine of the other byte order (big-endian). Remedy: "
+                     "pack the model again on one like this");
+  }
   if (header.version != kVersion) {
     return data_loss(what + ": of version " + std::to_string(header.version) + ", not " +
                      std::to_string(kVersion));

@@ -3,7 +3,8 @@
 //   page 0       header: magic, version, where the index is, its checksum, the file's size
 //   extents      one for each layer and one for the output matrix, each at a multiple of 4 KiB with
 //                its matrices at multiples of 64 bytes: what is read in one piece when a layer is;
-//                in a pack one more for what is no matrix, tensors as stored and small files
+//                in a pack two more for what is no layer's matrix: small files and tensors, and
+//                large tensors as stored
 //   index        JSON: whose weights these are, extents with checksums, matrices, tensors, files
 //
 // A cache of converted weights (weight_cache.h) holds the matrices that were converted, a pack
@@ -131,9 +132,6 @@ struct PackIndex {
     field("files", self.files);
   }
 };
-
-// Of a whole extent or index. For damage, not for malice.
-std::uint64_t pack_checksum(std::span<const std::byte> bytes);
 
 PackMatrix describe_matrix(const std::string& name, const WeightMatrix& matrix);
 // Without its data.

@@ -1,22 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/pack/pack_writer.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "common/base/json_record.h"
 #include "common/base/posix.h"
 #include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/cpu/pack/pack_checksum.h"
 
 namespace outrider {
 namespace {
 
 std::span<const std::byte> bytes_of_text(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+// The name of a file is its folder's, which some file systems write in their own time (EINVAL), and
+// which may be written and not be opened.
+Status sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const UniqueFd descriptor(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor.valid() || ::fsync(descriptor.get()) == 0 || errno == EINVAL) return {};
+  return resource_exhausted(path + ": its name cannot be written: " + errno_message(errno));
 }
 
 }  // namespace
@@ -100,7 +113,7 @@ Status PackWriter::finish(const std::string& name, const std::string& fingerprin
     return resource_exhausted(path_ + ": cannot be written: " + errno_message(errno));
   }
   complete_ = true;
-  return {};
+  return sync_folder_of(path_);
 }
 
 }  // namespace outrider

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "common/model/cpu/pack/pack_checksum.h"
 #include "common/model/cpu/pack/pack_writer.h"
 
 namespace outrider {

@@ -11,6 +11,7 @@
 
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_model.h"
+#include "common/model/cpu/model_pack_writer.h"
 #include "common/model/format/architecture.h"
 #include "edge_client/flash/make_pack.h"
 #include "tests/support/paths.h"
@@ -76,6 +77,12 @@ class FlashModelTest : public testing::TestWithParam<std::string> {
     return enough;
   }
 
+  void flip_a_bit(const std::string& name, std::uint64_t at) {
+    std::string bytes = directory_.read(name);
+    bytes.at(at) = static_cast<char>(bytes[at] ^ 8);
+    directory_.write(name, bytes);
+  }
+
   TestDirectory directory_;
   SystemClock clock_;
   std::shared_ptr<const ModelFiles> files_;
@@ -127,9 +134,7 @@ TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {
   ASSERT_TRUE(opened.ok());
   ASSERT_LT(layer, opened->config().num_layers);  // it is streamed
   const std::uint64_t at = opened->layer_extent(layer).offset + 17;
-  std::string bytes = directory_.read("bf16.pack");
-  bytes[at] = static_cast<char>(bytes[at] ^ 8);
-  directory_.write("bf16.pack", bytes);
+  flip_a_bit("bf16.pack", at);
   const auto flash = open(path, least);
   ASSERT_NE(flash, nullptr);
   const auto cache = *flash->model().new_cache(8);
@@ -138,6 +143,35 @@ TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {
   const Status failed = flash->model().forward({&row, 1}, out);
   EXPECT_EQ(failed.code(), StatusCode::kDataLoss);
   EXPECT_THAT(failed.message(), HasSubstr("layer " + std::to_string(layer)));
+}
+
+// What is no layer's is never streamed, so no pass would compare it.
+TEST_P(FlashModelTest, DamageInTheEmbeddingIsFoundOnOpening) {
+  const std::string path = pack("int8");
+  const auto opened = ModelPack::open(path);
+  ASSERT_TRUE(opened.ok());
+  const TensorView& embedding = opened->files().weights.at(weight_name(ModelPart::kEmbedding));
+  flip_a_bit("int8.pack", static_cast<std::uint64_t>(embedding.data - opened->base()) + 5);
+  const auto damaged = FlashModel::open(path, {.threads = 1}, clock_);
+  EXPECT_EQ(damaged.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(damaged.status().message(), HasSubstr("the embedding"));
+  EXPECT_THAT(damaged.status().message(), HasSubstr("checksum"));
+}
+
+TEST_P(FlashModelTest, DamageInASmallTensorIsFoundOnOpening) {
+  const std::string path = pack("int8");
+  const auto opened = ModelPack::open(path);
+  ASSERT_TRUE(opened.ok());
+  const TensorView& norm = opened->files().weights.at(weight_name(ModelPart::kFinalNorm));
+  flip_a_bit("int8.pack", static_cast<std::uint64_t>(norm.data - opened->base()) + 1);
+  EXPECT_EQ(ModelPack::open(path).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_P(FlashModelTest, DamageInATextIsFoundOnOpening) {
+  const std::vector<PackText> texts = {{"tokenizer.json", "a text of some length"}};
+  const std::string path = pack("int8", {.texts = texts});
+  flip_a_bit("int8.pack", directory_.read("int8.pack").find("a text of some length") + 3);
+  EXPECT_EQ(ModelPack::open(path).status().code(), StatusCode::kDataLoss);
 }
 
 TEST_P(FlashModelTest, CarriesTheOutputMatrixForExitsAsTheModelHasIt) {

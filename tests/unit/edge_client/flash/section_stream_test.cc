@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "common/model/cpu/pack/pack_index.h"
+#include "common/model/cpu/pack/pack_checksum.h"
 #include "tests/unit/common/model/test_directory.h"
 
 namespace outrider {

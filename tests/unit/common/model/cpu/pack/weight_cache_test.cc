@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +15,17 @@
 #include "common/base/json_record.h"
 #include "common/model/cpu/kernels/weight_memory.h"
 #include "tests/unit/common/model/test_directory.h"
+
+namespace {
+int synced_folders = 0;
+}  // namespace
+
+// In place of the system's: counts.
+extern "C" int fsync(int descriptor) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) ++synced_folders;
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
 
 namespace outrider {
 namespace {
@@ -153,6 +167,13 @@ TEST_F(WeightCacheTest, KeepsNothingWhenItIsOff) {
   EXPECT_EQ(off.open("some model", "f00d", "int8", pool_), nullptr);
 }
 
+// Without that a power cut may take the new name away, or leave the old file under it.
+TEST_F(WeightCacheTest, ANewNameIsOnTheDiskWhenItIsKept) {
+  synced_folders = 0;
+  keep();
+  EXPECT_EQ(synced_folders, 1);
+}
+
 // An index whose checksum is right and whose offsets are not.
 class PackIndexTest : public WeightCacheTest {
  protected:
@@ -187,6 +208,16 @@ TEST_F(PackIndexTest, OffsetsBeyondTheFileAreRefused) {
     index.extents[0].bytes = bytes;
     expect_refused(index, "does not fit the file");
   }
+}
+
+TEST_F(PackIndexTest, TheOtherByteOrderIsSaidToBeThat) {
+  const std::string text = write_json(good_).dump();
+  std::string bytes = write_pack_header(kPackPage * 2, std::as_bytes(std::span(text)));
+  std::reverse(bytes.begin() + 8, bytes.begin() + 16);  // the version
+  const auto parsed = parse_pack_index(std::as_bytes(std::span(bytes)), "file");
+  EXPECT_EQ(parsed.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(parsed.status().message(), HasSubstr("big-endian"));
+  EXPECT_THAT(parsed.status().message(), HasSubstr("pack the model again"));
 }
 
 TEST_F(PackIndexTest, MatricesBeyondTheirExtentAreRefused) {

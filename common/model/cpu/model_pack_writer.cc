@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/model_pack_writer.h"
+
+#include <iterator>
+
+#include "common/model/cpu/model_pack.h"
+#include "common/model/format/architecture.h"
+
+namespace outrider {
+namespace {
+
+// "bf16, kernels 2": the dtype stands before the comma.
+std::string arithmetic_of(const CpuWeights& weights) {
+  return weights.dtype + ", " + weights.arithmetic + ", kernels " + kKernelVersion;
+}
+
+void add_matrices(PackWriter& writer, const CpuLayer& layer, std::int32_t index) {
+  const LinearWeights* matrices[] = {&layer.q,    &layer.k,  &layer.v,   &layer.o,
+                                     &layer.gate, &layer.up, &layer.down};
+  for (std::size_t i = 0; i < std::size(matrices); ++i) {
+    writer.add(weight_name(kLayerMatrices[i], index), matrices[i]->matrix);
+  }
+}
+
+// Of the tensors that are no layer's matrices.
+bool is_large(const TensorSpec& spec) {
+  return spec.part == ModelPart::kEmbedding || spec.part == ModelPart::kHead;
+}
+
+// The large or the small ones of what is no matrix of a layer, and no output matrix of its own
+// unless exits read it.
+void add_tensors(PackWriter& writer, const ModelFiles& files, bool large, bool for_exits) {
+  for (const TensorSpec& spec : expected_tensors(files.config)) {
+    if (is_layer_matrix(spec)) continue;
+    if (is_large(spec) != large || (spec.part == ModelPart::kHead && !for_exits)) continue;
+    const TensorView& tensor = files.weights.at(spec.name);
+    writer.add_tensor({.name = spec.name,
+                       .dtype = std::string(to_string(tensor.dtype)),
+                       .shape = tensor.shape,
+                       .interleaved = tensor.interleaved},
+                      {tensor.data, tensor.num_bytes});
+  }
+}
+
+}  // namespace
+
+Result<ModelPackWriter> ModelPackWriter::create(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<PackWriter> writer, PackWriter::create(path));
+  return ModelPackWriter(std::move(writer));
+}
+
+Status ModelPackWriter::add_layer(const CpuWeights& weights, std::int32_t layer) {
+  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
+  const ModelConfig& config = weights.files->config;
+  if (layer < config.num_layers) {
+    add_matrices(*writer_, weights.layers[static_cast<std::size_t>(layer)], layer);
+  } else {
+    writer_->add(weight_name(output_part(config)), weights.head.matrix);
+  }
+  return {};
+}
+
+Status ModelPackWriter::finish(const CpuWeights& weights, const PackContents& contents) {
+  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
+  writer_->add_file(kPackConfigName, config_to_json(weights.files->config, "float32").dump());
+  for (const PackText& text : contents.texts) writer_->add_file(text.name, text.content);
+  add_tensors(*writer_, *weights.files, false, contents.for_exits);
+  OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
+  add_tensors(*writer_, *weights.files, true, contents.for_exits);
+  return writer_->finish(weights.files->name, weights.files->fingerprint, arithmetic_of(weights));
+}
+
+Status write_model_pack(const std::string& path, const CpuWeights& weights,
+                        const PackContents& contents) {
+  OUTRIDER_ASSIGN_OR_RETURN(ModelPackWriter writer, ModelPackWriter::create(path));
+  for (std::int32_t layer = 0; layer <= weights.files->config.num_layers; ++layer) {
+    OUTRIDER_RETURN_IF_ERROR(writer.add_layer(weights, layer));
+  }
+  return writer.finish(weights, contents);
+}
+
+}  // namespace outrider

@@ -1,0 +1,55 @@
+// Writes packs (model_pack.h).
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/model/cpu/cpu_weights.h"
+#include "common/model/cpu/pack/pack_writer.h"
+
+namespace outrider {
+
+// A small file beside the weights.
+struct PackText {
+  std::string name;
+  std::string content;
+};
+
+// What a pack has beside the weights.
+struct PackContents {
+  std::span<const PackText> texts;
+  // The output matrix also as the model's files have it, where it is not the embedding: early exits
+  // read it, in a layout of their own.
+  bool for_exits = false;
+};
+
+// Writes a pack a layer at a time.
+//
+//   create add_layer(0) .. add_layer(num_layers - 1) add_layer(num_layers): the output matrix
+//   finish
+//
+// Whole or not at all. Errors: RESOURCE_EXHAUSTED with the system's words.
+class ModelPackWriter final {
+ public:
+  static Result<ModelPackWriter> create(const std::string& path);
+
+  Status add_layer(const CpuWeights& weights, std::int32_t layer);
+  // weights: their matrices may be gone.
+  Status finish(const CpuWeights& weights, const PackContents& contents);
+
+ private:
+  explicit ModelPackWriter(std::unique_ptr<PackWriter> writer) : writer_(std::move(writer)) {}
+
+  std::unique_ptr<PackWriter> writer_;
+};
+
+Status write_model_pack(const std::string& path, const CpuWeights& weights,
+                        const PackContents& contents);
+
+}  // namespace outrider

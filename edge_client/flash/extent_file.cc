@@ -35,6 +35,16 @@ Status ExtentFile::failure(std::uint64_t offset, std::uint64_t bytes, std::int64
   return data_loss(what + "the file ends before them; it was cut short while in use");
 }
 
+bool ExtentFile::goes_on_buffered(bool sent_direct, std::int64_t result) {
+  if (!sent_direct || result != -std::int64_t{EINVAL}) return false;
+  if (!direct) return true;  // another read was refused before
+  const int flags = ::fcntl(descriptor.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(descriptor.get(), F_SETFL, flags & ~O_DIRECT) != 0) return false;
+  direct = false;
+  why_not = errno_message(EINVAL);
+  return true;
+}
+
 std::string ExtentFile::description() const {
   if (direct) return "direct";
   return why_not.empty() ? "buffered" : "buffered (direct: " + why_not + ")";

@@ -7,6 +7,7 @@
 #include <deque>
 #include <utility>
 
+#include "common/model/cpu/anonymous_memory.h"
 #include "edge_client/flash/extent_file.h"
 #include "edge_client/flash/uring_reader.h"
 
@@ -30,10 +31,10 @@ class PlainReader final : public ExtentReader {
       const std::span<std::byte> left = request.buffer.subspan(done);
       const ssize_t got = ::pread(file_.descriptor.get(), left.data(), left.size(),
                                   static_cast<off_t>(request.offset + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) {
-        return {request.tag, file_.failure(request.offset, request.buffer.size(),
-                                           got < 0 ? -std::int64_t{errno} : 0)};
+      const std::int64_t result = got < 0 ? -std::int64_t{errno} : got;
+      if (result == -EINTR || file_.goes_on_buffered(file_.direct, result)) continue;
+      if (result <= 0) {
+        return {request.tag, file_.failure(request.offset, request.buffer.size(), result)};
       }
       done += static_cast<std::size_t>(got);
     }
@@ -41,10 +42,18 @@ class PlainReader final : public ExtentReader {
   }
 
  private:
-  const ExtentFile file_;
+  ExtentFile file_;
   const std::string why_;
   std::deque<ReadRequest> waiting_;
 };
+
+// Reads a page, so that what is refused only then shows before it is said which reader this is.
+Status try_out(ExtentReader& reader) {
+  OUTRIDER_ASSIGN_OR_RETURN(const AnonymousMemory page,
+                            AnonymousMemory::make(kDirectAlignment, "a page", "free memory"));
+  reader.submit({.offset = 0, .buffer = {page.as<std::byte>(), kDirectAlignment}, .tag = 0});
+  return reader.wait().status;
+}
 
 }  // namespace
 
@@ -54,11 +63,15 @@ Result<std::unique_ptr<ExtentReader>> open_extent_reader(const std::string& path
   std::string why;
   if (options.uring) {
     Result<std::unique_ptr<ExtentReader>> reader = make_uring_reader(file);
-    if (reader.ok()) return reader;
+    if (reader.ok()) {
+      (void)try_out(**reader);  // what is damaged is named with its section when that is read
+      return reader;
+    }
     why = " (io_uring: " + reader.status().message() + ")";
   }
-  return std::unique_ptr<ExtentReader>(
-      std::make_unique<PlainReader>(std::move(file), std::move(why)));
+  auto reader = std::make_unique<PlainReader>(std::move(file), std::move(why));
+  (void)try_out(*reader);
+  return std::unique_ptr<ExtentReader>(std::move(reader));
 }
 
 }  // namespace outrider

@@ -3,7 +3,8 @@
 // is needed.
 //
 // io_uring where the kernel and the container allow it, else plain reads one after another;
-// O_DIRECT where the file system allows it. Which of them it is, and why, description() tells.
+// O_DIRECT where the file system allows it, on opening and on reading. Which of them it is, and
+// why, description() tells.
 //
 //   auto reader = *open_extent_reader(path, {});
 //   reader->submit({.offset = 4096, .buffer = buffer, .tag = 7});     // up to depth() at a time

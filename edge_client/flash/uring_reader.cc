@@ -38,7 +38,7 @@ class UringReader final : public ExtentReader {
   void submit(const ReadRequest& request) override {
     for (Read& read : reads_) {
       if (read.active) continue;
-      read = {.request = request, .done = 0, .active = true};
+      read = {.request = request, .done = 0, .active = true, .direct = false};
       send(read);
       return;
     }
@@ -54,7 +54,7 @@ class UringReader final : public ExtentReader {
       Read& read = *static_cast<Read*>(io_uring_cqe_get_data(completion));
       const std::int64_t result = completion->res;
       io_uring_cqe_seen(&ring_, completion);
-      if (result == -EINTR || result == -EAGAIN) {
+      if (result == -EINTR || result == -EAGAIN || file_.goes_on_buffered(read.direct, result)) {
         send(read);
         continue;
       }
@@ -77,11 +77,13 @@ class UringReader final : public ExtentReader {
     ReadRequest request;
     std::size_t done = 0;
     bool active = false;
+    bool direct = false;  // as it was sent last
   };
 
   void send(Read& read) {
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
     OUTRIDER_CHECK(entry != nullptr);  // the ring has a place for each of reads_
+    read.direct = file_.direct;
     const std::span<std::byte> left = read.request.buffer.subspan(read.done);
     io_uring_prep_read(entry, file_.descriptor.get(), left.data(),
                        static_cast<unsigned>(left.size()), read.request.offset + read.done);

@@ -145,14 +145,5 @@ INSTANTIATE_TEST_SUITE_P(Readers, SectionStreamTest,
                                          ExtentReaderOptions{.uring = false, .direct = true},
                                          ExtentReaderOptions{.uring = false, .direct = false}));
 
-TEST(ExtentReaderTest, SaysWhatItIs) {
-  const TestDirectory directory;
-  directory.write("file", std::string(kPage, 'x'));
-  const auto plain = open_extent_reader(directory.path("file"), {.uring = false, .direct = false});
-  ASSERT_TRUE(plain.ok());
-  EXPECT_EQ((*plain)->description(), "pread, buffered");
-  EXPECT_EQ(open_extent_reader(directory.path("none"), {}).status().code(), StatusCode::kNotFound);
-}
-
 }  // namespace
 }  // namespace outrider

@@ -55,6 +55,12 @@ std::string target_here(const GenerationConfig& config) {
          ", flash " + std::to_string(static_cast<std::uint64_t>(config.flash_bandwidth));
 }
 
+// Whether nothing decides without this device's target.
+bool needs_own_target(const GenerationConfig& config) {
+  return mode_of(config) == Mode::kOffline ||
+         (mode_of(config) == Mode::kAuto && config.failover.metered_limit > 0);
+}
+
 // Said before anything is loaded: the system may end the program on the way.
 void warn_of_memory_limit(std::uint64_t budget) {
   const std::optional<std::uint64_t> limit = memory_limit();
@@ -81,6 +87,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   std::unique_ptr<EdgeSetup> self(new EdgeSetup);
   self->failover_ = config.failover;
   if (config.memory_budget > 0) warn_of_memory_limit(config.memory_budget);
+  if (needs_own_target(config)) OUTRIDER_RETURN_IF_ERROR(LocalTarget::check_budget(config));
   std::future<Result<std::unique_ptr<LocalDraft>>> draft;
   if (wants_draft(config)) {
     draft = std::async(std::launch::async, [&config, &clock = self->clock_, &gate = self->gate_] {
@@ -124,7 +131,7 @@ Status EdgeSetup::load_target(const GenerationConfig& config) {
   Result<std::unique_ptr<LocalTarget>> target = LocalTarget::load(config, clock_, &gate_);
   if (target.ok()) {
     target_ = *std::move(target);
-  } else if (mode_of(config) == Mode::kAuto && config.failover.metered_limit == 0) {
+  } else if (!needs_own_target(config)) {
     std::fprintf(stderr, "failover: OFF because %s\n", target.status().message().c_str());
   } else {
     return target.status();

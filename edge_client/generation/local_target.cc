@@ -48,24 +48,31 @@ Result<std::uint64_t> draft_bytes(const GenerationConfig& config, Position conte
   return static_cast<std::uint64_t>(kv + weights);
 }
 
-Result<std::unique_ptr<FlashModel>> open_flash(const GenerationConfig& config, Clock& clock,
-                                               ComputeGate* gate) {
+Result<ModelPack> open_pack(const GenerationConfig& config) {
+  std::optional<Position> context;
+  if (config.answer.context > 0) context = config.answer.context;
+  return ModelPack::open(local_target_of(config), context);
+}
+
+Result<FlashOptions> flash_options(const GenerationConfig& config, const ModelPack& pack) {
   FlashOptions options;
   options.memory_budget = config.memory_budget;
   options.bandwidth = config.flash_bandwidth;
-  options.gate = gate;
   options.kv_dtype = config.kv_dtype;
   options.threads = config.threads;
-  if (config.answer.context > 0) options.max_context = config.answer.context;
-  if (options.memory_budget > 0) {
-    OUTRIDER_ASSIGN_OR_RETURN(const ModelPack pack,
-                              ModelPack::open(local_target_of(config), options.max_context));
-    OUTRIDER_ASSIGN_OR_RETURN(options.other_bytes,
-                              draft_bytes(config, pack.config().max_positions));
-    OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t exits, exit_bytes(config, pack));
-    options.other_bytes += exits;
-  }
-  return FlashModel::open(local_target_of(config), options, clock);
+  if (options.memory_budget == 0) return options;
+  OUTRIDER_ASSIGN_OR_RETURN(options.other_bytes, draft_bytes(config, pack.config().max_positions));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t exits, exit_bytes(config, pack));
+  options.other_bytes += exits;
+  return options;
+}
+
+Result<std::unique_ptr<FlashModel>> open_flash(const GenerationConfig& config, Clock& clock,
+                                               ComputeGate* gate) {
+  OUTRIDER_ASSIGN_OR_RETURN(ModelPack pack, open_pack(config));
+  OUTRIDER_ASSIGN_OR_RETURN(FlashOptions options, flash_options(config, pack));
+  options.gate = gate;
+  return FlashModel::open(std::move(pack), options, clock);
 }
 
 Result<std::unique_ptr<Model>> open_resident(const GenerationConfig& config) {
@@ -87,6 +94,13 @@ Result<Tokenizer> load_model_tokenizer(const std::string& path) {
   if (!ModelPack::is_pack(path)) return Tokenizer::load(path);
   OUTRIDER_ASSIGN_OR_RETURN(const ModelPack pack, ModelPack::open(path));
   return load_tokenizer(pack);
+}
+
+Status LocalTarget::check_budget(const GenerationConfig& config) {
+  if (config.memory_budget == 0 || !ModelPack::is_pack(local_target_of(config))) return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelPack pack, open_pack(config));
+  OUTRIDER_ASSIGN_OR_RETURN(const FlashOptions options, flash_options(config, pack));
+  return FlashModel::check_budget(pack, options);
 }
 
 Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& config, Clock& clock,

@@ -27,6 +27,9 @@ class LocalTarget final {
   static Result<std::unique_ptr<LocalTarget>> load(const GenerationConfig& config, Clock& clock,
                                                    ComputeGate* gate = nullptr);
 
+  // Whether load() will find --memory-budget large enough; loads nothing.
+  static Status check_budget(const GenerationConfig& config);
+
   Verifier& verifier() { return *verifier_; }
   const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }
   // Null: it is in memory.

@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import os
 import re
+import shutil
 import signal
 import socket
 import tempfile
@@ -141,18 +142,39 @@ class Failover(unittest.TestCase):
         self.assertEqual(refused.json['stop_reason'], 'link_lost')
 
     def test_another_model_takes_over_only_if_it_is_named_so(self):
+        pack = Path(self.folder.name) / 'draft.pack'
+        self.assertEqual(edge('pack', '--model', DRAFT, '--out', pack).code, 0)
+        for other in (DRAFT, pack):
+            with Server(*PACED) as server:
+                flags = ('--server', server.address, *QUICK, *COMMON)
+                refused = Edge('run', *flags, '--target', other)
+                self.wait_for_letters(refused, 20)
+                named = Edge('run', *flags, '--offline-target', other)
+                self.wait_for_letters(named, 20)
+                server.kill()
+                refused, named = refused.wait(), named.wait()
+            self.assertEqual(refused.code, 1, refused.err)
+            self.assertIn('is another model', refused.err)
+            self.assertEqual(named.code, 0, named.err)
+            self.assertIn('the text may differ from here on', named.err)
+
+    def test_a_flash_that_fails_hands_back_to_the_server(self):
+        pack = Path(self.folder.name) / 'failing.pack'
+        shutil.copyfile(self.packs['auto'], pack)
         with Server(*PACED) as server:
-            flags = ('--server', server.address, *QUICK, *COMMON)
-            refused = Edge('run', *flags, '--target', DRAFT)
-            self.wait_for_letters(refused, 20)
-            named = Edge('run', *flags, '--offline-target', DRAFT)
-            self.wait_for_letters(named, 20)
+            running = Edge('run', '--server', server.address, '--target', pack, *COMMON,
+                           '--memory-budget', self.budget(), '--flash-bandwidth', '15MB/s',
+                           '--failover-after', '1', '--handback-after', '60', '--temp', '0')
+            self.wait_for_letters(running, 10)
             server.kill()
-            refused, named = refused.wait(), named.wait()
-        self.assertEqual(refused.code, 1, refused.err)
-        self.assertIn('is another model', refused.err)
-        self.assertEqual(named.code, 0, named.err)
-        self.assertIn('the text may differ from here on', named.err)
+            time.sleep(1)
+            os.truncate(pack, pack.stat().st_size // 2)
+            with Server(*PACED, port=server.port):
+                answer = running.wait()
+        self.assert_same(answer, SAMPLINGS[0])
+        self.assertRegex(answer.err, r'handback: .*failing\.pack, (layer \d+|the output matrix|'
+                                     r'the embedding).*; going on online at token \d+')
+        self.assertEqual(answer.json['handbacks_total'], 1, answer.err)
 
     def test_a_metered_link_is_left_when_it_is_spent(self):
         with Server(*PACED) as server:

@@ -135,6 +135,19 @@ class FromFlash(unittest.TestCase):
                                delta=0.05 * length)
         self.assertIn('streamed target: disk', lengths)
 
+    def test_too_small_a_budget_is_refused_before_anything_is_loaded(self):
+        """The target as its own draft, in f32, takes 40 MB: not so much as half of that was touched."""
+        peaks = []
+        for draft in (('--model', TARGET), ('--tokenizer', TARGET)):
+            with Edge('run', *draft, '--dtype', 'f32', '--target', self.pack, '-c', '256', '-p', PROMPT,
+                      '--memory-budget', '1MiB').process as refused:
+                self.assertIn('are needed', refused.stderr.read())
+                _, status, usage = os.wait4(refused.pid, 0)
+                refused.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(refused.returncode, 2)
+            peaks.append(usage.ru_maxrss)
+        self.assertLess(peaks[0], peaks[1] + 20_000, peaks)
+
     def test_damage_beside_the_layers_is_refused_by_name(self):
         content = bytearray(self.pack.read_bytes())
         header = struct.unpack_from('<8sQQQQQ', content)

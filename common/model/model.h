@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -138,6 +139,9 @@ struct PassOutput {
   // Set by the caller, perhaps during a pass, when its rows are obsolete. It may
   // then end early with CANCELLED, its rows without keys and values. Null: it goes to its end.
   const std::atomic<bool>* abandoned = nullptr;
+  // Set by the caller, who is told after each layer how many of them are done; empty: nobody asks.
+  // On the thread that called forward(). A backend may leave it out.
+  std::function<void(std::int32_t done, std::int32_t layers)> on_layer_done = {};
   // Set by the caller: it asks for logits behind the pass. A backend may leave it out.
   bool on_demand = false;
   // Set by a backend that writes logits on demand; null: those of all rows are there.

@@ -37,6 +37,7 @@ struct VerifyEngine::Core {
   bool idle() const OUTRIDER_REQUIRES(mu) {
     return !working && inbox.empty() && stats.sessions_open == 0;
   }
+  std::optional<Stream> find(StreamId stream);  // nothing: it is gone
   void acknowledge_reports(StreamId stream, const EdgeMessage& message);
   void run();
   bool await_work(std::vector<EngineInbox::Input>& taken);
@@ -105,16 +106,17 @@ void VerifyEngine::post(StreamId stream, EdgeMessage message) {
   core_->wake.notify_one();
 }
 
+std::optional<VerifyEngine::Core::Stream> VerifyEngine::Core::find(StreamId stream) {
+  const MutexLock lock(mu);
+  const auto at = streams.find(stream);
+  return at == streams.end() ? std::nullopt : std::optional(at->second);
+}
+
 // At once, not when the pass is over: the window must open while there is still time to report.
 void VerifyEngine::Core::acknowledge_reports(StreamId stream, const EdgeMessage& message) {
-  std::shared_ptr<ExitReportChannel> reports;
-  {
-    const MutexLock lock(mu);
-    const auto at = streams.find(stream);
-    if (at == streams.end()) return;
-    reports = at->second.reports;
-  }
-  if (reports->acknowledge(message) && report_sender) report_sender->submit(std::move(reports));
+  std::optional<Stream> found = find(stream);
+  if (!found || !found->reports->acknowledge(message) || !report_sender) return;
+  report_sender->submit(std::move(found->reports));
 }
 
 void VerifyEngine::disconnect(StreamId stream) {
@@ -183,13 +185,16 @@ void VerifyEngine::Core::run() {
 }
 
 void VerifyEngine::Core::compute() {
+  const std::optional<Stream> served = find(scheduler.last_served());
   {
     const MutexLock lock(mu);
     running = scheduler.last_served();
     running_since = clock.now();
     abandoned.store(!streams.contains(running), std::memory_order_relaxed);
   }
-  scheduler.compute(&abandoned);
+  scheduler.compute(&abandoned, [&served](const Progress& progress) {
+    if (served) served->sink->emit(ServerMessage(progress));
+  });
   const MutexLock lock(mu);
   running = 0;
 }
@@ -236,14 +241,9 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
 void VerifyEngine::Core::deliver() {
   for (StreamEvent& event : scheduler.take_events()) {
     const bool last = std::holds_alternative<StreamEnded>(event.event);
-    std::shared_ptr<StreamSink> sink;
-    {
-      const MutexLock lock(mu);
-      const auto at = streams.find(event.stream);
-      if (at == streams.end()) continue;
-      sink = at->second.sink;
-    }
-    sink->emit(std::move(event.event));
+    const std::optional<Stream> found = find(event.stream);
+    if (!found) continue;
+    found->sink->emit(std::move(event.event));
     if (last) {  // erased only now, so that a disconnect() meanwhile waits for the sink
       const MutexLock lock(mu);
       streams.erase(event.stream);

@@ -12,6 +12,7 @@ Status PassRunner::compute(const PassPlan& plan, KvCache& cache, const PassWatch
   Status status = append_rows(plan, cache);
   output_.tap = watchers.tap;
   output_.pruner = watchers.pruner;
+  output_.on_layer_done = watchers.on_layer_done;
   if (status.ok()) status = model_.forward(rows_, output_);
   if (status.ok() && !demands()) status = check_logits(rows_, output_);
   if (!status.ok()) cache.slots().release_all_uncommitted();

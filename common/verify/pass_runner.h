@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,7 @@ namespace outrider {
 struct PassWatchers {
   LayerTap* tap = nullptr;
   RowPruner* pruner = nullptr;
+  std::function<void(std::int32_t done, std::int32_t layers)> on_layer_done = {};
 };
 
 class PassRunner final {

@@ -61,12 +61,12 @@ bool Scheduler::start(TimePoint now) {
   return true;
 }
 
-void Scheduler::compute(const std::atomic<bool>* abandoned) {
+void Scheduler::compute(const std::atomic<bool>* abandoned, const ProgressSink& on_progress) {
   OUTRIDER_CHECK(turn_.has_value());
   runner_.watch(abandoned);
   turn_->status = streams_.find(turn_->stream)
                       ->second.compute(turn_->plan, runner_, probe_ ? &*probe_ : nullptr,
-                                       pruner_ ? &*pruner_ : nullptr);
+                                       pruner_ ? &*pruner_ : nullptr, on_progress);
 }
 
 void Scheduler::finish(TimePoint now) {

@@ -62,7 +62,7 @@ class Scheduler final {
   bool start(TimePoint now);
   // Runs it. Blocks for as long as the model works. abandoned: set by another thread when nobody
   // wants the turn's result any more; it may then end early, and finish() ends its stream.
-  void compute(const std::atomic<bool>* abandoned = nullptr);
+  void compute(const std::atomic<bool>* abandoned = nullptr, const ProgressSink& on_progress = {});
   // Ends it.
   void finish(TimePoint now);
   // Whose turn it was last.

@@ -15,6 +15,8 @@ namespace {
 // end soon for want of it.
 constexpr Position kReservedAnswer = 256;
 constexpr std::int32_t kGrowthSlots = 256;
+// Of a shorter part of a prompt it is said that it is done, and no more.
+constexpr Position kLongPass = 256;
 constexpr Position kMaxSlots = std::numeric_limits<std::int32_t>::max() / 2;
 
 // Of the exact time only the step is left.
@@ -76,7 +78,7 @@ Status VerifyStream::check_reports(const EdgeMessage& message) const {
 }
 
 Status VerifyStream::compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe,
-                             BranchPruner* pruner) {
+                             BranchPruner* pruner, const ProgressSink& on_progress) {
   PassWatchers watchers;
   const std::int32_t vocab = session_->limits().vocab_size;
   if (probe != nullptr && reports_ && plan.exits) {
@@ -88,6 +90,13 @@ Status VerifyStream::compute(const PassPlan& plan, PassRunner& runner, ExitProbe
   if (pruner != nullptr) {
     pruner->begin(session_->opened(), plan, vocab);
     watchers.pruner = pruner;
+  }
+  const auto tokens = static_cast<Position>(plan.tokens.size());
+  if (on_progress && tokens > kLongPass) {
+    watchers.on_layer_done = [&, this](std::int32_t done, std::int32_t layers) {
+      on_progress(
+          {.done = plan.position + tokens * done / layers, .total = session_->prefix_end()});
+    };
   }
   OUTRIDER_RETURN_IF_ERROR(runner.compute(plan, *lease_.cache, watchers));
   for (std::size_t node = 0; node < plan.nodes.size(); ++node) {

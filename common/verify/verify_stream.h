@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,9 @@
 #include "common/verify/target.h"
 
 namespace outrider {
+
+// Told how far the prompt is read while a pass goes on, on the thread that runs it.
+using ProgressSink = std::function<void(const Progress&)>;
 
 class VerifyStream final {
  public:
@@ -54,7 +58,9 @@ class VerifyStream final {
   // Begins what the session wants of the device.
   PassPlan start(TimePoint now) { return session_->start(now); }
   // Runs it; with a probe, exits report if the plan wants them, with a pruner branches may end.
-  Status compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe, BranchPruner* pruner);
+  // on_progress: told layer by layer how much of a long prompt is read in this pass; empty: nobody.
+  Status compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe, BranchPruner* pruner,
+                 const ProgressSink& on_progress = {});
   // Takes the memory that the next pass may need. RESOURCE_EXHAUSTED as KvPool::take().
   Status reserve(KvPool& pool);
   // Ends it, if compute() went well: chooses, commits, keeps what stands in the cache.

@@ -5,11 +5,14 @@
 
 What needs a device or a cgroup of its own runs as root only. SPDX-License-Identifier: Apache-2.0
 """
+import contextlib
 import json
 import os
+import pty
 import re
 import shutil
 import struct
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -83,6 +86,21 @@ class FromFlash(unittest.TestCase):
         self.assertEqual(answer.code, 0, answer.err)
         self.assertGreater(answer.json['prompt_tokens'], 512)
         self.assertEqual(answer.json['streamed']['passes'], 1)
+
+    def test_a_long_prompt_tells_how_far_it_is(self):
+        terminal, errors = pty.openpty()
+        running = Edge('run', '--target', self.pack, '--tokenizer', DRAFT, '--strategy', 'ar', '-c', '900', '--raw',
+                       '-p', 'go left then right ' * 150, '-n', '1', stdout=subprocess.DEVNULL, stderr=errors)
+        os.close(errors)
+        told = b''
+        with contextlib.suppress(OSError):  # the terminal ends with the program
+            while piece := os.read(terminal, 4096):
+                told += piece
+        os.close(terminal)
+        self.assertEqual(running.wait().code, 0)
+        done = [int(count) for count in re.findall(rb'reading the prompt: (\d+) of \d+ tokens', told)]
+        self.assertGreaterEqual(len(done), 5, told)
+        self.assertEqual(done, sorted(set(done)))
 
     def test_a_full_disk_leaves_no_pack(self):
         out = Path('/dev/full/target.pack')

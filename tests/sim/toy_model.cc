@@ -70,6 +70,9 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
     std::vector<TokenId>& text = texts.emplace_back();
     for (const Slot slot : path) text.push_back(cache.tokens.at(static_cast<std::size_t>(slot)));
   }
+  for (std::int32_t layer = 1; layer <= info_.num_layers && out.on_layer_done; ++layer) {
+    out.on_layer_done(layer, info_.num_layers);
+  }
   if (out.tap != nullptr && !texts.empty()) show(*out.tap, texts);
   if (out.pruner != nullptr && !texts.empty()) prune(texts, out);
   for (std::size_t i = 0; i < texts.size(); ++i) {

@@ -73,6 +73,7 @@ Status CpuPass::run_layers(PassOutput& out) {
     const bool pruned = index > 0 && prune(index, out);
     OUTRIDER_ASSIGN_OR_RETURN(const CpuLayer* layer, layers_.acquire(index));
     run_layer(*layer, index, index == 0 || pruned);
+    if (out.on_layer_done) out.on_layer_done(index + 1, config_.num_layers);
   }
   return {};
 }

@@ -29,6 +29,10 @@ class Listener {
           answer_.insert(answer_.end(), verdict->tokens.begin(), verdict->tokens.end());
         }
         if (const auto* report = std::get_if<ExitReport>(message)) reports_ = report->seq;
+        if (const auto* progress = std::get_if<Progress>(message)) {
+          EXPECT_TRUE(answer_.empty()) << "progress behind the verdict";
+          progress_.push_back(*progress);
+        }
       } else {
         status_ = std::get<StreamEnded>(event).status;
       }
@@ -58,6 +62,10 @@ class Listener {
     const std::lock_guard lock(mu_);
     return answer_;
   }
+  std::vector<Progress> progress() {
+    const std::lock_guard lock(mu_);
+    return progress_;
+  }
   int events() {
     const std::lock_guard lock(mu_);
     return events_;
@@ -69,6 +77,7 @@ class Listener {
   std::vector<TokenId> answer_;
   std::optional<Status> status_;
   std::uint32_t reports_ = 0;
+  std::vector<Progress> progress_;
   int events_ = 0;
 };
 
@@ -156,6 +165,25 @@ TEST_F(EngineTest, AnswersAStream) {
   engine.disconnect(stream);
   EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
   EXPECT_EQ(engine.stats().finished_length, 1u);
+}
+
+TEST_F(EngineTest, ALongPromptThatIsReadInOnePassTellsHowFarItIs) {
+  ToyModel model(8, 1000);
+  options_.prefill_chunk = 1000;
+  VerifyEngine engine(model, options_, clock_);
+  const auto layers = static_cast<std::size_t>(model.info().num_layers);
+  ASSERT_GT(layers, 1u);
+  for (const auto& [length, told] : {std::pair{std::size_t{400}, layers}, {std::size_t{100}, 0u}}) {
+    Listener listener;
+    engine.post(engine.connect(listener.sink()),
+                {.body = open_message(std::vector<TokenId>(length, 3), 5, PassPolicy::kEager)});
+    EXPECT_TRUE(listener.wait_for_end().ok());
+    ASSERT_EQ(listener.progress().size(), told);
+    for (std::size_t i = 0; i < told; ++i) {
+      EXPECT_EQ(listener.progress()[i].done, static_cast<Position>(length * (i + 1) / layers));
+      EXPECT_EQ(listener.progress()[i].total, static_cast<Position>(length));
+    }
+  }
 }
 
 // A device whose passes take ten seconds, unless they are abandoned.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <numeric>
 
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_model.h"
@@ -124,6 +125,23 @@ TEST_P(FlashModelTest, GoesOnAfterAnAbandonedPass) {
   const Row row{cache.get(), slot, tokens[0], true};
   EXPECT_EQ(flash->model().forward({&row, 1}, out).code(), StatusCode::kCancelled);
   EXPECT_EQ(logits_of(flash->model(), tokens, 5), expected);
+}
+
+TEST_P(FlashModelTest, APassTellsHowManyLayersAreDone) {
+  const std::string path = pack("int8");
+  const auto flash = open(path, least_budget(path));
+  const auto cache = *flash->model().new_cache(8);
+  const Row row{cache.get(), *cache->slots().append(kRootSlot), 1, true};
+  std::vector<std::int32_t> told;
+  PassOutput out;
+  out.on_layer_done = [&told](std::int32_t done, std::int32_t layers) {
+    told.push_back(done);
+    EXPECT_GE(layers, done);
+  };
+  ASSERT_TRUE(flash->model().forward({&row, 1}, out).ok());
+  std::vector<std::int32_t> all(static_cast<std::size_t>(flash->pack().config().num_layers));
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(told, all);
 }
 
 TEST_P(FlashModelTest, DamageInALayerFailsThePassAndNamesIt) {

@@ -36,7 +36,7 @@ struct FailoverOptions {
   std::string arithmetic_id;
   bool other_model = false;    // it may be another model than the server's
   bool strict_target = false;  // it takes over only if it gives the same bits
-  Position standby_lag = 0;    // its KV is kept so few tokens behind while online; 0: it is not
+  Position standby_lag = 0;    // as Standby says
   // A server that has said nothing for so long, and has given no verdict yet, counts as lost.
   Duration failover_after = std::chrono::seconds(5);
   // So long the link must be good before the server takes over again.

@@ -147,6 +147,7 @@ void FailoverSession::review() {
     if (slow) return change_route(Route::kOffline, "the link is too slow: " + *slow);
     auto standby = standby_.follow(session_.text(), open_, session_id(Route::kOffline));
     if (standby) actions_.push_back(*std::move(standby));
+    if (const auto behind = standby_.too_far_behind()) say("standby: " + *behind);
     return;
   }
   if (!may_use(Route::kOnline)) return;

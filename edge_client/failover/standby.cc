@@ -8,9 +8,12 @@ namespace outrider {
 std::optional<StandBy> Standby::follow(std::span<const TokenId> text, const Open& like,
                                        const std::string& session) {
   const auto end = static_cast<Position>(text.size());
+  // As much comes during the next pass as came during the last one; the first one read the prompt.
+  if (std::exchange(has_ended_, false) && passes_ > 1) behind_ = 2 * (end - covered_);
   // Half of the lag, as the text goes on while it is read.
   if (lag_ == 0 || broken_ || busy_ || end - covered_ < (lag_ + 1) / 2) return std::nullopt;
   busy_ = true;
+  ++passes_;
   covered_ = end;
   Open open = like;
   open.prefix.assign(text.begin(), text.end());
@@ -28,9 +31,17 @@ std::optional<Status> Standby::on(const FromVerifier& event) {
   const auto* ended = std::get_if<StreamEnded>(&event.event);
   if (event.epoch != epoch_ || ended == nullptr || !busy_) return std::nullopt;
   busy_ = false;
+  has_ended_ = true;
   if (ended->status.ok()) return std::nullopt;
   broken_ = true;
   return ended->status;
+}
+
+std::optional<std::string> Standby::too_far_behind() {
+  if (behind_ <= lag_ || std::exchange(is_told_, true)) return std::nullopt;
+  return "this device reads more slowly than the server writes, so it is up to " +
+         std::to_string(behind_) + " tokens behind, more than --standby-lag " +
+         std::to_string(lag_);
 }
 
 }  // namespace outrider

@@ -152,8 +152,9 @@ void add_failover_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kFailoverGroup);
   command
       .add_option("--standby-lag", failover.standby_lag,
-                  "While online, keep --target's keys and values at most so many tokens behind; "
-                  "0: it reads the text when it takes over")
+                  "While online, keep --target's keys and values at most so many tokens behind, "
+                  "or, where it reads more slowly than the server writes, as near as it can; 0: it "
+                  "reads the text when it takes over")
       ->check(CLI::Range(0, 1'000'000))
       ->group(kFailoverGroup);
   command

@@ -126,6 +126,14 @@ class Failover(unittest.TestCase):
         self.assert_same(answer, SAMPLINGS[0])
         self.assertGreater(answer.json['cached_tokens'], answer.json['prompt_tokens'])
 
+    def test_a_standby_that_cannot_keep_up_says_so_once(self):
+        with Server('--pace-pass-ms', '20') as server:
+            answer = self.start(server.address, '--standby-lag', '4', '--memory-budget', self.budget(),
+                                '--flash-bandwidth', '150MB/s', *SAMPLINGS[0]).wait()
+        self.assert_same(answer, SAMPLINGS[0])
+        self.assertEqual(answer.err.count('standby: this device reads more slowly than the server writes'), 1,
+                         answer.err)
+
     def test_other_arithmetic_is_said_or_refused(self):
         with Server(*PACED) as server:
             running = self.start(server.address, pack='int8')

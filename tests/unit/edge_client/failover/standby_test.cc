@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace outrider {
@@ -50,6 +53,48 @@ TEST_F(StandbyTest, FollowsAgainWhenItIsDoneAndHalfTheLagIsReached) {
   ASSERT_TRUE(second);
   EXPECT_FALSE(ended(first->epoch, unavailable("late"))) << "of the stream before";
   EXPECT_FALSE(follow(60));
+}
+
+// The text grows by a token at a time, and a pass takes as long as `during` tokens of it. Returns
+// how far behind the device was at most, behind its first pass.
+Position most_behind(Standby& standby, std::size_t during) {
+  std::size_t read = 0, reads = 0, done_at = 0;
+  std::uint32_t epoch = 0;
+  Position most = 0;
+  for (std::size_t end = 20; end < 300; ++end) {
+    if (reads > 0) most = std::max(most, static_cast<Position>(read > 0 ? end - read : 0));
+    if (reads > 0 && end >= done_at) {
+      EXPECT_FALSE(standby.on({epoch, StreamEnded{}}));
+      read = std::exchange(reads, 0);
+    }
+    if (const auto begun = standby.follow(std::vector<TokenId>(end, 7), Open{}, "before")) {
+      epoch = begun->epoch;
+      reads = end;
+      done_at = end + during;
+    }
+  }
+  return most;
+}
+
+TEST_F(StandbyTest, IsNeverFurtherBehindThanTheLagIfItReadsHalfOfItInTime) {
+  for (std::size_t during = 1; during <= 4; ++during) {
+    Standby standby(8);
+    EXPECT_LE(most_behind(standby, during), 8) << during;
+    EXPECT_FALSE(standby.too_far_behind());
+  }
+}
+
+TEST_F(StandbyTest, ASlowDeviceReadsWithoutAPauseAndSaysOnceHowFarBehindItIs) {
+  for (std::size_t during = 5; during <= 40; during += 7) {
+    Standby standby(8);
+    const Position most = most_behind(standby, during);
+    EXPECT_GT(most, 8) << during;
+    EXPECT_LE(most, static_cast<Position>(2 * during));
+    const auto told = standby.too_far_behind();
+    ASSERT_TRUE(told);
+    EXPECT_NE(told->find("up to " + std::to_string(2 * during) + " tokens"), std::string::npos);
+    EXPECT_FALSE(standby.too_far_behind());
+  }
 }
 
 TEST_F(StandbyTest, AFailureEndsItAndIsToldOnce) {

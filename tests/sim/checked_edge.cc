@@ -19,6 +19,10 @@ CheckedEdge::CheckedEdge(Simulation& simulation, SimLink& link, const ToyModel& 
   const std::vector<TokenId> whole =
       target.decode(plan_.prompt, decoding.end_position, decoding.sampling, decoding.seed, stops);
   expected_.assign(whole.begin() + static_cast<std::ptrdiff_t>(plan_.prompt.size()), whole.end());
+  if (plan_.make_text) {
+    text_ = plan_.make_text();
+    expect_text(*plan_.make_text());
+  }
   SimEdgeSetup setup{.prompt = plan_.prompt,
                      .decoding = decoding,
                      .drafter = {.max_positions = plan_.draft_context,
@@ -37,7 +41,20 @@ void CheckedEdge::fail(const std::string& what) {
   if (failure_.empty()) failure_ = what + " (after " + ReferenceModel::spell(shown_) + ")";
 }
 
+// Cuts the expected answer where the text stops.
+void CheckedEdge::expect_text(AnswerText& text) {
+  for (std::size_t i = 0; i < expected_.size(); ++i) {
+    const Update update = text.push(expected_[i]);
+    expected_text_ += update.text;
+    if (!update.stopped) continue;
+    expected_.resize(i + 1);
+    return;
+  }
+  expected_text_ += text.finish();
+}
+
 AnswerText::Update CheckedEdge::push(TokenId token) {
+  if (text_ != nullptr) return text_->push(token);
   return {.text = {}, .stopped = token == plan_.stop_after};
 }
 
@@ -102,6 +119,7 @@ void CheckedEdge::on_handled() {
 void CheckedEdge::on_action(SessionAction& action) {
   if (done()) fail("an action after the Finish");
   if (std::holds_alternative<Connect>(action)) {
+    streams_began_at_.push_back(shown_.size());
     reference_ = std::make_unique<ReferenceModel>();
     forger_.restart();
     last_report_ = acked_reports_ = 0;
@@ -110,6 +128,7 @@ void CheckedEdge::on_action(SessionAction& action) {
   if (const auto* emit = std::get_if<Emit>(&action)) {
     for (const Emit::Token& token : emit->tokens) {
       if (token.id >= 0) shown_.push_back(token.id);
+      shown_text_ += token.text;
     }
   }
 }

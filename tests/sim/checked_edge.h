@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
     double cut = 0;                          // chance per event that the link breaks
     double cancel = 0;                       // chance per event that the user gives up
     std::optional<TokenId> stop_after = {};  // the token that completes a stop string
+    // A new text of the answer; empty: tokens have none.
+    std::function<std::unique_ptr<AnswerText>()> make_text = {};
     SimDraft::StepTime step_takes = {};
     std::optional<FailoverOptions> failover = {};
     Verifier* offline = nullptr;  // with failover: the other verifier
@@ -51,6 +54,10 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
   bool cancelled() const { return cancelled_; }
   const std::vector<TokenId>& shown() const { return shown_; }
   const std::vector<TokenId>& expected() const { return expected_; }
+  const std::string& shown_text() const { return shown_text_; }
+  const std::string& expected_text() const { return expected_text_; }
+  // How many tokens were shown when each of the streams began.
+  const std::vector<std::size_t>& streams_began_at() const { return streams_began_at_; }
   const DecodingSession& session() const { return edge_->session(); }
   const FailoverFigures& failover() const { return edge_->failover()->figures(); }
   // Acknowledgements of exit reports that the server itself had sent.
@@ -58,12 +65,13 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
 
  private:
   Update push(TokenId token) override;
-  std::string finish() override { return {}; }
+  std::string finish() override { return text_ != nullptr ? text_->finish() : ""; }
 
   void on_event(SessionEvent& event) override;
   void on_action(SessionAction& action) override;
   void on_handled() override;
 
+  void expect_text(AnswerText& text);
   void hear(std::uint32_t epoch, ServerMessage& message);
   void say(EdgeMessage& message);
   void forge_reports(std::uint32_t epoch, const Started& started);
@@ -73,6 +81,8 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
   SimLink& link_;
   const Plan plan_;
   std::vector<TokenId> expected_;
+  std::string expected_text_;
+  std::unique_ptr<AnswerText> text_;  // null: tokens have none
   ToyDraft draft_;
   ExitForger forger_;
   std::unique_ptr<SimEdge> edge_;
@@ -84,6 +94,8 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
 
   std::uint64_t acknowledged_reports_ = 0;
   std::vector<TokenId> shown_;
+  std::string shown_text_;
+  std::vector<std::size_t> streams_began_at_;
   int cuts_left_ = 50;  // a link that never lasts for a whole prefill would let no answer end
   bool cancelled_ = false;
   std::string failure_;

@@ -7,14 +7,18 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "bench/sim/sim_link.h"
 #include "bench/sim/sim_probe.h"
 #include "bench/sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
 #include "tests/sim/toy_model.h"
+#include "tests/sim/toy_text.h"
 
 namespace outrider {
 namespace {
@@ -99,7 +103,17 @@ struct Totals {
   std::uint64_t failovers = 0;
   std::uint64_t handbacks = 0;
   std::uint64_t stops = 0;
+  std::uint64_t stop_strings = 0;
+  std::uint64_t changes_within = 0;  // a character or a stop string
 };
+
+std::vector<std::string> some_stops(SimRandom& random) {
+  std::vector<std::string> stops;
+  for (const std::string_view stop : kToyStops) {
+    if (random.chance(0.3)) stops.emplace_back(stop);
+  }
+  return stops;
+}
 
 // One answer whose link is cut as soon as `at` tokens are shown, and restored.
 std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals) {
@@ -107,7 +121,12 @@ std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals
   SimRandom& random = two.random;
   CheckedEdge::Plan plan = two.plan(static_cast<Position>(random.between(20, 60)));
   if (random.chance(0.2)) plan.decoding.stop_ids = {0};
-  if (random.chance(0.2)) plan.stop_after = 1;
+  const std::vector<std::string> stops = some_stops(random);
+  if (random.chance(0.7)) {
+    plan.make_text = [stops] { return make_toy_text(stops); };
+  } else if (random.chance(0.2)) {
+    plan.stop_after = 1;
+  }
   plan.failover->failover_after = random.between(from_ms(200), from_ms(2000));
   plan.failover->handback_after = random.between(from_ms(50), from_ms(1000));
   if (random.chance(0.5)) plan.failover->standby_lag = random.between(1, 16);
@@ -130,6 +149,13 @@ std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals
   const Finish& finish = std::as_const(edge).finish();
   if (edge.shown() != edge.expected()) {
     return "the text differs; ended by " + finish.status.to_string();
+  }
+  if (edge.shown_text() != edge.expected_text()) return "the letters differ";
+  if (plan.make_text) {
+    totals.stop_strings += finish.ending == Ending::kStopString ? 1 : 0;
+    for (const std::size_t began : edge.streams_began_at()) {
+      totals.changes_within += ends_within(std::span(edge.shown()).first(began), stops) ? 1 : 0;
+    }
   }
   totals.failovers += edge.failover().failovers;
   totals.handbacks += edge.failover().handbacks;
@@ -158,6 +184,46 @@ TEST(FailoverSim, ACutAtAnyCommitLeavesTheTextWhole) {
   EXPECT_GT(totals.failovers, totals.cuts / 2) << "these cuts are too kind";
   EXPECT_GT(totals.handbacks, totals.cuts / 10) << "no server comes back in time";
   EXPECT_GT(totals.stops, totals.cuts / 10);
+  EXPECT_GT(totals.stop_strings, totals.cuts / 10);
+  EXPECT_GT(totals.changes_within, totals.cuts / 10);
+}
+
+// In the middle of an answer that this device decides; a second loss of the link finds it of no
+// use, and is waited for.
+TEST(FailoverSim, AFlashThatFailsHandsBackToTheServer) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    TwoTargets two(seed, 120, from_ms(15), from_ms(60), {from_ms(2), from_ms(25)});
+    CheckedEdge::Plan plan = two.plan(50);
+    plan.failover->failover_after = from_ms(500);
+    plan.failover->handback_after = std::chrono::hours(1);
+    CheckedEdge edge(two.simulation, two.link, two.model, plan);
+    const auto fails_after = static_cast<std::size_t>(two.random.between(10, 25));
+    int cuts = 0;
+    bool fails = false;
+    edge.begin();
+    while (!edge.done() && two.simulation.step(two.simulation.now() + kDeadlock)) {
+      const std::size_t shown = edge.shown().size();
+      if (cuts == 0 && shown >= 5) {
+        two.cut(static_cast<Cut>(seed % kCuts), from_ms(8000));
+        ++cuts;
+      }
+      if (cuts == 1 && edge.failover().handbacks > 0 && shown >= 35) {
+        two.cut(Cut::kReset, from_ms(1000));
+        ++cuts;
+      }
+      if (!fails && edge.failover().failovers > 0 && shown >= fails_after) {
+        two.device.fail_next_pass(data_loss("target.pack, layer 3: Input/output error"));
+        fails = true;
+      }
+    }
+    ASSERT_TRUE(edge.done()) << seed;
+    EXPECT_EQ(edge.failure(), "") << seed;
+    EXPECT_EQ(edge.shown(), edge.expected()) << seed;
+    EXPECT_EQ(two.device.failed_passes(), 1) << seed;
+    EXPECT_EQ(edge.failover().failovers, 1u) << seed;
+    EXPECT_EQ(edge.failover().handbacks, 1u) << seed;
+    EXPECT_EQ(cuts, 2) << seed;
+  }
 }
 
 TEST(FailoverSim, AnEdgeWithoutANetworkAnswersAlone) {

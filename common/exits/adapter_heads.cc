@@ -28,15 +28,25 @@ WeightMatrix bf16_matrix(const std::vector<std::uint16_t>& values, std::int64_t 
   return {.type = WeightType::kBf16, .data = values.data(), .outputs = outputs, .inputs = inputs};
 }
 
-// Rows of a matrix as int8. Their scales are f32: a small matrix of any range.
+// Its scales are f32: a small matrix of any range.
+WeightMatrix int8_matrix(std::int64_t outputs, std::int64_t inputs) {
+  return {.type = WeightType::kQuantized,
+          .format = {.bits = 8, .wide_scales = true},
+          .data = nullptr,
+          .outputs = outputs,
+          .inputs = inputs};
+}
+
+template <typename T>
+std::uint64_t size_in_bytes(const std::vector<T>& values) {
+  return values.size() * sizeof(T);
+}
+
+// Rows of a matrix as int8.
 class Int8Rows final {
  public:
   Int8Rows(const Kernels& kernels, const TensorView& source, std::span<const TokenId> rows) {
-    matrix_ = {.type = WeightType::kQuantized,
-               .format = {.bits = 8, .wide_scales = true},
-               .data = nullptr,
-               .outputs = static_cast<std::int64_t>(rows.size()),
-               .inputs = source.shape[1]};
+    matrix_ = int8_matrix(std::ssize(rows), source.shape[1]);
     panels_.grow(size(bytes_of(matrix_)));
     matrix_.data = panels_.data();
     const PanelWriter writer(matrix_.format, matrix_.inputs, panels_.data());
@@ -215,6 +225,18 @@ class AdapterHeads final : public ExitHeads {
 };
 
 }  // namespace
+
+std::uint64_t adapter_heads_bytes(const ExitAdapters& adapters) {
+  const auto matrix = static_cast<std::uint64_t>(
+      bytes_of(int8_matrix(considered_tokens(adapters), adapters.hidden_size)));
+  std::uint64_t bytes = reads_target_s_head(adapters) ? matrix : 0;
+  for (const ExitAdapter& exit : adapters.exits) {
+    bytes += size_in_bytes(exit.head) + size_in_bytes(exit.norm) + size_in_bytes(exit.down) +
+             size_in_bytes(exit.up);
+    if (!exit.head.empty()) bytes += matrix;
+  }
+  return bytes;
+}
 
 Result<std::unique_ptr<ExitHeads>> make_adapter_heads(ExitAdapters adapters,
                                                       const ModelFiles& target) {

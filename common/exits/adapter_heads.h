@@ -11,6 +11,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "common/base/status.h"
@@ -19,6 +20,9 @@
 #include "common/model/format/model_files.h"
 
 namespace outrider {
+
+// What make_adapter_heads() takes of memory: the adapters, and their output matrices in int8.
+std::uint64_t adapter_heads_bytes(const ExitAdapters& adapters);
 
 // target: read here, not kept. The adapters have passed check_target(). UNIMPLEMENTED or
 // FAILED_PRECONDITION where this CPU has no kernels.

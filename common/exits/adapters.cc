@@ -79,6 +79,11 @@ ExitAdapters random_adapters(const ModelInfo& target, std::span<const std::int32
   return adapters;
 }
 
+bool reads_target_s_head(const ExitAdapters& adapters) {
+  return std::ranges::any_of(adapters.exits,
+                             [](const ExitAdapter& exit) { return exit.head.empty(); });
+}
+
 Status check_target(const ExitAdapters& adapters, const ModelInfo& target) {
   if (adapters.fingerprint != target.fingerprint) {
     return failed_precondition("adapters are for the target with fingerprint " +

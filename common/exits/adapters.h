@@ -63,6 +63,9 @@ struct ExitAdapters {
   std::vector<std::int32_t> chosen = {};  // layers that "auto" takes, rising
 };
 
+// Whether an exit reads the target's output matrix, having none of its own.
+bool reads_target_s_head(const ExitAdapters& adapters);
+
 // How many tokens its exits consider.
 std::int64_t considered_tokens(const ExitAdapters& adapters);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/exits/adapter_heads.h"
+#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
@@ -41,7 +42,18 @@ Result<std::unique_ptr<ExitHeads>> find_predictor(const std::string& directory,
                                                   const ModelFiles& files,
                                                   const ModelInfo& target) {
   OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters, load_adapters(directory));
+  return predictor_of(std::move(adapters), files, target);
+}
+
+Result<std::unique_ptr<ExitHeads>> predictor_of(ExitAdapters adapters, const ModelFiles& files,
+                                                const ModelInfo& target) {
   OUTRIDER_RETURN_IF_ERROR(check_target(adapters, target));
+  const std::string matrix = weight_name(output_part(files.config));
+  if (reads_target_s_head(adapters) && files.weights.find(matrix) == nullptr) {
+    return failed_precondition("its exits read the target's " + matrix +
+                               ", which this pack does not hold. Remedy: pack the model again with "
+                               "--predictor");
+  }
   return make_adapter_heads(std::move(adapters), files);
 }
 

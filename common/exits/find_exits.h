@@ -36,6 +36,11 @@ Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target)
 Result<std::unique_ptr<ExitHeads>> find_predictor(const std::string& directory,
                                                   const ModelFiles& files, const ModelInfo& target);
 
+// The same of adapters that were read elsewhere. files: of the target, with its output matrix if an
+// exit has none of its own.
+Result<std::unique_ptr<ExitHeads>> predictor_of(ExitAdapters adapters, const ModelFiles& files,
+                                                const ModelInfo& target);
+
 // The chosen ones of adapters that were read elsewhere. files: of the target, with its output
 // matrix. Errors as above.
 Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,

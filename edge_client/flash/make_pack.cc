@@ -17,18 +17,55 @@
 namespace outrider {
 namespace {
 
-// Whether there are any.
-Result<bool> add_adapters(const std::string& model, std::vector<PackText>& texts) {
+// What stands before the names of a predictor's two files: they are called as those of exits.
+constexpr const char* kPredictor = "predictor/";
+
+// Both files of a folder's adapters, under names that begin so.
+Status add_files(const std::string& folder, const std::string& begin,
+                 std::vector<PackText>& texts) {
   constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
+  for (const char* name : {kAdapterIndexFile, kAdapterWeightsFile}) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(folder + "/" + name, kMaxBytes));
+    texts.push_back({begin + name, std::move(content)});
+  }
+  return {};
+}
+
+// Adds what there is; whether it reads the output matrix.
+Result<bool> add_exits(const std::string& model, std::vector<PackText>& texts) {
   const std::string folder = folder_of_model(model);
   const Result<ExitAdapters> adapters = load_adapters(folder);
   if (adapters.status().code() == StatusCode::kNotFound) return false;
   if (!adapters.ok()) return adapters.status();
-  for (const char* name : {kAdapterIndexFile, kAdapterWeightsFile}) {
-    OUTRIDER_ASSIGN_OR_RETURN(std::string content, read_file(folder + "/" + name, kMaxBytes));
-    texts.push_back({name, std::move(content)});
-  }
+  OUTRIDER_RETURN_IF_ERROR(add_files(folder, "", texts));
   return true;
+}
+
+// Adds it if it is asked for; whether it reads the output matrix.
+Result<bool> add_predictor(const std::string& folder, const ModelFiles& target,
+                           std::vector<PackText>& texts) {
+  if (folder.empty()) return false;
+  const Result<ExitAdapters> adapters = load_adapters(folder);
+  if (!adapters.ok()) return adapters.status().with_context("--predictor " + folder);
+  if (adapters->fingerprint != target.fingerprint) {
+    return failed_precondition("--predictor " + folder + ": is for the target with fingerprint " +
+                               adapters->fingerprint + "; this one (" + target.name + ") has " +
+                               target.fingerprint);
+  }
+  OUTRIDER_RETURN_IF_ERROR(add_files(folder, kPredictor, texts));
+  return reads_target_s_head(*adapters);
+}
+
+// Those whose files have names that begin so.
+Result<std::optional<ExitAdapters>> adapters_of(const ModelPack& pack, const std::string& begin) {
+  const auto index = pack.text(begin + kAdapterIndexFile);
+  const auto weights = pack.text(begin + kAdapterWeightsFile);
+  if (!index || !weights) return std::optional<ExitAdapters>();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      ExitAdapters adapters,
+      parse_adapters(*index, std::as_bytes(std::span(weights->data(), weights->size())),
+                     pack.path()));
+  return std::optional<ExitAdapters>(std::move(adapters));
 }
 
 }  // namespace
@@ -44,7 +81,9 @@ Status make_pack(const PackOptions& options) {
   TokenizerTexts::visit_texts(tokenizer, [&](const char* name, const auto& text) {
     if (text) texts.push_back({name, *text});
   });
-  OUTRIDER_ASSIGN_OR_RETURN(const bool has_exits, add_adapters(options.model, texts));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool exits_read_head, add_exits(options.model, texts));
+  OUTRIDER_ASSIGN_OR_RETURN(const bool predictor_reads_head,
+                            add_predictor(options.predictor, *files, texts));
   ThreadPool pool(options.threads > 0
                       ? options.threads
                       : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)));
@@ -55,23 +94,21 @@ Status make_pack(const PackOptions& options) {
           .load_by_layer(std::move(files), type, [&](const CpuWeights& so_far, std::int32_t layer) {
             return writer.add_layer(so_far, layer);
           }));
-  return writer.finish(weights, {.texts = texts, .for_exits = has_exits});
+  return writer.finish(weights,
+                       {.texts = texts, .for_exits = exits_read_head || predictor_reads_head});
 }
 
 Result<std::optional<ExitAdapters>> load_adapters(const ModelPack& pack) {
-  const auto index = pack.text(kAdapterIndexFile);
-  const auto weights = pack.text(kAdapterWeightsFile);
-  if (!index || !weights) return std::optional<ExitAdapters>();
   const std::string matrix = weight_name(output_part(pack.config()));
-  if (pack.files().weights.find(matrix) == nullptr) {
+  if (pack.text(kAdapterIndexFile) && pack.files().weights.find(matrix) == nullptr) {
     return data_loss(pack.path() + ": holds early exits, but not " + matrix +
                      ", which they read. Remedy: pack the model again (outrider-edge pack)");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(
-      ExitAdapters adapters,
-      parse_adapters(*index, std::as_bytes(std::span(weights->data(), weights->size())),
-                     pack.path()));
-  return std::optional<ExitAdapters>(std::move(adapters));
+  return adapters_of(pack, "");
+}
+
+Result<std::optional<ExitAdapters>> load_predictor(const ModelPack& pack) {
+  return adapters_of(pack, kPredictor);
 }
 
 Result<Tokenizer> load_tokenizer(const ModelPack& pack) {

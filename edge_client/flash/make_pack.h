@@ -17,6 +17,7 @@ namespace outrider {
 struct PackOptions {
   std::string model;           // a Hugging Face directory or a GGUF file
   std::string out;             // the file; replaced when the new one is whole
+  std::string predictor = {};  // directory of what prunes; empty: none
   std::string dtype = "auto";  // as stored, "f32", "bf16", "int8", "int4"
   int threads = 0;             // that convert; 0: one per core
   LoadProgress progress = {};
@@ -25,8 +26,10 @@ struct PackOptions {
 // Errors: those of reading the model; RESOURCE_EXHAUSTED where the disk is full, and no file then.
 Status make_pack(const PackOptions& options);
 
-// What a pack carries: the tokenizer, and the adapters of early exits, if there are any.
+// What a pack carries: the tokenizer; the adapters of early exits and of a predictor, if there are
+// any.
 Result<Tokenizer> load_tokenizer(const ModelPack& pack);
 Result<std::optional<ExitAdapters>> load_adapters(const ModelPack& pack);
+Result<std::optional<ExitAdapters>> load_predictor(const ModelPack& pack);
 
 }  // namespace outrider

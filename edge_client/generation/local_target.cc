@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "common/exits/adapter_heads.h"
 #include "common/exits/find_exits.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/format/model_files.h"
@@ -25,15 +26,23 @@ bool wants_exits(const GenerationConfig& config) {
   return wants_draft(config) && (strategy == Strategy::kFsd || strategy == Strategy::kMirror);
 }
 
-// What early exits take of a memory budget: the adapters, and the output matrix in int8.
+// What --predictor names, or else the pack carries; nothing if neither.
+Result<std::optional<ExitAdapters>> predictor_for(const GenerationConfig& config,
+                                                  const ModelPack& pack) {
+  if (config.predictor.empty()) return load_predictor(pack);
+  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters, load_adapters(config.predictor));
+  return std::optional<ExitAdapters>(std::move(adapters));
+}
+
+// What early exits and a predictor take of a memory budget.
 Result<std::uint64_t> exit_bytes(const GenerationConfig& config, const ModelPack& pack) {
   if (!wants_exits(config)) return 0;
-  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ExitAdapters> adapters, load_adapters(pack));
-  if (!adapters) return 0;
-  const ModelConfig& target = pack.config();
-  const auto matrix = static_cast<std::uint64_t>(target.vocab_size) *
-                      static_cast<std::uint64_t>(target.hidden_size);
-  return matrix + pack.text(kAdapterWeightsFile).value_or("").size();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ExitAdapters> exits, load_adapters(pack));
+  const std::uint64_t bytes = exits ? adapter_heads_bytes(*exits) : 0;
+  if (config.prune_below == 0) return bytes;
+  // One that cannot be read prunes nothing, which is said when it is loaded.
+  const Result<std::optional<ExitAdapters>> predictor = predictor_for(config, pack);
+  return bytes + (predictor.ok() && *predictor ? adapter_heads_bytes(**predictor) : 0);
 }
 
 // What the draft takes of a memory budget.
@@ -139,14 +148,15 @@ Status LocalTarget::set_exits(const GenerationConfig& config, SchedulerOptions& 
   if (config.prune_below == 0) return {};
   // Pruning saves time and changes no text: without it, decoding goes on.
   std::string off;
-  if (config.predictor.empty()) {
-    if (exits_ == nullptr) off = "the target has no early exits";
-  } else if (Result<std::unique_ptr<ExitHeads>> predictor = load_predictor(config);
-             predictor.ok()) {
+  Result<std::unique_ptr<ExitHeads>> predictor = find_own_predictor(config);
+  if (!predictor.ok()) {
+    off = std::string("of ") + (config.predictor.empty() ? "the pack's predictor" : "--predictor") +
+          ": " + predictor.status().message();
+  } else if (*predictor != nullptr) {
     predictor_ = *std::move(predictor);
     scheduling.predictor = predictor_.get();
-  } else {
-    off = "of --predictor: " + predictor.status().message();
+  } else if (exits_ == nullptr) {
+    off = "the target has no early exits";
   }
   if (off.empty()) {
     scheduling.prune_below = config.prune_below;
@@ -156,10 +166,14 @@ Status LocalTarget::set_exits(const GenerationConfig& config, SchedulerOptions& 
   return {};
 }
 
-Result<std::unique_ptr<ExitHeads>> LocalTarget::load_predictor(const GenerationConfig& config) {
+Result<std::unique_ptr<ExitHeads>> LocalTarget::find_own_predictor(const GenerationConfig& config) {
   if (flash_ != nullptr) {
-    return find_predictor(config.predictor, flash_->pack().files(), model().info());
+    OUTRIDER_ASSIGN_OR_RETURN(std::optional<ExitAdapters> adapters,
+                              predictor_for(config, flash_->pack()));
+    if (!adapters) return std::unique_ptr<ExitHeads>();
+    return predictor_of(*std::move(adapters), flash_->pack().files(), model().info());
   }
+  if (config.predictor.empty()) return std::unique_ptr<ExitHeads>();
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(local_target_of(config), {}));
   return find_predictor(config.predictor, *files, model().info());

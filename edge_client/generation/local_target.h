@@ -39,7 +39,8 @@ class LocalTarget final {
   LocalTarget() = default;
 
   Result<FoundExits> find(const GenerationConfig& config);
-  Result<std::unique_ptr<ExitHeads>> load_predictor(const GenerationConfig& config);
+  // Null: there is none.
+  Result<std::unique_ptr<ExitHeads>> find_own_predictor(const GenerationConfig& config);
   Status set_exits(const GenerationConfig& config, SchedulerOptions& scheduling);
   Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
 

@@ -70,8 +70,8 @@ constexpr char kPackExamples[] = R"(Examples:
   outrider-edge pack --model models/demo-target --out target.pack
   outrider-edge pack --model SmolLM2-135M-Instruct.Q4_1.gguf --out smollm2.pack --dtype int4
 
-A pack holds weights as this program computes with them, tokenizer and config in one file. It is of
-one dtype, and of this program's version of the kernels.)";
+A pack holds weights as this program computes with them, tokenizer, config, early exits and what
+prunes (--predictor) in one file. It is of one dtype, and of this program's version of the kernels.)";
 
 }  // namespace
 

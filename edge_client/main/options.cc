@@ -128,7 +128,7 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
           ->check(CLI::Range(0.0, 1.0)),
       command.add_option("--predictor", generation.predictor,
                          "With --prune: directory of what gives that chance, by outrider-train "
-                         "predictor [the target's early exits]"),
+                         "predictor [the pack's own, else the target's early exits]"),
       command.add_option("--flash-bandwidth", options.flash_bandwidth,
                          "Of a pack: emulate a slower flash, as 400MB/s, ufs3.1, ufs4.0, ufs4.1 "
                          "or nvme")};
@@ -308,6 +308,9 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
       ->required();
   command.add_option("-o,--out", options.out, "The pack; replaced when the new one is whole")
       ->required();
+  command.add_option("--predictor", options.predictor,
+                     "Directory of what prunes, by outrider-train predictor: carried along, and "
+                     "used where --prune is asked for");
   command.add_option("--dtype", options.dtype, "What it is to compute in; auto: as stored")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
   command.add_option("--threads", options.threads, "Threads that convert; 0: one per core")

@@ -77,6 +77,29 @@ class FromFlash(unittest.TestCase):
         self.assertNotIn('no early exits', flash.err)
         self.assertEqual(flash.json['ids'], self.run_edge(*common).json['ids'])
 
+    def test_it_carries_a_predictor(self):
+        """The target's exits stand for one; a second copy of their matrices takes room."""
+        bare, pack = Path(self.folder.name) / 'bare', Path(self.folder.name) / 'predictor.pack'
+        bare.mkdir()
+        for file in TARGET.iterdir():
+            if not file.name.startswith('adapters'):
+                (bare / file.name).symlink_to(file)
+        self.assertEqual(edge('pack', '--model', bare, '--out', pack, '--predictor', TARGET).code, 0)
+        common = ('run', '--target', pack, '--model', DRAFT, '-p', PROMPT, '-n', '40', '--tree', 'top-n',
+                  '--temp', '0', '-c', '256', '--json')
+        plain, pruned = edge(*common), edge(*common, '--prune', '0.2')
+        self.assertEqual(pruned.code, 0, pruned.err)
+        self.assertNotIn('prune: OFF', pruned.err)
+        self.assertGreater(pruned.json['target_rows_pruned'], 0)
+        self.assertEqual(pruned.json['ids'], plain.json['ids'])
+        needed = [int(re.search(r'draft and early exits (\d+) MiB',
+                                edge(*common, '--memory-budget', '1MiB', *flags).err)[1])
+                  for flags in ((), ('--prune', '0.2'))]
+        self.assertGreater(needed[1], needed[0])
+        other = edge('pack', '--model', DRAFT, '--out', pack, '--predictor', TARGET)
+        self.assertNotEqual(other.code, 0)
+        self.assertIn('fingerprint', other.err)
+
     def test_a_long_prompt_is_streamed_through_once(self):
         common = ('--target', self.pack, '--tokenizer', DRAFT, '--strategy', 'ar', '-c', '900', '--raw', '-p',
                   'go left then right ' * 150, '-n', '1', '--json')

@@ -5,8 +5,12 @@ undisturbed answer: the same tokens, none lost, none repeated.
   bench/offline/cuts.py --cuts 50 [--prompts FILE.jsonl] [--seed 0]
 
 Each cut is one of three: connections reset, silence on an open link, the server killed. Every other link
-is restored while the answer goes on. Places are drawn from before the first verdict to the last token.
-Nothing is shown (exit code 4) unless every manner cut an answer, and some answers went back to the server.
+is restored while the answer goes on. By turns the place is drawn from before the first verdict to the last
+token, or is one of these: between two tokens of one character (in wild text, of a high temperature), inside a
+stop string of which the answer has begun to write, and before the token that ends it. Where a cut fell
+is told by what had arrived at its moment.
+Nothing is shown (exit code 4) unless every manner cut an answer, some cut fell on each kind of place, and some
+answers went back to the server.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -19,12 +23,18 @@ from pathlib import Path
 
 from edges import DRAFT, ROOT, Server, StampedEdge, TARGET, edge, least_budget, pack, read_prompts
 from outcome import Outcome
+from places import ANYWHERE, AT_END, IN_STOP, KINDS, MID_CHARACTER, TokenBytes, kind_of, mid_characters, tokens_shown_by
 from tcp_link import TcpLink
 
-PACED = ('--pace-pass-ms', '60')
+PASS_MS = 60
+PACED = ('--pace-pass-ms', PASS_MS)
+ONE_TOKEN_LATER = 1.5 * PASS_MS / 1e3  # behind text that is shown: for a token that shows nothing
+STOP_TOKENS = 3
 SPARE_MIB = 8  # what ways of drafting differ in
 SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
+WILD = 3  # temperature of text whose bytes make no whole characters
 STRATEGIES = (('--strategy', 'ar'), ('--strategy', 'sd'), ('--strategy', 'mirror'))
+MANNERS = ('reset', 'silence', 'killed')
 QUICK = ('--failover-after', '1', '--handback-after', '0.3', '--reconnect-timeout', '3')
 
 
@@ -39,9 +49,9 @@ class Bench:
         self.server = Server(*PACED)
         self.link = TcpLink(self.server.port)
 
-    def whole(self, prompt, sampling):
+    def whole(self, prompt, flags):
         """The undisturbed answer of this device alone."""
-        return edge('run', *self.offline[:2], *self.common, *sampling, '--strategy', 'ar', '-p', prompt).json
+        return edge('run', *self.offline[:2], *self.common, *flags, '--strategy', 'ar', '-p', prompt).json
 
     def start(self, prompt, *flags):
         return StampedEdge('run', '--server', self.link.address, *self.offline, *QUICK, *self.common, *flags, '-p', prompt)
@@ -64,53 +74,121 @@ class Bench:
         self.server.stop()
 
 
-def one_cut(bench, draw, manner, prompt, whole, sampling, strategy):
-    """One answer, cut once. Returns (what is wrong with it or '', its failovers, its handbacks)."""
-    place = draw.randrange(0, max(1, len(whole['text'])))
-    running = bench.start(prompt, *sampling, *strategy)
-    if place > 0:
-        running.wait_until(lambda: len(running.text()) >= place, 60)
-    else:
-        time.sleep(draw.uniform(0, 0.3))
+class Case:
+    """One answer to cut, and where: when so much text is shown, and some seconds later."""
+
+    def __init__(self, prompt, sampling, strategy, stop=None):
+        self.prompt, self.sampling, self.strategy, self.stop = prompt, sampling, strategy, stop
+        self.place, self.later = 0, 0
+
+    def flags(self):
+        return (*self.sampling, *(('--stop', self.stop) if self.stop else ()))
+
+
+class Cases:
+    """Draws cases, each of a kind of place, and knows their undisturbed answers."""
+
+    def __init__(self, bench, options):
+        self.bench, self.draw = bench, random.Random(options.seed)
+        self.tokens = TokenBytes(TARGET)
+        self.short = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+        self.prompts = read_prompts(options.prompts, 0) if options.prompts else [self.short]
+        self.answers = {}
+
+    def whole(self, case):
+        key = (case.prompt, case.flags())
+        if key not in self.answers:
+            self.answers[key] = self.bench.whole(case.prompt, case.flags())
+        return self.answers[key]
+
+    def make(self, kind):
+        return {MID_CHARACTER: self._mid_character, IN_STOP: self._in_stop, AT_END: self._at_end, ANYWHERE: self._anywhere}[kind]()
+
+    def _anywhere(self):
+        case = Case(self.draw.choice(self.prompts), self.draw.choice(SAMPLINGS), self.draw.choice(STRATEGIES))
+        case.place = self.draw.randrange(0, max(1, len(self.whole(case)['text'])))
+        if case.place == 0:
+            case.later = self.draw.uniform(0, 0.3)
+        return case
+
+    def _mid_character(self):
+        while True:
+            sampling = ('--temp', WILD, '--seed', self.draw.randrange(1000))
+            case = Case(self.draw.choice(self.prompts), sampling, STRATEGIES[0])
+            ids = self.whole(case)['ids']
+            places = [n for n in mid_characters(self.tokens, ids) if n > 1]
+            if places:
+                return self._behind(case, ids, self.draw.choice(places) - 1)
+
+    def _in_stop(self):
+        case = Case(self.draw.choice(self.prompts), self.draw.choice(SAMPLINGS), STRATEGIES[0])
+        whole = self.whole(case)
+        places = []
+        for n in range(2, len(whole['ids']) - STOP_TOKENS):
+            before, through = (self.tokens.decode(whole['ids'][:end])[0] for end in (n, n + STOP_TOKENS))
+            stop = through[len(before):]
+            if stop.strip() and through.find(stop) == len(before):
+                places.append((n, stop))
+        n, case.stop = self.draw.choice(places)
+        return self._behind(case, whole['ids'], n)
+
+    def _behind(self, case, ids, n):
+        """One token behind the first n, which are shown."""
+        case.place, case.later = len(self.tokens.decode(ids[:n])[0]), ONE_TOKEN_LATER
+        return case
+
+    def _at_end(self):
+        case = Case(self.short, self.draw.choice(SAMPLINGS), STRATEGIES[0])
+        case.place = len(self.whole(case)['text'])
+        return case
+
+
+def one_cut(bench, cases, manner, case):
+    """One answer, cut once. Returns (what is wrong with it or '', the kind of place, its failovers, its handbacks)."""
+    whole = cases.whole(case)
+    running = bench.start(case.prompt, *case.flags(), *case.strategy)
+    running.wait_until(lambda: len(running.text()) >= case.place, 60)
+    time.sleep(case.later)
+    moment = time.monotonic()
     bench.cut(manner)
-    if draw.random() < 0.5:
-        time.sleep(draw.uniform(0.1, 0.6))
+    if cases.draw.random() < 0.5:
+        time.sleep(cases.draw.uniform(0.1, 0.6))
         bench.restore()
     code, shown, record, said = running.wait()
     bench.restore()
     wrong = []
     if code != 0 or record is None:
-        return f'exit code {code}: {said[-300:]}', 0, 0
+        return f'exit code {code}: {said[-300:]}', ANYWHERE, 0, 0
     if record['ids'] != whole['ids']:
         wrong.append(f'other tokens: {record["ids"]}, not {whole["ids"]}')
-    if shown != whole['text']:
+    if shown.rstrip('\n') != whole['text'].rstrip('\n'):  # the line of JSON stands on a line of its own
         wrong.append(f'shown: {shown!r}, not {whole["text"]!r}')
-    return '; '.join(wrong), record['failovers_total'], record['handbacks_total']
+    arrived = tokens_shown_by(cases.tokens, record, running.out, moment)
+    kind = kind_of(cases.tokens, whole, arrived, case.stop)
+    return '; '.join(wrong), kind, record['failovers_total'], record['handbacks_total']
 
 
 def run(bench, options, outcome):
-    draw = random.Random(options.seed)
-    prompts = read_prompts(options.prompts, 0) if options.prompts else [
-        (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()]
-    counts, handbacks, answers, whole_of = collections.Counter(), 0, 0, {}
-    while sum(counts.values()) < options.cuts and answers < 2 * options.cuts:
-        manner = ('reset', 'silence', 'killed')[answers % 3]
-        prompt, sampling, strategy = draw.choice(prompts), draw.choice(SAMPLINGS), draw.choice(STRATEGIES)
-        if (prompt, sampling) not in whole_of:
-            whole_of[prompt, sampling] = bench.whole(prompt, sampling)
-        wrong, failed_over, handed_back = one_cut(bench, draw, manner, prompt, whole_of[prompt, sampling], sampling, strategy)
+    cases = Cases(bench, options)
+    manners, places, handbacks, answers = collections.Counter(), collections.Counter(), 0, 0
+    while manners.total() < options.cuts and answers < 2 * options.cuts:
+        manner, case = MANNERS[answers % len(MANNERS)], cases.make(KINDS[answers % len(KINDS)])
+        wrong, kind, failed_over, handed_back = one_cut(bench, cases, manner, case)
         answers += 1
-        counts[manner] += failed_over > 0
+        manners[manner] += failed_over > 0
+        places[kind] += failed_over > 0
         handbacks += handed_back
-        print(f'{answers}: {manner}, {strategy[1]}, T {sampling[1]}: {failed_over} failovers, {handed_back} handbacks'
+        print(f'{answers}: {manner}, {kind}, {case.strategy[1]}, T {case.sampling[1]}: {failed_over} failovers, {handed_back} handbacks'
               f'{": " + wrong if wrong else ""}', file=sys.stderr)
         if wrong:
-            outcome.fail(f'answer {answers} ({manner}): {wrong}')
-    outcome.figures.update({'answers': answers, 'cuts': dict(counts), 'handbacks': handbacks, 'wrong': len(outcome.failures)})
-    if sum(counts.values()) < options.cuts:
-        outcome.show_nothing(f'only {sum(counts.values())} of {options.cuts} answers were cut')
-    if len([manner for manner in counts if counts[manner]]) < 3 or handbacks == 0:
-        outcome.show_nothing('a manner of cutting, or the way back, never occurred')
+            outcome.fail(f'answer {answers} ({manner}, {kind}): {wrong}')
+    outcome.figures.update({'answers': answers, 'cuts': dict(manners), 'places': dict(places), 'handbacks': handbacks,
+                            'wrong': len(outcome.failures)})
+    if manners.total() < options.cuts:
+        outcome.show_nothing(f'only {manners.total()} of {options.cuts} answers were cut')
+    never = [name for name in (*MANNERS, *KINDS) if manners[name] + places[name] == 0] + ([] if handbacks else ['the way back'])
+    if never:
+        outcome.show_nothing(f'never occurred: {", ".join(never)}')
     wrong = len(outcome.failures)
     outcome.hold('answers with another text', (wrong, wrong, wrong), 0, at_least=False)
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / 'tests/e2e'))
 
 from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, Edge, Server, edge, free_port, make_certificate, wait_until_served  # noqa: E402
 
-__all__ = ['BIN', 'CLEAN_ENVIRONMENT', 'DRAFT', 'Edge', 'ROOT', 'Server', 'StampedEdge', 'TARGET', 'edge', 'free_port', 'least_budget',
+__all__ = ['BIN', 'CLEAN_ENVIRONMENT', 'DRAFT', 'Edge', 'ROOT', 'Server', 'StampedEdge', 'TARGET', 'drop_caches', 'edge', 'free_port', 'least_budget',
            'make_certificate', 'pack', 'read_prompts', 'wait_until_served']
 
 
@@ -27,6 +27,12 @@ def pack(model, dtype, out):
         if packed.code != 0:
             sys.exit(packed.err)
     return Path(out)
+
+
+def drop_caches():
+    """Files are read from disks again, and paid for by who reads them. Needs root."""
+    os.sync()
+    Path('/proc/sys/vm/drop_caches').write_text('3', encoding='ascii')
 
 
 def least_budget(pack_file, *flags):

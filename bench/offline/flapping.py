@@ -126,7 +126,7 @@ def main():
     parser.add_argument('--max-tokens', type=int, default=620)
     parser.add_argument('--strategy', default='ar', help='ar: a token takes as long anywhere in the text')
     parser.add_argument('--temp', type=float, default=0)
-    parser.add_argument('--answers', type=int, default=2)
+    parser.add_argument('--answers', type=int, default=4)
     options = parser.parse_args()
     outcome = Outcome('flapping')
     with tempfile.TemporaryDirectory() as folder:

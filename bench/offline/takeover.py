@@ -134,7 +134,7 @@ def main():
     parser.add_argument('--spare-mib', type=int, default=0, help='beyond the least --memory-budget')
     parser.add_argument('--pace-ms', type=float, default=100, help='of a pass of the server')
     parser.add_argument('--max-tokens', type=int, default=110, help='of an answer, which must last until it is cut')
-    parser.add_argument('--repetitions', type=int, default=5)
+    parser.add_argument('--repetitions', type=int, default=9)
     options = parser.parse_args()
     outcome = Outcome('takeover')
     outcome.figures['emulated_flash'] = options.flash_bandwidth

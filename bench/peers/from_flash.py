@@ -22,18 +22,13 @@ sys.path += [os.path.join(ROOT, 'tests/e2e'), os.path.join(ROOT, 'bench/offline'
 
 from compare import Program  # noqa: E402
 from devices import Cgroup, cannot  # noqa: E402
+from edges import drop_caches  # noqa: E402
 from outcome import Outcome, median  # noqa: E402
 from programs import edge  # noqa: E402
 
 LEAST = 1.5
 BUDGET_SHARE = 0.95  # of the cgroup, as the kernel's own pages are beside it
 CONTEXT = 32
-
-
-def drop_caches():
-    os.sync()
-    with open('/proc/sys/vm/drop_caches', 'w', encoding='ascii') as file:
-        file.write('3')
 
 
 def inside(group, command):

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""What pruning in the middle of a pass saves and costs on a real pair, by the wall clock: the planner's own trees with
+and without it, prompt by prompt in turn, the target in this device's memory, or
+streamed where --flash-bandwidth is given.
+
+  bench/offline/pruning.py --target models/smollm2/*.gguf --draft models/smollm2/draft --prompts FILE.jsonl [--prune 0.01]
+
+Held: at least 30 % of the rows that reach the predictor end there, at least 95 % of the accepted tokens of a pass are
+kept, a pass computes for at least 10 % less, and a token takes no longer. Nothing is shown (exit code 4) where no row
+was pruned. Every answer's tokens are held against each other.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from edges import edge, least_budget, pack, read_prompts
+from outcome import Outcome, bootstrap
+from rivals import speedup
+
+SAVED, KEPT, COMPUTE, SPEED = 0.30, 0.95, 0.90, 1.0
+WAYS = ('whole', 'pruned')
+
+
+def answer(flags, prompt):
+    done = edge('run', *flags, '-p', prompt)
+    if done.code != 0 or done.json is None:
+        sys.exit(f'outrider-edge: {done.err}')
+    record, first = done.json, done.json['first_verdict']
+    return {'ids': record['ids'], 'decode_ms': record['decode_ms'], 'tokens': record['completion_tokens'] - first['tokens'],
+            'passes': record['target_passes'] - 1, 'rows': record['target_rows'] - first['rows'], 'pruned': record['target_rows_pruned'],
+            'compute_ms': record['target_compute_ms'] - first['compute_ms']}
+
+
+def target_flags(options, folder, common):
+    """In memory, or streamed within the least budget."""
+    if not options.flash_bandwidth:
+        return ('--target', options.target)
+    target = pack(options.target, options.dtype, folder / 'target.pack')
+    budget = least_budget(target, *common, '--prune', options.prune, '-p', 'x')
+    return ('--target', target, '--memory-budget', f'{budget}MiB', '--flash-bandwidth', options.flash_bandwidth)
+
+
+def run(options, folder, outcome):
+    common = ('--mode', 'offline', '--model', options.draft, '--dtype', options.dtype, '--strategy', 'sd', '--tree', options.tree,
+              '-n', options.max_tokens, '-c', options.context, '--temp', options.temp, '--json')
+    common = (*target_flags(options, folder, common), *common)
+    flags = {'whole': common, 'pruned': (*common, '--prune', options.prune)}
+    prompts = read_prompts(options.prompts, options.num_prompts)
+    pairs = []
+    # A first answer that is not counted: what a way learns of the device, it has learnt.
+    for number, prompt in [(-1, prompts[-1]), *enumerate(prompts)]:
+        pair = {way: answer((*flags[way], '--state-dir', folder / way), prompt) for way in (WAYS if number % 2 == 0 else WAYS[::-1])}
+        if pair['whole']['ids'] != pair['pruned']['ids']:
+            outcome.fail(f'prompt {number}: the texts differ')
+        if number >= 0 and all(one['passes'] > 0 and one['tokens'] > 0 for one in pair.values()):
+            pairs.append(pair)
+        print(f'{number + 1} of {len(prompts)} prompts', file=sys.stderr)
+    return pairs
+
+
+def total(pairs, way, what):
+    return sum(pair[way][what] for pair in pairs)
+
+
+def per_pass(pairs, way, what):
+    return total(pairs, way, what) / total(pairs, way, 'passes')
+
+
+def kept(pairs):
+    accepted = [per_pass(pairs, way, 'tokens') - 1 for way in WAYS]
+    return accepted[1] / accepted[0] if accepted[0] > 0 else 1
+
+
+def judge(pairs, outcome):
+    outcome.figures.update({way: {'tokens_per_pass': per_pass(pairs, way, 'tokens'), 'rows_per_pass': per_pass(pairs, way, 'rows'),
+                                  'compute_ms_per_pass': per_pass(pairs, way, 'compute_ms'),
+                                  'ms_per_token': total(pairs, way, 'decode_ms') / total(pairs, way, 'tokens')} for way in WAYS})
+    if total(pairs, 'pruned', 'pruned') == 0:
+        outcome.show_nothing('no row was pruned')
+    outcome.hold('rows that ended at the predictor', bootstrap(pairs, lambda some: total(some, 'pruned', 'pruned') / total(some, 'pruned', 'rows')), SAVED)
+    outcome.hold('accepted tokens of a pass that are kept', bootstrap(pairs, kept), KEPT)
+    outcome.hold('computing of a pass over that without pruning',
+                 bootstrap(pairs, lambda some: per_pass(some, 'pruned', 'compute_ms') / per_pass(some, 'whole', 'compute_ms')), COMPUTE, at_least=False)
+    outcome.hold('times as fast as without pruning', speedup([pair['whole'] for pair in pairs], [pair['pruned'] for pair in pairs]), SPEED)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--target', required=True)
+    parser.add_argument('--draft', required=True)
+    parser.add_argument('--dtype', default='int4')
+    parser.add_argument('--flash-bandwidth', help='of an emulated flash [the target in memory]')
+    parser.add_argument('--tree', default='outrider')
+    parser.add_argument('--prune', type=float, default=0.01)
+    parser.add_argument('--prompts', required=True, help='JSONL file with "prompt"')
+    parser.add_argument('--num-prompts', type=int, default=12)
+    parser.add_argument('--max-tokens', type=int, default=48)
+    parser.add_argument('--context', type=int, default=512)
+    parser.add_argument('--temp', type=float, default=0)
+    options = parser.parse_args()
+    outcome = Outcome('pruning')
+    outcome.figures.update({key: getattr(options, key) for key in ('dtype', 'flash_bandwidth', 'tree', 'prune', 'temp')})
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = run(options, Path(folder), outcome)
+    if pairs:
+        judge(pairs, outcome)
+    return outcome.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

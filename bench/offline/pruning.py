@@ -33,20 +33,19 @@ def answer(flags, prompt):
             'compute_ms': record['target_compute_ms'] - first['compute_ms']}
 
 
-def target_flags(options, folder, common):
-    """In memory, or streamed within the least budget."""
+def with_target(options, folder, flags):
+    """In memory, or streamed within the least budget that goes with these flags: so all stream the same in a pass."""
     if not options.flash_bandwidth:
-        return ('--target', options.target)
+        return ('--target', options.target, *flags)
     target = pack(options.target, options.dtype, folder / 'target.pack')
-    budget = least_budget(target, *common, '--prune', options.prune, '-p', 'x')
-    return ('--target', target, '--memory-budget', f'{budget}MiB', '--flash-bandwidth', options.flash_bandwidth)
+    budget = least_budget(target, *flags, '-p', 'x')
+    return ('--target', target, '--memory-budget', f'{budget}MiB', '--flash-bandwidth', options.flash_bandwidth, *flags)
 
 
 def run(options, folder, outcome):
     common = ('--mode', 'offline', '--model', options.draft, '--dtype', options.dtype, '--strategy', 'sd', '--tree', options.tree,
               '-n', options.max_tokens, '-c', options.context, '--temp', options.temp, '--json')
-    common = (*target_flags(options, folder, common), *common)
-    flags = {'whole': common, 'pruned': (*common, '--prune', options.prune)}
+    flags = {'whole': with_target(options, folder, common), 'pruned': with_target(options, folder, (*common, '--prune', options.prune))}
     prompts = read_prompts(options.prompts, options.num_prompts)
     pairs = []
     # A first answer that is not counted: what a way learns of the device, it has learnt.

@@ -29,12 +29,13 @@ class DeferredModel::WatchingPruner final : public RowPruner {
   bool wants(std::int32_t layer) const override { return pruner_->wants(layer); }
   void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) override {
     pruner_->prune(rows, keep);
+    looked_after = rows.layer;
     ended += static_cast<std::size_t>(std::ranges::count(keep, 0));
     if (ended > 0) after = rows.layer;
   }
 
   std::size_t ended = 0;
-  std::int32_t after = 0;
+  std::int32_t after = 0, looked_after = 0;
 
  private:
   RowPruner* const pruner_;
@@ -68,7 +69,11 @@ Status DeferredModel::forward(std::span<const Row> rows, PassOutput& out) {
   // device computes it in one.
   std::ranges::stable_sort(kept_, {}, [](const Kept& one) { return one.rows.layer; });
   for (Kept& one : kept_) one.rows.values = one.values.data();
-  row_counts_ = {rows.size(), rows.size() - watching.ended, watching.after};
+  row_counts_ = {.rows = rows.size(),
+                 .left = rows.size() - watching.ended,
+                 .ended_after = watching.after,
+                 .pruned_after = watching.looked_after};
+  for (const Kept& one : kept_) row_counts_.heads.push_back({one.rows.layer, one.rows.count});
   return {};
 }
 

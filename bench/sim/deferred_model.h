@@ -23,8 +23,15 @@ namespace outrider {
 // some were ended.
 struct PassRowCounts {
   std::size_t rows = 0;
-  std::size_t left = 0;          // of them, to the end
-  std::int32_t ended_after = 0;  // layers that the others went through
+  std::size_t left = 0;           // of them, to the end
+  std::int32_t ended_after = 0;   // layers that the others went through
+  std::int32_t pruned_after = 0;  // layers behind which a pruner looked; 0: none did
+  // Heads of exits: behind how many layers, of how many rows.
+  struct Head {
+    std::int32_t layer = 0;
+    std::size_t rows = 0;
+  };
+  std::vector<Head> heads = {};
 };
 
 class DeferredModel final : public Model {

@@ -37,14 +37,23 @@ TimePoint FlashDevice::read_section(const Section& section, TimePoint wanted) {
 Duration FlashDevice::pass(TimePoint now, const PassRowCounts& rows, std::int32_t layers) {
   const double whole = pace_.compute.ms(static_cast<std::int64_t>(rows.rows));
   const double rest = pace_.compute.ms(static_cast<std::int64_t>(rows.left));
-  const auto ended_after = static_cast<std::size_t>(pace_.layers * rows.ended_after / layers);
+  // Layers of the real model stand for as large a share of the emulated one's.
+  const auto section_behind = [&](std::int32_t layer) {
+    return static_cast<std::size_t>(pace_.layers * layer / layers);
+  };
+  const std::size_t ended_after = section_behind(rows.ended_after);
   TimePoint at = now;
   for (std::size_t i = 0; i < sections_.size(); ++i) {
     const Section& section = sections_[i];
     const double compute = i < ended_after ? whole : rest;
     const bool streamed = section.read > Duration{0};
     if (streamed) at = std::max(at, read_section(section, at));
-    const TimePoint done = at + from_ms(compute * section.compute_share);
+    double ms = compute * section.compute_share;
+    for (const PassRowCounts::Head& head : rows.heads) {
+      if (section_behind(head.layer) != i + 1) continue;
+      ms += pace_.head_share * pace_.compute.ms(static_cast<std::int64_t>(head.rows));
+    }
+    const TimePoint done = at + from_ms(ms);
     busy_.emplace_back(at, done);
     at = done;
     if (streamed) released_.push_back(done);

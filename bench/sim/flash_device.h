@@ -37,7 +37,8 @@ class FlashDevice final {
   explicit FlashDevice(const FlashPace& pace);
 
   // A pass begins; how long it takes. Passes follow each other. layers: of the real model, whose
-  // share of them the ended rows go through here too.
+  // share of them the ended rows go through here too. The head of an exit computes, for each row,
+  // what the output matrix does, and reads nothing: exits keep a copy of their own in memory.
   Duration pass(TimePoint now, const PassRowCounts& rows, std::int32_t layers);
 
   // How much of this time the draft had.

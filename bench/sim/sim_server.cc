@@ -102,13 +102,22 @@ void SimServer::go_on() {
 
 void SimServer::start_turn() {
   device_.forget();
+  const std::uint64_t scored = scheduler_->stats().pruned.rows_scored;
   scheduler_->compute();
-  Duration pass = device_.row_counts().rows > 0 ? takes_(device_.row_counts()) : Duration{0};
+  const PassRowCounts counts = row_counts(scored);
+  Duration pass = counts.rows > 0 ? takes_(counts) : Duration{0};
   if (device_.layers() > 0) pass = from_ms(to_ms(pass) * exit_cost_);
   for (std::size_t i = 0; i < device_.layers(); ++i) {
     at(pass * device_.layer(i) / device_.info().num_layers, [this, i] { device_.show(i); });
   }
   at(pass, [this] { finish_turn(); });
+}
+
+PassRowCounts SimServer::row_counts(std::uint64_t scored_before) const {
+  PassRowCounts counts = device_.row_counts();
+  const std::uint64_t scored = scheduler_->stats().pruned.rows_scored - scored_before;
+  if (scored > 0) counts.heads.push_back({counts.pruned_after, scored});
+  return counts;
 }
 
 void SimServer::send_report(StreamId stream, const ExitReport& report) {

@@ -62,6 +62,8 @@ class SimServer final {
   void apply(const std::function<void()>& input);  // now, or when the device is done
   void go_on();
   void start_turn();
+  // Of the pass that has just been computed. scored_before: rows that the pruner had scored.
+  PassRowCounts row_counts(std::uint64_t scored_before) const;
   void finish_turn();
   void send_report(StreamId stream, const ExitReport& report);
   void deliver();

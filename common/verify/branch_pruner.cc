@@ -57,6 +57,7 @@ void BranchPruner::prune(const HiddenRows& rows, std::span<std::uint8_t> keep) {
   if (rows.count != 1 + nodes_.size()) return;
   logits_.resize(parents_.size() * vocab_);
   heads_.compute(exit_, rows_with_children(rows), logits_);
+  counts_.rows_scored += parents_.size();
   for (std::size_t i = 0; i < parents_.size(); ++i) {
     score_children(parents_[i], std::span(logits_).subspan(i * vocab_, vocab_));
   }

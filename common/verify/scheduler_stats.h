@@ -19,14 +19,16 @@ class VerifySession;
 
 // What a pruner has done (branch_pruner.h).
 struct PruneCounts {
-  std::uint64_t passes = 0;      // that had branches
-  std::uint64_t rows = 0;        // of their nodes
-  std::uint64_t rows_ended = 0;  // of those
+  std::uint64_t passes = 0;       // that had branches
+  std::uint64_t rows = 0;         // of their nodes
+  std::uint64_t rows_ended = 0;   // of those
+  std::uint64_t rows_scored = 0;  // that the predictor's head was computed for
 
   PruneCounts& operator+=(const PruneCounts& other) {
     passes += other.passes;
     rows += other.rows;
     rows_ended += other.rows_ended;
+    rows_scored += other.rows_scored;
     return *this;
   }
 };

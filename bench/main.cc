@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   outrider::add_startup_check(checks);
   outrider::add_sync_check(checks);
   outrider::add_tree_check(checks);
+  outrider::add_tree_link_check(checks);
   outrider::add_planner_check(checks);
   outrider::add_virtual_check(checks);
 #endif

@@ -1,6 +1,6 @@
 // The list of checks. Their files stand in the folders beside this one, by what they hold
-// Outrider to: exactness, speed, cost, the FSD paper, settings that a seed draws. main.cc calls
-// what the build includes. SPDX-License-Identifier: Apache-2.0
+// Outrider to: exactness, speed, cost, trees, the FSD paper, settings that a seed draws. main.cc
+// calls what the build includes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "bench/check.h"
@@ -75,6 +75,9 @@ void add_perplexity_check(CheckList& checks);
 
 // Virtual time against real time: speeds agree, and a simulated answer takes seconds.
 void add_tree_check(CheckList& checks);
+
+// Trees against chains over a network, in virtual time.
+void add_tree_link_check(CheckList& checks);
 void add_planner_check(CheckList& checks);
 void add_virtual_check(CheckList& checks);
 

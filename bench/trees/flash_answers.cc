@@ -37,22 +37,15 @@ void FlashAnswers::next_prompt() {
   draft_.forget();
 }
 
-Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPrompt& prompt,
-                                         const Setting& setting,
-                                         std::shared_ptr<AnswerMemory> memory) {
-  FlashPace pace = setting.pace.device;
-  pace.overlapped = rival.overlapped;
-  FlashDevice device(pace);
-  SchedulerOptions scheduling;
-  scheduling.tokenizer_hash = tokenizer_.content_hash();
-  scheduling.exits = exits_.get();
-  scheduling.max_rows = 65;
-  scheduling.prune_below = rival.prune_below;
+SimEdgeSetup FlashAnswers::setup_of(const TreeRival& rival, const BenchPrompt& prompt,
+                                    const Setting& setting,
+                                    std::shared_ptr<AnswerMemory> memory) const {
   SimEdgeSetup setup;
   setup.prompt = prompt.ids;
   auto& decoding = setup.decoding;
   decoding.strategy = rival.strategy;
   decoding.gamma = rival.gamma;
+  if (rival.fan_out) decoding.fan_out = *rival.fan_out;
   decoding.tree.kind = rival.tree;
   decoding.tree.size = setting.tree_size;
   decoding.provisional = rival.provisional;
@@ -63,15 +56,39 @@ Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchProm
   decoding.seed = setting.seed;
   decoding.end_position = static_cast<Position>(prompt.ids.size()) + setting.max_tokens;
   setup.drafter = drafter_options(draft_.info(), {.context = target_.info().max_positions});
-  const VirtualDevices devices{.target = target_,
-                               .scheduling = scheduling,
-                               .pass = {},
-                               .draft = draft_,
-                               .step = flash_step_curve(setting.pace.step_ms),
-                               .link = {},
-                               .flash = &device};
-  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
-                            answer_in_virtual_time(devices, std::move(setup)));
+  return setup;
+}
+
+Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPrompt& prompt,
+                                         const Setting& setting,
+                                         std::shared_ptr<AnswerMemory> memory) {
+  FlashPace pace = setting.pace.device;
+  pace.overlapped = rival.overlapped;
+  pace.read_ms /= rival.read_rate;
+  FlashDevice device(pace);
+  SchedulerOptions scheduling;
+  scheduling.tokenizer_hash = tokenizer_.content_hash();
+  scheduling.max_rows = 65;
+  VirtualDevices devices{.target = target_,
+                         .scheduling = {},
+                         .pass = {},
+                         .draft = draft_,
+                         .step = flash_step_curve(setting.pace.step_ms),
+                         .link = {}};
+  if (setting.network) {
+    const Duration one_way = from_ms(setting.network->one_way_ms);
+    devices.pass = pass_curve(*setting.network);
+    devices.step = step_curve(*setting.network);
+    devices.link = {.up = {one_way, one_way}, .down = {one_way, one_way}};
+  } else {
+    devices.flash = &device;
+    if (rival.exits) scheduling.exits = exits_.get();
+    scheduling.prune_below = rival.prune_below;
+  }
+  devices.scheduling = scheduling;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      VirtualAnswer answer,
+      answer_in_virtual_time(devices, setup_of(rival, prompt, setting, std::move(memory))));
   const PruneCounts pruned = answer.pruned;
   OUTRIDER_ASSIGN_OR_RETURN(
       EdgeAnswer edge,

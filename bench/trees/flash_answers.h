@@ -1,17 +1,20 @@
-// Answers of an edge without a link whose target is streamed from an emulated flash, in virtual
-// time: real models, real tokens (bench/sim).
+// Answers of an edge without a link whose target is streamed from an emulated flash, or of one with
+// a server, in virtual time: real models, real tokens (bench/sim).
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/harness/answer.h"
 #include "bench/paces/flash_paces.h"
+#include "bench/paces/paces.h"
 #include "bench/prompts/prompts.h"
 #include "bench/sim/remembering_model.h"
+#include "bench/sim/sim_edge.h"
 #include "bench/trees/tree_rivals.h"
 #include "common/exits/exit_heads.h"
 #include "common/text/tokenizer.h"
@@ -43,6 +46,9 @@ class FlashAnswers final {
     std::uint64_t seed = 0;
     Position max_tokens = 96;
     int tree_size = 0;  // most nodes of a tree; 0: the policy's own bound
+    // Instead of a flash: a server's target, over a link. Without early exits, whose cost no table
+    // of that pace prints.
+    std::optional<PaperPace> network = {};
   };
   // memory: what earlier answers of this rival learnt of the device.
   Result<FlashAnswer> answer(const TreeRival& rival, const BenchPrompt& prompt,
@@ -52,6 +58,8 @@ class FlashAnswers final {
   void next_prompt();
 
  private:
+  SimEdgeSetup setup_of(const TreeRival& rival, const BenchPrompt& prompt, const Setting& setting,
+                        std::shared_ptr<AnswerMemory> memory) const;
   FlashAnswers(std::unique_ptr<Model> target, std::unique_ptr<Model> draft,
                std::unique_ptr<ExitHeads> exits, Tokenizer tokenizer);
 

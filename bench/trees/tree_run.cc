@@ -34,6 +34,7 @@ Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options
   setting.seed = options.seed;
   setting.max_tokens = options.max_tokens;
   setting.tree_size = options.tree_size;
+  setting.network = options.network;
   for (const BenchPrompt& prompt : prompts) {
     std::vector<TokenId> expected;
     for (const TreeRival& rival : rivals) {

@@ -27,7 +27,8 @@ struct TreeRunOptions {
   double temperature = 0;
   int buffers = 4;  // layers that are read ahead
   Position max_tokens = 96;
-  int tree_size = 0;  // most nodes of a tree; 0: the policy's own bound
+  int tree_size = 0;                      // most nodes of a tree; 0: the policy's own bound
+  std::optional<PaperPace> network = {};  // instead of a flash
   std::uint64_t seed = 0;
 };
 

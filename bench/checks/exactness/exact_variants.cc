@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/checks/exactness/exact_variants.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <ranges>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+bool streamed(const EdgeAnswer& answer) {
+  return answer.record.streamed && answer.record.streamed->bytes_read > 0;
+}
+
+// A verdict found the next round whole, or the draft at work on it. The beginning of a round can
+// also be a branch that the verdict left, without any drafting meanwhile.
+bool drafted_provisionally(const EdgeAnswer& answer) {
+  const PredraftStats& found = answer.record.predraft;
+  return found.hits + found.late_hits > 0;
+}
+
+bool pruned(const EdgeAnswer& answer) {
+  return answer.record.rows_pruned > 0;
+}
+
+// A branch beside the likeliest one was accepted: else the rounds were as good as chains.
+bool other_branch_stood(const EdgeAnswer& answer) {
+  return std::ranges::any_of(answer.record.accepted_per_branch, [](const Counts& branches) {
+    return std::ranges::any_of(branches | std::views::drop(1),
+                               [](auto count) { return count > 0; });
+  });
+}
+
+std::string provisional_flag(bool provisional) {
+  return std::string("--provisional=") + (provisional ? "true" : "false");
+}
+
+enum class VerifierKind : std::uint8_t { kRemote, kResident, kFlash };
+
+// The variants of one kind of verifier, whose names and features say so.
+class VerifierVariants final {
+ public:
+  VerifierVariants(VerifierKind kind, std::vector<std::string> edge_flags)
+      : kind_(kind), edge_flags_(std::move(edge_flags)) {}
+
+  void add(GridVariant grid, std::vector<ExactFeature> features = {}) {
+    if (kind_ != VerifierKind::kRemote) grid.name = name() + " " + grid.name;
+    grid.edge_flags.insert(grid.edge_flags.end(), edge_flags_.begin(), edge_flags_.end());
+    if (kind_ == VerifierKind::kFlash)
+      features.push_back({"streamed by \"" + grid.name + "\"", streamed});
+    variants_.push_back({std::move(grid), std::move(features)});
+  }
+
+  void add_queues(const ExactWish& wish, Strategy strategy) {
+    for (const QueueOrder queue : wish.queues) {
+      for (const int workers : wish.workers) {
+        add(queue_variant(strategy, queue, wish.server_queues.front(), workers));
+      }
+      for (const ReportQueue server : wish.server_queues | std::views::drop(1)) {
+        add(queue_variant(strategy, queue, server, wish.workers.back()));
+      }
+    }
+  }
+
+  // Rounds of several chains; the verdict's path is one of them.
+  void add_branches(Strategy strategy, int branches) {
+    GridVariant variant = variant_of(strategy);
+    variant.name += fmt::format(" {} branches", branches);
+    variant.edge_flags = {fmt::format("--draft-branches={}", branches)};
+    add(std::move(variant), {of_here("a second branch stood", other_branch_stood)});
+  }
+
+  // The same, with drafting while a verdict is awaited and without.
+  void add_branches_of_chains(int branches) {
+    for (const bool provisional : {false, true}) {
+      GridVariant variant = variant_of(Strategy::kSd);
+      variant.name += fmt::format(" {} branches", branches) + (provisional ? " provisional" : "");
+      variant.edge_flags = {fmt::format("--draft-branches={}", branches), "--tree=chain",
+                            provisional_flag(provisional)};
+      std::vector<ExactFeature> features = {of_here("a second branch stood", other_branch_stood)};
+      if (provisional) features.push_back(provisional_feature());
+      add(std::move(variant), std::move(features));
+    }
+  }
+
+  // Rounds that are trees; pruned ones whose branches end in the middle of passes, wherever these
+  // are computed.
+  void add_tree(TreeKind kind, double prune_below) {
+    for (const bool provisional : {false, true}) {
+      GridVariant variant = variant_of(Strategy::kSd);
+      variant.name += std::string(" tree ") + name_of(kind) + (provisional ? " provisional" : "");
+      variant.edge_flags = {std::string("--tree=") + name_of(kind), provisional_flag(provisional)};
+      std::vector<ExactFeature> features;
+      if (provisional) features.push_back(provisional_feature());
+      if (kind != TreeKind::kChain) {
+        features.push_back(of_here("a tree's second branch stood", other_branch_stood));
+      }
+      add(variant, features);
+      if (prune_below <= 0) continue;
+      variant.name += " pruned";
+      (kind_ == VerifierKind::kRemote ? variant.server_flags : variant.edge_flags)
+          .push_back(fmt::format("--prune={}", prune_below));
+      if (kind != TreeKind::kChain) {
+        features.push_back(of_here(
+            provisional ? "provisional trees were pruned" : "trees that wait were pruned", pruned));
+      }
+      add(std::move(variant), std::move(features));
+    }
+  }
+
+  std::vector<ExactVariant> take() { return std::move(variants_); }
+
+ private:
+  std::string name() const {
+    if (kind_ == VerifierKind::kRemote) return "remote";
+    return kind_ == VerifierKind::kResident ? "resident" : "flash";
+  }
+  ExactFeature of_here(const std::string& what, bool (*occurred)(const EdgeAnswer&)) const {
+    return {what + " (" + name() + ")", occurred};
+  }
+  ExactFeature provisional_feature() const {
+    return of_here("drafted provisionally", drafted_provisionally);
+  }
+
+  static GridVariant queue_variant(Strategy strategy, QueueOrder client, ReportQueue server,
+                                   int workers) {
+    const std::string client_name = name_of(client), server_name = name_of(server);
+    GridVariant variant = variant_of(strategy);
+    variant.name += " " + client_name + "/" + server_name + " " + std::to_string(workers);
+    variant.edge_flags = {"--client-queue=" + client_name,
+                          "--predraft-workers=" + std::to_string(workers)};
+    variant.server_flags.push_back("--server-queue=" + server_name);
+    return variant;
+  }
+
+  const VerifierKind kind_;
+  const std::vector<std::string> edge_flags_;
+  std::vector<ExactVariant> variants_;
+};
+
+// The first server queue meets every client queue and number of workers, the others each client
+// queue at the last number: the two queues know nothing of each other's order.
+std::vector<ExactVariant> remote_variants(const ExactWish& wish) {
+  VerifierVariants variants(VerifierKind::kRemote, {});
+  for (const Strategy strategy : wish.strategies) {
+    const bool has_rounds = strategy == Strategy::kSd || strategy == Strategy::kFsd;
+    if (has_rounds && wish.branches > 1) variants.add_branches(strategy, wish.branches);
+    if (strategy == Strategy::kAr || strategy == Strategy::kSd) {
+      variants.add(variant_of(strategy));
+    } else {
+      variants.add_queues(wish, strategy);
+    }
+  }
+  for (const TreeKind kind : wish.trees) variants.add_tree(kind, wish.prune_below);
+  return variants.take();
+}
+
+// Edges that decide alone.
+std::vector<ExactVariant> offline_variants(const ExactWish& wish, VerifierKind kind,
+                                           std::vector<std::string> flags) {
+  flags.emplace_back("--mode=offline");
+  VerifierVariants variants(kind, std::move(flags));
+  for (const Strategy strategy : {Strategy::kAr, Strategy::kSd, Strategy::kMirror}) {
+    variants.add(variant_of(strategy));
+  }
+  if (wish.branches > 1) variants.add_branches_of_chains(wish.branches);
+  for (const TreeKind kind : wish.trees) variants.add_tree(kind, wish.prune_below);
+  return variants.take();
+}
+
+}  // namespace
+
+std::vector<ExactVariant> exact_variants(const ExactWish& wish, const std::string& target,
+                                         const std::string& dtype) {
+  std::vector<ExactVariant> all;
+  const auto add = [&all](std::vector<ExactVariant> some) {
+    std::ranges::move(some, std::back_inserter(all));
+  };
+  if (wish.remote) add(remote_variants(wish));
+  if (wish.resident) {
+    add(offline_variants(wish, VerifierKind::kResident,
+                         {"--target=" + target, "--dtype=" + dtype}));
+  }
+  if (!wish.pack.empty()) {
+    std::vector<std::string> flags = {"--target=" + wish.pack};
+    if (!wish.memory_budget.empty()) flags.push_back("--memory-budget=" + wish.memory_budget);
+    add(offline_variants(wish, VerifierKind::kFlash, std::move(flags)));
+  }
+  return all;
+}
+
+std::vector<std::string> missing_features(const std::vector<ExactVariant>& variants,
+                                          const std::vector<FinishedAnswer>& answers) {
+  std::map<std::string, bool> occurred;
+  for (const ExactVariant& variant : variants) {
+    for (const ExactFeature& feature : variant.features) occurred[feature.name];
+  }
+  for (const FinishedAnswer& answer : answers) {
+    if (answer.failed()) continue;
+    for (const ExactFeature& feature : variants.at(answer.job.variant).features) {
+      occurred[feature.name] |= feature.occurred(answer.answer);
+    }
+  }
+  std::vector<std::string> missing;
+  for (const auto& [name, happened] : occurred) {
+    if (!happened) missing.push_back(name);
+  }
+  return missing;
+}
+
+}  // namespace outrider

@@ -1,0 +1,49 @@
+// Who takes part in `exact`, and what of each must have happened for it to be evidence.
+//
+// Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/harness/grid.h"
+#include "common/drafting/growth_policy.h"
+#include "common/drafting/trees/make_planner.h"
+#include "common/verify/scheduler_options.h"
+
+namespace outrider {
+
+struct ExactWish {
+  std::vector<Strategy> strategies = {Strategy::kSd, Strategy::kFsd, Strategy::kMirror};
+  std::vector<QueueOrder> queues = {QueueOrder::kPriority, QueueOrder::kFifo, QueueOrder::kRandom};
+  std::vector<ReportQueue> server_queues = {ReportQueue::kPriority, ReportQueue::kFifo};
+  std::vector<int> workers = {1, 3, 10};
+  int branches = 2;             // of the rounds of one more variant of sd and fsd; 1: none
+  std::vector<TreeKind> trees;  // of rounds of sd, two more variants each
+  double prune_below = 0;       // of two more variants of each tree; 0: none
+  bool remote = true;           // a server decides
+  bool resident = false;        // the target in the edge's own process
+  std::string pack;             // of the target, streamed by edges offline; empty: none
+  std::string memory_budget;    // of such an edge
+};
+
+// What must have happened in some answer of the variants that name it.
+struct ExactFeature {
+  std::string name;  // "pruned (flash)"
+  bool (*occurred)(const EdgeAnswer& answer);
+};
+
+struct ExactVariant {
+  GridVariant grid;
+  std::vector<ExactFeature> features = {};
+};
+
+// target, dtype: of the server.
+std::vector<ExactVariant> exact_variants(const ExactWish& wish, const std::string& target,
+                                         const std::string& dtype);
+
+// Features of the variants that no answer of them had, each once.
+std::vector<std::string> missing_features(const std::vector<ExactVariant>& variants,
+                                          const std::vector<FinishedAnswer>& answers);
+
+}  // namespace outrider

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/checks/exactness/exact_variants.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+ExactWish trees_alone() {
+  ExactWish wish;
+  wish.remote = false;
+  wish.resident = true;
+  wish.branches = 1;
+  wish.trees = {TreeKind::kLever};
+  wish.prune_below = 0.05;
+  return wish;
+}
+
+std::vector<ExactVariant> variants_of(const ExactWish& wish) {
+  return exact_variants(wish, "models/t", "auto");
+}
+
+std::vector<std::string> names_of(const std::vector<ExactVariant>& variants) {
+  std::vector<std::string> names;
+  for (const ExactVariant& variant : variants) names.push_back(variant.grid.name);
+  return names;
+}
+
+// An answer of each variant in which all happened that can.
+std::vector<FinishedAnswer> rich_answers(const std::vector<ExactVariant>& variants) {
+  std::vector<FinishedAnswer> answers;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    FinishedAnswer answer{.job = {.variant = i}};
+    answer.answer.record.streamed = StreamedRecord{.passes = 1, .bytes_read = 1};
+    answer.answer.record.predraft.hits = 1;
+    answer.answer.record.rows_pruned = 1;
+    answer.answer.record.accepted_per_branch = {{5, 1}};
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+TEST(ExactVariants, PrunesTreesThatWaitAndThoseThatDoNot) {
+  const std::vector<ExactVariant> variants = variants_of(trees_alone());
+  EXPECT_THAT(names_of(variants),
+              ElementsAre("resident ar", "resident sd", "resident mirror", "resident sd tree lever",
+                          "resident sd tree lever pruned", "resident sd tree lever provisional",
+                          "resident sd tree lever provisional pruned"));
+  for (const ExactVariant& variant : variants) {
+    EXPECT_THAT(variant.grid.edge_flags, Contains("--target=models/t"));
+    EXPECT_THAT(variant.grid.edge_flags, Contains("--mode=offline"));
+  }
+}
+
+TEST(ExactVariants, WhereAServerDecidesItPrunes) {
+  ExactWish wish = trees_alone();
+  wish.remote = true;
+  wish.resident = false;
+  wish.strategies = {};
+  for (const ExactVariant& variant : variants_of(wish)) {
+    EXPECT_THAT(variant.grid.edge_flags, Not(Contains(HasSubstr("--prune"))));
+    EXPECT_EQ(!variant.grid.server_flags.empty(),
+              variant.grid.name.find("pruned") != std::string::npos);
+  }
+}
+
+TEST(ExactVariants, NothingIsMissingWhereAllHappened) {
+  const std::vector<ExactVariant> variants = variants_of(trees_alone());
+  EXPECT_THAT(missing_features(variants, rich_answers(variants)), IsEmpty());
+}
+
+TEST(ExactVariants, EachFeatureMustHaveHappened) {
+  ExactWish wish = trees_alone();
+  wish.pack = "p";
+  const std::vector<ExactVariant> variants = variants_of(wish);
+  EXPECT_THAT(missing_features(variants, {}), SizeIs(2 * 4 + 7))
+      << "of both: provisional, second branch, pruned in either way; and each flash variant "
+         "streams";
+  std::vector<FinishedAnswer> answers = rich_answers(variants);
+  for (FinishedAnswer& answer : answers) answer.answer.record.rows_pruned = 0;
+  EXPECT_THAT(
+      missing_features(variants, answers),
+      ElementsAre("provisional trees were pruned (flash)",
+                  "provisional trees were pruned (resident)", "trees that wait were pruned (flash)",
+                  "trees that wait were pruned (resident)"));
+}
+
+TEST(ExactVariants, OnlyBranchesBesideTheFirstCount) {
+  const std::vector<ExactVariant> variants = variants_of(trees_alone());
+  std::vector<FinishedAnswer> answers = rich_answers(variants);
+  for (FinishedAnswer& answer : answers) answer.answer.record.accepted_per_branch = {{5, 0}, {3}};
+  EXPECT_THAT(missing_features(variants, answers),
+              ElementsAre("a tree's second branch stood (resident)"));
+}
+
+TEST(ExactVariants, EachStreamedVariantMustStream) {
+  ExactWish wish = trees_alone();
+  wish.resident = false;
+  wish.pack = "p";
+  const std::vector<ExactVariant> variants = variants_of(wish);
+  std::vector<FinishedAnswer> answers = rich_answers(variants);
+  const auto chain =
+      std::ranges::find(variants, "flash sd", [](const auto& v) { return v.grid.name; });
+  answers[static_cast<std::size_t>(chain - variants.begin())].answer.record.streamed.reset();
+  EXPECT_THAT(missing_features(variants, answers), ElementsAre("streamed by \"flash sd\""));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -23,7 +23,7 @@ namespace outrider {
 namespace {
 
 struct ExitFlags {
-  std::string target, draft, labels, loss = "kl";
+  std::string target, draft, labels, loss = "kl", dtype = "auto";
   std::vector<std::int32_t> layers;
   std::int64_t shortlist = 8192;
   std::int64_t prompts = 60;
@@ -43,6 +43,8 @@ void ExitFlags::add_to(CLI::App* command) {
       ->add_option("--draft", draft,
                    "Its draft, a directory or a GGUF file: whole outcomes need one")
       ->required();
+  command->add_option("--dtype", dtype,
+                      "How the target is served: auto (as stored), f32, bf16, int8, int4");
   data.add_to(command);
   command->add_option("--labels", labels,
                       "Train on these labels of `outrider-train label --layers`, not on --data");
@@ -147,8 +149,7 @@ std::vector<TokenId> shortlist_of(const std::vector<Source>& sources, const Mode
 
 // Prompts by turns into the two halves.
 Result<ExitText> read_text(const std::string& path, const Tokenizer& tokenizer,
-                           std::int64_t prompts) {
-  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
+                           const ChatTemplate& chat, std::int64_t prompts) {
   ExitText text{.name = std::filesystem::path(path).stem(), .fit = {}, .measure = {}};
   const auto add = [&](const Json& line, const std::string& where) -> Status {
     auto& half = text.fit.size() > text.measure.size() ? text.measure : text.fit;
@@ -164,9 +165,11 @@ Result<ExitText> read_text(const std::string& path, const Tokenizer& tokenizer,
   return text;
 }
 
-Result<std::unique_ptr<Model>> load_runner(const std::string& directory, int threads) {
+Result<std::unique_ptr<Model>> load_runner(const std::string& directory, const std::string& dtype,
+                                           int threads) {
   LoadOptions load;
   load.directory = directory;
+  load.dtype = dtype;
   load.threads = threads;
   return load_model(load);
 }
@@ -182,11 +185,13 @@ Status write_text(const std::string& path, const std::string& text) {
 Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFiles& files,
               Model& target, ExitAdapters& adapters) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft,
-                            load_runner(flags.draft, flags.compute.threads));
+                            load_runner(flags.draft, "auto", flags.compute.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat,
+                            ChatTemplate::choose(tokenizer, flags.data.chat_template));
   std::vector<ExitText> texts;
   std::size_t prompts = 0;
   for (const std::string& path : flags.data.held_out) {
-    OUTRIDER_ASSIGN_OR_RETURN(ExitText text, read_text(path, tokenizer, flags.prompts));
+    OUTRIDER_ASSIGN_OR_RETURN(ExitText text, read_text(path, tokenizer, chat, flags.prompts));
     prompts += (2 * text.fit.size() + text.measure.size()) * flags.measure.temperatures.size();
     texts.push_back(std::move(text));
   }
@@ -247,7 +252,7 @@ Status run_exits(ExitFlags flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(flags.target, {}));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> target,
-                            load_runner(flags.target, flags.compute.threads));
+                            load_runner(flags.target, flags.dtype, flags.compute.threads));
   flags.options.layers = flags.layers;
   OUTRIDER_RETURN_IF_ERROR(check_layers(flags.options.layers, target->info().num_layers));
   OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters,

@@ -50,6 +50,8 @@ void DataFlags::add_to(CLI::App* command) {
   command->add_option("--data", data, "JSONL of prompts and answers, both learnt; FILE[=SHARE]");
   command->add_option("--answers", answers, "JSONL whose answers alone are learnt; FILE[=SHARE]");
   command->add_option("--held-out", held_out, "JSONL that is only measured");
+  command->add_option("--chat-template", chat_template,
+                      "Family of the turns' template [the tokenizer's own]");
 }
 
 double product_rate(at::ScalarType compute) {
@@ -80,22 +82,18 @@ void add_run_flags(CLI::App* command, RunOptions& options) {
   command->add_flag("--resume", options.resume, "Go on with the run in --out");
 }
 
-Result<TokenId> special_token(const Tokenizer& tokenizer, std::string_view text) {
-  const std::optional<TokenId> id = tokenizer.find(text);
-  if (id) return *id;
-  return failed_precondition("the tokenizer has no " + std::string(text) +
-                             ". Remedy: make it with `outrider-train tokenizer`");
-}
-
 Result<TrainData> load_train_data(const DataFlags& flags, const Tokenizer& tokenizer,
                                   bool answers_only) {
+  OUTRIDER_ASSIGN_OR_RETURN(ChatTemplate chat,
+                            ChatTemplate::choose(tokenizer, flags.chat_template));
+  const TurnFormat format{tokenizer, std::move(chat)};
   TrainData data;
   for (const std::string& path : flags.data) {
-    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, tokenizer, answers_only));
+    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, format, answers_only));
     data.sources.push_back(std::move(source));
   }
   for (const std::string& path : flags.answers) {
-    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, tokenizer, true));
+    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, format, true));
     data.sources.push_back(std::move(source));
   }
   if (data.sources.empty()) {
@@ -113,11 +111,11 @@ Result<TrainData> load_train_data(const DataFlags& flags, const Tokenizer& token
          {"share", source.share}});
   }
   for (const std::string& path : flags.held_out) {
-    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, tokenizer, true));
+    OUTRIDER_ASSIGN_OR_RETURN(Source source, load_source(path, format, true));
     data.held_out.push_back({std::filesystem::path(path).stem(), std::move(source.documents)});
   }
-  OUTRIDER_ASSIGN_OR_RETURN(data.end_of_text, special_token(tokenizer, "<|endoftext|>"));
-  OUTRIDER_ASSIGN_OR_RETURN(data.end_of_turn, special_token(tokenizer, "<|im_end|>"));
+  OUTRIDER_ASSIGN_OR_RETURN(data.end_of_turn, format.chat.end_of_turn(tokenizer));
+  data.end_of_text = tokenizer.find("<|endoftext|>").value_or(data.end_of_turn);
   return data;
 }
 

@@ -27,6 +27,7 @@ bool cpu_has_bf16();
 
 struct DataFlags {
   std::vector<std::string> data, answers, held_out;
+  std::string chat_template;
 
   void add_to(CLI::App* command);
 };
@@ -41,13 +42,11 @@ void add_run_flags(CLI::App* command, RunOptions& options);
 struct TrainData {
   std::vector<Source> sources;
   std::vector<HeldOut> held_out;
-  TokenId end_of_text = 0, end_of_turn = 0;
+  TokenId end_of_text = 0;  // fills sequences; the end of a turn where there is no such token
+  TokenId end_of_turn = 0;
 };
 
 Result<TrainData> load_train_data(const DataFlags& flags, const Tokenizer& tokenizer,
                                   bool answers_only);
-
-// The ids of special tokens. Errors: kFailedPrecondition if the tokenizer lacks one.
-Result<TokenId> special_token(const Tokenizer& tokenizer, std::string_view text);
 
 }  // namespace outrider

@@ -31,6 +31,8 @@ struct ShapeFlags {
 
   // Built as a config.json and read back, so that every rule of model directories holds.
   Result<ModelConfig> config(const Tokenizer& tokenizer, const TrainData& data) const {
+    Json stop_ids = {data.end_of_turn};
+    if (data.end_of_text != data.end_of_turn) stop_ids.push_back(data.end_of_text);
     const Json json = {{"model_type", "llama"},
                        {"architectures", {"LlamaForCausalLM"}},
                        {"hidden_act", "silu"},
@@ -45,7 +47,7 @@ struct ShapeFlags {
                        {"rms_norm_eps", 1e-5},
                        {"rope_theta", 10000.0},
                        {"tie_word_embeddings", true},
-                       {"eos_token_id", {data.end_of_turn, data.end_of_text}}};
+                       {"eos_token_id", stop_ids}};
     return parse_config(json.dump(), "the model's flags");
   }
 };
@@ -226,7 +228,9 @@ void add_pretrain_command(CommandList& commands) {
   const auto flags = std::make_shared<TrainFlags>();
   CLI::App* command =
       commands.add("pretrain", "Train a model on text", [flags] { return pretrain(*flags); });
-  command->add_option("--tokenizer", flags->options.tokenizer, "Directory of the tokenizer")
+  command
+      ->add_option("--tokenizer", flags->options.tokenizer,
+                   "Tokenizer: its directory or a GGUF file")
       ->required();
   flags->add_to(command);
 }

@@ -13,27 +13,6 @@ namespace {
 // How many documents a sequence is filled from: enough that little room is left over.
 constexpr std::size_t kWaiting = 64;
 
-Status append_text(const Tokenizer& tokenizer, const std::string& text, bool learnt,
-                   Document& document) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
-                            tokenizer.encode(text, {.add_special_tokens = false}));
-  document.tokens.insert(document.tokens.end(), ids.begin(), ids.end());
-  document.learnt.resize(document.tokens.size(), learnt ? 1 : 0);
-  return {};
-}
-
-Status append_special(const Tokenizer& tokenizer, std::string_view token, bool learnt,
-                      Document& document) {
-  const std::optional<TokenId> id = tokenizer.find(token);
-  if (!id) {
-    return failed_precondition("the tokenizer has no " + std::string(token) +
-                               ". Remedy: make it with `outrider-train tokenizer`");
-  }
-  document.tokens.push_back(*id);
-  document.learnt.push_back(learnt ? 1 : 0);
-  return {};
-}
-
 Status parse_share(const std::string& text, double& share) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (error != std::errc() || end != text.data() + text.size() || !(share > 0 && share <= 1e6)) {
@@ -44,28 +23,28 @@ Status parse_share(const std::string& text, double& share) {
 
 }  // namespace
 
-Result<Document> make_document(const Tokenizer& tokenizer, const std::string& prompt,
+Result<Document> make_document(const TurnFormat& format, const std::string& prompt,
                                const std::string& answer, bool answers_only) {
+  const auto& [tokenizer, chat] = format;
+  const ChatMessage asked{ChatRole::kUser, prompt};
+  OUTRIDER_ASSIGN_OR_RETURN(const TokenId end, chat.end_of_turn(tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> before,
+                            chat.encode_chat(tokenizer, {asked}));
+  // Encoded as one text, as a chat template makes it: a token may cross the answer's beginning.
   Document document;
-  const bool learn_prompt = !answers_only;
-  OUTRIDER_RETURN_IF_ERROR(append_special(tokenizer, "<|im_start|>", learn_prompt, document));
-  OUTRIDER_RETURN_IF_ERROR(append_text(tokenizer, "user\n" + prompt, learn_prompt, document));
-  OUTRIDER_RETURN_IF_ERROR(append_special(tokenizer, "<|im_end|>", learn_prompt, document));
-  OUTRIDER_RETURN_IF_ERROR(append_text(tokenizer, "\n", learn_prompt, document));
-  OUTRIDER_RETURN_IF_ERROR(append_special(tokenizer, "<|im_start|>", learn_prompt, document));
-  // Encoded as one text, as a chat template makes it: a token may cross the tag's line end.
-  const std::size_t tag = document.tokens.size();
-  OUTRIDER_RETURN_IF_ERROR(append_text(tokenizer, "assistant\n" + answer, true, document));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> tag_ids,
-                            tokenizer.encode("assistant\n", {.add_special_tokens = false}));
-  std::fill_n(document.learnt.begin() + static_cast<std::ptrdiff_t>(tag),
-              std::min(tag_ids.size(), document.tokens.size() - tag), learn_prompt ? 1 : 0);
-  OUTRIDER_RETURN_IF_ERROR(append_special(tokenizer, "<|im_end|>", true, document));
-  OUTRIDER_RETURN_IF_ERROR(append_text(tokenizer, "\n", false, document));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      document.tokens, chat.encode_chat(tokenizer, {asked, {ChatRole::kAssistant, answer}}, false));
+  const std::size_t begin = std::min(before.size(), document.tokens.size());
+  document.learnt.assign(document.tokens.size(), 1);
+  if (answers_only) std::fill_n(document.learnt.begin(), begin, 0);
+  // Behind its end an answer is not asked what comes.
+  for (std::size_t i = document.tokens.size(); i > begin && document.tokens[i - 1] != end; --i) {
+    document.learnt[i - 1] = 0;
+  }
   return document;
 }
 
-Result<Source> load_source(const std::string& path_and_share, const Tokenizer& tokenizer,
+Result<Source> load_source(const std::string& path_and_share, const TurnFormat& format,
                            bool answers_only) {
   Source source;
   source.answers_only = answers_only;
@@ -78,7 +57,7 @@ Result<Source> load_source(const std::string& path_and_share, const Tokenizer& t
     OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, string_field(line, "prompt", where));
     OUTRIDER_ASSIGN_OR_RETURN(const std::string answer, string_field(line, "answer", where));
     OUTRIDER_ASSIGN_OR_RETURN(Document document,
-                              make_document(tokenizer, prompt, answer, answers_only));
+                              make_document(format, prompt, answer, answers_only));
     source.documents.push_back(std::move(document));
     return {};
   };

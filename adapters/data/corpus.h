@@ -1,8 +1,9 @@
 // Prompts with answers as token sequences of one length, packed for training.
 //
-// A source is a JSONL file of {"prompt": .., "answer": ..} objects. Each becomes one ChatML turn
-// pair; sequences hold whole turn pairs, one after the other like a chat, each from its start, and
-// say where each begins: a model sees the turns before, as in a chat, or its own alone.
+// A source is a JSONL file of {"prompt": .., "answer": ..} objects. Each becomes one pair of
+// turns in the chat template of the model; sequences hold whole turn pairs, one after the other
+// like a chat, each from its start, and say where each begins: a model sees the turns before, as in
+// a chat, or its own alone.
 //
 // Packer: every sequence and batch is a pure function of sources, seed and number, so a resumed
 // run sees the very data of an uninterrupted one.
@@ -18,6 +19,7 @@
 #include "adapters/data/random.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/conversation/chat_template.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {
@@ -34,12 +36,19 @@ struct Source {
   std::vector<Document> documents;
 };
 
-// One prompt with its answer, as a ChatML turn pair. Special tokens in the texts stay plain text.
-Result<Document> make_document(const Tokenizer& tokenizer, const std::string& prompt,
+// How prompts and answers become tokens.
+struct TurnFormat {
+  const Tokenizer& tokenizer;
+  ChatTemplate chat;
+};
+
+// One prompt with its answer. Special tokens in the texts stay plain text. Learnt are the answer
+// and the token that ends its turn, and the prompt unless `answers_only`.
+Result<Document> make_document(const TurnFormat& format, const std::string& prompt,
                                const std::string& answer, bool answers_only);
 
 // Reads path[=share]. Errors: those of reading and parsing, with path and line.
-Result<Source> load_source(const std::string& path_and_share, const Tokenizer& tokenizer,
+Result<Source> load_source(const std::string& path_and_share, const TurnFormat& format,
                            bool answers_only);
 
 // tokens[i + 1] is to be predicted from tokens[0..i] where learnt[i + 1].

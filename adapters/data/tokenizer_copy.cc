@@ -2,7 +2,11 @@
 #include "adapters/data/tokenizer_copy.h"
 
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <system_error>
+
+#include "common/text/tokenizer_texts.h"
 
 namespace outrider {
 
@@ -10,19 +14,20 @@ Status copy_tokenizer(const std::string& from, const std::string& to) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (fs::equivalent(from, to, error)) return {};
-  bool found = false;
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
-    const fs::path source = fs::path(from) / name;
-    if (!fs::exists(source, error)) continue;
-    found = found || std::string(name) != "tokenizer_config.json";
-    fs::copy_file(source, fs::path(to) / name, fs::copy_options::overwrite_existing, error);
-    if (error) return resource_exhausted((fs::path(to) / name).string() + ": " + error.message());
-  }
-  if (!found) {
-    return not_found(from +
-                     " holds no tokenizer.json. Remedy: make one with `outrider-train tokenizer`");
-  }
-  return {};
+  OUTRIDER_ASSIGN_OR_RETURN(const TokenizerTexts texts, read_tokenizer_texts(from));
+  Status written;
+  TokenizerTexts::visit_texts(texts, [&](const char* name, const std::optional<std::string>& text) {
+    const fs::path path = fs::path(to) / name;
+    if (!text) {
+      fs::remove(path, error);  // another tokenizer's
+    } else if (written.ok()) {
+      std::ofstream file(path, std::ios::binary);
+      file << *text;
+      file.close();
+      if (!file) written = resource_exhausted(path.string() + ": cannot be written");
+    }
+  });
+  return written;
 }
 
 }  // namespace outrider

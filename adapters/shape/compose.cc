@@ -7,6 +7,7 @@
 #include <memory>
 #include <system_error>
 
+#include "adapters/data/tokenizer_copy.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/mapped_file.h"
@@ -14,7 +15,6 @@
 #include "common/model/format/model_writer.h"
 #include "common/model/format/safetensors.h"
 #include "common/model/format/tensor_view.h"
-#include "common/text/tokenizer_texts.h"
 
 namespace outrider {
 namespace {
@@ -60,23 +60,6 @@ Status check_fits(const ModelConfig& draft, const ModelFiles& target) {
       " tokens. Remedy: the target that it was trained for");
 }
 
-// A target without a tokenizer gives none.
-Status write_tokenizer(const std::string& target, const std::string& out) {
-  const Result<TokenizerTexts> texts = read_tokenizer_texts(target);
-  if (texts.status().code() == StatusCode::kNotFound) return {};
-  if (!texts.ok()) return texts.status();
-  Status written;
-  TokenizerTexts::visit_texts(
-      *texts, [&](const char* name, const std::optional<std::string>& text) {
-        if (!text || !written.ok()) return;
-        std::ofstream file(out + "/" + name, std::ios::binary);
-        file << *text;
-        file.close();
-        if (!file) written = resource_exhausted(out + "/" + name + ": cannot be written");
-      });
-  return written;
-}
-
 }  // namespace
 
 Status write_draft_layers(const std::string& directory, const ModelConfig& config,
@@ -106,7 +89,9 @@ Status compose_draft(const std::string& target, const std::string& layers, const
                         is_of_target(spec) ? files->weights.at(spec.name) : tensors.at(spec.name);
                     widen(view, begin, values);
                   }));
-  return write_tokenizer(target, out);
+  const Status copied = copy_tokenizer(target, out);
+  // A target without a tokenizer gives none.
+  return copied.code() == StatusCode::kNotFound ? Status() : copied;
 }
 
 Result<std::vector<TokenId>> read_head_tokens(const std::string& path) {

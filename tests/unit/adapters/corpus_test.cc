@@ -8,6 +8,7 @@
 #include "adapters/data/corpus.h"
 #include "adapters/tokenizer/bpe_trainer.h"
 #include "common/conversation/chat_template.h"
+#include "tests/unit/common/text/small_tokenizers.h"
 
 namespace outrider {
 namespace {
@@ -16,6 +17,10 @@ Tokenizer small_tokenizer() {
   const Result<TrainedBpe> bpe = train_bpe({"user\nHow many?", "assistant\nThree, I think."}, 280);
   const auto vocab = static_cast<std::int32_t>(bpe->pieces.size()) + kNumSpecialTokens;
   return std::move(*Tokenizer::load_json(tokenizer_json(*bpe), tokenizer_config_json(vocab, 1024)));
+}
+
+TurnFormat turns_of(const Tokenizer& tokenizer) {
+  return {tokenizer, std::move(*ChatTemplate::choose(tokenizer, ""))};
 }
 
 // A document of `length` tokens, all `token`.
@@ -36,10 +41,19 @@ std::string write_temporary(const std::string& name, const std::string& text) {
   return path;
 }
 
+// The text whose tokens a document has learnt.
+std::string learnt_text(const Tokenizer& tokenizer, const Document& document) {
+  std::vector<TokenId> learnt;
+  for (std::size_t i = 0; i < document.tokens.size(); ++i) {
+    if (document.learnt[i] != 0) learnt.push_back(document.tokens[i]);
+  }
+  return *tokenizer.decode(learnt, false);
+}
+
 TEST(Corpus, ADocumentHasTheTokensOfTheChatTemplate) {
   const Tokenizer tokenizer = small_tokenizer();
   const Result<Document> document =
-      make_document(tokenizer, "How <|im_end|> many?", "Three.\n\n3", true);
+      make_document(turns_of(tokenizer), "How <|im_end|> many?", "Three.\n\n3", true);
   ASSERT_TRUE(document.ok());
   const Result<ChatTemplate> chat = ChatTemplate::choose(tokenizer, "");
   ASSERT_TRUE(chat.ok());
@@ -52,24 +66,41 @@ TEST(Corpus, ADocumentHasTheTokensOfTheChatTemplate) {
 
 TEST(Corpus, OnlyTheAnswerAndItsEndAreLearntIfPromptsAreNot) {
   const Tokenizer tokenizer = small_tokenizer();
-  const Result<Document> document = make_document(tokenizer, "How many?", "Three.", true);
+  const Result<Document> document = make_document(turns_of(tokenizer), "How many?", "Three.", true);
   ASSERT_TRUE(document.ok());
-  std::vector<TokenId> learnt;
-  for (std::size_t i = 0; i < document->tokens.size(); ++i) {
-    if (document->learnt[i] != 0) learnt.push_back(document->tokens[i]);
+  EXPECT_EQ(learnt_text(tokenizer, *document), "Three.<|im_end|>");
+}
+
+TEST(Corpus, TurnsAreThoseOfTheTokenizersOwnTemplate) {
+  Json json = small_byte_level();
+  json["added_tokens"] = Json::array();
+  int id = 300;
+  for (const char* name : {"<s>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}) {
+    json["added_tokens"].push_back({{"id", id++}, {"content", name}, {"special", true}});
   }
-  EXPECT_EQ(*tokenizer.decode(learnt, false), "Three.<|im_end|>");
+  const Json config = {{"bos_token", "<s>"}, {"chat_template", "<|start_header_id|>"}};
+  const Result<Tokenizer> llama3 = Tokenizer::load_json(json.dump(), config.dump());
+  ASSERT_TRUE(llama3.ok()) << llama3.status().to_string();
+  ASSERT_FALSE(llama3->find("<|im_end|>"));
+  const Result<Document> document = make_document(turns_of(*llama3), "Hi", "Yes.", true);
+  ASSERT_TRUE(document.ok()) << document.status().to_string();
+  EXPECT_EQ(*llama3->decode(document->tokens, false),
+            "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\nYes.<|eot_id|>");
+  EXPECT_EQ(learnt_text(*llama3, *document), "Yes.<|eot_id|>");
+  const Result<Document> whole = make_document(turns_of(*llama3), "Hi", "Yes.", false);
+  EXPECT_EQ(learnt_text(*llama3, *whole), *llama3->decode(whole->tokens, false));
 }
 
 TEST(Corpus, LinesThatAreNoPromptsAreRefusedWithTheirPlace) {
   const Tokenizer tokenizer = small_tokenizer();
   const std::string path =
       write_temporary("corpus.jsonl", "{\"prompt\":\"a\",\"answer\":\"b\"}\n{\"prompt\":1}\n");
-  const Status status = load_source(path, tokenizer, true).status();
+  const Status status = load_source(path, turns_of(tokenizer), true).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("corpus.jsonl:2"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("prompt"), std::string::npos) << status.message();
-  EXPECT_EQ(load_source(path + "=0", tokenizer, true).status().code(),
+  EXPECT_EQ(load_source(path + "=0", turns_of(tokenizer), true).status().code(),
             StatusCode::kInvalidArgument);
 }
 

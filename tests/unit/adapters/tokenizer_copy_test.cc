@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/data/tokenizer_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/text/tokenizer.h"
+#include "tests/unit/common/text/gguf_of.h"
+#include "tests/unit/common/text/small_tokenizers.h"
+
+namespace outrider {
+namespace {
+
+class TokenizerCopy : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_ + "/from");
+    std::filesystem::create_directories(root_ + "/to");
+    std::ofstream(root_ + "/from/model.gguf", std::ios::binary)
+        << gguf_of_json(small_byte_level(), "gpt-2")
+               .text("tokenizer.chat_template", "<|im_start|>")
+               .build();
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string copied_hash() const {
+    const Result<Tokenizer> copied = Tokenizer::load(root_ + "/to");
+    EXPECT_TRUE(copied.ok()) << copied.status().to_string();
+    return copied.ok() ? copied->content_hash() : "";
+  }
+
+  const std::string root_ = testing::TempDir() + "tokenizer_copy";
+  const std::string hash_ = load_or_die(small_byte_level()).content_hash();
+};
+
+TEST_F(TokenizerCopy, OfAGgufFileIsThatTokenizerWithItsTemplate) {
+  const Status status = copy_tokenizer(root_ + "/from/model.gguf", root_ + "/to");
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(copied_hash(), hash_);
+  EXPECT_EQ(Tokenizer::load(root_ + "/to")->chat_templates().size(), 1u);
+  EXPECT_LT(std::filesystem::file_size(root_ + "/to/tokenizer.gguf"), 1u << 16);
+}
+
+TEST_F(TokenizerCopy, OfADirectoryWithAGgufFileIsTheSame) {
+  ASSERT_TRUE(copy_tokenizer(root_ + "/from", root_ + "/to").ok());
+  EXPECT_EQ(copied_hash(), hash_);
+}
+
+TEST_F(TokenizerCopy, LeavesNothingOfAnotherTokenizer) {
+  Json other = small_byte_level();
+  other["model"]["merges"].erase(0);
+  std::ofstream(root_ + "/to/tokenizer.json") << other.dump();
+  ASSERT_NE(copied_hash(), hash_);
+  ASSERT_TRUE(copy_tokenizer(root_ + "/from/model.gguf", root_ + "/to").ok());
+  EXPECT_EQ(copied_hash(), hash_);
+}
+
+TEST_F(TokenizerCopy, SaysWhereThereIsNone) {
+  std::filesystem::remove(root_ + "/from/model.gguf");
+  const Status status = copy_tokenizer(root_ + "/from", root_ + "/to");
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_NE(status.message().find(root_ + "/from"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace outrider

@@ -21,17 +21,8 @@ namespace {
 constexpr double kBar = 1.10;
 constexpr Position kPrompt = 96;
 
-// The model's own adapters, or random ones at the asked depths: weights do not change the cost.
-Result<ExitAdapters> find_adapters(const ExitsOptions& options, const ModelInfo& model) {
-  const std::string& directory = options.adapters.empty() ? options.model : options.adapters;
-  Result<ExitAdapters> adapters = load_adapters(directory);
-  if (adapters.ok()) {
-    OUTRIDER_RETURN_IF_ERROR(check_target(*adapters, model));
-    return select_exits(*std::move(adapters), "auto");
-  }
-  if (adapters.status().code() != StatusCode::kNotFound || !options.adapters.empty()) {
-    return adapters.status();
-  }
+// Random ones at the asked depths: weights do not change the cost.
+ExitAdapters random_exits(const ExitsOptions& options, const ModelInfo& model) {
   std::vector<std::int32_t> layers;
   for (const double depth : options.depths) {
     layers.push_back(std::clamp(static_cast<std::int32_t>(std::lround(depth * model.num_layers)), 1,
@@ -45,6 +36,36 @@ Result<ExitAdapters> find_adapters(const ExitsOptions& options, const ModelInfo&
     std::iota(random.shortlist.begin(), random.shortlist.end(), 0);
   }
   return random;
+}
+
+struct ExitsToTime {
+  std::unique_ptr<ExitHeads> heads;
+  std::size_t tokens_considered = 0;
+  bool are_random = false;
+};
+
+// The model's own chosen exits or, where it has none and --adapters asks for none, random ones.
+Result<ExitsToTime> exits_to_time(const ExitsOptions& options, const ModelFiles& files,
+                                  const ModelInfo& model) {
+  const bool asked_for = !options.adapters.empty();
+  Result<ExitAdapters> adapters =
+      load_adapters(asked_for ? options.adapters : folder_of_model(options.model));
+  const bool are_random = adapters.status().code() == StatusCode::kNotFound && !asked_for;
+  if (are_random) {
+    std::fprintf(stderr, "exits: %s has no exits; these are random ones\n", options.model.c_str());
+    adapters = random_exits(options, model);
+  } else if (adapters.ok()) {
+    OUTRIDER_RETURN_IF_ERROR(check_target(*adapters, model));
+    adapters = select_exits(*std::move(adapters), "auto");
+  }
+  if (!adapters.ok()) return adapters.status();
+  if (adapters->exits.empty()) return failed_precondition("the adapters have chosen no exit");
+  const std::size_t listed = adapters->shortlist.empty()
+                                 ? static_cast<std::size_t>(adapters->vocab_size)
+                                 : adapters->shortlist.size();
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ExitHeads> heads,
+                            make_adapter_heads(*std::move(adapters), files));
+  return ExitsToTime{std::move(heads), listed, are_random};
 }
 
 // One session that drafts chains of tokens, mostly wrong ones, as a draft of a random model would.
@@ -128,16 +149,10 @@ Result<CheckOutcome> measure_exits(const ExitsOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Model> model,
       make_cpu_model(files, {.dtype = options.dtype, .threads = options.threads, .progress = {}}));
-  OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters adapters, find_adapters(options, model->info()));
-  if (adapters.exits.empty()) return failed_precondition("the adapters have chosen no exit");
-  const std::size_t listed = adapters.shortlist.empty()
-                                 ? static_cast<std::size_t>(adapters.vocab_size)
-                                 : adapters.shortlist.size();
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ExitHeads> heads,
-                            make_adapter_heads(std::move(adapters), *files));
+  OUTRIDER_ASSIGN_OR_RETURN(const ExitsToTime exits, exits_to_time(options, *files, model->info()));
   SchedulerOptions scheduling;
   scheduling.max_positions = kPrompt + Position{options.rows + 1} * (options.passes + 3);
-  scheduling.exits = heads.get();
+  scheduling.exits = exits.heads.get();
   Scheduler scheduler(*model, scheduling);
   ChainSession with(scheduler, 1, true, options);
   std::vector<double> with_ms, without_ms;
@@ -151,14 +166,15 @@ Result<CheckOutcome> measure_exits(const ExitsOptions& options) {
   const Bar bar{"pass_ratio", *ratio, kBar, Bar::Side::kAtMost};
   CheckOutcome outcome;
   outcome.passed = true;
-  const auto layers = heads->layers();
+  const auto layers = exits.heads->layers();
   outcome.figures = {{"pass_ratio", ratio->value},
                      {"with_ms", quantile(with_ms, 0.5)},
                      {"without_ms", quantile(without_ms, 0.5)},
                      {"rows", options.rows},
                      {"exits", std::vector<std::int32_t>(layers.begin(), layers.end())},
                      {"layers", model->info().num_layers},
-                     {"tokens_considered", listed},
+                     {"exits_are", exits.are_random ? "random" : "the model's"},
+                     {"tokens_considered", exits.tokens_considered},
                      {"reports", with.reports()},
                      {"dtype", model->info().dtype},
                      {"threads", options.threads}};

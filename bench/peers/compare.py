@@ -3,17 +3,21 @@
 
   ./run peers --model FILE.gguf [--dtype auto] [--threads 2] [--rounds 7]
 
-A ratio over 1 says how many times faster Outrider is: of the medians of all rounds, with the middle
-half of the rounds' own ratios beside it. The last line is one JSON object.
+A ratio over 1 says how many times faster Outrider is: of the medians of all rounds, with its 95 % interval. The last
+line is one JSON object. Exit code: 0 if every bar (bars.py) is met, 1 if one is missed, 4 if none was held.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
+
+from gguf import GGUFReader
+
+import bars
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -53,16 +57,21 @@ def compare(ours, peer, cases, rounds):
     return times
 
 
-def summarise(times):
-    rows = {}
-    for case, pairs in times.items():
-        our, peer = (statistics.median(column) for column in zip(*pairs))
-        ratios = sorted(theirs / mine for mine, theirs in pairs)
-        quarter = len(ratios) // 4
-        rows[case] = {'outrider_ms': round(our, 3), 'peer_ms': round(peer, 3), 'ratio': round(peer / our, 3),
-                      'middle_half': [round(ratios[quarter], 3), round(ratios[-1 - quarter], 3)]}
-        print(f'{case:16} {our:10.2f} ms {peer:10.2f} ms   {peer / our:6.2f} x', file=sys.stderr)
-    return rows
+def tensor_type(path):
+    """The type that most of the layers' weights have."""
+    counts = Counter()
+    for tensor in GGUFReader(path).tensors:
+        if tensor.name.startswith('blk.'):
+            counts[tensor.tensor_type.name] += int(tensor.n_elements)
+    return counts.most_common(1)[0][0]
+
+
+def show(cases):
+    for case, row in cases.items():
+        ends = f'[{row["low"]}, {row["high"]}]' if row['low'] else ''
+        bar = {None: '', True: f'at least {row["least"]}: met', False: f'at least {row["least"]}: NOT MET'}[row['met']]
+        print(f'{case:16} {row["outrider_ms"]:10.2f} ms {row["peer_ms"]:10.2f} ms   {row["ratio"]:6.2f} x {ends} {bar}',
+              file=sys.stderr)
 
 
 def main():
@@ -85,9 +94,12 @@ def main():
                     '--dtype', options.dtype, '--kernel', options.kernel] + shared)
     peer = Program([sys.executable, os.path.join(HERE, 'llama_passes.py'), '--model', options.model] + shared)
     print(f'outrider: {ours.about}\npeer: {peer.about}', file=sys.stderr)
-    rows = summarise(compare(ours, peer, cases, options.rounds))
-    print(json.dumps({'model': os.path.basename(options.model), 'threads': options.threads, 'dtype': options.dtype,
-                      'kernel': options.kernel, 'peer': peer.about, 'cases': rows}))
+    kind = tensor_type(options.model)
+    rows, code = bars.judge(compare(ours, peer, cases, options.rounds), kind, peer.about)
+    show(rows)
+    print(json.dumps({'model': os.path.basename(options.model), 'tensors': kind, 'passed': code == 0,
+                      'threads': options.threads, 'dtype': options.dtype, 'kernel': options.kernel, 'peer': peer.about, 'cases': rows}))
+    sys.exit(code)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,50 @@
+"""What Outrider must reach against the peer, and whether it does: pure functions.
+
+A ratio is the peer's median time over ours, over rounds in which both took turns; its interval is the percentile
+bootstrap over rounds, 95 %, from a fixed seed. A bar is held on the low end of it.
+SPDX-License-Identifier: Apache-2.0
+"""
+import random
+import statistics
+
+ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4}
+MORE_ROWS = 1.2
+# With these the peer multiplies many rows by other instructions than we have: reported, not held.
+MATRIX_UNITS = ('AMX_INT8 = 1', 'AVX512_BF16 = 1')
+DRAWS = 2000
+
+
+def ratio_of(pairs):
+    """The ratio of [(our ms, the peer's ms)] with its interval: (value, low, high); no ends for one round."""
+    def of(rounds):
+        ours, peer = zip(*rounds)
+        return statistics.median(peer) / statistics.median(ours)
+    if len(pairs) < 2:
+        return of(pairs), None, None
+    draw = random.Random(0)
+    ratios = sorted(of(draw.choices(pairs, k=len(pairs))) for _ in range(DRAWS))
+    return of(pairs), ratios[DRAWS * 25 // 1000], ratios[-1 - DRAWS * 25 // 1000]
+
+
+def limit_of(case, kind, peer):
+    """The least ratio of a case ('pass 1 32', 'prefill 512') of a file of that tensor type; None: no bar."""
+    verb, number = case.split()[:2]
+    if verb == 'pass' and number == '1':
+        return ONE_ROW.get(kind)
+    return None if any(unit in peer for unit in MATRIX_UNITS) else MORE_ROWS
+
+
+def judge(times, kind, peer):
+    """{case: figures with its bar} and the exit code: 0 all bars met, 1 one missed, 4 nothing is shown."""
+    cases, held = {}, []
+    for case, pairs in times.items():
+        value, low, high = ratio_of(pairs)
+        limit = limit_of(case, kind, peer)
+        met = None if limit is None or low is None else low >= limit
+        held.append(met)
+        cases[case] = {'outrider_ms': round(statistics.median(ours for ours, _ in pairs), 3),
+                       'peer_ms': round(statistics.median(theirs for _, theirs in pairs), 3), 'ratio': round(value, 3),
+                       'low': low and round(low, 3), 'high': high and round(high, 3), 'least': limit, 'met': met}
+    if False in held:
+        return cases, 1
+    return cases, 0 if True in held else 4

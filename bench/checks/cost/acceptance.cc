@@ -1,5 +1,6 @@
 // acceptance: how many tokens a target pass yields with a draft's chains, over real gRPC.
 //
+// Beside it stands what prompt look-up, a draft without a model, would have made of the same text.
 // A model that runs into a loop is easily guessed: each answer is cut where an 8-gram first comes
 // again, and decoding is asked for that many tokens only.
 // SPDX-License-Identifier: Apache-2.0
@@ -10,7 +11,9 @@
 #include <numeric>
 #include <optional>
 
+#include "adapters/answers/prompt_lookup.h"
 #include "bench/checks/checks.h"
+#include "bench/checks/cost/step_share.h"
 #include "bench/edges/bench_edge.h"
 #include "bench/process/server_process.h"
 #include "bench/prompts/prompts.h"
@@ -30,12 +33,13 @@ struct AcceptanceOptions {
   double temperature = 0;
   int max_tokens = 160;
   std::size_t num_prompts = 0;
-  std::optional<double> least;
+  int threads = 2;
+  std::optional<double> least, most_step_share;
 };
 
 struct Totals {
   std::uint64_t drafted = 0, accepted = 0, cut = 0;
-  std::vector<double> tokens, passes;  // [answer]
+  std::vector<double> tokens, passes, look_up_passes;  // [answer]
 };
 
 Status add_answer(BenchEdge& edge, Verifier& verifier, BenchRequest request, int draft_length,
@@ -52,6 +56,8 @@ Status add_answer(BenchEdge& edge, Verifier& verifier, BenchRequest request, int
   }
   totals.tokens.push_back(static_cast<double>(drafted.stats.completion_tokens));
   totals.passes.push_back(static_cast<double>(drafted.stats.passes));
+  totals.look_up_passes.push_back(
+      static_cast<double>(passes_by_look_up(request.prompt, drafted.ids, draft_length)));
   totals.drafted += drafted.stats.num_draft_tokens;
   totals.accepted += drafted.stats.num_accepted_tokens;
   totals.cut += length < plain.ids.size() ? 1 : 0;
@@ -62,23 +68,28 @@ double sum_of(const std::vector<double>& counts) {
   return std::accumulate(counts.begin(), counts.end(), 0.0);
 }
 
-std::optional<Estimate> tokens_per_pass(const Totals& totals) {
-  return bootstrap(totals.tokens.size(),
+// The sum of one count over that of another, of the same answers.
+std::optional<Estimate> ratio_of_sums(const std::vector<double>& counts,
+                                      const std::vector<double>& base) {
+  return bootstrap(counts.size(),
                    [&](std::span<const std::size_t> indices) -> std::optional<double> {
-                     double tokens = 0, passes = 0;
+                     double sum = 0, base_sum = 0;
                      for (const std::size_t answer : indices) {
-                       tokens += totals.tokens[answer];
-                       passes += totals.passes[answer];
+                       sum += counts[answer];
+                       base_sum += base[answer];
                      }
-                     return passes > 0 ? std::optional(tokens / passes) : std::nullopt;
+                     return base_sum > 0 ? std::optional(sum / base_sum) : std::nullopt;
                    });
 }
 
-CheckOutcome judge(const Totals& totals, const AcceptanceOptions& options) {
+Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& options) {
+  const std::optional<Estimate> per_pass = ratio_of_sums(totals.tokens, totals.passes);
+  const std::optional<Estimate> look_up = ratio_of_sums(totals.tokens, totals.look_up_passes);
+  if (!per_pass || !look_up) return failed_precondition("no answer has a token");
   CheckOutcome outcome;
-  const std::optional<Estimate> per_pass = tokens_per_pass(totals);
-  outcome.passed = per_pass.has_value();
-  outcome.figures = {{"tokens_per_pass", per_pass ? Json(per_pass->value) : Json()},
+  outcome.passed = true;
+  outcome.figures = {{"tokens_per_pass", to_json(*per_pass)},
+                     {"by_prompt_look_up", to_json(*look_up)},
                      {"acceptance_rate", static_cast<double>(totals.accepted) /
                                              std::max(1.0, static_cast<double>(totals.drafted))},
                      {"answers", totals.tokens.size()},
@@ -87,13 +98,17 @@ CheckOutcome judge(const Totals& totals, const AcceptanceOptions& options) {
                      {"passes", sum_of(totals.passes)},
                      {"draft_length", options.draft_length},
                      {"temperature", options.temperature}};
-  if (!options.least) {
-    outcome.show_nothing("there is no bar: give --least");
-    if (per_pass) outcome.figures["interval"] = to_json(*per_pass);
-  } else if (per_pass) {
-    const Bar bar{"tokens per pass", *per_pass, *options.least};
-    outcome.hold({&bar, 1});
+  std::vector<Bar> bars = {
+      {"over prompt look-up", *ratio_of_sums(totals.look_up_passes, totals.passes), 1}};
+  if (options.least) bars.push_back({"tokens per pass", *per_pass, *options.least});
+  if (options.most_step_share) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        const Estimate share,
+        measure_step_share({options.draft, options.target, options.dtype, options.threads}));
+    bars.push_back({"draft step over pass", share, *options.most_step_share, Bar::Side::kAtMost});
   }
+  if (!options.least) outcome.show_nothing("there is no bar on tokens per pass: give --least");
+  outcome.hold(bars);
   return outcome;
 }
 
@@ -144,6 +159,10 @@ void add_acceptance_check(CheckList& checks) {
   command->add_option("--dtype", options->dtype,
                       "How the target computes: auto, f32, bf16, int8, int4");
   command->add_option("--least", options->least, "The bar: tokens per pass");
+  command->add_option("--most-step-share", options->most_step_share,
+                      "Times both models too; the bar: a draft's step over a pass of one row");
+  command->add_option("--threads", options->threads, "With --most-step-share: of each model")
+      ->check(CLI::Range(1, 256));
 }
 
 }  // namespace outrider

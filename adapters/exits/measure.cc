@@ -66,6 +66,25 @@ ExitResult result_of(std::int32_t layer, const Calibration& calibration,
   return result;
 }
 
+void add_errors(const Passes& passes, std::size_t exit, ExitResult& result) {
+  std::int64_t right = 0;
+  for (const PassSample& pass : passes) {
+    const ExitSample& sample = pass.exits[exit];
+    result.tokens += std::ssize(sample.row_right);
+    right += std::ranges::count(sample.row_right, true);
+    if (sample.right) continue;
+    // A pass of a chain: walks of one length took the same drafted tokens.
+    const auto taken = std::ssize(sample.rows) - 1;
+    double& kind = taken < pass.accepted   ? result.took_fewer
+                   : taken > pass.accepted ? result.took_more
+                                           : result.other_token;
+    kind += 1.0 / static_cast<double>(passes.size());
+  }
+  if (result.tokens > 0) {
+    result.token_agreement = static_cast<double>(right) / static_cast<double>(result.tokens);
+  }
+}
+
 // 0 of none. Not the mean: a pass in which the machine did something else counts as one pass.
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -204,6 +223,7 @@ TextResult Measuring::result_of_text(std::size_t text, std::size_t t) const {
     const ExitAdapter& exit = adapters_.exits[i];
     const std::vector<ExitSample> samples = of_exit(passes, i);
     result.exits.push_back(outrider::result_of(exit.layer, exit.calibration[t], samples));
+    add_errors(passes, i, result.exits.back());
     const bool at_half = 2 * exit.layer <= adapters_.num_layers;
     if (at_half && result.exits.back().named >= result.best_at_half.named) {
       result.best_at_half = result.exits.back();

@@ -35,6 +35,12 @@ struct ExitResult {
   double named = 0, mean_confidence = 0;
   double error_before = 0, error = 0;     // expected calibration errors
   std::vector<ReliabilityBin> bins = {};  // after
+  // Of the tokens that it named, along its walk: how many, and the part that the target chooses.
+  std::int64_t tokens = 0;
+  double token_agreement = 0;
+  // Parts of the passes whose outcome it did not name, by what was wrong: it took fewer drafted
+  // tokens than the target, more, or as many with another token behind them.
+  double took_fewer = 0, took_more = 0, other_token = 0;
 };
 
 // One kind of text at one temperature.

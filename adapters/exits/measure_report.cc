@@ -28,7 +28,11 @@ OrderedJson to_json(const ExitResult& exit) {
           {"named", exit.named},
           {"mean_confidence", exit.mean_confidence},
           {"error_before", exit.error_before},
-          {"error", exit.error}};
+          {"error", exit.error},
+          {"token_agreement", exit.token_agreement},
+          {"took_fewer", exit.took_fewer},
+          {"took_more", exit.took_more},
+          {"other_token", exit.other_token}};
 }
 
 }  // namespace

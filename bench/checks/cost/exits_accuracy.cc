@@ -21,6 +21,7 @@ struct AccuracyOptions {
   std::string draft, adapters, exits = "all", prompts;
   std::size_t num_prompts = 0;
   MeasureOptions measure = {.max_tokens = 96};
+  bool without_prior = false;
   std::optional<double> least_together, least_chosen, most_error;
 };
 
@@ -66,8 +67,30 @@ std::optional<double> error_of(const std::vector<TextResult>& prompts, Drawn dra
 
 struct AccuracyFigures {
   std::optional<Estimate> together, chosen, error;
-  Json exits = Json::object();  // by layer: part of the passes whose outcome it named
+  Json exits = Json::object();  // by layer
 };
+
+// What one exit said in all passes: parts of them, but for the agreement, a part of the tokens.
+Json about_exit(const std::vector<TextResult>& prompts, std::size_t exit) {
+  double passes = 0, tokens = 0, agreement = 0;
+  ExitResult sums;
+  for (const TextResult& prompt : prompts) {
+    const ExitResult& one = prompt.exits[exit];
+    const auto count = static_cast<double>(prompt.passes);
+    passes += count;
+    tokens += static_cast<double>(one.tokens);
+    agreement += one.token_agreement * static_cast<double>(one.tokens);
+    sums.named += one.named * count;
+    sums.took_fewer += one.took_fewer * count;
+    sums.took_more += one.took_more * count;
+    sums.other_token += one.other_token * count;
+  }
+  return {{"named", sums.named / passes},
+          {"token_agreement", agreement / tokens},
+          {"took_fewer", sums.took_fewer / passes},
+          {"took_more", sums.took_more / passes},
+          {"other_token", sums.other_token / passes}};
+}
 
 AccuracyFigures figures_of(const std::vector<TextResult>& prompts,
                            const std::vector<std::int32_t>& chosen) {
@@ -80,15 +103,9 @@ AccuracyFigures figures_of(const std::vector<TextResult>& prompts,
                           .error = bootstrap(prompts.size(), [&](Drawn drawn) {
                             return error_of(prompts, drawn, chosen);
                           })};
-  double passes = 0;
-  std::map<std::int32_t, double> named;
-  for (const TextResult& prompt : prompts) {
-    passes += static_cast<double>(prompt.passes);
-    for (const ExitResult& exit : prompt.exits) {
-      named[exit.layer] += exit.named * static_cast<double>(prompt.passes);
-    }
+  for (std::size_t i = 0; i < prompts.front().exits.size(); ++i) {
+    figures.exits[std::to_string(prompts.front().exits[i].layer)] = about_exit(prompts, i);
   }
-  for (const auto& [layer, count] : named) figures.exits[std::to_string(layer)] = count / passes;
   return figures;
 }
 
@@ -105,7 +122,7 @@ CheckOutcome judge(const MeasureReport& report, const AccuracyOptions& options) 
   for (const auto& [temperature, prompts] : by_temperature) {
     const AccuracyFigures figures = figures_of(prompts, report.chosen);
     Json one = {
-        {"temperature", temperature}, {"answers", prompts.size()}, {"named", figures.exits}};
+        {"temperature", temperature}, {"answers", prompts.size()}, {"exits", figures.exits}};
     const auto add = [&](const char* name, const std::optional<Estimate>& value,
                          const std::optional<double>& limit, Bar::Side side) {
       if (!value) return;
@@ -123,6 +140,14 @@ CheckOutcome judge(const MeasureReport& report, const AccuracyOptions& options) 
     outcome.hold(bars);
   }
   return outcome;
+}
+
+// Exits whose choices leave out what the edge says of its own drafted tokens.
+ExitAdapters without_priors(ExitAdapters adapters) {
+  for (ExitAdapter& exit : adapters.exits) {
+    for (Calibration& calibration : exit.calibration) calibration.prior = {};
+  }
+  return adapters;
 }
 
 Result<CheckOutcome> run_exits_accuracy(const AccuracyOptions& options) {
@@ -146,14 +171,20 @@ Result<CheckOutcome> run_exits_accuracy(const AccuracyOptions& options) {
   for (const BenchPrompt& prompt : prompts) {
     texts.push_back({.name = prompt.name, .fit = {}, .measure = {prompt.ids}});
   }
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const MeasureReport report,
-      measure_committed(
-          adapters, *target, *files, *draft, texts, options.measure, [](std::int64_t done) {
-            std::fprintf(stderr, "\rexits-accuracy: %lld answers ", static_cast<long long>(done));
-          }));
+  const auto measure = [&](const ExitAdapters& exits) {
+    return measure_committed(
+        exits, *target, *files, *draft, texts, options.measure, [](std::int64_t done) {
+          std::fprintf(stderr, "\rexits-accuracy: %lld answers ", static_cast<long long>(done));
+        });
+  };
+  OUTRIDER_ASSIGN_OR_RETURN(const MeasureReport report, measure(adapters));
+  CheckOutcome outcome = judge(report, options);
+  if (options.without_prior) {
+    OUTRIDER_ASSIGN_OR_RETURN(const MeasureReport plain, measure(without_priors(adapters)));
+    outcome.figures["without_prior"] = judge(plain, options).figures["temperatures"];
+  }
   std::fprintf(stderr, "\n");
-  return judge(report, options);
+  return outcome;
 }
 
 }  // namespace
@@ -178,6 +209,8 @@ void add_exits_accuracy_check(CheckList& checks) {
       ->check(CLI::Range(1, 31));
   command->add_option("--max-tokens", options->measure.max_tokens, "Tokens of each answer")
       ->check(CLI::Range(1, 4096));
+  command->add_flag("--without-prior", options->without_prior,
+                    "Also with choices that leave out the edge's odds for its drafted tokens");
   command->add_option("--least-together", options->least_together,
                       "The bar: passes that any exit up to 3/4 depth names, at temperature 0");
   command->add_option("--least-chosen", options->least_chosen,

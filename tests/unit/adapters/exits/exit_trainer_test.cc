@@ -146,6 +146,17 @@ TEST_F(ExitTrainerTest, TrainedExitsAreMeasuredCalibratedAndSaved) {
   EXPECT_EQ(again->results[0].passes, report->results[0].passes);
   EXPECT_DOUBLE_EQ(again->results[0].exits[0].named, report->results[0].exits[0].named);
   EXPECT_DOUBLE_EQ(again->results[0].exits[0].error, report->results[0].exits[0].error);
+  for (const TextResult& result : again->results) {
+    for (const ExitResult& exit : result.exits) {
+      EXPECT_NEAR(exit.named + exit.took_fewer + exit.took_more + exit.other_token, 1, 1e-9);
+      EXPECT_GE(exit.tokens, result.passes);
+      EXPECT_GE(exit.token_agreement,
+                exit.named * static_cast<double>(result.passes) / static_cast<double>(exit.tokens));
+      EXPECT_LE(exit.token_agreement, 1);
+      // The draft is the target: an exit errs by taking fewer tokens, or by what comes behind all.
+      EXPECT_EQ(exit.took_more, 0);
+    }
+  }
   adapters->exits[0].calibration.clear();
   EXPECT_EQ(measure_committed(*adapters, *model_, *files_, *model_, texts, {}, [](std::int64_t) {})
                 .status()

@@ -36,9 +36,10 @@ std::vector<std::string> command_of(const ArmRowsRequest& request) {
 #if !defined(__aarch64__)
   command = {kEmulator, "-L", kLibraries};
 #endif
-  command.insert(command.end(), {request.tool, "--model", request.model, "--dtype", request.dtype,
-                                 "--kv-dtype", request.kv_dtype, "--kernel", request.kernel,
-                                 "--cases", std::to_string(request.cases)});
+  command.insert(command.end(),
+                 {request.tool, "--model", request.model, "--dtype", request.dtype, "--kv-dtype",
+                  request.kv_dtype, "--kernel", request.kernel, "--cases",
+                  std::to_string(request.cases), "--context", std::to_string(request.context)});
   return command;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/base/types.h"
 
 namespace outrider {
 
@@ -17,6 +18,7 @@ struct ArmRowsRequest {
   std::string kv_dtype = "f32";
   std::string kernel = "auto";
   int cases = 1;
+  Position context = 0;  // make_row_case()
 };
 
 // The rows' hashes by name. NOT_FOUND if the tool, or the emulator it needs, is not there.

@@ -20,14 +20,15 @@
 namespace outrider {
 namespace {
 
-Status print_rows(const std::string& directory, const CpuModelOptions& options, int cases) {
+Status print_rows(const std::string& directory, const CpuModelOptions& options, int cases,
+                  Position context) {
   OUTRIDER_ASSIGN_OR_RETURN(auto files, load_model_files(directory, {}));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                             make_cpu_model(std::move(files), options));
   RowBook book;
   for (int number = 0; number < cases; ++number) {
     OUTRIDER_RETURN_IF_ERROR(run_row_case_once(
-        *model, make_row_case(number, model->info().vocab_size), options.kernel, book));
+        *model, make_row_case(number, model->info().vocab_size, context), options.kernel, book));
   }
   for (const auto& [row, hash] : book.hashes()) {
     std::printf("%s %016" PRIx64 "\n", row.c_str(), hash);
@@ -44,14 +45,17 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   std::string directory;
   outrider::CpuModelOptions options;
   int cases = 2;
+  outrider::Position context = 0;
   app.add_option("--model", directory, "Model directory or GGUF file")->required();
   app.add_option("--dtype", options.dtype, "auto, f32, bf16, int8 or int4");
   app.add_option("--kv-dtype", options.kv_dtype, "Keys and values: f32 or bf16");
   app.add_option("--kernel", options.kernel, "auto, avx2, avx2vnni, avx512, neon or neondot");
   app.add_option("--threads", options.threads, "Compute threads; 0: one per CPU");
   app.add_option("--cases", cases, "How many cases")->check(CLI::Range(1, outrider::kNumRowCases));
+  app.add_option("--context", context, "Tokens that prompts are longer for")
+      ->check(CLI::Range(0, 1 << 20));
   CLI11_PARSE(app, argc, argv);
-  const outrider::Status status = outrider::print_rows(directory, options, cases);
+  const outrider::Status status = outrider::print_rows(directory, options, cases, context);
   if (status.ok()) return 0;
   std::fprintf(stderr, "outrider-rows: %s\n", status.message().c_str());
   return 1;

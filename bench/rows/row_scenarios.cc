@@ -212,8 +212,8 @@ Status run_shuffled(Model& model, const RowCase& row_case, Recorder recorder) {
 
 // The rows of two sequences in turn, prompts of one beside the tree of the other.
 Status run_beside(Model& model, const RowCase& row_case, Recorder recorder) {
-  const RowCase other_case =
-      make_row_case((row_case.number + 5) % kNumRowCases, model.info().vocab_size);
+  const RowCase other_case = make_row_case((row_case.number + 5) % kNumRowCases,
+                                           model.info().vocab_size, row_case.context);
   OUTRIDER_ASSIGN_OR_RETURN(Sequence one, Sequence::make(model, row_case, true));
   OUTRIDER_ASSIGN_OR_RETURN(Sequence other, Sequence::make(model, other_case, false));
   OUTRIDER_RETURN_IF_ERROR(recorder.prefill(one, 64));
@@ -254,11 +254,12 @@ Status run_committed(Model& model, const RowCase& row_case, Recorder recorder) {
 
 }  // namespace
 
-RowCase make_row_case(int number, std::int32_t vocab_size) {
+RowCase make_row_case(int number, std::int32_t vocab_size, Position context) {
   Random random(static_cast<std::uint64_t>(number) * 1000003 + 5);
   RowCase made;
   made.number = number;
-  made.prompt.resize(static_cast<std::size_t>(kPromptLengths[number / 2 % 7]));
+  made.context = context;
+  made.prompt.resize(static_cast<std::size_t>(context + kPromptLengths[number / 2 % 7]));
   for (TokenId& token : made.prompt) token = random.below(vocab_size);
   const int nodes = kTreeSizes[number / 2 % 7];
   for (int i = 0; i < nodes; ++i) {

@@ -21,13 +21,15 @@ namespace outrider {
 // Node i follows node parents[i], which stands before it, or the prompt's last token (-1).
 struct RowCase {
   int number = 0;
+  Position context = 0;  // tokens that its prompt is longer for
   std::vector<TokenId> prompt;
   std::vector<int> parents;
   std::vector<TokenId> tokens;  // by node
 };
 
-// Chains (even numbers) and random trees (odd) of 2 to 33 nodes, prompts of 3 to 150 tokens.
-RowCase make_row_case(int number, std::int32_t vocab_size);
+// Chains (even numbers) and random trees (odd) of 2 to 33 nodes, prompts of 3 to 150 tokens, and
+// of `context` more.
+RowCase make_row_case(int number, std::int32_t vocab_size, Position context = 0);
 inline constexpr int kNumRowCases = 14;
 
 // Runs one case in every way: rows alone; prompt in chunks of 7, 64 and whole, tree in one pass;

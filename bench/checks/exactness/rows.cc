@@ -22,6 +22,7 @@ struct RowsOptions {
   std::string arm;  // path of the tool; empty: beside this build
   int cases = kNumRowCases;
   int arm_cases = 2;
+  Position context = 0;
 };
 
 std::string arm_tool_beside_this_build() {
@@ -45,8 +46,8 @@ Status run_here(const RowsOptions& options, std::vector<std::string>& kernels, R
       const std::string label = kernels.back() + " threads " + std::to_string(threads);
       std::fprintf(stderr, "rows: %s, %d cases\n", label.c_str(), options.cases);
       for (int number = 0; number < options.cases; ++number) {
-        OUTRIDER_RETURN_IF_ERROR(
-            run_row_case(*model, make_row_case(number, model->info().vocab_size), label, book));
+        OUTRIDER_RETURN_IF_ERROR(run_row_case(
+            *model, make_row_case(number, model->info().vocab_size, options.context), label, book));
       }
     }
   }
@@ -63,7 +64,8 @@ Result<bool> run_on_arm(const RowsOptions& options, RowBook& book, CheckOutcome&
                                     .dtype = options.dtype,
                                     .kv_dtype = options.kv_dtype,
                                     .kernel = kernel,
-                                    .cases = cases});
+                                    .cases = cases,
+                                    .context = options.context});
     if (!rows.ok()) {
       if (rows.status().code() != StatusCode::kNotFound || !options.arm.empty()) {
         return rows.status();
@@ -89,10 +91,13 @@ Result<CheckOutcome> run_rows(const RowsOptions& options) {
     std::fprintf(stderr, "rows: differs: %s\n", row.c_str());
   }
   outcome.passed = book.mismatches() == 0 && book.compared() > 0;
-  outcome.figures = {
-      {"compared", book.compared()},  {"mismatches", book.mismatches()},
-      {"rows", book.hashes().size()}, {"dtype", options.dtype},
-      {"kernels", kernels},           {"aarch64", arm ? "compared" : "not compared"}};
+  outcome.figures = {{"compared", book.compared()},
+                     {"mismatches", book.mismatches()},
+                     {"rows", book.hashes().size()},
+                     {"dtype", options.dtype},
+                     {"context", options.context},
+                     {"kernels", kernels},
+                     {"aarch64", arm ? "compared" : "not compared"}};
   return outcome;
 }
 
@@ -107,6 +112,10 @@ void add_rows_check(CheckList& checks) {
   command->add_option("--kv-dtype", options->kv_dtype, "Keys and values: f32 or bf16");
   command->add_option("--cases", options->cases, "Cases to run")
       ->check(CLI::Range(1, kNumRowCases));
+  command
+      ->add_option("--context", options->context,
+                   "Tokens that prompts are longer for, which stand 3 to 150 long without")
+      ->check(CLI::Range(0, 1 << 20));
   command->add_option("--arm", options->arm,
                       "outrider-rows built for aarch64 (default: that of build/aarch64, if there)");
   command->add_option("--arm-cases", options->arm_cases, "Cases to run on it; an emulator is slow")

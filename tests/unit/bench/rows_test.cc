@@ -9,6 +9,7 @@
 #include "bench/rows/arm_rows.h"
 #include "bench/rows/row_scenarios.h"
 #include "common/model/cpu/cpu_model.h"
+#include "common/model/format/model_writer.h"
 #include "tests/support/paths.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/test_directory.h"
@@ -49,6 +50,45 @@ TEST(RowCases, AreChainsAndTreesOfTwoToThirtyThreeNodes) {
   }
   EXPECT_EQ(smallest, 2u);
   EXPECT_EQ(largest, 33u);
+}
+
+TEST(RowCases, ArePutBehindMoreTokens) {
+  const RowCase plain = make_row_case(3, 50), behind = make_row_case(3, 50, 4096);
+  EXPECT_EQ(behind.prompt.size(), plain.prompt.size() + 4096);
+  EXPECT_EQ(behind.parents.size(), plain.parents.size());
+}
+
+// Past the first pages of keys and values, and split over threads.
+TEST(RowInvariance, HoldsBehindALongContextAndOnArm) {
+  constexpr Position kContext = 4096;
+  TestDirectory directory;
+  ModelConfig config = small_config("llama");
+  config.max_positions = 8192;
+  ASSERT_TRUE(write_model(directory.path("long"), config, DType::kBF16, random_source(7)).ok());
+  const auto files = load_model_files(directory.path("long"), {});
+  ASSERT_TRUE(files.ok()) << files.status().to_string();
+  RowBook book;
+  for (const int threads : {1, 2}) {
+    const auto model = make(*files, {.threads = threads, .progress = {}});
+    const RowCase row_case = make_row_case(9, config.vocab_size, kContext);
+    ASSERT_TRUE(run_row_case(*model, row_case, "threads " + std::to_string(threads), book).ok());
+  }
+  EXPECT_GT(book.compared(), 10 * kContext);
+  EXPECT_EQ(book.mismatches(), 0) << book.mismatched().front();
+  const auto model = make(*files, {.progress = {}});
+  RowBook both;
+  ASSERT_TRUE(
+      run_row_case_once(*model, make_row_case(0, config.vocab_size, kContext), "", both).ok());
+  const auto rows = run_arm_rows({.tool = source_dir() + "/build/aarch64/bin/outrider-rows",
+                                  .model = directory.path("long"),
+                                  .dtype = "auto",
+                                  .context = kContext});
+  if (rows.status().code() == StatusCode::kNotFound) GTEST_SKIP() << rows.status().message();
+  ASSERT_TRUE(rows.ok()) << rows.status().to_string();
+  for (const auto& [row, hash] : *rows) both.record(row, "aarch64", hash);
+  EXPECT_EQ(both.compared(), static_cast<std::int64_t>(rows->size()));
+  EXPECT_GT(both.compared(), kContext);
+  EXPECT_EQ(both.mismatches(), 0);
 }
 
 TEST(RowInvariance, HoldsForEveryKernelAndNumberOfThreads) {

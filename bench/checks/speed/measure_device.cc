@@ -67,7 +67,7 @@ Result<MeasuredTimes> measure_model(const std::string& path, const DeviceOptions
 
 // 1 for a target without exits of its own.
 Result<double> measure_exit_cost(const DeviceOptions& options) {
-  if (!load_adapters(options.target).ok()) return 1.0;
+  if (!load_adapters(folder_of_model(options.target)).ok()) return 1.0;
   ExitsOptions exits;
   exits.model = options.target;
   exits.dtype = options.dtype;

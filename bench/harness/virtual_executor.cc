@@ -6,6 +6,7 @@
 
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/virtual_answer.h"
+#include "bench/paper/round_tokens.h"
 #include "bench/rivals/delivery.h"
 #include "bench/sim/synthetic_exits.h"
 #include "bench/sim/synthetic_pair.h"

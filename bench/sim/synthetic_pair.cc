@@ -49,20 +49,6 @@ class TextCache final : public KvCache {
 
 }  // namespace
 
-double acceptance_of_tau(double tau, int gamma) {
-  const auto tokens = [gamma](double a) {
-    double sum = 1, power = 1;
-    for (int k = 0; k < gamma; ++k) sum += power *= a;
-    return sum;
-  };
-  double low = 0, high = 1;
-  for (int i = 0; i < 50; ++i) {
-    const double middle = (low + high) / 2;
-    (tokens(middle) < tau ? low : high) = middle;
-  }
-  return (low + high) / 2;
-}
-
 SyntheticModel::SyntheticModel(const std::string& name, double agreement, const ModelInfo& like)
     : agreement_(agreement), info_(like) {
   info_.name = name;

@@ -14,10 +14,6 @@
 
 namespace outrider {
 
-// The chance that a drafted token stands, each like the other, at which rounds of gamma tokens
-// bring tau tokens: tau = (1 - a^(gamma + 1)) / (1 - a). tau: 1 to gamma + 1.
-double acceptance_of_tau(double tau, int gamma);
-
 class SyntheticModel final : public Model {
  public:
   // agreement: after which share of texts its likeliest token is the target's; 1: it is the target.

@@ -15,7 +15,7 @@ namespace outrider {
 
 struct Findings {
   Json rows = Json::array();
-  std::vector<std::string> differences;
+  std::vector<std::string> differences = {};
 
   // Lists a formula that is far from what is printed.
   void compare(const std::string& what, double printed, double formula);

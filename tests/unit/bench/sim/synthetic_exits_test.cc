@@ -46,13 +46,6 @@ double share_alike(const PassOutput& a, const PassOutput& b) {
   return alike / double{kRows};
 }
 
-TEST(SyntheticPairTest, AcceptanceGivesTheTokensOfARound) {
-  EXPECT_NEAR(acceptance_of_tau(1, 4), 0, 1e-9);
-  EXPECT_NEAR(acceptance_of_tau(5, 4), 1, 1e-6);
-  const double a = acceptance_of_tau(2.3, 4);
-  EXPECT_NEAR(1 + a + a * a + a * a * a + a * a * a * a, 2.3, 1e-9);
-}
-
 TEST(SyntheticPairTest, TheDraftAgreesAsOftenAsItIsToldAndNobodyEndsTheAnswer) {
   SyntheticModel target("target", 1, small_info()), draft("draft", 0.6, small_info());
   const PassOutput said = pass_over_text(target), guessed = pass_over_text(draft);

@@ -111,6 +111,11 @@ std::optional<double> AnswerFigures::miss_rate() const {
   return ratio(verdicts - static_cast<double>(predraft->hits), verdicts);
 }
 
+std::optional<double> AnswerFigures::exit_hit_rate() const {
+  const std::optional<double> misses = miss_rate();
+  return misses ? std::optional(1 - *misses) : std::nullopt;
+}
+
 std::optional<double> AnswerFigures::partial_rate() const {
   if (!predraft) return std::nullopt;
   return ratio(static_cast<double>(predraft->partial_hits + predraft->late_hits),

@@ -57,6 +57,7 @@ struct AnswerFigures {
   std::optional<double> wire_up_per_token() const;
   // The paper's r: the share of verdicts whose next round was not in the cache, whole.
   std::optional<double> miss_rate() const;
+  std::optional<double> exit_hit_rate() const;  // 1 - r
   // The share of verdicts with such a miss where a part was there, or the draft was at work on it.
   std::optional<double> partial_rate() const;
   // The paper's "Avg EE": the mean layer of the exits that named the outcomes of hits.
@@ -69,6 +70,7 @@ struct AnswerFigures {
 struct EdgeAnswer {
   AnswerRecord record;
   AnswerFigures figures;  // wire_up and wire_down are not the edge's to know
+};  // its Chrome trace (metrics/timeline.h); empty: none was recorded
 };
 
 // Reads the last line of `outrider-edge run --json`. DATA_LOSS names what is missing.

@@ -123,11 +123,6 @@ Result<std::vector<PaperPace>> wanted_paces(const GridFlags& flags) {
   return paces;
 }
 
-// A draft beside the target, on the target's device: a sixteenth of its pass of one row, as the
-// paper's draft of 68M has 2 layers where its target of 7B has 32, and such a step waits for its
-// kernels to start. Chosen; the paper does not say.
-constexpr double kCloudDraftShare = 1.0 / 16;
-
 PaceCurve cloud_step(const PaperPace& pace, const GridFlags& flags) {
   const PaceCurve pass = pass_curve(pace);
   if (pass.empty()) return {};

@@ -11,6 +11,7 @@
 #include "bench/link/link.h"
 #include "bench/link/path/link_profile.h"
 #include "bench/link/path/link_wire.h"
+#include "common/base/enum_names.h"
 #include "common/drafting/growth_policy.h"
 #include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
@@ -65,6 +66,10 @@ struct GridSetting {
 
 // Where the draft runs: on the edge; beside the target; on the edge without any target.
 enum class DraftPlace : std::uint8_t { kEdge, kCloud, kAlone };
+
+template <>
+inline constexpr auto enum_names<DraftPlace> = std::to_array<EnumName<DraftPlace>>(
+    {{DraftPlace::kEdge, "edge"}, {DraftPlace::kCloud, "cloud"}, {DraftPlace::kAlone, "alone"}});
 
 struct GridVariant {
   std::string name;

@@ -142,6 +142,11 @@ double table9_step_ms(double rows) {
   return interpolate(kJetson, rows);
 }
 
+std::string device_of(std::string_view pace) {
+  if (pace.starts_with("table9-")) return "table9";
+  return std::string(pace.substr(0, pace.find('@')));
+}
+
 PaperPace at_distance(const PaperPace& pace, double one_way_ms) {
   PaperPace moved = pace;
   std::ostringstream name;

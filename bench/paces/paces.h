@@ -88,9 +88,17 @@ const std::vector<PaperPace>& paper_paces();
 // Names; "all" is tables 5, 8 and 9, "table9" all of its links. INVALID_ARGUMENT lists the names.
 Result<std::vector<PaperPace>> find_paces(const std::vector<std::string>& names);
 
+// A step of a draft beside the target, on the target's device: a sixteenth of its pass of one row,
+// as the paper's draft of 68M has 2 layers where its target of 7B has 32, and such a step waits for
+// its kernels to start. Chosen; the paper does not say.
+inline constexpr double kCloudDraftShare = 1.0 / 16;
+
 // f of table 9: milliseconds of a pass with `rows` rows on the A100, and of a step on the Jetson.
 double table9_pass_ms(double rows);
 double table9_step_ms(double rows);
+
+// The device of a pace's name, without its distance: "table9" of "table9-5ms" and "table9-5ms@20ms".
+std::string device_of(std::string_view pace);
 
 // The same device at another distance.
 PaperPace at_distance(const PaperPace& pace, double one_way_ms);

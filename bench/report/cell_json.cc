@@ -26,7 +26,6 @@ Json to_json(const CellReport& cell, RunClock clock) {
   const auto per_token = [&](double bytes) {
     return write_json(sum.all_tokens > 0 ? std::optional(bytes / sum.all_tokens) : std::nullopt);
   };
-  const std::optional<double> misses = sum.miss_rate();
   return {{"setting", cell.setting->name},
           {"network", cell.setting->network},
           {"pace", cell.setting->pace},
@@ -34,6 +33,9 @@ Json to_json(const CellReport& cell, RunClock clock) {
           {"variant", cell.variant->name},
           {"strategy", name_of(cell.variant->strategy)},
           {"spec_draft_n_max", cell.gamma},
+          {"draft_place", name_of(cell.variant->place)},
+          {"device", device_name(cell)},
+          {"round_trip_ms", round_trip_ms(cell)},
           {"clock", name_of(clock)},
           {"link", cell.link_kind},
           {"link_asked", cell.setting->link.description()},
@@ -51,9 +53,9 @@ Json to_json(const CellReport& cell, RunClock clock) {
           {"tokens", sum.all_tokens},
           {"tokens_per_s", json_or_null(cell.tokens_per_s)},
           {"over_ar", json_or_null(cell.over_ar)},
-          {"acceptance", write_json(sum.acceptance())},
+          {"acceptance", json_or_null(cell.acceptance)},
           {"acceptance_by_position", cell.accepted_by_position},
-          {"exit_hit_rate", write_json(misses ? std::optional(1 - *misses) : std::nullopt)},
+          {"exit_hit_rate", json_or_null(cell.exit_hit_rate)},
           {"speculation_on", cell.speculation_on},
           {"agreement", write_json(cell.agreement)},
           {"target_passes", sum.passes},
@@ -65,6 +67,8 @@ Json to_json(const CellReport& cell, RunClock clock) {
           {"payload_down_per_token", per_token(sum.payload_down)},
           {"wire_up_per_token", per_token(sum.wire_up)},
           {"wire_down_per_token", per_token(sum.wire_down)},
+          {"use", write_json(cell.use)},
+          {"cost", cell.cost ? to_json(*cell.cost) : Json()},
           {"samples", write_json(cell.samples)}};
 }
 

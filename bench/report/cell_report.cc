@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/report/cell_report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "bench/harness/summary.h"
+#include "bench/paces/paces.h"
+#include "bench/report/cell_use.h"
 
 namespace outrider {
 namespace {
@@ -42,21 +44,21 @@ void count(const FinishedAnswer& answer, const ServiceLimits& limits, CellReport
   if (limits.kept_by(record)) ++kept;
 }
 
-double share_of_tokens(const std::vector<const AnswerRecord*>& records) {
+double share_of_tokens(const std::vector<const EdgeAnswer*>& answers) {
   double tokens = 0, on = 0;
-  for (const AnswerRecord* record : records) {
-    const auto count = static_cast<double>(record->completion_tokens);
+  for (const EdgeAnswer* answer : answers) {
+    const auto count = static_cast<double>(answer->record.completion_tokens);
     tokens += count;
-    on += count * speculation_share(*record);
+    on += count * speculation_share(answer->record);
   }
   return tokens > 0 ? on / tokens : 0;
 }
 
-std::vector<double> accepted_by_position(const std::vector<const AnswerRecord*>& records) {
+std::vector<double> accepted_by_position(const std::vector<const EdgeAnswer*>& answers) {
   Counts accepted, drafted;
-  for (const AnswerRecord* record : records) {
-    add_counts(accepted, record->accepted_per_position);
-    add_counts(drafted, record->drafted_per_position);
+  for (const EdgeAnswer* answer : answers) {
+    add_counts(accepted, answer->record.accepted_per_position);
+    add_counts(drafted, answer->record.drafted_per_position);
   }
   std::vector<double> shares;
   for (std::size_t i = 0; i < drafted.size(); ++i) {
@@ -76,15 +78,29 @@ std::optional<Estimate> tokens_per_s(const GridCell& cell) {
   return speed;
 }
 
-// The plain decoding that a cell of that setting is held against.
-std::string plain_name(const GridPlan& plan) {
-  const auto plain = std::ranges::find_if(plan.variants, [](const GridVariant& variant) {
+}  // namespace
+
+std::string plain_name(std::span<const GridVariant> variants) {
+  const auto plain = std::ranges::find_if(variants, [](const GridVariant& variant) {
     return variant.strategy == Strategy::kAr && !has_own_text(variant);
   });
-  return plain == plan.variants.end() ? "" : plain->name;
+  return plain == variants.end() ? "" : plain->name;
 }
 
-}  // namespace
+double round_trip_ms(const CellReport& cell) {
+  const double asked = to_ms(cell.setting->link.up.delay + cell.setting->link.down.delay);
+  return asked > 0 ? asked : cell.rtt_p50_ms.value_or(0);
+}
+
+std::string device_name(const CellReport& cell) {
+  const GridSetting& setting = *cell.setting;
+  std::string name = device_of(setting.pace);
+  if (setting.synthetic) name += ", " + setting.synthetic->name;
+  if (setting.sampling.temperature > 0) {
+    name += fmt::format(", T={:.3g}", setting.sampling.temperature);
+  }
+  return name;
+}
 
 bool ServiceLimits::kept_by(const AnswerRecord& record) const {
   const auto within = [](std::optional<double> limit, std::optional<double> value) {
@@ -94,28 +110,6 @@ bool ServiceLimits::kept_by(const AnswerRecord& record) const {
   if (record.ttft_ms && record.decode_ms) e2el = *record.ttft_ms + *record.decode_ms;
   return within(e2el_ms, e2el) && within(ttft_ms, record.ttft_ms) &&
          within(tpot_ms, record.tpot_ms);
-}
-
-std::optional<Spread> spread_of(const std::vector<double>& samples) {
-  if (samples.empty()) return std::nullopt;
-  Spread spread;
-  spread.count = samples.size();
-  const auto mean_at = [&](std::span<const std::size_t> indices) -> std::optional<double> {
-    double sum = 0;
-    for (const std::size_t index : indices) sum += samples[index];
-    return sum / static_cast<double>(indices.size());
-  };
-  spread.mean = *bootstrap(samples.size(), mean_at);
-  double squares = 0;
-  for (const double sample : samples) squares += std::pow(sample - spread.mean.value, 2);
-  if (samples.size() > 1) {
-    spread.deviation = std::sqrt(squares / static_cast<double>(samples.size() - 1));
-  }
-  spread.p50 = quantile(samples, 0.5);
-  spread.p90 = quantile(samples, 0.9);
-  spread.p95 = quantile(samples, 0.95);
-  spread.p99 = quantile(samples, 0.99);
-  return spread;
 }
 
 PairedSpeedup paired_speedup(const std::vector<RequestSample>& base,
@@ -152,52 +146,65 @@ double speculation_share(const AnswerRecord& record) {
   return static_cast<double>(on) / static_cast<double>(record.completion_tokens);
 }
 
+namespace {
+
+// Of the requests themselves.
+CellReport gather(const GridPlan& plan, const GridResult& result, const ServiceLimits& limits,
+                  std::size_t setting, std::size_t variant) {
+  CellReport cell;
+  cell.setting = &plan.settings[setting];
+  cell.variant = &plan.variants[variant];
+  cell.link_kind = result.link_kinds[setting];
+  Samples samples;
+  std::vector<const EdgeAnswer*> answers;
+  double agreements = 0;
+  std::size_t kept = 0;
+  for (const FinishedAnswer& answer : result.finished) {
+    if (answer.job.setting != setting || answer.job.variant != variant) continue;
+    count(answer, limits, cell, kept);
+    if (answer.failed()) continue;
+    samples.add(answer.answer.record);
+    agreements += answer.agreement;
+    answers.push_back(&answer.answer);
+    const AnswerFigures& figures = answer.answer.figures;
+    cell.samples.push_back(
+        {answer.job.prompt, answer.job.repetition, figures.decode_ms, figures.tokens});
+  }
+  if (limits.any() && cell.requests > 0) {
+    cell.goodput = static_cast<double>(kept) / static_cast<double>(cell.requests);
+  }
+  cell.ttft_ms = spread_of(samples.ttft);
+  cell.tpot_ms = spread_of(samples.tpot);
+  cell.inter_chunk_ms = spread_of(samples.inter_chunk);
+  cell.e2el_ms = spread_of(samples.e2el);
+  cell.e2el_samples = std::move(samples.e2el);
+  std::ranges::sort(cell.e2el_samples);
+  if (!samples.rtt.empty()) cell.rtt_p50_ms = quantile(samples.rtt, 0.5);
+  if (has_own_text(*cell.variant) && !answers.empty()) {
+    cell.agreement = agreements / static_cast<double>(answers.size());
+  }
+  cell.use = use_of(answers);
+  cell.speculation_on = share_of_tokens(answers);
+  cell.accepted_by_position = accepted_by_position(answers);
+  return cell;
+}
+
+}  // namespace
+
 std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& result,
                                      const ServiceLimits& limits) {
-  const std::string plain = plain_name(plan);
+  const std::string plain = plain_name(plan.variants);
   std::vector<CellReport> cells;
   for (std::size_t setting = 0; setting < plan.settings.size(); ++setting) {
     for (std::size_t variant = 0; variant < plan.variants.size(); ++variant) {
-      CellReport cell;
-      cell.setting = &plan.settings[setting];
-      cell.variant = &plan.variants[variant];
-      cell.link_kind = result.link_kinds[setting];
-      Samples samples;
-      std::vector<const AnswerRecord*> records;
-      std::vector<double> agreements;
-      std::size_t kept = 0;
-      for (const FinishedAnswer& answer : result.finished) {
-        if (answer.job.setting != setting || answer.job.variant != variant) continue;
-        count(answer, limits, cell, kept);
-        if (answer.failed()) continue;
-        samples.add(answer.answer.record);
-        agreements.push_back(answer.agreement);
-        records.push_back(&answer.answer.record);
-        const AnswerFigures& figures = answer.answer.figures;
-        cell.samples.push_back(
-            {answer.job.prompt, answer.job.repetition, figures.decode_ms, figures.tokens});
-      }
-      if (limits.any() && cell.requests > 0) {
-        cell.goodput = static_cast<double>(kept) / static_cast<double>(cell.requests);
-      }
-      cell.ttft_ms = spread_of(samples.ttft);
-      cell.tpot_ms = spread_of(samples.tpot);
-      cell.inter_chunk_ms = spread_of(samples.inter_chunk);
-      cell.e2el_ms = spread_of(samples.e2el);
-      cell.e2el_samples = samples.e2el;
-      std::ranges::sort(cell.e2el_samples);
-      if (!samples.rtt.empty()) cell.rtt_p50_ms = quantile(samples.rtt, 0.5);
+      CellReport cell = gather(plan, result, limits, setting, variant);
       const GridCell& grid = result.cells[setting * plan.variants.size() + variant];
       cell.gamma = grid.gamma > 0 ? grid.gamma : plan.gamma;
-      if (has_own_text(*cell.variant) && !agreements.empty()) {
-        cell.agreement = std::accumulate(agreements.begin(), agreements.end(), 0.0) /
-                         static_cast<double>(agreements.size());
-      }
       cell.sum = sum_of(grid.answers);
+      cell.acceptance = estimate(grid.answers, &AnswerFigures::acceptance);
+      cell.exit_hit_rate = estimate(grid.answers, &AnswerFigures::exit_hit_rate);
       cell.tokens_per_s = tokens_per_s(grid);
       cell.over_ar = speedup_at(result, grid.setting, grid.variant, plain);
-      cell.speculation_on = share_of_tokens(records);
-      cell.accepted_by_position = accepted_by_position(records);
       cells.push_back(std::move(cell));
     }
   }

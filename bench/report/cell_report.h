@@ -14,11 +14,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/cost/cell_cost.h"
 #include "bench/harness/grid.h"
 #include "bench/harness/statistics.h"
+#include "bench/report/spread.h"
 
 namespace outrider {
 
@@ -31,15 +34,6 @@ struct ServiceLimits {
   bool any() const { return e2el_ms || ttft_ms || tpot_ms; }
   bool kept_by(const AnswerRecord& record) const;
 };
-
-// Of one figure over requests.
-struct Spread {
-  std::size_t count = 0;
-  Estimate mean;
-  double deviation = 0;  // standard, of the sample
-  double p50 = 0, p90 = 0, p95 = 0, p99 = 0;
-};
-std::optional<Spread> spread_of(const std::vector<double>& samples);
 
 // The share of an answer's tokens that were decoded while the edge speculated.
 double speculation_share(const AnswerRecord& record);
@@ -83,9 +77,12 @@ struct CellReport {
   std::vector<double> e2el_samples;    // of the requests, ascending
   std::vector<RequestSample> samples;  // of the requests that did not fail
   std::optional<double> rtt_p50_ms;    // as the edges measured it
+  AnswerUse use;                       // what the requests that did not fail took
+  std::optional<CellCost> cost;        // by a file of prices, if one was given
   AnswerFigures sum;                   // of the requests that all variants answered
   std::optional<Estimate> tokens_per_s;
   std::optional<Estimate> over_ar;
+  std::optional<Estimate> acceptance, exit_hit_rate;
   double speculation_on = 0;                 // share of tokens
   std::optional<double> agreement;           // of a text of its own, with the target's
   std::vector<double> accepted_by_position;  // share of the rounds
@@ -94,6 +91,15 @@ struct CellReport {
   // It decodes the target's text: its speed can be compared.
   bool competes() const { return valid() && !agreement; }
 };
+
+// The link's own, or as the edges measured it on a network that nobody emulates.
+double round_trip_ms(const CellReport& cell);
+
+// Devices and data set: settings that differ in their network alone have the same.
+std::string device_name(const CellReport& cell);
+
+// The variant that the others are held against; empty: there is none.
+std::string plain_name(std::span<const GridVariant> variants);
 
 // Cells in the grid's order.
 std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& result,

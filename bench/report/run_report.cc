@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "bench/report/cell_json.h"
+#include "bench/report/cost_report.h"
 #include "common/base/posix.h"
 
 namespace outrider {
@@ -65,15 +66,26 @@ constexpr const char* kColumns[] = {"setting",
                                     "over_ar/value",
                                     "over_ar/low",
                                     "over_ar/high",
-                                    "acceptance",
-                                    "exit_hit_rate",
+                                    "acceptance/value",
+                                    "acceptance/low",
+                                    "acceptance/high",
+                                    "exit_hit_rate/value",
+                                    "exit_hit_rate/low",
+                                    "exit_hit_rate/high",
                                     "speculation_on",
                                     "agreement",
                                     "target_passes",
                                     "target_rows",
                                     "tokens_per_pass",
                                     "wire_up_per_token",
-                                    "wire_down_per_token"};
+                                    "wire_down_per_token",
+                                    "round_trip_ms",
+                                    "cost/api_stateless",
+                                    "cost/api_by_the_pass",
+                                    "cost/gpu_shared",
+                                    "cost/gpu_reserved",
+                                    "cost/link",
+                                    "cost/device"};
 
 std::string csv_field(const Json& value) {
   if (value.is_null()) return "";
@@ -92,10 +104,6 @@ std::string with_interval(const std::optional<Estimate>& estimate) {
                      estimate->interval->high);
 }
 
-std::string number(std::optional<double> value, const char* format) {
-  return value ? fmt::format(fmt::runtime(format), *value) : "–";
-}
-
 std::string cell_row(const CellReport& cell) {
   const AnswerFigures& sum = cell.sum;
   std::optional<double> bytes;
@@ -106,12 +114,14 @@ std::string cell_row(const CellReport& cell) {
   std::string name = cell.variant->name;
   if (!cell.variant->best_of.empty()) name += fmt::format(" (γ={})", cell.gamma);
   if (cell.agreement) name += fmt::format(" (its own text, {:.0f} % as ar)", 100 * *cell.agreement);
-  return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name,
-                     cell.valid() ? with_interval(cell.over_ar) : "invalid",
-                     with_interval(cell.tokens_per_s), number(median(cell.ttft_ms), "{:.0f}"),
-                     number(median(cell.tpot_ms), "{:.1f}"), number(median(cell.e2el_ms), "{:.0f}"),
-                     number(sum.acceptance(), "{:.2f}"),
-                     number(cell.speculation_on * 100, "{:.0f} %"), number(bytes, "{:.0f}"));
+  return fmt::format(
+      "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name,
+      cell.valid() ? with_interval(cell.over_ar) : "invalid", with_interval(cell.tokens_per_s),
+      number_or_dash(median(cell.ttft_ms), "{:.0f}"),
+      number_or_dash(median(cell.tpot_ms), "{:.1f}"),
+      number_or_dash(median(cell.e2el_ms), "{:.0f}"), with_interval(cell.acceptance),
+      with_interval(cell.exit_hit_rate), number_or_dash(cell.speculation_on * 100, "{:.0f} %"),
+      number_or_dash(bytes, "{:.0f}"));
 }
 
 }  // namespace
@@ -128,6 +138,8 @@ Json report_json(const RunReport& report) {
   const RunDescription& run = report.run;
   Json cells = Json::array();
   for (const CellReport& cell : report.cells) cells.push_back(to_json(cell, run.clock));
+  Json stops = Json::array();
+  for (const BreakEven& one : break_evens_of(report)) stops.push_back(to_json(one));
   return {{"schema", kReportSchema},
           {"made_by", run.made_by},
           {"command", run.command},
@@ -142,6 +154,8 @@ Json report_json(const RunReport& report) {
           {"max_tokens", run.max_tokens},
           {"limits", limits_json(run.limits)},
           {"valid", report.valid},
+          {"prices_of", report.prices ? Json(report.prices->date) : Json()},
+          {"break_even", std::move(stops)},
           {"bars", to_json(report.bars)},
           {"cells", std::move(cells)}};
 }
@@ -182,13 +196,15 @@ std::string report_markdown(const RunReport& report) {
       text += fmt::format(
           "\n## {}\n\nlink: {} ({}); devices: {}\n\n"
           "| strategy | over ar [95 %] | tokens/s [95 %] | TTFT p50, ms | TPOT p50, ms | "
-          "E2EL p50, ms | acceptance | speculation on | B up/token |\n"
-          "|---|---|---|---|---|---|---|---|---|\n",
+          "E2EL p50, ms | acceptance [95 %] | exit hit rate [95 %] | speculation on | B up/token "
+          "|\n"
+          "|---|---|---|---|---|---|---|---|---|---|\n",
           setting, cell.setting->link.description(), cell.link_kind,
           cell.setting->pass.empty() ? "this machine" : "emulated, " + cell.setting->pace);
     }
     text += cell_row(cell);
   }
+  text += cost_markdown(report);
   if (!report.bars.empty()) text += "\n## Bars\n\n";
   for (const Bar& bar : report.bars) text += "- " + bar.to_string() + "\n";
   return text;

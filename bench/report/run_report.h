@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,11 @@
 #include "bench/report/cell_report.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
+#include "common/prices/prices.h"
 
 namespace outrider {
 
-inline constexpr const char* kReportSchema = "outrider-bench-report/1";
+inline constexpr const char* kReportSchema = "outrider-bench-report/2";
 
 // What a report says of the run as a whole.
 struct RunDescription {
@@ -38,6 +40,7 @@ struct RunReport {
   RunDescription run;
   std::vector<CellReport> cells = {};
   std::vector<Bar> bars = {};
+  std::optional<Prices> prices = {};            // by which cells have their costs
   bool valid = true;                            // all texts are plain decoding's
   std::vector<FinishedAnswer> examples = {};    // the first prompt's of each cell, for a time line
   std::vector<std::string> setting_names = {};  // [job.setting]

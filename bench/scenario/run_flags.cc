@@ -22,11 +22,6 @@ constexpr const char* kRunGroup = "How it runs";
 constexpr const char* kReportGroup = "What is kept";
 constexpr const char* kNetworkPace = "table9-5ms";  // a fast target, where links matter most
 
-// Without its link: of table 9 there is one device.
-std::string device_of(const PaperPace& pace) {
-  return pace.group == PaceGroup::kTable9 ? "table9" : pace.name;
-}
-
 std::string with_temperature(std::string name, double temperature, bool several) {
   return several ? fmt::format("{}, T={:.3g}", name, temperature) : name;
 }
@@ -40,7 +35,7 @@ Result<std::vector<GridSetting>> at_networks(const GridSetting& setting, const P
     OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LinkProfile> links, parse_links(network));
     for (const LinkProfile& link : links) {
       GridSetting moved = setting;
-      moved.pace = device_of(pace);
+      moved.pace = device_of(pace.name);
       moved.network = link.name;
       moved.name = link.name + ", " + moved.pace;
       moved.link = link;
@@ -235,6 +230,11 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
       ->group(kReportGroup);
   command.add_option("--html", flags.html, "Write the report as one page to this file")
       ->group(kReportGroup);
+  command
+      .add_option("--price-file", flags.price_file,
+                  "What tokens, GPU hours, bytes and power cost (a dated TOML file, as `price` takes "
+                  "it): the report says what answers cost")
+      ->group(kReportGroup);
   command.add_flag("--fresh", flags.fresh, "Forget what an earlier run left in --out")
       ->group(kReportGroup);
   command.add_flag("--json", flags.json, "Only the line of JSON, no table")->group(kReportGroup);
@@ -270,7 +270,7 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
   std::set<std::string> devices;
   for (std::size_t i = 0; i < base.paces.size(); ++i) {
     // Table 9 stands at three links, and a network replaces each of them.
-    if (!flags.networks.empty() && !devices.insert(device_of(base.paces[i])).second) continue;
+    if (!flags.networks.empty() && !devices.insert(device_of(base.paces[i].name)).second) continue;
     OUTRIDER_ASSIGN_OR_RETURN(std::vector<GridSetting> settings,
                               at_networks(base.plan.settings[i], base.paces[i], flags));
     OUTRIDER_ASSIGN_OR_RETURN(settings, with_data_sets(flags, std::move(settings)));

@@ -34,6 +34,7 @@ struct RunFlags {
   ServiceLimits limits;
   std::string out;        // a folder; empty: nothing is kept
   std::string html;       // a file; empty: none
+  std::string price_file;  // a TOML file; empty: no costs
   std::string state_dir;  // of what edges learn; empty: nothing is kept
   bool fresh = false;
   bool json = false;

@@ -16,6 +16,7 @@
 #include "bench/harness/summary.h"
 #include "bench/harness/virtual_executor.h"
 #include "bench/link/probe/link_figures.h"
+#include "bench/report/cost_report.h"
 #include "bench/report/html/page.h"
 #include "bench/report/journal.h"
 #include "bench/report/run_progress.h"
@@ -26,6 +27,7 @@
 #include "bench/scenario/run_flags.h"
 #include "bench/scenario/scenario_file.h"
 #include "common/base/clock.h"
+#include "common/prices/prices.h"
 #include "outrider_commit.h"
 
 namespace outrider {
@@ -123,6 +125,13 @@ RunReport report_of(const RunFlags& flags, const GridExperiment& experiment,
   return report;
 }
 
+Result<std::optional<Prices>> wanted_prices(const RunFlags& flags) {
+  if (flags.price_file.empty()) return std::optional<Prices>();
+  Result<Prices> prices = read_prices(flags.price_file);
+  if (!prices.ok()) return invalid_argument("--price-file: " + prices.status().message());
+  return std::optional(*std::move(prices));
+}
+
 Status write_reports(const RunFlags& flags, const RunReport& report) {
   if (!flags.html.empty()) {
     OUTRIDER_RETURN_IF_ERROR(write_file(flags.html, report_page(report)));
@@ -150,6 +159,7 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
     OUTRIDER_RETURN_IF_ERROR(apply_scenario(flags.scenario, *options.command));
   }
   OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_run(flags));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Prices> prices, wanted_prices(flags));
   const GridPlan& plan = experiment.plan;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<AnswerExecutor> executor,
                             make_executor(flags, plan));
@@ -170,6 +180,8 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
   RunReport report = report_of(flags, experiment, result);
   report.run.command = options.command->config_to_str(true, false);
   report.run.measured_links = std::move(links);
+  report.prices = prices;
+  if (prices) price_cells(*prices, report.cells);
   if (!flags.json) {
     const bool at_paces = flags.networks.empty();  // where the paper has figures to stand beside
     std::fputs((at_paces ? table(result, experiment.paces) : report_markdown(report)).c_str(),

@@ -42,12 +42,13 @@ std::string lane(const AnswerRecord& record, const std::string& name, std::size_
                      "start", fmt::format("{:.2f} s", end_ms(record) / 1e3));
 }
 
-std::string lanes_of(const std::vector<const FinishedAnswer*>& answers, const RunReport& report,
-                     const std::string& title) {
+std::string arrivals_of(const std::vector<const FinishedAnswer*>& answers, const RunReport& report,
+                        const std::string& title) {
   double longest = 1;
   for (const FinishedAnswer* one : answers) longest = std::max(longest, end_ms(one->answer.record));
   const double ms_per_px = longest / (kWidth - kLeft - kRight - 60);
-  const double height = kTop + kLane * static_cast<double>(answers.size()) + 8;
+  const double floor = kTop + kLane * static_cast<double>(answers.size());
+  const double height = floor + 40;
   std::string svg = fmt::format(
       "<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\" fill=\"currentColor\" "
       "font-family=\"sans-serif\" font-size=\"12\">",
@@ -59,6 +60,11 @@ std::string lanes_of(const std::vector<const FinishedAnswer*>& answers, const Ru
                 ms_per_px);
     top += kLane;
   }
+  for (int i = 0; i <= 4; ++i) {
+    const double ms = longest * i / 4;
+    svg += label(kLeft + ms / ms_per_px, floor + 14, "middle", fmt::format("{:.3g}", ms / 1e3));
+  }
+  svg += label(kLeft + longest / 2 / ms_per_px, floor + 30, "middle", "seconds since the request");
   return svg + "</svg>";
 }
 
@@ -72,7 +78,11 @@ std::string arrival_lanes(const RunReport& report) {
       if (one.job.setting == setting && !one.failed()) answers.push_back(&one);
     }
     std::ranges::sort(answers, {}, [](const FinishedAnswer* one) { return one->job.variant; });
-    if (!answers.empty()) lanes += lanes_of(answers, report, report.setting_names[setting]);
+    if (answers.empty()) continue;
+    lanes +=
+        captioned(arrivals_of(answers, report, report.setting_names[setting]),
+                  "Arrivals of tokens at the user, a lane for each strategy; a bar's height is "
+                  "how many tokens came at once.");
   }
   return lanes + "</div>";
 }

@@ -4,12 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "adapters/plot/line_plot.h"
 #include "bench/report/html/curve_style.h"
 #include "bench/report/html/markup.h"
+#include "bench/report/html/plots.h"
 #include "bench/report/winners.h"
 
 namespace outrider {
@@ -17,19 +17,6 @@ namespace {
 
 constexpr std::size_t kMaxPoints = 200;  // of a curve
 constexpr std::size_t kMaxCharts = 13;   // of one kind
-
-// The link's own, or as the edges measured it on a network that nobody emulates.
-double round_trip_ms(const CellReport& cell) {
-  const double asked = to_ms(cell.setting->link.up.delay + cell.setting->link.down.delay);
-  return asked > 0 ? asked : cell.rtt_p50_ms.value_or(0);
-}
-
-// The strategy's place in the run.
-std::size_t place_of(const CellReport& cell, const RunReport& report) {
-  std::size_t place = 0;
-  while (place < report.cells.size() && report.cells[place].variant != cell.variant) ++place;
-  return place;
-}
 
 // The report's settings, by the round trip of their links, each with its cells.
 struct SettingCells {
@@ -85,31 +72,6 @@ PlotSeries distribution(const CellReport& cell, const RunReport& report) {
   return series;
 }
 
-std::string chart(const std::string& title, const std::string& note, PlotPanel panel) {
-  return to_inline_svg({.title = title, .note = note, .panels = {std::move(panel)}});
-}
-
-// Curves by their strategies' places, which say how they look everywhere on the page.
-using Curves = std::map<std::size_t, PlotSeries>;
-
-PlotSeries& curve_of(const CellReport& cell, const RunReport& report, Curves& curves) {
-  const std::size_t place = place_of(cell, report);
-  PlotSeries& curve = curves[place];
-  curve.name = cell.variant->name;
-  curve.dashed = curve_style(place).dashed;
-  curve.colour = curve_style(place).colour;
-  return curve;
-}
-
-std::vector<PlotSeries> series_of(Curves curves) {
-  std::vector<PlotSeries> series;
-  for (auto& [place, curve] : curves) {
-    std::ranges::sort(curve.points, {}, &PlotPoint::x);
-    series.push_back(std::move(curve));
-  }
-  return series;
-}
-
 }  // namespace
 
 std::string mark_of(const RunReport& report) {
@@ -155,7 +117,11 @@ std::string latency_charts(const RunReport& report) {
     for (const CellReport* cell : setting.cells) {
       if (!cell->e2el_samples.empty()) panel.series.push_back(distribution(*cell, report));
     }
-    charts += chart(setting.setting->name, "", std::move(panel));
+    if (panel.series.empty()) continue;
+    charts += chart(setting.setting->name,
+                    "Of the answers at this setting, the share that was whole after so many "
+                    "seconds, for each strategy.",
+                    std::move(panel));
   }
   return charts + "</div>";
 }
@@ -171,39 +137,43 @@ std::string acceptance_chart(const RunReport& report) {
     }
   }
   if (curves.empty()) return "<p class=\"soft\">No strategy of this run drafts.</p>";
-  return chart("Acceptance by position", "share of the rounds that reached so deep",
-               {.x_label = "position in the draft",
-                .y_label = "share accepted",
-                .series = series_of(std::move(curves)),
-                .y_end = 1});
+  return chart(
+      "Acceptance by position",
+      "Of the rounds that reached so deep, the share whose token at that position stood. It "
+      "is the first setting's: tokens are the same at every one.",
+      {.x_label = "position in the draft",
+       .y_label = "share accepted",
+       .series = series_of(std::move(curves)),
+       .y_end = 1});
 }
 
 std::string round_trip_charts(const RunReport& report) {
-  Curves speed, bytes;
-  std::set<double> round_trips;
-  for (const CellReport& cell : report.cells) {
-    if (!cell.valid()) continue;
-    const double rtt = round_trip_ms(cell);
-    round_trips.insert(rtt);
-    if (cell.over_ar) {
-      curve_of(cell, report, speed)
-          .points.push_back({rtt, cell.over_ar->value, cell.over_ar->interval});
+  std::string charts;
+  for (const auto& [device, cells] : devices_over_round_trips(report)) {
+    Curves speed, bytes;
+    for (const CellReport* cell : cells) {
+      const double rtt = round_trip_ms(*cell);
+      if (cell->over_ar) {
+        curve_of(*cell, report, speed)
+            .points.push_back({rtt, cell->over_ar->value, cell->over_ar->interval});
+      }
+      if (cell->sum.all_tokens <= 0) continue;
+      const double sent = cell->sum.wire_up + cell->sum.wire_down;
+      curve_of(*cell, report, bytes).points.push_back({rtt, sent / cell->sum.all_tokens});
     }
-    if (cell.sum.all_tokens <= 0) continue;
-    curve_of(cell, report, bytes)
-        .points.push_back({rtt, (cell.sum.wire_up + cell.sum.wire_down) / cell.sum.all_tokens});
+    charts += chart("Speed-up over the round trip: " + device,
+                    "How many times as fast as plain cloud decoding (ar) each strategy decodes, "
+                    "with 95 % intervals, over the round trip. Above 1 it is faster.",
+                    {.x_label = "round trip, ms",
+                     .y_label = "times plain cloud decoding",
+                     .series = series_of(std::move(speed))});
+    charts += chart("Bytes over the round trip: " + device,
+                    "What the link carries for each answered token, both ways together.",
+                    {.x_label = "round trip, ms",
+                     .y_label = "bytes per token, both ways",
+                     .series = series_of(std::move(bytes))});
   }
-  if (round_trips.size() < 2) return "";
-  return "<div class=\"charts\">" +
-         chart("Speed-up over the round trip", "",
-               {.x_label = "round trip, ms",
-                .y_label = "times plain cloud decoding",
-                .series = series_of(std::move(speed))}) +
-         chart("Bytes over the round trip", "",
-               {.x_label = "round trip, ms",
-                .y_label = "bytes per token, both ways",
-                .series = series_of(std::move(bytes))}) +
-         "</div>";
+  return charts.empty() ? "" : "<div class=\"charts\">" + charts + "</div>";
 }
 
 }  // namespace outrider

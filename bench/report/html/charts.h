@@ -24,7 +24,7 @@ std::string arrival_lanes(const RunReport& report);
 
 std::string acceptance_chart(const RunReport& report);
 
-// Speed-up and bytes over the round trip; empty where all settings have the same.
+// Speed-up and bytes over the round trip; empty where all settings of a device have the same.
 std::string round_trip_charts(const RunReport& report);
 
 }  // namespace outrider

@@ -35,6 +35,24 @@ std::string to_html(const PageFigure& figure) {
          "</div>\n<figcaption>" + html_escaped(figure.caption) + "</figcaption>\n</figure>\n";
 }
 
+std::string captioned(const std::string& markup, const std::string& caption) {
+  return "<figure class=\"chart\">" + markup + "<figcaption>" + html_escaped(caption) +
+         "</figcaption></figure>\n";
+}
+
+std::string to_html(const TextTable& table) {
+  const auto row = [](const std::vector<std::string>& cells, const std::string& tag) {
+    std::string text = "<tr>";
+    for (const std::string& cell : cells) {
+      text += "<" + tag + ">" + html_escaped(cell) + "</" + tag + ">";
+    }
+    return text + "</tr>";
+  };
+  std::string text = "<table><thead>" + row(table.heads, "th") + "</thead><tbody>";
+  for (const auto& cells : table.rows) text += row(cells, "td");
+  return text + "</tbody></table>";
+}
+
 std::string_view page_style() {
   return R"css(
 :root { color-scheme: light dark; --ink: #1d2126; --soft: #5a6472; --paper: #ffffff;
@@ -50,6 +68,7 @@ h3 { font-size: 1rem; margin: 0 0 .5rem; }
 p.lead { font-size: 1.1rem; } .soft, figcaption { color: var(--soft); font-size: .9rem; }
 figure { margin: 1.4rem 0; padding: 1rem; border: 1px solid var(--edge); border-radius: 8px; }
 figcaption { margin-top: .6rem; }
+figure.chart { margin: 0; padding: 0; border: 0; } figure.chart figcaption { margin: 0 0 .6rem; }
 .mark { font-weight: 400; font-size: .75rem; border: 1px solid var(--edge); border-radius: 1em;
         padding: .05em .6em; color: var(--soft); white-space: nowrap; }
 .wide { overflow-x: auto; } svg { display: block; width: 100%; max-width: 640px; height: auto; }

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "bench/report/text_table.h"
+
 namespace outrider {
 
 // For text and for values of attributes in double quotes.
@@ -19,6 +21,11 @@ struct PageFigure {
   std::string caption;  // what it means, with units
 };
 std::string to_html(const PageFigure& figure);
+
+// One chart of a figure, with what it means below it; caption: text.
+std::string captioned(const std::string& markup, const std::string& caption);
+
+std::string to_html(const TextTable& table);
 
 // The page's style: dark and light as the reader's system is, readable on paper and at 390 px.
 std::string_view page_style();

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "bench/report/html/charts.h"
+#include "bench/report/html/cost_charts.h"
 #include "bench/report/html/markup.h"
 #include "bench/report/winners.h"
 
@@ -16,22 +17,32 @@ std::string spread_cells(const std::optional<Spread>& spread, const char* format
          fmt::format(fmt::runtime(format), spread->p99) + "</td>";
 }
 
+std::string share_cell(const std::optional<Estimate>& share) {
+  if (!share) return "–";
+  std::string text = fmt::format("{:.2f}", share->value);
+  if (share->interval) {
+    text += fmt::format("<br><small>{:.2f}–{:.2f}</small>", share->interval->low,
+                        share->interval->high);
+  }
+  return text;
+}
+
 std::string figures_table(const RunReport& report) {
   std::string table =
       "<table><thead><tr><th>setting</th><th>strategy</th><th>tokens/s</th><th>TTFT p50</th>"
-      "<th>p99</th><th>TPOT p50</th><th>p99</th><th>E2EL p50</th><th>p99</th><th>accepted</th>"
+      "<th>p99</th><th>TPOT p50</th><th>p99</th><th>E2EL "
+      "p50</th><th>p99</th><th>accepted</th><th>exit hits</th>"
       "<th>speculation on</th><th>failed</th><th>late</th></tr></thead><tbody>";
   for (const CellReport& cell : report.cells) {
-    const auto accepted = cell.sum.acceptance();
     table += "<tr><td>" + html_escaped(cell.setting->name) + "</td><td>" +
              html_escaped(cell.variant->name) + "</td>" +
              fmt::format("<td>{}</td>", cell.tokens_per_s
                                             ? fmt::format("{:.1f}", cell.tokens_per_s->value)
                                             : std::string("–")) +
              spread_cells(cell.ttft_ms, "{:.0f}") + spread_cells(cell.tpot_ms, "{:.1f}") +
-             spread_cells(cell.e2el_ms, "{:.0f}") +
-             fmt::format("<td>{}</td><td>{:.0f} %</td><td>{}</td><td>{}</td></tr>",
-                         accepted ? fmt::format("{:.2f}", *accepted) : std::string("–"),
+             spread_cells(cell.e2el_ms, "{:.0f}") + "<td>" + share_cell(cell.acceptance) +
+             "</td><td>" + share_cell(cell.exit_hit_rate) +
+             fmt::format("</td><td>{:.0f} %</td><td>{}</td><td>{}</td></tr>",
                          100 * cell.speculation_on, cell.failures, cell.deadline_missed);
   }
   return table + "</tbody></table>";
@@ -107,9 +118,14 @@ std::string figures(const RunReport& report) {
                      "Speed-up (times plain decoding) and bytes per token over the link's round "
                      "trip in ms, each point one network."});
   }
-  return text + to_html({"All figures", mark, figures_table(report),
-                         "Milliseconds; TTFT: to the first token, TPOT: per token behind it, E2EL: "
-                         "to the last. Late: beyond the deadline, if one was set."});
+  text += cost_section(report);
+  return text +
+         to_html({"All figures", mark, figures_table(report),
+                  "Milliseconds; TTFT: to the first token, TPOT: per token behind it, E2EL: "
+                  "to the last. Accepted: of the drafted tokens, exit hits: of the verdicts, those "
+                  "whose "
+                  "next round was there, both with 95 % intervals. Late: beyond the deadline, "
+                  "if one was set."});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "bench/paces/paces.h"
 #include "bench/process/process.h"
 #include "common/base/json.h"
 #include "tests/support/paths.h"
@@ -175,6 +176,53 @@ TEST(BenchRunTest, AVirtualRunIsKeptGoneOnWithAndCompared) {
   EXPECT_THAT(refused.err, HasSubstr("--fresh"));
   const FinishedProcess same = bench({"compare", out + "/report.json", out + "/report.json"});
   EXPECT_EQ(same.exit_code, 0) << same.err;
+}
+
+std::string example_prices() {
+  return source_dir() + "/bench/cost/files/example-prices.toml";
+}
+
+TEST(BenchRunTest, ARunWithPricesSaysWhatAnswersCost) {
+  const std::string out = testing::TempDir() + "bench_priced";
+  std::filesystem::remove_all(out);
+  std::vector<std::string> arguments = virtual_run(out);
+  arguments.push_back("--price-file=" + example_prices());
+  bench(arguments);
+  const Json report = *parse_json(text_of(out + "/report.json"), "report");
+  for (const Json& cell : report["cells"]) {
+    EXPECT_GT(cell["cost"]["api_stateless"].get<double>(), 0);
+    EXPECT_GT(cell["cost"]["gpu_reserved"].get<double>(), cell["cost"]["gpu_shared"].get<double>());
+  }
+  EXPECT_EQ(report["break_even"].size(), 2u) << "sd and mirror";
+  const std::string page = text_of(out + "/page.html");
+  EXPECT_THAT(page, HasSubstr("Cost over the round trip"));
+  EXPECT_LT(page.size(), 2u << 20);
+  // `price` makes the same of the report.
+  const FinishedProcess priced =
+      bench({"price", "--price-file=" + example_prices(), "--report=" + out + "/report.json"});
+  EXPECT_EQ(priced.exit_code, 0) << priced.err;
+  EXPECT_EQ(last_line(priced.out)["break_even"], report["break_even"]);
+}
+
+TEST(BenchRunTest, PricesThatAreMissingAreNamedBeforeAnythingRuns) {
+  const std::string out = testing::TempDir() + "bench_unpriced";
+  std::vector<std::string> arguments = virtual_run(out);
+  arguments.push_back("--price-file=" + out + ".toml");
+  const FinishedProcess done = bench(arguments);
+  EXPECT_EQ(done.exit_code, 2);
+  EXPECT_THAT(done.err, HasSubstr("bench_unpriced.toml"));
+}
+
+TEST(BenchRunTest, TheLawSaysWhereDraftingStopsPaying) {
+  const FinishedProcess done = bench({"price", "--price-file=" + example_prices(), "--tau=3.5"});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  const Json modelled = last_line(done.out)["modelled"];
+  // Table 9's devices: 3.5 passes of one row saved, less 4 draft steps and a pass of 5 rows.
+  const double saved = 3.5 * table9_pass_ms(1) - 4 * table9_step_ms(1) - table9_pass_ms(5);
+  EXPECT_NEAR(modelled["time"]["round_trip_ms"].get<double>(), saved, 1e-6) << modelled.dump();
+  EXPECT_NEAR(modelled["gpu_reserved"]["round_trip_ms"].get<double>(), saved, 1e-6);
+  EXPECT_FALSE(modelled["api_stateless"].contains("round_trip_ms")) << "not billed by time";
+  EXPECT_TRUE(modelled["api_stateless"]["acceptance"].is_null()) << "at these prices never";
 }
 
 TEST(BenchRunTest, AWrongTokenMakesTheRunInvalid) {

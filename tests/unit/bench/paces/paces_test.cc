@@ -79,6 +79,12 @@ TEST(PacesTest, AnotherDistanceKeepsTheDeviceButNotThePapersResults) {
   EXPECT_EQ(at_distance(pace("unpaced"), 1).group, PaceGroup::kUnpaced);
 }
 
+TEST(PacesTest, ADeviceIsAPaceWithoutItsDistance) {
+  EXPECT_EQ(device_of("rtx-68m-7b@150ms"), "rtx-68m-7b");
+  EXPECT_EQ(device_of("table9-42ms"), "table9");
+  EXPECT_EQ(device_of("go2-qwen2vl printed"), "go2-qwen2vl printed");
+}
+
 // Table 6 prints averages: each is the mean of its six rows.
 TEST(PacesTest, SpeedUpsAreTheMeansOfTable6sRows) {
   EXPECT_DOUBLE_EQ(pace("rtx-160m-13b").paper->ar_to_sd, 0.81);

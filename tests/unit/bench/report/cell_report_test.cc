@@ -71,6 +71,15 @@ class CellReportTest : public testing::Test {
         answer.answer.record.accepted_per_position = {3};
         answer.answer.figures.decode_ms = *answer.answer.record.decode_ms;
         answer.answer.figures.tokens = 9;
+        answer.answer.figures.drafted = 4;
+        answer.answer.figures.accepted = prompt == 0 ? 3 : 1;
+        answer.answer.figures.predraft =
+            PredraftStats{.verdicts = 10, .hits = prompt == 0 ? 9u : 5u};
+        answer.answer.figures.wire_up = 100;
+        answer.answer.record.passes = 5;
+        answer.answer.record.num_drafts = 3;
+        answer.answer.record.first_verdict.compute = from_ms(20);
+        answer.answer.record.target_compute = from_ms(prompt == 0 ? 220 : 420);
         result_.cells[variant].answers.push_back(answer.answer.figures);
         result_.finished.push_back(answer);
       }
@@ -100,10 +109,32 @@ TEST_F(CellReportTest, HoldsEveryFigure) {
   EXPECT_EQ(mirror.inter_chunk_ms->count, 4u);
   EXPECT_DOUBLE_EQ(mirror.inter_chunk_ms->mean.value, 75);
   EXPECT_THAT(mirror.accepted_by_position, ElementsAre(0.75, 0));
+  EXPECT_DOUBLE_EQ(mirror.use.target_ms, 300) << "the mean, without the prompt's";
+  EXPECT_DOUBLE_EQ(mirror.use.first_target_ms, 20);
+  EXPECT_DOUBLE_EQ(mirror.use.bytes, 100);
+  EXPECT_DOUBLE_EQ(mirror.use.rounds, 3);
   const Json json = to_json(mirror, RunClock::kReal);
+  EXPECT_EQ(json["use"]["passes"].get<double>(), 5);
+  EXPECT_TRUE(json["cost"].is_null()) << "without prices";
   EXPECT_EQ(json["link"].get<std::string>(), "modelled");
   EXPECT_EQ(json["clock"].get<std::string>(), "real");
   EXPECT_EQ(json["samples"].size(), 2u);
+}
+
+// Of prompts drawn anew: both lie within the two prompts' own shares.
+TEST_F(CellReportTest, AcceptanceAndExitHitsHaveIntervals) {
+  const std::vector<CellReport> cells = cell_reports(plan_, result_, {});
+  const CellReport& mirror = cells[1];
+  ASSERT_TRUE(mirror.acceptance && mirror.acceptance->interval);
+  EXPECT_DOUBLE_EQ(mirror.acceptance->value, 0.5);
+  EXPECT_DOUBLE_EQ(mirror.acceptance->interval->low, 0.25);
+  EXPECT_DOUBLE_EQ(mirror.acceptance->interval->high, 0.75);
+  ASSERT_TRUE(mirror.exit_hit_rate && mirror.exit_hit_rate->interval);
+  EXPECT_DOUBLE_EQ(mirror.exit_hit_rate->value, 0.7);
+  EXPECT_DOUBLE_EQ(mirror.exit_hit_rate->interval->low, 0.5);
+  const Json json = to_json(mirror, RunClock::kReal);
+  EXPECT_DOUBLE_EQ(json["exit_hit_rate"]["high"].get<double>(), 0.9);
+  EXPECT_DOUBLE_EQ(json["acceptance"]["low"].get<double>(), 0.25);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bench/report/run_report.h"
+
 namespace outrider {
 namespace {
 
@@ -19,7 +21,7 @@ Json report(double factor) {
     slower.push_back(
         {{"prompt", prompt}, {"repetition", 0}, {"decode_ms", ms * factor}, {"tokens", 50}});
   }
-  return {{"schema", "outrider-bench-report/1"},
+  return {{"schema", kReportSchema},
           {"models", {{"target", {{"fingerprint", "t"}}}, {"draft", {{"fingerprint", "d"}}}}},
           {"clock", "virtual"},
           {"prompts", {{"sha256", "p"}}},

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "bench/report/cost_report.h"
 #include "bench/report/html/markup.h"
 
 namespace outrider {
@@ -11,6 +14,22 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+
+// What stands between `from` and the next `to`; the search goes on behind it.
+std::string between(const std::string& page, const std::string& from, const std::string& to,
+                    std::size_t& at) {
+  const std::size_t begin = page.find(from, at);
+  if (begin == std::string::npos) return "";
+  const std::size_t end = page.find(to, begin);
+  at = end;
+  return page.substr(begin, end - begin);
+}
+
+std::size_t count_of(const std::string& page, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = page.find(what, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
 
 class PageTest : public testing::Test {
  protected:
@@ -36,6 +55,15 @@ class PageTest : public testing::Test {
         cell.sum.all_tokens = 100;
         cell.sum.wire_up = 5000;
         cell.accepted_by_position = {0.8, 0.6};
+        const double passes = variant == &ar_ ? 100 : 40, rtt = *cell.rtt_p50_ms;
+        cell.use = {.input_tokens = 50,
+                    .output_tokens = 100,
+                    .passes = passes,
+                    .rounds = variant == &ar_ ? 0 : passes,
+                    .drafted = variant == &ar_ ? 0 : 4 * passes,
+                    .decode_ms = variant == &ar_ ? 2000 : passes * (20 + rtt / 2),
+                    .target_ms = 20 * passes,
+                    .bytes = 50 * passes};
         report_.cells.push_back(cell);
       }
     }
@@ -46,6 +74,16 @@ class PageTest : public testing::Test {
     example.answer.record.chunk_at = {from_ms(10), from_ms(900)};
     example.answer.record.chunk_tokens = {1, 4};
     report_.examples = {example};
+  }
+
+  // As `run --price-file` does.
+  void give_prices() {
+    Prices prices;
+    prices.date = "2025-05, a test's";
+    prices.api = {.input = 1, .output = 2, .cached_input = 0.1};
+    prices.gpu_dollars_per_hour = 2;
+    report_.prices = prices;
+    price_cells(prices, report_.cells);
   }
 
   GridSetting lte_, wifi_;
@@ -67,16 +105,68 @@ TEST_F(PageTest, SaysWhoWinsAndMarksEveryFigure) {
   const std::string page = report_page(report_);
   EXPECT_THAT(page, HasSubstr("Fastest: mirror at 2 of 2 settings."));
   EXPECT_THAT(page, HasSubstr("1.60×"));
-  std::size_t figures = 0, captions = 0, marks = 0;
-  for (std::size_t at = 0; (at = page.find("<figure>", at)) != std::string::npos; ++at) ++figures;
-  for (std::size_t at = 0; (at = page.find("<figcaption>", at)) != std::string::npos; ++at)
-    ++captions;
-  for (std::size_t at = 0; (at = page.find("class=\"mark\"", at)) != std::string::npos; ++at)
-    ++marks;
+  const std::size_t figures = count_of(page, "<figure>");
   EXPECT_EQ(figures, 6u);
-  EXPECT_EQ(captions, figures);
-  EXPECT_EQ(marks, figures);
+  EXPECT_EQ(count_of(page, "class=\"mark\""), figures);
+  EXPECT_EQ(count_of(page, "<figcaption>"), figures + count_of(page, "<figure class=\"chart\">"));
   EXPECT_LT(page.find(">wifi<"), page.find("lte, &lt;b&gt;")) << "by round trip";
+}
+
+// Each chart stands in a figure of its own, says what it is, names both axes with their units, and
+// has a caption.
+TEST_F(PageTest, EveryChartHasTitleUnitsAndCaption) {
+  give_prices();
+  const std::string page = report_page(report_);
+  const std::vector<std::string> units = {"seconds", "ms",          "share",   "times",
+                                          "bytes",   "dollars per", "position"};
+  std::size_t charts = 0;
+  for (std::size_t at = 0;;) {
+    const std::string chart = between(page, "<figure class=\"chart\">", "</figure>", at);
+    if (chart.empty()) break;
+    ++charts;
+    EXPECT_EQ(count_of(chart, "<svg"), 1u) << chart;
+    std::size_t in = 0;
+    const std::string label = between(chart, "aria-label=\"", "\" ", in);
+    EXPECT_GT(label.size(), std::string("aria-label=\"").size() + 1) << "a title: " << chart;
+    std::size_t with_unit = 0;
+    for (std::size_t word = 0;;) {
+      const std::string text = between(chart, "<text", "</text>", word);
+      if (text.empty()) break;
+      const bool is_axis = std::ranges::any_of(
+          units, [&](const std::string& unit) { return text.find(unit) != std::string::npos; });
+      with_unit += is_axis ? 1 : 0;
+    }
+    const bool lanes = chart.find("Arrivals of tokens") != std::string::npos;
+    EXPECT_GE(with_unit, lanes ? 1u : 2u) << "units: " << chart;
+    std::size_t below = 0;
+    const std::string caption = between(chart, "<figcaption>", "</figcaption>", below);
+    EXPECT_GT(caption.size(), std::string("<figcaption>").size() + 20) << chart;
+  }
+  // Two latencies, arrivals, acceptance, speed-up, bytes, and four bills.
+  EXPECT_EQ(charts, 10u);
+  EXPECT_EQ(count_of(page, "<svg"), charts) << "no chart stands outside a figure";
+}
+
+TEST_F(PageTest, CostsStandInEveryFormOrItIsSaidThatThereAreNone) {
+  const char* const said = "No prices were given";
+  EXPECT_THAT(report_page(report_), HasSubstr(said));
+  EXPECT_THAT(report_markdown(report_), HasSubstr(said));
+  EXPECT_TRUE(report_json(report_)["prices_of"].is_null());
+  give_prices();
+  const std::string page = report_page(report_);
+  EXPECT_THAT(page, Not(HasSubstr(said)));
+  EXPECT_THAT(page, HasSubstr("Cost over the round trip"));
+  EXPECT_THAT(page, HasSubstr("prices of 2025-05, a test&#39;s"));
+  EXPECT_THAT(page, HasSubstr("Where drafting on the edge stops paying"));
+  // 40 passes of 20 ms at 2 dollars an hour, for 100 tokens.
+  const double shared = 40 * 20 / 100.0 * 1e6 / 3.6e6 * 2;
+  const Json json = report_json(report_);
+  EXPECT_NEAR(json["cells"][1]["cost"]["gpu_shared"].get<double>(), shared, 1e-9);
+  ASSERT_EQ(json["break_even"].size(), 1u) << "mirror on one device";
+  EXPECT_EQ(json["break_even"][0]["time"]["round_trips"]["pays"].get<int>(), 1);
+  EXPECT_THAT(report_csv(report_), HasSubstr("cost_api_stateless"));
+  EXPECT_THAT(report_csv(report_), HasSubstr(json["cells"][1]["cost"]["gpu_shared"].dump()));
+  EXPECT_THAT(report_markdown(report_), HasSubstr("| own GPU, shared |"));
 }
 
 TEST_F(PageTest, WhatTheIntervalsCannotTellApartIsNotCalledFastest) {

@@ -144,7 +144,7 @@ std::optional<double> AnswerFigures::left_rate() const {
 
 Result<EdgeAnswer> edge_answer_of(AnswerRecord record) {
   OUTRIDER_ASSIGN_OR_RETURN(AnswerFigures figures, figures_of(record));
-  return EdgeAnswer{std::move(record), std::move(figures)};
+  return EdgeAnswer{.record = std::move(record), .figures = std::move(figures)};
 }
 
 Result<EdgeAnswer> read_edge_answer(std::string_view line) {

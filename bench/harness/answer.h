@@ -69,8 +69,8 @@ struct AnswerFigures {
 
 struct EdgeAnswer {
   AnswerRecord record;
-  AnswerFigures figures;  // wire_up and wire_down are not the edge's to know
-};  // its Chrome trace (metrics/timeline.h); empty: none was recorded
+  AnswerFigures figures;   // wire_up and wire_down are not the edge's to know
+  std::string trace = {};  // its Chrome trace (metrics/timeline.h); empty: none was recorded
 };
 
 // Reads the last line of `outrider-edge run --json`. DATA_LOSS names what is missing.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/grid_plan.h"
 
+#include <algorithm>
 #include <chrono>
+#include <numeric>
 
 namespace outrider {
 namespace {
@@ -33,6 +35,18 @@ Duration link_offset(const GridPlan& plan, const AnswerJob& job) {
 std::uint64_t link_seed(const GridPlan& plan, const AnswerJob& job) {
   constexpr std::uint64_t kSeedsOfARun = 1'000'003;  // a run has fewer answers of a cell
   return plan.seed * kSeedsOfARun + unit_of(plan, job);
+}
+
+bool is_traced(const GridPlan& plan, const AnswerJob& job) {
+  if (!plan.traces || job.prompt != 0 || job.repetition != 0) return false;
+  const auto round_trip = [&](std::size_t setting) {
+    const LinkProfile& link = plan.settings[setting].link;
+    return link.up.delay + link.down.delay;
+  };
+  std::vector<std::size_t> by_distance(plan.settings.size());
+  std::iota(by_distance.begin(), by_distance.end(), std::size_t{0});
+  std::ranges::stable_sort(by_distance, {}, round_trip);
+  return job.setting == by_distance[by_distance.size() / 2];
 }
 
 std::vector<AnswerJob> jobs_of(const GridPlan& plan, PromptOrder order) {

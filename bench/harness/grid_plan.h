@@ -114,6 +114,7 @@ struct GridPlan {
   // A folder in which the edges of each setting and variant keep what answers teach; empty: each
   // answer is a first one.
   std::string state_dir = {};
+  bool traces = false;  // of the answers that is_traced() names
   std::vector<GridSetting> settings;
   std::vector<GridVariant> variants;
 };
@@ -134,6 +135,10 @@ struct AnswerJob {
 Duration link_offset(const GridPlan& plan, const AnswerJob& job);
 // Of its jitter and losses: also the same for all variants.
 std::uint64_t link_seed(const GridPlan& plan, const AnswerJob& job);
+
+// Whether both sides' time line of this answer is recorded: of the first prompt at the setting
+// whose round trip is in the middle.
+bool is_traced(const GridPlan& plan, const AnswerJob& job);
 
 // All answers in the order in which they run. Prompts inside: settings, repetitions, prompts,
 // variants; prompts outside: prompts, repetitions, settings, variants. Each prompt begins with

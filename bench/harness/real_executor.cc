@@ -2,13 +2,16 @@
 #include "bench/harness/real_executor.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "bench/process/output_lines.h"
 #include "bench/process/process.h"
 #include "bench/rivals/delivery.h"
+#include "common/base/files.h"
 
 namespace outrider {
 namespace {
@@ -16,6 +19,7 @@ namespace {
 // No answer of a sound set-up takes that long, whatever the pace.
 constexpr Duration kAnswerTimeout = std::chrono::minutes(30);
 constexpr int kWarmUpTokens = 16;
+constexpr std::int64_t kMaxTraceBytes = std::int64_t{64} << 20;
 
 std::string number(double value) {
   return fmt::format("{:.9g}", value);
@@ -34,6 +38,12 @@ ServerWish server_for(const GridVariant& variant) {
 // Answers in the cloud are delivered over the link afterwards.
 bool is_beside_target(const GridVariant& variant) {
   return variant.place == DraftPlace::kCloud;
+}
+
+// Of the one edge that runs at a time.
+std::string trace_path() {
+  const std::string name = "outrider-trace-" + std::to_string(getpid()) + ".json";
+  return std::filesystem::temp_directory_path() / name;
 }
 
 // What is said of a link that nobody has started yet.
@@ -95,7 +105,7 @@ Result<EdgeAnswer> RealExecutor::answer(const AnswerJob& job) {
     server->link->begin_again(link_offset(plan_, job), link_seed(plan_, job));
   }
   const EdgeRun run{variant, plan_.settings[job.setting], plan_.prompts[job.prompt],
-                    plan_.max_tokens};
+                    plan_.max_tokens, is_traced(plan_, job)};
   Result<EdgeAnswer> answer = decode(*server, run);
   if (answer.ok() && is_beside_target(variant)) answer = delivered(*std::move(answer), job);
   if (!answer.ok()) servers_->drop(server_for(variant));
@@ -108,6 +118,7 @@ Result<EdgeAnswer> RealExecutor::delivered(EdgeAnswer answer, const AnswerJob& j
   OUTRIDER_RETURN_IF_ERROR(deliver(setting.link, setting.connect_trips(), link_offset(plan_, job),
                                    link_seed(plan_, job), record));
   OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer at_user, edge_answer_of(std::move(record)));
+  at_user.trace = std::move(answer.trace);
   at_user.figures.wire_up = static_cast<double>(at_user.record.traffic->bytes.framed_up);
   at_user.figures.wire_down = static_cast<double>(at_user.record.traffic->bytes.framed_down);
   return at_user;
@@ -135,6 +146,10 @@ Result<EdgeAnswer> RealExecutor::decode(const LinkedServer& server, const EdgeRu
                        std::to_string(edge.exit_code) + ": " + last_error_line(edge.err));
   }
   OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer answer, read_edge_answer(last_line(edge.out)));
+  if (run.traced) {
+    OUTRIDER_ASSIGN_OR_RETURN(answer.trace, read_file(trace_path(), kMaxTraceBytes));
+    std::filesystem::remove(trace_path());
+  }
   if (server.link != nullptr && run.variant.place == DraftPlace::kEdge) {
     const CarriedBytes after = server.link->traffic();
     answer.figures.wire_up = static_cast<double>(after.up - before.up);
@@ -182,6 +197,7 @@ std::vector<std::string> RealExecutor::arguments(const LinkedServer& server,
     arguments.push_back("--state-dir=" + plan_.state_dir + "/" + run.setting.name + "/" +
                         variant.name);
   }
+  if (run.traced) arguments.push_back("--trace=" + trace_path());
   arguments.insert(arguments.end(), variant.edge_flags.begin(), variant.edge_flags.end());
   arguments.push_back("--prompt=" + run.prompt);
   return arguments;

@@ -38,6 +38,7 @@ class RealExecutor final : public AnswerExecutor {
     const GridSetting& setting;
     const std::string& prompt;
     int max_tokens;
+    bool traced = false;
   };
 
   std::optional<int> core(std::size_t index) const;

@@ -12,6 +12,7 @@
 #include "bench/sim/synthetic_pair.h"
 #include "common/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
+#include "edge_client/metrics/timeline_recorder.h"
 
 namespace outrider {
 namespace {
@@ -165,7 +166,8 @@ SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t p
 
 Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
                                               const GridSetting& setting, std::size_t prompt,
-                                              std::shared_ptr<LinkWire> wire) {
+                                              std::shared_ptr<LinkWire> wire,
+                                              SessionObserver* observer) {
   use_prompt(prompt);
   Cast cast(plan_, setting, variant, target_, draft_, exits_.get());
   SchedulerOptions scheduling;
@@ -185,7 +187,9 @@ Result<VirtualAnswer> VirtualExecutor::decode(const GridVariant& variant,
                .down = {},
                .connect_trips = wire != nullptr ? setting.connect_trips() : 0,
                .wire = std::move(wire)}};
-  return answer_in_virtual_time(devices, setup_of(variant, prompt, setting.sampling));
+  SimEdgeSetup setup = setup_of(variant, prompt, setting.sampling);
+  setup.decoding.observer = observer;
+  return answer_in_virtual_time(devices, std::move(setup));
 }
 
 Result<std::vector<TokenId>> VirtualExecutor::reference(std::size_t prompt,
@@ -194,7 +198,7 @@ Result<std::vector<TokenId>> VirtualExecutor::reference(std::size_t prompt,
   plain.sampling = setting.sampling;
   plain.synthetic = setting.synthetic;
   OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
-                            decode(variant_of(Strategy::kAr), plain, prompt, nullptr));
+                            decode(variant_of(Strategy::kAr), plain, prompt, nullptr, nullptr));
   return std::move(answer.ids);
 }
 
@@ -207,8 +211,12 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   if (variant.place == DraftPlace::kEdge) {
     wire = std::make_shared<LinkWire>(setting.link, offset, seed);
   }
-  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer,
-                            decode(variant, setting, job.prompt, std::move(wire)));
+  const bool traced = is_traced(plan_, job);
+  Timeline timeline;
+  TimelineRecorder recorder(timeline);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      VirtualAnswer answer,
+      decode(variant, setting, job.prompt, std::move(wire), traced ? &recorder : nullptr));
   AnswerRecord at_user =
       record_of(std::move(answer), variant.strategy, variant.name, draft_.info().name);
   if (variant.place == DraftPlace::kCloud) {
@@ -216,6 +224,7 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   }
   if (variant.place == DraftPlace::kAlone) at_user.traffic = TrafficRecord{};
   OUTRIDER_ASSIGN_OR_RETURN(EdgeAnswer edge, edge_answer_of(std::move(at_user)));
+  if (traced) edge.trace = timeline.chrome_trace();
   edge.figures.wire_up = static_cast<double>(edge.record.traffic->bytes.framed_up);
   edge.figures.wire_down = static_cast<double>(edge.record.traffic->bytes.framed_down);
   return edge;

@@ -57,9 +57,10 @@ class VirtualExecutor final : public AnswerExecutor {
   void use_prompt(std::size_t prompt);
   SimEdgeSetup setup_of(const GridVariant& variant, std::size_t prompt,
                         const SamplingParams& sampling) const;
-  // wire: null for what needs no link.
+  // wire: null for what needs no link; observer: null for none.
   Result<VirtualAnswer> decode(const GridVariant& variant, const GridSetting& setting,
-                               std::size_t prompt, std::shared_ptr<LinkWire> wire);
+                               std::size_t prompt, std::shared_ptr<LinkWire> wire,
+                               SessionObserver* observer);
 
   const GridPlan& plan_;
   RememberingModel target_;

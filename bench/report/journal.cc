@@ -78,6 +78,10 @@ Json request_json(const GridPlan& plan, const FinishedAnswer& answer) {
                    .answer = {}};
   if (!answer.failed()) line.answer = answer.answer.record;
   Json json = write_json(line);
+  // Outside the record: few requests have one.
+  if (const auto trace = parse_json(answer.answer.trace, "a trace"); trace.ok()) {
+    json["trace"] = *trace;
+  }
   json["setting"] = setting.name;
   json["network"] = setting.network;
   json["pace"] = setting.pace;
@@ -102,6 +106,7 @@ Result<FinishedAnswer> read_request(const Json& json, const std::string& where) 
   OUTRIDER_ASSIGN_OR_RETURN(answer.answer, edge_answer_of(*std::move(line.answer)));
   answer.answer.figures.wire_up = line.wire_up;
   answer.answer.figures.wire_down = line.wire_down;
+  if (json.contains("trace")) answer.answer.trace = json["trace"].dump();
   return answer;
 }
 

@@ -160,6 +160,7 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(GridExperiment experiment, make_run(flags));
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Prices> prices, wanted_prices(flags));
+  experiment.plan.traces = !flags.html.empty();
   const GridPlan& plan = experiment.plan;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<AnswerExecutor> executor,
                             make_executor(flags, plan));

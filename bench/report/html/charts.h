@@ -22,6 +22,10 @@ std::string latency_charts(const RunReport& report);
 // When the tokens of one answer arrived, a lane for each strategy.
 std::string arrival_lanes(const RunReport& report);
 
+// Both sides of one answer, as far as it was traced: drafting, rounds, passes and verdicts, a chart
+// for each strategy that drafts on the edge; empty where none was.
+std::string answer_timeline(const RunReport& report);
+
 std::string acceptance_chart(const RunReport& report);
 
 // Speed-up and bytes over the round trip; empty where all settings of a device have the same.

@@ -109,6 +109,16 @@ std::string figures(const RunReport& report) {
   text += to_html({"One answer as it arrived", mark, arrival_lanes(report),
                    "The first prompt: each bar is an arrival of tokens at the user, its height how "
                    "many; the seconds at the end are until the last one."});
+  const std::string both_sides = answer_timeline(report);
+  if (!both_sides.empty()) {
+    text +=
+        to_html({"One answer on both sides", mark, both_sides,
+                 "How the first prompt's answer begins on the edge and in the cloud, in seconds "
+                 "since the request, at the setting whose round trip is in the middle. Where a "
+                 "pass follows another at once, its round was there before the verdict; a gap is "
+                 "a wait. The server's clock is not read: a pass is placed by when its verdict "
+                 "was heard, half the measured round trip, and the times in the verdict."});
+  }
   text += to_html({"How much of the draft stands", mark, acceptance_chart(report),
                    "Of the rounds that drafted so deep, the share whose token at that position was "
                    "the target's own choice."});

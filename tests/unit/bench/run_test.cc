@@ -182,7 +182,7 @@ std::string example_prices() {
   return source_dir() + "/bench/cost/files/example-prices.toml";
 }
 
-TEST(BenchRunTest, ARunWithPricesSaysWhatAnswersCost) {
+TEST(BenchRunTest, ARunWithPricesSaysWhatAnswersCostAndShowsBothSidesOfOne) {
   const std::string out = testing::TempDir() + "bench_priced";
   std::filesystem::remove_all(out);
   std::vector<std::string> arguments = virtual_run(out);
@@ -196,6 +196,8 @@ TEST(BenchRunTest, ARunWithPricesSaysWhatAnswersCost) {
   EXPECT_EQ(report["break_even"].size(), 2u) << "sd and mirror";
   const std::string page = text_of(out + "/page.html");
   EXPECT_THAT(page, HasSubstr("Cost over the round trip"));
+  EXPECT_THAT(page, HasSubstr("One answer on both sides"));
+  EXPECT_THAT(page, HasSubstr("nodes</title>")) << "a round on its way";
   EXPECT_LT(page.size(), 2u << 20);
   // `price` makes the same of the report.
   const FinishedProcess priced =

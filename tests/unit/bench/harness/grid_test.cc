@@ -152,5 +152,20 @@ TEST(GridPlanTest, VariantsMeetTheSameStretchOfTheLink) {
   EXPECT_NE(link_seed(plan, {0, 0, 1, 0}), link_seed(plan, {0, 0, 2, 0}));
 }
 
+TEST(GridPlanTest, OneAnswerOfEachVariantIsTracedAtTheMiddleRoundTrip) {
+  GridPlan plan;
+  plan.prompts = {"a", "b"};
+  for (const double ms : {300.0, 10.0, 50.0}) {
+    plan.settings.push_back({.name = "s", .link = delay_profile(from_ms(ms))});
+  }
+  EXPECT_FALSE(is_traced(plan, {2, 0, 0, 0})) << "nobody asked for it";
+  plan.traces = true;
+  EXPECT_TRUE(is_traced(plan, {2, 0, 0, 0}));
+  EXPECT_TRUE(is_traced(plan, {2, 1, 0, 0}));
+  EXPECT_FALSE(is_traced(plan, {0, 0, 0, 0}));
+  EXPECT_FALSE(is_traced(plan, {2, 0, 1, 0}));
+  EXPECT_FALSE(is_traced(plan, {2, 0, 0, 1}));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -15,6 +15,16 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+constexpr const char* kPageTrace = R"({"traceEvents":[
+  {"ph":"M","name":"thread_name","tid":1,"args":{"name":"draft model"}},
+  {"ph":"M","name":"thread_name","tid":2,"args":{"name":"sent"}},
+  {"ph":"M","name":"thread_name","tid":3,"args":{"name":"heard"}},
+  {"ph":"M","name":"thread_name","tid":4,"args":{"name":"target passes"}},
+  {"ph":"X","name":"draft 1 rows","ts":0,"dur":800,"tid":1},
+  {"ph":"i","name":"Grow of 4 nodes","ts":900,"tid":2},
+  {"ph":"X","name":"pass 0, 5 rows","ts":1500,"dur":2000,"tid":4},
+  {"ph":"i","name":"verdict of pass 0: 5 tokens","ts":4000,"tid":3}]})";
+
 // What stands between `from` and the next `to`; the search goes on behind it.
 std::string between(const std::string& page, const std::string& from, const std::string& to,
                     std::size_t& at) {
@@ -73,6 +83,7 @@ class PageTest : public testing::Test {
     FinishedAnswer example{.job = {0, 1, 0, 0}};
     example.answer.record.chunk_at = {from_ms(10), from_ms(900)};
     example.answer.record.chunk_tokens = {1, 4};
+    example.answer.trace = kPageTrace;
     report_.examples = {example};
   }
 
@@ -106,7 +117,7 @@ TEST_F(PageTest, SaysWhoWinsAndMarksEveryFigure) {
   EXPECT_THAT(page, HasSubstr("Fastest: mirror at 2 of 2 settings."));
   EXPECT_THAT(page, HasSubstr("1.60×"));
   const std::size_t figures = count_of(page, "<figure>");
-  EXPECT_EQ(figures, 6u);
+  EXPECT_EQ(figures, 7u);
   EXPECT_EQ(count_of(page, "class=\"mark\""), figures);
   EXPECT_EQ(count_of(page, "<figcaption>"), figures + count_of(page, "<figure class=\"chart\">"));
   EXPECT_LT(page.find(">wifi<"), page.find("lte, &lt;b&gt;")) << "by round trip";
@@ -136,14 +147,15 @@ TEST_F(PageTest, EveryChartHasTitleUnitsAndCaption) {
           units, [&](const std::string& unit) { return text.find(unit) != std::string::npos; });
       with_unit += is_axis ? 1 : 0;
     }
-    const bool lanes = chart.find("Arrivals of tokens") != std::string::npos;
+    const bool lanes = label.find("mirror: ") != std::string::npos ||
+                       chart.find("Arrivals of tokens") != std::string::npos;
     EXPECT_GE(with_unit, lanes ? 1u : 2u) << "units: " << chart;
     std::size_t below = 0;
     const std::string caption = between(chart, "<figcaption>", "</figcaption>", below);
     EXPECT_GT(caption.size(), std::string("<figcaption>").size() + 20) << chart;
   }
-  // Two latencies, arrivals, acceptance, speed-up, bytes, and four bills.
-  EXPECT_EQ(charts, 10u);
+  // Two latencies, arrivals, both sides, acceptance, speed-up, bytes, and four bills.
+  EXPECT_EQ(charts, 11u);
   EXPECT_EQ(count_of(page, "<svg"), charts) << "no chart stands outside a figure";
 }
 
@@ -167,6 +179,17 @@ TEST_F(PageTest, CostsStandInEveryFormOrItIsSaidThatThereAreNone) {
   EXPECT_THAT(report_csv(report_), HasSubstr("cost_api_stateless"));
   EXPECT_THAT(report_csv(report_), HasSubstr(json["cells"][1]["cost"]["gpu_shared"].dump()));
   EXPECT_THAT(report_markdown(report_), HasSubstr("| own GPU, shared |"));
+}
+
+TEST_F(PageTest, OneAnswerShowsBothSides) {
+  const std::string page = report_page(report_);
+  EXPECT_THAT(page, HasSubstr("One answer on both sides"));
+  EXPECT_THAT(page, HasSubstr("<title>pass 0, 5 rows</title>"));
+  EXPECT_THAT(page, HasSubstr("<title>draft 1 rows</title>"));
+  EXPECT_THAT(page, HasSubstr("<title>Grow of 4 nodes</title>"));
+  EXPECT_THAT(page, HasSubstr("<title>verdict of pass 0: 5 tokens</title>"));
+  report_.examples[0].answer.trace.clear();
+  EXPECT_THAT(report_page(report_), Not(HasSubstr("One answer on both sides"))) << "not recorded";
 }
 
 TEST_F(PageTest, WhatTheIntervalsCannotTellApartIsNotCalledFastest) {

@@ -1,0 +1,161 @@
+// The time line of one answer on both sides. SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "adapters/plot/line_plot.h"
+#include "bench/report/answer_lanes.h"
+#include "bench/report/html/charts.h"
+#include "bench/report/html/curve_style.h"
+#include "bench/report/html/markup.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kPlotWidth = 640, kPlotLeft = 70, kPlotRight = 12;
+constexpr double kTitleRoom = 24, kLaneHeight = 22, kWay = 34, kAxisRoom = 40;
+constexpr double kEdgeTop = kTitleRoom, kCloudTop = kEdgeTop + kLaneHeight + kWay;
+constexpr double kAxis = kCloudTop + kLaneHeight + 6;
+constexpr std::size_t kShownVerdicts = 10;  // the beginning tells, and stays legible
+constexpr std::size_t kDraftColour = 2, kPassColour = 0, kWayColour = 7;
+
+struct TracedAnswer {
+  const FinishedAnswer* answer = nullptr;
+  AnswerLanes lanes;
+};
+
+// One answer's lanes over a stretch of time.
+class LanePlot final {
+ public:
+  LanePlot(const TracedAnswer& traced, double one_way_ms, double end_ms)
+      : lanes_(traced.lanes), one_way_ms_(one_way_ms), end_ms_(end_ms) {}
+
+  std::string svg(const std::string& title) const {
+    std::string svg = fmt::format(
+        "<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\" fill=\"currentColor\" "
+        "font-family=\"sans-serif\" font-size=\"12\">",
+        kPlotWidth, kAxis + kAxisRoom, html_escaped(title));
+    svg += words(4, 14, "start", title);
+    svg += words(kPlotLeft - 8, kEdgeTop + 15, "end", "edge");
+    svg += words(kPlotLeft - 8, kCloudTop + 15, "end", "cloud");
+    for (const LaneMoment& round : lanes_.rounds) svg += way_up(round);
+    for (std::size_t i = 0; i < std::min(lanes_.passes.size(), lanes_.verdicts.size()); ++i) {
+      svg += way_down(lanes_.passes[i], lanes_.verdicts[i]);
+    }
+    for (const LaneSpan& step : lanes_.drafting) svg += box(step, kEdgeTop, kDraftColour);
+    for (const LaneSpan& pass : lanes_.passes) svg += box(pass, kCloudTop, kPassColour);
+    for (const LaneMoment& report : lanes_.reports) svg += dot(report);
+    return svg + axis() + "</svg>";
+  }
+
+ private:
+  double x(double ms) const {
+    return kPlotLeft + std::clamp(ms / end_ms_, 0.0, 1.0) * (kPlotWidth - kPlotLeft - kPlotRight);
+  }
+
+  static std::string words(double x, double y, const char* anchor, const std::string& text) {
+    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor,
+                       html_escaped(text));
+  }
+
+  std::string box(const LaneSpan& span, double top, std::size_t colour) const {
+    if (span.begin_ms > end_ms_) return "";
+    return fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" fill=\"{}\">"
+        "<title>{}</title></rect>",
+        x(span.begin_ms), top, std::max(x(span.end_ms) - x(span.begin_ms) - 0.5, 0.7), kLaneHeight,
+        plot_colour(colour), html_escaped(span.what));
+  }
+
+  std::string way(double from_ms, double from_y, double to_ms, double to_y, bool dashed,
+                  const std::string& what) const {
+    if (from_ms > end_ms_ || to_ms > end_ms_) return "";
+    return fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"{}><title>{}"
+        "</title></line>",
+        x(from_ms), from_y, x(to_ms), to_y, plot_colour(kWayColour),
+        dashed ? " stroke-dasharray=\"3 2\"" : "", html_escaped(what));
+  }
+
+  std::string way_up(const LaneMoment& round) const {
+    return way(round.at_ms, kEdgeTop + kLaneHeight, round.at_ms + one_way_ms_, kCloudTop, false,
+               round.what);
+  }
+  std::string way_down(const LaneSpan& pass, const LaneMoment& verdict) const {
+    return way(pass.end_ms, kCloudTop, verdict.at_ms, kEdgeTop + kLaneHeight, true, verdict.what);
+  }
+
+  std::string dot(const LaneMoment& report) const {
+    if (report.at_ms > end_ms_) return "";
+    return fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"1.6\" fill=\"{}\"><title>{}</title></circle>",
+        x(report.at_ms), kEdgeTop + kLaneHeight + 4, plot_colour(1), html_escaped(report.what));
+  }
+
+  std::string axis() const {
+    std::string svg = fmt::format(
+        "<line class=\"grid\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#ddd\"/>", kPlotLeft,
+        kAxis, kPlotWidth - kPlotRight, kAxis);
+    constexpr int kTicks = 5;
+    for (int i = 0; i <= kTicks; ++i) {
+      const double ms = end_ms_ * i / kTicks;
+      svg += words(x(ms), kAxis + 16, "middle", fmt::format("{:.3g}", ms / 1e3));
+    }
+    return svg +
+           words((kPlotLeft + kPlotWidth) / 2, kAxis + 32, "middle", "seconds since the request");
+  }
+
+  const AnswerLanes& lanes_;
+  const double one_way_ms_;
+  const double end_ms_;
+};
+
+// With the draft on the edge, in the run's order of variants.
+std::vector<TracedAnswer> traced_answers(const RunReport& report) {
+  std::vector<TracedAnswer> traced;
+  for (const FinishedAnswer& one : report.examples) {
+    if (one.failed() || one.answer.trace.empty()) continue;
+    Result<AnswerLanes> lanes = lanes_of(one.answer);
+    if (lanes.ok() && !lanes->verdicts.empty()) traced.push_back({&one, *std::move(lanes)});
+  }
+  std::ranges::sort(traced, {}, [](const TracedAnswer& one) { return one.answer->job.variant; });
+  return traced;
+}
+
+const CellReport* cell_of(const FinishedAnswer& answer, const RunReport& report) {
+  const std::string& setting = report.setting_names[answer.job.setting];
+  const std::string& variant = report.variant_names[answer.job.variant];
+  const auto found = std::ranges::find_if(report.cells, [&](const CellReport& cell) {
+    return cell.setting->name == setting && cell.variant->name == variant;
+  });
+  return found == report.cells.end() ? nullptr : &*found;
+}
+
+// Until the slowest of them has so many verdicts.
+double shown_ms(const std::vector<TracedAnswer>& traced) {
+  double end = 1;
+  for (const TracedAnswer& one : traced) {
+    const auto& verdicts = one.lanes.verdicts;
+    end = std::max(end, verdicts[std::min(kShownVerdicts, verdicts.size()) - 1].at_ms);
+  }
+  return end;
+}
+
+}  // namespace
+
+std::string answer_timeline(const RunReport& report) {
+  const std::vector<TracedAnswer> traced = traced_answers(report);
+  const double end_ms = shown_ms(traced);
+  std::string lanes;
+  for (const TracedAnswer& one : traced) {
+    const CellReport* cell = cell_of(*one.answer, report);
+    if (cell == nullptr || cell->variant->place != DraftPlace::kEdge) continue;
+    const LanePlot plot(one, round_trip_ms(*cell) / 2, end_ms);
+    lanes += captioned(plot.svg(cell->variant->name + ": " + cell->setting->name),
+                       "Green: draft steps. Blue: passes of the target. Lines: rounds on their way "
+                       "up; dashed: verdicts on their way down; red dots: exits' reports.");
+  }
+  return lanes.empty() ? "" : "<div class=\"lanes\">" + lanes + "</div>";
+}
+
+}  // namespace outrider

@@ -204,6 +204,14 @@ TEST(BenchRunTest, ARunWithPricesSaysWhatAnswersCostAndShowsBothSidesOfOne) {
       bench({"price", "--price-file=" + example_prices(), "--report=" + out + "/report.json"});
   EXPECT_EQ(priced.exit_code, 0) << priced.err;
   EXPECT_EQ(last_line(priced.out)["break_even"], report["break_even"]);
+  const FinishedProcess model =
+      bench({"model", "--report=" + out + "/report.json", "--out=" + out + "/figure6.svg"});
+  EXPECT_EQ(model.exit_code, 0) << model.err;
+  const Json measured = last_line(model.out)["measured"];
+  ASSERT_EQ(measured.size(), 2u) << "both networks have ar and sd";
+  EXPECT_NEAR(measured[0]["pass_ms"].get<double>(), table9_pass_ms(1), 1e-6);
+  EXPECT_NEAR(measured[0]["speeds"]["ar"]["law_ms"].get<double>(), table9_pass_ms(1), 1e-6);
+  EXPECT_THAT(text_of(out + "/figure6.svg"), HasSubstr("at γ = 10"));
 }
 
 TEST(BenchRunTest, PricesThatAreMissingAreNamedBeforeAnythingRuns) {

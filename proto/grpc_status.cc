@@ -47,6 +47,21 @@ bool may_be_transports(grpc::StatusCode code) {
          code == grpc::StatusCode::ABORTED || code == grpc::StatusCode::UNKNOWN;
 }
 
+// What the detail of an Outrider server says, whatever stands around it: a proxy that resets the
+// stream behind the server's last word leaves the detail, and its own code and message beside it.
+std::optional<Status> servers_word(const grpc::Status& status) {
+  v1::StatusDetails details;
+  if (!details.ParseFromString(status.error_details())) return std::nullopt;
+  const bool is_ours =
+      std::any_of(details.details().begin(), details.details().end(),
+                  [](const v1::AnyDetail& detail) { return detail.type_url() == kErrorType; });
+  if (!is_ours) return std::nullopt;
+  for (const auto& [ours, theirs] : kCodes) {
+    if (theirs == details.code() && ours != StatusCode::kOk) return Status(ours, details.message());
+  }
+  return from_grpc(status);
+}
+
 }  // namespace
 
 grpc::Status to_grpc(const Status& status, std::optional<Duration> retry_after) {
@@ -73,14 +88,12 @@ Status from_grpc(const grpc::Status& status) {
 }
 
 bool is_outriders(const grpc::Status& status) {
-  v1::StatusDetails details;
-  if (!details.ParseFromString(status.error_details())) return false;
-  return std::any_of(details.details().begin(), details.details().end(),
-                     [](const v1::AnyDetail& detail) { return detail.type_url() == kErrorType; });
+  return servers_word(status).has_value();
 }
 
 Status ended_call(const grpc::Status& status) {
-  if (!may_be_transports(status.error_code()) || is_outriders(status)) return from_grpc(status);
+  if (const std::optional<Status> said = servers_word(status)) return *said;
+  if (!may_be_transports(status.error_code())) return from_grpc(status);
   return unavailable("the way to the server broke (" + from_grpc(status).to_string() + ")");
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/outrider/v1/outrider.pb.h"
+
 namespace outrider {
 namespace {
 
@@ -56,6 +58,26 @@ TEST(GrpcStatus, WhatTheServerItselfSaysStands) {
   EXPECT_TRUE(is_outriders(to_grpc(resource_exhausted("full"), 1s)));
   EXPECT_EQ(ended_call(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no")).code(),
             StatusCode::kPermissionDenied);
+}
+
+// HAProxy ends a stream whose edge had more to say with RST_STREAM; the server's refusal came
+// before it.
+TEST(GrpcStatus, WhatTheServerItselfSaysStandsThoughAProxyResetsTheStreamBehindIt) {
+  for (const Status& status : {unavailable("this server is draining"), invalid_argument("bad")}) {
+    const grpc::Status reset(grpc::StatusCode::CANCELLED, "Received RST_STREAM with error code 8",
+                             to_grpc(status).error_details());
+    EXPECT_EQ(ended_call(reset), status);
+  }
+}
+
+TEST(GrpcStatus, AServersWordOfASuccessDoesNotHideAnError) {
+  v1::StatusDetails details;
+  ASSERT_TRUE(details.ParseFromString(to_grpc(unavailable("why")).error_details()));
+  for (const int code : {0, -1, 99}) {
+    details.set_code(code);
+    const grpc::Status status(grpc::StatusCode::CANCELLED, "reset", details.SerializeAsString());
+    EXPECT_EQ(ended_call(status), cancelled("reset")) << code;
+  }
 }
 
 TEST(GrpcStatus, GarbledDetailsGiveNoDelay) {

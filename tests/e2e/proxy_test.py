@@ -3,7 +3,7 @@
 changed while it leads edges from one to the other.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/proxy_test.py
-  OUTRIDER_PROXY_SWITCHES=50 ...  as many times one of the servers is killed under eight edges
+  OUTRIDER_PROXY_SWITCHES=50 ...  as many times one of the servers is killed, or drained, under eight edges
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,6 +19,7 @@ import time
 import unittest
 from pathlib import Path
 
+from name_server import NameServer
 from programs import CLEAN_ENVIRONMENT, DRAFT, ROOT, Server, edge, free_port, make_certificate
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
@@ -42,8 +43,8 @@ def wait_for_port(port, seconds=10):
 class Proxied:
     """A server on fixed ports, so that it can come back after it was killed."""
 
-    def __init__(self, *flags):
-        self.port, self.health, self.flags = free_port(), free_port(), flags
+    def __init__(self, *flags, port=None, health=None):
+        self.port, self.health, self.flags = port or free_port(), health or free_port(), flags
         self.start()
 
     def start(self):
@@ -61,28 +62,38 @@ class BehindHaproxy(unittest.TestCase):
         here = Path(self.folder.name)
         cert, key = make_certificate(here)
         (here / 'both.pem').write_text(cert.read_text() + key.read_text())
-        self.servers = [Proxied(*self.flags), Proxied(*self.flags)]
-        for one in self.servers:
-            self.addCleanup(lambda one=one: one.server.kill())
+        self.servers = []
+        where = self.start_servers(cert, key)
         port = free_port()
-        environment = {**CLEAN_ENVIRONMENT, 'OUTRIDER_LISTEN': f'127.0.0.1:{port}',
-                       'OUTRIDER_CERT': str(here / 'both.pem')}
-        for number, one in enumerate(self.servers, 1):
-            environment[f'OUTRIDER_{number}'] = f'127.0.0.1:{one.port}'
-            environment[f'OUTRIDER_{number}_HEALTH'] = str(one.health)
         self.log = open(here / 'haproxy.log', 'w+', encoding='utf-8')
         self.addCleanup(self.log.close)
-        self.proxy = subprocess.Popen(['haproxy', '-f', ROOT / 'deploy/haproxy.cfg', '-db'],
-                                      env=environment, stdout=self.log, stderr=self.log)
+        self.proxy = subprocess.Popen(
+            ['haproxy', '-f', ROOT / 'deploy/haproxy.cfg', '-db'], stdout=self.log, stderr=self.log,
+            env={**CLEAN_ENVIRONMENT, 'OUTRIDER_LISTEN': f'127.0.0.1:{port}', 'OUTRIDER_CERT': str(here / 'both.pem'), **where})
         self.addCleanup(self.proxy.wait)
         self.addCleanup(self.proxy.terminate)
         wait_for_port(port)
         self.through = ('--server', f'127.0.0.1:{port}', '--tls-ca', cert)
 
+    def add_server(self, *flags, **ports):
+        one = Proxied(*self.flags, *flags, **ports)
+        self.servers.append(one)
+        self.addCleanup(lambda: one.server.kill())
+        return one
+
+    def start_servers(self, *_):
+        """Two; what tells HAProxy where they are."""
+        where = {}
+        for number in (1, 2):
+            one = self.add_server()
+            where[f'OUTRIDER_{number}'] = f'127.0.0.1:{one.port}'
+            where[f'OUTRIDER_{number}_HEALTH'] = str(one.health)
+        return where
+
     def served_by(self):
         """Which servers HAProxy led streams to, in order."""
         self.log.seek(0)
-        return re.findall(r' servers/(one|two) ', self.log.read())
+        return re.findall(r' servers/(one|two|pod\d+) ', self.log.read())
 
 
 class Lossless(BehindHaproxy):
@@ -99,7 +110,7 @@ class Lossless(BehindHaproxy):
         self.assertEqual(set(self.served_by()), {'one', 'two'}, 'both were used')
 
 
-class Failover(BehindHaproxy):
+class UnderLoad(BehindHaproxy):
     flags = ('--pace-pass-ms', '10')
 
     def answer_until(self, stopping, seed, expected):
@@ -112,23 +123,65 @@ class Failover(BehindHaproxy):
             reconnects += got.json['reconnects']
         return reconnects
 
-    def test_answers_go_on_while_servers_are_killed_and_come_back(self):
-        direct, stopping = ('--server', self.servers[0].server.address), threading.Event()
-        expected = [edge(*ANSWER, '--seed', seed, *direct).json['ids'] for seed in range(SESSIONS)]
+    def switch_under_load(self, switch):
+        """Calls it with a server and its number, in turn, while edges decode; returns how often these reconnected."""
+        stopping = threading.Event()
+        expected = [edge(*ANSWER, '--seed', seed, *self.through).json['ids'] for seed in range(SESSIONS)]
         with concurrent.futures.ThreadPoolExecutor(SESSIONS) as pool:
             sessions = [pool.submit(self.answer_until, stopping, seed, expected[seed])
                         for seed in range(SESSIONS)]
             try:
                 for number in range(SWITCHES):
                     time.sleep(1.0)
-                    self.servers[number % 2].server.kill()  # its streams go to the other
-                    time.sleep(1.0)
-                    self.servers[number % 2].start()
+                    switch(self.servers[number % 2], number % 2)
             finally:
                 stopping.set()
             reconnects = sum(session.result() for session in sessions)
-        self.assertGreaterEqual(reconnects, SWITCHES, 'a condition that never occurred is no pass')
-        print(f'{SWITCHES} switches, {reconnects} reconnects')
+        print(f'{self.id()}: {SWITCHES} switches, {reconnects} reconnects')
+        return reconnects
+
+
+class Failover(UnderLoad):
+    def test_answers_go_on_while_servers_are_killed_and_come_back(self):
+        def kill(one, _):
+            one.server.kill()  # its streams go to the other
+            time.sleep(1.0)
+            one.start()
+
+        self.assertGreaterEqual(self.switch_under_load(kill), SWITCHES, 'a condition that never occurred is no pass')
+
+    def test_answers_go_on_while_servers_are_upgraded_in_turn(self):
+        def upgrade(one, _):
+            self.assertEqual(one.server.stop(), 0, ''.join(one.server.log[-20:]))
+            one.start()
+
+        self.switch_under_load(upgrade)
+        self.assertEqual(set(self.served_by()), {'one', 'two'}, 'both were used')
+
+
+class InACluster(UnderLoad):
+    """HAProxy asks a name server for the servers' addresses, and speaks TLS to them."""
+
+    def start_servers(self, cert, key):
+        self.addresses = ['127.0.0.2', '127.0.0.3']
+        port, health = free_port(), free_port()
+        for address in self.addresses:
+            self.add_server('--host', address, '--tls-cert', cert, '--tls-key', key, port=port, health=health)
+        self.names = NameServer(self.addresses)
+        self.addCleanup(self.names.close)
+        return {'OUTRIDER_SERVICE': 'servers.test', 'OUTRIDER_PORT': str(port), 'OUTRIDER_HEALTH': str(health),
+                'OUTRIDER_CA': str(cert), 'OUTRIDER_CERT_NAME': 'localhost', 'OUTRIDER_DNS': self.names.address}
+
+    def test_answers_go_on_while_servers_are_upgraded_in_turn(self):
+        def replace(one, number):
+            self.names.addresses = [self.addresses[1 - number]]  # as for a pod that is to end
+            self.assertEqual(one.server.stop(), 0, ''.join(one.server.log[-20:]))
+            one.start()
+            self.names.addresses = list(self.addresses)
+            time.sleep(2.0)
+
+        self.switch_under_load(replace)
+        self.assertEqual(len(set(self.served_by())), 2, 'both were used')
 
 
 if __name__ == '__main__':

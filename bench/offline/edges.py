@@ -14,10 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / 'tests/e2e'))
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, Edge, Server, edge, free_port, make_certificate, wait_until_served  # noqa: E402
+from programs import (BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, Edge, Server, edge, free_port, limit, make_certificate, new_key,  # noqa: E402
+                      wait_until_served)
 
 __all__ = ['BIN', 'CLEAN_ENVIRONMENT', 'DRAFT', 'Edge', 'ROOT', 'Server', 'StampedEdge', 'TARGET', 'drop_caches', 'edge', 'free_port', 'least_budget',
-           'make_certificate', 'pack', 'read_prompts', 'wait_until_served']
+           'limit', 'make_certificate', 'new_key', 'pack', 'read_prompts', 'wait_until_served']
 
 
 def pack(model, dtype, out):

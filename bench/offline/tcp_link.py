@@ -3,13 +3,16 @@
   link = TcpLink(server.port); the edge connects to link.address
   link.reset()     connections are reset, new ones refused
   link.silence()   half-open: nothing is carried any more, and nobody is told; new connections hang
+  link.silence_uplink()     .. in the direction to the server alone
   link.restore()   what was held back arrives, new connections are taken
   link.garble()    of each connection a bit changes in what the server says next
   link.slow_down(SECONDS)   for each piece, in each direction; 0 ends it
+  link.lose(SHARE)          of the pieces, which come as late as TCP needs to send them again; 0 ends it
   link.move(ADDRESS)        the server sees new connections come from there, of 127.0.0.0/8
 
 SPDX-License-Identifier: Apache-2.0
 """
+import random
 import selectors
 import socket
 import struct
@@ -17,6 +20,8 @@ import threading
 import time
 
 CHUNK = 1 << 16
+SENT_AGAIN_SECONDS = (0.2, 1.0)  # Linux's shortest timer, and two doublings of it
+HELD_SECONDS = 0.01
 RESET_ON_CLOSE = struct.pack('ii', 1, 0)
 
 
@@ -27,7 +32,8 @@ class TcpLink:
         self.carries = threading.Event()
         self.carries.set()
         self.pairs, self.to_garble = [], set()
-        self.source, self.delay = '127.0.0.1', 0
+        self.source, self.delay, self.loss = '127.0.0.1', 0, 0
+        self.carries_up, self.sent_again = True, 0
         self.listener = self._listen(0)
         self.port = self.listener.getsockname()[1]
         self.address = f'127.0.0.1:{self.port}'
@@ -68,12 +74,14 @@ class TcpLink:
                     ready.register(end, selectors.EVENT_READ)
                 while True:
                     for key, _ in ready.select():
+                        if key.fileobj is edge and not self.carries_up:
+                            time.sleep(HELD_SECONDS)
+                            continue
                         data = key.fileobj.recv(CHUNK)
                         self.carries.wait()
                         if not data:
                             return
-                        if self.delay:
-                            time.sleep(self.delay)
+                        self._dawdle()
                         if key.fileobj in self.to_garble:
                             self.to_garble.discard(key.fileobj)
                             data = data[:-1] + bytes([data[-1] ^ 1])
@@ -83,6 +91,13 @@ class TcpLink:
             finally:
                 for end in other:
                     _reset(end)
+
+    def _dawdle(self):
+        if self.delay:
+            time.sleep(self.delay)
+        if random.random() < self.loss:
+            self.sent_again += 1
+            time.sleep(random.uniform(*SENT_AGAIN_SECONDS))
 
     def reset(self):
         self.listener.shutdown(socket.SHUT_RDWR)
@@ -96,6 +111,9 @@ class TcpLink:
     def silence(self):
         self.carries.clear()
 
+    def silence_uplink(self):
+        self.carries_up = False
+
     def garble(self):
         with self.lock:
             self.to_garble = {server for _, server in self.pairs}
@@ -103,11 +121,15 @@ class TcpLink:
     def slow_down(self, seconds):
         self.delay = seconds
 
+    def lose(self, share):
+        self.loss = share
+
     def move(self, address):
         self.source = address
 
     def restore(self):
         self.carries.set()
+        self.carries_up = True
         if self.listener.fileno() < 0:
             self.listener = self._listen(self.port)
 

@@ -19,8 +19,9 @@ class Load:
     """`sessions` threads that ask until they are told to stop. What they got is read at any time: `count` answers,
     `reconnects`, and a line for each of the `wrong` ones."""
 
-    def __init__(self, address, prompts, sessions, max_tokens, seed, *flags):
-        self.address, self.prompts = address, prompts
+    def __init__(self, address, prompts, sessions, max_tokens, seed, key, *flags):
+        """key: the file with that of all edges, but for those that begin() gives another."""
+        self.address, self.prompts, self.key = address, prompts, key
         self.common = ('run', '--model', DRAFT, '--json', '-n', max_tokens, '--threads', '1', '--reconnect-timeout', '60',
                        *flags)
         self.expected = {}
@@ -36,8 +37,8 @@ class Load:
         for thread in self.threads:
             thread.start()
 
-    def begin(self, prompt, way):
-        return Edge(*self.common, *way, '--server', self.address, '-p', prompt)
+    def begin(self, prompt, way, key=None):
+        return Edge(*self.common, *way, '--token-file', key or self.key, '--server', self.address, '-p', prompt)
 
     def end(self, asked, prompt, way):
         """Waits for what begin() gave, and judges it."""

@@ -9,14 +9,13 @@ import http.client
 import json
 import re
 import signal
-import subprocess
 import tempfile
 import threading
 import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, DRAFT, Edge, Server, edge, make_certificate
+from programs import DRAFT, Edge, Server, edge, limit, make_certificate, new_key
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 MESSAGES = [{'role': 'user', 'content': PROMPT}]
@@ -52,20 +51,6 @@ class Client:
         with_data = [line[6:] for line in response.read().decode().splitlines() if line]
         connection.close()
         return [json.loads(line) for line in with_data[:-1]], with_data[-1]
-
-
-def new_key(tokens):
-    """A key of alice's, which is in the file."""
-    made = subprocess.run([BIN / 'outrider-server', 'token', 'new', 'alice', '--token-file', tokens],
-                          check=True, capture_output=True, text=True)
-    return made.stdout.strip()
-
-
-def limit(tokens, words):
-    """Behind the file's last key."""
-    lines = tokens.read_text(encoding='utf-8').splitlines()
-    lines[-1] = ' '.join(lines[-1].split()[:2] + [words])
-    tokens.write_text('\n'.join(lines) + '\n', encoding='utf-8')
 
 
 class Completions(unittest.TestCase):
@@ -272,8 +257,7 @@ class Ends(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             tokens = Path(folder) / 'tokens'
             cert, key = make_certificate(folder)
-            subprocess.run([BIN / 'outrider-server', 'token', 'new', 'alice', '--token-file', tokens],
-                           check=True, capture_output=True)
+            new_key(tokens)
             with Server('--host', '0.0.0.0', '--http-port', 0, '--tls-cert', cert, '--tls-key', key,
                         '--token-file', tokens) as server:
                 log = ''.join(server.log)

@@ -41,6 +41,20 @@ def make_certificate(folder):
     return cert, key
 
 
+def new_key(tokens, tenant='alice'):
+    """A key of the tenant's, which is in the file."""
+    made = subprocess.run([BIN / 'outrider-server', 'token', 'new', tenant, '--token-file', tokens],
+                          check=True, capture_output=True, text=True)
+    return made.stdout.strip()
+
+
+def limit(tokens, words):
+    """Behind the file's last key."""
+    lines = tokens.read_text(encoding='utf-8').splitlines()
+    lines[-1] = ' '.join(lines[-1].split()[:2] + [words])
+    tokens.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+
+
 def wait_until_served(base):
     """Until an HTTP server says that it is healthy."""
     give_up = time.monotonic() + START_SECONDS

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Sends broken requests to every port of a server and of `outrider-edge serve`, built with the address sanitizer:
-what clients say, recorded, then with bytes changed, dropped, repeated, cut off or put in from elsewhere.
+"""Sends broken requests to every port of two servers, one of which speaks TLS and asks for keys, and of
+`outrider-edge serve`, built with the address sanitizer: what clients say, recorded, then with bytes changed,
+dropped, repeated, cut off or put in from elsewhere; to the shielded one inside of TLS with a right key, and as
+broken TLS.
 
   ./run build asan outrider-server outrider-edge
   OUTRIDER_BIN=build/asan/bin bench/service/fuzz.py --minutes 10 [--seed 0]
 
-Both programs must stay healthy, answer a right request as before, and end with exit code 0. Nothing is shown (exit
-code 4) of programs without the sanitizer, or after fewer than a thousand requests.
+All three programs must stay healthy, answer a right request as before, and end with exit code 0. Nothing is shown (exit
+code 4) of programs without the sanitizer, or after fewer than a thousand requests, a hundred of them inside of TLS.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import json
 import random
 import socket
+import ssl
 import sys
 import tempfile
 import threading
@@ -21,7 +24,8 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'offline'))
-from edges import BIN, DRAFT, Edge, Server, edge, free_port, wait_until_served  # noqa: E402
+from authority import Authority  # noqa: E402
+from edges import BIN, DRAFT, Edge, Server, edge, free_port, new_key, wait_until_served  # noqa: E402
 from outcome import Outcome  # noqa: E402
 
 PROMPT = 'In view: silver bottle ahead at 1.0 m. Task: find the silver bottle.'
@@ -34,7 +38,7 @@ WORDS = (b'\0', b'\xff' * 8, b'\r\n\r\n', b'Content-Length: 99999999999\r\n', b'
          b'[' * 2000, b'{"a":' * 500, b'1e999', b'-1', b'"\\ud800"', b'\xf0\x9f\x98\x80', b'null', b'%00', b'../' * 20)
 
 
-def http_requests():
+def http_requests(key):
     bodies = {
         '/v1/completions': {'prompt': PROMPT, 'max_tokens': 3, 'temperature': 0.5, 'seed': 1, 'stop': ['x'], 'stream': True},
         '/v1/chat/completions': {'messages': [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hello'}],
@@ -42,7 +46,7 @@ def http_requests():
         '/tokenize': {'content': PROMPT}}
     for path, fields in bodies.items():
         body = json.dumps(fields).encode()
-        yield (f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer key\r\n'
+        yield (f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n'
                f'Content-Length: {len(body)}\r\n\r\n').encode() + body
     for path in ('/', '/health', '/health/live', '/health/ready', '/version', '/metrics', '/v1/models'):
         yield f'GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n'.encode()
@@ -100,20 +104,37 @@ def broken(source, seeds):
     return bytes(data[:source.randrange(len(data) + 1)] if source.random() < 0.2 else data)
 
 
+class Target:
+    """A port, what clients say to it, and whether they say it inside of TLS."""
+
+    def __init__(self, port, seeds, tls=False):
+        self.port, self.seeds, self.context = port, seeds, None
+        if tls:
+            self.context = ssl.create_default_context()
+            self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
+            self.context.set_alpn_protocols(['h2'])
+
+    def connect(self):
+        peer = socket.create_connection(('127.0.0.1', self.port), timeout=5)
+        return self.context.wrap_socket(peer) if self.context else peer
+
+
 class Attack(threading.Thread):
-    """Sends to one port after the other until told to stop."""
+    """Sends to one target after the other until told to stop."""
 
     def __init__(self, targets, seed, stopping):
         super().__init__(daemon=True)
         self.targets, self.source, self.stopping, self.sent = targets, random.Random(seed), stopping, 0
+        self.inside = 0  # of TLS
 
     def run(self):
         while not self.stopping.is_set():
-            port, seeds = self.source.choice(self.targets)
-            data = broken(self.source, seeds)
+            target = self.source.choice(self.targets)
+            data = broken(self.source, target.seeds)
             cut = self.source.randrange(len(data) + 1)
             try:
-                with socket.create_connection(('127.0.0.1', port), timeout=5) as peer:
+                with target.connect() as peer:
+                    self.inside += target.context is not None
                     peer.sendall(data[:cut])
                     peer.sendall(data[cut:])
                     peer.settimeout(REPLY_SECONDS)
@@ -124,19 +145,63 @@ class Attack(threading.Thread):
             self.sent += 1
 
 
+class Programs:
+    """A server that speaks plaintext, with an edge that serves, and a shielded one, whose HTTP is asked too."""
+
+    def __init__(self, folder, said):
+        self.authority = Authority(folder)
+        self.http, self.metrics, self.serving_port = free_port(), free_port(), free_port()
+        self.key = new_key(folder / 'tokens')
+        (folder / 'key').touch(0o600)
+        (folder / 'key').write_text(self.key, encoding='ascii')
+        self.keyed = ('--token-file', folder / 'key')
+        self.plain = Server('--max-concurrent-sessions', '64')
+        self.shielded = Server(*self.authority.server_flags(), '--token-file', folder / 'tokens', '--http-port', self.http,
+                               '--metrics-port', self.metrics, '--max-concurrent-sessions', '64')
+        self.serving = Edge('serve', '--model', DRAFT, '--server', self.plain.address, '--port', self.serving_port,
+                            '--threads', '1', stdout=said, stderr=said)
+        wait_until_served(f'http://127.0.0.1:{self.serving_port}')
+
+    def answers(self):
+        """Tokens of right requests, to each server; or what an edge says that got none."""
+        asked = (edge(*ANSWER, '--server', self.plain.address),
+                 edge(*ANSWER, '--server', self.shielded.address, '--tls-ca', self.authority.ca, *self.keyed))
+        return [got.json['ids'] if got.code == 0 else got.err[-300:] for got in asked]
+
+    def targets(self):
+        calls = self._record(self.plain.port, *self.keyed)
+        shielded = self._record(self.shielded.port, '--tls-ca', self.authority.ca, *self.keyed)
+        requests = list(http_requests(self.key))
+        return [Target(self.plain.port, calls), Target(self.shielded.port, calls, tls=True), Target(self.shielded.port, shielded),
+                *(Target(port, requests) for port in (self.serving_port, self.http, self.metrics))]
+
+    @staticmethod
+    def _record(port, *flags):
+        recorder = Recorder(port)
+        for strategy in ('ar', 'sd', 'mirror'):
+            edge(*ANSWER, '--strategy', strategy, '--server', recorder.address, *flags)
+        time.sleep(0.5)
+        return [bytes(said) for said in recorder.said if said]
+
+    def look(self):
+        """OSError if one is not healthy; a server without HTTP by its port."""
+        for port, path in ((self.serving_port, '/health'), (self.http, '/health/live')):
+            urllib.request.urlopen(f'http://127.0.0.1:{port}{path}', timeout=60).read()
+        socket.create_connection(('127.0.0.1', self.plain.port), timeout=60).close()
+
+    def end(self):
+        """The exit code of each."""
+        self.serving.process.terminate()
+        return {'outrider-edge': self.serving.process.wait(60), 'outrider-server': self.plain.stop(),
+                'the shielded outrider-server': self.shielded.stop()}
+
+
 def is_sanitized(program):
     return b'__asan_init' in program.read_bytes()
 
 
-def attack(options, outcome, server, serving_port, ports):
-    recorder = Recorder(server.port)
-    for strategy in ('ar', 'sd', 'mirror'):
-        edge(*ANSWER, '--strategy', strategy, '--server', recorder.address)
-    time.sleep(0.5)
-    calls = [bytes(said) for said in recorder.said]
-    requests = list(http_requests())
-    targets = [(server.port, calls), (serving_port, requests), *((port, requests) for port in ports)]
-    stopping = threading.Event()
+def attack(options, outcome, programs):
+    targets, stopping = programs.targets(), threading.Event()
     attacks = [Attack(targets, options.seed * WORKERS + i, stopping) for i in range(WORKERS)]
     for one in attacks:
         one.start()
@@ -144,8 +209,7 @@ def attack(options, outcome, server, serving_port, ports):
     try:
         while time.monotonic() < begin + options.minutes * 60:
             time.sleep(5)
-            for port, path in ((serving_port, '/health'), (ports[0], '/health/live')):
-                urllib.request.urlopen(f'http://127.0.0.1:{port}{path}', timeout=60).read()
+            programs.look()
             print(f'{sum(one.sent for one in attacks)} requests in {time.monotonic() - begin:.0f} s', file=sys.stderr, end='\r')
     except OSError as error:
         outcome.fail(f'a program is not healthy any more: {error}')
@@ -153,35 +217,32 @@ def attack(options, outcome, server, serving_port, ports):
     for one in attacks:
         one.join(30)
     print(file=sys.stderr)
-    return sum(one.sent for one in attacks)
+    return sum(one.sent for one in attacks), sum(one.inside for one in attacks)
 
 
 def run(options, outcome):
-    http, metrics, port = free_port(), free_port(), free_port()
-    with Server('--http-port', http, '--metrics-port', metrics, '--max-concurrent-sessions', '64') as server, \
-            tempfile.TemporaryFile('w+') as said:
-        serving = Edge('serve', '--model', DRAFT, '--server', server.address, '--port', port, '--threads', '1', stdout=said, stderr=said)
-        wait_until_served(f'http://127.0.0.1:{port}')
-        before = edge(*ANSWER, '--server', server.address)
-        requests = attack(options, outcome, server, port, (http, metrics))
-        after = edge(*ANSWER, '--server', server.address)
-        if after.code != 0 or after.json['ids'] != before.json['ids']:
-            outcome.fail(f'a right request is answered otherwise: {after.err[-300:]}')
-        serving.process.terminate()
-        codes = {'outrider-edge': serving.process.wait(60), 'outrider-server': server.stop()}
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile('w+') as said:
+        programs = Programs(Path(folder), said)
+        before = programs.answers()
+        requests, inside = attack(options, outcome, programs)
+        after = programs.answers()
+        if after != before or before[0] != before[1]:
+            outcome.fail(f'right requests are answered otherwise: {before}, then {after}')
+        codes = programs.end()
         said.seek(0)
-        lines = [*server.log, *said]
+        lines = [*programs.plain.log, *programs.shielded.log, *said]
     for name, code in codes.items():
         if code != 0:
             outcome.fail(f'{name} ended with exit code {code}')
+    for name in ('outrider-edge', 'outrider-server'):
         if not is_sanitized(BIN / name):
             outcome.show_nothing(f'{name} was built without the address sanitizer. Remedy: see --help')
-    if requests < MIN_REQUESTS:
-        outcome.show_nothing(f'{requests} requests only')
+    if requests < MIN_REQUESTS or inside < MIN_REQUESTS / 10:
+        outcome.show_nothing(f'{requests} requests only, {inside} of them inside of TLS')
     reports = [line for line in lines if any(word in line for word in REPORTS)]
     for line in reports or (lines[-20:] if outcome.failures else ()):
         print(line.rstrip(), file=sys.stderr)
-    outcome.figures.update({'requests': requests, 'minutes': options.minutes, 'seed': options.seed})
+    outcome.figures.update({'requests': requests, 'inside_tls': inside, 'minutes': options.minutes, 'seed': options.seed})
     outcome.hold('reports of the sanitizers', (len(reports), len(reports), len(reports)), 0, at_least=False)
 
 

@@ -7,6 +7,7 @@ set -euo pipefail
 folder="$1"; shift
 [ -e "$folder/.complete" ] && exit
 rm -rf "$folder"
+mkdir -p "$(dirname "$folder")"
 mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$(IFS=,; echo "$*")" bookworm "$folder"
 
 # Links that name a place from the root up would lead to this machine's files.

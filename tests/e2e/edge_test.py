@@ -371,6 +371,19 @@ class BrokenLinks(unittest.TestCase):
         self.assertGreaterEqual(answer.json['reconnects'], 1)
         self.assertEqual(answer.json['ids'], undisturbed.json['ids'])
 
+    def test_another_model_in_the_server_s_place_ends_the_answer_with_what_is_there(self):
+        with Server(*PACED) as server:
+            whole = edge('run', '--server', server.address, *self.COMMON)
+            running = self.start(server)
+            server.kill()
+            with Server(*PACED, port=server.port, model=DRAFT):
+                answer = running.wait()
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertIn('fingerprint', answer.err)
+        kept = answer.json['ids']
+        self.assertGreater(len(kept), 0)
+        self.assertEqual(kept, whole.json['ids'][:len(kept)])
+
     def test_a_server_that_stays_away_ends_the_answer_with_what_is_there(self):
         with Server(*PACED) as server:
             whole = edge('run', '--server', server.address, *self.COMMON)

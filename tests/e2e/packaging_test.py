@@ -18,6 +18,7 @@ from programs import BIN, ROOT
 
 UNITS = sorted((ROOT / 'deploy/systemd').glob('*.service'))
 MANIFESTS = [ROOT / 'deploy/kubernetes' / name for name in ('outrider.yaml', 'haproxy.yaml')]
+LOADING_SECONDS = 15 * 60  # that nobody takes a server for dead
 MOST_EXPOSED = 40  # tenths, as `systemd-analyze security` counts: 0 is shut, 100 open
 # The oldest version whose schemas there are, and the one that they are pinned to.
 KUBERNETES_VERSIONS = ('1.25', '1.37')
@@ -67,6 +68,16 @@ class Manifests(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, said)
                 self.assertNotIn('WARN', said)
                 self.assertEqual(said.count(' passed '), manifest.read_text().count('\nkind:'), said)
+
+    def test_a_model_may_take_a_quarter_of_an_hour_to_load(self):
+        import yaml  # kubernetes-validate's
+        documents = yaml.safe_load_all(MANIFESTS[0].read_text())
+        deployment = next(document for document in documents if document['kind'] == 'Deployment')
+        server = deployment['spec']['template']['spec']['containers'][0]
+        probe = server['startupProbe']
+        self.assertGreaterEqual(probe['periodSeconds'] * probe['failureThreshold'], LOADING_SECONDS)
+        unit = (ROOT / 'deploy/systemd/outrider-server.service').read_text()
+        self.assertIn(f'TimeoutStartSec={LOADING_SECONDS // 60}min', unit)
 
     def test_kubernetes_refuses_a_misspelt_field(self):
         with tempfile.TemporaryDirectory() as folder:

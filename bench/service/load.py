@@ -13,6 +13,7 @@ from edges import DRAFT, Edge  # noqa: E402
 WAYS = [('--strategy', strategy, '--temp', temperature, '--seed', '4')
         for strategy in ('ar', 'sd', 'mirror') for temperature in ('0', '0.8')]
 ANSWER_SECONDS = 300
+RECONNECT_SECONDS = 120  # longer than any fault lasts
 
 
 class Load:
@@ -22,7 +23,7 @@ class Load:
     def __init__(self, address, prompts, sessions, max_tokens, seed, key, *flags):
         """key: the file with that of all edges, but for those that begin() gives another."""
         self.address, self.prompts, self.key = address, prompts, key
-        self.common = ('run', '--model', DRAFT, '--json', '-n', max_tokens, '--threads', '1', '--reconnect-timeout', '60',
+        self.common = ('run', '--model', DRAFT, '--json', '-n', max_tokens, '--threads', '1', '--reconnect-timeout', RECONNECT_SECONDS,
                        *flags)
         self.expected = {}
         self.stopping, self.lock = threading.Event(), threading.Lock()

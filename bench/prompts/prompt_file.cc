@@ -46,7 +46,15 @@ Result<std::vector<PromptLine>> read_prompt_file(const std::string& path, std::s
   };
   OUTRIDER_RETURN_IF_ERROR(for_each_line(path, add));
   if (prompts.empty()) return invalid_argument(path + ": holds no prompt");
+  OUTRIDER_RETURN_IF_ERROR(check_prompt_count(path, prompts.size(), limit));
   return prompts;
+}
+
+Status check_prompt_count(const std::string& path, std::size_t held, std::size_t wanted) {
+  if (held >= wanted) return {};
+  return invalid_argument(path + ": holds " + std::to_string(held) + " of the " +
+                          std::to_string(wanted) + " prompts asked for. Remedy: --num-prompts " +
+                          std::to_string(held) + ", or a file with more");
 }
 
 }  // namespace outrider

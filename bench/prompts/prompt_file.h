@@ -16,8 +16,12 @@ struct PromptLine {
   std::string answer;  // "answer"; empty if the line has none
 };
 
-// The first `limit` prompts of the file; 0: all. INVALID_ARGUMENT for a file without prompts, or
-// for a line that is none, by its name.
+// The first `limit` prompts of the file; 0: all. INVALID_ARGUMENT for a file without prompts or
+// with fewer than are asked for: what a check claims rests on how many answers it had; and for a
+// line that is none, by its name.
 Result<std::vector<PromptLine>> read_prompt_file(const std::string& path, std::size_t limit);
+
+// The refusal where `held` prompts are fewer than those that are asked for.
+Status check_prompt_count(const std::string& path, std::size_t held, std::size_t wanted);
 
 }  // namespace outrider

@@ -18,8 +18,7 @@ struct BenchPrompt {
   std::vector<TokenId> answer;  // with the end of its turn; empty if the line has none
 };
 
-// The first `limit` prompts of the file; 0: all. Errors: kInvalidArgument for a file without
-// prompts or a line that is none, with its number; those of reading and encoding.
+// The first `limit` prompts of the file; 0: all. Errors: those of read_prompt_file() and encoding.
 Result<std::vector<BenchPrompt>> read_prompts(const std::string& path, const Tokenizer& tokenizer,
                                               std::size_t limit);
 

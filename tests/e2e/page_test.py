@@ -31,7 +31,7 @@ class Page(unittest.TestCase):
                            json.dumps({'prompt': 'Go to the door.'}) + '\n', encoding='utf-8')
         done = subprocess.run(
             [f'{BIN}/outrider-bench', 'run', f'--target={TARGET}', f'--draft={DRAFT}',
-             f'--prompts={prompts}', '--max-tokens=24', '--network=ethernet,lte,starlink',
+             f'--prompts={prompts}', '--num-prompts=2', '--max-tokens=24', '--network=ethernet,lte,starlink',
              '--strategy=ar,sd,mirror', '--clock=virtual', '--exit-cost=1.15', '--json',
              f'--html={cls.page}'], capture_output=True, text=True, timeout=250, check=False)
         assert cls.page.exists(), done.stderr

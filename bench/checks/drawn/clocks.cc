@@ -118,8 +118,9 @@ void set_prompts(GridPlan& plan, const std::vector<PromptLine>& lines, std::size
 
 Result<CheckOutcome> run_clocks(const DrawnFlags& options) {
   GridPlan plan = options.plan;
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines,
-                            read_prompt_file(options.prompts, kMorePrompts * options.num_prompts));
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines, read_prompt_file(options.prompts, 0));
+  OUTRIDER_RETURN_IF_ERROR(check_prompt_count(options.prompts, lines.size(), options.num_prompts));
+  lines.resize(std::min(lines.size(), kMorePrompts * options.num_prompts));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<LinkProfile> networks, parse_links(options.networks));
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::vector<GridSetting> settings,

@@ -141,6 +141,7 @@ Json to_json(const Judged& one) {
 Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
   GridPlan plan = options.plan;
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines, read_prompt_file(options.prompts, 0));
+  OUTRIDER_RETURN_IF_ERROR(check_prompt_count(options.prompts, lines.size(), options.num_prompts));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<LinkProfile> networks, parse_links(options.networks));
   const DrawnFrom from{.networks = std::move(networks), .target_scales = {1, 2}};
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<GridSetting> settings,
@@ -151,7 +152,7 @@ Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
   Json all = Json::array();
   for (std::size_t i = 0; i < settings.size(); ++i) {
     plan.settings = {settings[i]};
-    const std::size_t count = std::min(options.num_prompts, lines.size());
+    const std::size_t count = options.num_prompts;
     LinkRandom(plan.seed + i).draw_first(lines, count);
     plan.prompts.clear();
     for (std::size_t k = 0; k < count; ++k) plan.prompts.push_back(lines[k].prompt);

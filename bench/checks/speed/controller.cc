@@ -253,7 +253,7 @@ Result<CheckOutcome> run_controller(const ControllerOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.target));
   ControllerRun run_state{.options = options, .tokenizer = std::move(tokenizer), .prompts = {}};
   OUTRIDER_ASSIGN_OR_RETURN(run_state.prompts,
-                            read_prompts(options.prompts, run_state.tokenizer, options.runs));
+                            read_prompts(options.prompts, run_state.tokenizer, 0));
   OUTRIDER_RETURN_IF_ERROR(start(run_state));
   const std::vector<Setting> settings = all_settings();
   CheckOutcome outcome;

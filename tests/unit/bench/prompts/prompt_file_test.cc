@@ -32,6 +32,15 @@ TEST(PromptFileTest, TheUsualDataSetsAreRead) {
   EXPECT_THAT(two[1].name, HasSubstr("prompts.jsonl:3"));
 }
 
+TEST(PromptFileTest, FewerThanAreAskedForAreRefused) {
+  const std::string path = write_lines("{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\n");
+  EXPECT_EQ(read_prompt_file(path, 2)->size(), 2u);
+  const Status refused = read_prompt_file(path, 3).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("prompts.jsonl: holds 2 of the 3 prompts"));
+  EXPECT_THAT(refused.message(), HasSubstr("--num-prompts 2"));
+}
+
 TEST(PromptFileTest, ALineWithoutAPromptIsNamed) {
   for (const char* bad : {"{}", "3", "{\"prompt\":\"x\",\"answer\":1}", "{\"prompt\":1}",
                           "{\"turns\":[]}", "{\"turns\":[2]}"}) {

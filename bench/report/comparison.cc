@@ -17,6 +17,7 @@ struct CellRecord {
   std::string variant;
   bool valid = false;
   std::vector<RequestSample> samples;
+  Json whole;  // as the report has it
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& field) {
@@ -44,12 +45,36 @@ Status check_schema(const Json& report, const std::string& name) {
 Status check_alike(const Json& first, const std::string& first_name, const Json& second,
                    const std::string& second_name) {
   for (const char* path : {"/models/target/fingerprint", "/models/draft/fingerprint", "/clock",
-                           "/prompts/sha256", "/seed", "/max_tokens"}) {
+                           "/prompts/sha256", "/seed", "/max_tokens", "/setup/dtype",
+                           "/setup/exits", "/setup/device", "/setup/threads", "/setup/learns"}) {
     const Json::json_pointer field(path);
     if (shown(first, field) == shown(second, field)) continue;
     return invalid_argument(std::string(path + 1) + " differs: " + shown(first, field) + " in " +
                             first_name + ", " + shown(second, field) + " in " + second_name +
-                            ". Remedy: compare runs of the same models, prompts and clock");
+                            ". Remedy: compare runs of the same models, prompts, clock and set-up");
+  }
+  return {};
+}
+
+// Cells of one name that were not measured alike. A draft length is a result where it is the best
+// of several, and nothing to plain decoding.
+Status check_cells_alike(const CellRecord& first, const std::string& first_name,
+                         const CellRecord& second, const std::string& second_name) {
+  std::vector<const char*> paths = {"/link",        "/link_asked", "/pace",
+                                    "/pass_pace",   "/step_pace",  "/exit_cost",
+                                    "/temperature", "/strategy",   "/best_of_several"};
+  const bool drafts = second.whole.value("strategy", "") != name_of(Strategy::kAr);
+  if (drafts && !second.whole.value("best_of_several", false)) {
+    paths.push_back("/spec_draft_n_max");
+  }
+  for (const char* path : paths) {
+    const Json::json_pointer field(path);
+    if (shown(first.whole, field) == shown(second.whole, field)) continue;
+    return invalid_argument(
+        second.setting + " / " + second.variant + ": " + (path + 1) +
+        " differs: " + shown(first.whole, field) + " in " + first_name + ", " +
+        shown(second.whole, field) + " in " + second_name +
+        ". Remedy: run both over the same links and devices, with the same flags");
   }
   return {};
 }
@@ -60,6 +85,7 @@ Result<Cells> cells_of(const Json& report, const std::string& name) {
   Cells cells;
   for (const Json& json : *found) {
     OUTRIDER_ASSIGN_OR_RETURN(CellRecord cell, read_json<CellRecord>(json, name + ", a cell"));
+    cell.whole = json;
     cells.insert_or_assign({cell.setting, cell.variant}, std::move(cell));
   }
   return cells;
@@ -88,6 +114,7 @@ Result<Comparison> compare_reports(const Json& first, const std::string& first_n
     if (found == before.end()) {
       comparison.only_once.push_back(name.first + " / " + name.second);
     } else {
+      OUTRIDER_RETURN_IF_ERROR(check_cells_alike(found->second, first_name, cell, second_name));
       comparison.cells.push_back(change_of(found->second, cell));
     }
   }

@@ -32,8 +32,9 @@ struct Comparison {
 };
 
 // Reports as report_json() makes them; names are for errors. INVALID_ARGUMENT, with what differs,
-// for another schema, other models, another clock, other prompts or another seed: their times say
-// nothing about each other. DATA_LOSS for a report that lacks a field.
+// for another schema, other models, another clock, other prompts or another seed, another set-up,
+// and for cells of one name over other links or devices, or with another draft length: their times
+// say nothing about each other. DATA_LOSS for a report that lacks a field.
 Result<Comparison> compare_reports(const Json& first, const std::string& first_name,
                                    const Json& second, const std::string& second_name);
 

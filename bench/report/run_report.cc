@@ -144,6 +144,7 @@ Json report_json(const RunReport& report) {
           {"made_by", run.made_by},
           {"command", run.command},
           {"models", run.models},
+          {"setup", run.setup},
           {"machine", run.machine},
           {"measured_links", run.measured_links},
           {"clock", name_of(run.clock)},

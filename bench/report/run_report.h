@@ -24,6 +24,7 @@ struct RunDescription {
   std::string made_by;           // version and commit of the program
   std::string command;           // the flags in effect, one text
   Json models = Json::object();  // target and draft, with fingerprints
+  Json setup = Json::object();   // how the programs computed
   Json machine = Json::object();
   Json measured_links = Json::object();  // by network: what was asked for and what TCP got
   RunClock clock = RunClock::kReal;

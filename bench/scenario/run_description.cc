@@ -66,6 +66,11 @@ Json run_identity(const RunFlags& flags, const GridPlan& plan) {
 RunDescription describe_run(const RunFlags& flags, const GridPlan& plan) {
   RunDescription run;
   run.models = {{"target", model_json(plan.target)}, {"draft", model_json(plan.draft)}};
+  run.setup = {{"dtype", plan.dtype},
+               {"exits", plan.exits},
+               {"device", plan.device},
+               {"threads", plan.threads},
+               {"learns", !plan.state_dir.empty()}};
   run.machine = about_machine();
   run.clock = flags.clock;
   run.seed = plan.seed;

@@ -26,10 +26,22 @@ Json report(double factor) {
           {"clock", "virtual"},
           {"prompts", {{"sha256", "p"}}},
           {"seed", 0},
+          {"setup", {{"dtype", "auto"}, {"exits", "auto"}, {"device", "cpu"}, {"threads", 1}}},
           {"max_tokens", 60},
           {"cells",
-           {{{"setting", "lte"}, {"variant", "ar"}, {"valid", true}, {"samples", samples}},
-            {{"setting", "lte"}, {"variant", "mirror"}, {"valid", true}, {"samples", slower}}}}};
+           {{{"setting", "lte"},
+             {"variant", "ar"},
+             {"strategy", "ar"},
+             {"valid", true},
+             {"samples", samples}},
+            {{"setting", "lte"},
+             {"variant", "mirror"},
+             {"strategy", "mirror"},
+             {"link", "emulated"},
+             {"exit_cost", 1.15},
+             {"spec_draft_n_max", 4},
+             {"valid", true},
+             {"samples", slower}}}}};
 }
 
 TEST(ComparisonTest, SlowerBeyondTheLimitIsARegression) {
@@ -62,6 +74,17 @@ TEST(ComparisonTest, InvalidCellsAndStrangersAreNotCompared) {
   EXPECT_THAT(comparison.only_once, ElementsAre("wifi / ar", "lte / ar"));
 }
 
+TEST(ComparisonTest, ADraftLengthThatWasChosenOrIsOfNoUseMayDiffer) {
+  Json first = report(1), second = report(1);
+  first["cells"][0]["spec_draft_n_max"] = 4;
+  second["cells"][0]["spec_draft_n_max"] = 6;
+  EXPECT_TRUE(compare_reports(first, "a", second, "b").ok()) << "plain decoding drafts nothing";
+  second["cells"][1]["spec_draft_n_max"] = 6;
+  EXPECT_FALSE(compare_reports(first, "a", second, "b").ok());
+  for (Json* report : {&first, &second}) (*report)["cells"][1]["best_of_several"] = true;
+  EXPECT_TRUE(compare_reports(first, "a", second, "b").ok()) << "the best of several";
+}
+
 TEST(ComparisonTest, WhatCannotBeComparedIsRefused) {
   const auto refusal = [](const char* path, const Json& value) {
     Json other = report(1);
@@ -74,6 +97,15 @@ TEST(ComparisonTest, WhatCannotBeComparedIsRefused) {
   EXPECT_THAT(refusal("/models/draft/fingerprint", "x"), HasSubstr("models/draft/fingerprint"));
   EXPECT_THAT(refusal("/clock", "real"), HasSubstr("clock differs"));
   EXPECT_THAT(refusal("/prompts/sha256", "x"), HasSubstr("prompts"));
+  EXPECT_THAT(refusal("/seed", 1), HasSubstr("seed differs: 0 in a.json, 1 in b.json"));
+  EXPECT_THAT(refusal("/setup/dtype", "int8"), HasSubstr("setup/dtype differs"));
+  EXPECT_THAT(refusal("/setup/exits", "none"), HasSubstr("setup/exits differs"));
+  EXPECT_THAT(refusal("/setup/threads", 2), HasSubstr("setup/threads differs"));
+  EXPECT_THAT(refusal("/cells/1/link", "modelled"),
+              HasSubstr("lte / mirror: link differs: \"emulated\" in a.json, \"modelled\""));
+  EXPECT_THAT(refusal("/cells/1/exit_cost", 1.0), HasSubstr("exit_cost differs"));
+  EXPECT_THAT(refusal("/cells/1/spec_draft_n_max", 5), HasSubstr("spec_draft_n_max differs"));
+  EXPECT_THAT(refusal("/cells/1/pass_pace", "1:9"), HasSubstr("pass_pace differs"));
   EXPECT_EQ(compare_reports(Json::array(), "a", report(1), "b").status().code(),
             StatusCode::kInvalidArgument);
   Json broken = report(1);

@@ -142,6 +142,20 @@ std::optional<double> AnswerFigures::left_rate() const {
   return ratio(missing, static_cast<double>(predraft->wanted_tokens));
 }
 
+double speculation_share(const AnswerRecord& record) {
+  if (record.strategy == Strategy::kAr || record.completion_tokens == 0) return 0;
+  std::uint64_t since = 0, on = 0;
+  bool speculates = true;
+  for (const PlanChange& change : record.plan_changes) {
+    const std::uint64_t token = std::min(change.token, record.completion_tokens);
+    if (speculates && token > since) on += token - since;
+    since = std::max(since, token);
+    speculates = change.speculates;
+  }
+  if (speculates) on += record.completion_tokens - since;
+  return static_cast<double>(on) / static_cast<double>(record.completion_tokens);
+}
+
 Result<EdgeAnswer> edge_answer_of(AnswerRecord record) {
   OUTRIDER_ASSIGN_OR_RETURN(AnswerFigures figures, figures_of(record));
   return EdgeAnswer{.record = std::move(record), .figures = std::move(figures)};

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/link/path/path_counts.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "edge_client/report/answer_record.h"
@@ -71,7 +72,12 @@ struct EdgeAnswer {
   AnswerRecord record;
   AnswerFigures figures;   // wire_up and wire_down are not the edge's to know
   std::string trace = {};  // its Chrome trace (metrics/timeline.h); empty: none was recorded
+  // What the link between did meanwhile; nothing where none of ours was.
+  std::optional<LinkCounts> link = {};
 };
+
+// The share of an answer's tokens that were decoded while the edge speculated.
+double speculation_share(const AnswerRecord& record);
 
 // Reads the last line of `outrider-edge run --json`. DATA_LOSS names what is missing.
 Result<EdgeAnswer> read_edge_answer(std::string_view line);

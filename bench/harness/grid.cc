@@ -69,10 +69,21 @@ class CellTable final {
       return;
     }
     ++result_.compared;
-    into.speculation = answer.answer.record.speculation;
+    add_conditions(answer.answer, into);
     if (answer.same_text) return;
     ++into.mismatches;
     ++result_.mismatches;
+  }
+
+  // How the answer came about.
+  static void add_conditions(const EdgeAnswer& answer, GridCell& into) {
+    const auto tokens = static_cast<double>(answer.record.completion_tokens);
+    into.speculation = answer.record.speculation;
+    into.tokens += tokens;
+    into.tokens_on += tokens * speculation_share(answer.record);
+    if (!answer.link) return;
+    if (!into.link) into.link.emplace();
+    *into.link += *answer.link;
   }
 
   const GridPlan& plan_;

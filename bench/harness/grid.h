@@ -30,6 +30,13 @@ struct GridCell {
   std::string speculation;             // of the last answer
   std::size_t failures = 0;            // answers that did not come to their end
   int gamma = 0;                       // as the variant's
+  // Of all answers that came to their end.
+  double tokens = 0;
+  double tokens_on = 0;                 // decoded while the edge speculated
+  std::optional<LinkCounts> link = {};  // what the link did meanwhile; nothing: none of ours
+
+  // The share of the tokens that were decoded while the edge speculated.
+  double speculation_on() const { return tokens > 0 ? tokens_on / tokens : 0; }
 };
 
 struct GridOverruns {

@@ -154,6 +154,7 @@ Result<EdgeAnswer> RealExecutor::decode(const LinkedServer& server, const EdgeRu
     const CarriedBytes after = server.link->traffic();
     answer.figures.wire_up = static_cast<double>(after.up - before.up);
     answer.figures.wire_down = static_cast<double>(after.down - before.down);
+    answer.link = server.link->counts();
   }
   return answer;
 }

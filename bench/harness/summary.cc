@@ -178,7 +178,8 @@ Json cell_json(const GridResult& result, const GridCell& cell) {
           {"miss_rate", json_of(sum.miss_rate())},
           {"partial_rate", json_of(sum.partial_rate())},
           {"mean_exit", json_of(sum.mean_exit())},
-          {"speculation", cell.speculation}};
+          {"speculation", cell.speculation},
+          {"speculation_on", cell.speculation_on()}};
 }
 
 Json cells_json(const GridResult& result) {

@@ -42,7 +42,8 @@ std::string row(const GridResult& result, const GridCell& cell, const PaperPace&
                      paper_ratio(pace, cell.strategy, false)) +
          shown(sum.tau(), 2, 6) + shown(sum.rows_per_pass(), 1, 6) + shown(sum.acceptance(), 2, 8) +
          shown(sum.miss_rate(), 2, 6) + shown(sum.partial_rate(), 2, 6) +
-         shown(sum.mean_exit(), 1, 6) + shown(up, 0, 7) + "\n";
+         shown(sum.mean_exit(), 1, 6) + shown(up, 0, 7) +
+         fmt::format("{:6.0f} %\n", 100 * cell.speculation_on());
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ std::string table(const GridResult& result, const std::vector<PaperPace>& paces)
     }
     text +=
         "\n  strategy   ms/token [95 %]          over ar            paper  over sd            "
-        "paper    tau  rows  accept  miss  part    EE  B/tok\n";
+        "paper    tau  rows  accept  miss  part    EE  B/tok  spec. on\n";
     for (const GridCell& cell : result.cells) {
       if (cell.setting == pace.name) text += row(result, cell, pace);
     }

@@ -214,9 +214,8 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   const bool traced = is_traced(plan_, job);
   Timeline timeline;
   TimelineRecorder recorder(timeline);
-  OUTRIDER_ASSIGN_OR_RETURN(
-      VirtualAnswer answer,
-      decode(variant, setting, job.prompt, std::move(wire), traced ? &recorder : nullptr));
+  OUTRIDER_ASSIGN_OR_RETURN(VirtualAnswer answer, decode(variant, setting, job.prompt, wire,
+                                                         traced ? &recorder : nullptr));
   AnswerRecord at_user =
       record_of(std::move(answer), variant.strategy, variant.name, draft_.info().name);
   if (variant.place == DraftPlace::kCloud) {
@@ -227,6 +226,7 @@ Result<EdgeAnswer> VirtualExecutor::answer(const AnswerJob& job) {
   if (traced) edge.trace = timeline.chrome_trace();
   edge.figures.wire_up = static_cast<double>(edge.record.traffic->bytes.framed_up);
   edge.figures.wire_down = static_cast<double>(edge.record.traffic->bytes.framed_down);
+  if (wire != nullptr) edge.link = wire->counts();
   return edge;
 }
 

@@ -8,7 +8,7 @@
 // Two kinds: "emulated" is real TCP over packets that are delayed and lost (tun/tun_link.h, root),
 // "modelled" a TCP proxy, for which kernels on both sides acknowledge at once (proxy_link.h).
 //
-// Thread rule: one thread; traffic() from any.
+// Thread rule: one thread; traffic() and counts() from any.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "bench/link/path/link_profile.h"
+#include "bench/link/path/path_counts.h"
 #include "bench/process/process.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
@@ -50,6 +51,9 @@ class Link {
   virtual Result<Address> route(const Address& server) = 0;
 
   virtual CarriedBytes traffic() const = 0;
+  // What became of packets since the profile began, for the last time. A proxy's packets are the
+  // pieces in which it takes bytes.
+  virtual LinkCounts counts() const = 0;
 
   // With the next bytes the profile begins anew, so long after its own start, with this seed: what
   // two programs meet one after the other is then the same. Only between connections: what is under

@@ -88,6 +88,8 @@ class ProxyLink::Loop final {
           pipe->deliver();
         }
       }
+      link_.up_counts_.publish(up_->counts());
+      link_.down_counts_.publish(down_->counts());
       if (reset_is_due()) reset_all();
       connections_.remove_if([](const Connection& one) { return one.over(); });
       accept_all();
@@ -121,6 +123,7 @@ class ProxyLink::Loop final {
     down_.emplace(link_.profile_.down, 2 * request.seed + 1);
     one_way_ = Duration{-1};
     was_reset_ = false;
+    link_.resets_.store(0);
   }
 
   void change_delay() {
@@ -137,6 +140,7 @@ class ProxyLink::Loop final {
 
   void reset_all() {
     was_reset_ = true;
+    link_.resets_.fetch_add(connections_.size());
     for (const Connection& connection : connections_) {
       reset_at_close(connection.edge.get());
       reset_at_close(connection.server.get());

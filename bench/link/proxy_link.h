@@ -7,7 +7,8 @@
 // At most kMaxInFlight bytes a direction are on their way; then the sender waits, as on a real link
 // with that product of bandwidth and delay. Connections share the rate and its queue.
 //
-// Thread rule: one thread of its own; set_one_way(), address() and traffic() from anywhere.
+// Thread rule: one thread of its own; set_one_way(), address(), traffic() and counts() from
+// anywhere.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,6 +20,7 @@
 
 #include "bench/link/link.h"
 #include "bench/link/link_restart.h"
+#include "bench/link/shared_path_counts.h"
 #include "common/base/clock.h"
 #include "common/base/posix.h"
 
@@ -39,6 +41,9 @@ class ProxyLink final : public Link {
   // server: its host is a numeric IPv4 address. Time counts from here.
   Result<Address> route(const Address& server) override;
   CarriedBytes traffic() const override { return {up_.load(), down_.load()}; }
+  LinkCounts counts() const override {
+    return {up_counts_.read(), down_counts_.read(), resets_.load()};
+  }
   void begin_again(Duration offset, std::uint64_t seed) override { restart_.ask({offset, seed}); }
 
   const Address& address() const { return address_; }
@@ -58,6 +63,9 @@ class ProxyLink final : public Link {
   LinkRestart restart_;
   std::atomic<std::uint64_t> up_{0};
   std::atomic<std::uint64_t> down_{0};
+  SharedPathCounts up_counts_;
+  SharedPathCounts down_counts_;
+  std::atomic<std::uint64_t> resets_{0};  // of connections
   std::thread thread_;
 };
 

@@ -2,6 +2,7 @@
 #include "bench/report/cell_json.h"
 
 #include "bench/harness/bar.h"
+#include "bench/harness/evidence.h"
 #include "common/base/json_record.h"
 
 namespace outrider {
@@ -39,6 +40,11 @@ Json to_json(const CellReport& cell, RunClock clock) {
           {"clock", name_of(clock)},
           {"link", cell.link_kind},
           {"link_asked", cell.setting->link.description()},
+          {"link_in_run", met_json(*cell.setting, cell.link)},
+          {"exit_cost", cell.setting->exit_cost},
+          {"pass_pace", cell.setting->pass.to_string()},
+          {"step_pace", cell.setting->step.to_string()},
+          {"best_of_several", !cell.variant->best_of.empty()},
           {"rtt_p50_ms", write_json(cell.rtt_p50_ms)},
           {"valid", cell.valid()},
           {"requests", cell.requests},

@@ -132,20 +132,6 @@ PairedSpeedup paired_speedup(const std::vector<RequestSample>& base,
   return {slow.size(), speedup(slow, fast)};
 }
 
-double speculation_share(const AnswerRecord& record) {
-  if (record.strategy == Strategy::kAr || record.completion_tokens == 0) return 0;
-  std::uint64_t since = 0, on = 0;
-  bool speculates = true;
-  for (const PlanChange& change : record.plan_changes) {
-    const std::uint64_t token = std::min(change.token, record.completion_tokens);
-    if (speculates && token > since) on += token - since;
-    since = std::max(since, token);
-    speculates = change.speculates;
-  }
-  if (speculates) on += record.completion_tokens - since;
-  return static_cast<double>(on) / static_cast<double>(record.completion_tokens);
-}
-
 namespace {
 
 // Of the requests themselves.
@@ -200,6 +186,7 @@ std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& res
       CellReport cell = gather(plan, result, limits, setting, variant);
       const GridCell& grid = result.cells[setting * plan.variants.size() + variant];
       cell.gamma = grid.gamma > 0 ? grid.gamma : plan.gamma;
+      cell.link = grid.link;
       cell.sum = sum_of(grid.answers);
       cell.acceptance = estimate(grid.answers, &AnswerFigures::acceptance);
       cell.exit_hit_rate = estimate(grid.answers, &AnswerFigures::exit_hit_rate);

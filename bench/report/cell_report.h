@@ -35,9 +35,6 @@ struct ServiceLimits {
   bool kept_by(const AnswerRecord& record) const;
 };
 
-// The share of an answer's tokens that were decoded while the edge speculated.
-double speculation_share(const AnswerRecord& record);
-
 // What a later comparison needs of one request.
 struct RequestSample {
   std::uint64_t prompt = 0;
@@ -79,6 +76,7 @@ struct CellReport {
   std::optional<double> rtt_p50_ms;    // as the edges measured it
   AnswerUse use;                       // what the requests that did not fail took
   std::optional<CellCost> cost;        // by a file of prices, if one was given
+  std::optional<LinkCounts> link;      // what it did while these were under way
   AnswerFigures sum;                   // of the requests that all variants answered
   std::optional<Estimate> tokens_per_s;
   std::optional<Estimate> over_ar;

@@ -27,6 +27,7 @@ struct RequestLine {
   double agreement = 1;
   double wire_up = 0;
   double wire_down = 0;
+  std::optional<LinkCounts> link;
   std::optional<AnswerRecord> answer;
 
   template <typename Self, typename Visitor>
@@ -40,6 +41,7 @@ struct RequestLine {
     field("agreement", self.agreement);
     field("wire_up", self.wire_up);
     field("wire_down", self.wire_down);
+    field("link", self.link);
     field("answer", self.answer);
   }
 };
@@ -75,6 +77,7 @@ Json request_json(const GridPlan& plan, const FinishedAnswer& answer) {
                    .agreement = answer.agreement,
                    .wire_up = answer.answer.figures.wire_up,
                    .wire_down = answer.answer.figures.wire_down,
+                   .link = answer.answer.link,
                    .answer = {}};
   if (!answer.failed()) line.answer = answer.answer.record;
   Json json = write_json(line);
@@ -107,6 +110,7 @@ Result<FinishedAnswer> read_request(const Json& json, const std::string& where) 
   answer.answer.figures.wire_up = line.wire_up;
   answer.answer.figures.wire_down = line.wire_down;
   if (json.contains("trace")) answer.answer.trace = json["trace"].dump();
+  answer.answer.link = line.link;
   return answer;
 }
 

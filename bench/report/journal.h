@@ -1,7 +1,7 @@
 // The journal of a run: one line of JSON for each request, written as it finishes, so that a run
 // that was interrupted goes on where it ended, and what it measured is there whatever happens.
 //
-//   {"schema":"outrider-bench-requests/1", .. what is measured ..}      the first line
+//   {"schema":"outrider-bench-requests/2", .. what is measured ..}      the first line
 //   {"setting":"lte, table9-5ms","strategy":"sd", .. "answer":{..}}     each request
 //
 // A line that was cut off by a crash or a full disk is left out when the journal is read, and
@@ -22,7 +22,7 @@
 
 namespace outrider {
 
-inline constexpr const char* kRequestsSchema = "outrider-bench-requests/1";
+inline constexpr const char* kRequestsSchema = "outrider-bench-requests/2";
 
 class Journal final {
  public:

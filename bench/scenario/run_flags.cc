@@ -201,6 +201,10 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
   command.add_option("--repetitions", flags.repetitions, "Of each answer, interleaved")
       ->check(CLI::Range(1, 1000))
       ->group(kRunGroup);
+  command
+      .add_option("--least-answers", flags.least_answers,
+                  "Nothing is shown about a network by fewer answers of a strategy")
+      ->group(kRunGroup);
   command.add_option("--threads", flags.threads, "Compute threads of each program")
       ->check(CLI::Range(1, 1024))
       ->group(kRunGroup);

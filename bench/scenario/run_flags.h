@@ -28,6 +28,7 @@ struct RunFlags {
   std::string delays_ms;  // one way; empty: the pace's own
   RunClock clock = RunClock::kReal;
   int repetitions = 1;
+  std::size_t least_answers = 0;  // below which a bar on a network shows nothing
   int threads = 1;
   std::string server;  // HOST:PORT of somebody else's; empty: our own
   LinkKind link_kind = LinkKind::kBest;

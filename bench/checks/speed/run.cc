@@ -12,6 +12,7 @@
 
 #include "bench/checks/checks.h"
 #include "bench/harness/corrupting_executor.h"
+#include "bench/harness/evidence.h"
 #include "bench/harness/real_executor.h"
 #include "bench/harness/summary.h"
 #include "bench/harness/virtual_executor.h"
@@ -97,16 +98,40 @@ Json measure_links(const RunFlags& flags, const GridPlan& plan) {
   return links;
 }
 
+constexpr const char* kFast = "mirror";
+constexpr const char* kPlain = "ar";
+
+std::string never_slower_at(const GridSetting& setting) {
+  return std::string(kFast) + " over " + kPlain + " at " + setting.name;
+}
+
 // Those of the paper's paces, and on networks that speculation is never slower.
 std::vector<Bar> bars_of(const GridResult& result, const GridExperiment& experiment) {
   std::vector<Bar> bars = judge(result, experiment.paces);
   std::ranges::move(rival_bars(result, experiment.paces), std::back_inserter(bars));
   for (const GridSetting& setting : experiment.plan.settings) {
     if (setting.network.empty()) continue;
-    const auto ratio = speedup_at(result, setting.name, "mirror", "ar");
-    if (ratio) bars.push_back({"mirror over ar at " + setting.name, *ratio, kNeverSlower});
+    const auto ratio = speedup_at(result, setting.name, kFast, kPlain);
+    if (ratio) bars.push_back({never_slower_at(setting), *ratio, kNeverSlower});
   }
   return bars;
+}
+
+// On networks: of what the profile holds, and of answers.
+void hold_evidence(const RunFlags& flags, const GridPlan& plan, const GridResult& result,
+                   CheckOutcome& outcome) {
+  Json all = Json::array();
+  std::string missing;
+  for (const GridSetting& setting : plan.settings) {
+    if (setting.network.empty() || !speedup_at(result, setting.name, kFast, kPlain)) continue;
+    const Claim claim{never_slower_at(setting), setting, kFast, kPlain};
+    for (std::string& what : missing_evidence(result, claim, flags.least_answers)) {
+      missing += (missing.empty() ? "" : "; ") + what;
+      all.push_back(std::move(what));
+    }
+  }
+  if (!missing.empty()) outcome.show_nothing(missing);
+  outcome.figures["missing_evidence"] = std::move(all);
 }
 
 RunReport report_of(const RunFlags& flags, const GridExperiment& experiment,
@@ -132,18 +157,24 @@ Result<std::optional<Prices>> wanted_prices(const RunFlags& flags) {
   return std::optional(*std::move(prices));
 }
 
-Status write_reports(const RunFlags& flags, const RunReport& report) {
-  if (!flags.html.empty()) {
-    OUTRIDER_RETURN_IF_ERROR(write_file(flags.html, report_page(report)));
-    std::fprintf(stderr, "page: %s\n", flags.html.c_str());
+// What could not be written fails the outcome; whatever can is, and what was measured is said
+// anyhow.
+void write_reports(const RunFlags& flags, const RunReport& report, CheckOutcome& outcome) {
+  Json not_written = Json::array();
+  const auto write = [&](const std::string& path, const std::string& text) {
+    const Status status = write_file(path, text);
+    std::fprintf(stderr, "%s\n", status.ok() ? path.c_str() : status.message().c_str());
+    if (!status.ok()) not_written.push_back(path);
+  };
+  if (!flags.html.empty()) write(flags.html, report_page(report));
+  if (!flags.out.empty()) {
+    const std::string base = flags.out + "/report";
+    write(base + ".json", report_json(report).dump(1) + "\n");
+    write(base + ".csv", report_csv(report));
+    write(base + ".md", report_markdown(report));
   }
-  if (flags.out.empty()) return {};
-  const std::string base = flags.out + "/report";
-  OUTRIDER_RETURN_IF_ERROR(write_file(base + ".json", report_json(report).dump(1) + "\n"));
-  OUTRIDER_RETURN_IF_ERROR(write_file(base + ".csv", report_csv(report)));
-  OUTRIDER_RETURN_IF_ERROR(write_file(base + ".md", report_markdown(report)));
-  std::fprintf(stderr, "report: %s.json, .csv, .md\n", base.c_str());
-  return {};
+  outcome.passed = outcome.passed && not_written.empty();
+  outcome.figures["not_written"] = std::move(not_written);
 }
 
 void hold_failures(const GridResult& result, CheckOutcome& outcome) {
@@ -188,14 +219,15 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
     std::fputs((at_paces ? table(result, experiment.paces) : report_markdown(report)).c_str(),
                stdout);
   }
-  OUTRIDER_RETURN_IF_ERROR(write_reports(flags, report));
   outcome.figures = {{"clock", name_of(flags.clock)},
                      {"summary", summary_json(result, experiment.paces)},
                      {"experiment", experiment_json(flags.grid)},
                      {"cells", cells_json(result)}};
   outcome.hold(report.bars);
+  hold_evidence(flags, plan, result, outcome);
   hold_run(result, outcome);
   hold_failures(result, outcome);
+  write_reports(flags, report, outcome);
   return outcome;
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/link/path/link_condition.h"
+
 namespace outrider {
 namespace {
 
@@ -34,12 +36,13 @@ Fate ImpairedPath::send(std::size_t bytes, Duration now) {
     ++counts_.queue_full;
     return {.kind = Fate::Kind::kQueueFull};
   }
+  count_passed(bytes, now, *passed);
   Fate fate;
   fate.due = std::max(last_due_, *passed + jitter_.at(*passed));
   const bool reordered = random_.chance(settings_.reorder);
   const bool duplicated = random_.chance(settings_.duplicate);
   if (loss_.loses(*passed)) {
-    ++counts_.lost;
+    count_lost(*passed);
     fate.kind = Fate::Kind::kLost;
     return fate;
   }
@@ -54,6 +57,26 @@ Fate ImpairedPath::send(std::size_t bytes, Duration now) {
     fate.copy_due = fate.due;
   }
   return fate;
+}
+
+void ImpairedPath::count_passed(std::size_t bytes, Duration now, Duration passed) {
+  if (!settings_.has_rate()) return;
+  const Duration at_work = passed - std::max(now, last_passed_);
+  last_passed_ = passed;
+  counts_.bytes += bytes;
+  counts_.busy_ns += static_cast<std::uint64_t>(at_work.count());
+  const bool replays = settings_.rates != nullptr || settings_.opportunities != nullptr;
+  if (replays && at_work >= kStalledFor) ++counts_.stalled;
+}
+
+void ImpairedPath::count_lost(Duration at) {
+  ++counts_.lost;
+  const double window = window_loss(settings_.loss, at);
+  if (window >= 1) {
+    ++counts_.in_black_out;
+  } else if (window > 0) {
+    ++counts_.in_loss_window;
+  }
 }
 
 void ImpairedPath::set_delay(Duration delay) {

@@ -21,6 +21,7 @@
 #include "bench/link/path/jitter.h"
 #include "bench/link/path/link_random.h"
 #include "bench/link/path/loss.h"
+#include "bench/link/path/path_counts.h"
 #include "bench/link/path/path_settings.h"
 
 namespace outrider {
@@ -34,16 +35,6 @@ struct Fate {
   std::optional<Duration> copy_due = {};  // of a duplicate
 
   bool arrives() const { return kind == Kind::kArrives; }
-};
-
-// Packets by what became of them.
-struct PathCounts {
-  std::uint64_t sent = 0;
-  std::uint64_t queue_full = 0;
-  std::uint64_t lost = 0;
-  std::uint64_t silent = 0;
-  std::uint64_t reordered = 0;
-  std::uint64_t duplicated = 0;
 };
 
 class ImpairedPath final {
@@ -73,6 +64,8 @@ class ImpairedPath final {
   bool is_silent(Duration now) const {
     return settings_.silent_from && now >= *settings_.silent_from;
   }
+  void count_passed(std::size_t bytes, Duration now, Duration passed);
+  void count_lost(Duration at);
 
   PathSettings settings_;
   Bottleneck bottleneck_;
@@ -80,6 +73,7 @@ class ImpairedPath final {
   Jitter jitter_;
   LinkRandom random_;  // of duplicates and reordering
   Duration last_due_{0};
+  Duration last_passed_{0};  // the bottleneck
   PathCounts counts_;
 };
 

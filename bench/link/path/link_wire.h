@@ -72,6 +72,7 @@ class LinkWire final {
 
   Duration profile_time(TimePoint now) const { return now.time_since_epoch() + offset_; }
   TimePoint simulation_time(Duration due) const { return TimePoint(due - offset_); }
+  LinkCounts counts() const { return {up_.path.counts(), down_.path.counts()}; }
   // For a new stream.
   void open(std::optional<LinkWireFlow>& up, std::optional<LinkWireFlow>& down) {
     const Duration round_trip = up_.path.settings().delay + down_.path.settings().delay;

@@ -26,10 +26,14 @@ class Forwarder::Loop final {
       : link_(link),
         profile_(profile),
         origin_(link.start_),
-        up_{link.devices_.edge.get(), link.devices_.server.get(), profile.up, 2 * seed,
-            link.up_bytes_},
+        up_{link.devices_.edge.get(),
+            link.devices_.server.get(),
+            profile.up,
+            2 * seed,
+            link.up_bytes_,
+            link.up_counts_},
         down_{link.devices_.server.get(), link.devices_.edge.get(), profile.down, 2 * seed + 1,
-              link.down_bytes_} {}
+              link.down_bytes_,           link.down_counts_} {}
 
   void run() {
     link_.real_time_.store(make_real_time(kForwarderPriority));
@@ -40,6 +44,7 @@ class Forwarder::Loop final {
       for (Direction* direction : {&up_, &down_}) {
         take(*direction);
         deliver(*direction);
+        direction->counts.publish(direction->path->counts());
       }
     }
   }
@@ -47,14 +52,19 @@ class Forwarder::Loop final {
  private:
   struct Direction {
     Direction(int source, int target, const PathSettings& settings, std::uint64_t seed,
-              std::atomic<std::uint64_t>& count)
-        : from(source), to(target), path(std::in_place, settings, seed), bytes(count) {}
+              std::atomic<std::uint64_t>& count, SharedPathCounts& published)
+        : from(source),
+          to(target),
+          path(std::in_place, settings, seed),
+          bytes(count),
+          counts(published) {}
 
     const int from;
     const int to;
     std::optional<ImpairedPath> path;  // always there; made anew by begin_again()
     PacketHeap in_flight;
     std::atomic<std::uint64_t>& bytes;
+    SharedPathCounts& counts;
   };
 
   Duration since_start() const { return clock_.now() - origin_; }

@@ -14,6 +14,7 @@
 
 #include "bench/link/link.h"
 #include "bench/link/link_restart.h"
+#include "bench/link/shared_path_counts.h"
 #include "bench/link/tun/lateness.h"
 #include "common/base/clock.h"
 #include "common/base/posix.h"
@@ -41,6 +42,7 @@ class Forwarder final {
   // As Link's.
   void begin_again(Duration offset, std::uint64_t seed) { restart_.ask({offset, seed}); }
   CarriedBytes traffic() const { return {up_bytes_.load(), down_bytes_.load()}; }
+  LinkCounts counts() const { return {up_counts_.read(), down_counts_.read()}; }
   // From when a packet was due to when it had been written.
   const Lateness& lateness() const { return lateness_; }
 
@@ -56,6 +58,8 @@ class Forwarder final {
   std::atomic<bool> started_{false};  // real_time_ is known
   std::atomic<std::uint64_t> up_bytes_{0};
   std::atomic<std::uint64_t> down_bytes_{0};
+  SharedPathCounts up_counts_;
+  SharedPathCounts down_counts_;
   Lateness lateness_;
   LinkRestart restart_;
   std::thread thread_;

@@ -34,6 +34,7 @@ class TunLink final : public Link {
   NetworkSide server_side() const override;
   Result<Address> route(const Address& server) override { return server; }
   CarriedBytes traffic() const override { return forwarder_->traffic(); }
+  LinkCounts counts() const override { return forwarder_->counts(); }
   void begin_again(Duration offset, std::uint64_t seed) override {
     forwarder_->begin_again(offset, seed);
   }

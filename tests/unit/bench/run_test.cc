@@ -240,6 +240,29 @@ TEST(BenchRunTest, TheLawSaysWhereDraftingStopsPaying) {
   EXPECT_TRUE(modelled["api_stateless"]["acceptance"].is_null()) << "at these prices never";
 }
 
+TEST(BenchRunTest, ALinkThatDidNotDoWhatItCanShowsNothing) {
+  const std::string out = testing::TempDir() + "bench_evidence";
+  std::filesystem::remove_all(out);
+  std::vector<std::string> arguments = virtual_run(out);
+  arguments[6] = "--network=ethernet+blackout=900s/1000s,ethernet+loss=60%";
+  const FinishedProcess done = bench(arguments);
+  EXPECT_THAT(done.exit_code, testing::AnyOf(4, 1)) << done.err;
+  const Json json = last_line(done.out);
+  ASSERT_EQ(json["missing_evidence"].size(), 2u) << "the losses were met";
+  EXPECT_THAT(json["missing_evidence"][1].get<std::string>(), HasSubstr("mirror met no black-out"));
+  EXPECT_THAT(json.value("nothing_shown", ""), HasSubstr("ar met no black-out"));
+  const Json report = *parse_json(text_of(out + "/report.json"), "report");
+  EXPECT_EQ(report["cells"][0]["link_in_run"]["met"], (Json{{"black-out", false}}));
+  EXPECT_EQ(report["cells"][3]["link_in_run"]["met"], (Json{{"packet loss", true}}));
+  EXPECT_GT(report["cells"][3]["link_in_run"]["counts"]["up"]["lost"], 0);
+  arguments[6] = "--network=ethernet+loss=60%";
+  arguments.emplace_back("--fresh");
+  arguments.emplace_back("--least-answers=3");
+  const FinishedProcess few = bench(arguments);
+  EXPECT_THAT(last_line(few.out).value("nothing_shown", ""),
+              HasSubstr("ar has 2 answers of the 3"));
+}
+
 TEST(BenchRunTest, FewerPromptsThanAreAskedForAreRefused) {
   std::vector<std::string> arguments = command("run");
   arguments[5] = "--num-prompts=2";

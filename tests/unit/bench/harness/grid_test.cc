@@ -47,6 +47,13 @@ class FakeExecutor final : public AnswerExecutor {
         wrong.contains(job) ? std::vector<TokenId>{1, 3} : std::vector<TokenId>{1, 2};
     answer.figures.decode_ms = job.variant == 0 ? 20 : 10;
     answer.figures.tokens = 1 + static_cast<double>(job.prompt);
+    answer.record.strategy = job.variant == 0 ? Strategy::kAr : Strategy::kSd;
+    answer.record.completion_tokens = 10 * (1 + job.prompt);
+    if (job.prompt == 1) {
+      answer.record.plan_changes.emplace_back().token = 5;
+      answer.record.plan_changes.back().speculates = false;
+    }
+    answer.link = LinkCounts{.up = {.sent = 3, .lost = job.prompt}};
     return answer;
   }
   PaceCounts end() override { return {}; }
@@ -91,6 +98,18 @@ TEST(GridTest, AFailedAnswerIsCountedAndItsPromptLeavesTheRatios) {
   }
   const auto failed = std::ranges::find_if(result.finished, &FinishedAnswer::failed);
   EXPECT_THAT(failed->error, HasSubstr("the server died"));
+}
+
+TEST(GridTest, CellsSayHowMuchWasSpeculatedAndWhatTheLinkDid) {
+  const GridPlan plan = plan_of(1, 2);
+  FakeExecutor executor;
+  KnowsSome listener;
+  const GridResult result = *run_grid(plan, executor, listener);
+  EXPECT_EQ(result.cells[0].speculation_on(), 0);
+  EXPECT_DOUBLE_EQ(result.cells[1].speculation_on(), 15.0 / 30);
+  ASSERT_TRUE(result.cells[1].link.has_value());
+  EXPECT_EQ(result.cells[1].link->up.sent, 6u);
+  EXPECT_EQ(result.cells[1].link->up.lost, 1u);
 }
 
 TEST(GridTest, AWrongTextMakesItsCellInvalid) {

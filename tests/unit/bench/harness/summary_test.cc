@@ -126,7 +126,13 @@ TEST(SummaryTest, AWrongTextHasNoSpeed) {
 }
 
 TEST(SummaryTest, TheTableStandsBesideThePapersRatios) {
-  const std::string text = table(result(), paces());
+  GridResult all = result();
+  all.cells[2].tokens = 80;
+  all.cells[2].tokens_on = 60;
+  const std::string text = table(all, paces());
+  EXPECT_THAT(text, HasSubstr("B/tok  spec. on\n"));
+  EXPECT_THAT(text, HasSubstr(" 75 %\n"));
+  EXPECT_DOUBLE_EQ(cell_json(all, all.cells[2])["speculation_on"].get<double>(), 0.75);
   EXPECT_THAT(text, HasSubstr("rtx-68m-7b: T_p 25.5 ms, T_q 358.9 ms of 1 row"));
   EXPECT_THAT(text, HasSubstr("0.67 [0.67, 0.67]   1.20"));
   EXPECT_THAT(text, HasSubstr("miss rate 0.62, Avg EE 8"));

@@ -9,6 +9,8 @@
 
 #include <cerrno>
 #include <chrono>
+#include <functional>
+#include <thread>
 
 #include "bench/link/path/link_spec.h"
 #include "bench/link/probe/probe_socket.h"
@@ -80,6 +82,28 @@ TEST_F(ProxyLinkTest, ItsTimeBeginsAnewBetweenConnections) {
   connect_again();
   EXPECT_EQ(send(near_.get(), "x", 1, 0), 1);
   EXPECT_TRUE(arrives_within(std::chrono::seconds(10)));
+}
+
+// The next pass of the link's thread publishes what the one before counted.
+bool soon(const std::function<bool()>& holds) {
+  const TimePoint give_up = SystemClock().now() + std::chrono::seconds(10);
+  while (!holds() && SystemClock().now() < give_up) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  return holds();
+}
+
+TEST_F(ProxyLinkTest, ItCountsWhatItsPacketsMetSinceItsTimeBegan) {
+  start("ethernet+up.loss=100%");
+  connect_through();
+  EXPECT_EQ(send(near_.get(), "x", 1, 0), 1);
+  EXPECT_TRUE(soon([&] { return link_->counts().up.lost == 1; }));
+  EXPECT_EQ(link_->counts().down.lost, 0u);
+  near_.reset();
+  far_.reset();
+  link_->begin_again(Duration{0}, 1);
+  connect_again();
+  EXPECT_TRUE(soon([&] { return link_->counts().up.sent == 0; })) << "counts begin anew too";
 }
 
 TEST_F(ProxyLinkTest, AResetEndsConnectionsForBothSides) {

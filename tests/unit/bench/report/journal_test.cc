@@ -36,6 +36,7 @@ class JournalTest : public testing::Test {
     FinishedAnswer answer{.job = {0, 0, prompt, 0}};
     answer.answer = *edge_answer_of(record);
     answer.answer.figures.wire_up = 77;
+    answer.answer.link = LinkCounts{.down = {.sent = 5, .lost = 2}};
     return answer;
   }
 
@@ -57,6 +58,8 @@ TEST_F(JournalTest, WhatWasWrittenIsKnownWhenTheRunGoesOn) {
   const FinishedAnswer& first = known.at({0, 0, 0, 0});
   EXPECT_EQ(first.answer.figures.tokens, 3);
   EXPECT_EQ(first.answer.figures.wire_up, 77);
+  ASSERT_TRUE(first.answer.link.has_value());
+  EXPECT_EQ(first.answer.link->down.lost, 2u);
   EXPECT_EQ(first.answer.record.chunk_tokens, (Counts{1, 3}));
   EXPECT_EQ(known.at({0, 0, 1, 0}).error, "UNAVAILABLE: gone");
 }

@@ -79,6 +79,8 @@ TEST_F(TunLinkTest, LossAndDuplicatesAreSeen) {
   EXPECT_LT(back, 150u);
   EXPECT_NEAR(static_cast<double>(link_->traffic().down),
               2 * static_cast<double>(back) * kProbeBytes, 10 * kProbeBytes);
+  EXPECT_NEAR(static_cast<double>(link_->counts().up.lost), 200.0 - static_cast<double>(back), 5);
+  EXPECT_NEAR(static_cast<double>(link_->counts().down.duplicated), static_cast<double>(back), 5);
 }
 
 TEST_F(TunLinkTest, OfflineCarriesNothing) {

@@ -5,13 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include "cloud_server/energy.h"
 #include "cloud_server/http/ledger.h"
 #include "cloud_server/kv_memory.h"
 #include "cloud_server/options.h"
 #include "cloud_server/serve.h"
 #include "common/base/address.h"
 #include "common/cli/program.h"
+#include "common/ledger/processor_energy.h"
 #include "common/prices/prices.h"
 #include "common/telemetry/log.h"
 #include "proto/grpc_log.h"

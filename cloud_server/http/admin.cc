@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/http/admin.h"
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
+
+#include "common/http/health_page.h"
 
 namespace outrider {
 namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
-
-HttpResponse yes_or_no(bool yes, const char* yes_text, const char* no_text) {
-  return {.status = yes ? 200 : 503, .body = std::string(yes ? yes_text : no_text) + "\n"};
-}
 
 HttpResponse not_found_here() {
   return {.status = 404, .body = "no such page\n"};
@@ -35,16 +32,12 @@ HttpResponse AdminServer::health(const HttpRequest& request) const {
   if (request.method != "GET" && request.method != "HEAD") {
     return {.status = 405, .body = "GET only\n", .headers = {{"Allow", "GET, HEAD"}}};
   }
-  if (request.path == "/health/live") return yes_or_no(questions_.is_alive(), "alive", "hung");
-  if (request.path == "/health/ready" || request.path == "/health") {
-    return yes_or_no(questions_.is_alive() && questions_.is_ready(), "ready", "not ready");
-  }
-  if (request.path == "/version") {
-    const nlohmann::ordered_json version = {{"version", questions_.version},
-                                            {"model", questions_.model_name}};
-    return {.body = version.dump() + "\n", .content_type = "application/json"};
-  }
-  return not_found_here();
+  const Health health{.alive = questions_.is_alive(),
+                      .ready = questions_.is_ready(),
+                      .version = questions_.version,
+                      .model_name = questions_.model_name};
+  return health_page(request.path == "/health" ? "/health/ready" : request.path, health)
+      .value_or(not_found_here());
 }
 
 HttpResponse AdminServer::metrics(const HttpRequest& request) const {

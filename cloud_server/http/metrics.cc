@@ -9,6 +9,7 @@
 
 #include "cloud_server/http/ledger.h"
 #include "common/base/mutex.h"
+#include "common/ledger/ledger_counters.h"
 
 namespace outrider {
 namespace {
@@ -43,8 +44,8 @@ void follow(prometheus::Counter& counter, double total) {
 }  // namespace
 
 struct ServerMetrics::Parts {
-  Parts(const std::string& model_name, const Prices* prices)
-      : labels{{"model_name", model_name}}, ledger(registry, model_name, prices) {}
+  Parts(const std::string& model_name, const Prices* its_prices)
+      : labels{{"model_name", model_name}}, prices(its_prices) {}
 
   using Totals = prometheus::Family<prometheus::Counter>;
 
@@ -73,8 +74,10 @@ struct ServerMetrics::Parts {
   }
 
   const prometheus::Labels labels;
+  const Prices* const prices;  // null: nothing has a price
   prometheus::Registry registry;
-  TenantLedger ledger;
+  LedgerCounters ledger{registry, "outrider_tenant_", "bytes_total", labels};
+  Totals& sessions = totals("tenant_sessions_total", "Sessions of each tenant");
   Mutex render_mu;  // one at a time sets and reads
 
   prometheus::Gauge& running = gauge("num_requests_running", "Sessions that are open");
@@ -114,6 +117,8 @@ struct ServerMetrics::Parts {
       totals("spec_decode_num_draft_tokens_total", "Drafted tokens that passes checked").Add({});
   prometheus::Counter& accepted =
       totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").Add({});
+  Totals& accepted_at = totals("spec_decode_num_accepted_tokens_per_pos_total",
+                               "Passes that accepted a drafted token at this position, from 0");
   Totals& finished = totals("request_success_total", "Sessions that ended, by the reason");
 
   prometheus::Histogram& first_token =
@@ -147,8 +152,15 @@ void ServerMetrics::observe(const SessionRecord& record) {
   p.drafts.Increment(static_cast<double>(record.draft.rounds));
   p.drafted.Increment(static_cast<double>(record.draft.tokens));
   p.accepted.Increment(static_cast<double>(record.draft.accepted));
+  for (std::size_t i = 0; i < record.draft.accepted_at.size(); ++i) {
+    p.accepted_at.Add({{"position", std::to_string(i)}})
+        .Increment(static_cast<double>(record.draft.accepted_at[i]));
+  }
   p.finished.Add({{"finished_reason", name_of(record.reason)}}).Increment();
-  p.ledger.add(record);
+  const LedgerCounters::Labels whose = {{"tenant", record.tenant}};
+  const LedgerEntry entry = ledger_entry(record);
+  p.ledger.add(entry, bill_of(p.prices, entry), whose);
+  p.sessions.Add(whose).Increment();
   p.whole.Observe(to_seconds(record.lasted));
   p.queued.Observe(to_seconds(record.queued));
   if (usage.passes == 0) return;

@@ -18,8 +18,9 @@ bool CompletionServer::handle(const HttpRequest& request,
                               const std::shared_ptr<HttpExchange>& exchange) {
   const bool completes = request.path == kChatRoute || request.path == kCompletionRoute;
   const bool tokenizes = request.path == kTokenizeRoute && request.method == "POST";
+  const bool detokenizes = request.path == kDetokenizeRoute && request.method == "POST";
   const bool lists = request.path == kModelsRoute && request.method == "GET";
-  if (!completes && !tokenizes && !lists) return false;
+  if (!completes && !tokenizes && !detokenizes && !lists) return false;
   const std::string request_id = request_id_of(request);
   exchange->add_header("X-Request-Id", request_id);
   const Result<std::string> tenant = tenant_of(request);
@@ -30,6 +31,8 @@ bool CompletionServer::handle(const HttpRequest& request,
     exchange->respond(std::move(refusal));
   } else if (tokenizes) {
     exchange->respond(tokenize_page(tokenizer_, request));
+  } else if (detokenizes) {
+    exchange->respond(detokenize_page(tokenizer_, request));
   } else if (lists) {
     exchange->respond(models_page(options_.model_name));
   } else if (const Status status = complete(request, exchange, {*tenant, request_id});

@@ -7,8 +7,21 @@
 
 #include "common/base/random_id.h"
 #include "common/protocol/request_id.h"
+#include "common/text/token_ids.h"
 
 namespace outrider {
+namespace {
+
+Result<std::string> decoded(const Tokenizer& tokenizer, const std::string& body) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(body, "the body"));
+  if (!json.is_object() || !json.contains("tokens")) {
+    return invalid_argument("the body must be JSON: {\"tokens\": [ID, ..]}");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, token_ids_of(json["tokens"], "tokens"));
+  return tokenizer.decode(ids, /*skip_special=*/false);
+}
+
+}  // namespace
 
 Status check_origin(const HttpRequest& request) {
   const std::string& origin = request.header("origin");
@@ -30,7 +43,9 @@ AnswerName new_answer(const std::string& model, bool is_chat) {
 }
 
 HttpResponse json_response(const Json& json) {
-  return {.status = 200, .body = json.dump(), .content_type = "application/json"};
+  return {.status = 200,
+          .body = json.dump(-1, ' ', false, Json::error_handler_t::replace),
+          .content_type = "application/json"};
 }
 
 HttpResponse models_page(const std::string& model) {
@@ -48,6 +63,12 @@ HttpResponse tokenize_page(const Tokenizer& tokenizer, const HttpRequest& reques
       tokenizer.encode((*body)["content"].get_ref<const std::string&>());
   if (!ids.ok()) return error_response(ids.status());
   return json_response({{"tokens", *ids}});
+}
+
+HttpResponse detokenize_page(const Tokenizer& tokenizer, const HttpRequest& request) {
+  const Result<std::string> text = decoded(tokenizer, request.body);
+  if (!text.ok()) return error_response(text.status());
+  return json_response({{"content", *text}});
 }
 
 }  // namespace outrider

@@ -17,6 +17,7 @@ inline constexpr const char* kChatRoute = "/v1/chat/completions";
 inline constexpr const char* kCompletionRoute = "/v1/completions";
 inline constexpr const char* kModelsRoute = "/v1/models";
 inline constexpr const char* kTokenizeRoute = "/tokenize";
+inline constexpr const char* kDetokenizeRoute = "/detokenize";
 
 // A page of another site that runs in a browser here must not use this model: INVALID_ARGUMENT.
 Status check_origin(const HttpRequest& request);
@@ -31,5 +32,8 @@ HttpResponse json_response(const Json& json);
 HttpResponse models_page(const std::string& model);
 // {"content": TEXT} to {"tokens": [..]}
 HttpResponse tokenize_page(const Tokenizer& tokenizer, const HttpRequest& request);
+// {"tokens": [..]} to {"content": TEXT}, special tokens as they are written. What is not UTF-8, as
+// half of a character, stands there as U+FFFD.
+HttpResponse detokenize_page(const Tokenizer& tokenizer, const HttpRequest& request);
 
 }  // namespace outrider

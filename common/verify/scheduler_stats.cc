@@ -37,7 +37,10 @@ void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration com
   if (nodes == 0) return;
   ++draft_.rounds;
   draft_.tokens += nodes;
-  draft_.accepted += std::min(accepted, nodes);
+  const std::size_t deep = std::min(accepted, nodes);
+  draft_.accepted += deep;
+  if (draft_.accepted_at.size() < deep) draft_.accepted_at.resize(deep);
+  for (std::size_t i = 0; i < deep; ++i) ++draft_.accepted_at[i];
 }
 
 SessionRecord SessionBook::record(const Usage& usage, TimePoint now) const {

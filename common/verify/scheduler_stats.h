@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/protocol/messages.h"
@@ -65,6 +66,7 @@ struct DraftCounts {
   std::uint64_t rounds = 0;  // passes with nodes
   std::uint64_t tokens = 0;
   std::uint64_t accepted = 0;
+  std::vector<std::uint64_t> accepted_at;  // [depth - 1]: passes that accepted so deep
 };
 
 // A session that is over, for the books.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cloud_server/energy.h"
+#include "common/ledger/processor_energy.h"
 
 #include <filesystem>
 #include <fstream>

@@ -62,7 +62,8 @@ struct FailoverMemory {
 struct FailoverFigures {
   std::uint64_t failovers = 0;  // from the server to this device
   std::uint64_t handbacks = 0;
-  Duration offline{0};  // while this device's target decided
+  Duration offline{0};          // while this device's target decided
+  Duration offline_compute{0};  // its passes
 };
 
 }  // namespace outrider

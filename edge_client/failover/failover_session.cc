@@ -135,6 +135,7 @@ void FailoverSession::on_verdict(const Verdict& verdict) {
   (online ? memory_.online_rate : memory_.offline_rate).on_verdict(verdict.tokens.size(), now_);
   if (online) return monitor_.on_verdict(verdict.tokens.size(), now_);
   offline_text_ = true;
+  figures_.offline_compute += verdict.timings.computed;
   memory_.handback.on_rates(memory_.online_rate.per_s(), memory_.offline_rate.per_s());
 }
 

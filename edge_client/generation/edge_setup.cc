@@ -86,6 +86,9 @@ std::optional<Learning> learning_of(const GenerationConfig& config, const LocalD
 Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& config) {
   std::unique_ptr<EdgeSetup> self(new EdgeSetup);
   self->failover_ = config.failover;
+  if (!config.price_file.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(self->prices_, read_prices(config.price_file));
+  }
   if (config.memory_budget > 0) warn_of_memory_limit(config.memory_budget);
   if (needs_own_target(config)) OUTRIDER_RETURN_IF_ERROR(LocalTarget::check_budget(config));
   std::future<Result<std::unique_ptr<LocalDraft>>> draft;
@@ -149,7 +152,9 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
                        .flash = flash(),
                        .clock = clock_,
                        .observer = observer,
-                       .learning = learning_ ? &*learning_ : nullptr};
+                       .learning = learning_ ? &*learning_ : nullptr,
+                       .energy = energy_ ? &*energy_ : nullptr,
+                       .prices = prices_ ? &*prices_ : nullptr};
   if (probe_ == nullptr) return parts;
   parts.mode = Mode::kAuto;
   parts.verifiers = VerifierRoutes(*remote_, target_->verifier(), *probe_);

@@ -12,6 +12,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/ledger/processor_energy.h"
+#include "common/prices/prices.h"
 #include "common/text/tokenizer.h"
 #include "edge_client/generation/generation_config.h"
 #include "edge_client/generation/generator.h"
@@ -50,6 +52,8 @@ class EdgeSetup final {
   std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides alone
   std::unique_ptr<RemoteProbe> probe_;      // null: one of them decides alone
   FailoverConfig failover_;
+  std::optional<ProcessorEnergy> energy_ = ProcessorEnergy::open();
+  std::optional<Prices> prices_;
   std::optional<Learning> learning_;  // nothing: nothing is kept, or nothing is drafted
 };
 

@@ -77,6 +77,7 @@ struct GenerationConfig {
   std::string kv_dtype = "f32";     // of their keys and values
   std::string cache_dir = "auto";   // of converted weights: a folder, "auto", "none"
   std::string state_dir = "auto";   // of what answers teach: a folder, "auto", "none"
+  std::string price_file;           // as common/prices says; empty: nothing has a price
   int threads = 0;                  // that compute; 0: one per core
   PaceCurve draft_pace;             // empty: as fast as it goes
   int predraft_workers = 4;         // hypotheses that one pass of the draft serves

@@ -7,6 +7,7 @@
 
 #include "common/base/random_id.h"
 #include "common/conversation/streamed_text.h"
+#include "edge_client/report/answer_ledger.h"
 #include "edge_client/report/assumptions.h"
 
 namespace outrider {
@@ -132,6 +133,10 @@ LinkTraffic Generator::traffic() const {
           .framed_down = bytes.framed_down()};
 }
 
+std::optional<double> Generator::joules() const {
+  return parts_.energy != nullptr ? parts_.energy->joules() : std::nullopt;
+}
+
 Finish Generator::run(AnswerBrain& brain, const AnswerParts& parts, const std::stop_token& stop) {
   const Runner::Guessing guessing{.sampling = parts.config.sampling, .seed = parts.config.seed};
   if (!parts.config.show_provisional) return runner_.run(brain, guessing, stop);
@@ -146,6 +151,7 @@ void Generator::run(const AnswerParts& parts, const std::stop_token& stop, Answe
     report.finish = run(session, parts, stop);
     if (!session.session_id().empty()) last_session_ = session.session_id();
     const DecodingStats& stats = session.stats();
+    if (parts_.mode == Mode::kOffline) report.failover.offline_compute = stats.target_compute;
     if (parts_.mode == Mode::kOffline && stats.started && stats.last_token) {
       report.failover.offline = *stats.last_token - *stats.started;
     }
@@ -188,6 +194,7 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   StreamedText text(parts_.tokenizer, std::move(stops));
   const LinkTraffic before = traffic();
   const StreamWatch streamed(parts_.flash);
+  const std::optional<double> joules_before = joules();
   const std::uint64_t overruns_before = parts_.draft != nullptr ? parts_.draft->overruns() : 0;
   decoding.learnt = read_learnt();
   Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
@@ -207,6 +214,8 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   report.stop_string = text.stop_string();
   if (parts_.link != nullptr) report.traffic = traffic() - before;
   report.streamed = streamed.since();
+  if (const auto now = joules(); now && joules_before) report.joules = *now - *joules_before;
+  report.bill = bill_of(parts_.prices, ledger_entry(report));
   report.target = session.opened().model_name;
   if (parts_.draft != nullptr) {
     report.draft = parts_.draft->info().name;

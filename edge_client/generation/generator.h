@@ -22,6 +22,8 @@
 #include "common/base/status.h"
 #include "common/conversation/conversation.h"
 #include "common/drafting/drafter.h"
+#include "common/ledger/processor_energy.h"
+#include "common/prices/prices.h"
 #include "common/text/tokenizer.h"
 #include "edge_client/failover/failover_session.h"
 #include "edge_client/flash/flash_model.h"
@@ -48,6 +50,8 @@ struct GeneratorParts {
   const Clock& clock;
   SessionObserver* observer = nullptr;  // of all answers; null: none
   const Learning* learning = nullptr;   // between answers and runs; null: none
+  ProcessorEnergy* energy = nullptr;    // null: this device does not tell
+  const Prices* prices = nullptr;       // null: nothing has a price
 };
 
 struct AnswerRequest {
@@ -70,6 +74,7 @@ class Generator final {
   std::string speculation(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;
   LinkTraffic traffic() const;
+  std::optional<double> joules() const;
   LearntPairs read_learnt();
   void learn(const DecodingSession& session);
   // Of the answer at hand.

@@ -252,6 +252,12 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
                   "answers, written anew after each")
       ->group(kOutputGroup);
   command
+      .add_option("--price-file", options.generation.price_file,
+                  "TOML of what things cost, to tell what an answer did: date, [api] input, "
+                  "cached-input, output; [gpu] dollars-per-hour; [link] dollars-per-mb; [device] "
+                  "watts, dollars-per-kwh")
+      ->group(kOutputGroup);
+  command
       .add_flag("--json", options.json,
                 "End each answer on stdout with one line of JSON: text, ids, figures")
       ->group(kOutputGroup);

@@ -3,12 +3,12 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "common/base/json.h"
 #include "common/cli/program.h"
+#include "common/text/token_ids.h"
 #include "common/text/tokenizer.h"
 #include "edge_client/main/commands.h"
 
@@ -54,17 +54,7 @@ std::string to_json(const std::vector<TokenId>& ids) {
 
 Result<std::vector<TokenId>> parse_ids(const std::string& text, const std::string& where) {
   OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(text, where));
-  if (!json.is_array()) return invalid_argument(where + ": expected one JSON array of ids");
-  std::vector<TokenId> ids;
-  for (const Json& item : json) {
-    const bool fits = item.is_number_integer() && item.get<std::int64_t>() >= 0 &&
-                      item.get<std::int64_t>() <= std::numeric_limits<TokenId>::max();
-    if (!fits) {
-      return invalid_argument(where + ": " + item.dump().substr(0, 40) + " is not a token id");
-    }
-    ids.push_back(static_cast<TokenId>(item.get<std::int64_t>()));
-  }
-  return ids;
+  return token_ids_of(json, where);
 }
 
 // Drops the tokens that tokenize puts around a text (<s> .. </s>); all others stay.

@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/ledger/ledger_entry.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/metrics/counts.h"
 #include "edge_client/metrics/plan_change.h"
@@ -115,6 +116,7 @@ struct AnswerRecord {
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;
   std::uint64_t rows_pruned = 0;  // of those, that did not go to the end of their pass
+  std::uint64_t rows_died = 0;    // of those, drafted tokens that did not become text
   Counts passes_by_rows;
   Counts exit_passes_by_rows;
   Duration target_compute{0};
@@ -144,6 +146,8 @@ struct AnswerRecord {
   std::uint64_t handbacks = 0;
   std::optional<TrafficRecord> traffic;    // nothing for a resident target
   std::optional<StreamedRecord> streamed;  // nothing: no pass was streamed
+  std::optional<double> joules;            // of this machine's processors meanwhile
+  std::optional<Bill> bill;                // nothing: there are no prices
   PredraftStats predraft;
   TimeSpent time_spent;
   std::vector<PlanChange> plan_changes;
@@ -172,6 +176,7 @@ struct AnswerRecord {
     field("target_passes", self.passes);
     field("target_rows", self.rows);
     field("target_rows_pruned", self.rows_pruned);
+    field("target_rows_died", self.rows_died);
     field("passes_by_rows", self.passes_by_rows);
     field("exit_passes_by_rows", self.exit_passes_by_rows);
     field("target_compute_ms", self.target_compute);
@@ -199,6 +204,8 @@ struct AnswerRecord {
     field("handbacks_total", self.handbacks);
     field("bytes", self.traffic);
     field("streamed", self.streamed);
+    field("joules", self.joules);
+    field("bill", self.bill);
     field("predraft", self.predraft);
     field("time_spent_ms", self.time_spent);
     field("plan_changes", self.plan_changes);

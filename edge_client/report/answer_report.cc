@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/base/json.h"
+#include "edge_client/report/answer_ledger.h"
 #include "edge_client/report/predraft_report.h"
 
 namespace outrider {
@@ -45,6 +46,25 @@ std::optional<TrafficRecord> traffic_record(const AnswerReport& report) {
   return TrafficRecord{.bytes = *report.traffic,
                        .per_token_up = per_token(report.traffic->framed_up, report.stats),
                        .per_token_down = per_token(report.traffic->framed_down, report.stats)};
+}
+
+// All that ran on these processors meanwhile is in it.
+std::string energy_text(double joules, const DecodingStats& stats) {
+  if (stats.completion_tokens == 0) return fmt::format("{:.2f} J", joules);
+  return fmt::format("{:.2f} J, {:.3f} J a token", joules,
+                     joules / static_cast<double>(stats.completion_tokens));
+}
+
+std::string cost_text(const Bill& bill) {
+  std::string text;
+  const auto add = [&text](const char* what, std::optional<double> dollars) {
+    if (dollars) text += fmt::format("{}${:.6f} {}", text.empty() ? "" : ", ", *dollars, what);
+  };
+  add("by an API's prices", bill.api);
+  add("of a rented device", bill.device);
+  add("of the link", bill.link);
+  add("of power", bill.power);
+  return text + " (prices of " + bill.prices_of + ")";
 }
 
 std::string streamed_line(const StreamedRecord& streamed) {
@@ -122,6 +142,8 @@ std::string stats_block(const AnswerReport& report) {
              known("{:.1f} up", per_token(report.traffic->framed_up, stats)) +
                  known(", {:.1f} down", per_token(report.traffic->framed_down, stats)));
   }
+  if (report.joules) add_line(block, "energy", energy_text(*report.joules, stats));
+  if (report.bill) add_line(block, "cost", cost_text(*report.bill));
   if (stats.reconnects > 0) {
     add_line(block, "reconnects", std::to_string(stats.reconnects));
   }
@@ -159,6 +181,7 @@ AnswerRecord record_of(const AnswerReport& report) {
   record.passes = stats.passes;
   record.rows = stats.rows;
   if (stats.usage) record.rows_pruned = stats.usage->rows_pruned;
+  record.rows_died = ledger_entry(report).rows_died;
   record.passes_by_rows = stats.passes_by_rows;
   record.exit_passes_by_rows = stats.exit_passes_by_rows;
   record.target_compute = stats.target_compute;
@@ -186,6 +209,8 @@ AnswerRecord record_of(const AnswerReport& report) {
   record.handbacks = report.failover.handbacks;
   record.traffic = traffic_record(report);
   record.streamed = report.streamed;
+  record.joules = report.joules;
+  record.bill = report.bill;
   record.predraft = stats.predraft;
   record.time_spent = stats.time_spent;
   record.plan_changes = stats.plan_changes;

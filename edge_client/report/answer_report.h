@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/ledger/ledger_entry.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/metrics/decoding_stats.h"
 #include "edge_client/report/answer_record.h"
@@ -25,6 +26,8 @@ struct AnswerReport {
   std::optional<LinkTraffic> traffic;  // nothing for a resident target
 
   std::optional<StreamedRecord> streamed;  // nothing: no pass was streamed
+  std::optional<double> joules;            // of this machine's processors meanwhile
+  std::optional<Bill> bill;                // nothing: there are no prices
 
   Mode mode = Mode::kOnline;
   FailoverFigures failover;

@@ -16,9 +16,11 @@ constexpr Duration kWatchPoll = std::chrono::milliseconds(50);
 
 }  // namespace
 
-// Passes on what is committed while a stream is answered.
+// Passes on what is committed while a stream is answered, and what becomes of the link.
 class AnswerQueue::Listener final : public AnswerListener {
  public:
+  explicit Listener(LinkWatch& link) : link_(link) {}
+
   void set_job(const ServeJob* job) {
     job_ = job;
     request_id_ = job != nullptr ? job->request.id : "";
@@ -34,17 +36,22 @@ class AnswerQueue::Listener final : public AnswerListener {
     log(level, say.line, {{"request_id", request_id_}});
   }
   void on_prefill(const PrefillProgress& /*progress*/) override {}
+  void on_connect(const Connect& connect) override { link_.on_connect(connect); }
+  void on_event(const SessionEvent& event) override { link_.on_event(event); }
+  void on_answer(const AnswerReport& report) { link_.on_finish(report.finish); }
 
  private:
+  LinkWatch& link_;
   const ServeJob* job_ = nullptr;
   std::string request_id_;  // the job's, which gives its request away
 };
 
-AnswerQueue::AnswerQueue(const GeneratorParts& parts, std::size_t max_waiting,
-                         std::function<void(const AnswerReport&)> on_report)
-    : max_waiting_(max_waiting),
-      on_report_(std::move(on_report)),
-      listener_(std::make_unique<Listener>()),
+AnswerQueue::AnswerQueue(const GeneratorParts& parts, const QueueOptions& options, LinkWatch& link,
+                         OnAnswer on_answer)
+    : options_(options),
+      clock_(parts.clock),
+      on_answer_(std::move(on_answer)),
+      listener_(std::make_unique<Listener>(link)),
       generator_(parts, *listener_),
       worker_([this] { run(); }),
       watcher_([this] { watch(); }) {}
@@ -54,7 +61,7 @@ AnswerQueue::~AnswerQueue() {
   {
     const MutexLock lock(mu_);
     ending_ = true;
-    stop_current_.request_stop();
+    stop_current();
     left.swap(waiting_);
   }
   changed_.notify_all();
@@ -68,7 +75,7 @@ AnswerQueue::~AnswerQueue() {
 Status AnswerQueue::submit(ServeJob job) {
   const MutexLock lock(mu_);
   if (ending_) return unavailable("this edge is shutting down");
-  if (waiting_.size() >= max_waiting_) {
+  if (is_full()) {
     return resource_exhausted(std::to_string(waiting_.size()) +
                               " requests wait already; try again");
   }
@@ -87,6 +94,27 @@ bool AnswerQueue::running() {
   return current_ != nullptr;
 }
 
+bool AnswerQueue::full() {
+  const MutexLock lock(mu_);
+  return is_full();
+}
+
+// The one that is answered next does not wait for another.
+bool AnswerQueue::is_full() const {
+  const std::size_t next = current_ == nullptr ? 1 : 0;
+  return waiting_.size() >= options_.max_waiting + next;
+}
+
+bool AnswerQueue::hung() {
+  const MutexLock lock(mu_);
+  return current_ != nullptr && stopped_at_ && clock_.now() - *stopped_at_ > options_.stop_limit;
+}
+
+void AnswerQueue::stop_current() {
+  if (!stop_current_.request_stop()) return;  // it was told before
+  stopped_at_ = clock_.now();
+}
+
 void AnswerQueue::run() {
   while (true) {
     std::optional<ServeJob> job;
@@ -98,6 +126,7 @@ void AnswerQueue::run() {
       waiting_.pop_front();
       current_ = job->exchange;
       stop_current_ = std::stop_source();
+      stopped_at_.reset();
     }
     answer(*job);
     const MutexLock lock(mu_);
@@ -118,10 +147,14 @@ void AnswerQueue::answer(ServeJob& job) {
                          .headers = {{"Cache-Control", "no-cache"}}});
   }
   listener_->set_job(&job);
+  const std::string request_id = job.request.id;
   const Result<AnswerReport> report = generator_.answer(std::move(job.request), stop);
   listener_->set_job(nullptr);
   const Status status = report.ok() ? answer_status(*report) : report.status();
-  if (report.ok()) on_report_(*report);
+  if (report.ok()) {
+    listener_->on_answer(*report);
+    on_answer_(request_id, *report);
+  }
   if (job.stream) {
     job.exchange->write(status.ok() ? last_events(job.name, end_of(*report), job.stream_usage)
                                     : error_event(status));
@@ -141,7 +174,7 @@ void AnswerQueue::watch() {
     const MutexLock lock(mu_);
     changed_.wait_until(mu_, std::chrono::steady_clock::now() + kWatchPoll);
     if (ending_) return;
-    if (current_ != nullptr && current_->client_is_gone()) stop_current_.request_stop();
+    if (current_ != nullptr && current_->client_is_gone()) stop_current();
     std::erase_if(waiting_, [](const ServeJob& job) {
       if (!job.exchange->client_is_gone()) return false;
       job.exchange->end();  // closes the connection

@@ -10,13 +10,16 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include "common/base/mutex.h"
 #include "common/http/exchange.h"
 #include "common/openai/completion_answer.h"
 #include "edge_client/generation/generator.h"
+#include "edge_client/serve/link_watch.h"
 
 namespace outrider {
 
@@ -28,11 +31,20 @@ struct ServeJob {
   std::shared_ptr<HttpExchange> exchange;
 };
 
+struct QueueOptions {
+  std::size_t max_waiting = 32;
+  // An answer that was told to end, and has not so long after, counts as hung.
+  Duration stop_limit = std::chrono::seconds(30);
+};
+
 class AnswerQueue final {
  public:
-  // on_report: hears of each answer that ended, on the queue's thread.
-  AnswerQueue(const GeneratorParts& parts, std::size_t max_waiting,
-              std::function<void(const AnswerReport&)> on_report);
+  using OnAnswer = std::function<void(const std::string& request_id, const AnswerReport&)>;
+
+  // link: is told of the answers' streams. on_answer: hears of each answer that ended. Both on the
+  // queue's thread.
+  AnswerQueue(const GeneratorParts& parts, const QueueOptions& options, LinkWatch& link,
+              OnAnswer on_answer);
   ~AnswerQueue();
   AnswerQueue(const AnswerQueue&) = delete;
   AnswerQueue& operator=(const AnswerQueue&) = delete;
@@ -42,6 +54,8 @@ class AnswerQueue final {
 
   std::size_t waiting();
   bool running();
+  bool full();
+  bool hung();
 
  private:
   class Listener;
@@ -50,8 +64,12 @@ class AnswerQueue final {
   void watch();
   void answer(ServeJob& job);
 
-  const std::size_t max_waiting_;
-  const std::function<void(const AnswerReport&)> on_report_;
+  void stop_current() OUTRIDER_REQUIRES(mu_);
+  bool is_full() const OUTRIDER_REQUIRES(mu_);
+
+  const QueueOptions options_;
+  const Clock& clock_;
+  const OnAnswer on_answer_;
   std::unique_ptr<Listener> listener_;
   Generator generator_;
 
@@ -60,6 +78,7 @@ class AnswerQueue final {
   std::deque<ServeJob> waiting_ OUTRIDER_GUARDED_BY(mu_);
   std::shared_ptr<HttpExchange> current_ OUTRIDER_GUARDED_BY(mu_);
   std::stop_source stop_current_ OUTRIDER_GUARDED_BY(mu_);
+  std::optional<TimePoint> stopped_at_ OUTRIDER_GUARDED_BY(mu_);  // nothing: it may go on
   bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::thread worker_;
   std::thread watcher_;

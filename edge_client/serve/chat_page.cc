@@ -20,7 +20,8 @@ body { margin: 0 auto; max-width: 52rem; height: 100dvh; display: flex; flex-dir
 header { display: flex; gap: 1rem; align-items: baseline; padding: .75rem 0;
          border-bottom: 1px solid var(--line); flex-wrap: wrap; }
 h1 { font-size: 1.1rem; margin: 0; }
-#link { margin-left: auto; font-size: .875rem; }
+#link, #state { font-size: .875rem; }
+#state { margin-left: auto; }
 #talk { flex: 1; overflow-y: auto; padding: 1rem 0; }
 .turn { margin: 0 0 1rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 .user { font-weight: 600; }
@@ -43,7 +44,8 @@ button { font: inherit; min-height: 44px; min-width: 4.5rem; border-radius: .4re
 <header>
   <h1>Outrider</h1>
   <span><span class="guess">guessed here, confirmed</span> · <span class="own">the target's own</span></span>
-  <span id="link" role="status">ready</span>
+  <span id="link" role="status">asking for the link</span>
+  <span id="state" role="status">ready</span>
 </header>
 <main id="talk" aria-live="polite" tabindex="0" aria-label="Conversation"></main>
 <section aria-label="Figures of the last answer">
@@ -59,6 +61,10 @@ button { font: inherit; min-height: 44px; min-width: 4.5rem; border-radius: .4re
 <script>
 'use strict';
 const at = id => document.getElementById(id);
+const LINKS = {none: 'no server', unknown: 'link not tried yet', online: 'link online',
+               degraded: 'link lost, trying again', offline: 'link offline'};
+const DECIDERS = {server: 'the server decides', device: 'this device decides',
+                  nobody: 'nobody can decide'};
 const messages = [];
 let stop = null;
 let last = null;  // the answer that can be compared: its messages, text, count, time of its tokens
@@ -71,6 +77,18 @@ function turn(kind, text) {
   at('talk').scrollTop = at('talk').scrollHeight;
   return p;
 }
+
+// The link as the edge knows it, also while this device decides.
+async function watchLink() {
+  let text = 'this edge does not answer';
+  try {
+    const now = await (await fetch('/link')).json();
+    text = LINKS[now.link] + ': ' + DECIDERS[now.decides];
+  } catch { /* as said */ }
+  if (at('link').textContent !== text) at('link').textContent = text;
+  setTimeout(watchLink, document.hidden ? 10000 : 1000);
+}
+watchLink();
 
 function drawTimes(begin, marks) {
   const svg = at('times');
@@ -151,13 +169,13 @@ async function work(waiting, act) {
   stop = new AbortController();
   at('send').textContent = 'Stop';
   at('compare').disabled = true;
-  at('link').textContent = waiting;
+  at('state').textContent = waiting;
   try {
     await act();
-    at('link').textContent = 'ready';
+    at('state').textContent = 'ready';
   } catch (error) {
     const stopped = error.name === 'AbortError';
-    at('link').textContent = stopped ? 'stopped' : 'failed';
+    at('state').textContent = stopped ? 'stopped' : 'failed';
     if (!stopped) turn('failed', error.message);
   }
   stop = null;
@@ -187,7 +205,7 @@ async function ask(text) {
     last = null;
     last = {asked, ...await generate({messages: asked}, (tokens, answer) => {
       came = answer;
-      at('link').textContent = 'online';
+      at('state').textContent = 'answering';
       showTokens(place, tokens);
       drawTimes(answer.begin, answer.marks);
     })};

@@ -7,13 +7,31 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "common/base/enum_names.h"
+#include "common/ledger/ledger_counters.h"
+#include "edge_client/report/answer_ledger.h"
 
 namespace outrider {
 namespace {
 
 const prometheus::Histogram::BucketBoundaries kAnswerSeconds = {
     0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1, 2.5, 5, 10, 30, 60, 300, 1800};
+
+const prometheus::Histogram::BucketBoundaries kRoundTripSeconds = {
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15, 80};
+
+const prometheus::Histogram::BucketBoundaries kLayers = {1,  2,  4,  6,  8,  10, 12, 16,
+                                                         20, 24, 28, 32, 40, 48, 64, 96};
+
+constexpr std::string_view kModes[] = {"online", "degraded", "offline"};
+
+// Which of them it is; none of them before anything is known.
+std::string_view mode_now(const LinkWatch::View& view) {
+  return view.device_decides ? "offline" : name_of(view.link);
+}
 
 }  // namespace
 
@@ -35,17 +53,20 @@ struct EdgeMetrics::Parts {
         .Register(registry)
         .Add({});
   }
-  prometheus::Histogram& histogram(const std::string& name, const char* help) {
+  prometheus::Histogram& histogram(
+      const std::string& name, const char* help,
+      const prometheus::Histogram::BucketBoundaries& buckets = kAnswerSeconds) {
     return prometheus::BuildHistogram()
         .Name("outrider_edge_" + name)
         .Help(help)
         .Labels(labels)
         .Register(registry)
-        .Add({}, kAnswerSeconds);
+        .Add({}, buckets);
   }
 
   const prometheus::Labels labels;
   prometheus::Registry registry;
+  LedgerCounters ledger{registry, "outrider_edge_", "net_bytes_total", labels};
   prometheus::Gauge& running = gauge("num_requests_running", "Answers in work");
   prometheus::Gauge& waiting = gauge("num_requests_waiting", "Requests that wait");
   prometheus::Family<prometheus::Counter>& finished =
@@ -58,11 +79,22 @@ struct EdgeMetrics::Parts {
       totals("spec_decode_num_draft_tokens_total", "Drafted tokens that were checked").Add({});
   prometheus::Counter& accepted =
       totals("spec_decode_num_accepted_tokens_total", "Drafted tokens that became text").Add({});
-  prometheus::Counter& reconnects = totals("resume_total", "Streams that went on anew").Add({});
+  prometheus::Family<prometheus::Counter>& accepted_at =
+      totals("spec_decode_num_accepted_tokens_per_pos_total",
+             "Passes that accepted a drafted token at this position, from 0");
+  prometheus::Counter& rollback =
+      totals("rollback_tokens_total", "Drafted tokens that were sent and did not become text")
+          .Add({});
+  prometheus::Family<prometheus::Counter>& resumes =
+      totals("resume_total", "Lost streams: those that went on anew, and those that did not");
+  prometheus::Counter& resumed = resumes.Add({{"result", "success"}});
+  prometheus::Counter& not_resumed = resumes.Add({{"result", "failure"}});
   prometheus::Family<prometheus::Gauge>& mode =
       prometheus::BuildGauge()
           .Name("outrider_edge_mode")
-          .Help("1 for the mode in force: auto, online, offline")
+          .Help(
+              "1 for who decides: the server (online), the server when its lost stream is back "
+              "(degraded), this device's target, or nobody (offline)")
           .Labels(labels)
           .Register(registry);
   prometheus::Counter& offline =
@@ -70,8 +102,6 @@ struct EdgeMetrics::Parts {
   prometheus::Counter& failovers =
       totals("failovers_total", "From the server to this device's own target").Add({});
   prometheus::Counter& handbacks = totals("handbacks_total", "Back to the server").Add({});
-  prometheus::Family<prometheus::Counter>& bytes =
-      totals("net_bytes_total", "Bytes of messages, with framing");
   prometheus::Histogram& first =
       histogram("time_to_first_token_seconds", "From the request to the first token");
   prometheus::Histogram& per_token = histogram("request_time_per_output_token_seconds",
@@ -79,7 +109,50 @@ struct EdgeMetrics::Parts {
   prometheus::Histogram& between =
       histogram("inter_token_latency_seconds",
                 "Between two arrivals of tokens, each of which brings one or more");
+  prometheus::Histogram& round_trips = histogram(
+      "net_rtt_seconds", "From a request to the server's pass, less queueing", kRoundTripSeconds);
+  prometheus::Histogram& exits = histogram(
+      "exit_layer", "Layers after which an exit named what came true and was drafted", kLayers);
+
+  void observe_draft(const DecodingStats& stats);
+  void observe_times(const AnswerReport& report);
 };
+
+void EdgeMetrics::Parts::observe_draft(const DecodingStats& stats) {
+  drafts.Increment(static_cast<double>(stats.num_drafts));
+  drafted.Increment(static_cast<double>(stats.num_draft_tokens));
+  accepted.Increment(static_cast<double>(stats.num_accepted_tokens));
+  rollback.Increment(static_cast<double>(stats.num_draft_tokens - stats.num_accepted_tokens +
+                                         stats.predraft.ahead_dead));
+  for (std::size_t i = 0; i < stats.accepted_per_position.size(); ++i) {
+    accepted_at.Add({{"position", std::to_string(i)}})
+        .Increment(static_cast<double>(stats.accepted_per_position[i]));
+  }
+  const PredraftStats& predraft = stats.predraft;
+  const std::size_t known = std::min(predraft.hits_by_exit.size(), predraft.exit_layers.size());
+  for (std::size_t exit = 0; exit < known; ++exit) {
+    for (std::uint64_t hit = 0; hit < predraft.hits_by_exit[exit]; ++hit) {
+      exits.Observe(predraft.exit_layers[exit]);
+    }
+  }
+}
+
+void EdgeMetrics::Parts::observe_times(const AnswerReport& report) {
+  const DecodingStats& stats = report.stats;
+  for (std::size_t chunk = 1; chunk < stats.chunk_at.size(); ++chunk) {
+    between.Observe(to_seconds(stats.chunk_at[chunk] - stats.chunk_at[chunk - 1]));
+  }
+  // A target on this device has no link to take time on.
+  if (report.traffic) {
+    for (const Duration trip : stats.round_trips) round_trips.Observe(to_seconds(trip));
+  }
+  if (!stats.started || !stats.first_token || !stats.last_token) return;
+  first.Observe(to_seconds(*stats.first_token - *stats.started));
+  if (report.ids.size() > 1) {
+    per_token.Observe(to_seconds(*stats.last_token - *stats.first_token) /
+                      static_cast<double>(report.ids.size() - 1));
+  }
+}
 
 EdgeMetrics::EdgeMetrics(const std::string& model_name)
     : parts_(std::make_unique<Parts>(model_name)) {}
@@ -91,33 +164,22 @@ void EdgeMetrics::observe(const AnswerReport& report) {
   p.finished.Add({{"finished_reason", std::string(name_of(report.finish.ending))}}).Increment();
   p.prompt.Increment(static_cast<double>(stats.prompt_tokens));
   p.answer.Increment(static_cast<double>(report.ids.size()));
-  p.drafts.Increment(static_cast<double>(stats.num_drafts));
-  p.drafted.Increment(static_cast<double>(stats.num_draft_tokens));
-  p.accepted.Increment(static_cast<double>(stats.num_accepted_tokens));
-  p.reconnects.Increment(static_cast<double>(stats.reconnects));
-  p.mode.Add({{"mode", std::string(name_of(report.mode))}}).Set(1);
+  p.resumed.Increment(static_cast<double>(stats.reconnects));
+  if (report.finish.ending == Ending::kLinkLost) p.not_resumed.Increment();
   p.offline.Increment(to_seconds(report.failover.offline));
   p.failovers.Increment(static_cast<double>(report.failover.failovers));
   p.handbacks.Increment(static_cast<double>(report.failover.handbacks));
-  if (report.traffic) {
-    p.bytes.Add({{"direction", "up"}}).Increment(static_cast<double>(report.traffic->framed_up));
-    p.bytes.Add({{"direction", "down"}})
-        .Increment(static_cast<double>(report.traffic->framed_down));
-  }
-  for (std::size_t chunk = 1; chunk < stats.chunk_at.size(); ++chunk) {
-    p.between.Observe(to_seconds(stats.chunk_at[chunk] - stats.chunk_at[chunk - 1]));
-  }
-  if (!stats.started || !stats.first_token || !stats.last_token) return;
-  p.first.Observe(to_seconds(*stats.first_token - *stats.started));
-  if (report.ids.size() > 1) {
-    p.per_token.Observe(to_seconds(*stats.last_token - *stats.first_token) /
-                        static_cast<double>(report.ids.size() - 1));
-  }
+  p.ledger.add(ledger_entry(report), report.bill);
+  p.observe_draft(stats);
+  p.observe_times(report);
 }
 
-std::string EdgeMetrics::render(std::size_t running, std::size_t waiting) {
-  parts_->running.Set(static_cast<double>(running));
-  parts_->waiting.Set(static_cast<double>(waiting));
+std::string EdgeMetrics::render(const Now& now) {
+  parts_->running.Set(static_cast<double>(now.running));
+  parts_->waiting.Set(static_cast<double>(now.waiting));
+  for (const std::string_view mode : kModes) {
+    parts_->mode.Add({{"mode", std::string(mode)}}).Set(mode == mode_now(now.link) ? 1 : 0);
+  }
   return prometheus::TextSerializer().Serialize(parts_->registry.Collect());
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "edge_client/report/answer_report.h"
+#include "edge_client/serve/link_watch.h"
 
 namespace outrider {
 
@@ -21,7 +22,12 @@ class EdgeMetrics final {
   // An answer has ended.
   void observe(const AnswerReport& report);
 
-  std::string render(std::size_t running, std::size_t waiting);
+  struct Now {
+    std::size_t running = 0;
+    std::size_t waiting = 0;
+    LinkWatch::View link = {};
+  };
+  std::string render(const Now& now);
 
  private:
   struct Parts;

@@ -2,10 +2,13 @@
 #include "edge_client/serve/edge_server.h"
 
 #include <utility>
+#include <vector>
 
 #include "common/base/json.h"
 #include "common/openai/completion_request.h"
 #include "common/openai/routes.h"
+#include "common/telemetry/log.h"
+#include "edge_client/report/answer_ledger.h"
 #include "edge_client/serve/answer_form.h"
 #include "edge_client/serve/chat_page.h"
 
@@ -22,8 +25,10 @@ EdgeServer::EdgeServer(EdgeServerOptions options, const GeneratorParts& parts)
     : options_(std::move(options)),
       tokenizer_(parts.tokenizer),
       metrics_(options_.model_name),
-      queue_(parts, options_.max_waiting,
-             [this](const AnswerReport& report) { metrics_.observe(report); }) {}
+      link_(parts.mode, options_.probe, parts.clock),
+      queue_(parts, options_.queue, link_,
+             [this](const std::string& id, const AnswerReport& report) { on_answer(id, report); }) {
+}
 
 Result<std::unique_ptr<EdgeServer>> EdgeServer::start(const EdgeServerOptions& options,
                                                       const GeneratorParts& parts) {
@@ -70,14 +75,12 @@ HttpResponse EdgeServer::page(const HttpRequest& request) {
   if (request.path == kTokenizeRoute && request.method == "POST") {
     return tokenize_page(tokenizer_, request);
   }
-  if (!is_get(request)) return error_response(not_found("no such page: " + request.path));
-  if (request.path == "/health") return json_response({{"status", "ok"}});
-  if (request.path == kModelsRoute) return models_page(options_.model_name);
-  if (request.path == "/metrics") {
-    return {.status = 200,
-            .body = metrics_.render(queue_.running() ? 1 : 0, queue_.waiting()),
-            .content_type = "text/plain; version=0.0.4"};
+  if (request.path == kDetokenizeRoute && request.method == "POST") {
+    return detokenize_page(tokenizer_, request);
   }
+  if (!is_get(request)) return error_response(not_found("no such page: " + request.path));
+  if (request.path == kModelsRoute) return models_page(options_.model_name);
+  if (request.path == "/metrics") return metrics_page();
   if (request.path == "/") {
     return {.status = 200,
             .body = std::string(chat_page()),
@@ -86,7 +89,49 @@ HttpResponse EdgeServer::page(const HttpRequest& request) {
                          "default-src 'none'; style-src 'unsafe-inline'; script-src "
                          "'unsafe-inline'; connect-src 'self'; img-src data:"}}};
   }
-  return error_response(not_found("no such page: " + request.path));
+  if (request.path == "/health" || request.path == "/link") return state_page(request.path);
+  // Last, as asking for health may ask the server.
+  return health_page(request.path, health())
+      .value_or(error_response(not_found("no such page: " + request.path)));
+}
+
+Health EdgeServer::health() {
+  return {.alive = is_alive(),
+          .ready = link_.look().can_answer && !queue_.full(),
+          .version = options_.version,
+          .model_name = options_.model_name};
+}
+
+HttpResponse EdgeServer::state_page(const std::string& path) {
+  const Health now = health();
+  const LinkWatch::View view = link_.look();
+  const bool ok = now.alive && now.ready;
+  const char* decides = view.device_decides ? "device" : view.can_answer ? "server" : "nobody";
+  HttpResponse page = json_response({{"status", ok ? "ok" : "unavailable"},
+                                     {"link", name_of(view.link)},
+                                     {"decides", decides},
+                                     {"running", queue_.running()},
+                                     {"waiting", queue_.waiting()}});
+  if (path == "/health" && !ok) page.status = 503;
+  return page;
+}
+
+HttpResponse EdgeServer::metrics_page() {
+  return {.status = 200,
+          .body = metrics_.render({.running = std::size_t{queue_.running()},
+                                   .waiting = queue_.waiting(),
+                                   .link = link_.look()}),
+          .content_type = "text/plain; version=0.0.4"};
+}
+
+// The books: a line for each answer, and the sums.
+void EdgeServer::on_answer(const std::string& request_id, const AnswerReport& report) {
+  metrics_.observe(report);
+  std::vector<LogField> fields = {{"request_id", request_id},
+                                  {"finished_reason", name_of(report.finish.ending)}};
+  const std::vector<LogField> used = ledger_fields(ledger_entry(report), report.bill);
+  fields.insert(fields.end(), used.begin(), used.end());
+  log(LogLevel::kInfo, "answer ended", fields);
 }
 
 }  // namespace outrider

@@ -24,6 +24,7 @@ Finish Runner::run(AnswerBrain& session, const Guessing& guessing, const std::st
   perform(session.start(clock_.now()));
   while (!finish_) {
     const std::optional<SessionEvent> event = wait(session.next_tick());
+    if (event) listener_.on_event(*event);
     perform(session.handle(event ? *event : SessionEvent(Tick{}), clock_.now()));
     if (const std::optional<SessionEvent> told = forbidden(); told && !finish_) {
       perform(session.handle(*told, clock_.now()));
@@ -91,6 +92,7 @@ void Runner::perform(SessionActions actions) {
 void Runner::on(const Connect& connect) {
   routes_.at(route_).stop();
   route_ = connect.route;
+  listener_.on_connect(connect);
   routes_.at(route_).start(connect.epoch, [this](FromVerifier event) { post(std::move(event)); });
 }
 

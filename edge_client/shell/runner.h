@@ -34,6 +34,9 @@ class AnswerListener {
   virtual void on_say(const Say& say) = 0;
   virtual void on_provisional(const Provisional& /*guess*/) {}
   virtual void on_prefill(const PrefillProgress& progress) = 0;
+  // For those who watch the link: a stream begins; what the session is told, before it is.
+  virtual void on_connect(const Connect& /*connect*/) {}
+  virtual void on_event(const SessionEvent& /*event*/) {}
 };
 
 class Runner final {

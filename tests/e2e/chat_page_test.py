@@ -54,6 +54,8 @@ class ChatPage(WithServingEdge):
             self.browser.value(COMPARE)
             self.wait_for('as fast as plain decoding')
             self.assertIn('same text', self.figures())
+            self.assertEqual(self.browser.value("document.getElementById('link').textContent"),
+                             'link online: the server decides')
             if os.environ.get('SCREENSHOTS'):
                 self.browser.screenshot(f'{os.environ["SCREENSHOTS"]}/chat-{width}.png')
             self.assertLessEqual(self.browser.value('document.documentElement.scrollWidth'), width)

@@ -15,7 +15,7 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import DRAFT, Edge, Server, edge, limit, make_certificate, new_key
+from programs import BIN, DRAFT, Edge, Server, edge, limit, make_certificate, new_key
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 MESSAGES = [{'role': 'user', 'content': PROMPT}]

@@ -104,12 +104,13 @@ class Server:
         self.stop()
         raise RuntimeError('outrider-server did not start:\n' + ''.join(self.log))
 
-    def metric(self, name):
-        """The value of a series; the server must have been started with --metrics-port."""
+    def metric(self, name, labels=''):
+        """The value of a series, the first with these labels; the server must have been started with
+        --metrics-port."""
         line = next(line for line in self.log if line.split()[:1] == ['metrics'])
         with urllib.request.urlopen(line.split()[1] + '/metrics', timeout=30) as answer:
             text = answer.read().decode()
-        return float(re.search(rf'^outrider_{name}{{[^}}]*}} (\S+)$', text, re.M).group(1))
+        return float(re.search(rf'^outrider_{name}{{[^}}]*{labels}[^}}]*}} (\S+)$', text, re.M).group(1))
 
     def kill(self):
         """As a power cut would."""

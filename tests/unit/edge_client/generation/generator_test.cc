@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +18,7 @@
 #include "tests/sim/toy_draft.h"
 #include "tests/sim/toy_model.h"
 #include "tests/support/paths.h"
+#include "tests/unit/common/model/test_directory.h"
 
 namespace outrider {
 namespace {
@@ -97,6 +100,37 @@ TEST_F(GeneratorTest, EveryStrategyGivesTheTargetsText) {
       EXPECT_EQ(report->text, *tokenizer_.decode(report->ids));
     }
   }
+}
+
+TEST_F(GeneratorTest, AnAnswerHasItsEnergyAndItsBill) {
+  const TestDirectory root;
+  const std::string counter = root.path() + "/sys/class/powercap/intel-rapl:0";
+  std::filesystem::create_directories(counter);
+  const auto set = [&](const char* file, const char* value) {
+    std::ofstream(counter + "/" + file) << value << "\n";
+  };
+  set("name", "package-0");
+  set("max_energy_range_uj", "262143328850");
+  set("energy_uj", "1000000");
+  std::optional<ProcessorEnergy> energy = ProcessorEnergy::open(root.path());
+  ASSERT_TRUE(energy);
+  const Prices prices{.date = "2026-01-31",
+                      .api = {.input = 2, .output = 10},
+                      .gpu_dollars_per_hour = 3,
+                      .dollars_per_kwh = 0.36};
+  GeneratorParts all = parts();
+  all.mode = Mode::kOffline;
+  all.energy = &*energy;
+  all.prices = &prices;
+  listener_.after_emit = [&] { set("energy_uj", "3500000"); };
+  Generator generator(all, listener_);
+  const Result<AnswerReport> report = generator.answer(request({1, 2, 3}, 20), stop_.get_token());
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  EXPECT_EQ(report->joules, 2.5);
+  ASSERT_TRUE(report->bill);
+  EXPECT_NEAR(*report->bill->api, (3 * 2 + 20 * 10) / 1e6, 1e-12);
+  EXPECT_EQ(report->bill->device, 0.0) << "its own passes are not rented";
+  EXPECT_NEAR(*report->bill->power, 0.36 * 2.5 / 3.6e6, 1e-12);
 }
 
 // Models of one family fill their embedding tables up to different sizes, beyond the tokenizer's.

@@ -26,6 +26,9 @@ AnswerRecord full_record() {
   record.accepted_per_branch = {{3, 1}, {2}};
   record.traffic = TrafficRecord{.bytes = {.payload_up = 40, .framed_down = 9}, .per_token_up = 2};
   record.streamed = StreamedRecord{.passes = 3, .bytes_read = 1 << 20, .reading = from_ms(7)};
+  record.joules = 2.5;
+  record.bill =
+      Bill{.api = 0.001, .device = {}, .link = 0.0002, .power = {}, .prices_of = "2026-01-31"};
   record.predraft.partial_by_length = {0, 4};
   record.predraft.exit_layers = {3, 8};
   record.predraft.synced_late = from_ms(1.5);
@@ -46,6 +49,8 @@ TEST(AnswerRecordTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read->first_verdict.compute, from_ms(3.5));
   EXPECT_EQ(read->accepted_per_branch, (CountsByBranch{{3, 1}, {2}}));
   EXPECT_EQ(read->traffic->bytes.framed_down, 9u);
+  EXPECT_EQ(read->bill->link, 0.0002);
+  EXPECT_EQ(read->bill->device, std::nullopt);
   EXPECT_EQ(read->predraft.exit_layers, (std::vector<std::int32_t>{3, 8}));
   EXPECT_EQ(read->predraft.synced_late, from_ms(1.5));
   ASSERT_EQ(read->plan_changes.size(), 1u);
@@ -106,6 +111,7 @@ TEST(AnswerRecordTest, TheKeysStay) {
                           "tokens_per_s",
                           "target_passes",
                           "target_rows",
+                          "target_rows_died",
                           "target_compute_ms",
                           "target_queued_ms",
                           "tokens_per_pass",
@@ -121,6 +127,8 @@ TEST(AnswerRecordTest, TheKeysStay) {
                           "rtt_ms",
                           "reconnects",
                           "bytes",
+                          "joules",
+                          "bill",
                           "predraft",
                           "time_spent_ms",
                           "plan_changes"}) {

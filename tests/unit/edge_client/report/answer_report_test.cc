@@ -6,11 +6,13 @@
 
 #include "common/base/json.h"
 #include "common/base/json_record.h"
+#include "edge_client/report/answer_ledger.h"
 #include "edge_client/report/predraft_report.h"
 
 namespace outrider {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -49,6 +51,39 @@ TEST(Report, JsonHasTheFiguresWithTheirUsualDefinitions) {
   EXPECT_EQ(json["spec_decode_per_position_acceptance_rates"], Json({1.0, 0.5}));
   EXPECT_DOUBLE_EQ(json["rtt_ms"].get<double>(), 20);
   EXPECT_DOUBLE_EQ(json["bytes"]["per_token_up"].get<double>(), 10);
+}
+
+TEST(Report, TheBooksHaveWhatTheAnswerTook) {
+  AnswerReport report = speculated();
+  report.stats.rows = 9;
+  report.stats.target_compute = from_ms(80);
+  report.stats.draft_compute = from_ms(20);
+  report.failover.offline_compute = from_ms(30);
+  report.joules = 2.5;
+  const LedgerEntry entry = ledger_entry(report);
+  EXPECT_EQ(entry.prompt_tokens, 7u);
+  EXPECT_EQ(entry.completion_tokens, 5u);
+  EXPECT_EQ(entry.passes, 2u);
+  EXPECT_EQ(entry.rows, 9u);
+  EXPECT_EQ(entry.rows_died, 1u);
+  EXPECT_EQ(entry.device, from_ms(80));
+  EXPECT_EQ(entry.own->target, from_ms(30));
+  EXPECT_EQ(entry.own->draft, from_ms(20));
+  EXPECT_EQ(entry.bytes->up, 50u);
+  EXPECT_EQ(entry.joules, 2.5);
+  EXPECT_EQ((*parse_json(stats_json(report), "report"))["target_rows_died"], 1);
+}
+
+TEST(Report, PeopleReadEnergyAndCost) {
+  AnswerReport report = speculated();
+  EXPECT_THAT(stats_block(report), AllOf(Not(HasSubstr("cost")), Not(HasSubstr("energy"))));
+  report.joules = 2.5;
+  report.bill =
+      Bill{.api = 0.000125, .device = {}, .link = 0.0002, .power = {}, .prices_of = "2026-01-31"};
+  EXPECT_THAT(stats_block(report),
+              AllOf(HasSubstr("2.50 J, 0.500 J a token"),
+                    HasSubstr("$0.000125 by an API's prices, $0.000200 of the link (prices of "
+                              "2026-01-31)")));
 }
 
 TEST(Report, WhatIsNotKnownIsNullAndNeverADivisionByZero) {

@@ -6,6 +6,8 @@
 
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <semaphore>
+#include <thread>
 
 #include "edge_client/generation/edge_setup.h"
 #include "tests/support/paths.h"
@@ -41,7 +43,8 @@ class EdgeServerTest : public testing::Test {
     auto server = EdgeServer::start({.listen = {"127.0.0.1", 0},
                                      .model_name = "demo",
                                      .defaults = defaults,
-                                     .max_waiting = max_waiting},
+                                     .queue = {.max_waiting = max_waiting},
+                                     .version = "1.2.3"},
                                     setup_->parts());
     ASSERT_TRUE(server.ok()) << server.status().to_string();
     server_ = *std::move(server);
@@ -126,7 +129,6 @@ TEST_F(EdgeServerTest, APlainCompletionAndTheOtherPagesAnswer) {
   EXPECT_EQ(answer["usage"]["completion_tokens"].get<int>(), 5);
   EXPECT_EQ(answer["choices"][0]["finish_reason"].get<std::string>(), "length");
   EXPECT_THAT(http_get(server_->address(), "/v1/models"), HasSubstr("\"id\":\"demo\""));
-  EXPECT_THAT(http_get(server_->address(), "/health"), HasSubstr("200 OK"));
   EXPECT_THAT(http_get(server_->address(), "/"), HasSubstr("<title>Outrider</title>"));
   EXPECT_THAT(http_get(server_->address(), "/metrics"),
               HasSubstr("outrider_edge_generation_tokens_total{model_name=\"demo\"} 5"));
@@ -137,6 +139,101 @@ TEST_F(EdgeServerTest, APlainCompletionAndTheOtherPagesAnswer) {
               AllOf(HasSubstr(kArrivals), Not(HasSubstr(kArrivals + std::string("0\n")))));
   EXPECT_THAT(post("/tokenize", {{"content", "cup"}}), HasSubstr("\"tokens\":["));
   EXPECT_THAT(http_get(server_->address(), "/v1/other"), HasSubstr("404"));
+}
+
+TEST_F(EdgeServerTest, TokensAndTextGoBothWays) {
+  for (const std::string text : {"Find the cup.", "速度 5 🤖", ""}) {
+    const json tokens = body_of(post("/tokenize", {{"content", text}}));
+    EXPECT_EQ(body_of(post("/detokenize", tokens))["content"].get<std::string>(), text);
+  }
+  for (const char* bad : {R"({"tokens":"cup"})", R"({"tokens":[1,-2]})", R"({"tokens":[1,1.5]})",
+                          R"({"tokens":[99999999]})", R"({"content":"cup"})", "[]"}) {
+    EXPECT_THAT(post("/detokenize", json::parse(bad)),
+                AllOf(HasSubstr("400"), HasSubstr("invalid_request")))
+        << bad;
+  }
+  EXPECT_THAT(post("/detokenize", json::parse(R"({"tokens":[7,-2]})")),
+              HasSubstr("tokens: -2 is not a token id"));
+}
+
+TEST_F(EdgeServerTest, HealthTellsWhetherARequestFindsATarget) {
+  EXPECT_THAT(http_get(server_->address(), "/health/live"), HasSubstr("200 OK"));
+  EXPECT_THAT(http_get(server_->address(), "/health/ready"), HasSubstr("200 OK"));
+  const json version = body_of(http_get(server_->address(), "/version"));
+  EXPECT_EQ(version["version"].get<std::string>(), "1.2.3");
+  EXPECT_EQ(version["model"].get<std::string>(), "demo");
+  const std::string answer = http_get(server_->address(), "/health");
+  EXPECT_THAT(answer, HasSubstr("200 OK"));
+  EXPECT_EQ(body_of(answer)["link"].get<std::string>(), "none");
+  EXPECT_EQ(body_of(answer)["decides"].get<std::string>(), "device");
+  EXPECT_THAT(http_get(server_->address(), "/metrics"), HasSubstr("mode=\"offline\"} 1"));
+}
+
+// Within some seconds.
+bool soon_answers(const Address& address, const std::string& path, const std::string& words) {
+  for (int i = 0; i < 200; ++i) {
+    if (http_get(address, path).find(words) != std::string::npos) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+TEST_F(EdgeServerTest, AFullQueueIsNotReadyAndAlive) {
+  start(0);
+  EXPECT_THAT(http_get(server_->address(), "/health/ready"), HasSubstr("200 OK"));
+  EXPECT_THAT(post("/v1/chat/completions", question(false, 2)), HasSubstr("200 OK"))
+      << "nobody may wait, but this one need not";
+  ASSERT_TRUE(soon_answers(server_->address(), "/health/ready", "200 OK"));
+  HttpClient asker(server_->address());
+  asker.post("/v1/chat/completions", question(true, 400).dump());
+  asker.read_until("drafted");
+  EXPECT_THAT(post("/v1/chat/completions", question(false, 2)), HasSubstr("429"));
+  EXPECT_THAT(http_get(server_->address(), "/health/ready"), HasSubstr("503"));
+  EXPECT_THAT(http_get(server_->address(), "/health"),
+              AllOf(HasSubstr("503"), HasSubstr("unavailable")));
+  EXPECT_THAT(http_get(server_->address(), "/link"), HasSubstr("200 OK"));
+  EXPECT_THAT(http_get(server_->address(), "/health/live"), HasSubstr("200 OK"));
+}
+
+// Its streams do not end before they are let.
+class StuckVerifier final : public Verifier {
+ public:
+  void start(std::uint32_t /*epoch*/, EventSink /*sink*/) override {
+    stuck_ = true;
+    begun.release();
+  }
+  void send(EdgeMessage /*message*/) override {}
+  void stop() override {
+    if (std::exchange(stuck_, false)) let_go.acquire();
+  }
+
+  std::binary_semaphore begun{0}, let_go{0};
+
+ private:
+  bool stuck_ = false;
+};
+
+TEST_F(EdgeServerTest, AnAnswerThatDoesNotEndWhenToldIsHung) {
+  StuckVerifier verifier;
+  GeneratorParts parts{
+      .tokenizer = setup_->tokenizer(), .verifiers = verifier, .clock = setup_->parts().clock};
+  auto server =
+      EdgeServer::start({.listen = {"127.0.0.1", 0},
+                         .queue = {.max_waiting = 8, .stop_limit = std::chrono::milliseconds(200)}},
+                        parts);
+  ASSERT_TRUE(server.ok()) << server.status().to_string();
+  const Address address = (*server)->address();
+  {
+    HttpClient leaver(address);
+    leaver.post("/v1/chat/completions", question(true).dump());
+    verifier.begun.acquire();
+    EXPECT_THAT(http_get(address, "/health/live"), HasSubstr("200 OK"));
+  }
+  EXPECT_TRUE(soon_answers(address, "/health/live", "503"));
+  EXPECT_FALSE((*server)->is_alive());
+  EXPECT_THAT(http_get(address, "/health/ready"), HasSubstr("503"));
+  verifier.let_go.release();
+  EXPECT_TRUE(soon_answers(address, "/health/live", "200 OK"));
 }
 
 TEST_F(EdgeServerTest, ErrorsAreOpenaisAndPagesOfOtherSitesAreNotAnswered) {
@@ -165,7 +262,7 @@ TEST_F(EdgeServerTest, RequestsBeyondTheBoundGetARateLimit) {
     if (refused.empty()) break;
   }
   EXPECT_THAT(refused, HasSubstr("429"));
-  EXPECT_THAT(http_get(server_->address(), "/health"), HasSubstr("200 OK"));
+  EXPECT_THAT(http_get(server_->address(), "/health/live"), HasSubstr("200 OK"));
 }
 
 TEST_F(EdgeServerTest, AClientThatLeavesEndsItsAnswer) {

@@ -1,0 +1,13 @@
+// An answer as an entry of the books (common/ledger). Bytes are with framing.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/ledger/ledger_entry.h"
+#include "edge_client/report/answer_report.h"
+
+namespace outrider {
+
+LedgerEntry ledger_entry(const AnswerReport& report);
+
+}  // namespace outrider

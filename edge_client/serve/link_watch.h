@@ -1,0 +1,80 @@
+// Whether the server can be reached, and who decides: from what an answer's streams bring, and
+// between answers from a probe, which is sent when somebody asks and what is known is old.
+//
+//   (on_connect on_event*)* on_finish        of each answer
+//
+// Thread rule: look() from one thread; the rest from the thread of the answers' loop, one at a
+// time. Ownership: probe and clock outlive it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "common/base/clock.h"
+#include "common/base/enum_names.h"
+#include "common/base/mutex.h"
+#include "common/protocol/link_probe.h"
+#include "edge_client/failover/failover_options.h"
+#include "edge_client/session/events.h"
+
+namespace outrider {
+
+enum class LinkState : std::uint8_t {
+  kNone,      // there is no server: this device's target alone decides
+  kUnknown,   // nothing has been heard yet
+  kOnline,    // the server speaks
+  kDegraded,  // an answer has lost its stream, and tries again
+  kOffline,   // the server cannot be reached
+};
+
+template <>
+inline constexpr auto enum_names<LinkState> =
+    std::to_array<EnumName<LinkState>>({{LinkState::kNone, "none"},
+                                        {LinkState::kUnknown, "unknown"},
+                                        {LinkState::kOnline, "online"},
+                                        {LinkState::kDegraded, "degraded"},
+                                        {LinkState::kOffline, "offline"}});
+
+class LinkWatch final {
+ public:
+  // What is known counts as old after so long.
+  static constexpr Duration kFresh = std::chrono::seconds(5);
+
+  struct View {
+    LinkState link = LinkState::kUnknown;
+    bool device_decides = false;  // this device's target: now, or as the last answer ended
+    bool can_answer = false;      // a request that comes now finds a target
+  };
+
+  // probe: null if nobody may ask the server between answers, or there is none.
+  LinkWatch(Mode mode, LinkProbe* probe, const Clock& clock);
+  ~LinkWatch();
+  LinkWatch(const LinkWatch&) = delete;
+  LinkWatch& operator=(const LinkWatch&) = delete;
+
+  void on_connect(const Connect& connect);
+  void on_event(const SessionEvent& event);
+  void on_finish(const Finish& finish);
+
+  View look();
+
+ private:
+  void learn(LinkState link) OUTRIDER_REQUIRES(mu_);
+  void on_probed(const LinkProbed& probed);
+  bool is_probe_due();
+
+  const Mode mode_;
+  LinkProbe* const probe_;
+  const Clock& clock_;
+
+  Mutex mu_;
+  LinkState link_ OUTRIDER_GUARDED_BY(mu_);
+  std::optional<TimePoint> learnt_at_ OUTRIDER_GUARDED_BY(mu_);
+  Connect stream_ OUTRIDER_GUARDED_BY(mu_);  // the last
+  bool answering_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool probing_ OUTRIDER_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace outrider

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""`outrider-edge serve` itself: its health under load, its link as it comes and goes, its books.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/serve_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import http.client
+import json
+import re
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from programs import DRAFT, START_SECONDS, TARGET, Edge, Server, free_port, wait_until_served
+
+QUESTION = {'messages': [{'role': 'user', 'content': 'Pick up the red cup.'}], 'stream': True}
+STREAMS = 64
+PACED = ('--pace-pass-ms', '20')
+PRICES = '''date = "2026-01-31"
+[api]
+input = 2
+output = 10
+[gpu]
+dollars-per-hour = 3
+[link]
+dollars-per-mb = 0.01
+[device]
+watts = 10
+dollars-per-kwh = 0.36
+'''
+
+
+class ServingEdge:
+    """An `outrider-edge serve` that ends with the block."""
+
+    def __init__(self, *flags):
+        port = free_port()
+        self.address = f'127.0.0.1:{port}'
+        self.base = f'http://{self.address}'
+        self.running = Edge('serve', '--model', DRAFT, '--port', port, *flags)
+
+    def get(self, path):
+        try:
+            with urllib.request.urlopen(self.base + path, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def link(self):
+        return json.loads(self.get('/link')[1])
+
+    def metric(self, name):
+        found = re.search(rf'^outrider_edge_{name} (\S+)$', self.get('/metrics')[1], re.M)
+        return float(found[1]) if found else None
+
+    def ask(self, tokens):
+        """The head of a stream that has begun, or waits for its turn."""
+        connection = http.client.HTTPConnection(self.address, timeout=100)
+        connection.request('POST', '/v1/chat/completions',
+                           json.dumps({**QUESTION, 'max_tokens': tokens}),
+                           {'Content-Type': 'application/json'})
+        return connection
+
+    def wait_for(self, what, wanted):
+        give_up = time.monotonic() + START_SECONDS
+        while time.monotonic() < give_up:
+            try:
+                if what() == wanted:
+                    return
+            except OSError:
+                pass  # it does not listen yet
+            time.sleep(0.1)
+        raise AssertionError(f'{wanted!r} did not come; now {what()!r}')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.running.interrupt()
+        self.left = self.running.wait()
+
+
+class Health(unittest.TestCase):
+    def test_it_answers_at_once_while_64_streams_are_open(self):
+        with Server(*PACED) as server, \
+                ServingEdge('--server', server.address, '--max-queued-requests', STREAMS) as edge:
+            wait_until_served(edge.base)
+            streams = [edge.ask(8) for _ in range(STREAMS)]
+            edge.wait_for(lambda: edge.link()['waiting'] >= STREAMS - 2, True)
+            worst = 0
+            for path in ('/health/live', '/health/ready', '/health', '/version', '/metrics') * 10:
+                begin = time.monotonic()
+                code, _ = edge.get(path)
+                worst = max(worst, time.monotonic() - begin)
+                self.assertEqual(code, 200, path)
+            self.assertGreater(edge.link()['waiting'], STREAMS // 2, 'they were not open meanwhile')
+            self.assertLess(worst, 1)
+            for stream in streams:
+                self.assertTrue(stream.getresponse().read().endswith(b'data: [DONE]\n\n'))
+                stream.close()
+
+    def test_readiness_follows_the_server(self):
+        port = free_port()
+        with ServingEdge('--server', f'127.0.0.1:{port}') as edge:
+            edge.wait_for(lambda: edge.link()['link'], 'offline')
+            self.assertEqual(edge.get('/health/live')[0], 200)
+            self.assertEqual(edge.get('/health/ready')[0], 503)
+            self.assertEqual(edge.get('/health')[0], 503)
+            self.assertEqual(edge.link()['decides'], 'nobody')
+            self.assertEqual(edge.metric('mode{model_name="demo-draft",mode="offline"}'), 1)
+            with Server(port=port):
+                edge.wait_for(lambda: edge.get('/health/ready')[0], 200)
+                self.assertEqual(edge.link()['link'], 'online')
+                self.assertEqual(edge.link()['decides'], 'server')
+                self.assertEqual(edge.metric('mode{model_name="demo-draft",mode="online"}'), 1)
+            edge.wait_for(lambda: edge.get('/health/ready')[0], 503)
+
+    def test_a_target_of_its_own_is_ready_without_a_server(self):
+        with ServingEdge('--server', f'127.0.0.1:{free_port()}', '--target', TARGET) as edge:
+            edge.wait_for(lambda: edge.link()['link'], 'offline')
+            self.assertEqual(edge.get('/health/ready')[0], 200)
+            stream = edge.ask(8)
+            self.assertTrue(stream.getresponse().read().endswith(b'data: [DONE]\n\n'))
+            stream.close()
+            self.assertEqual(edge.link()['decides'], 'device')
+            self.assertEqual(edge.link()['link'], 'offline')
+
+    def test_a_lost_stream_shows_as_degraded(self):
+        with Server('--pace-pass-ms', '200') as server, \
+                ServingEdge('--server', server.address, '--reconnect-timeout', '3') as edge:
+            wait_until_served(edge.base)
+            stream = edge.ask(40)
+            response = stream.getresponse()
+            response.read(200)
+            self.assertEqual(edge.link()['link'], 'online')
+            server.kill()
+            edge.wait_for(lambda: edge.link()['link'], 'degraded')
+            self.assertEqual(edge.metric('mode{model_name="demo-draft",mode="degraded"}'), 1)
+            edge.wait_for(lambda: edge.link()['link'], 'offline')
+            self.assertIn(b'error', response.read())
+            stream.close()
+            self.assertEqual(edge.metric('resume_total{model_name="demo-draft",result="failure"}'), 1)
+
+
+class Books(unittest.TestCase):
+    def test_each_answer_has_its_line_and_all_have_their_sums(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prices = Path(folder) / 'prices.toml'
+            prices.write_text(PRICES, encoding='utf-8')
+            log = Path(folder) / 'log'
+            with Server(*PACED, '--metrics-port', 0) as server, \
+                    ServingEdge('--server', server.address, '--price-file', prices,
+                                '--strategy', 'sd', '--log-format', 'json',
+                                '--log-file', log) as edge:
+                wait_until_served(edge.base)
+                for _ in range(2):
+                    stream = edge.ask(20)
+                    stream.getresponse().read()
+                    stream.close()
+                sums = {name: edge.metric(name + '{model_name="demo-draft"}') for name in
+                        ('target_passes_total', 'rows_total', 'rows_died_total',
+                         'device_seconds_total', 'net_rtt_seconds_count')}
+                stood = edge.metric('spec_decode_num_accepted_tokens_per_pos_total'
+                                    '{model_name="demo-draft",position="0"}')
+                self.assertGreater(stood, 0)
+                self.assertEqual(stood, server.metric('spec_decode_num_accepted_tokens_per_pos_total',
+                                                      'position="0"'))
+                dollars = edge.metric(
+                    'dollars_total{model_name="demo-draft",of="device",prices_of="2026-01-31"}')
+            lines = [json.loads(line) for line in log.read_text(encoding='utf-8').splitlines()]
+        answers = [line for line in lines if line['message'] == 'answer ended']
+        self.assertEqual(len(answers), 2, lines)
+        for key, total in (('passes', 'target_passes_total'), ('rows', 'rows_total'),
+                           ('rows_died', 'rows_died_total'), ('device_s', 'device_seconds_total')):
+            self.assertGreater(sums[total], 0, total)
+            self.assertAlmostEqual(sum(answer[key] for answer in answers), sums[total], places=5)
+        self.assertAlmostEqual(sum(answer['device_dollars'] for answer in answers), dollars, places=9)
+        self.assertAlmostEqual(dollars, 3 / 3600 * sums['device_seconds_total'], places=6)
+        self.assertGreater(sums['net_rtt_seconds_count'], 0)
+        for answer in answers:
+            self.assertRegex(answer['request_id'], '^req-')
+            self.assertGreater(answer['bytes_up'], 0)
+            self.assertGreater(answer['api_dollars'], 0)
+            self.assertEqual(answer['prices_of'], '2026-01-31')
+
+    def test_a_price_file_with_a_fault_is_refused_at_the_start(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.toml') as file:
+            file.write(PRICES.replace('input = 2', 'input = -2'))
+            file.flush()
+            refused = Edge('serve', '--model', DRAFT, '--price-file', file.name).wait()
+        self.assertEqual(refused.code, 2, refused.err)
+        self.assertIn("'input' must be a number from 0 up", refused.err)
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)

@@ -1,0 +1,93 @@
+// What an edge tells Prometheus. SPDX-License-Identifier: Apache-2.0
+#include "edge_client/serve/edge_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// 90 passes over 4 drafted tokens each; 12 s of 36 s on this device.
+AnswerReport report() {
+  AnswerReport report;
+  DecodingStats& stats = report.stats;
+  stats.passes = 90;
+  stats.rows = 450;
+  stats.num_drafts = 90;
+  stats.num_draft_tokens = 360;
+  stats.num_accepted_tokens = 110;
+  stats.accepted_per_position = {70, 40, 0, 0};
+  stats.target_compute = std::chrono::seconds(36);
+  stats.round_trips = {std::chrono::milliseconds(30), std::chrono::milliseconds(40)};
+  stats.reconnects = 2;
+  stats.predraft.ahead_dead = 5;
+  stats.predraft.exit_layers = {4, 12};
+  stats.predraft.hits_by_exit = {3, 2};
+  report.failover.offline_compute = std::chrono::seconds(12);
+  report.traffic = LinkTraffic{.framed_up = 3'000'000, .framed_down = 1'000'000};
+  report.joules = 12.5;
+  report.bill = Bill{.api = {}, .device = 0.02, .link = {}, .power = {}, .prices_of = "2026-01-31"};
+  return report;
+}
+
+std::string rendered(EdgeMetrics& metrics, const LinkWatch::View& link = {}) {
+  return metrics.render({.running = 0, .waiting = 0, .link = link});
+}
+
+TEST(EdgeMetrics, TheBooksAndTheDraftsFiguresAreCounted) {
+  EdgeMetrics metrics("m");
+  metrics.observe(report());
+  metrics.observe(report());
+  const std::string text = rendered(metrics);
+  for (const char* line :
+       {"target_passes_total{model_name=\"m\"} 180", "rows_total{model_name=\"m\"} 900",
+        "rows_died_total{model_name=\"m\"} 500", "device_seconds_total{model_name=\"m\"} 72",
+        "net_bytes_total{model_name=\"m\",direction=\"up\"} 6000000",
+        "joules_total{model_name=\"m\"} 25",
+        "dollars_total{model_name=\"m\",of=\"device\",prices_of=\"2026-01-31\"} 0.04",
+        "spec_decode_num_accepted_tokens_per_pos_total{model_name=\"m\",position=\"0\"} 140",
+        "spec_decode_num_accepted_tokens_per_pos_total{model_name=\"m\",position=\"1\"} 80",
+        "rollback_tokens_total{model_name=\"m\"} 510",
+        "resume_total{model_name=\"m\",result=\"success\"} 4",
+        "resume_total{model_name=\"m\",result=\"failure\"} 0",
+        "net_rtt_seconds_count{model_name=\"m\"} 4",
+        "net_rtt_seconds_bucket{model_name=\"m\",le=\"0.02\"} 0",
+        "exit_layer_count{model_name=\"m\"} 10",
+        "exit_layer_bucket{model_name=\"m\",le=\"4\"} 6"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("outrider_edge_") + line));
+  }
+}
+
+TEST(EdgeMetrics, AnAnswerThatLostItsLinkDidNotResume) {
+  EdgeMetrics metrics("m");
+  AnswerReport lost = report();
+  lost.finish.ending = Ending::kLinkLost;
+  lost.traffic.reset();
+  metrics.observe(lost);
+  const std::string text = rendered(metrics);
+  EXPECT_THAT(text, HasSubstr("resume_total{model_name=\"m\",result=\"failure\"} 1"));
+  EXPECT_THAT(text, HasSubstr("net_rtt_seconds_count{model_name=\"m\"} 0")) << "there was no link";
+}
+
+TEST(EdgeMetrics, TheModeIsWhoDecidesNowAndNotAFlag) {
+  EdgeMetrics metrics("m");
+  const auto mode = [&](const char* name, const LinkWatch::View& view) {
+    return rendered(metrics, view)
+               .find("outrider_edge_mode{model_name=\"m\",mode=\"" + std::string(name) + "\"} 1") !=
+           std::string::npos;
+  };
+  const LinkWatch::View online{.link = LinkState::kOnline};
+  const LinkWatch::View lost{.link = LinkState::kDegraded};
+  const LinkWatch::View here{.link = LinkState::kOnline, .device_decides = true};
+  EXPECT_TRUE(mode("online", online));
+  EXPECT_TRUE(mode("degraded", lost));
+  EXPECT_FALSE(mode("online", lost)) << "one at a time";
+  EXPECT_TRUE(mode("offline", here)) << "the link is back, but this device decides yet";
+  EXPECT_THAT(rendered(metrics, {}), Not(HasSubstr("mode=\"online\"} 1"))) << "not known yet";
+}
+
+}  // namespace
+}  // namespace outrider

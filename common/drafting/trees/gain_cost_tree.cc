@@ -124,8 +124,8 @@ RoundPlan GainCostTree::plan(const PlanView& view) {
   Growth growth;
   if (!is_kept(kRoot)) spend_row(growth);
   open(view, kRoot, 1, growth);
-  const std::size_t most = std::min(
-      memory_.passes.known() ? options_.max_nodes : options_.first_nodes, view.limits().max_nodes);
+  std::size_t most = std::min(options_.max_nodes, view.limits().max_nodes);
+  if (!memory_.passes.known()) most = std::min(most, options_.first_nodes);
   while (growth.plan.nodes.size() < most && !growth.frontier.empty()) {
     // Where nothing is known, costs are taken to be the same.
     const bool known = memory_.passes.known();

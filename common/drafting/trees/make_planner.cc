@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/drafting/trees/make_planner.h"
 
+#include <limits>
 #include <utility>
 
 #include "common/drafting/trees/branch_pacer.h"
@@ -30,7 +31,8 @@ std::unique_ptr<RoundPlanner> make_planner(const TreeOptions& options, TreeMemor
       return std::make_unique<BranchPacer>(BranchPacer::Options{
           .normalised = options.kind == TreeKind::kLlmcad, .max_nodes = size(kPacedNodes)});
     case TreeKind::kFixed:
-      return std::make_unique<FixedWidths>(options.widths);
+      return std::make_unique<FixedWidths>(options.widths,
+                                           size(std::numeric_limits<std::size_t>::max()));
     case TreeKind::kTopN:
       return std::make_unique<TopNodes>(size(kTopNodes));
     case TreeKind::kLever:

@@ -6,6 +6,7 @@
 namespace outrider {
 
 RoundPlan FixedWidths::plan(const PlanView& view) {
+  const std::size_t most = std::min(max_nodes_, view.limits().max_nodes);
   RoundPlan plan;
   std::vector<NodeIndex> level{kRoot};
   for (const int width : widths_) {
@@ -20,7 +21,7 @@ RoundPlan FixedWidths::plan(const PlanView& view) {
                                [&](NodeIndex one) { return view.confidence(one); });
       const auto count = std::min(candidates.size(), static_cast<std::size_t>(width));
       for (std::size_t i = 0; i < count; ++i) {
-        if (plan.nodes.size() == view.limits().max_nodes) return {std::move(plan.nodes), {}};
+        if (plan.nodes.size() == most) return {std::move(plan.nodes), {}};
         plan.nodes.push_back(candidates[i]);
         next.push_back(candidates[i]);
       }

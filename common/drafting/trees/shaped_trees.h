@@ -5,6 +5,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -12,10 +14,13 @@
 
 namespace outrider {
 
-// Each node of depth d has widths[d] children, the draft's best; beyond the list it has none.
+// Each node of depth d has widths[d] children, the draft's best; beyond the list it has none. Where
+// that is more than max_nodes, the first levels stay.
 class FixedWidths final : public RoundPlanner {
  public:
-  explicit FixedWidths(std::vector<int> widths) : widths_(std::move(widths)) {}
+  explicit FixedWidths(std::vector<int> widths,
+                       std::size_t max_nodes = std::numeric_limits<std::size_t>::max())
+      : widths_(std::move(widths)), max_nodes_(max_nodes) {}
 
   int fan_out() const override {
     return widths_.empty() ? 1 : *std::max_element(widths_.begin(), widths_.end());
@@ -24,6 +29,7 @@ class FixedWidths final : public RoundPlanner {
 
  private:
   const std::vector<int> widths_;
+  const std::size_t max_nodes_;
 };
 
 // The `size` nodes of the largest products of confidences, as far down as any of them leads.

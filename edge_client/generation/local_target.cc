@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "common/exits/adapter_heads.h"
@@ -11,6 +12,7 @@
 #include "common/model/format/model_files.h"
 #include "common/model/loader/loader.h"
 #include "edge_client/flash/make_pack.h"
+#include "edge_client/flash/memory_plan.h"
 
 namespace outrider {
 namespace {
@@ -26,6 +28,13 @@ bool wants_exits(const GenerationConfig& config) {
   return wants_draft(config) && (strategy == Strategy::kFsd || strategy == Strategy::kMirror);
 }
 
+// Whether exits would be evidence for what a tree drafts while its pass is under way.
+bool leads_tree(const GenerationConfig& config) {
+  const AnswerConfig& answer = config.answer;
+  return wants_draft(config) && answer.tree.kind == TreeKind::kOutrider &&
+         answer.provisional.value_or(true);
+}
+
 // What --predictor names, or else the pack carries; nothing if neither.
 Result<std::optional<ExitAdapters>> predictor_for(const GenerationConfig& config,
                                                   const ModelPack& pack) {
@@ -34,15 +43,15 @@ Result<std::optional<ExitAdapters>> predictor_for(const GenerationConfig& config
   return std::optional<ExitAdapters>(std::move(adapters));
 }
 
-// What early exits and a predictor take of a memory budget.
-Result<std::uint64_t> exit_bytes(const GenerationConfig& config, const ModelPack& pack) {
-  if (!wants_exits(config)) return 0;
-  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ExitAdapters> exits, load_adapters(pack));
-  const std::uint64_t bytes = exits ? adapter_heads_bytes(*exits) : 0;
-  if (config.prune_below == 0) return bytes;
-  // One that cannot be read prunes nothing, which is said when it is loaded.
-  const Result<std::optional<ExitAdapters>> predictor = predictor_for(config, pack);
-  return bytes + (predictor.ok() && *predictor ? adapter_heads_bytes(**predictor) : 0);
+std::uint64_t bytes_of(const Result<std::optional<ExitAdapters>>& adapters) {
+  return adapters.ok() && *adapters ? adapter_heads_bytes(**adapters) : 0;
+}
+
+// What early exits and a predictor take of a memory budget. 0: there are none that could be used;
+// set_exits() says why.
+std::uint64_t exit_bytes(const GenerationConfig& config, const ModelPack& pack) {
+  const std::uint64_t bytes = bytes_of(load_adapters(pack));
+  return config.prune_below == 0 ? bytes : bytes + bytes_of(predictor_for(config, pack));
 }
 
 // What the draft takes of a memory budget.
@@ -71,9 +80,22 @@ Result<FlashOptions> flash_options(const GenerationConfig& config, const ModelPa
   options.threads = config.threads;
   if (options.memory_budget == 0) return options;
   OUTRIDER_ASSIGN_OR_RETURN(options.other_bytes, draft_bytes(config, pack.config().max_positions));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t exits, exit_bytes(config, pack));
-  options.other_bytes += exits;
+  if (wants_exits(config)) options.other_bytes += exit_bytes(config, pack);
   return options;
+}
+
+// Whether exits may lead the tree of a streamed target. They bring it some 2 % (docs/trees.md),
+// less than a layer in their place, so they get what the layers leave over. Where all layers stay
+// in memory, nothing is waited for.
+bool exits_fit(const FlashModel& flash, std::uint64_t budget) {
+  const std::uint64_t exits = bytes_of(load_adapters(flash.pack()));
+  if (exits == 0 || flash.plan().streamed_bytes == 0) return false;
+  if (flash.plan().total_bytes + exits <= budget) return true;
+  std::fprintf(stderr,
+               "exits: OFF for --tree outrider because their %s fit in no memory that the layers "
+               "leave over\n",
+               mib_text(exits).c_str());
+  return false;
 }
 
 Result<std::unique_ptr<FlashModel>> open_flash(const GenerationConfig& config, Clock& clock,
@@ -118,9 +140,11 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
                             load_model_tokenizer(local_target_of(config)));
   std::unique_ptr<LocalTarget> self(new LocalTarget);
   const bool is_pack = ModelPack::is_pack(local_target_of(config));
+  bool exits = wants_exits(config);
   if (is_pack) {
     OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(config, clock, gate));
     std::fprintf(stderr, "target: %s\n", self->flash_->about().c_str());
+    if (!exits && leads_tree(config)) exits = exits_fit(*self->flash_, config.memory_budget);
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(self->model_, open_resident(config));
   }
@@ -133,20 +157,23 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
     scheduling.prefill_chunk = static_cast<std::uint32_t>(most);
     scheduling.pass_limit = kPassLimit * (1 + most / kRowsOfPassLimit);
   }
-  OUTRIDER_RETURN_IF_ERROR(self->set_exits(config, scheduling));
+  if (exits) self->set_exits(config, scheduling);
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);
   self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);
   return self;
 }
 
-Status LocalTarget::set_exits(const GenerationConfig& config, SchedulerOptions& scheduling) {
-  if (!wants_exits(config)) return {};
+// Exits and pruning save time and change no text: without them, decoding goes on.
+void LocalTarget::set_exits(const GenerationConfig& config, SchedulerOptions& scheduling) {
   Result<FoundExits> found = find(config);
-  if (!found.ok()) return found.status().with_context("target " + local_target_of(config));
-  exits_ = std::move(found->heads);
-  scheduling.exits = exits_.get();
-  if (config.prune_below == 0) return {};
-  // Pruning saves time and changes no text: without it, decoding goes on.
+  if (found.ok()) {
+    exits_ = std::move(found->heads);
+    scheduling.exits = exits_.get();
+  } else {
+    std::fprintf(stderr, "exits: OFF because of target %s: %s\n", local_target_of(config).c_str(),
+                 found.status().message().c_str());
+  }
+  if (config.prune_below == 0) return;
   std::string off;
   Result<std::unique_ptr<ExitHeads>> predictor = find_own_predictor(config);
   if (!predictor.ok()) {
@@ -156,14 +183,13 @@ Status LocalTarget::set_exits(const GenerationConfig& config, SchedulerOptions& 
     predictor_ = *std::move(predictor);
     scheduling.predictor = predictor_.get();
   } else if (exits_ == nullptr) {
-    off = "the target has no early exits";
+    off = found.ok() ? "the target has no early exits" : "the target's early exits are off";
   }
   if (off.empty()) {
     scheduling.prune_below = config.prune_below;
   } else {
     std::fprintf(stderr, "prune: OFF because %s\n", off.c_str());
   }
-  return {};
 }
 
 Result<std::unique_ptr<ExitHeads>> LocalTarget::find_own_predictor(const GenerationConfig& config) {

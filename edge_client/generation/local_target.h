@@ -41,7 +41,7 @@ class LocalTarget final {
   Result<FoundExits> find(const GenerationConfig& config);
   // Null: there is none.
   Result<std::unique_ptr<ExitHeads>> find_own_predictor(const GenerationConfig& config);
-  Status set_exits(const GenerationConfig& config, SchedulerOptions& scheduling);
+  void set_exits(const GenerationConfig& config, SchedulerOptions& scheduling);
   Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
 
   std::unique_ptr<Model> model_;          // null: flash_ has it

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/drafting/trees/make_planner.h"
 #include "tests/unit/common/drafting/trees/scripted_draft.h"
 
@@ -27,6 +29,18 @@ TEST(FixedWidths, EndWhereTheVerifierIsFull) {
   limits.max_nodes = 3;
   draft.draft(planner, limits);
   EXPECT_EQ(draft.round(), "a b ac");
+}
+
+TEST(FixedWidths, AreNoMoreThanASizeThatIsAskedFor) {
+  TreeMemory memory;
+  for (const TreeKind kind : {TreeKind::kFixed, TreeKind::kLever, TreeKind::kOutrider}) {
+    const auto planner = make_planner({.kind = kind, .size = 2, .widths = {2, 2, 2}}, memory,
+                                      [](std::size_t) { return 1.0; });
+    ScriptedDraft draft(kShapes, 4);
+    draft.draft(*planner);
+    const std::string round = draft.round();
+    EXPECT_EQ(std::ranges::count(round, ' '), 1) << name_of(kind) << ": " << round;
+  }
 }
 
 // Products: a .6, b .35, be .315, ac .3, beg .2835.

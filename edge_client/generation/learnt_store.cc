@@ -122,9 +122,18 @@ KeptLearning LearntStore::read(const LearningSide& side) const {
   if (directory_.empty()) return kept;
   ReadFile read = read_stored(path());
   kept.ignored = std::move(read.ignored);
+  std::string other;  // where this draft was, and not here
   for (StoredPair& pair : read.file.pairs) {
-    if (pair.draft != side.draft || pair.device != side.device) continue;
+    if (pair.draft != side.draft) continue;
+    if (pair.device != side.device) {
+      other = std::move(pair.device);
+      continue;
+    }
     kept.pairs.insert_or_assign(std::move(pair.target), std::move(pair.learnt));
+  }
+  if (kept.pairs.empty() && kept.ignored.empty() && !other.empty()) {
+    kept.ignored =
+        path() + " tells of " + printable(other) + ", and this is \"" + side.device + "\"";
   }
   return kept;
 }

@@ -28,7 +28,7 @@ struct LearningSide {
 // What was kept for one side.
 struct KeptLearning {
   LearntPairs pairs;
-  std::string ignored;  // why the file, or a part of it, counts as none; empty: nothing was
+  std::string ignored;  // why the file, or what it has, counts as none; empty: nothing does
 };
 
 class LearntStore final {

@@ -233,7 +233,7 @@ Status run_server(ServerFlags& flags) {
   options.admin_questions.version = Program::version();
   options.admin_questions.model_name = target.model->info().name;
   options.rpc.listen = {flags.host, static_cast<std::uint16_t>(flags.port)};
-  options.rpc.log = [](const std::string& line) { log(LogLevel::kWarning, line); };
+  options.log = [](const std::string& line) { log(LogLevel::kWarning, line); };
   options.shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3);
   Status served = serve(*target.model, options, [&](const Listening& listening) {
     print_start(flags, target, options.scheduler.kv_cache_bytes, listening,

@@ -73,7 +73,7 @@ Event await_event(const VerifyEngine& engine, const ServeOptions& options) {
 
 Result<std::unique_ptr<AdminServer>> start_admin(const ServeOptions& options,
                                                  const VerifyEngine& engine,
-                                                 const RpcServer& server,
+                                                 const RpcServer& server, const FaultLog& faults,
                                                  CompletionServer* completions,
                                                  const std::atomic<bool>& ready) {
   AdminQuestions questions = options.admin_questions;
@@ -89,13 +89,14 @@ Result<std::unique_ptr<AdminServer>> start_admin(const ServeOptions& options,
   questions.is_ready = [&ready] { return ready.load(); };
   questions.metrics = [&] {
     const RpcServerStats rpc = server.stats();
+    const FaultCounts counts = faults.counts();
     return options.metrics == nullptr
                ? std::string()
                : options.metrics->render({.scheduler = engine.stats(),
                                           .kv_bytes_bound = options.scheduler.kv_cache_bytes,
                                           .calls_open = rpc.calls_open,
-                                          .calls_refused = rpc.refused,
-                                          .calls_failed = rpc.failed,
+                                          .calls_refused = counts.refused,
+                                          .calls_failed = counts.failed,
                                           .connections_open = rpc.connections.open,
                                           .connections_refused = rpc.connections.refused,
                                           .log_lines_lost = lost_log_lines()});
@@ -170,17 +171,18 @@ void raise_descriptor_limit() {
 Status serve(Model& model, const ServeOptions& options,
              const std::function<void(const Listening&)>& on_ready) {
   SystemClock clock;
+  FaultLog faults(options.log);
   VerifyEngine engine(model, options.scheduler, clock);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
-                            RpcServer::start(engine, options.rpc));
+                            RpcServer::start(engine, faults, options.rpc));
   std::atomic<bool> ready{true};
   std::optional<CompletionServer> completions;
   if (options.tokenizer != nullptr) {
-    completions.emplace(engine, *options.tokenizer, options.completions);
+    completions.emplace(engine, *options.tokenizer, faults, options.completions);
   }
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<AdminServer> admin,
-      start_admin(options, engine, *server, completions ? &*completions : nullptr, ready));
+      start_admin(options, engine, *server, faults, completions ? &*completions : nullptr, ready));
   on_ready({server->address(), *admin});
   notify_supervisor("READY=1");
   switch (await_event(engine, options)) {

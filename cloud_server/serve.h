@@ -14,6 +14,7 @@
 
 #include <functional>
 
+#include "cloud_server/faults/fault_log.h"
 #include "cloud_server/http/admin.h"
 #include "cloud_server/http/metrics.h"
 #include "cloud_server/openai/completion_server.h"
@@ -34,7 +35,9 @@ struct ServeOptions {
   // OpenAI's routes beside /health; null: there are none. Outlives serve().
   const Tokenizer* tokenizer = nullptr;
   CompletionServerOptions completions;
-  ServerMetrics* metrics = nullptr;      // null: none are kept
+  ServerMetrics* metrics = nullptr;  // null: none are kept
+  // Takes lines about clients' faults and our own, from any thread. Empty: they are counted only.
+  FaultLog::Log log = {};
   std::function<void()> on_reload = {};  // SIGHUP came
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cloud_server/openai/completion_stream.h"
+#include "cloud_server/openai/refusal.h"
 #include "common/openai/routes.h"
 
 namespace outrider {
@@ -23,23 +24,27 @@ bool CompletionServer::handle(const HttpRequest& request,
   if (!completes && !tokenizes && !detokenizes && !lists) return false;
   const std::string request_id = request_id_of(request);
   exchange->add_header("X-Request-Id", request_id);
+  const std::string who = name_in_log(request.peer, request_id);
   const Result<std::string> tenant = tenant_of(request);
   if (!tenant.ok()) {
-    HttpResponse refusal = error_response(tenant.status());
-    refusal.status = 401;
-    refusal.headers.emplace_back("WWW-Authenticate", "Bearer");
-    exchange->respond(std::move(refusal));
+    refuse(*exchange, who, tenant.status());
   } else if (tokenizes) {
     exchange->respond(tokenize_page(tokenizer_, request));
   } else if (detokenizes) {
     exchange->respond(detokenize_page(tokenizer_, request));
   } else if (lists) {
     exchange->respond(models_page(options_.model_name));
-  } else if (const Status status = complete(request, exchange, {*tenant, request_id});
+  } else if (const Status status = complete(request, exchange, {*tenant, request_id, who});
              !status.ok()) {
-    exchange->respond(error_response(status));
+    refuse(*exchange, who, status);
   }
   return true;
+}
+
+void CompletionServer::refuse(HttpExchange& exchange, const std::string& who,
+                              const Status& status) {
+  faults_.refuse(who, status);
+  exchange.respond(refusal_of(status));
 }
 
 Result<std::string> CompletionServer::tenant_of(const HttpRequest& request) const {
@@ -65,8 +70,9 @@ Status CompletionServer::complete(const HttpRequest& request,
                                                options_.context, options_.tokenizer_hash));
   const std::string& tenant = asker.tenant;
   const auto stream = std::make_shared<CompletionStream>(
-      engine_, std::move(answer),
+      engine_, faults_, std::move(answer),
       CompletionStream::Client{.name = new_answer(options_.model_name, is_chat),
+                               .who = asker.who,
                                .stream = asked.stream,
                                .stream_usage = asked.stream_usage,
                                .bytes_up = request.body.size(),
@@ -76,7 +82,8 @@ Status CompletionServer::complete(const HttpRequest& request,
                                        .group = tenant.empty() ? request.peer : tenant,
                                        .request_id = asker.request_id});
   if (!admitted.status.ok()) {
-    exchange->respond(error_response(admitted.status, admitted.retry_after));
+    faults_.refuse(asker.who, admitted.status);
+    exchange->respond(refusal_of(admitted.status, admitted.retry_after));
   }
   return {};
 }

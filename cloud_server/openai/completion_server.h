@@ -14,6 +14,7 @@
 #include <string>
 
 #include "cloud_server/admission/tenants.h"
+#include "cloud_server/faults/fault_log.h"
 #include "common/http/exchange.h"
 #include "common/http/message.h"
 #include "common/openai/completion_request.h"
@@ -31,9 +32,9 @@ struct CompletionServerOptions {
 
 class CompletionServer final {
  public:
-  CompletionServer(VerifyEngine& engine, const Tokenizer& tokenizer,
+  CompletionServer(VerifyEngine& engine, const Tokenizer& tokenizer, FaultLog& faults,
                    CompletionServerOptions options)
-      : engine_(engine), tokenizer_(tokenizer), options_(std::move(options)) {}
+      : engine_(engine), tokenizer_(tokenizer), faults_(faults), options_(std::move(options)) {}
 
   // False: the path is none of these.
   bool handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
@@ -42,14 +43,17 @@ class CompletionServer final {
   struct Asker {
     std::string tenant;  // empty where nobody is asked
     std::string request_id;
+    std::string who;  // for the log
   };
   // The tenant; empty where nobody is asked. UNAUTHENTICATED.
   Result<std::string> tenant_of(const HttpRequest& request) const;
   Status complete(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
                   const Asker& asker);
+  void refuse(HttpExchange& exchange, const std::string& who, const Status& status);
 
   VerifyEngine& engine_;
   const Tokenizer& tokenizer_;
+  FaultLog& faults_;
   const CompletionServerOptions options_;
 };
 

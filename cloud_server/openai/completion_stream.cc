@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "cloud_server/openai/refusal.h"
+
 namespace outrider {
 
 AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
@@ -22,12 +24,19 @@ AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
 }
 
 void CompletionStream::on_event(const VerifierEvent& event) {
-  if (const auto* message = std::get_if<ServerMessage>(&event)) {
-    if (std::holds_alternative<Verdict>(*message)) place_.serve();
-    on_step(answer_.on_message(*message));
-    return;
+  if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
+  const auto& ended = std::get<StreamEnded>(event);
+  const Status told = faults_.end(client_.who, ended.status, ended.for_the_log);
+  if (!told_) respond_error(told);
+}
+
+void CompletionStream::on_message(const ServerMessage& message) {
+  if (std::holds_alternative<Verdict>(message)) place_.serve();
+  const auto* notice = std::get_if<Notice>(&message);
+  if (notice != nullptr && notice->kind == Notice::Kind::kOverloaded) {
+    retry_after_ = notice->retry_after;
   }
-  if (!told_) respond_error(std::get<StreamEnded>(event).status);
+  on_step(answer_.on_message(message));
 }
 
 void CompletionStream::on_step(PlainAnswer::Step step) {
@@ -77,7 +86,7 @@ void CompletionStream::respond_end(const AnswerEnd& end) {
 void CompletionStream::respond_error(const Status& status) {
   told_ = true;
   const Status error = status.ok() ? unavailable("the answer ended before its end") : status;
-  if (!begun_) return client_.exchange->respond(error_response(error));
+  if (!begun_) return client_.exchange->respond(refusal_of(error, retry_after_));
   client_.exchange->write(error_event(error));
   client_.exchange->end();
 }

@@ -2,8 +2,8 @@
 // goes away ends the stream.
 //
 // Thread rule: begin() from the HTTP server's thread; after that it lives on the engine's until the
-// stream is over. Ownership: shared by the engine's sink; engine and tokenizer outlive it.
-// SPDX-License-Identifier: Apache-2.0
+// stream is over. Ownership: shared by the engine's sink; engine, tokenizer and fault log outlive
+// it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cloud_server/admission/tenant_place.h"
+#include "cloud_server/faults/fault_log.h"
 #include "cloud_server/openai/plain_answer.h"
 #include "common/http/exchange.h"
 #include "common/openai/completion_answer.h"
@@ -22,14 +23,15 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
  public:
   struct Client {
     AnswerName name;
+    std::string who;  // for the log
     bool stream = false;
     bool stream_usage = false;
     std::uint64_t bytes_up = 0;  // of the request
     std::shared_ptr<HttpExchange> exchange;
   };
 
-  CompletionStream(VerifyEngine& engine, PlainAnswer answer, Client client)
-      : engine_(engine), answer_(std::move(answer)), client_(std::move(client)) {}
+  CompletionStream(VerifyEngine& engine, FaultLog& faults, PlainAnswer answer, Client client)
+      : engine_(engine), faults_(faults), answer_(std::move(answer)), client_(std::move(client)) {}
 
   // owner: whose quota it takes a place in, if there are tenants. On an error it has not begun, and
   // has told the client nothing.
@@ -37,6 +39,7 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
 
  private:
   void on_event(const VerifierEvent& event);
+  void on_message(const ServerMessage& message);
   void on_step(PlainAnswer::Step step);
   bool write(const std::string& bytes);
   void abandon();
@@ -45,13 +48,15 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   void respond_error(const Status& status);
 
   VerifyEngine& engine_;
+  FaultLog& faults_;
   PlainAnswer answer_;
   const Client client_;
   StreamId stream_ = 0;
   TenantPlace place_;
   const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
-  bool begun_ = false;  // the head of a streamed answer is out
-  bool told_ = false;   // the client has the end, or is gone
+  Duration retry_after_ = kRetryAfter;  // the engine may say otherwise
+  bool begun_ = false;                  // the head of a streamed answer is out
+  bool told_ = false;                   // the client has the end, or is gone
 };
 
 }  // namespace outrider

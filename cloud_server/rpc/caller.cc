@@ -41,11 +41,6 @@ std::string request_id_of(const grpc::ServerContextBase& context) {
   return is_request_id(id) ? std::string(id) : std::string();
 }
 
-std::string name_in_log(const grpc::ServerContextBase& context) {
-  const std::string id = request_id_of(context);
-  return id.empty() ? context.peer() : context.peer() + " (request " + id + ")";
-}
-
 Result<Caller> identify(const grpc::ServerContextBase& context, const Tenants* tenants) {
   Caller caller;
   caller.tenant = certificate_name(context);

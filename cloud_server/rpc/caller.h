@@ -24,9 +24,6 @@ std::string host_of(const std::string& peer);
 // The call's x-request-id; empty if there is none, or one that is_request_id() refuses.
 std::string request_id_of(const grpc::ServerContextBase& context);
 
-// The peer with its request's id, if it has one.
-std::string name_in_log(const grpc::ServerContextBase& context);
-
 // tenants: whose keys count; null: none are asked for. UNAUTHENTICATED without a known key or a
 // certificate; PERMISSION_DENIED if the two name different tenants.
 Result<Caller> identify(const grpc::ServerContextBase& context, const Tenants* tenants);

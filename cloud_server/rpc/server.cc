@@ -36,7 +36,7 @@ class RawService final : public v1::Outrider::WithRawCallbackMethod_Generate<
                                     const grpc::ByteBuffer* request,
                                     grpc::ByteBuffer* reply) override {
     const Status status = measure(*context, *request, *reply);
-    if (!status.ok()) shell_.report_peer_error(context->peer(), status);
+    if (!status.ok()) shell_.faults.refuse(context->peer(), status);
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     reactor->Finish(status.ok() ? grpc::Status::OK : to_grpc(status));
     return reactor;
@@ -110,8 +110,8 @@ ConnectionGate::Hand hand_to(std::shared_ptr<grpc::experimental::ExternalConnect
 }  // namespace
 
 struct RpcServer::Parts {
-  Parts(VerifyEngine& engine, const RpcServerOptions& options)
-      : address(options.listen), shell(engine, options), service(shell) {}
+  Parts(VerifyEngine& engine, FaultLog& faults, const RpcServerOptions& options)
+      : address(options.listen), shell(engine, faults, options), service(shell) {}
 
   Address address;
   ShellState shell;
@@ -120,21 +120,20 @@ struct RpcServer::Parts {
   std::unique_ptr<grpc::Server> server;
 };
 
-Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine,
+Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine, FaultLog& faults,
                                                     RpcServerOptions options) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   set_limits(builder, options);
-  auto parts = std::make_unique<Parts>(engine, options);
+  auto parts = std::make_unique<Parts>(engine, faults, options);
   OUTRIDER_ASSIGN_OR_RETURN(
       parts->gate,
-      ConnectionGate::listen({.listen = options.listen,
-                              .max_connections = options.max_connections,
-                              .max_connections_per_peer = options.max_connections_per_peer,
-                              .stranger_time = options.stranger_time,
-                              .log = [shell = &parts->shell](const std::string& line) {
-                                shell->report_shortage(line);
-                              }}));
+      ConnectionGate::listen(
+          {.listen = options.listen,
+           .max_connections = options.max_connections,
+           .max_connections_per_peer = options.max_connections_per_peer,
+           .stranger_time = options.stranger_time,
+           .log = [&faults](const std::string& line) { faults.report_shortage(line); }}));
   parts->address.port = parts->gate->port();
   parts->shell.vouch = [gate = parts->gate.get()](const std::string& peer) { gate->vouch(peer); };
   using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
@@ -174,9 +173,7 @@ void RpcServer::shutdown(Duration grace) {
 }
 
 RpcServerStats RpcServer::stats() const {
-  return {parts_->shell.refused.load(std::memory_order_relaxed),
-          parts_->shell.stalled.load(std::memory_order_relaxed),
-          parts_->shell.failed.load(std::memory_order_relaxed), parts_->shell.calls.count(),
+  return {parts_->shell.stalled.load(std::memory_order_relaxed), parts_->shell.calls.count(),
           parts_->gate->stats()};
 }
 

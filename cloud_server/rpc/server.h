@@ -6,12 +6,13 @@
 // decided that the address may be listened on.
 //
 // Thread rule: the methods from one thread; streams run on gRPC's threads.
-// Ownership: the engine outlives the server. SPDX-License-Identifier: Apache-2.0
+// Ownership: engine and fault log outlive the server. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "cloud_server/faults/fault_log.h"
 #include "cloud_server/rpc/connection_gate.h"
 #include "cloud_server/rpc/server_options.h"
 #include "common/base/address.h"
@@ -22,9 +23,7 @@
 namespace outrider {
 
 struct RpcServerStats {
-  std::uint64_t refused = 0;     // streams ended for a peer's fault
-  std::uint64_t stalled = 0;     // of these: the reader did not read
-  std::uint64_t failed = 0;      // streams ended for a fault of this side's: a damaged model
+  std::uint64_t stalled = 0;     // streams that were refused as their reader did not read
   std::uint64_t calls_open = 0;  // now, whether they have a session or not
   ConnectionStats connections;
 };
@@ -32,7 +31,8 @@ struct RpcServerStats {
 class RpcServer final {
  public:
   // UNAVAILABLE if the address cannot be listened on, with the system's reason.
-  static Result<std::unique_ptr<RpcServer>> start(VerifyEngine& engine, RpcServerOptions options);
+  static Result<std::unique_ptr<RpcServer>> start(VerifyEngine& engine, FaultLog& faults,
+                                                  RpcServerOptions options);
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;

@@ -4,8 +4,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
-#include <string>
 
 #include "cloud_server/admission/certificates.h"
 #include "cloud_server/admission/tenants.h"
@@ -39,8 +37,6 @@ struct RpcServerOptions {
   TlsFiles tls = {};                 // have passed check_tls_files(); none: plaintext
   unsigned tls_reload_seconds = 10;  // how often the files are looked at
   Tenants* tenants = nullptr;  // whose keys are asked for; outlives the server. Null: nobody's
-  // Takes lines about peers' faults and our own, from any thread. Empty: they are counted only.
-  std::function<void(const std::string&)> log = {};
 };
 
 }  // namespace outrider

@@ -12,15 +12,6 @@
 namespace outrider {
 namespace {
 
-bool is_peers_fault(StatusCode code) {
-  return code == StatusCode::kInvalidArgument || code == StatusCode::kFailedPrecondition ||
-         code == StatusCode::kResourceExhausted;
-}
-
-bool is_our_fault(StatusCode code) {
-  return code == StatusCode::kInternal || code == StatusCode::kDataLoss;
-}
-
 // Told to whom the bounds of calls refuse.
 constexpr Duration kBoundDelay = std::chrono::seconds(2);
 
@@ -30,7 +21,7 @@ StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& s
     : context_(context),
       shell_(shell),
       peer_(context.peer()),
-      who_(name_in_log(context)),
+      who_(name_in_log(peer_, request_id_of(context))),
       caller_(identify(context, shell.tenants)),
       queue_(shell.max_waiting_messages) {
   shell_.calls.add();
@@ -159,14 +150,10 @@ void StreamReactor::cut() {
 
 void StreamReactor::on_event(VerifierEvent event) {
   if (const auto* message = std::get_if<ServerMessage>(&event)) return on_message(*message);
-  const Status& status = std::get<StreamEnded>(event).status;
-  if (is_peers_fault(status.code())) shell_.report_peer_error(who_, status);
-  Status shown = status;
-  if (is_our_fault(status.code())) shown = shell_.report_internal_error(who_, status);
-  const std::string& inner = std::get<StreamEnded>(event).for_the_log;
-  if (!inner.empty()) shell_.note_internal(who_, status.with_context(inner));
+  const auto& ended = std::get<StreamEnded>(event);
+  const Status told = shell_.faults.end(who_, ended.status, ended.for_the_log);
   const MutexLock lock(mu_);
-  if (!end_) finish_with(to_grpc(shown, retry_after_));  // after what is queued
+  if (!end_) finish_with(to_grpc(told, retry_after_));  // after what is queued
   advance();
 }
 
@@ -190,7 +177,7 @@ void StreamReactor::on_message(const ServerMessage& message) {
   end(to_grpc(status));
   lock.unlock();
   shell_.stalled.fetch_add(1, std::memory_order_relaxed);
-  shell_.report_peer_error(who_, status);
+  shell_.faults.refuse(who_, status);
   context_.TryCancel();  // the write on its way may never end by itself
 }
 
@@ -206,7 +193,7 @@ void StreamReactor::fail(const Status& status) {
     if (end_) return;
     end(to_grpc(status, retry_after_));
   }
-  shell_.report_peer_error(who_, status);  // logged before the peer knows
+  shell_.faults.refuse(who_, status);  // logged before the peer knows
   const MutexLock lock(mu_);
   advance();
 }

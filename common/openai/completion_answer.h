@@ -50,7 +50,10 @@ std::string error_event(const Status& status);
 
 std::string whole_answer(const AnswerName& name, const std::string& text, const AnswerEnd& end);
 
+// What a client is told to wait for if nothing better is known.
+inline constexpr Duration kRetryAfter = std::chrono::seconds(2);
+
 // OpenAI's error object with a fitting status.
-HttpResponse error_response(const Status& status, Duration retry_after = std::chrono::seconds(2));
+HttpResponse error_response(const Status& status, Duration retry_after = kRetryAfter);
 
 }  // namespace outrider

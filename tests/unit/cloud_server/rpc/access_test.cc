@@ -57,7 +57,7 @@ class AccessTest : public ServerTest {
 
   void start() {
     engine_ = std::make_unique<VerifyEngine>(model_, scheduler_options_, clock_);
-    Result<std::unique_ptr<RpcServer>> server = RpcServer::start(*engine_, rpc_options_);
+    Result<std::unique_ptr<RpcServer>> server = RpcServer::start(*engine_, faults_, rpc_options_);
     ASSERT_TRUE(server.ok()) << server.status().to_string();
     server_ = *std::move(server);
   }
@@ -92,7 +92,7 @@ TEST_F(AccessTest, StrangersAreRefusedAndCountedAndLearnNothing) {
        {std::string("or-wrong"), alice_.token.substr(0, 40), std::string(3000, 'x')}) {
     EXPECT_EQ(answer(edge(wrong)), none);
   }
-  EXPECT_EQ(server_->stats().refused, 4u);
+  EXPECT_EQ(faults_.counts().refused, 4u);
   EXPECT_EQ(engine_->stats().sessions_opened, 0u);
 }
 

@@ -270,7 +270,7 @@ TEST_F(DeadReaderTest, AReaderThatDoesNotTakeTheLastWordsLosesItsCall) {
                           frame(Frame::kHeaders, http2::kEndHeaders, 1, http2::request_headers()) +
                           frame(Frame::kData, 0, 1, message) + frame(Frame::kData, 0, 1, message)));
   const TimePoint give_up = clock_.now() + kPatience;
-  while (server_->stats().refused == 0 && clock_.now() < give_up) {
+  while (faults_.counts().refused == 0 && clock_.now() < give_up) {
     clock_.sleep_until(clock_.now() + std::chrono::milliseconds(5));
   }
   EXPECT_EQ(server_->stats().calls_open, 2u) << "the bystander's, and the one that cannot end";

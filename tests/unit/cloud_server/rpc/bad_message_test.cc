@@ -314,7 +314,7 @@ TEST_F(BadMessageTest, AFloodOfGarbageCostsOneLogLine) {
     RawCall call{{"garbage"}};
     EXPECT_EQ(run_raw(address(), call).error_code(), kInvalid);
   }
-  EXPECT_EQ(server_->stats().refused, 20u);
+  EXPECT_EQ(faults_.counts().refused, 20u);
   ASSERT_EQ(log_lines().size(), 1u);
   EXPECT_THAT(log_lines()[0],
               AllOf(HasSubstr("refused"), HasSubstr("127.0.0.1"), HasSubstr("INVALID_ARGUMENT")));

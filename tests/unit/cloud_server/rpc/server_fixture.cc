@@ -122,15 +122,11 @@ ServerTest::ServerTest() {
   scheduler_options_.tokenizer_hash = "70f1";
   scheduler_options_.run_ahead = kRunAhead;
   rpc_options_.listen = {"127.0.0.1", 0};
-  rpc_options_.log = [this](const std::string& line) {
-    const std::lock_guard lock(mu_);
-    lines_.push_back(line);
-  };
 }
 
 void ServerTest::SetUp() {
   engine_ = std::make_unique<VerifyEngine>(model_, scheduler_options_, clock_);
-  Result<std::unique_ptr<RpcServer>> server = RpcServer::start(*engine_, rpc_options_);
+  Result<std::unique_ptr<RpcServer>> server = RpcServer::start(*engine_, faults_, rpc_options_);
   ASSERT_TRUE(server.ok()) << server.status().to_string();
   server_ = *std::move(server);
   bystander_ = std::make_unique<TestEdge>(address());

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "cloud_server/faults/fault_log.h"
 #include "cloud_server/rpc/server.h"
 #include "common/base/clock.h"
 #include "common/verify/engine.h"
@@ -103,6 +104,10 @@ class ServerTest : public testing::Test {
 
   std::mutex mu_;
   std::vector<std::string> lines_;  // written until the server's end, therefore before it
+  FaultLog faults_{[this](const std::string& line) {
+    const std::lock_guard lock(mu_);
+    lines_.push_back(line);
+  }};
 
   ToyModel model_;
   SystemClock clock_;

@@ -142,7 +142,7 @@ TEST_F(StreamTest, LogitsThatNameNoTokenEndTheSessionAndAreLogged) {
   // The log has what happened; the edge, under which number it stands there.
   EXPECT_THAT(status.message(), HasSubstr("failure 1"));
   EXPECT_THAT(status.message(), testing::Not(HasSubstr("logit")));
-  EXPECT_EQ(server_->stats().failed, 1u);
+  EXPECT_EQ(faults_.counts().failed, 1u);
   EXPECT_THAT(log_lines(),
               testing::Contains(testing::AllOf(HasSubstr("failure 1"),
                                                HasSubstr("every logit is NaN or -infinity"))));
@@ -259,8 +259,7 @@ TEST_F(StreamTest, HealthServiceFollowsTheDrain) {
 TEST_F(StreamTest, ATakenPortIsNamedWithItsRemedy) {
   RpcServerOptions options;
   options.listen = address();
-  options.log = [](const std::string&) {};
-  Result<std::unique_ptr<RpcServer>> second = RpcServer::start(*engine_, options);
+  Result<std::unique_ptr<RpcServer>> second = RpcServer::start(*engine_, faults_, options);
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().message(),
               testing::AllOf(HasSubstr(address().to_string()), HasSubstr("Address already in use"),
@@ -270,8 +269,7 @@ TEST_F(StreamTest, ATakenPortIsNamedWithItsRemedy) {
 TEST_F(StreamTest, AnUnknownHostIsNamedWithItsRemedy) {
   RpcServerOptions options;
   options.listen = {"no-such-host.invalid", 0};
-  options.log = [](const std::string&) {};
-  Result<std::unique_ptr<RpcServer>> server = RpcServer::start(*engine_, options);
+  Result<std::unique_ptr<RpcServer>> server = RpcServer::start(*engine_, faults_, options);
   ASSERT_FALSE(server.ok());
   EXPECT_THAT(server.status().message(), HasSubstr("no-such-host.invalid:0"));
 }

@@ -41,9 +41,9 @@ class HttpClient final {
   void get(const std::string& path, const std::string& headers = "") {
     send("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + headers + "\r\n");
   }
-  void post(const std::string& path, const std::string& body) {
+  void post(const std::string& path, const std::string& body, const std::string& headers = "") {
     send("POST " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
-         std::to_string(body.size()) + "\r\n\r\n" + body);
+         std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body);
   }
 
   // Reads until this has come, or the end.

@@ -1,0 +1,113 @@
+// OpenAI's routes over real HTTP, on a toy target: what clients are told of faults, bounds and
+// keys. SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/openai/completion_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "common/base/clock.h"
+#include "common/http/server.h"
+#include "tests/sim/toy_model.h"
+#include "tests/support/paths.h"
+#include "tests/unit/common/http/http_client.h"
+
+namespace outrider {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+class CompletionServerTest : public testing::Test {
+ protected:
+  static constexpr Position kContext = 256;
+  static constexpr const char* kPrompt = R"({"prompt": "The robot", "max_tokens": 8})";
+
+  CompletionServerTest() {
+    scheduler_options_.tokenizer_hash = "70f1";
+    options_ = {.model_name = "toy", .tokenizer_hash = "70f1", .context = kContext};
+  }
+  void start() {
+    engine_ = std::make_unique<VerifyEngine>(model_, scheduler_options_, clock_);
+    completions_ = std::make_unique<CompletionServer>(*engine_, tokenizer_, faults_, options_);
+    auto http = HttpServer::start(
+        {.listen = {"127.0.0.1", 0}},
+        [this](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
+          if (!completions_->handle(request, exchange))
+            exchange->respond({.status = 404, .body = ""});
+        });
+    ASSERT_TRUE(http.ok()) << http.status().to_string();
+    http_ = *std::move(http);
+  }
+  // The whole answer, head and body.
+  std::string ask(const std::string& body, const std::string& headers = "") {
+    HttpClient client(http_->address());
+    client.post("/v1/completions", body, headers);
+    return client.read_all();
+  }
+  std::vector<std::string> log_lines() {
+    const std::lock_guard lock(mu_);
+    return lines_;
+  }
+
+  const Tokenizer tokenizer_ = *Tokenizer::load(source_dir() + "/models/demo-draft");
+  ToyModel model_{tokenizer_.vocab_size(), kContext};
+  SystemClock clock_;
+  SchedulerOptions scheduler_options_;
+  CompletionServerOptions options_;
+  std::mutex mu_;
+  std::vector<std::string> lines_;
+  FaultLog faults_{[this](const std::string& line) {
+    const std::lock_guard lock(mu_);
+    lines_.push_back(line);
+  }};
+  std::unique_ptr<VerifyEngine> engine_;
+  std::unique_ptr<CompletionServer> completions_;
+  std::unique_ptr<HttpServer> http_;
+};
+
+TEST_F(CompletionServerTest, AFaultOfThisSidesIsCountedAndLoggedAndItsWordsStayHere) {
+  start();
+  model_.break_next_passes(1);
+  EXPECT_THAT(ask(kPrompt, "X-Request-Id: robot-7\r\n"),
+              AllOf(HasSubstr(" 500 "), HasSubstr("failure 1"), Not(HasSubstr("pass"))));
+  EXPECT_EQ(faults_.counts().failed, 1u);
+  EXPECT_THAT(log_lines(), Contains(AllOf(HasSubstr("failure 1"), HasSubstr("request robot-7"),
+                                          HasSubstr("INTERNAL: pass"))));
+  model_.spoil_next_passes(1);
+  EXPECT_THAT(ask(kPrompt),
+              AllOf(HasSubstr(" 500 "), HasSubstr("failure 2"), Not(HasSubstr("logit"))));
+  EXPECT_THAT(ask(kPrompt), HasSubstr(" 200 "));
+}
+
+TEST_F(CompletionServerTest, AFaultInTheMiddleOfAStreamIsMaskedToo) {
+  scheduler_options_.run_ahead = 16;  // the target waits for the client's acknowledgement
+  start();
+  HttpClient client(http_->address());
+  client.post("/v1/completions", R"({"prompt": "The robot", "stream": true, "max_tokens": 200})");
+  client.read_until("text");
+  model_.break_next_passes(1);
+  EXPECT_THAT(client.read_all(), AllOf(HasSubstr("failure 1"), Not(HasSubstr("pass: "))));
+  EXPECT_EQ(faults_.counts().failed, 1u);
+}
+
+TEST_F(CompletionServerTest, ClientsFaultsAreCounted) {
+  start();
+  EXPECT_THAT(ask(R"({"prompt": ""})"), HasSubstr(" 400 "));
+  EXPECT_EQ(faults_.counts().refused, 1u);
+  EXPECT_THAT(log_lines(), Contains(HasSubstr("refused 127.0.0.1 (request req-")));
+}
+
+TEST_F(CompletionServerTest, ARefusalForWantOfRoomCarriesTheEnginesDelay) {
+  scheduler_options_.kv_cache_bytes = 1;
+  model_.set_kv_bytes_per_position(1);
+  scheduler_options_.retry_after = std::chrono::seconds(7);
+  start();
+  EXPECT_THAT(ask(kPrompt), AllOf(HasSubstr(" 429 "), HasSubstr("Retry-After: 7")));
+}
+
+}  // namespace
+}  // namespace outrider

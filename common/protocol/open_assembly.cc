@@ -4,9 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "common/protocol/message_size.h"
+
 namespace outrider {
 
-OpenAssembly::OpenAssembly(EdgeMessage first, TimePoint now) : last_piece_(now) {
+OpenAssembly::OpenAssembly(EdgeMessage first, TimePoint now)
+    : last_piece_(now), bytes_(size_in_memory(first)) {
   length_ = static_cast<std::size_t>(std::get<Open>(first.body).prefix_length);
   messages_.push_back(std::move(first));
 }
@@ -22,6 +25,7 @@ Status OpenAssembly::take(const EdgeMessage& message, TimePoint now) {
                               " messages came before the prefix was complete");
   }
   messages_.push_back(message);
+  bytes_ += size_in_memory(message);
   return {};
 }
 
@@ -38,6 +42,7 @@ Status OpenAssembly::add(const Prefix& piece) {
                             " in all pieces but the last");
   }
   ids_.insert(ids_.end(), piece.ids.begin(), piece.ids.end());
+  bytes_ += piece.ids.size() * sizeof(TokenId);
   return {};
 }
 

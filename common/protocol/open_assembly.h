@@ -3,7 +3,8 @@
 //
 //   take*  complete  release
 //
-// Bounds: the prefix by the target's context, what waits by kMaxWaiting; time by late().
+// Bounds: the prefix by the target's context, what waits by kMaxWaiting; of all that is gathered
+// and of the time, the owner keeps them by bytes() and deadline().
 // Thread rule: pure; owned by its stream. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,6 +27,8 @@ class OpenAssembly final {
   // A message that follows; an error ends the stream.
   Status take(const EdgeMessage& message, TimePoint now);
   bool complete() const { return ids_.size() == length_; }
+  // Of all that is here.
+  std::size_t bytes() const { return bytes_; }
 
   // From the last piece on.
   TimePoint deadline(Duration timeout) const { return last_piece_ + timeout; }
@@ -40,6 +43,7 @@ class OpenAssembly final {
   std::vector<TokenId> ids_;
   std::size_t length_;
   TimePoint last_piece_;
+  std::size_t bytes_;  // in memory
 };
 
 }  // namespace outrider

@@ -23,6 +23,7 @@ struct VerifyEngine::Core {
   struct Stream {
     std::shared_ptr<StreamSink> sink;
     std::shared_ptr<ExitReportChannel> reports;
+    std::string group;  // of its owner
   };
 
   Core(Model& model, const SchedulerOptions& options, Clock& its_clock)
@@ -92,7 +93,7 @@ StreamId VerifyEngine::connect(EventSink sink, StreamOwner owner) {
   std::string session_id = random_id();  // who knows it may take over the session's KV
   const MutexLock lock(core_->mu);
   const StreamId stream = core_->next_stream++;
-  core_->streams[stream] = {std::move(out), reports};
+  core_->streams[stream] = {std::move(out), reports, owner.group};
   core_->push({stream, EngineInbox::Connected{std::move(session_id), std::move(reports),
                                               std::move(owner)}});
   return stream;
@@ -101,8 +102,9 @@ StreamId VerifyEngine::connect(EventSink sink, StreamOwner owner) {
 void VerifyEngine::post(StreamId stream, EdgeMessage message) {
   core_->acknowledge_reports(stream, message);
   const MutexLock lock(core_->mu);
-  if (!core_->streams.contains(stream)) return;
-  core_->inbox.push_message(stream, std::move(message));
+  const auto at = core_->streams.find(stream);
+  if (at == core_->streams.end()) return;
+  core_->inbox.push_message(stream, at->second.group, std::move(message));
   core_->wake.notify_one();
 }
 

@@ -2,36 +2,26 @@
 #include "common/verify/engine_inbox.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "common/protocol/message_size.h"
 
 namespace outrider {
-namespace {
-
-struct SizeOfBody {
-  std::size_t operator()(const Open& open) const {
-    return (open.prefix.size() + open.stop_ids.size()) * sizeof(TokenId) +
-           open.tokenizer_hash.size() + open.expected_fingerprint.size() +
-           open.expected_arithmetic_id.size() + open.replaced_session.size();
-  }
-  std::size_t operator()(const Grow& grow) const { return grow.nodes.size() * sizeof(GrowNode); }
-  std::size_t operator()(const Policy&) const { return 0; }
-  std::size_t operator()(const Cancel&) const { return 0; }
-  std::size_t operator()(const Prefix& prefix) const { return prefix.ids.size() * sizeof(TokenId); }
-  std::size_t operator()(const AckOnly&) const { return 0; }
-};
-
-}  // namespace
-
-void EngineInbox::push_message(StreamId stream, EdgeMessage message) {
+void EngineInbox::push_message(StreamId stream, const std::string& group, EdgeMessage message) {
   Waiting& waiting = waiting_[stream];
   if (waiting.overflowed || supersede_acknowledgement(stream, message)) return;
+  const std::size_t size = sizeof(Input) + size_in_memory(message);
   waiting.messages += 1;
-  const std::size_t size = sizeof(Input) + std::visit(SizeOfBody{}, message.body);
   waiting.bytes += size;
-  bytes_of_all_ += size;
-  waiting.overflowed = waiting.messages > kMaxMessages || waiting.bytes > kMaxBytes ||
-                       bytes_of_all_ > kMaxBytesOfAll;
-  if (!waiting.overflowed) return push({stream, std::move(message)});
-  bytes_of_all_ -= waiting.bytes;
+  shares_.add(stream, group, size);
+  push({stream, std::move(message)});
+  if (waiting.messages > kMaxMessages || waiting.bytes > kMaxBytes) overflow(stream);
+  while (const std::optional<StreamId> most = shares_.beyond(group)) overflow(*most);
+}
+
+void EngineInbox::overflow(StreamId stream) {
+  waiting_[stream].overflowed = true;
+  shares_.remove(stream);
   std::erase_if(inputs_, [&](const Input& input) {
     return input.stream == stream && std::holds_alternative<EdgeMessage>(input.what);
   });
@@ -53,7 +43,7 @@ bool EngineInbox::supersede_acknowledgement(StreamId stream, const EdgeMessage& 
 
 std::vector<EngineInbox::Input> EngineInbox::take() {
   waiting_.clear();
-  bytes_of_all_ = 0;
+  shares_.clear();
   return std::exchange(inputs_, {});
 }
 

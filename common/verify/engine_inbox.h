@@ -1,4 +1,5 @@
-// What waits for the engine's compute thread, in order of arrival, bounded for each stream.
+// What waits for the engine's compute thread, in order of arrival, bounded for each stream and
+// group.
 //
 // Thread rule: none of its own; the engine's lock guards it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,6 +14,7 @@
 
 #include "common/protocol/messages.h"
 #include "common/verify/reports/exit_report_channel.h"
+#include "common/verify/shares/group_shares.h"
 #include "common/verify/stream_event.h"
 
 namespace outrider {
@@ -23,7 +25,9 @@ class EngineInbox final {
   // and some acknowledgements on their way, besides its one Open.
   static constexpr std::size_t kMaxMessages = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
-  // What all may have waiting together.
+  // What the streams of one group (a tenant, an address) may have waiting, and all together: who
+  // has most loses his stream.
+  static constexpr std::size_t kMaxBytesOfGroup = std::size_t{16} << 20;
   static constexpr std::size_t kMaxBytesOfAll = std::size_t{64} << 20;
 
   struct Connected {
@@ -41,8 +45,8 @@ class EngineInbox final {
 
   // Anything but a message.
   void push(Input input) { inputs_.push_back(std::move(input)); }
-  // A message of a stream that is connected.
-  void push_message(StreamId stream, EdgeMessage message);
+  // A message of a stream that is connected. group: that of its owner.
+  void push_message(StreamId stream, const std::string& group, EdgeMessage message);
 
   bool empty() const { return inputs_.empty(); }
   // All that waits; the inbox is empty afterwards.
@@ -55,11 +59,12 @@ class EngineInbox final {
     bool overflowed = false;
   };
 
+  void overflow(StreamId stream);
   bool supersede_acknowledgement(StreamId stream, const EdgeMessage& message);
 
   std::vector<Input> inputs_;
   std::map<StreamId, Waiting> waiting_;  // of streams with messages
-  std::size_t bytes_of_all_ = 0;
+  GroupShares shares_{kMaxBytesOfGroup, kMaxBytesOfAll};
 };
 
 }  // namespace outrider

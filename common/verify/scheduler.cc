@@ -53,7 +53,7 @@ void Scheduler::tick(TimePoint now) {
 
 bool Scheduler::start(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
-  const auto next = streams_.next_turn(last_served_, now);
+  const auto next = streams_.next_turn(now);
   if (next == streams_.end()) return false;
   last_served_ = next->first;
   turn_ = Turn{next->first, next->second.start(now), now, Status(), joules()};
@@ -78,7 +78,9 @@ void Scheduler::finish(TimePoint now) {
   failed_in_a_row_ = 0;
   const Duration took = now - turn.started;
   slowest_turn_ = std::max(took, slowest_turn_ - slowest_turn_ / kForgetOneIn);
-  announce_pass_limit();
+  announce_pass_limit(now);
+  const SchedulerOptions& options = streams_.options();
+  if (options.on_rows) options.on_rows(at->second.name().owner.tenant, turn.plan.rows(), now);
   at->second.finish(runner_, took, now);
   const std::optional<double> used = turn.joules_before ? joules() : std::nullopt;
   at->second.add_joules(used ? std::optional(*used - *turn.joules_before) : std::nullopt);
@@ -93,9 +95,9 @@ void Scheduler::finish(TimePoint now) {
 }
 
 // How long an edge may have to wait for a verdict: the longest pass, and the turns of the others.
-void Scheduler::announce_pass_limit() {
+void Scheduler::announce_pass_limit(TimePoint now) {
   if (pass_limit_ <= Duration{0}) return;
-  const auto others = static_cast<std::int64_t>(streams_.sessions_open());
+  const auto others = static_cast<std::int64_t>(streams_.longest_wait(now));
   streams_.set_pass_limit(pass_limit_ + slowest_turn_ * others);
 }
 

@@ -1,6 +1,7 @@
 // Many streams, one device: gives each session its turn (DESIGN L4).
 //
-// Turns go round: one pass, or one chunk of a prefill, then the next stream that wants the device.
+// Turns go round among tenants, and among each one's streams: one pass, or one chunk of a prefill,
+// then the next that wants the device. Who is beyond his rows in time waits until he is not.
 // Which streams there are, who is admitted and what is over is the table's (stream_table.h).
 //
 //   (connect | receive | disconnect | drain | tick)*  start  compute  finish
@@ -75,7 +76,7 @@ class Scheduler final {
   SchedulerStats stats() const;
 
  private:
-  void announce_pass_limit();
+  void announce_pass_limit(TimePoint now);
 
   std::optional<double> joules() const { return joules_ ? joules_() : std::nullopt; }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -49,6 +50,10 @@ struct SchedulerOptions {
   std::int64_t kv_cache_bytes = 0;  // of all KV caches; 0: no bound
   // Of a tenant's KV caches, asked on the scheduler's thread; 0: no bound. Empty: none has one.
   std::function<std::int64_t(const std::string& tenant)> tenant_kv_bytes = {};
+  // Told the rows of each turn of a tenant, and asked when it may have its next: in the past, now.
+  // On the scheduler's thread. Empty: no tenant waits for that.
+  std::function<void(const std::string& tenant, std::size_t rows, TimePoint now)> on_rows = {};
+  std::function<TimePoint(const std::string& tenant)> tenant_ready_at = {};
   Duration kept_for{0};  // how long a finished session's KV waits; 0: for ever
   Duration retry_after = std::chrono::seconds(2);  // told to whom max_concurrent_sessions refuses
   // Called with each session that is over, after its last message, on the engine's compute thread;

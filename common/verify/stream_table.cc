@@ -9,9 +9,6 @@
 namespace outrider {
 namespace {
 
-// Streams that have not opened a session yet are cheap, but not free.
-constexpr std::size_t kUnopenedStreams = 64;
-
 std::string seconds(Duration d) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(d).count()) + " s";
 }
@@ -33,7 +30,8 @@ void StreamTable::connect(StreamId stream, std::string session_id, TimePoint now
       stream, VerifyStream({.id = std::move(session_id), .key = {}, .owner = std::move(owner)},
                            std::move(reports), now));
   OUTRIDER_CHECK(fresh);
-  if (streams_.size() > sessions_open_ + kUnopenedStreams) {
+  at->second.join(turns_);
+  if (too_many_unopened(streams_, at->second.group())) {
     close(at, overloaded(stream, "too many streams wait to open a session"), now);
   }
 }
@@ -51,10 +49,15 @@ void StreamTable::receive(StreamId id, const EdgeMessage& message, TimePoint now
     }
   }
   flush(id, stream);
-  if (!status.ok()) {
-    close(at, status, now);
-  } else if (stream.session() != nullptr && stream.session()->finished()) {
-    close(at, {}, now);
+  if (!status.ok()) return close(at, status, now);
+  if (stream.assembly() != nullptr) return bound_gathered(stream.group(), now);
+  if (stream.session() != nullptr && stream.session()->finished()) close(at, {}, now);
+}
+
+// A stream of this group has gathered more of its Open.
+void StreamTable::bound_gathered(const std::string& group, TimePoint now) {
+  while (const std::optional<StreamId> most = gathered_too_much(streams_, group)) {
+    close(streams_.find(*most), overloaded(*most, "too much waits to open a session"), now);
   }
 }
 
@@ -121,7 +124,8 @@ void StreamTable::tick(TimePoint now) {
 std::optional<TimePoint> StreamTable::wake_at() const {
   std::optional<TimePoint> wake = pool_.next_expiry();
   for (const auto& [id, stream] : streams_) {
-    const TimePoint at = stream.wake_at(options_.idle_timeout, options_.open_timeout);
+    const TimePoint at =
+        stream.wake_at(options_.idle_timeout, options_.open_timeout, ready_at(options_, stream));
     wake = wake ? std::min(*wake, at) : at;
   }
   return wake;
@@ -153,15 +157,8 @@ void StreamTable::count_end(const VerifyStream& stream, TimePoint now) {
   count_session(stats_, *stream.session());
   count_reports(stats_, stream.report_counts());
   if (!options_.on_session_end) return;
-  const VerifySession& session = *stream.session();
-  SessionRecord record = session.book().record(session.usage(), now);
-  if (!session.finished()) record.reason = FinishReason::kError;
-  record.session_id = stream.name().id;
-  record.tenant = stream.name().owner.tenant;
-  record.request_id = stream.name().owner.request_id;
-  record.traffic = stream.name().owner.traffic;
-  if (options_.joules) record.joules = stream.joules();
-  records_.push_back(std::move(record));
+  records_.push_back(stream.record(now));
+  if (!options_.joules) records_.back().joules.reset();  // nobody was asked
 }
 
 // Only for a stream that is erased next.
@@ -186,22 +183,17 @@ void StreamTable::starve(Streams::iterator at, const std::string& told, const st
   close(at, short_of_memory(at->first, told, inner), now);
 }
 
-StreamTable::Streams::iterator StreamTable::next_turn(StreamId last_served, TimePoint now) {
-  const auto wants = [&](const Streams::value_type& entry) {
-    return entry.second.wants_device(now);
-  };
-  while (true) {
-    // From the one after the last served to the end, then from the beginning.
-    const auto after = streams_.upper_bound(last_served);
-    auto next = std::find_if(after, streams_.end(), wants);
-    if (next == streams_.end()) {
-      next = std::find_if(streams_.begin(), after, wants);
-      if (next == after) return streams_.end();
-    }
+StreamTable::Streams::iterator StreamTable::next_turn(TimePoint now) {
+  while (const std::optional<StreamId> turn = next_in_turn(turn_seekers(streams_, options_, now))) {
+    const auto next = streams_.find(*turn);
     const Status room = next->second.reserve(pool_);
-    if (room.ok()) return next;
+    if (room.ok()) {
+      next->second.serve(++turns_);
+      return next;
+    }
     starve(next, room.message(), pool_.why_short(), now);
   }
+  return streams_.end();
 }
 
 void StreamTable::finished_pass(Streams::iterator at, bool decided, TimePoint now) {

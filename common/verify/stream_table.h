@@ -8,6 +8,8 @@
 // Thread rule: owned by the scheduler's thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +24,8 @@
 #include "common/verify/kv_pool.h"
 #include "common/verify/scheduler_options.h"
 #include "common/verify/scheduler_stats.h"
+#include "common/verify/shares/stream_shares.h"
+#include "common/verify/shares/turns.h"
 #include "common/verify/stream_event.h"
 #include "common/verify/target.h"
 #include "common/verify/verify_stream.h"
@@ -30,7 +34,7 @@ namespace outrider {
 
 class StreamTable final {
  public:
-  using Streams = std::map<StreamId, VerifyStream>;
+  using Streams = StreamMap;
 
   StreamTable(Model& model, const SchedulerOptions& options);
 
@@ -44,9 +48,13 @@ class StreamTable final {
   void tick(TimePoint now);
   std::optional<TimePoint> wake_at() const;
 
-  // The stream after `last_served` that wants the device, with memory for its pass; end() if none.
-  // Those for which there is no memory are ended.
-  Streams::iterator next_turn(StreamId last_served, TimePoint now);
+  // The stream whose turn it is (shares/turns.h), with memory for its pass; end() if none wants the
+  // device, or may have it. Those for which there is no memory are ended.
+  Streams::iterator next_turn(TimePoint now);
+  // How many turns a session may have to wait for its next.
+  std::size_t longest_wait(TimePoint now) const {
+    return longest_round(turn_seekers(streams_, options_, now));
+  }
   Streams::iterator find(StreamId stream) { return streams_.find(stream); }
   Streams::iterator end() { return streams_.end(); }
   // Hands out what the session has to say.
@@ -87,6 +95,7 @@ class StreamTable final {
   void close(Streams::iterator at, const Status& status, TimePoint now);
 
  private:
+  void bound_gathered(const std::string& group, TimePoint now);
   void count_end(const VerifyStream& stream, TimePoint now);
   void retire(VerifyStream& stream, TimePoint now);
   void starve(Streams::iterator at, const std::string& told, const std::string& inner,
@@ -97,6 +106,7 @@ class StreamTable final {
   KvPool pool_;
   Streams streams_;
   std::size_t sessions_open_ = 0;
+  std::uint64_t turns_ = 0;
   bool draining_ = false;
   Duration pass_limit_{0};
   PassCosts pass_costs_;

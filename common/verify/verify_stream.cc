@@ -129,6 +129,17 @@ void VerifyStream::discard(KvPool& pool) {
   session_.reset();
 }
 
+SessionRecord VerifyStream::record(TimePoint now) const {
+  SessionRecord record = session_->book().record(session_->usage(), now);
+  if (!session_->finished()) record.reason = FinishReason::kError;
+  record.session_id = name_.id;
+  record.tenant = name_.owner.tenant;
+  record.request_id = name_.owner.request_id;
+  record.traffic = name_.owner.traffic;
+  record.joules = joules_;
+  return record;
+}
+
 Duration VerifyStream::announce_pass_limit(Duration limit) {
   // Within a quarter it is as good as told.
   if (limit <= told_limit_ + told_limit_ / 4 && limit >= told_limit_ - told_limit_ / 4) {
@@ -152,10 +163,14 @@ bool VerifyStream::wants_device(TimePoint now) const {
   return at && *at <= now;
 }
 
-TimePoint VerifyStream::wake_at(Duration idle_timeout, Duration open_timeout) const {
+TimePoint VerifyStream::wake_at(Duration idle_timeout, Duration open_timeout,
+                                TimePoint ready_at) const {
   if (assembly_) return assembly_->deadline(open_timeout);
   const TimePoint idle = last_active_ + idle_timeout;
-  return session_ ? std::min(idle, session_->runnable_at().value_or(idle)) : idle;
+  const std::optional<TimePoint> wanted = session_ ? session_->runnable_at() : std::nullopt;
+  // Who waits for the device is not silent, however long that takes.
+  if (wanted && (*wanted < idle || *wanted <= ready_at)) return std::max(*wanted, ready_at);
+  return idle;
 }
 
 }  // namespace outrider

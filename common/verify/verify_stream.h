@@ -26,6 +26,7 @@
 #include "common/verify/kv_pool.h"
 #include "common/verify/pass_runner.h"
 #include "common/verify/reports/exit_report_channel.h"
+#include "common/verify/scheduler_stats.h"
 #include "common/verify/session.h"
 #include "common/verify/target.h"
 
@@ -44,6 +45,7 @@ class VerifyStream final {
   void assemble(const EdgeMessage& message, TimePoint now) { assembly_.emplace(message, now); }
   // Null: nothing is being gathered.
   OpenAssembly* assembly() { return assembly_ ? &*assembly_ : nullptr; }
+  const OpenAssembly* assembly() const { return assembly_ ? &*assembly_ : nullptr; }
   // What was gathered.
   std::vector<EdgeMessage> assembled();
 
@@ -73,14 +75,22 @@ class VerifyStream final {
 
   std::vector<ServerMessage> take_messages();
   bool wants_device(TimePoint now) const;
-  // When the session wants the device or the edge has been silent for `idle_timeout`.
-  TimePoint wake_at(Duration idle_timeout, Duration open_timeout) const;
+  // When the session wants the device, which it may have from `ready_at` on, or the edge has been
+  // silent for `idle_timeout`.
+  TimePoint wake_at(Duration idle_timeout, Duration open_timeout, TimePoint ready_at) const;
+  // It comes in after the turn of this number.
+  void join(std::uint64_t turn) { joined_ = turn; }
+  std::uint64_t joined() const { return joined_; }
+  // Has the turn of this number.
+  void serve(std::uint64_t turn) { served_ = turn; }
+  std::uint64_t served() const { return served_; }
   void touch(TimePoint now) { last_active_ = now; }
   // Of a pass; nothing: then of all passes it is not known.
   void add_joules(std::optional<double> joules) {
     joules_ = joules_ && joules ? std::optional(*joules_ + *joules) : std::nullopt;
   }
-  std::optional<double> joules() const { return joules_; }
+  // Of the session, for the books.
+  SessionRecord record(TimePoint now) const;
   // What to tell of this limit: itself, or 0 if the edge knows it about.
   Duration announce_pass_limit(Duration limit);
   bool silent(Duration idle_timeout, TimePoint now) const {
@@ -88,6 +98,7 @@ class VerifyStream final {
   }
 
   const SessionName& name() const { return name_; }
+  const std::string& group() const { return name_.owner.group; }
   // Null before Open and after retire().
   const VerifySession* session() const { return session_.get(); }
   ReportCounts report_counts() const { return reports_ ? reports_->counts() : ReportCounts{}; }
@@ -96,6 +107,8 @@ class VerifyStream final {
   SessionName name_;  // its key comes with Open
   const std::shared_ptr<ExitReportChannel> reports_;
   TimePoint last_active_;  // when the answer came on, on either side
+  std::uint64_t joined_ = 0;
+  std::uint64_t served_ = 0;
   std::optional<OpenAssembly> assembly_;
   Duration told_limit_{0};
   std::optional<double> joules_ = 0.0;

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/protocol/message_size.h"
+
+#include <variant>
+
+namespace outrider {
+namespace {
+
+struct SizeOfBody {
+  std::size_t operator()(const Open& open) const {
+    return (open.prefix.size() + open.stop_ids.size()) * sizeof(TokenId) +
+           open.tokenizer_hash.size() + open.expected_fingerprint.size() +
+           open.expected_arithmetic_id.size() + open.replaced_session.size() +
+           open.session_key.size() + open.prefix_hash.size();
+  }
+  std::size_t operator()(const Grow& grow) const { return grow.nodes.size() * sizeof(GrowNode); }
+  std::size_t operator()(const Policy&) const { return 0; }
+  std::size_t operator()(const Cancel&) const { return 0; }
+  std::size_t operator()(const Prefix& prefix) const { return prefix.ids.size() * sizeof(TokenId); }
+  std::size_t operator()(const AckOnly&) const { return 0; }
+};
+
+}  // namespace
+
+std::size_t size_in_memory(const EdgeMessage& message) {
+  return sizeof(EdgeMessage) + std::visit(SizeOfBody{}, message.body);
+}
+
+}  // namespace outrider

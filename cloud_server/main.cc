@@ -53,6 +53,7 @@ void set_completions(const LoadedTarget& target, ServeOptions& options) {
   options.completions = {.model_name = target.model->info().name,
                          .tokenizer_hash = target.tokenizer_hash,
                          .context = target.model->info().max_positions,
+                         .authenticator = options.rpc.authenticator,
                          .tenants = options.rpc.tenants};
 }
 
@@ -67,7 +68,7 @@ Status check_shares(const std::string& path, const Tenants& tenants, const Model
 }
 
 void set_access(const ServerFlags& flags, const ModelInfo& model, Tenants& tenants,
-                ServeOptions& options) {
+                Authenticator& authenticator, ServeOptions& options) {
   const auto page = [](const std::string& host, int port) -> std::optional<Address> {
     if (port < 0) return std::nullopt;
     return Address{host, static_cast<std::uint16_t>(port)};
@@ -77,13 +78,17 @@ void set_access(const ServerFlags& flags, const ModelInfo& model, Tenants& tenan
   options.rpc.tls = flags.access.tls;
   const std::string& path = flags.access.token_file;
   if (!is_loopback(metrics_host) && !flags.access.insecure) {
-    options.admin_questions.may_read_metrics = [&tenants](const std::string& key) {
-      const auto known = tenants.find(key);
-      return known.ok() && tenants.limits_of((*known)->tenant).read_metrics;
+    options.admin_questions.check_metrics_key = [&](const std::string& key,
+                                                    const std::string& host) -> Status {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const TenantKey> known,
+                                authenticator.find(key, host, Front::kMetrics));
+      if (tenants.limits_of(known->tenant).read_metrics) return {};
+      return permission_denied("this key may not read the metrics of all tenants");
     };
   }
-  if (path.empty()) return;
   options.rpc.tenants = &tenants;
+  if (path.empty()) return;
+  options.rpc.authenticator = &authenticator;
   options.on_reload = [&tenants, &model, path] {
     const Status status = load_tokens(path, tenants);
     if (!status.ok()) {
@@ -195,6 +200,8 @@ Status run_server(ServerFlags& flags) {
   if (flags.metrics_port >= 0) flags.access.metrics_host = flags.metrics_host;
   OUTRIDER_RETURN_IF_ERROR(check_access(flags.access));
   Tenants tenants;
+  // Behind a proxy all have its address.
+  Authenticator authenticator(tenants, flags.max_calls_per_peer > 0);
   if (!flags.access.token_file.empty()) {
     OUTRIDER_RETURN_IF_ERROR(load_tokens(flags.access.token_file, tenants));
   }
@@ -210,6 +217,13 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.tenant_kv_bytes = [&tenants](const std::string& tenant) {
     return tenants.limits_of(tenant).kv_bytes;
   };
+  options.scheduler.on_rows = [&tenants](const std::string& tenant, std::size_t rows,
+                                         TimePoint now) {
+    tenants.charge(tenant, static_cast<double>(rows), now);
+  };
+  options.scheduler.tenant_ready_at = [&tenants](const std::string& tenant) {
+    return tenants.rows_ready_at(tenant);
+  };
   OUTRIDER_RETURN_IF_ERROR(check_shares(flags.access.token_file, tenants, target.model->info()));
   std::optional<Prices> prices;
   if (!flags.price_file.empty()) {
@@ -223,11 +237,10 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.on_verdict_gap = [&](Duration gap) { metrics.observe_gap(gap); };
   options.scheduler.on_session_end = [&](const SessionRecord& record) {
     metrics.observe(record);
-    tenants.charge(record.tenant, static_cast<double>(record.usage.rows), clock.now());
     // The audit: who used how much of the device.
     log(LogLevel::kInfo, "session ended", audit_fields(record, prices ? &*prices : nullptr));
   };
-  set_access(flags, target.model->info(), tenants, options);
+  set_access(flags, target.model->info(), tenants, authenticator, options);
   if (offers_completions(flags, target)) set_completions(target, options);
   set_bounds(flags, options.rpc);
   options.admin_questions.version = Program::version();

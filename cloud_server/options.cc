@@ -36,8 +36,8 @@ void add_access_flags(CLI::App& app, ServerFlags& flags) {
                  "Let in only edges with a certificate of these authorities; its common name is "
                  "the tenant");
   app.add_option("--token-file", flags.access.token_file,
-                 "Let in only edges with a key of this file (see: outrider-server token new NAME); "
-                 "read again on SIGHUP");
+                 "Let in only edges with a key of this file (see: outrider-server token new NAME), "
+                 "or with a certificate; quotas of both stand in it; read again on SIGHUP");
   app.add_flag("--pad-frames", flags.pad_frames,
                "Messages of one size, and as many for each pass, with every edge: their sizes tell "
                "nothing of the text, for about ten times the bytes");
@@ -57,8 +57,8 @@ void add_access_flags(CLI::App& app, ServerFlags& flags) {
 
 void add_connection_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--max-calls-per-peer", flags.max_calls_per_peer,
-                 "Calls, and connections, that one address may have open; 0: no bound (behind a "
-                 "proxy, which has one address for all)")
+                 "Calls, and connections, that one address may have open; 0: no bound, nor one of "
+                 "wrong keys (behind a proxy, which has one address for all)")
       ->check(CLI::Range(0, 65536));
   app.add_option("--max-connections", flags.max_connections,
                  "Connections that edges may have open; the next is closed at once; 0: no bound")

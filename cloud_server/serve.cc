@@ -12,6 +12,7 @@
 #include "common/cli/notify.h"
 #include "common/telemetry/log.h"
 #include "common/verify/engine.h"
+#include "proto/grpc_log.h"
 
 namespace outrider {
 namespace {
@@ -87,19 +88,26 @@ Result<std::unique_ptr<AdminServer>> start_admin(const ServeOptions& options,
     return limit <= Duration{0} || engine.running_for() <= limit;
   };
   questions.is_ready = [&ready] { return ready.load(); };
-  questions.metrics = [&] {
+  const auto keys_refused = [authenticator = options.rpc.authenticator](Front front) {
+    return authenticator == nullptr ? 0 : authenticator->refused(front);
+  };
+  questions.metrics = [&, keys_refused] {
     const RpcServerStats rpc = server.stats();
     const FaultCounts counts = faults.counts();
-    return options.metrics == nullptr
-               ? std::string()
-               : options.metrics->render({.scheduler = engine.stats(),
-                                          .kv_bytes_bound = options.scheduler.kv_cache_bytes,
-                                          .calls_open = rpc.calls_open,
-                                          .calls_refused = counts.refused,
-                                          .calls_failed = counts.failed,
-                                          .connections_open = rpc.connections.open,
-                                          .connections_refused = rpc.connections.refused,
-                                          .log_lines_lost = lost_log_lines()});
+    if (options.metrics == nullptr) return std::string();
+    return options.metrics->render({.scheduler = engine.stats(),
+                                    .kv_bytes_bound = options.scheduler.kv_cache_bytes,
+                                    .calls_open = rpc.calls_open,
+                                    .calls_refused = counts.refused,
+                                    .calls_failed = counts.failed,
+                                    .grpc_keys_refused = keys_refused(Front::kGrpc),
+                                    .openai_keys_refused = keys_refused(Front::kOpenAi),
+                                    .metrics_keys_refused = keys_refused(Front::kMetrics),
+                                    .tls_handshakes_failed = failed_handshakes(),
+                                    .grpc_errors = grpc_errors(),
+                                    .connections_open = rpc.connections.open,
+                                    .connections_refused = rpc.connections.refused,
+                                    .log_lines_lost = lost_log_lines()});
   };
   return AdminServer::start(options.admin, std::move(questions));
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <optional>
+#include <string_view>
 
 #include "common/base/clock.h"
 #include "common/base/rate_limit.h"
@@ -16,7 +17,11 @@ namespace {
 
 constexpr Duration kErrorInterval = std::chrono::seconds(10);
 
+// gRPC 1.51's words for it, one line for each.
+constexpr std::string_view kHandshakeFailed = "Handshake failed";
+
 std::atomic<std::uint64_t> errors{0};
+std::atomic<std::uint64_t> handshakes{0};
 
 // If this error may be logged: how many were held back before it.
 std::optional<std::uint64_t> admit_error() {
@@ -30,6 +35,9 @@ void pass_on(gpr_log_func_args* line) {
     return log(LogLevel::kDebug, "grpc", {{"line", line->message}});
   }
   errors.fetch_add(1, std::memory_order_relaxed);
+  if (std::string_view(line->message).starts_with(kHandshakeFailed)) {
+    handshakes.fetch_add(1, std::memory_order_relaxed);
+  }
   const std::optional<std::uint64_t> held_back = admit_error();
   log(held_back ? LogLevel::kWarning : LogLevel::kDebug, "grpc error",
       {{"line", line->message}, {"held_back", held_back.value_or(0)}});
@@ -43,6 +51,10 @@ void take_over_grpc_log() {
 
 std::uint64_t grpc_errors() {
   return errors.load(std::memory_order_relaxed);
+}
+
+std::uint64_t failed_handshakes() {
+  return handshakes.load(std::memory_order_relaxed);
 }
 
 }  // namespace outrider

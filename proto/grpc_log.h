@@ -17,5 +17,7 @@ void take_over_grpc_log();
 
 // Errors that gRPC has logged since.
 std::uint64_t grpc_errors();
+// Of these: TLS handshakes that failed, in servers and channels of this process.
+std::uint64_t failed_handshakes();
 
 }  // namespace outrider

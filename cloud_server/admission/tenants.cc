@@ -26,6 +26,11 @@ Duration until_positive(double level, double per_second) {
 
 }  // namespace
 
+Status check_not_revoked(const TenantKey* key) {
+  if (key == nullptr || !key->revoked.load(std::memory_order_relaxed)) return {};
+  return unauthenticated("the key of this call is no longer valid");
+}
+
 void Tenants::replace(const TokenFile& file) {
   const MutexLock lock(mu_);
   std::vector<std::shared_ptr<TenantKey>> keys;
@@ -42,6 +47,7 @@ void Tenants::replace(const TokenFile& file) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) key->revoked.store(true);
   }
   keys_ = std::move(keys);
+  for (auto& [name, tenant] : tenants_) tenant.limits = {};  // of those that are gone
   for (auto& [name, limit] : limits) tenants_[name].limits = limit;
 }
 
@@ -51,11 +57,22 @@ Result<std::shared_ptr<const TenantKey>> Tenants::find(std::string_view token) c
   const MutexLock lock(mu_);
   std::shared_ptr<const TenantKey> found;
   for (const auto& key : keys_) {
-    if (same(hash, key->hash)) found = key;
+    if (key->hash && same(hash, *key->hash)) found = key;
   }
   if (found != nullptr) return found;
   return unauthenticated("no key that this server knows came with the call; " +
                          std::string("expected authorization: Bearer KEY"));
+}
+
+Result<std::shared_ptr<const TenantKey>> Tenants::find_certificate(
+    const std::string& tenant) const {
+  const MutexLock lock(mu_);
+  std::shared_ptr<const TenantKey> found;
+  for (const auto& key : keys_) {
+    if (key->tenant == tenant && (found == nullptr || !key->hash)) found = key;
+  }
+  if (found != nullptr) return found;
+  return permission_denied("the tenant of this certificate has no line in the file of keys");
 }
 
 AdmissionResult Tenants::admit(const std::string& name, const std::string& session,
@@ -141,6 +158,16 @@ void Tenants::charge(const std::string& name, double rows, TimePoint now) {
   if (tenant.limits.rows_per_second <= 0) return;
   refill(tenant.rows, tenant.limits.rows_per_second, now);
   tenant.rows.level -= rows;
+}
+
+TimePoint Tenants::rows_ready_at(const std::string& name) const {
+  const MutexLock lock(mu_);
+  const auto at = tenants_.find(name);
+  if (at == tenants_.end()) return TimePoint{};
+  const Bucket& rows = at->second.rows;
+  const double per_second = at->second.limits.rows_per_second;
+  if (per_second <= 0 || rows.level >= 0) return TimePoint{};
+  return rows.at + until_positive(rows.level, per_second);
 }
 
 void Tenants::refill(Bucket& bucket, double per_second, TimePoint now) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,14 +24,18 @@
 
 namespace outrider {
 
-// A key that was known when it came in.
+// A key, or a certificate's name, that was known when it came in.
 struct TenantKey {
-  TenantKey(std::string name, Sha256::Digest key_hash) : tenant(std::move(name)), hash(key_hash) {}
+  TenantKey(std::string name, std::optional<Sha256::Digest> key_hash)
+      : tenant(std::move(name)), hash(key_hash) {}
 
   const std::string tenant;
-  const Sha256::Digest hash;
-  std::atomic<bool> revoked{false};  // no longer in the file
+  const std::optional<Sha256::Digest> hash;  // nothing: of a certificate
+  std::atomic<bool> revoked{false};          // no longer in the file
 };
+
+// UNAUTHENTICATED once the key is no longer in the file. Null: there is none to look at.
+Status check_not_revoked(const TenantKey* key);
 
 // Whether a session may open, and when to ask again.
 struct AdmissionResult {
@@ -44,6 +49,9 @@ class Tenants final {
   void replace(const TokenFile& file);
 
   Result<std::shared_ptr<const TenantKey>> find(std::string_view token) const;
+  // That of a tenant who comes by certificate: of its line for certificates, else of any.
+  // PERMISSION_DENIED if it has none.
+  Result<std::shared_ptr<const TenantKey>> find_certificate(const std::string& tenant) const;
 
   // A session of the tenant opens, with a prompt of so many tokens; leave() when it is over.
   // session: its key, so that a stream that replaces one counts once.
@@ -54,6 +62,8 @@ class Tenants final {
   void serve(const std::string& tenant, const std::string& session);
   // So many rows were computed for the tenant.
   void charge(const std::string& tenant, double rows, TimePoint now);
+  // From when on it may have more rows; in the past: now.
+  TimePoint rows_ready_at(const std::string& tenant) const;
   // A tenant that is not in the file has neither limits nor rights.
   TenantLimits limits_of(const std::string& tenant) const;
   // The tenants whose share is less than this.

@@ -15,15 +15,8 @@ namespace outrider {
 namespace {
 
 constexpr std::string_view kHashScheme = "sha256:";
+constexpr std::string_view kByCertificate = "certificate";
 constexpr std::size_t kLongestName = 64;
-
-bool is_name(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestName &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '-' || c == '_' || c == '.';
-         });
-}
 
 constexpr std::string_view kNameRule =
     "must be 1 to 64 letters, digits, dashes, dots or underscores";
@@ -61,7 +54,9 @@ std::optional<double> parse_number(std::string_view text) {
 
 Status parse_count(std::string_view word, double value, std::uint32_t& count) {
   count = static_cast<std::uint32_t>(value);
-  return count > 0 ? Status() : invalid_argument(printable(word) + ": must be 1 or more");
+  return count > 0
+             ? Status()
+             : invalid_argument(printable(word) + ": must be 1 or more; leave it out for no limit");
 }
 
 Status parse_limit(std::string_view word, TenantLimits& limits) {
@@ -79,7 +74,9 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
                : invalid_argument(printable(word) + ": must be bytes like 500M, 12G, above 0");
   }
   const std::optional<double> value = parse_number(text);
-  if (!value) return invalid_argument(printable(word) + ": a limit must be NAME=NUMBER, above 0");
+  if (!value)
+    return invalid_argument(printable(word) +
+                            ": a limit must be NAME=NUMBER, above 0; leave it out for no limit");
   if (name == "sessions") return parse_count(word, *value, limits.sessions);
   if (name == "queued-requests") return parse_count(word, *value, limits.queued_requests);
   if (name == "prompt-tokens-per-minute") {
@@ -100,13 +97,14 @@ Result<TokenEntry> parse_line(const std::string& line) {
   TokenEntry entry;
   std::string hash;
   words >> entry.tenant >> hash;
-  if (!is_name(entry.tenant)) {
+  if (!is_tenant_name(entry.tenant)) {
     return invalid_argument("the name " + printable(entry.tenant) + " " + std::string(kNameRule));
   }
-  const std::optional<Sha256::Digest> parsed = parse_hash(hash);
+  entry.hash = parse_hash(hash);
   // The word is not shown: it may be a key that was written here by mistake.
-  if (!parsed) return invalid_argument("the second word must be sha256: and 64 hex digits");
-  entry.hash = *parsed;
+  if (!entry.hash && hash != kByCertificate) {
+    return invalid_argument("the second word must be sha256: and 64 hex digits, or certificate");
+  }
   for (std::string word; words >> word;) {
     OUTRIDER_RETURN_IF_ERROR(parse_limit(word, entry.limits));
   }
@@ -114,6 +112,14 @@ Result<TokenEntry> parse_line(const std::string& line) {
 }
 
 }  // namespace
+
+bool is_tenant_name(std::string_view name) {
+  return !name.empty() && name.size() <= kLongestName &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '-' || c == '_' || c == '.';
+         });
+}
 
 TokenFile parse_tokens(std::string_view text) {
   TokenFile file;
@@ -143,7 +149,7 @@ Result<TokenFile> read_tokens(const std::string& path) {
 }
 
 Result<NewToken> new_token(const std::string& tenant) {
-  if (!is_name(tenant)) {
+  if (!is_tenant_name(tenant)) {
     return invalid_argument("the name " + printable(tenant) + " " + std::string(kNameRule));
   }
   const std::string token = "or-" + random_id() + random_id();

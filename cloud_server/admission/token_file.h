@@ -3,15 +3,17 @@
 //   robot-7 sha256:2c26b4..ae sessions=2 queued-requests=4 prompt-tokens-per-minute=60000
 //   (one line)                rows-per-second=400 kv-memory=2G exact-times
 //
-// Only the key's hash is in it: keys are 256 random bits, so the hash tells nothing. Several lines
-// may name one tenant, while a key is being replaced; its limits are those of the first. Empty
-// lines and those that begin with # say nothing.
+// Only the key's hash is in it: keys are 256 random bits, so the hash tells nothing. A tenant that
+// comes by a certificate of that common name has the word `certificate` in the hash's place.
+// Several lines may name one tenant, while a key is being replaced; its limits are those of the
+// first. Empty lines and those that begin with # say nothing.
 //
 // Thread rule: pure functions, but for the file. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +40,7 @@ struct TenantLimits {
 
 struct TokenEntry {
   std::string tenant;
-  Sha256::Digest hash{};
+  std::optional<Sha256::Digest> hash;  // nothing: it comes by certificate
   TenantLimits limits;
 };
 
@@ -47,10 +49,13 @@ struct TokenFile {
   std::vector<std::string> faults;  // bad lines, each named; the rest is kept
 };
 
+// What a tenant may be called, in the file and in a certificate.
+bool is_tenant_name(std::string_view name);
+
 TokenFile parse_tokens(std::string_view text);
 
 // FAILED_PRECONDITION if others than its owner may read the file, NOT_FOUND if it is not there,
-// INVALID_ARGUMENT if it holds no key at all.
+// INVALID_ARGUMENT if it holds no tenant at all.
 Result<TokenFile> read_tokens(const std::string& path);
 
 // A new key for a tenant, and the line that lets it in.

@@ -15,6 +15,17 @@ HttpResponse not_found_here() {
   return {.status = 404, .body = "no such page\n"};
 }
 
+HttpResponse metrics_refusal(const Status& status) {
+  if (status.code() == StatusCode::kResourceExhausted) {
+    return {.status = 429, .body = status.message() + "\n", .headers = {{"Retry-After", "2"}}};
+  }
+  return {.status = 401,
+          .body =
+              "a key is needed whose line in --token-file has the word read-metrics: "
+              "Authorization: Bearer KEY\n",
+          .headers = {{"WWW-Authenticate", "Bearer"}}};
+}
+
 std::string key_of(const HttpRequest& request) {
   const std::string& value = request.header("authorization");
   return value.rfind(kBearer, 0) == 0 ? value.substr(kBearer.size()) : std::string();
@@ -42,12 +53,9 @@ HttpResponse AdminServer::health(const HttpRequest& request) const {
 
 HttpResponse AdminServer::metrics(const HttpRequest& request) const {
   if (request.path != "/metrics") return not_found_here();
-  if (questions_.may_read_metrics && !questions_.may_read_metrics(key_of(request))) {
-    return {.status = 401,
-            .body =
-                "a key is needed whose line in --token-file has the word read-metrics: "
-                "Authorization: Bearer KEY\n",
-            .headers = {{"WWW-Authenticate", "Bearer"}}};
+  if (questions_.check_metrics_key) {
+    const Status status = questions_.check_metrics_key(key_of(request), request.peer);
+    if (!status.ok()) return metrics_refusal(status);
   }
   return {.body = questions_.metrics(), .content_type = "text/plain; version=0.0.4"};
 }

@@ -25,7 +25,9 @@ struct AdminQuestions {
   std::function<bool()> is_alive;
   std::function<bool()> is_ready;
   std::function<std::string()> metrics;
-  std::function<bool(const std::string& key)> may_read_metrics;  // empty: everybody may
+  // Whether this key, which came from that address, may read /metrics: RESOURCE_EXHAUSTED if its
+  // address is to come back later. Empty: everybody may.
+  std::function<Status(const std::string& key, const std::string& host)> check_metrics_key;
   // Takes a request, or says that the path is none of its own; empty: there are no such routes.
   std::function<bool(const HttpRequest&, const std::shared_ptr<HttpExchange>&)> answers;
   std::string version;

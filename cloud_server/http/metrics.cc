@@ -8,6 +8,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "cloud_server/http/ledger.h"
+#include "cloud_server/http/tenant_labels.h"
 #include "common/base/mutex.h"
 #include "common/ledger/ledger_counters.h"
 
@@ -77,6 +78,7 @@ struct ServerMetrics::Parts {
   const Prices* const prices;  // null: nothing has a price
   prometheus::Registry registry;
   LedgerCounters ledger{registry, "outrider_tenant_", "bytes_total", labels};
+  TenantLabels tenants;
   Totals& sessions = totals("tenant_sessions_total", "Sessions of each tenant");
   Mutex render_mu;  // one at a time sets and reads
 
@@ -88,6 +90,16 @@ struct ServerMetrics::Parts {
   prometheus::Gauge& connections = gauge("connections_open", "Connections of edges that are open");
   prometheus::Counter& turned_away =
       totals("connections_refused_total", "Connections closed for a bound").Add({});
+  prometheus::Counter& handshakes =
+      totals("tls_handshakes_failed_total", "Connections that ended in TLS's greeting").Add({});
+  prometheus::Counter& grpc_errors =
+      totals("grpc_errors_total", "Errors that gRPC logged, failed handshakes among them").Add({});
+  Totals& keys = totals("keys_refused_total",
+                        "Calls and requests refused for their key, or as too many wrong ones came "
+                        "from their address");
+  prometheus::Counter& grpc_keys = keys.Add({{"front", "grpc"}});
+  prometheus::Counter& openai_keys = keys.Add({{"front", "openai"}});
+  prometheus::Counter& metrics_keys = keys.Add({{"front", "metrics"}});
   prometheus::Counter& log_lines_lost =
       totals("log_lines_lost_total", "Lines of the log that the disk did not take").Add({});
   prometheus::Counter& passes =
@@ -157,7 +169,7 @@ void ServerMetrics::observe(const SessionRecord& record) {
         .Increment(static_cast<double>(record.draft.accepted_at[i]));
   }
   p.finished.Add({{"finished_reason", name_of(record.reason)}}).Increment();
-  const LedgerCounters::Labels whose = {{"tenant", record.tenant}};
+  const LedgerCounters::Labels whose = {{"tenant", p.tenants.of(record.tenant)}};
   const LedgerEntry entry = ledger_entry(record);
   p.ledger.add(entry, bill_of(p.prices, entry), whose);
   p.sessions.Add(whose).Increment();
@@ -189,6 +201,11 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   p.calls.Set(static_cast<double>(now.calls_open));
   p.connections.Set(static_cast<double>(now.connections_open));
   follow(p.turned_away, static_cast<double>(now.connections_refused));
+  follow(p.handshakes, static_cast<double>(now.tls_handshakes_failed));
+  follow(p.grpc_errors, static_cast<double>(now.grpc_errors));
+  follow(p.grpc_keys, static_cast<double>(now.grpc_keys_refused));
+  follow(p.openai_keys, static_cast<double>(now.openai_keys_refused));
+  follow(p.metrics_keys, static_cast<double>(now.metrics_keys_refused));
   follow(p.log_lines_lost, static_cast<double>(now.log_lines_lost));
   follow(p.passes, static_cast<double>(stats.passes));
   follow(p.rows, static_cast<double>(stats.rows));

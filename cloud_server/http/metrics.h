@@ -21,6 +21,12 @@ struct MetricsSnapshot {
   std::uint64_t calls_open = 0;
   std::uint64_t calls_refused = 0;  // for a peer's fault
   std::uint64_t calls_failed = 0;   // for ours
+  // Keys that were refused, at each front.
+  std::uint64_t grpc_keys_refused = 0;
+  std::uint64_t openai_keys_refused = 0;
+  std::uint64_t metrics_keys_refused = 0;
+  std::uint64_t tls_handshakes_failed = 0;
+  std::uint64_t grpc_errors = 0;  // that gRPC logged, those handshakes among them
   std::uint64_t connections_open = 0;
   std::uint64_t connections_refused = 0;
   std::uint64_t log_lines_lost = 0;

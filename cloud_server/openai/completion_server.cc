@@ -25,16 +25,16 @@ bool CompletionServer::handle(const HttpRequest& request,
   const std::string request_id = request_id_of(request);
   exchange->add_header("X-Request-Id", request_id);
   const std::string who = name_in_log(request.peer, request_id);
-  const Result<std::string> tenant = tenant_of(request);
-  if (!tenant.ok()) {
-    refuse(*exchange, who, tenant.status());
+  const Result<std::shared_ptr<const TenantKey>> key = key_of(request);
+  if (!key.ok()) {
+    refuse(*exchange, who, key.status());
   } else if (tokenizes) {
     exchange->respond(tokenize_page(tokenizer_, request));
   } else if (detokenizes) {
     exchange->respond(detokenize_page(tokenizer_, request));
   } else if (lists) {
     exchange->respond(models_page(options_.model_name));
-  } else if (const Status status = complete(request, exchange, {*tenant, request_id, who});
+  } else if (const Status status = complete(request, exchange, {*key, request_id, who});
              !status.ok()) {
     refuse(*exchange, who, status);
   }
@@ -47,13 +47,12 @@ void CompletionServer::refuse(HttpExchange& exchange, const std::string& who,
   exchange.respond(refusal_of(status));
 }
 
-Result<std::string> CompletionServer::tenant_of(const HttpRequest& request) const {
-  if (options_.tenants == nullptr) return std::string();
+Result<std::shared_ptr<const TenantKey>> CompletionServer::key_of(
+    const HttpRequest& request) const {
+  if (options_.authenticator == nullptr) return std::shared_ptr<const TenantKey>();
   const std::string_view value = request.header("authorization");
   const std::string_view key = value.starts_with(kBearer) ? value.substr(kBearer.size()) : "";
-  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const TenantKey> found,
-                            options_.tenants->find(key));
-  return found->tenant;
+  return options_.authenticator->find(key, request.peer, Front::kOpenAi);
 }
 
 Status CompletionServer::complete(const HttpRequest& request,
@@ -68,11 +67,12 @@ Status CompletionServer::complete(const HttpRequest& request,
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
                             PlainAnswer::begin(tokenizer_, std::move(prompt), asked.params,
                                                options_.context, options_.tokenizer_hash));
-  const std::string& tenant = asker.tenant;
+  const std::string tenant = asker.key == nullptr ? "" : asker.key->tenant;
   const auto stream = std::make_shared<CompletionStream>(
       engine_, faults_, std::move(answer),
       CompletionStream::Client{.name = new_answer(options_.model_name, is_chat),
                                .who = asker.who,
+                               .key = asker.key,
                                .stream = asked.stream,
                                .stream_usage = asked.stream_usage,
                                .bytes_up = request.body.size(),

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "cloud_server/admission/authenticator.h"
 #include "cloud_server/admission/tenants.h"
 #include "cloud_server/faults/fault_log.h"
 #include "common/http/exchange.h"
@@ -26,8 +27,9 @@ namespace outrider {
 struct CompletionServerOptions {
   std::string model_name;  // as clients name it
   std::string tokenizer_hash;
-  Position context = 0;        // tokens of prompt and answer
-  Tenants* tenants = nullptr;  // null: nobody is asked for a key
+  Position context = 0;                    // tokens of prompt and answer
+  Authenticator* authenticator = nullptr;  // null: nobody is asked for a key
+  Tenants* tenants = nullptr;              // whose quotas hold; null: nobody's
 };
 
 class CompletionServer final {
@@ -41,12 +43,12 @@ class CompletionServer final {
 
  private:
   struct Asker {
-    std::string tenant;  // empty where nobody is asked
+    std::shared_ptr<const TenantKey> key;  // null where nobody is asked
     std::string request_id;
     std::string who;  // for the log
   };
-  // The tenant; empty where nobody is asked. UNAUTHENTICATED.
-  Result<std::string> tenant_of(const HttpRequest& request) const;
+  // Null where nobody is asked. Errors as Authenticator::find()'s.
+  Result<std::shared_ptr<const TenantKey>> key_of(const HttpRequest& request) const;
   Status complete(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
                   const Asker& asker);
   void refuse(HttpExchange& exchange, const std::string& who, const Status& status);

@@ -31,6 +31,13 @@ void CompletionStream::on_event(const VerifierEvent& event) {
 }
 
 void CompletionStream::on_message(const ServerMessage& message) {
+  if (told_) return;
+  if (const Status status = check_not_revoked(client_.key.get()); !status.ok()) {
+    faults_.refuse(client_.who, status);
+    respond_error(status);
+    engine_.post(stream_, {.body = Cancel{}});
+    return;
+  }
   if (std::holds_alternative<Verdict>(message)) place_.serve();
   const auto* notice = std::get_if<Notice>(&message);
   if (notice != nullptr && notice->kind == Notice::Kind::kOverloaded) {
@@ -40,7 +47,6 @@ void CompletionStream::on_message(const ServerMessage& message) {
 }
 
 void CompletionStream::on_step(PlainAnswer::Step step) {
-  if (told_) return;
   if (client_.exchange->client_is_gone()) return abandon();
   if (client_.stream && (!step.pieces.empty() || step.end)) begin_stream();
   if (client_.stream && !step.pieces.empty() && !write(text_event(client_.name, step.pieces))) {

@@ -23,7 +23,8 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
  public:
   struct Client {
     AnswerName name;
-    std::string who;  // for the log
+    std::string who;                            // for the log
+    std::shared_ptr<const TenantKey> key = {};  // that it came with; null: none was asked for
     bool stream = false;
     bool stream_usage = false;
     std::uint64_t bytes_up = 0;  // of the request

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cloud_server/admission/token_file.h"
 #include "common/protocol/request_id.h"
 
 namespace outrider {
@@ -11,11 +12,16 @@ namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
 
-std::string certificate_name(const grpc::ServerContextBase& context) {
+// Empty without a certificate. One whose common name is no tenant's would have no quota.
+Result<std::string> certificate_name(const grpc::ServerContextBase& context) {
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
-  if (peer == nullptr || !peer->IsPeerAuthenticated()) return {};
+  if (peer == nullptr || !peer->IsPeerAuthenticated()) return std::string();
   const auto names = peer->FindPropertyValues("x509_common_name");
-  return names.empty() ? std::string() : std::string(names[0].data(), names[0].size());
+  std::string name = names.size() == 1 ? std::string(names[0].data(), names[0].size()) : "";
+  if (is_tenant_name(name)) return name;
+  return permission_denied(
+      "the certificate's common name must be a tenant's: 1 to 64 letters, digits, dashes, dots or "
+      "underscores");
 }
 
 std::string_view header_of(const grpc::ServerContextBase& context, const char* name) {
@@ -33,7 +39,12 @@ std::string_view token_of(const grpc::ServerContextBase& context) {
 }  // namespace
 
 std::string host_of(const std::string& peer) {
-  return peer.substr(0, peer.rfind(':'));
+  const std::size_t begin = peer.find(':') + 1;
+  const std::size_t end = peer.rfind(':');
+  if (begin > end || end == std::string::npos) return peer;
+  std::string host = peer.substr(begin, end - begin);
+  if (host.starts_with("%5B")) host.erase(0, 3);
+  return host.substr(0, host.find('%'));
 }
 
 std::string request_id_of(const grpc::ServerContextBase& context) {
@@ -41,13 +52,18 @@ std::string request_id_of(const grpc::ServerContextBase& context) {
   return is_request_id(id) ? std::string(id) : std::string();
 }
 
-Result<Caller> identify(const grpc::ServerContextBase& context, const Tenants* tenants) {
+Result<Caller> identify(const grpc::ServerContextBase& context, Authenticator* authenticator) {
   Caller caller;
-  caller.tenant = certificate_name(context);
-  if (tenants == nullptr) return caller;
+  OUTRIDER_ASSIGN_OR_RETURN(caller.tenant, certificate_name(context));
+  if (authenticator == nullptr) return caller;
   const std::string_view token = token_of(context);
-  if (token.empty() && !caller.tenant.empty()) return caller;
-  OUTRIDER_ASSIGN_OR_RETURN(caller.key, tenants->find(token));
+  if (token.empty() && !caller.tenant.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(caller.key,
+                              authenticator->find_certificate(caller.tenant, Front::kGrpc));
+    return caller;
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(caller.key,
+                            authenticator->find(token, host_of(context.peer()), Front::kGrpc));
   if (!caller.tenant.empty() && caller.tenant != caller.key->tenant) {
     return permission_denied("the key is another tenant's than the certificate");
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "cloud_server/admission/authenticator.h"
 #include "cloud_server/admission/tenants.h"
 #include "common/base/status.h"
 
@@ -18,14 +19,16 @@ struct Caller {
   std::shared_ptr<const TenantKey> key;  // null: none came, or none was asked for
 };
 
-// A peer's address without its port; gRPC writes peers as "ipv4:192.0.2.1:50412".
+// A peer's address alone, as HTTP has it too. gRPC writes peers as "ipv4:192.0.2.1:50412" or
+// "ipv6:%5B2001:db8::1%5D:50412".
 std::string host_of(const std::string& peer);
 
 // The call's x-request-id; empty if there is none, or one that is_request_id() refuses.
 std::string request_id_of(const grpc::ServerContextBase& context);
 
-// tenants: whose keys count; null: none are asked for. UNAUTHENTICATED without a known key or a
-// certificate; PERMISSION_DENIED if the two name different tenants.
-Result<Caller> identify(const grpc::ServerContextBase& context, const Tenants* tenants);
+// authenticator: null: no keys are asked for. UNAUTHENTICATED and RESOURCE_EXHAUSTED as its find();
+// PERMISSION_DENIED if key and certificate name different tenants, or the certificate none that may
+// come in.
+Result<Caller> identify(const grpc::ServerContextBase& context, Authenticator* authenticator);
 
 }  // namespace outrider

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "cloud_server/rpc/caller.h"
 #include "common/http/listener.h"
 #include "proto/byte_buffer.h"
 
@@ -50,14 +51,9 @@ std::uint16_t port_in(const sockaddr_storage& peer) {
                                          : reinterpret_cast<const sockaddr_in6&>(peer).sin6_port);
 }
 
-// Of "ipv4:192.0.2.1:50412" or "ipv6:%5B2001:db8::1%5D:50412", as gRPC writes them.
+// As gRPC writes peers.
 std::string endpoint_of(const std::string& peer) {
-  const std::size_t begin = peer.find(':') + 1;
-  const std::size_t end = peer.rfind(':');
-  if (begin > end || end == std::string::npos) return {};
-  std::string host = peer.substr(begin, end - begin);
-  if (host.starts_with("%5B")) host.erase(0, 3);
-  return endpoint(host.substr(0, host.find('%')), peer.substr(end + 1));
+  return endpoint(host_of(peer), peer.substr(peer.rfind(':') + 1));
 }
 
 // As gRPC sets up what it accepts itself: no waiting for more bytes, and no waiting for a peer that

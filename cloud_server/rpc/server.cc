@@ -38,7 +38,7 @@ class RawService final : public v1::Outrider::WithRawCallbackMethod_Generate<
     const Status status = measure(*context, *request, *reply);
     if (!status.ok()) shell_.faults.refuse(context->peer(), status);
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(status.ok() ? grpc::Status::OK : to_grpc(status));
+    reactor->Finish(status.ok() ? grpc::Status::OK : to_grpc(status, delay_of(status)));
     return reactor;
   }
 
@@ -50,7 +50,7 @@ class RawService final : public v1::Outrider::WithRawCallbackMethod_Generate<
     const std::string host = host_of(context.peer());
     OUTRIDER_RETURN_IF_ERROR(shell_.bounds.enter(host));
     shell_.bounds.leave(host);  // it is over at once
-    OUTRIDER_RETURN_IF_ERROR(identify(context, shell_.tenants).status());
+    OUTRIDER_RETURN_IF_ERROR(identify(context, shell_.authenticator).status());
     OUTRIDER_ASSIGN_OR_RETURN(const std::string bytes, measure_reply(to_bytes(request)));
     reply = to_buffer(bytes);
     return {};

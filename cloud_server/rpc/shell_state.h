@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "cloud_server/faults/fault_log.h"
@@ -12,9 +13,16 @@
 #include "cloud_server/rpc/open_calls.h"
 #include "cloud_server/rpc/server_options.h"
 #include "common/base/clock.h"
+#include "common/base/status.h"
 #include "common/verify/engine.h"
 
 namespace outrider {
+
+// When those may ask again whom the bounds of addresses refuse; nothing: not at all.
+inline std::optional<Duration> delay_of(const Status& refusal) {
+  if (refusal.code() != StatusCode::kResourceExhausted) return std::nullopt;
+  return Authenticator::kRetryAfter;
+}
 
 class ShellState final {
  public:
@@ -25,6 +33,7 @@ class ShellState final {
         open_timeout(options.open_timeout),
         farewell_timeout(options.farewell_timeout),
         pad_frames(options.pad_frames),
+        authenticator(options.authenticator),
         tenants(options.tenants),
         bounds(options.max_calls_per_peer, options.max_calls) {}
 
@@ -35,7 +44,8 @@ class ShellState final {
   const Duration farewell_timeout;
   const bool pad_frames;
   OpenCalls calls;
-  Tenants* const tenants;  // null: nobody is asked for a key
+  Authenticator* const authenticator;  // null: nobody is asked for a key
+  Tenants* const tenants;              // null: there are no quotas
   CallBounds bounds;
   std::function<void(const std::string& peer)>
       vouch;  // for one who may decode; set before calls come

@@ -10,27 +10,21 @@
 #include "proto/grpc_status.h"
 
 namespace outrider {
-namespace {
-
-// Told to whom the bounds of calls refuse.
-constexpr Duration kBoundDelay = std::chrono::seconds(2);
-
-}  // namespace
-
 StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& shell)
     : context_(context),
       shell_(shell),
       peer_(context.peer()),
       who_(name_in_log(peer_, request_id_of(context))),
-      caller_(identify(context, shell.tenants)),
+      caller_(identify(context, shell.authenticator)),
       queue_(shell.max_waiting_messages) {
   shell_.calls.add();
   release_to_grpc(this);
   const Status bounded = shell_.bounds.enter(host_of(peer_));
   counted_ = bounded.ok();
   if (!counted_ || !caller_.ok()) {
-    if (!counted_) retry_after_ = kBoundDelay;
-    fail(counted_ ? caller_.status() : bounded);
+    const Status& why = counted_ ? caller_.status() : bounded;
+    retry_after_ = delay_of(why);
+    fail(why);
     return;
   }
   release_to_grpc(&read_buffer_);
@@ -73,8 +67,7 @@ Status StreamReactor::take(EdgeMessage message) {
                                     {.tenant = tenant,
                                      .group = tenant.empty() ? host_of(peer_) : tenant,
                                      .request_id = request_id_of(context_),
-                                     .coarse_times = shell_.tenants != nullptr &&
-                                                     !shell_.tenants->limits_of(tenant).exact_times,
+                                     .coarse_times = is_told_coarse_times(tenant),
                                      .traffic = traffic_});
   }
   shell_.engine.post(*stream_, std::move(message));
@@ -90,6 +83,12 @@ Status StreamReactor::admit(const Open& open) {
   if (!admitted.status.ok()) retry_after_ = admitted.retry_after;
   if (open.pad_frames || shell_.pad_frames) queue_.pad();
   return admitted.status;
+}
+
+// Where nobody is asked who he is, nobody is kept from anything.
+bool StreamReactor::is_told_coarse_times(const std::string& tenant) const {
+  return !tenant.empty() &&
+         (shell_.tenants == nullptr || !shell_.tenants->limits_of(tenant).exact_times);
 }
 
 void StreamReactor::open_too_late() {
@@ -158,10 +157,9 @@ void StreamReactor::on_event(VerifierEvent event) {
 }
 
 void StreamReactor::on_message(const ServerMessage& message) {
-  if (caller_->key != nullptr && caller_->key->revoked.load(std::memory_order_relaxed)) {
-    // Its key is no longer in the file. The engine hears of it when gRPC is done with the call.
-    return fail(unauthenticated("the key of this call is no longer valid"));
-  }
+  // The engine hears of it when gRPC is done with the call.
+  if (const Status status = check_not_revoked(caller_->key.get()); !status.ok())
+    return fail(status);
   if (std::holds_alternative<Verdict>(message)) place_.serve();
   MutexLock lock(mu_);
   if (end_) return;

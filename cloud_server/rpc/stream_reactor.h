@@ -43,6 +43,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void on_message(const ServerMessage& message);
   Status take(EdgeMessage message);
   Status admit(const Open& open);
+  bool is_told_coarse_times(const std::string& tenant) const;
   void refuse(const Status& status);
   void fail(const Status& status);
   void open_too_late();

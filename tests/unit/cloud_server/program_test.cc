@@ -86,7 +86,7 @@ class Program final {
     const std::string& text = read_until("ready");
     const std::size_t at = text.find("127.0.0.1:");
     EXPECT_NE(at, std::string::npos) << text;
-    return *parse_address(text.substr(at, text.find('\n', at) - at));
+    return *parse_address(text.substr(at, text.find_first_of(" \n", at) - at));
   }
 
   void signal(int number) const { kill(pid_, number); }
@@ -129,6 +129,17 @@ TEST(ServerProgram, SaysWhatItServesAndWhere) {
               AllOf(HasSubstr("model"), HasSubstr("vocabulary 77"), HasSubstr("fingerprint"),
                     HasSubstr("listening    127.0.0.1:")));
   EXPECT_GT(program.address().port, 0);
+}
+
+TEST(ServerProgram, ListensOnALiteralOfIpv6) {
+  Program program({"--model", "null:", "--host", "::1", "--port", "0"});
+  const std::string& text = program.read_until("ready");
+  if (text.find("Cannot assign") != std::string::npos) GTEST_SKIP() << "there is no IPv6 here";
+  const std::size_t at = text.find("[::1]:");
+  ASSERT_NE(at, std::string::npos) << text;
+  TestEdge edge(*parse_address(text.substr(at, text.find('\n', at) - at)));
+  edge.open(null_open());
+  EXPECT_EQ(edge.finish(), Status());
 }
 
 TEST(ServerProgram, RefusesPortsAndHostsWithAReason) {
@@ -213,6 +224,18 @@ Address page_of(const std::string& text, const std::string& what) {
   return *parse_address(text.substr(at + 7, text.find('\n', at) - at - 7));
 }
 
+// A certificate of its own, for this machine.
+TlsFiles make_certificate(const TestDirectory& folder) {
+  TlsFiles files{
+      .cert = folder.path() + "/c.pem", .key = folder.path() + "/c.key", .client_ca = {}};
+  const std::string command =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -addext "
+      "subjectAltName=IP:127.0.0.1 -days 2 -keyout " +
+      files.key + " -out " + files.cert + " 2>/dev/null && chmod 600 " + files.key;
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  return files;
+}
+
 TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
   Program program({"--model", "null:", "--port", "0", "--http-port", "0", "--metrics-port", "0"});
   const std::string start = program.read_until("ready  ");
@@ -266,6 +289,28 @@ TEST(ServerProgram, MetricsBeyondThisMachineWantAKeyThatMayReadThem) {
               AllOf(HasSubstr("401"), HasSubstr("read-metrics")));
   EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + prometheus + "\r\n"),
               HasSubstr("outrider_num_requests_running"));
+}
+
+TEST(ServerProgram, CountsStrangersWhoFailInTlssGreetingOrAtAKey) {
+  const TestDirectory folder;
+  const TlsFiles tls = make_certificate(folder);
+  const std::string file = folder.path() + "/tokens";
+  EXPECT_EQ(Program({"token", "new", "alice", "--token-file", file}).wait(), 0);
+  Program program({"--model", "null:", "--port", "0", "--metrics-port", "0", "--http-port", "0",
+                   "--tls-cert", tls.cert, "--tls-key", tls.key, "--token-file", file});
+  const Address metrics = page_of(program.read_until("ready  "), "metrics");
+  RawSocket plain(program.address());
+  plain.send(std::string(64, 'x'));
+  plain.read_until_closed();
+  TestEdge edge(RemoteOptions{.server = program.address(), .tls_ca = tls.cert, .token = "or-x"});
+  edge.open(null_open());
+  EXPECT_EQ(edge.finish().code(), StatusCode::kUnauthenticated);
+  const std::string labels = "{model_name=\"null\"} ";
+  EXPECT_THAT(
+      http_get(metrics, "/metrics"),
+      AllOf(HasSubstr("outrider_tls_handshakes_failed_total" + labels + "1"),
+            HasSubstr("outrider_grpc_errors_total" + labels),
+            HasSubstr("outrider_keys_refused_total{model_name=\"null\",front=\"grpc\"} 1")));
 }
 
 TEST(ServerProgram, ABadPriceFileIsRefusedAtTheStart) {
@@ -341,14 +386,10 @@ TEST(ServerProgram, AHungPassFailsTheLivenessProbe) {
 TEST(ServerProgram, BeyondThisMachineItWantsTlsAndKeys) {
   expect_failure({"--model", "null:", "--host", "0.0.0.0"}, 2, HasSubstr("--tls-cert"));
   const TestDirectory folder;
-  const std::string cert = folder.path() + "/c.pem", key = folder.path() + "/c.key";
-  const std::string command =
-      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 2 "
-      "-keyout " +
-      key + " -out " + cert + " 2>/dev/null && chmod 600 " + key;
-  ASSERT_EQ(std::system(command.c_str()), 0);
-  expect_failure({"--model", "null:", "--host", "0.0.0.0", "--tls-cert", cert, "--tls-key", key}, 2,
-                 HasSubstr("--token-file"));
+  const TlsFiles tls = make_certificate(folder);
+  expect_failure(
+      {"--model", "null:", "--host", "0.0.0.0", "--tls-cert", tls.cert, "--tls-key", tls.key}, 2,
+      HasSubstr("--token-file"));
 }
 
 TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainOnSighup) {

@@ -28,6 +28,10 @@ TEST(GrpcLog, ErrorsAreCountedAndToldOnceInTenSeconds) {
   gpr_log(GPR_INFO, "nothing of note");
   for (int i = 0; i < 1000; ++i) gpr_log(GPR_ERROR, "Failed accept4: Too many open files");
   EXPECT_EQ(grpc_errors(), before + 1000);
+  const std::uint64_t handshakes = failed_handshakes();
+  gpr_log(GPR_ERROR, "Handshake failed with fatal error SSL_ERROR_SSL: error:0A00010B");
+  EXPECT_EQ(failed_handshakes(), handshakes + 1);
+  EXPECT_EQ(grpc_errors(), before + 1001);
   Result<std::string> written = read_file(path, 1 << 20);
   EXPECT_TRUE(configure_logging({}).ok());
   std::remove(path.c_str());

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "cloud_server/admission/authenticator.h"
 #include "cloud_server/admission/certificates.h"
 #include "cloud_server/admission/tenants.h"
 #include "cloud_server/admission/token_file.h"
@@ -48,9 +49,29 @@ TEST(TokenFile, BadLinesAreNamedAndTheRestIsKept) {
   EXPECT_THAT(file.faults, testing::ElementsAre(
                                HasSubstr("line 2: the second word"), HasSubstr("line 3: the name"),
                                AllOf(HasSubstr("line 4"), testing::Not(HasSubstr("secret"))),
-                               HasSubstr("line 5"), HasSubstr("line 6"), HasSubstr("line 7"),
+                               HasSubstr("line 5: \"sessions=0\": a limit must be NAME=NUMBER, "
+                                         "above 0; leave it out for no limit"),
+                               HasSubstr("line 6"), HasSubstr("line 7"),
                                HasSubstr("line 8: \"kv-memory=0\": must be"), HasSubstr("line 9"),
                                HasSubstr("line 10"), HasSubstr("line 11")));
+}
+
+TEST(TokenFile, ATenantMayComeByCertificateAndHasItsQuotaHereToo) {
+  const TokenFile file = parse_tokens("robot-7 certificate sessions=2\n");
+  ASSERT_THAT(file.entries, SizeIs(1));
+  EXPECT_FALSE(file.entries[0].hash.has_value());
+  Tenants tenants;
+  tenants.replace(file);
+  EXPECT_EQ(tenants.limits_of("robot-7").sessions, 2u);
+  EXPECT_FALSE(tenants.find("certificate").ok());
+  EXPECT_FALSE(tenants.find("").ok());
+  const auto in = tenants.find_certificate("robot-7");
+  ASSERT_TRUE(in.ok());
+  EXPECT_EQ((*in)->tenant, "robot-7");
+  EXPECT_EQ(tenants.find_certificate("robot-8").status().code(), StatusCode::kPermissionDenied);
+  tenants.replace(parse_tokens("robot-7 certificate sessions=0\n"));
+  EXPECT_FALSE(check_not_revoked(in->get()).ok()) << "a bad line lets nobody in";
+  EXPECT_FALSE(tenants.find_certificate("robot-7").ok());
 }
 
 TEST(TokenFile, AFileThatEverybodyMayReadOrThatHoldsNoKeyIsRefused) {
@@ -94,6 +115,67 @@ TEST(Tenants, AKeyThatLeavesTheFileIsRevokedForWhoIsInAndItsSuccessorIsLetIn) {
   tenants.replace(parse_tokens(new_key.line));
   EXPECT_TRUE(in->revoked.load());
   EXPECT_FALSE(tenants.find(old_key.token).ok());
+}
+
+TEST(Tenants, WhoLeavesTheFileHasNeitherLimitsNorRightsAnyMore) {
+  Tenants tenants;
+  tenants.replace(parse_tokens("robot-7 certificate sessions=2 exact-times\n"));
+  tenants.replace(parse_tokens("robot-8 certificate\n"));
+  EXPECT_EQ(tenants.limits_of("robot-7"), TenantLimits());
+}
+
+// --- wrong keys ---------------------------------------------------------------------------------
+
+class WrongKeysTest : public testing::Test {
+ protected:
+  void add(const std::string& host, int count) {
+    for (int i = 0; i < count; ++i) wrong_keys_.add(host, now_);
+  }
+  WrongKeys wrong_keys_;
+  TimePoint now_ = TimePoint{} + std::chrono::hours(1);
+};
+
+TEST_F(WrongKeysTest, AnAddressHasABurstAndThenOneInTwoSeconds) {
+  add("192.0.2.1", 19);
+  EXPECT_FALSE(wrong_keys_.too_many("192.0.2.1", now_));
+  add("192.0.2.1", 1);
+  EXPECT_TRUE(wrong_keys_.too_many("192.0.2.1", now_));
+  EXPECT_FALSE(wrong_keys_.too_many("192.0.2.2", now_)) << "others are not concerned";
+  now_ += Authenticator::kRetryAfter;
+  EXPECT_FALSE(wrong_keys_.too_many("192.0.2.1", now_)) << "as it was told";
+  add("192.0.2.1", 1);
+  EXPECT_TRUE(wrong_keys_.too_many("192.0.2.1", now_));
+}
+
+TEST_F(WrongKeysTest, ManyAddressesTakeBoundedMemoryAndTheWorstIsRemembered) {
+  add("worst", 20);
+  for (std::size_t i = 0; i < 2 * WrongKeys::kHosts; ++i) add(std::to_string(i), 1);
+  EXPECT_LE(wrong_keys_.hosts(), WrongKeys::kHosts);
+  EXPECT_TRUE(wrong_keys_.too_many("worst", now_));
+  now_ += std::chrono::minutes(1);
+  add("later", 1);
+  EXPECT_EQ(wrong_keys_.hosts(), 1u) << "of the others nothing is left to remember";
+}
+
+TEST(Authenticator, AfterTooManyWrongKeysTheRightOneIsNotLookedAtEither) {
+  const NewToken alice = *new_token("alice");
+  Tenants tenants;
+  tenants.replace(parse_tokens(alice.line));
+  Authenticator strict(tenants, true);
+  Authenticator behind_proxy(tenants, false);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(strict.find("or-wrong", "a", Front::kGrpc).status().code(),
+              StatusCode::kUnauthenticated);
+    EXPECT_FALSE(behind_proxy.find("or-wrong", "a", Front::kGrpc).ok());
+  }
+  const Status later = strict.find(alice.token, "a", Front::kOpenAi).status();
+  EXPECT_EQ(later.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(later.message(), HasSubstr("retry in 2 s"));
+  EXPECT_TRUE(strict.find(alice.token, "b", Front::kOpenAi).ok());
+  EXPECT_TRUE(behind_proxy.find(alice.token, "a", Front::kGrpc).ok());
+  EXPECT_EQ(strict.refused(Front::kGrpc), 20u);
+  EXPECT_EQ(strict.refused(Front::kOpenAi), 1u);
+  EXPECT_EQ(strict.refused(Front::kMetrics), 0u);
 }
 
 // --- how much -----------------------------------------------------------------------------------
@@ -162,6 +244,17 @@ TEST_F(QuotaTest, RequestsThatWaitForTheirFirstToken) {
   tenants_.leave("alice", "1");
   EXPECT_TRUE(admit().ok());
   tenants_.serve("bob", "never seen");
+}
+
+TEST_F(QuotaTest, WhoIsBeyondHisRowsHasMoreWhenTheyHaveFlownIn) {
+  limits("rows-per-second=10");
+  tenants_.charge("alice", 600, now_);  // the burst of a minute
+  EXPECT_LE(tenants_.rows_ready_at("alice"), now_);
+  tenants_.charge("alice", 50, now_);
+  EXPECT_EQ(tenants_.rows_ready_at("alice"), now_ + std::chrono::seconds(5));
+  EXPECT_LE(tenants_.rows_ready_at("bob"), now_);
+  tenants_.charge("bob", 1e9, now_);
+  EXPECT_LE(tenants_.rows_ready_at("bob"), now_) << "has no limit";
 }
 
 TEST_F(QuotaTest, RightsAreGivenByWords) {

@@ -92,5 +92,20 @@ TEST(Ledger, TenantsHaveTheirOwnCounters) {
   EXPECT_THAT(text, Not(HasSubstr("joules_total{model_name=\"m\",tenant=\"bob\"")));
 }
 
+TEST(Ledger, NamesOfCertificatesDoNotMakeCountersWithoutEnd) {
+  ServerMetrics metrics("m");
+  SessionRecord of_one = record();
+  for (int i = 0; i < 1200; ++i) {
+    of_one.tenant = "robot-" + std::to_string(i);
+    metrics.observe(of_one);
+  }
+  const std::string text = metrics.render({});
+  EXPECT_THAT(text,
+              HasSubstr("outrider_tenant_sessions_total{model_name=\"m\",tenant=\"robot-999\"} 1"));
+  EXPECT_THAT(text, Not(HasSubstr("robot-1000")));
+  EXPECT_THAT(
+      text, HasSubstr("outrider_tenant_sessions_total{model_name=\"m\",tenant=\"(others)\"} 200"));
+}
+
 }  // namespace
 }  // namespace outrider

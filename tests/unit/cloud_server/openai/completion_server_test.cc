@@ -9,6 +9,8 @@
 
 #include "common/base/clock.h"
 #include "common/http/server.h"
+#include "common/model/emulated/pace.h"
+#include "common/model/emulated/paced_model.h"
 #include "tests/sim/toy_model.h"
 #include "tests/support/paths.h"
 #include "tests/unit/common/http/http_client.h"
@@ -30,8 +32,10 @@ class CompletionServerTest : public testing::Test {
     scheduler_options_.tokenizer_hash = "70f1";
     options_ = {.model_name = "toy", .tokenizer_hash = "70f1", .context = kContext};
   }
-  void start() {
-    engine_ = std::make_unique<VerifyEngine>(model_, scheduler_options_, clock_);
+  // Each pass takes so long.
+  void start(const char* pass_ms = "0.1") {
+    target_ = std::make_unique<PacedModel>(std::move(toy_), *PaceCurve::parse(pass_ms), clock_);
+    engine_ = std::make_unique<VerifyEngine>(*target_, scheduler_options_, clock_);
     completions_ = std::make_unique<CompletionServer>(*engine_, tokenizer_, faults_, options_);
     auto http = HttpServer::start(
         {.listen = {"127.0.0.1", 0}},
@@ -41,6 +45,10 @@ class CompletionServerTest : public testing::Test {
         });
     ASSERT_TRUE(http.ok()) << http.status().to_string();
     http_ = *std::move(http);
+  }
+  void TearDown() override {  // before what a subclass lends them
+    http_.reset();
+    engine_.reset();
   }
   // The whole answer, head and body.
   std::string ask(const std::string& body, const std::string& headers = "") {
@@ -54,7 +62,8 @@ class CompletionServerTest : public testing::Test {
   }
 
   const Tokenizer tokenizer_ = *Tokenizer::load(source_dir() + "/models/demo-draft");
-  ToyModel model_{tokenizer_.vocab_size(), kContext};
+  std::unique_ptr<ToyModel> toy_ = std::make_unique<ToyModel>(tokenizer_.vocab_size(), kContext);
+  ToyModel& model_ = *toy_;
   SystemClock clock_;
   SchedulerOptions scheduler_options_;
   CompletionServerOptions options_;
@@ -64,6 +73,7 @@ class CompletionServerTest : public testing::Test {
     const std::lock_guard lock(mu_);
     lines_.push_back(line);
   }};
+  std::unique_ptr<PacedModel> target_;
   std::unique_ptr<VerifyEngine> engine_;
   std::unique_ptr<CompletionServer> completions_;
   std::unique_ptr<HttpServer> http_;
@@ -84,8 +94,7 @@ TEST_F(CompletionServerTest, AFaultOfThisSidesIsCountedAndLoggedAndItsWordsStayH
 }
 
 TEST_F(CompletionServerTest, AFaultInTheMiddleOfAStreamIsMaskedToo) {
-  scheduler_options_.run_ahead = 16;  // the target waits for the client's acknowledgement
-  start();
+  start("5");
   HttpClient client(http_->address());
   client.post("/v1/completions", R"({"prompt": "The robot", "stream": true, "max_tokens": 200})");
   client.read_until("text");
@@ -107,6 +116,59 @@ TEST_F(CompletionServerTest, ARefusalForWantOfRoomCarriesTheEnginesDelay) {
   scheduler_options_.retry_after = std::chrono::seconds(7);
   start();
   EXPECT_THAT(ask(kPrompt), AllOf(HasSubstr(" 429 "), HasSubstr("Retry-After: 7")));
+}
+
+class KeyedCompletionsTest : public CompletionServerTest {
+ protected:
+  KeyedCompletionsTest() {
+    tenants_.replace(parse_tokens(alice_.line));
+    options_.authenticator = &authenticator_;
+    options_.tenants = &tenants_;
+  }
+  std::string ask_as_alice() {
+    return ask(kPrompt, "Authorization: Bearer " + alice_.token + "\r\n");
+  }
+  const NewToken alice_ = *new_token("alice");
+  Tenants tenants_;
+  Authenticator authenticator_{tenants_, true};
+};
+
+TEST_F(KeyedCompletionsTest, NoRouteAnswersWithoutAKeyAndRefusalsAreCounted) {
+  start();
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/tokenize"}) {
+    HttpClient client(http_->address());
+    client.post(path, R"({"prompt": "The robot", "content": "The robot"})");
+    EXPECT_THAT(client.read_all(), AllOf(HasSubstr(" 401 "), HasSubstr("WWW-Authenticate: Bearer"),
+                                         Not(HasSubstr("tokens\""))));
+  }
+  EXPECT_THAT(http_get(http_->address(), "/v1/models"),
+              AllOf(HasSubstr(" 401 "), Not(HasSubstr("toy"))));
+  EXPECT_EQ(authenticator_.refused(Front::kOpenAi), 4u);
+  EXPECT_EQ(faults_.counts().refused, 4u);
+  EXPECT_THAT(ask_as_alice(), HasSubstr(" 200 "));
+}
+
+TEST_F(KeyedCompletionsTest, TooManyWrongKeysFromAnAddressAndItIsToldToComeBackLater) {
+  start();
+  std::string answered = ask_as_alice();
+  EXPECT_THAT(answered, HasSubstr(" 200 "));
+  for (int i = 0; i < 200 && answered.find(" 200 ") != std::string::npos; ++i) {
+    ask(kPrompt, "Authorization: Bearer or-wrong\r\n");
+    answered = ask_as_alice();
+  }
+  EXPECT_THAT(answered, AllOf(HasSubstr(" 429 "), HasSubstr("Retry-After: 2")));
+}
+
+TEST_F(KeyedCompletionsTest, ARevokedKeyEndsItsStreamsHereToo) {
+  start("5");
+  HttpClient client(http_->address());
+  client.post("/v1/completions", R"({"prompt": "The robot", "stream": true})",
+              "Authorization: Bearer " + alice_.token + "\r\n");
+  client.read_until("text");
+  tenants_.replace(parse_tokens(new_token("bob")->line));
+  EXPECT_THAT(client.read_all(), AllOf(HasSubstr("UNAUTHENTICATED"), HasSubstr("no longer valid")));
+  EXPECT_TRUE(engine_->wait_until_idle(std::chrono::seconds(20)));
+  EXPECT_EQ(engine_->stats().finished_cancelled, 1u);
 }
 
 }  // namespace

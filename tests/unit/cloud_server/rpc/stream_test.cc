@@ -149,6 +149,22 @@ TEST_F(StreamTest, LogitsThatNameNoTokenEndTheSessionAndAreLogged) {
   expect_serves();
 }
 
+// As libtorch's out-of-memory is told (model.h): the session goes, and may come back.
+TEST_F(StreamTest, ADeviceWithoutMemoryForAPassIsNoFinalError) {
+  for (Position end = kPrefixLength; end < kPrefixLength + Position{kRunAhead};) {
+    const Verdict verdict = bystander_->await<Verdict>();
+    end = verdict.position + static_cast<Position>(verdict.tokens.size());
+  }
+  model_.fail_next_passes(1);
+  RawCall call{{serialize(EdgeMessage{0, 0, honest_open()})}};
+  const grpc::Status status = run_raw(address(), call);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(retry_delay(status), scheduler_options_.retry_after);
+  EXPECT_THAT(status.error_message(), HasSubstr("short of memory for this pass"));
+  EXPECT_EQ(engine_->stats().failed_in_a_row, 0u) << "the device is not lost";
+  expect_serves();
+}
+
 TEST_F(StreamTest, CountsBytesOnTheLink) {
   TestEdge edge(address());
   const Open open = honest_open();

@@ -1,4 +1,6 @@
 // Server to edge. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "proto/codec.h"
 #include "proto/codec_fields.h"
 #include "proto/outrider/v1/outrider.pb.h"
@@ -93,7 +95,8 @@ struct ServerBodyEncoder {
   static void encode_costs(const PassCosts& costs, v1::PassCosts& wire) {
     for (const PassCosts::Point& point : costs.points) {
       wire.add_rows(point.rows);
-      wire.add_time_us(static_cast<std::uint32_t>(from_duration(point.time)));
+      // A time of 0 would be refused; a toy's pass takes less than a microsecond.
+      wire.add_time_us(std::max(1u, static_cast<std::uint32_t>(from_duration(point.time))));
     }
     wire.set_exits_percent(costs.exits_percent);
   }

@@ -104,10 +104,11 @@ TEST(Codec, OpenedKeepsEveryField) {
   sent.stop_ids = {2};
   sent.exits = {3, 6};
   sent.limits = {128, 65, 256, 1 << 16, 2048, 4096};
-  sent.pass_costs = {{{1, from_ms(18)}, {5, from_ms(24.5)}}, 8};
+  sent.pass_costs = {{{1, std::chrono::nanoseconds(300)}, {2, from_ms(18)}, {5, from_ms(24.5)}}, 8};
   sent.server_version = "1.2";
   sent.wall_clock = std::chrono::hours(24 * 365 * 57);
   const Opened opened = through_the_wire_down(sent);
+  sent.pass_costs.points[0].time = std::chrono::microseconds(1);  // the least that the wire has
   EXPECT_EQ(opened.pass_costs, sent.pass_costs);
   EXPECT_EQ(opened.server_version, "1.2");
   EXPECT_EQ(opened.wall_clock, sent.wall_clock);

@@ -9,11 +9,11 @@
 namespace outrider {
 namespace {
 
-struct Bill {
+struct CostKindText {
   CostKind kind;
   const char* caption;
 };
-constexpr Bill kBills[] = {
+constexpr CostKindText kKinds[] = {
     {CostKind::kApiStateless,
      "An API that keeps no session: each round sends the prefix and the drafted tokens again as "
      "input, and pays one token of output. Link bytes and the device's power are added."},
@@ -28,16 +28,16 @@ constexpr Bill kBills[] = {
      "A GPU of one's own that is kept for this session: all of its time is paid, so waiting costs "
      "too. Link bytes and the device's power are added."}};
 
-std::string bill_chart(const std::string& device, const Bill& bill,
+std::string cost_chart(const std::string& device, const CostKindText& kind,
                        const std::vector<const CellReport*>& cells, const RunReport& report) {
   Curves curves;
   for (const CellReport* cell : cells) {
-    const auto dollars = cell->cost ? cell->cost->all(bill.kind) : std::nullopt;
+    const auto dollars = cell->cost ? cell->cost->all(kind.kind) : std::nullopt;
     if (!dollars) continue;
     curve_of(*cell, report, curves).points.push_back({round_trip_ms(*cell), *dollars});
   }
   if (curves.empty()) return "";
-  return chart(std::string(title_of(bill.kind)) + ": " + device, bill.caption,
+  return chart(std::string(title_of(kind.kind)) + ": " + device, kind.caption,
                {.x_label = "round trip, ms",
                 .y_label = "dollars per million output tokens",
                 .series = series_of(std::move(curves))});
@@ -48,7 +48,7 @@ std::string bill_chart(const std::string& device, const Bill& bill,
 std::string cost_charts(const RunReport& report) {
   std::string charts;
   for (const auto& [device, cells] : devices_over_round_trips(report)) {
-    for (const Bill& bill : kBills) charts += bill_chart(device, bill, cells, report);
+    for (const CostKindText& kind : kKinds) charts += cost_chart(device, kind, cells, report);
   }
   return charts.empty() ? "" : "<div class=\"charts\">" + charts + "</div>";
 }

@@ -244,7 +244,7 @@ TEST(BenchRunTest, ALinkThatDidNotDoWhatItCanShowsNothing) {
   const std::string out = testing::TempDir() + "bench_evidence";
   std::filesystem::remove_all(out);
   std::vector<std::string> arguments = virtual_run(out);
-  arguments[6] = "--network=ethernet+blackout=900s/1000s,ethernet+loss=60%";
+  arguments[6] = "--network=ethernet+blackout=900s/1000s,ethernet+loss=20%";
   const FinishedProcess done = bench(arguments);
   EXPECT_THAT(done.exit_code, testing::AnyOf(4, 1)) << done.err;
   const Json json = last_line(done.out);
@@ -255,7 +255,7 @@ TEST(BenchRunTest, ALinkThatDidNotDoWhatItCanShowsNothing) {
   EXPECT_EQ(report["cells"][0]["link_in_run"]["met"], (Json{{"black-out", false}}));
   EXPECT_EQ(report["cells"][3]["link_in_run"]["met"], (Json{{"packet loss", true}}));
   EXPECT_GT(report["cells"][3]["link_in_run"]["counts"]["up"]["lost"], 0);
-  arguments[6] = "--network=ethernet+loss=60%";
+  arguments[6] = "--network=ethernet+loss=20%";
   arguments.emplace_back("--fresh");
   arguments.emplace_back("--least-answers=3");
   const FinishedProcess few = bench(arguments);
@@ -266,6 +266,7 @@ TEST(BenchRunTest, ALinkThatDidNotDoWhatItCanShowsNothing) {
 TEST(BenchRunTest, FewerPromptsThanAreAskedForAreRefused) {
   std::vector<std::string> arguments = command("run");
   arguments[5] = "--num-prompts=2";
+  arguments.emplace_back("--exit-cost=1.15");
   const FinishedProcess done = bench(arguments);
   EXPECT_EQ(done.exit_code, 2);
   EXPECT_THAT(done.err, HasSubstr("--num-prompts 1"));

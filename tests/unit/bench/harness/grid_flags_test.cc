@@ -17,6 +17,7 @@ class GridFlagsTest : public testing::Test {
   GridFlagsTest() {
     flags_.prompts = testing::TempDir() + "grid_flags.jsonl";
     std::ofstream(flags_.prompts) << R"({"prompt":"a"})";
+    flags_.num_prompts = 1;
     flags_.pass_times = {PassTimes::kPrinted, PassTimes::kMeasured};
   }
 

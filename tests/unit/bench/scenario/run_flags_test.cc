@@ -17,6 +17,7 @@ class RunFlagsTest : public testing::Test {
   RunFlagsTest() {
     flags_.grid.prompts = testing::TempDir() + "run_flags.jsonl";
     std::ofstream(flags_.grid.prompts) << "{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\n";
+    flags_.grid.num_prompts = 2;
     flags_.grid.paces.clear();
     flags_.grid.exit_cost = 1.1;
     flags_.grid.pass_times = {PassTimes::kMeasured};

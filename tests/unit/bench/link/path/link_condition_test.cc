@@ -66,7 +66,7 @@ TEST(LinkConditionTest, AStallIsMetByWhatStandsStillInIt) {
   path.send(100, milliseconds(850));
   counts.down = path.counts();
   EXPECT_FALSE(has_met(counts, Condition::kStall)) << "150 ms";
-  path.send(100, milliseconds(1200));
+  path.send(100, milliseconds(1100));
   counts.down = path.counts();
   EXPECT_FALSE(has_met(counts, Condition::kStall)) << "the trace begins again";
   path.send(100, milliseconds(1210));

@@ -67,9 +67,11 @@ class LanePlot final {
         plot_colour(colour), html_escaped(span.what));
   }
 
+  // What is still on its way at the end is cut there.
   std::string way(double from_ms, double from_y, double to_ms, double to_y, bool dashed,
                   const std::string& what) const {
-    if (from_ms > end_ms_ || to_ms > end_ms_) return "";
+    if (from_ms > end_ms_) return "";
+    if (to_ms > end_ms_) to_y = from_y + (to_y - from_y) * (end_ms_ - from_ms) / (to_ms - from_ms);
     return fmt::format(
         "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"{}><title>{}"
         "</title></line>",

@@ -143,10 +143,12 @@ bool Controller::teach(LearntPair& learnt) const {
 }
 
 std::string Controller::begin(const Timings& timings) {
-  begun_ = true;
-  const RoundWorth worth(acceptance_, timings, false, to_seconds(timings.pass_of(1, false)));
+  begun_ = timings.has_measured_round_trip();
+  const Timings best = timings.at_best();
+  const RoundWorth worth(acceptance_, best, false, to_seconds(best.pass_of(1, false)));
   std::string why = worth.why_hopeless(plan_.gamma);
   if (why.empty()) return why;
+  begun_ = true;
   plan_.speculates = false;
   probe_at_ = tokens_ + probe_after_;
   probe_after_ = std::min(2 * probe_after_, kMaxEnterSpeculation);

@@ -49,6 +49,7 @@ void Speculator::on_opened(const Opened& opened, Duration took, Position end_pos
   bounds_.limits = opened.limits;
   bounds_.end_position = end_position;
   timings_.on_opened(took);
+  uplink_.on_opened();
   timings_.on_pass_costs(opened.pass_costs);
   strategy_->on_target(!opened.exits.empty());
   if (answer_tokens_ > 0) return;
@@ -190,12 +191,11 @@ void Speculator::draft_ahead(TimePoint now, SpeculationActions& out) {
 // get the state that their path gives them.
 void Speculator::send_ahead(TimePoint now, SpeculationActions& out) {
   const std::size_t most = std::min<std::size_t>(bounds_.limits.max_nodes, kMaxAhead);
-  const std::size_t living = drafter_.tree().ids().living().size();
   const std::optional<AheadSelection> selection =
       strategy_->select_ahead({.now = now,
                                .pass_origin = passes_.origin(),
                                .rows_in_flight = drafter_.rows_in_flight(),
-                               .room = most - std::min(most, living),
+                               .room = most - std::min(most, drafter_.tree().ids().living().size()),
                                .link_room = uplink_.room(),
                                .draft_works = drafter_.step_is_out()},
                               timings_);

@@ -9,6 +9,7 @@ namespace {
 constexpr double kKeep = 0.9;  // of the older samples' weight, per sample: about ten count
 constexpr double kKeepRoundTrip = 0.7;
 constexpr double kLineWeight = 5;  // so many samples make a line of their own
+constexpr int kTripsToOpen = 3;    // TCP's greeting, HTTP/2's, and Open's own, at most
 
 }  // namespace
 
@@ -73,6 +74,12 @@ void Timings::on_pass_costs(const PassCosts& costs) {
 
 void Timings::on_opened(Duration took) {
   if (!measured_) round_trip_ = took;
+}
+
+Timings Timings::at_best() const {
+  Timings best = *this;
+  if (!measured_ && best.round_trip_) *best.round_trip_ /= kTripsToOpen;
+  return best;
 }
 
 void Timings::on_request_served(Duration took) {

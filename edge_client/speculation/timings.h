@@ -69,6 +69,10 @@ class Timings final {
 
   // 0 while nothing is known.
   Duration round_trip() const { return round_trip_.value_or(Duration{0}); }
+  // Not only bounded by the answer to Open, which came after the greetings of TCP and HTTP/2.
+  bool has_measured_round_trip() const { return measured_; }
+  // With the shortest round trip that is possible by now.
+  Timings at_best() const;
 
  private:
   // Where the two kinds are compared: the rows of the one that was seen less, as only its time at

@@ -22,8 +22,12 @@ void UplinkWindow::restart() {
   round_trips_.clear();
 }
 
+void UplinkWindow::on_opened() {
+  for (Sent& message : under_way_) message.was_open = false;
+}
+
 void UplinkWindow::on_sent(NodeId last_id, double bytes, TimePoint now) {
-  under_way_.push_back({last_id, bytes, now});
+  under_way_.push_back({.last_id = last_id, .bytes = bytes, .at = now});
   bytes_under_way_ += bytes;
 }
 
@@ -31,11 +35,13 @@ RoundTripBounds UplinkWindow::on_pass_started(NodeId last_id, Duration round_tri
   RoundTripBounds bounds;
   heard_ = last_id;
   while (!under_way_.empty() && under_way_.front().last_id <= last_id) {
-    bounds.at_most = now - under_way_.front().at;
+    if (under_way_.front().was_open) bounds.at_most = now - under_way_.front().at;
     bytes_under_way_ -= under_way_.front().bytes;
     under_way_.pop_front();
   }
-  if (!under_way_.empty()) bounds.at_least = now - under_way_.front().at;
+  if (!under_way_.empty() && under_way_.front().was_open) {
+    bounds.at_least = now - under_way_.front().at;
+  }
   adapt(bounds, round_trip);
   return bounds;
 }

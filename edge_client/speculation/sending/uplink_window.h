@@ -22,6 +22,9 @@ class UplinkWindow final {
  public:
   // A new stream: nodes are numbered anew, and what was under way is lost.
   void restart();
+  // The stream is open. What was sent before may have waited for the connection to be made: it tells
+  // nothing of the round trip.
+  void on_opened();
   // Nodes up to this id left, in so many bytes.
   void on_sent(NodeId last_id, double bytes, TimePoint now);
   // A pass was heard to have started with nodes up to this id. round_trip: as estimated before.
@@ -40,6 +43,7 @@ class UplinkWindow final {
     NodeId last_id;
     double bytes;
     TimePoint at;
+    bool was_open = true;  // the stream, before it left
   };
 
   void adapt(const RoundTripBounds& bounds, Duration round_trip);

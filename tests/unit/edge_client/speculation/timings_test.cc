@@ -65,6 +65,16 @@ TEST(Passes, OfTheKindThatWasHardlySeenTakeTime) {
   EXPECT_LT(timings.pass_of(1, false), timings.pass_of(1, true));
 }
 
+TEST(RoundTrip, MayBeAThirdOfWhatOpenTook) {
+  Timings timings;
+  timings.on_opened(from_ms(600));
+  EXPECT_FALSE(timings.has_measured_round_trip());
+  EXPECT_EQ(timings.at_best().round_trip(), from_ms(200));
+  timings.on_request_served(from_ms(300));
+  EXPECT_TRUE(timings.has_measured_round_trip());
+  EXPECT_EQ(timings.at_best().round_trip(), from_ms(300));
+}
+
 TEST(RoundTrip, IsBoundedByWhatAPassTookAndWhatItDidNot) {
   Timings timings;
   timings.on_opened(from_ms(500));

@@ -108,5 +108,20 @@ TEST(UplinkWindowTest, ANewStreamHasNothingUnderWay) {
   EXPECT_EQ(window.room(), window.size());
 }
 
+TEST(UplinkWindowTest, WhatLeftBeforeTheStreamWasOpenTellsNothingOfTheRoundTrip) {
+  const auto at = [](double ms) { return TimePoint() + from_ms(ms); };
+  UplinkWindow window;
+  window.on_sent(4, kMessage, at(0));
+  window.on_sent(8, kMessage, at(1));
+  window.on_opened();
+  const RoundTripBounds early = window.on_pass_started(4, Duration{0}, at(300));
+  EXPECT_FALSE(early.at_most.has_value());
+  EXPECT_FALSE(early.at_least.has_value());
+  window.on_sent(12, kMessage, at(310));
+  const RoundTripBounds later = window.on_pass_started(12, Duration{0}, at(420));
+  ASSERT_TRUE(later.at_most.has_value());
+  EXPECT_EQ(*later.at_most, from_ms(110));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -61,7 +61,7 @@ std::string_view page_style() {
   :root { --ink: #e6e8eb; --soft: #9aa4b2; --paper: #15181c; --edge: #343b44; --grid: #363c44;
           --best: #1f5130; --bad: #5a2526; --good: #1d3324; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1000px; padding: 1.2rem; color: var(--ink);
+body { margin: 0 auto; max-width: 1200px; padding: 1.2rem; color: var(--ink);
        background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 h3 { font-size: 1rem; margin: 0 0 .5rem; }

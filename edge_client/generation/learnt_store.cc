@@ -107,6 +107,11 @@ ReadFile read_stored(const std::string& path) {
   return read;
 }
 
+// Other settings of the same machine learn by themselves, which needs no word.
+bool same_machine(const std::string& device, const std::string& other) {
+  return device.substr(0, device.find(',')) == other.substr(0, other.find(','));
+}
+
 }  // namespace
 
 std::string default_state_dir() {
@@ -126,7 +131,7 @@ KeptLearning LearntStore::read(const LearningSide& side) const {
   for (StoredPair& pair : read.file.pairs) {
     if (pair.draft != side.draft) continue;
     if (pair.device != side.device) {
-      other = std::move(pair.device);
+      if (!same_machine(pair.device, side.device)) other = std::move(pair.device);
       continue;
     }
     kept.pairs.insert_or_assign(std::move(pair.target), std::move(pair.learnt));

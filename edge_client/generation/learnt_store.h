@@ -22,7 +22,7 @@ std::string default_state_dir();
 // Which draft on which device: what was learnt of another one says nothing.
 struct LearningSide {
   std::string draft;   // its fingerprint
-  std::string device;  // its processor, threads and emulated pace
+  std::string device;  // its processor, a comma, threads and emulated pace
 };
 
 // What was kept for one side.

@@ -61,6 +61,14 @@ TEST_F(LearntStoreTest, AnotherDraftOrDeviceLearnsByItself) {
   EXPECT_TRUE(store_.read({kEdge.draft, "another device"}).ignored.empty()) << "both are known";
 }
 
+TEST_F(LearntStoreTest, OtherSettingsOfTheSameMachineNeedNoWord) {
+  ASSERT_TRUE(store_.write({"draft", "a processor, 1 threads"}, "target", learnt(8)).ok());
+  const KeptLearning other = store_.read({"draft", "a processor, 4 threads"});
+  EXPECT_TRUE(other.pairs.empty());
+  EXPECT_EQ(other.ignored, "");
+  EXPECT_NE(store_.read({"draft", "a processor of others, 1 threads"}).ignored, "");
+}
+
 TEST_F(LearntStoreTest, ItStaysSmallAndTheOldestGoFirst) {
   for (std::size_t i = 0; i < LearntStore::kMaxEntries + 6; ++i) {
     ASSERT_TRUE(store_.write(kEdge, "target-" + std::to_string(i), learnt(1)).ok());

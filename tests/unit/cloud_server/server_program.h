@@ -1,0 +1,124 @@
+// outrider-server as a process of its own, as a user starts it.
+//
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/protocol/messages.h"
+#include "tests/support/paths.h"
+#include "tests/unit/cloud_server/rpc/server_fixture.h"
+
+namespace outrider {
+
+// How many file descriptors a program may have: at first, and if it asks for more.
+struct DescriptorLimits {
+  rlim_t first;
+  rlim_t most;
+};
+
+// A running outrider-server; stdout and stderr in one.
+class Program final {
+ public:
+  explicit Program(std::vector<std::string> arguments,
+                   std::optional<DescriptorLimits> descriptors = {}) {
+    std::array<int, 2> ends;
+    EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    arguments.insert(arguments.begin(), bin_dir() + "/outrider-server");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(ends[1], STDOUT_FILENO);
+      dup2(ends[1], STDERR_FILENO);
+      if (descriptors) {
+        const rlimit limit{descriptors->first, descriptors->most};
+        setrlimit(RLIMIT_NOFILE, &limit);
+      }
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    out_ = ends[0];
+  }
+  ~Program() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    wait();
+    close(out_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // Reads until this has come, or the end.
+  const std::string& read_until(const std::string& wanted) {
+    std::array<char, 1024> some;
+    while (wanted.empty() || text_.find(wanted) == std::string::npos) {
+      const ssize_t got = read(out_, some.data(), some.size());
+      if (got <= 0) break;
+      text_.append(some.data(), static_cast<std::size_t>(got));
+    }
+    return text_;
+  }
+  const std::string& read_all() { return read_until(""); }
+
+  Address address() {
+    const std::string& text = read_until("ready");
+    const std::size_t at = text.find("127.0.0.1:");
+    EXPECT_NE(at, std::string::npos) << text;
+    return *parse_address(text.substr(at, text.find_first_of(" \n", at) - at));
+  }
+
+  void signal(int number) const { kill(pid_, number); }
+
+  // The exit code.
+  int wait() {
+    int status = 0;
+    if (pid_ > 0) {
+      waitpid(pid_, &status, 0);
+      pid_ = 0;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int out_ = -1;
+  std::string text_;
+};
+
+inline void expect_failure(const std::vector<std::string>& arguments, int code,
+                           const testing::Matcher<std::string>& output) {
+  Program program(arguments);
+  EXPECT_THAT(program.read_all(), output);
+  EXPECT_EQ(program.wait(), code);
+}
+
+inline Open null_open() {
+  Open open;
+  open.tokenizer_hash = "null";
+  open.prefix = {1};
+  open.end_position = 2000;
+  open.policy.pass_policy = PassPolicy::kEager;
+  return open;
+}
+
+// The address behind this word of the start block.
+inline Address page_of(const std::string& text, const std::string& what) {
+  const std::size_t at = text.find("http://", text.find("  " + what + " "));
+  EXPECT_NE(at, std::string::npos) << text;
+  return *parse_address(text.substr(at + 7, text.find('\n', at) - at - 7));
+}
+
+}  // namespace outrider

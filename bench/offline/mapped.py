@@ -10,14 +10,12 @@ root. Nothing is shown (exit code 4) where no cgroup can be had, or nothing was 
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
-import contextlib
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 from edges import drop_caches, pack
-from memory import MIB, Cgroup, cannot, inflated
+from memory import MIB, Cgroup, in_cgroup, inflated
 from outcome import Outcome, bootstrap
 
 
@@ -60,16 +58,7 @@ def main():
     parser.add_argument('--rounds', type=int, default=6)
     parser.add_argument('--keep', type=Path, help='as memory.py\'s')
     options = parser.parse_args()
-    outcome = Outcome('mapped')
-    why = cannot(Cgroup)
-    if why:
-        outcome.show_nothing(why)
-        return outcome.finish()
-    with contextlib.ExitStack() as stack:
-        folder = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(parents=True, exist_ok=True)
-        run(options, folder, outcome)
-    return outcome.finish()
+    return in_cgroup(options, Outcome('mapped'), run)
 
 
 if __name__ == '__main__':

@@ -85,6 +85,19 @@ def run(options, folder, outcome):
         outcome.hold(f'{name}: MiB at the peak', (peak, peak, peak), ABOVE * budget, at_least=False)
 
 
+def in_cgroup(options, outcome, run):
+    """Runs where a control group can be made, in the folder to keep or in one that goes. Returns the exit code."""
+    why = cannot(Cgroup)
+    if why:
+        outcome.show_nothing(why)
+        return outcome.finish()
+    with contextlib.ExitStack() as stack:
+        folder = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
+        run(options, folder, outcome)
+    return outcome.finish()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--to-bytes', default='2200MB', help='of the inflated target\'s weights')
@@ -98,16 +111,7 @@ def main():
     options = parser.parse_args()
     if not options.memory_budget.endswith('MiB'):
         parser.error(f'--memory-budget {options.memory_budget}: expected MiB, as 600MiB')
-    outcome = Outcome('memory')
-    why = cannot(Cgroup)
-    if why:
-        outcome.show_nothing(why)
-        return outcome.finish()
-    with contextlib.ExitStack() as stack:
-        folder = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(parents=True, exist_ok=True)
-        run(options, folder, outcome)
-    return outcome.finish()
+    return in_cgroup(options, Outcome('memory'), run)
 
 
 if __name__ == '__main__':

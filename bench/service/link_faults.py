@@ -37,22 +37,22 @@ def silence(scene):
     return stood
 
 
-def stall(scene):
-    """.. for so long that edges give the connection up"""
+def _outlast(scene, fall_silent, seconds):
     before = scene.load.reconnects
-    scene.link.silence()
-    time.sleep(STALL_SECONDS)
+    fall_silent()
+    time.sleep(seconds)
     scene.link.restore()
     return scene.reconnected(before)
+
+
+def stall(scene):
+    """.. for so long that edges give the connection up"""
+    return _outlast(scene, scene.link.silence, STALL_SECONDS)
 
 
 def uplink(scene):
     """for 78 s nothing comes to the server; what was held back comes to it late"""
-    before = scene.load.reconnects
-    scene.link.silence_uplink()
-    time.sleep(UPLINK_SECONDS)
-    scene.link.restore()
-    return scene.reconnected(before)
+    return _outlast(scene, scene.link.silence_uplink, UPLINK_SECONDS)
 
 
 def flap(scene):

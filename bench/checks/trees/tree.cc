@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
+#include "bench/checks/trees/tree_flags.h"
 #include "bench/harness/bar.h"
 #include "bench/harness/statistics.h"
 #include "bench/trees/tree_run.h"
@@ -161,14 +162,7 @@ void add_tree_check(CheckList& checks) {
   CLI::App* command = checks.add(
       "tree", "Trees from flash against plain decoding and chains, on LEVER's devices (emulated)",
       [options] { return run_tree(*options); });
-  command->add_option("--target", options->run.models.target, "Target: a directory or a GGUF file");
-  command->add_option("--draft", options->run.models.draft, "Draft: a directory or a GGUF file");
-  command->add_option("--threads", options->run.models.threads, "Compute threads; 0: one per core");
-  command
-      ->add_option("--prompts", options->prompts,
-                   "JSONL file with \"prompt\"; may be repeated, and bars are held for each")
-      ->required();
-  command->add_option("--num-prompts", options->run.num_prompts, "Of each file; 0: all");
+  add_tree_run_flags(*command, options->run, options->prompts);
   command
       ->add_option("--policies", options->policies, "Only these, as flash-ar,chain-8,lever [all]")
       ->delimiter(',');
@@ -180,11 +174,6 @@ void add_tree_check(CheckList& checks) {
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--buffers", options->run.buffers, "Layers that are read ahead")
       ->check(CLI::Range(1, 64));
-  command->add_option("--temp", options->run.temperature, "Temperature")
-      ->check(CLI::Range(0.0, 2.0));
-  command->add_option("--max-tokens", options->run.max_tokens, "Tokens of an answer")
-      ->check(CLI::Range(2, 100000));
-  command->add_option("--seed", options->run.seed, "Seed of the noise");
 }
 
 }  // namespace outrider

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
+#include "bench/checks/trees/tree_flags.h"
 #include "bench/harness/bar.h"
 #include "bench/harness/statistics.h"
 #include "bench/paces/paces.h"
@@ -119,21 +120,11 @@ void add_tree_link_check(CheckList& checks) {
   CLI::App* command =
       checks.add("tree-link", "Trees against chains over a network, at a server's pace (emulated)",
                  [options] { return run_tree_link(*options); });
-  command->add_option("--target", options->run.models.target, "Target: a directory or a GGUF file");
-  command->add_option("--draft", options->run.models.draft, "Draft: a directory or a GGUF file");
-  command->add_option("--threads", options->run.models.threads, "Compute threads; 0: one per core");
-  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"; may be repeated")
-      ->required();
-  command->add_option("--num-prompts", options->run.num_prompts, "Of each file; 0: all");
+  add_tree_run_flags(*command, options->run, options->prompts);
   command->add_option("--pace", options->pace, "Of the FSD paper, for its devices");
   command->add_option("--delay-ms", options->one_way_ms, "Of the link one way, one after the other")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 10000.0));
-  command->add_option("--temp", options->run.temperature, "Temperature")
-      ->check(CLI::Range(0.0, 2.0));
-  command->add_option("--max-tokens", options->run.max_tokens, "Tokens of an answer")
-      ->check(CLI::Range(2, 100000));
-  command->add_option("--seed", options->run.seed, "Seed of the noise");
 }
 
 }  // namespace outrider

@@ -17,7 +17,7 @@ Strategy strategy_of(const AnswerConfig& config) {
 }
 
 int draft_length_of(const AnswerConfig& config) {
-  return config.gamma.value_or(default_draft_length(strategy_of(config)));
+  return config.gamma.value_or(default_draft_length(strategy_of(config), config.optimize));
 }
 
 Mode mode_of(const GenerationConfig& config) {

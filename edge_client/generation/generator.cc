@@ -33,7 +33,7 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
 }
 
 std::string round_text(const AnswerConfig& config) {
-  const char* const sign = strategy_of(config) == Strategy::kMirror ? "γ<=" : "γ=";
+  const char* const sign = ends_rounds_early(strategy_of(config), config.optimize) ? "γ<=" : "γ=";
   const std::string length = sign + std::to_string(draft_length_of(config));
   if (config.tree.kind != TreeKind::kChain) {
     return std::string("trees: ") + name_of(config.tree.kind);

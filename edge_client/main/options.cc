@@ -35,7 +35,8 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kModelGroup);
   command
       .add_option("--spec-draft-n-max", answer.gamma,
-                  "Tokens drafted in a round (γ); mirror: at most so many [4, mirror 8]")
+                  "Tokens drafted in a round (γ); mirror: at most so many, but for --optimize cost "
+                  "[4, mirror 8]")
       ->check(CLI::Range(1, 64))
       ->group(kModelGroup);
   command.add_option("--draft-branches", answer.branches, "sd, fsd: chains drafted in a round")

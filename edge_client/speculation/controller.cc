@@ -56,7 +56,6 @@ Controller::Controller(Optimize goal, int max_gamma, int max_fan_out)
       probe_after_(kEnterSpeculation) {
   plan_.fan_out = max_fan_out;
   plan_.gamma = max_gamma;
-  plan_.longest = max_gamma;
   plan_.wait_for = max_gamma;
   plan_.reason = "nothing is measured yet";
   plan_.policy.wants_exits = goal_ == Optimize::kCost;
@@ -218,7 +217,7 @@ bool Controller::exits_in_time(const Timings& timings) const {
 void Controller::set_policy(const Timings& timings) {
   Policy& policy = plan_.policy;
   policy.wants_exits = plan_.speculates && exits_.wanted() && exits_in_time(timings);
-  policy.row_limit = plan_.speculates ? static_cast<std::uint32_t>(plan_.longest) : 0;
+  policy.row_limit = plan_.speculates ? static_cast<std::uint32_t>(max_gamma_) : 0;
   if (!plan_.speculates || plan_.wait_for == 0) {
     policy.patience = Duration{0};
     return;

@@ -39,7 +39,6 @@ namespace outrider {
 struct SpeculationPlan {
   bool speculates = true;
   int gamma = 4;            // drafted tokens that are worth their rows on average
-  int longest = 4;          // drafted tokens of a round of which the draft is sure
   double least_chance = 0;  // with which all of a round must stand for its last token to go along
   int wait_for = 4;         // after a miss; 0: the verifier does not wait
   int fan_out = kFanOut;    // next tokens considered at each position
@@ -77,6 +76,9 @@ class Controller final {
   // How to go on, by what is known.
   const SpeculationPlan& plan(const Timings& timings);
   const SpeculationPlan& current() const { return plan_; }
+
+  // Drafted tokens of a round of which the draft is sure.
+  int longest_round() const { return max_gamma_; }
 
   // The recent time per token; 0 while unknown.
   Duration per_token() const;

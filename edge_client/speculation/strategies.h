@@ -79,7 +79,7 @@ class MirrorStrategy final : public SpeculationStrategy {
   Policy pass_policy() const override { return plan().policy; }
   bool speculates() const override { return plan().speculates; }
   RoundShape round() const override {
-    return {.length = static_cast<std::size_t>(plan().longest),
+    return {.length = static_cast<std::size_t>(controller_.longest_round()),
             .least_chance = plan().least_chance};
   }
   std::size_t usual_length() const override { return static_cast<std::size_t>(plan().gamma); }

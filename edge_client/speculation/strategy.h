@@ -30,6 +30,7 @@
 #include "common/protocol/messages.h"
 #include "edge_client/metrics/plan_change.h"
 #include "edge_client/speculation/learnt_pair.h"
+#include "edge_client/speculation/optimize.h"
 #include "edge_client/speculation/sending/sending_rule.h"
 #include "edge_client/speculation/timings.h"
 
@@ -47,10 +48,15 @@ inline constexpr auto enum_names<Strategy> =
                                        {Strategy::kSsd, "ssd"},
                                        {Strategy::kPicoSpec, "picospec"}});
 
-// Drafted tokens of a round where nobody says how many: of mirror's, which end where they are no
-// longer worth their rows, the most.
-constexpr int default_draft_length(Strategy strategy) {
-  return strategy == Strategy::kMirror ? 8 : 4;
+// Whether rounds end where they are no longer worth their rows. For the goal of cost mirror's are
+// whole: it has no time per token to hold a row's price against.
+constexpr bool ends_rounds_early(Strategy strategy, Optimize goal) {
+  return strategy == Strategy::kMirror && goal != Optimize::kCost;
+}
+
+// Drafted tokens of a round where nobody says how many; the most, where rounds end early.
+constexpr int default_draft_length(Strategy strategy, Optimize goal = Optimize::kLatency) {
+  return ends_rounds_early(strategy, goal) ? 8 : 4;
 }
 
 // A verdict as a strategy learns from it.

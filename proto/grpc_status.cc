@@ -87,10 +87,6 @@ Status from_grpc(const grpc::Status& status) {
                         status.error_message());
 }
 
-bool is_outriders(const grpc::Status& status) {
-  return servers_word(status).has_value();
-}
-
 Status ended_call(const grpc::Status& status) {
   if (const std::optional<Status> said = servers_word(status)) return *said;
   if (!may_be_transports(status.error_code())) return from_grpc(status);

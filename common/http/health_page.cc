@@ -20,7 +20,9 @@ std::optional<HttpResponse> health_page(const std::string& path, const Health& h
   if (path != "/version") return std::nullopt;
   const nlohmann::ordered_json version = {{"version", health.version},
                                           {"model", health.model_name}};
-  return HttpResponse{.body = version.dump() + "\n", .content_type = "application/json"};
+  return HttpResponse{
+      .body = version.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n",
+      .content_type = "application/json"};
 }
 
 }  // namespace outrider

@@ -54,8 +54,9 @@ void StreamTable::receive(StreamId id, const EdgeMessage& message, TimePoint now
   if (stream.session() != nullptr && stream.session()->finished()) close(at, {}, now);
 }
 
-// A stream of this group has gathered more of its Open.
-void StreamTable::bound_gathered(const std::string& group, TimePoint now) {
+// A stream of this group has gathered more of its Open; it may be the one that goes, and its name
+// with it.
+void StreamTable::bound_gathered(std::string group, TimePoint now) {
   while (const std::optional<StreamId> most = gathered_too_much(streams_, group)) {
     close(streams_.find(*most), overloaded(*most, "too much waits to open a session"), now);
   }

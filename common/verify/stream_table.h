@@ -95,7 +95,7 @@ class StreamTable final {
   void close(Streams::iterator at, const Status& status, TimePoint now);
 
  private:
-  void bound_gathered(const std::string& group, TimePoint now);
+  void bound_gathered(std::string group, TimePoint now);
   void count_end(const VerifyStream& stream, TimePoint now);
   void retire(VerifyStream& stream, TimePoint now);
   void starve(Streams::iterator at, const std::string& told, const std::string& inner,

@@ -94,6 +94,7 @@ Status VerifyStream::compute(const PassPlan& plan, PassRunner& runner, ExitProbe
   const auto tokens = static_cast<Position>(plan.tokens.size());
   if (on_progress && tokens > kLongPass) {
     watchers.on_layer_done = [&, this](std::int32_t done, std::int32_t layers) {
+      if (done == layers && !plan.decides) return;  // the session says that a part is done
       on_progress(
           {.done = plan.position + tokens * done / layers, .total = session_->prefix_end()});
     };

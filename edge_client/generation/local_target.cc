@@ -98,9 +98,8 @@ bool exits_fit(const FlashModel& flash, std::uint64_t budget) {
   return false;
 }
 
-Result<std::unique_ptr<FlashModel>> open_flash(const GenerationConfig& config, Clock& clock,
-                                               ComputeGate* gate) {
-  OUTRIDER_ASSIGN_OR_RETURN(ModelPack pack, open_pack(config));
+Result<std::unique_ptr<FlashModel>> open_flash(ModelPack pack, const GenerationConfig& config,
+                                               Clock& clock, ComputeGate* gate) {
   OUTRIDER_ASSIGN_OR_RETURN(FlashOptions options, flash_options(config, pack));
   options.gate = gate;
   return FlashModel::open(std::move(pack), options, clock);
@@ -136,20 +135,22 @@ Status LocalTarget::check_budget(const GenerationConfig& config) {
 
 Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& config, Clock& clock,
                                                        ComputeGate* gate) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer,
-                            load_model_tokenizer(local_target_of(config)));
   std::unique_ptr<LocalTarget> self(new LocalTarget);
   const bool is_pack = ModelPack::is_pack(local_target_of(config));
   bool exits = wants_exits(config);
+  SchedulerOptions scheduling;
   if (is_pack) {
-    OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(config, clock, gate));
+    OUTRIDER_ASSIGN_OR_RETURN(ModelPack pack, open_pack(config));
+    OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, load_tokenizer(pack));
+    scheduling.tokenizer_hash = tokenizer.content_hash();
+    OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(std::move(pack), config, clock, gate));
     std::fprintf(stderr, "target: %s\n", self->flash_->about().c_str());
     if (!exits && leads_tree(config)) exits = exits_fit(*self->flash_, config.memory_budget);
   } else {
+    OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(local_target_of(config)));
+    scheduling.tokenizer_hash = tokenizer.content_hash();
     OUTRIDER_ASSIGN_OR_RETURN(self->model_, open_resident(config));
   }
-  SchedulerOptions scheduling;
-  scheduling.tokenizer_hash = tokenizer.content_hash();
   scheduling.logits_on_demand = true;
   // A part of a prompt costs a stream of the whole model, and nobody else waits for a turn.
   if (is_pack) {

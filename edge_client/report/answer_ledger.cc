@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/report/answer_ledger.h"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace outrider {
+namespace {
+
+// Usage is of the last stream, whose prefix holds what earlier ones answered.
+std::uint64_t cached_tokens(const DecodingStats& stats) {
+  if (!stats.usage) return 0;
+  return std::min<std::uint64_t>(stats.prompt_tokens, stats.usage->cached_tokens);
+}
+
+}  // namespace
 
 LedgerEntry ledger_entry(const AnswerReport& report) {
   const DecodingStats& stats = report.stats;
   LedgerEntry entry{.prompt_tokens = stats.prompt_tokens,
-                    .cached_tokens = stats.usage ? stats.usage->cached_tokens : 0,
+                    .cached_tokens = cached_tokens(stats),
                     .completion_tokens = stats.completion_tokens,
                     .passes = stats.passes,
                     .rows = stats.rows,

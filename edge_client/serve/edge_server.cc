@@ -91,20 +91,20 @@ HttpResponse EdgeServer::page(const HttpRequest& request) {
   }
   if (request.path == "/health" || request.path == "/link") return state_page(request.path);
   // Last, as asking for health may ask the server.
-  return health_page(request.path, health())
+  return health_page(request.path, health(link_.look()))
       .value_or(error_response(not_found("no such page: " + request.path)));
 }
 
-Health EdgeServer::health() {
+Health EdgeServer::health(const LinkWatch::View& link) {
   return {.alive = is_alive(),
-          .ready = link_.look().can_answer && !queue_.full(),
+          .ready = link.can_answer && !queue_.full(),
           .version = options_.version,
           .model_name = options_.model_name};
 }
 
 HttpResponse EdgeServer::state_page(const std::string& path) {
-  const Health now = health();
   const LinkWatch::View view = link_.look();
+  const Health now = health(view);
   const bool ok = now.alive && now.ready;
   const char* decides = view.device_decides ? "device" : view.can_answer ? "server" : "nobody";
   HttpResponse page = json_response({{"status", ok ? "ok" : "unavailable"},

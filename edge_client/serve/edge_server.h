@@ -56,7 +56,7 @@ class EdgeServer final {
   Status complete(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
                   Asked as);
   HttpResponse page(const HttpRequest& request);
-  Health health();
+  Health health(const LinkWatch::View& link);
   HttpResponse state_page(const std::string& path);
   HttpResponse metrics_page();
   void on_answer(const std::string& request_id, const AnswerReport& report);

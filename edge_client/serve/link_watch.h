@@ -3,8 +3,9 @@
 //
 //   (on_connect on_event*)* on_finish        of each answer
 //
-// Thread rule: look() from one thread; the rest from the thread of the answers' loop, one at a
-// time. Ownership: probe and clock outlive it. SPDX-License-Identifier: Apache-2.0
+// Thread rule: look() from one thread; on_..() from the thread of the answers' loop, one at a time;
+// the probe calls back from its own. Ownership: probe and clock outlive it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ enum class LinkState : std::uint8_t {
   kUnknown,   // nothing has been heard yet
   kOnline,    // the server speaks
   kDegraded,  // an answer has lost its stream, and tries again
-  kOffline,   // the server cannot be reached
+  kOffline,   // it is not used: out of reach, too slow, or its bytes are spent
 };
 
 template <>

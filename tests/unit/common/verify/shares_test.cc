@@ -182,5 +182,13 @@ TEST_F(UnopenedTest, WhatWaitsForAPrefixIsBoundedForAPeerAndInAll) {
   EXPECT_FALSE(ended(9));
 }
 
+// The peer's name went with the stream while it was still looked for.
+TEST_F(UnopenedTest, AStreamThatGathersTooMuchByItselfIsTheOneThatGoes) {
+  gather(1, "a peer whose name is too long to be kept in place", 17);
+  EXPECT_EQ(ended(1)->code(), StatusCode::kResourceExhausted);
+  gather(2, "a peer whose name is too long to be kept in place", 1);
+  EXPECT_FALSE(ended(2));
+}
+
 }  // namespace
 }  // namespace outrider

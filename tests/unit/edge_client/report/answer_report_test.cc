@@ -74,6 +74,15 @@ TEST(Report, TheBooksHaveWhatTheAnswerTook) {
   EXPECT_EQ((*parse_json(stats_json(report), "report"))["target_rows_died"], 1);
 }
 
+// Its server knew the prompt and what an earlier stream had answered.
+TEST(Report, AReconnectsCachedPrefixIsNoMoreThanThePrompt) {
+  AnswerReport report = speculated();
+  report.stats.usage = Usage{.prompt_tokens = 12, .cached_tokens = 12};
+  EXPECT_EQ(ledger_entry(report).cached_tokens, 7u);
+  const Prices prices{.date = "2026-01-31", .api = {.input = 2, .output = 4, .cached_input = 1}};
+  EXPECT_NEAR(*bill_of(&prices, ledger_entry(report))->api, (7 * 1 + 5 * 4) / 1e6, 1e-12);
+}
+
 TEST(Report, PeopleReadEnergyAndCost) {
   AnswerReport report = speculated();
   EXPECT_THAT(stats_block(report), AllOf(Not(HasSubstr("cost")), Not(HasSubstr("energy"))));

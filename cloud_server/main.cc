@@ -217,13 +217,15 @@ Status run_server(ServerFlags& flags) {
   options.scheduler.tenant_kv_bytes = [&tenants](const std::string& tenant) {
     return tenants.limits_of(tenant).kv_bytes;
   };
-  options.scheduler.on_rows = [&tenants](const std::string& tenant, std::size_t rows,
-                                         TimePoint now) {
-    tenants.charge(tenant, static_cast<double>(rows), now);
-  };
-  options.scheduler.tenant_ready_at = [&tenants](const std::string& tenant) {
-    return tenants.rows_ready_at(tenant);
-  };
+  if (!flags.access.token_file.empty()) {  // asked with each pass
+    options.scheduler.on_rows = [&tenants](const std::string& tenant, std::size_t rows,
+                                           TimePoint now) {
+      tenants.charge(tenant, static_cast<double>(rows), now);
+    };
+    options.scheduler.tenant_ready_at = [&tenants](const std::string& tenant) {
+      return tenants.rows_ready_at(tenant);
+    };
+  }
   OUTRIDER_RETURN_IF_ERROR(check_shares(flags.access.token_file, tenants, target.model->info()));
   std::optional<Prices> prices;
   if (!flags.price_file.empty()) {

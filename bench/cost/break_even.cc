@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/paper/round_tokens.h"
+#include "bench/harness/round_tokens.h"
 #include "common/base/json_record.h"
 
 namespace outrider {
@@ -22,7 +22,7 @@ double tokens_of_a_round(double tokens_per_pass, double rounds_per_pass) {
 const CostedCell* plain_beside(const CostedCell& cell, std::span<const CostedCell> cells,
                                const std::string& plain) {
   const auto found = std::ranges::find_if(cells, [&](const CostedCell& one) {
-    return one.valid && one.variant == plain && one.setting == cell.setting;
+    return one.variant == plain && one.setting == cell.setting;
   });
   return found == cells.end() ? nullptr : &*found;
 }
@@ -148,7 +148,7 @@ std::vector<BreakEven> break_evens(std::span<const CostedCell> cells, const std:
   std::vector<std::vector<BesidePlain>> groups;
   for (const CostedCell& cell : cells) {
     const CostedCell* beside = plain_beside(cell, cells, plain);
-    const bool drafts = cell.valid && cell.place == DraftPlace::kEdge && cell.variant != plain;
+    const bool drafts = cell.place == DraftPlace::kEdge && cell.variant != plain;
     if (!drafts || beside == nullptr) continue;
     const auto same = std::ranges::find_if(groups, [&](const std::vector<BesidePlain>& group) {
       return group.front().cell->device == cell.device &&

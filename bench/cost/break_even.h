@@ -41,7 +41,6 @@ struct CostedCell {
   std::string device;   // whose round trips are compared with each other
   std::string variant;
   double round_trip_ms = 0;
-  bool valid = true;
   DraftPlace place = DraftPlace::kEdge;
   AnswerUse use;
   CellCost cost;

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "bench/edges/bench_edge.h"
+#include "bench/harness/round_tokens.h"
 #include "bench/harness/virtual_answer.h"
-#include "bench/paper/round_tokens.h"
 #include "bench/rivals/delivery.h"
 #include "bench/sim/synthetic_exits.h"
 #include "bench/sim/synthetic_pair.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "bench/paper/round_tokens.h"
+#include "bench/harness/round_tokens.h"
 
 namespace outrider {
 namespace {

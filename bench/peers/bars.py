@@ -4,14 +4,17 @@ A ratio is the peer's median time over ours, over rounds in which both took turn
 bootstrap over rounds, 95 %, from a fixed seed. A bar is held on the low end of it.
 SPDX-License-Identifier: Apache-2.0
 """
-import random
+import os
 import statistics
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../offline'))
+from outcome import bootstrap  # noqa: E402
 
 ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4}
 MORE_ROWS = 1.2
 # With these the peer multiplies many rows by other instructions than we have: reported, not held.
 MATRIX_UNITS = ('AMX_INT8 = 1', 'AVX512_BF16 = 1')
-DRAWS = 2000
 
 
 def ratio_of(pairs):
@@ -19,11 +22,7 @@ def ratio_of(pairs):
     def of(rounds):
         ours, peer = zip(*rounds)
         return statistics.median(peer) / statistics.median(ours)
-    if len(pairs) < 2:
-        return of(pairs), None, None
-    draw = random.Random(0)
-    ratios = sorted(of(draw.choices(pairs, k=len(pairs))) for _ in range(DRAWS))
-    return of(pairs), ratios[DRAWS * 25 // 1000], ratios[-1 - DRAWS * 25 // 1000]
+    return bootstrap(pairs, of)
 
 
 def limit_of(case, kind, peer):

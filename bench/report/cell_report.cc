@@ -44,16 +44,6 @@ void count(const FinishedAnswer& answer, const ServiceLimits& limits, CellReport
   if (limits.kept_by(record)) ++kept;
 }
 
-double share_of_tokens(const std::vector<const EdgeAnswer*>& answers) {
-  double tokens = 0, on = 0;
-  for (const EdgeAnswer* answer : answers) {
-    const auto count = static_cast<double>(answer->record.completion_tokens);
-    tokens += count;
-    on += count * speculation_share(answer->record);
-  }
-  return tokens > 0 ? on / tokens : 0;
-}
-
 std::vector<double> accepted_by_position(const std::vector<const EdgeAnswer*>& answers) {
   Counts accepted, drafted;
   for (const EdgeAnswer* answer : answers) {
@@ -170,7 +160,6 @@ CellReport gather(const GridPlan& plan, const GridResult& result, const ServiceL
     cell.agreement = agreements / static_cast<double>(answers.size());
   }
   cell.use = use_of(answers);
-  cell.speculation_on = share_of_tokens(answers);
   cell.accepted_by_position = accepted_by_position(answers);
   return cell;
 }
@@ -187,6 +176,7 @@ std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& res
       const GridCell& grid = result.cells[setting * plan.variants.size() + variant];
       cell.gamma = grid.gamma > 0 ? grid.gamma : plan.gamma;
       cell.link = grid.link;
+      cell.speculation_on = grid.speculation_on();
       cell.sum = sum_of(grid.answers);
       cell.acceptance = estimate(grid.answers, &AnswerFigures::acceptance);
       cell.exit_hit_rate = estimate(grid.answers, &AnswerFigures::exit_hit_rate);

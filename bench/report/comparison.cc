@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/report/comparison.h"
+#include "bench/report/report_file.h"
 
 #include <map>
 #include <utility>
@@ -33,13 +34,6 @@ using Cells = std::map<CellName, CellRecord>;
 
 std::string shown(const Json& report, const Json::json_pointer& field) {
   return report.contains(field) ? report[field].dump() : "nothing";
-}
-
-Status check_schema(const Json& report, const std::string& name) {
-  const std::string schema = shown(report, Json::json_pointer("/schema"));
-  if (schema == Json(kReportSchema).dump()) return {};
-  return invalid_argument(name + ": its schema is " + schema + ", not \"" + kReportSchema +
-                          "\". Remedy: a report.json of outrider-bench run --out of this version");
 }
 
 Status check_alike(const Json& first, const std::string& first_name, const Json& second,
@@ -80,10 +74,8 @@ Status check_cells_alike(const CellRecord& first, const std::string& first_name,
 }
 
 Result<Cells> cells_of(const Json& report, const std::string& name) {
-  const auto found = report.find("cells");
-  if (found == report.end() || !found->is_array()) return data_loss(name + " lacks \"cells\"");
   Cells cells;
-  for (const Json& json : *found) {
+  for (const Json& json : report["cells"]) {
     OUTRIDER_ASSIGN_OR_RETURN(CellRecord cell, read_json<CellRecord>(json, name + ", a cell"));
     cell.whole = json;
     cells.insert_or_assign({cell.setting, cell.variant}, std::move(cell));
@@ -103,8 +95,8 @@ CellChange change_of(const CellRecord& first, const CellRecord& second) {
 
 Result<Comparison> compare_reports(const Json& first, const std::string& first_name,
                                    const Json& second, const std::string& second_name) {
-  OUTRIDER_RETURN_IF_ERROR(check_schema(first, first_name));
-  OUTRIDER_RETURN_IF_ERROR(check_schema(second, second_name));
+  OUTRIDER_RETURN_IF_ERROR(check_report(first, first_name));
+  OUTRIDER_RETURN_IF_ERROR(check_report(second, second_name));
   OUTRIDER_RETURN_IF_ERROR(check_alike(first, first_name, second, second_name));
   OUTRIDER_ASSIGN_OR_RETURN(const Cells before, cells_of(first, first_name));
   OUTRIDER_ASSIGN_OR_RETURN(const Cells after, cells_of(second, second_name));

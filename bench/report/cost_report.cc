@@ -36,7 +36,6 @@ std::vector<CostedCell> costed_cells(const RunReport& report) {
                      .device = device_name(cell),
                      .variant = cell.variant->name,
                      .round_trip_ms = round_trip_ms(cell),
-                     .valid = cell.valid(),
                      .place = cell.variant->place,
                      .use = cell.use,
                      .cost = *cell.cost});

@@ -49,7 +49,8 @@ def http_requests(key):
         yield (f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n'
                f'Content-Length: {len(body)}\r\n\r\n').encode() + body
     for path in ('/', '/health', '/health/live', '/health/ready', '/version', '/metrics', '/v1/models'):
-        yield f'GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n'.encode()
+        yield (f'GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n'
+               f'Authorization: Bearer {key}\r\n\r\n').encode()
 
 
 class Recorder:
@@ -157,7 +158,8 @@ class Programs:
         self.keyed = ('--token-file', folder / 'key')
         self.plain = Server('--max-concurrent-sessions', '64')
         self.shielded = Server(*self.authority.server_flags(), '--token-file', folder / 'tokens', '--http-port', self.http,
-                               '--metrics-port', self.metrics, '--max-concurrent-sessions', '64')
+                               '--metrics-port', self.metrics, '--max-concurrent-sessions', '64',
+                               '--max-calls-per-peer', '0')  # one address brings all wrong keys, and the right one
         self.serving = Edge('serve', '--model', DRAFT, '--server', self.plain.address, '--port', self.serving_port,
                             '--threads', '1', stdout=said, stderr=said)
         wait_until_served(f'http://127.0.0.1:{self.serving_port}')

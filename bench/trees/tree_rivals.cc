@@ -52,8 +52,10 @@ std::vector<TreeRival> network_rivals() {
   for (const auto& [kind, name] : enum_names<TreeKind>) {
     if (kind != TreeKind::kChain) rivals.push_back({.name = name, .tree = kind});
   }
-  rivals.push_back({.name = "mirror-chain", .strategy = Strategy::kMirror, .fan_out = 1});
-  rivals.push_back({.name = "mirror", .strategy = Strategy::kMirror});
+  const int most = default_draft_length(Strategy::kMirror);
+  rivals.push_back(
+      {.name = "mirror-chain", .strategy = Strategy::kMirror, .gamma = most, .fan_out = 1});
+  rivals.push_back({.name = "mirror", .strategy = Strategy::kMirror, .gamma = most});
   return rivals;
 }
 

@@ -12,8 +12,9 @@ Result<std::shared_ptr<const TenantKey>> Authenticator::find(std::string_view ke
   Result<std::shared_ptr<const TenantKey>> found = tenants_.find(key);
   if (found.ok()) return found;
   count_refusal(front);
+  if (!throttles_ || key.empty()) return found;  // without a key nothing is guessed
   const MutexLock lock(mu_);
-  if (throttles_) wrong_keys_.add(host, clock_.now());
+  wrong_keys_.add(host, clock_.now());
   return found;
 }
 
@@ -31,7 +32,7 @@ void Authenticator::count_refusal(Front front) {
 Status Authenticator::check_host(const std::string& host) {
   const MutexLock lock(mu_);
   if (!wrong_keys_.too_many(host, clock_.now())) return {};
-  const auto delay = std::chrono::duration_cast<std::chrono::seconds>(kRetryAfter);
+  const auto delay = std::chrono::duration_cast<std::chrono::seconds>(WrongKeys::kOneIn);
   return resource_exhausted("too many wrong keys came from this address; retry in " +
                             std::to_string(delay.count()) + " s");
 }

@@ -1,8 +1,8 @@
 // Whose key it is, for all fronts of the server alike: gRPC, OpenAI's routes, /metrics.
 //
 // An address that has brought too many wrong keys is told to come back later before its next one is
-// looked at, so that guessing is slow and costs others nothing. Behind a proxy, which has one
-// address for all, that must be off.
+// looked at, so that guessing is slow, and costs nobody but those of its address. Behind a proxy,
+// which has one address for all, that must be off.
 //
 // Thread rule: any thread. Ownership: the tenants outlive it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,9 +27,6 @@ enum class Front : std::uint8_t { kGrpc, kOpenAi, kMetrics };
 
 class Authenticator final {
  public:
-  // Told to whom it refuses for wrong keys: by then an address may try again.
-  static constexpr Duration kRetryAfter = std::chrono::seconds(2);
-
   // throttles: whether addresses are told to come back later.
   Authenticator(const Tenants& tenants, bool throttles)
       : tenants_(tenants), throttles_(throttles) {}

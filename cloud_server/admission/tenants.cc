@@ -154,10 +154,10 @@ void Tenants::leave(const std::string& name, const std::string& session) {
 
 void Tenants::charge(const std::string& name, double rows, TimePoint now) {
   const MutexLock lock(mu_);
-  Tenant& tenant = tenants_[name];
-  if (tenant.limits.rows_per_second <= 0) return;
-  refill(tenant.rows, tenant.limits.rows_per_second, now);
-  tenant.rows.level -= rows;
+  const auto at = tenants_.find(name);
+  if (at == tenants_.end() || at->second.limits.rows_per_second <= 0) return;
+  refill(at->second.rows, at->second.limits.rows_per_second, now);
+  at->second.rows.level -= rows;
 }
 
 TimePoint Tenants::rows_ready_at(const std::string& name) const {

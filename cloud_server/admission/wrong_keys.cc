@@ -17,7 +17,7 @@ bool WrongKeys::too_many(const std::string& host, TimePoint now) const {
 }
 
 double WrongKeys::left(const Debt& debt, TimePoint now) {
-  return std::max(0.0, debt.keys - kPerSecond * to_seconds(now - debt.at));
+  return std::max(0.0, debt.keys - to_seconds(now - debt.at) / to_seconds(kOneIn));
 }
 
 // And all that are as if they had brought none.

@@ -1,6 +1,6 @@
 // From which addresses too many wrong keys came lately.
 //
-// An address may bring so many at once, and then one in two seconds; those of which nothing is
+// An address may bring so many at once, and then one in a while; those of which nothing is
 // remembered any more are forgotten. Time is an argument.
 // Thread rule: none of its own. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +16,7 @@ namespace outrider {
 class WrongKeys final {
  public:
   static constexpr double kAtOnce = 20;
-  static constexpr double kPerSecond = 0.5;
+  static constexpr Duration kOneIn = std::chrono::seconds(2);
   // How many addresses are remembered: beyond it the one with the fewest wrong keys is forgotten.
   static constexpr std::size_t kHosts = 4096;
 

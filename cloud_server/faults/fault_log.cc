@@ -31,7 +31,7 @@ Status FaultLog::end(const std::string& who, const Status& status, const std::st
   if (!is_our_fault(status.code())) return status;
   const std::uint64_t number = failed_.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::string incident = "failure " + std::to_string(number);
-  log_limited(failures_, incident + ", " + who + ": " + status.to_string());
+  if (log_) log_(incident + ", " + who + ": " + status.to_string());
   return Status(status.code(), "the server could not go on; its log says why under " + incident);
 }
 

@@ -1,5 +1,6 @@
 // What went wrong with clients of any kind, and whose fault it was: counted always, logged at most
-// once in five seconds, and told to the client without what is not for it.
+// once in five seconds but for failures, which clients are told the numbers of, and told to the
+// client without what is not for it.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cloud_server/admission/wrong_keys.h"
 #include "common/http/health_page.h"
 
 namespace outrider {
@@ -17,7 +18,10 @@ HttpResponse not_found_here() {
 
 HttpResponse metrics_refusal(const Status& status) {
   if (status.code() == StatusCode::kResourceExhausted) {
-    return {.status = 429, .body = status.message() + "\n", .headers = {{"Retry-After", "2"}}};
+    const auto delay = std::chrono::duration_cast<std::chrono::seconds>(WrongKeys::kOneIn);
+    return {.status = 429,
+            .body = status.message() + "\n",
+            .headers = {{"Retry-After", std::to_string(delay.count())}}};
   }
   return {.status = 401,
           .body =

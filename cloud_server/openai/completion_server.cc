@@ -44,7 +44,7 @@ bool CompletionServer::handle(const HttpRequest& request,
 void CompletionServer::refuse(HttpExchange& exchange, const std::string& who,
                               const Status& status) {
   faults_.refuse(who, status);
-  exchange.respond(refusal_of(status));
+  exchange.respond(refusal_of(status, WrongKeys::kOneIn));
 }
 
 Result<std::shared_ptr<const TenantKey>> CompletionServer::key_of(

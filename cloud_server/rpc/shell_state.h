@@ -21,7 +21,7 @@ namespace outrider {
 // When those may ask again whom the bounds of addresses refuse; nothing: not at all.
 inline std::optional<Duration> delay_of(const Status& refusal) {
   if (refusal.code() != StatusCode::kResourceExhausted) return std::nullopt;
-  return Authenticator::kRetryAfter;
+  return WrongKeys::kOneIn;
 }
 
 class ShellState final {

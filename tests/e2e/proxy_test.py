@@ -127,6 +127,7 @@ class UnderLoad(BehindHaproxy):
         """Calls it with a server and its number, in turn, while edges decode; returns how often these reconnected."""
         stopping = threading.Event()
         expected = [edge(*ANSWER, '--seed', seed, *self.through).json['ids'] for seed in range(SESSIONS)]
+        before = len(self.served_by())
         with concurrent.futures.ThreadPoolExecutor(SESSIONS) as pool:
             sessions = [pool.submit(self.answer_until, stopping, seed, expected[seed])
                         for seed in range(SESSIONS)]
@@ -137,6 +138,7 @@ class UnderLoad(BehindHaproxy):
             finally:
                 stopping.set()
             reconnects = sum(session.result() for session in sessions)
+        self.assertEqual(len(set(self.served_by()[before:])), 2, 'both were used meanwhile')
         print(f'{self.id()}: {SWITCHES} switches, {reconnects} reconnects')
         return reconnects
 
@@ -156,7 +158,6 @@ class Failover(UnderLoad):
             one.start()
 
         self.switch_under_load(upgrade)
-        self.assertEqual(set(self.served_by()), {'one', 'two'}, 'both were used')
 
 
 class InACluster(UnderLoad):
@@ -181,7 +182,6 @@ class InACluster(UnderLoad):
             time.sleep(2.0)
 
         self.switch_under_load(replace)
-        self.assertEqual(len(set(self.served_by())), 2, 'both were used')
 
 
 if __name__ == '__main__':

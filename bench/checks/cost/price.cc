@@ -14,6 +14,7 @@
 #include "bench/cost/token_cost.h"
 #include "bench/paces/paces.h"
 #include "bench/report/cost_report.h"
+#include "bench/report/report_file.h"
 #include "common/base/files.h"
 #include "common/base/json_record.h"
 #include "common/prices/prices.h"
@@ -21,7 +22,6 @@
 namespace outrider {
 namespace {
 
-constexpr std::int64_t kMaxReportBytes = std::int64_t{1} << 30;
 constexpr const char* kPlain = "ar";
 
 struct PriceOptions {
@@ -59,13 +59,7 @@ Json json_of(std::optional<double> value) {
 }
 
 Result<std::vector<CostedCell>> cells_of(const std::string& path, const Prices& prices) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxReportBytes));
-  OUTRIDER_ASSIGN_OR_RETURN(const Json report, parse_json(text, path));
-  const std::string schema = report.is_object() ? report.value("schema", "") : "";
-  if (schema != kReportSchema || !report.contains("cells")) {
-    return invalid_argument("--report " + path + ": its schema is '" + schema + "', not " +
-                            kReportSchema + ". Remedy: make it anew with outrider-bench run");
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(const Json report, read_report(path));
   std::vector<CostedCell> cells;
   for (const Json& json : report["cells"]) {
     OUTRIDER_ASSIGN_OR_RETURN(const PricedCell cell,
@@ -75,7 +69,6 @@ Result<std::vector<CostedCell>> cells_of(const std::string& path, const Prices& 
                      .device = cell.device,
                      .variant = cell.variant,
                      .round_trip_ms = cell.round_trip_ms,
-                     .valid = true,
                      .place = cell.draft_place,
                      .use = cell.use,
                      .cost = cell_cost(prices, cell.draft_place, cell.use)});

@@ -7,12 +7,11 @@
 
 #include "bench/checks/checks.h"
 #include "bench/report/comparison.h"
+#include "bench/report/report_file.h"
 #include "common/base/files.h"
 
 namespace outrider {
 namespace {
-
-constexpr std::int64_t kMaxReportBytes = std::int64_t{1} << 30;
 
 struct CompareOptions {
   std::string first;
@@ -31,11 +30,6 @@ Result<double> share_of(const std::string& text) {
     return invalid_argument("--fail-above " + text + ": expected a share like 5%");
   }
   return value / 100;
-}
-
-Result<Json> read_report(const std::string& path) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxReportBytes));
-  return parse_json(text, path);
 }
 
 Json change_json(const CellChange& change, double limit) {

@@ -14,6 +14,7 @@
 #include "bench/paper/fsd_tables.h"
 #include "bench/paper/measured_points.h"
 #include "bench/paper/strategy_map.h"
+#include "bench/report/report_file.h"
 #include "bench/report/run_report.h"
 #include "bench/report/text_table.h"
 #include "bench/scenario/value_list.h"
@@ -26,7 +27,6 @@ constexpr int kMaxGamma = 8;
 constexpr std::array kContours = {1.1, 1.2, 1.5, 2.0, 5.0};
 constexpr std::array kGammas = {4.0, 7.0, 10.0};
 constexpr const char* kFigure1Pace = "jetson-68m-7b";
-constexpr std::int64_t kMaxReport = std::int64_t{1} << 30;
 
 struct ModelOptions {
   std::string pace;  // empty: the axes
@@ -170,12 +170,7 @@ Result<Json> print_figure1(const ModelOptions& options) {
 
 Result<std::vector<MeasuredPoint>> read_points(const ModelOptions& options) {
   if (options.report.empty()) return std::vector<MeasuredPoint>();
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(options.report, kMaxReport));
-  OUTRIDER_ASSIGN_OR_RETURN(const Json report, parse_json(text, options.report));
-  if (!report.is_object() || report.value("schema", "") != kReportSchema) {
-    return invalid_argument("--report " + options.report + ": its schema is not " + kReportSchema +
-                            ". Remedy: make it anew with outrider-bench run");
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(const Json report, read_report(options.report));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<MeasuredPoint> points,
                             measured_points(report, options.report, options.hit_rate));
   if (points.empty()) {

@@ -11,7 +11,7 @@ namespace outrider {
 
 // Of one direction.
 struct PathCounts {
-  std::uint64_t sent = 0;  // packets, all of them; the next seven are some of these
+  std::uint64_t sent = 0;  // packets, all of them; those below are some of these
   std::uint64_t queue_full = 0;
   std::uint64_t lost = 0;
   std::uint64_t in_black_out = 0;    // of the lost: in a window that loses all

@@ -35,9 +35,9 @@ class LanePlot final {
         "<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\" fill=\"currentColor\" "
         "font-family=\"sans-serif\" font-size=\"12\">",
         kPlotWidth, kAxis + kAxisRoom, html_escaped(title));
-    svg += words(4, 14, "start", title);
-    svg += words(kPlotLeft - 8, kEdgeTop + 15, "end", "edge");
-    svg += words(kPlotLeft - 8, kCloudTop + 15, "end", "cloud");
+    svg += svg_text(4, 14, "start", title);
+    svg += svg_text(kPlotLeft - 8, kEdgeTop + 15, "end", "edge");
+    svg += svg_text(kPlotLeft - 8, kCloudTop + 15, "end", "cloud");
     for (const LaneMoment& round : lanes_.rounds) svg += way_up(round);
     for (std::size_t i = 0; i < std::min(lanes_.passes.size(), lanes_.verdicts.size()); ++i) {
       svg += way_down(lanes_.passes[i], lanes_.verdicts[i]);
@@ -51,11 +51,6 @@ class LanePlot final {
  private:
   double x(double ms) const {
     return kPlotLeft + std::clamp(ms / end_ms_, 0.0, 1.0) * (kPlotWidth - kPlotLeft - kPlotRight);
-  }
-
-  static std::string words(double x, double y, const char* anchor, const std::string& text) {
-    return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor,
-                       html_escaped(text));
   }
 
   std::string box(const LaneSpan& span, double top, std::size_t colour) const {
@@ -101,10 +96,10 @@ class LanePlot final {
     constexpr int kTicks = 5;
     for (int i = 0; i <= kTicks; ++i) {
       const double ms = end_ms_ * i / kTicks;
-      svg += words(x(ms), kAxis + 16, "middle", fmt::format("{:.3g}", ms / 1e3));
+      svg += svg_text(x(ms), kAxis + 16, "middle", fmt::format("{:.3g}", ms / 1e3));
     }
-    return svg +
-           words((kPlotLeft + kPlotWidth) / 2, kAxis + 32, "middle", "seconds since the request");
+    return svg + svg_text((kPlotLeft + kPlotWidth) / 2, kAxis + 32, "middle",
+                          "seconds since the request");
   }
 
   const AnswerLanes& lanes_;

@@ -17,15 +17,10 @@ double end_ms(const AnswerRecord& record) {
   return record.chunk_at.empty() ? 0 : to_ms(record.chunk_at.back());
 }
 
-std::string label(double x, double y, const char* anchor, const std::string& text) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor,
-                     html_escaped(text));
-}
-
 // A bar for each arrival, as high as it brought tokens.
 std::string lane(const AnswerRecord& record, const std::string& name, std::size_t place, double top,
                  double ms_per_px) {
-  std::string svg = label(kLeft - 8, top + kLane - 12, "end", name);
+  std::string svg = svg_text(kLeft - 8, top + kLane - 12, "end", name);
   const double floor = top + kLane - 8;
   svg += fmt::format(
       "<line class=\"grid\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>",
@@ -38,8 +33,8 @@ std::string lane(const AnswerRecord& record, const std::string& name, std::size_
                     kLeft + to_ms(record.chunk_at[i]) / ms_per_px, floor - height, height,
                     plot_colour(curve_style(place).colour));
   }
-  return svg + label(std::min(kLeft + end_ms(record) / ms_per_px + 6, kWidth - 50), floor - 2,
-                     "start", fmt::format("{:.2f} s", end_ms(record) / 1e3));
+  return svg + svg_text(std::min(kLeft + end_ms(record) / ms_per_px + 6, kWidth - 50), floor - 2,
+                        "start", fmt::format("{:.2f} s", end_ms(record) / 1e3));
 }
 
 std::string arrivals_of(const std::vector<const FinishedAnswer*>& answers, const RunReport& report,
@@ -53,7 +48,7 @@ std::string arrivals_of(const std::vector<const FinishedAnswer*>& answers, const
       "<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\" fill=\"currentColor\" "
       "font-family=\"sans-serif\" font-size=\"12\">",
       kWidth, height, html_escaped(title));
-  svg += label(4, 14, "start", title);
+  svg += svg_text(4, 14, "start", title);
   double top = kTop;
   for (const FinishedAnswer* one : answers) {
     svg += lane(one->answer.record, report.variant_names[one->job.variant], one->job.variant, top,
@@ -62,9 +57,10 @@ std::string arrivals_of(const std::vector<const FinishedAnswer*>& answers, const
   }
   for (int i = 0; i <= 4; ++i) {
     const double ms = longest * i / 4;
-    svg += label(kLeft + ms / ms_per_px, floor + 14, "middle", fmt::format("{:.3g}", ms / 1e3));
+    svg += svg_text(kLeft + ms / ms_per_px, floor + 14, "middle", fmt::format("{:.3g}", ms / 1e3));
   }
-  svg += label(kLeft + longest / 2 / ms_per_px, floor + 30, "middle", "seconds since the request");
+  svg +=
+      svg_text(kLeft + longest / 2 / ms_per_px, floor + 30, "middle", "seconds since the request");
   return svg + "</svg>";
 }
 

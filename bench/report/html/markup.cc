@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/report/html/markup.h"
 
+#include <fmt/core.h>
+
 namespace outrider {
 
 std::string html_escaped(std::string_view text) {
@@ -27,6 +29,11 @@ std::string html_escaped(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string svg_text(double x, double y, const char* anchor, const std::string& text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor,
+                     html_escaped(text));
 }
 
 std::string to_html(const PageFigure& figure) {

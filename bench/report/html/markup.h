@@ -13,6 +13,9 @@ namespace outrider {
 // For text and for values of attributes in double quotes.
 std::string html_escaped(std::string_view text);
 
+// A line of text in a picture.
+std::string svg_text(double x, double y, const char* anchor, const std::string& text);
+
 // A figure of a report.
 struct PageFigure {
   std::string title;

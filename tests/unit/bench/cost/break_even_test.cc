@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/cost/modelled_use.h"
-#include "bench/paper/round_tokens.h"
+#include "bench/harness/round_tokens.h"
 
 namespace outrider {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "bench/cost/cell_cost.h"
 #include "bench/paper/measured_points.h"
-#include "bench/paper/round_tokens.h"
+#include "bench/harness/round_tokens.h"
 #include "common/base/json_record.h"
 
 namespace outrider {

@@ -141,7 +141,7 @@ TEST_F(WrongKeysTest, AnAddressHasABurstAndThenOneInTwoSeconds) {
   add("192.0.2.1", 1);
   EXPECT_TRUE(wrong_keys_.too_many("192.0.2.1", now_));
   EXPECT_FALSE(wrong_keys_.too_many("192.0.2.2", now_)) << "others are not concerned";
-  now_ += Authenticator::kRetryAfter;
+  now_ += WrongKeys::kOneIn;
   EXPECT_FALSE(wrong_keys_.too_many("192.0.2.1", now_)) << "as it was told";
   add("192.0.2.1", 1);
   EXPECT_TRUE(wrong_keys_.too_many("192.0.2.1", now_));
@@ -176,6 +176,17 @@ TEST(Authenticator, AfterTooManyWrongKeysTheRightOneIsNotLookedAtEither) {
   EXPECT_EQ(strict.refused(Front::kGrpc), 20u);
   EXPECT_EQ(strict.refused(Front::kOpenAi), 1u);
   EXPECT_EQ(strict.refused(Front::kMetrics), 0u);
+}
+
+// A program that reads /metrics without a key, or polls, guesses nothing.
+TEST(Authenticator, WhoBringsNoKeyKeepsNobodyOut) {
+  const NewToken alice = *new_token("alice");
+  Tenants tenants;
+  tenants.replace(parse_tokens(alice.line));
+  Authenticator strict(tenants, true);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(strict.find("", "a", Front::kMetrics).ok());
+  EXPECT_TRUE(strict.find(alice.token, "a", Front::kGrpc).ok());
+  EXPECT_EQ(strict.refused(Front::kMetrics), 100u);
 }
 
 // --- how much -----------------------------------------------------------------------------------

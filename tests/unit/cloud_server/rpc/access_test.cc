@@ -112,10 +112,10 @@ TEST_F(AccessTest, TooManyWrongKeysFromAnAddressAndItIsToldToComeBackLater) {
     const auto* notice = message != nullptr ? std::get_if<Notice>(message) : nullptr;
     status = alice.finish();
     const Duration delay = notice != nullptr ? notice->retry_after : Duration{0};
-    EXPECT_EQ(delay, status.ok() ? Duration{0} : Authenticator::kRetryAfter);
+    EXPECT_EQ(delay, status.ok() ? Duration{0} : WrongKeys::kOneIn);
   }
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  clock_.sleep_until(clock_.now() + Authenticator::kRetryAfter);
+  clock_.sleep_until(clock_.now() + WrongKeys::kOneIn);
   EXPECT_EQ(answer(edge(alice_.token)), Status());
   EXPECT_GE(authenticator_.refused(Front::kGrpc), 21u);
 }

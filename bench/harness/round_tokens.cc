@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/paper/round_tokens.h"
+#include "bench/harness/round_tokens.h"
 
 #include <cmath>
 

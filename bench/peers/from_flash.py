@@ -18,7 +18,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path += [os.path.join(ROOT, 'tests/e2e'), os.path.join(ROOT, 'bench/offline')]
+sys.path[:0] = [os.path.join(ROOT, 'tests/e2e'), os.path.join(ROOT, 'bench/offline')]
 
 from compare import Program  # noqa: E402
 from devices import Cgroup, cannot  # noqa: E402

@@ -35,7 +35,7 @@ Status FaultLog::end(const std::string& who, const Status& status, const std::st
   return Status(status.code(), "the server could not go on; its log says why under " + incident);
 }
 
-void FaultLog::report_shortage(const std::string& line) {
+void FaultLog::warn(const std::string& line) {
   log_limited(failures_, line);
 }
 

@@ -36,8 +36,8 @@ class FaultLog final {
   [[nodiscard]] Status end(const std::string& who, const Status& status,
                            const std::string& for_the_log);
 
-  // The system has too little of something.
-  void report_shortage(const std::string& line);
+  // Of no client's: the system has too little of something, or a file does not fit.
+  void warn(const std::string& line);
 
   FaultCounts counts() const {
     return {refused_.load(std::memory_order_relaxed), failed_.load(std::memory_order_relaxed)};

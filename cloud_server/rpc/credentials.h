@@ -12,8 +12,7 @@
 namespace outrider {
 
 // Plaintext without files; else TLS, whose files are read again when they change: streams that are
-// open go on. The files have passed check_tls_files().
-std::shared_ptr<grpc::ServerCredentials> make_server_credentials(const TlsFiles& files,
-                                                                 unsigned reload_seconds);
+// open go on. The files fit each other at all times (offered_tls_files.h).
+std::shared_ptr<grpc::ServerCredentials> make_server_credentials(const TlsFiles& files);
 
 }  // namespace outrider

@@ -12,6 +12,7 @@
 
 #include "cloud_server/rpc/caller.h"
 #include "cloud_server/rpc/credentials.h"
+#include "cloud_server/rpc/offered_tls_files.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "cloud_server/rpc/stream_reactor.h"
 #include "proto/byte_buffer.h"
@@ -116,6 +117,7 @@ struct RpcServer::Parts {
   Address address;
   ShellState shell;
   RawService service;
+  std::unique_ptr<OfferedTlsFiles> tls;  // null: plaintext
   std::unique_ptr<ConnectionGate> gate;
   std::unique_ptr<grpc::Server> server;
 };
@@ -128,18 +130,24 @@ Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine, FaultL
   auto parts = std::make_unique<Parts>(engine, faults, options);
   OUTRIDER_ASSIGN_OR_RETURN(
       parts->gate,
-      ConnectionGate::listen(
-          {.listen = options.listen,
-           .max_connections = options.max_connections,
-           .max_connections_per_peer = options.max_connections_per_peer,
-           .stranger_time = options.stranger_time,
-           .log = [&faults](const std::string& line) { faults.report_shortage(line); }}));
+      ConnectionGate::listen({.listen = options.listen,
+                              .max_connections = options.max_connections,
+                              .max_connections_per_peer = options.max_connections_per_peer,
+                              .stranger_time = options.stranger_time,
+                              .log = [&faults](const std::string& line) { faults.warn(line); }}));
+  if (options.tls.wanted()) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        parts->tls,
+        OfferedTlsFiles::watch(options.tls, options.tls_interval,
+                               [&faults](const std::string& line) { faults.warn(line); }));
+  }
   parts->address.port = parts->gate->port();
   parts->shell.vouch = [gate = parts->gate.get()](const std::string& peer) { gate->vouch(peer); };
   using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
-          External::FROM_FD, make_server_credentials(options.tls, options.tls_reload_seconds));
+          External::FROM_FD,
+          make_server_credentials(parts->tls ? parts->tls->offered() : TlsFiles{}));
   builder.RegisterService(&parts->service);
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr) return internal_error("gRPC does not start; its log says why");

@@ -66,7 +66,7 @@ struct VerifyEngine::Core {
   bool working OUTRIDER_GUARDED_BY(mu) = false;  // the compute thread holds inputs or runs a turn
   bool stopping OUTRIDER_GUARDED_BY(mu) = false;
   StreamId running OUTRIDER_GUARDED_BY(mu) = 0;  // whose pass runs; 0: no one's
-  TimePoint running_since OUTRIDER_GUARDED_BY(mu){};
+  TimePoint working_since OUTRIDER_GUARDED_BY(mu){};
   SchedulerStats stats OUTRIDER_GUARDED_BY(mu);
 };
 
@@ -156,7 +156,7 @@ SchedulerStats VerifyEngine::stats() const {
 
 Duration VerifyEngine::running_for() const {
   const MutexLock lock(core_->mu);
-  return core_->running ? core_->clock.now() - core_->running_since : Duration{0};
+  return core_->working ? core_->clock.now() - core_->working_since : Duration{0};
 }
 
 void VerifyEngine::fail_all(const Status& status) {
@@ -191,7 +191,6 @@ void VerifyEngine::Core::compute() {
   {
     const MutexLock lock(mu);
     running = scheduler.last_served();
-    running_since = clock.now();
     abandoned.store(!streams.contains(running), std::memory_order_relaxed);
   }
   scheduler.compute(&abandoned, [&served](const Progress& progress) {
@@ -216,6 +215,7 @@ bool VerifyEngine::Core::await_work(std::vector<EngineInbox::Input>& taken) {
   }
   if (stopping) return false;
   working = true;
+  working_since = clock.now();
   taken = inbox.take();
   return true;
 }

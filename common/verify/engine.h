@@ -59,7 +59,8 @@ class VerifyEngine final {
 
   SchedulerStats stats() const;
 
-  // How long the pass that runs has been running; 0 if none runs.
+  // How long the compute thread has been at its turn: inputs, a pass at most, and what follows from
+  // them. 0 if it waits for work.
   Duration running_for() const;
   // Ends every stream now, though a pass may hang; no event of them follows. For a verifier whose
   // device is lost: what comes later is not answered.

@@ -258,9 +258,10 @@ class Measurement final {
 }  // namespace
 
 Duration round_trips_needed(const LinkProfile& profile) {
-  // The interval's half is two standard errors, and the median itself may be two off.
-  constexpr double kErrors = 4.2;
-  constexpr Duration kLeast = seconds(15), kMost = seconds(120);
+  // The interval's half is two standard errors, and the median itself may be four off: jitter that
+  // is still correlated from probe to probe makes them larger than they are taken for here.
+  constexpr double kErrors = 6.5;
+  constexpr Duration kLeast = seconds(15), kMost = seconds(300);
   if (is_trace(profile.up) || is_trace(profile.down)) return kLeast;
   if (is_dead(profile.up) || is_dead(profile.down)) return kLeast;
   const std::vector<double> law = law_of(profile);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -193,7 +194,7 @@ std::unique_ptr<PacedModel> slow_model(Clock& clock) {
 }
 
 void wait_until_running(const VerifyEngine& engine) {
-  while (engine.running_for() == Duration{0}) std::this_thread::yield();
+  while (engine.running_for() < std::chrono::milliseconds(100)) std::this_thread::yield();
 }
 
 TEST_F(EngineTest, ADisconnectAbandonsThePassThatRunsForIt) {
@@ -219,6 +220,20 @@ TEST_F(EngineTest, StreamsOfALostDeviceEndThoughItsPassHangs) {
   wait_until_running(engine);
   engine.fail_all(unavailable("lost"));
   EXPECT_EQ(listener.wait_for_end(), unavailable("lost"));
+}
+
+TEST_F(EngineTest, AHangBetweenPassesIsSeenAsOneInThemIs) {
+  std::promise<void> go_on;
+  options_.on_session_end = [&](const SessionRecord&) { go_on.get_future().wait(); };
+  VerifyEngine engine(model_, options_, clock_);
+  Listener listener;
+  engine.post(engine.connect(listener.sink()),
+              {.body = open_message({1, 2, 3}, 5, PassPolicy::kEager)});
+  EXPECT_TRUE(listener.wait_for_end().ok());
+  wait_until_running(engine);
+  go_on.set_value();
+  EXPECT_TRUE(engine.wait_until_idle(std::chrono::minutes(1)));
+  EXPECT_EQ(engine.running_for(), Duration{0});
 }
 
 TEST_F(EngineTest, CountsThePassesThatTheDeviceFailedInARow) {

@@ -3,6 +3,8 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include <array>
+#include <ctime>
 #include <optional>
 
 #include "common/protocol/request_id.h"
@@ -18,6 +20,21 @@ namespace {
 // What may wait for a link that does not move. An honest session owes far less: it waits for
 // verdicts, and its living nodes are limited.
 constexpr std::size_t kMaxWaitingMessages = 4096;
+
+// OpenSSL says as much of a certificate that is out of date as of a stranger's; a device without a
+// battery for its clock boots in 1970.
+std::string remedy_of(const Status& status) {
+  if (status.message().find("certificate verify failed") == std::string::npos) return {};
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> date{};
+  std::strftime(date.data(), date.size(), "%Y-%m-%d %H:%M UTC", &utc);
+  return std::string(
+             ". Remedy: --tls-ca names the authority of the server's certificate; and is "
+             "this machine's clock right, which says ") +
+         date.data() + "?";
+}
 
 }  // namespace
 
@@ -196,7 +213,8 @@ Status RemoteCall::end_status(const grpc::Status& grpc_status) {
   if (grpc_status.ok()) {
     return unavailable(server_ + " ended the stream before the answer was complete");
   }
-  const Status status = ended_call(grpc_status);
+  const Status ended = ended_call(grpc_status);
+  const Status status(ended.code(), ended.message() + remedy_of(ended));
   if (status.code() != StatusCode::kUnavailable) return status.with_context(server_);
   return status.with_context(saw_opened_ ? "lost the link to " + server_
                                          : "cannot reach a server at " + server_);

@@ -34,10 +34,18 @@ std::string local_target_of(const GenerationConfig& config) {
   return config.target.empty() ? config.failover.offline_target : config.target;
 }
 
-TreeKind default_tree(const GenerationConfig& config) {
-  const bool streams = mode_of(config) == Mode::kOffline && !config.model.empty() &&
+DefaultTrees default_trees(const GenerationConfig& config) {
+  const bool streams = mode_of(config) != Mode::kOnline && !config.model.empty() &&
                        ModelPack::is_pack(local_target_of(config));
-  return streams && !config.answer.strategy ? TreeKind::kOutrider : TreeKind::kChain;
+  if (!streams || config.answer.strategy) return {};
+  if (mode_of(config) == Mode::kOffline) return {.always = TreeKind::kOutrider};
+  return {.always = TreeKind::kChain, .offline = TreeKind::kOutrider};
+}
+
+AnswerConfig offline_config(const AnswerConfig& config) {
+  AnswerConfig offline = config;
+  offline.tree.kind = config.offline_tree.value_or(config.tree.kind);
+  return offline;
 }
 
 namespace {

@@ -30,7 +30,9 @@ struct AnswerConfig {
   int branches = 1;                  // sd, fsd: chains in a round
   TreeOptions tree;                  // sd: what a round is, and whether drafting goes on while
   std::optional<bool> provisional;   // the verdict is awaited; nothing: as the tree's paper does
-  int fan_out = kFanOut;             // mirror: next tokens considered at each position
+  // In mode auto, of what this device's own target verifies; nothing: as online.
+  std::optional<TreeKind> offline_tree;
+  int fan_out = kFanOut;  // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;
   Optimize optimize = Optimize::kLatency;
   double uplink_budget = 0;  // bytes/s; 0: what the measured link carries
@@ -101,8 +103,16 @@ Strategy strategy_of(const AnswerConfig& config);
 // Drafted tokens of a round; of mirror's the most.
 int draft_length_of(const AnswerConfig& config);
 
-// What a round is where no --tree says: ours where each pass waits for the flash (docs/trees.md).
-TreeKind default_tree(const GenerationConfig& config);
+// Where neither --strategy nor --tree says: what a round is, ours where each pass waits for the
+// flash (docs/trees.md). In mode auto that is so offline only.
+struct DefaultTrees {
+  TreeKind always = TreeKind::kChain;
+  std::optional<TreeKind> offline = {};
+};
+DefaultTrees default_trees(const GenerationConfig& config);
+
+// How the answer is speculated where this device's own target verifies, in mode auto.
+AnswerConfig offline_config(const AnswerConfig& config);
 
 // INVALID_ARGUMENT for what cannot be meant: a strategy that drafts without a draft, sampling
 // parameters out of range, no address.

@@ -7,6 +7,7 @@
 
 #include "common/base/random_id.h"
 #include "common/conversation/streamed_text.h"
+#include "edge_client/generation/stream_watch.h"
 #include "edge_client/report/answer_ledger.h"
 #include "edge_client/report/assumptions.h"
 
@@ -42,39 +43,15 @@ std::string round_text(const AnswerConfig& config) {
   return chain ? length : length + ", " + std::to_string(config.branches) + " branches";
 }
 
+std::string offline_text(const GeneratorParts& parts, const AnswerConfig& config) {
+  if (parts.mode != Mode::kAuto || !config.offline_tree) return "";
+  return "; offline " + round_text(offline_config(config));
+}
+
 bool accepts_other_arithmetic(const GeneratorParts& parts, const AnswerConfig& config) {
   const bool fails_over = parts.mode == Mode::kAuto && !parts.failover.strict_target;
   return config.accept_other_arithmetic || fails_over;
 }
-
-// Of the passes of one answer.
-class StreamWatch final {
- public:
-  // flash: null if no target is streamed.
-  explicit StreamWatch(const FlashModel* flash) : flash_(flash) {
-    if (flash_ == nullptr) return;
-    bytes_before_ = flash_->stats().bytes_read;
-    times_before_ = flash_->log().times();
-  }
-
-  std::optional<StreamedRecord> since() const {
-    if (flash_ == nullptr) return std::nullopt;
-    const PassTimes times = flash_->log().times() - times_before_;
-    if (times.passes == 0) return std::nullopt;
-    return StreamedRecord{.passes = times.passes,
-                          .bytes_read = flash_->stats().bytes_read - bytes_before_,
-                          .length = times.length,
-                          .computing = times.computing,
-                          .waiting = times.waiting,
-                          .reading = times.reading,
-                          .disk_idle = times.length - times.reading};
-  }
-
- private:
-  const FlashModel* const flash_;
-  std::uint64_t bytes_before_ = 0;
-  PassTimes times_before_;
-};
 
 }  // namespace
 
@@ -94,11 +71,27 @@ std::string Generator::speculation(const AnswerConfig& config) const {
   if (parts_.draft == nullptr) return "OFF because no draft was given (--model DIR)";
   if (draft_failed_) return "OFF because the draft model failed before";
   return "ON (" + std::string(name_of(strategy_of(config))) + ", draft " +
-         parts_.draft->info().name + ", " + round_text(config) + ")";
+         parts_.draft->info().name + ", " + round_text(config) + offline_text(parts_, config) + ")";
+}
+
+bool Generator::begins_offline() const {
+  return memory_.route == Route::kOffline || memory_.forbidden;
 }
 
 DecodingOptions Generator::decoding_options(const AnswerRequest& request) const {
-  const AnswerConfig& config = request.config;
+  DecodingOptions online = decoding_options(request, request.config);
+  if (parts_.mode != Mode::kAuto || !request.config.offline_tree) return online;
+  DecodingOptions offline = decoding_options(request, offline_config(request.config));
+  if (begins_offline()) {
+    offline.other = speculation_way(online);
+    return offline;
+  }
+  online.other = speculation_way(offline);
+  return online;
+}
+
+DecodingOptions Generator::decoding_options(const AnswerRequest& request,
+                                            const AnswerConfig& config) const {
   return {.strategy = drafts(config) ? strategy_of(config) : Strategy::kAr,
           .gamma = draft_length_of(config),
           .branches = config.branches,

@@ -73,6 +73,8 @@ class Generator final {
   bool drafts(const AnswerConfig& config) const;
   std::string speculation(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;
+  DecodingOptions decoding_options(const AnswerRequest& request, const AnswerConfig& config) const;
+  bool begins_offline() const;
   LinkTraffic traffic() const;
   std::optional<double> joules() const;
   LearntPairs read_learnt();

@@ -30,7 +30,7 @@ bool wants_exits(const GenerationConfig& config) {
 
 // Whether exits would be evidence for what a tree drafts while its pass is under way.
 bool leads_tree(const GenerationConfig& config) {
-  const AnswerConfig& answer = config.answer;
+  const AnswerConfig answer = offline_config(config.answer);
   return wants_draft(config) && answer.tree.kind == TreeKind::kOutrider &&
          answer.provisional.value_or(true);
 }

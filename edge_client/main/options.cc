@@ -329,7 +329,9 @@ Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   if (!options.flash_bandwidth.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(config.flash_bandwidth, parse_bandwidth(options.flash_bandwidth));
   }
-  config.answer.tree.kind = options.tree.value_or(default_tree(config));
+  const DefaultTrees trees = default_trees(config);
+  config.answer.tree.kind = options.tree.value_or(trees.always);
+  if (!options.tree) config.answer.offline_tree = trees.offline;
   config.answer.reconnect_timeout = from_ms(options.reconnect_timeout_s * 1e3);
   if (!options.pace_step.empty()) {
     Result<PaceCurve> pace = PaceCurve::parse(options.pace_step);

@@ -16,7 +16,7 @@ namespace outrider {
 struct AnswerOptions {
   GenerationConfig generation;   // but for draft_pace and reconnect_timeout, which stand below
   std::string flash_bandwidth;   // as parse_bandwidth() reads it; empty: this device's own
-  std::optional<TreeKind> tree;  // nothing: default_tree()
+  std::optional<TreeKind> tree;  // nothing: default_trees()
   std::string pace_step;         // as PaceCurve reads it; empty: as fast as it goes
   double reconnect_timeout_s = 30;
   double failover_after_s = 5;

@@ -22,6 +22,8 @@ struct DecodingOptions {
   TreeOptions tree = {};  // sd: what a round is
   std::optional<bool> provisional = {};            // sd: as StrategyOptions says
   std::shared_ptr<AnswerMemory> tree_memory = {};  // of answers before; null: none
+  // With the other of two verifiers; nothing: as with the one that the answer begins with.
+  std::optional<SpeculationWay> other = {};
   int fan_out = kFanOut;  // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;
   Optimize optimize = Optimize::kLatency;  // mirror
@@ -47,7 +49,7 @@ struct DecodingOptions {
   std::uint64_t jitter_seed = 0;
 };
 
-inline SpeculatorOptions speculator_options(const DecodingOptions& options) {
+inline SpeculationWay speculation_way(const DecodingOptions& options) {
   return {.strategy = options.strategy,
           .rounds = {.gamma = options.gamma,
                      .branches = options.branches,
@@ -56,7 +58,14 @@ inline SpeculatorOptions speculator_options(const DecodingOptions& options) {
                      .optimize = options.optimize,
                      .tree = options.tree,
                      .memory = options.tree_memory,
-                     .provisional = options.provisional},
+                     .provisional = options.provisional}};
+}
+
+inline SpeculatorOptions speculator_options(const DecodingOptions& options) {
+  const SpeculationWay first = speculation_way(options);
+  return {.strategy = first.strategy,
+          .rounds = first.rounds,
+          .other = options.other,
           .uplink_budget = options.uplink_budget,
           .token_bound = options.token_bound,
           .end_position = options.end_position,

@@ -8,9 +8,10 @@ namespace outrider {
 void OtherVerifier::exchange(std::unique_ptr<SpeculationStrategy>& strategy, Timings& timings,
                              const SpeculatorOptions& options, bool drafts) {
   if (strategy_ == nullptr || !drafts) {
-    StrategyOptions rounds = options.rounds;
-    rounds.memory = nullptr;  // of the verifier that the answer began with
-    strategy_ = make_strategy(drafts ? options.strategy : Strategy::kAr, rounds);
+    SpeculationWay way{options.strategy, options.rounds};
+    way.rounds.memory = nullptr;  // of the verifier that the answer began with
+    if (options.other) way = *options.other;
+    strategy_ = make_strategy(drafts ? way.strategy : Strategy::kAr, way.rounds);
   }
   std::swap(strategy_, strategy);
   std::swap(timings_, timings);

@@ -24,6 +24,7 @@ PACED = ('--pace-pass-ms', '60')
 CUTS = int(os.environ.get('OUTRIDER_FAILOVERS', '4'))
 SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
 COMMON = ('--tokenizer', DRAFT, '--strategy', 'ar', '-p', PROMPT, '-n', '40', '-c', '256', '--json')
+DRAFTED = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '-c', '256', '--json')
 QUICK = ('--failover-after', '1', '--handback-after', '0.3', '--reconnect-timeout', '3')
 
 
@@ -64,6 +65,17 @@ class Failover(unittest.TestCase):
         self.assertEqual(answer.code, 0, answer.err)
         self.assertEqual(answer.json['ids'], self.whole[sampling], answer.err)
         self.assertEqual(answer.json['mode'], 'auto')
+
+    def test_a_pack_that_takes_over_is_speculated_with_by_trees(self):
+        for sampling in SAMPLINGS:
+            with Server(*PACED) as server:
+                running = Edge('run', '--server', server.address, '--target', self.packs['auto'], *QUICK, *DRAFTED, *sampling)
+                self.wait_for_letters(running, 20)
+                server.kill()
+                answer = running.wait()
+            self.assert_same(answer, sampling)
+            self.assertRegex(answer.err, r'speculation: ON \(mirror, draft \S+, γ<=8; offline trees: outrider\)')
+            self.assertGreater(answer.json['offline_seconds_total'], 0, answer.err)
 
     def test_a_server_killed_anywhere_costs_no_token(self):
         for number in range(CUTS):

@@ -44,6 +44,14 @@ TEST_F(OtherVerifierTest, TheDraftIsTheSameForBoth) {
   EXPECT_EQ(timings_.draft_step.of(1), from_ms(3));
 }
 
+TEST_F(OtherVerifierTest, ItMayBeSpeculatedWithInAnotherWay) {
+  options_.other = SpeculationWay{Strategy::kMirror, {}};
+  exchange();
+  EXPECT_NE(dynamic_cast<MirrorStrategy*>(strategy_.get()), nullptr);
+  exchange();
+  EXPECT_NE(dynamic_cast<SdStrategy*>(strategy_.get()), nullptr);
+}
+
 TEST_F(OtherVerifierTest, WhoDraftsNoMoreDoesSoWithNeither) {
   exchange();
   exchange(false);

@@ -38,7 +38,7 @@ bool is_dead(const PathSettings& path) {
 
 // The law's round trips, many of them.
 std::vector<double> law_of(const LinkProfile& profile) {
-  const std::vector<Duration> times = probe_times(Duration::zero(), seconds(2000), kSpacing, 1);
+  const std::vector<Duration> times = probe_times(Duration::zero(), seconds(20000), kSpacing, 1);
   return arrived(expected_round_trips(profile, kProbeBytes, times, 1));
 }
 
@@ -180,10 +180,11 @@ class Measurement final {
                     : judge_rate(direction, path, flood, result);
   }
 
-  // A trace's windows; else so that few bursts of losses weigh little.
+  // A trace's windows; else so that few bursts of losses, or of what jitter held back, weigh little.
   static Duration flood_length(const PathSettings& path) {
     if (path.rates != nullptr || path.opportunities != nullptr) return seconds(61);
-    return path.loss.burst.to_bad > 0 ? seconds(24) : seconds(6);
+    const bool bursts = path.loss.burst.to_bad > 0 || path.jitter.deviation > Duration::zero();
+    return bursts ? seconds(24) : seconds(6);
   }
 
   // The most that the trace lets pass in a tenth of a second.

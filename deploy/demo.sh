@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly BIN="${1:-build/release/bin}"
 readonly TARGET=models/demo-target
 readonly DRAFT=models/demo-draft
+export OUTRIDER_STATE_DIR=none  # the same screen each time: no earlier answer counts
 source deploy/start-server.sh
 
 for needed in "$BIN/outrider-server" "$BIN/outrider-edge" "$TARGET/config.json" "$DRAFT/config.json"; do

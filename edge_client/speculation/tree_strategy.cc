@@ -24,7 +24,7 @@ TreeStrategy::TreeStrategy(const TreeOptions& tree, const RoundShape& chain, boo
 
 // What is likeliest to become text comes first, by the draft or by an exit.
 std::unique_ptr<GrowthPolicy> TreeStrategy::grow_ahead(const Timings& /*timings*/) const {
-  if (!provisional_) return nullptr;
+  if (!provisional_ || rests()) return nullptr;
   return std::make_unique<PredraftPolicy>(
       PredraftOptions{.gamma = static_cast<int>(chain_.length),
                       .fan_out = planner_ != nullptr ? planner_->fan_out() : 1,

@@ -28,7 +28,7 @@ class TreeStrategy final : public SpeculationStrategy {
                std::shared_ptr<AnswerMemory> memory);
 
   Policy pass_policy() const override {
-    return {.pass_policy = PassPolicy::kOnRequest, .wants_exits = wants_exits_};
+    return {.pass_policy = PassPolicy::kOnRequest, .wants_exits = wants_exits_ && !rests()};
   }
   RoundShape round() const override { return chain_; }
   RoundPlanner* planner() override { return planner_.get(); }
@@ -40,6 +40,9 @@ class TreeStrategy final : public SpeculationStrategy {
   bool teach(LearntPair& learnt) const override;
 
  private:
+  // Nothing is drafted, so nothing is gained by knowing more.
+  bool rests() const { return memory_->trees.payoff.rests(); }
+
   const TreeOptions tree_;
   const RoundShape chain_;
   const bool provisional_;

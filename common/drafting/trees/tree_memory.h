@@ -30,6 +30,8 @@ class TreePayoff final {
     next_rest_ = std::min(2 * next_rest_, kLongestRest);
     rounds_ = 0;
   }
+  // The rounds that come are plain decoding's.
+  bool rests() const { return rest_ > 0; }
   // A round begins. False: it is plain decoding's.
   bool begin_round() { return rest_ == 0 || rest_-- == 0; }
 

@@ -40,5 +40,19 @@ TEST(TreeStrategy, KnowsBetterThanAFileWhatItMeasuredItself) {
   EXPECT_DOUBLE_EQ(memory->trees.passes.ms(5, 1), memory_of(7)->trees.passes.ms(5, 1));
 }
 
+TEST(TreeStrategy, AsksForNoExitsAndDraftsNothingAheadWhileTreesRest) {
+  const auto memory = std::make_shared<AnswerMemory>();
+  TreeStrategy ours(TreeOptions{.kind = TreeKind::kOutrider}, RoundShape{.length = 4}, true,
+                    memory);
+  ours.on_target(true);
+  EXPECT_TRUE(ours.pass_policy().wants_exits);
+  EXPECT_TRUE(ours.drafts_ahead({}));
+  for (int i = 0; i < 8; ++i) memory->trees.payoff.on_tree(1, 120, 90);
+  EXPECT_FALSE(ours.pass_policy().wants_exits);
+  EXPECT_FALSE(ours.drafts_ahead({}));
+  while (!memory->trees.payoff.begin_round()) continue;
+  EXPECT_TRUE(ours.pass_policy().wants_exits) << "trees are tried again";
+}
+
 }  // namespace
 }  // namespace outrider

@@ -29,6 +29,11 @@ Result<std::unique_ptr<OfferedTlsFiles>> OfferedTlsFiles::watch(TlsFiles files, 
   std::unique_ptr<OfferedTlsFiles> watched(new OfferedTlsFiles(std::move(files), std::move(log)));
   OUTRIDER_RETURN_IF_ERROR(watched->make_copies());
   OUTRIDER_RETURN_IF_ERROR(watched->look().status());
+  if (const Status seen = read_file(watched->offered_.cert, kMaxBytes).status(); !seen.ok()) {
+    watched->offered_ = watched->files_;
+    watched->log_("TLS files are offered as they are, whether they fit or not: " + seen.message());
+    return watched;
+  }
   watched->thread_ =
       std::thread([watched = watched.get(), interval] { watched->look_every(interval); });
   return watched;

@@ -31,7 +31,8 @@ class OfferedTlsFiles final {
   OfferedTlsFiles(const OfferedTlsFiles&) = delete;
   OfferedTlsFiles& operator=(const OfferedTlsFiles&) = delete;
 
-  // Where the copies are, in memory: they change when files that fit have come.
+  // Where the copies are, in memory: they change when files that fit have come. The files
+  // themselves where /proc shows no copies: it is not mounted, or the program has capabilities.
   const TlsFiles& offered() const { return offered_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace outrider {
 
 // Plaintext without files; else TLS, whose files are read again when they change: streams that are
-// open go on. The files fit each other at all times (offered_tls_files.h).
+// open go on. OfferedTlsFiles keeps them such that they fit each other.
 std::shared_ptr<grpc::ServerCredentials> make_server_credentials(const TlsFiles& files);
 
 }  // namespace outrider

@@ -35,7 +35,7 @@ struct RpcServerOptions {
   // Of TLS and HTTP/2's greeting.
   Duration handshake_timeout = std::chrono::seconds(20);
   bool pad_frames = false;  // of every stream, as Open.pad_frames
-  TlsFiles tls = {};        // have passed check_tls_files(); none: plaintext
+  TlsFiles tls = {};        // checked when the server starts; none: plaintext
   Duration tls_interval = std::chrono::seconds(10);  // how often the files are looked at
   Authenticator* authenticator = nullptr;  // asks for keys; outlives the server. Null: nobody does
   Tenants* tenants = nullptr;              // whose quotas hold; outlives the server. Null: nobody's

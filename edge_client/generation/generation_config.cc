@@ -44,7 +44,7 @@ DefaultTrees default_trees(const GenerationConfig& config) {
 
 AnswerConfig offline_config(const AnswerConfig& config) {
   AnswerConfig offline = config;
-  offline.tree.kind = config.offline_tree.value_or(config.tree.kind);
+  if (!config.strategy) offline.tree.kind = config.offline_tree.value_or(config.tree.kind);
   return offline;
 }
 

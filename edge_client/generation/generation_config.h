@@ -30,7 +30,8 @@ struct AnswerConfig {
   int branches = 1;                  // sd, fsd: chains in a round
   TreeOptions tree;                  // sd: what a round is, and whether drafting goes on while
   std::optional<bool> provisional;   // the verdict is awaited; nothing: as the tree's paper does
-  // In mode auto, of what this device's own target verifies; nothing: as online.
+  // In mode auto, of what this device's own target verifies; nothing, or a strategy that somebody
+  // asked for: as online.
   std::optional<TreeKind> offline_tree;
   int fan_out = kFanOut;  // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;

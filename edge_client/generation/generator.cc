@@ -44,7 +44,7 @@ std::string round_text(const AnswerConfig& config) {
 }
 
 std::string offline_text(const GeneratorParts& parts, const AnswerConfig& config) {
-  if (parts.mode != Mode::kAuto || !config.offline_tree) return "";
+  if (parts.mode != Mode::kAuto || !config.offline_tree || config.strategy) return "";
   return "; offline " + round_text(offline_config(config));
 }
 

@@ -19,5 +19,16 @@ TEST(DraftLength, IsWhatWasAskedForOrTheStrategysOwn) {
   EXPECT_EQ(draft_length_of(config), 6);
 }
 
+TEST(OfflineConfig, TreesAreForThoseWhoAskForNoStrategy) {
+  AnswerConfig config;
+  config.offline_tree = TreeKind::kOutrider;
+  EXPECT_EQ(strategy_of(config), Strategy::kMirror);
+  EXPECT_EQ(strategy_of(offline_config(config)), Strategy::kSd);
+  EXPECT_EQ(offline_config(config).tree.kind, TreeKind::kOutrider);
+  config.strategy = Strategy::kMirror;
+  EXPECT_EQ(offline_config(config).tree.kind, TreeKind::kChain);
+  EXPECT_EQ(strategy_of(offline_config(config)), Strategy::kMirror);
+}
+
 }  // namespace
 }  // namespace outrider

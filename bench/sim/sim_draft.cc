@@ -48,16 +48,22 @@ void SimDraft::finish_at(TimePoint when) {
   });
 }
 
-// What the target's computing took from the step, so far.
+// What the step had of the processor, so far.
+Duration SimDraft::computed() const {
+  const TimePoint now = simulation_.now();
+  return share_ ? share_(out_->began, now) : now - out_->began;
+}
+
+// What the target's computing took from the step.
 Duration SimDraft::missing() const {
-  if (!share_ || out_->abandoned) return Duration{0};
-  return out_->takes - share_(out_->began, simulation_.now());
+  return out_->abandoned ? Duration{0} : out_->takes - computed();
 }
 
 void SimDraft::finish() {
+  const Duration computed = this->computed();
   const std::unique_ptr<StepOut> out = std::move(out_);
   Result<DraftStepDone> done = engine_->run(out->step, &out->abandoned);
-  if (done.ok()) done->compute = simulation_.now() - out->began;
+  if (done.ok()) done->compute = computed;
   done_(std::move(done));
 }
 

@@ -48,6 +48,7 @@ class SimDraft final {
   };
 
   void finish_at(TimePoint when);
+  Duration computed() const;
   Duration missing() const;
 
   Simulation& simulation_;

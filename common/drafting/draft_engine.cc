@@ -31,10 +31,11 @@ Result<DraftStepDone> DraftEngine::run(const DraftStep& step, const std::atomic<
   DraftStepDone done;
   OUTRIDER_RETURN_IF_ERROR(make_rows(step, done));
   output_.abandoned = step.catch_up.empty() ? abandoned : nullptr;
+  output_.waited = {};
   const Status passed = model_.forward(rows_, output_);
   if (passed.code() == StatusCode::kCancelled && output_.is_abandoned()) {
     done.abandoned = true;
-    done.compute = clock_.now() - begin;
+    done.compute = clock_.now() - begin - output_.waited;
     return done;
   }
   OUTRIDER_RETURN_IF_ERROR(passed);
@@ -46,7 +47,7 @@ Result<DraftStepDone> DraftEngine::run(const DraftStep& step, const std::atomic<
   for (std::size_t i = 0; i < done.slots.size(); ++i) {
     done.guesses.push_back(guess(i, slots.position(done.slots[i]) + 1, step.fan_out));
   }
-  done.compute = clock_.now() - begin;
+  done.compute = clock_.now() - begin - output_.waited;
   return done;
 }
 

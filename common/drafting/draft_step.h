@@ -37,7 +37,7 @@ struct DraftStep {
 struct DraftStepDone {
   std::vector<Slot> slots;                  // per grown row
   std::vector<std::vector<Guess>> guesses;  // per grown row, or one for the end of the catch-up
-  Duration compute{0};
+  Duration compute{0};                      // without waits for a target that computes first
   bool abandoned = false;  // nobody wanted its rows any more: the slots hold nothing, no guesses
 };
 

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/kv_slots.h"
@@ -147,6 +148,8 @@ struct PassOutput {
   // Set by a backend that writes logits on demand; null: those of all rows are there.
   RowLogits* row_logits = nullptr;
   std::int32_t vocab_size = 0;
+  // Added by a backend: that the pass gave the processor to others before it computed.
+  Duration waited{0};
   // [rows that wanted them and were not ended, in row order; vocab_size] f32
   std::vector<float> logits = {};
   // By row that wanted logits: its place among them, -1 if it was ended. Empty: none was.

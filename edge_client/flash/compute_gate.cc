@@ -23,7 +23,9 @@ class YieldingModel final : public Model {
     return model_->new_cache(capacity);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
+    const auto begin = std::chrono::steady_clock::now();
     gate_.wait_until_free([&out] { return out.is_abandoned(); });
+    out.waited += std::chrono::steady_clock::now() - begin;
     return model_->forward(rows, out);
   }
 

@@ -14,12 +14,14 @@ namespace {
 class ComputeGateTest : public testing::Test {
  protected:
   // One pass of a model behind the gate.
-  Status pass(std::atomic<bool>* abandoned = nullptr) {
+  Status pass(std::atomic<bool>* abandoned = nullptr, Duration* waited = nullptr) {
     const std::unique_ptr<KvCache> cache = *model_->new_cache(4);
     const Row rows[] = {{cache.get(), *cache->slots().append(kRootSlot), 1}};
     PassOutput out;
     out.abandoned = abandoned;
-    return model_->forward(rows, out);
+    const Status passed = model_->forward(rows, out);
+    if (waited != nullptr) *waited = out.waited;
+    return passed;
   }
 
   ComputeGate gate_;
@@ -36,8 +38,9 @@ TEST_F(ComputeGateTest, APassRunsWhileNobodyComputes) {
 TEST_F(ComputeGateTest, APassWaitsWhileTheTargetComputes) {
   gate_.pass_computes(true);
   std::atomic<bool> done = false;
+  Duration waited{0};
   std::thread draft([&] {
-    EXPECT_TRUE(pass().ok());
+    EXPECT_TRUE(pass(nullptr, &waited).ok());
     done = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -45,6 +48,7 @@ TEST_F(ComputeGateTest, APassWaitsWhileTheTargetComputes) {
   gate_.pass_computes(false);
   draft.join();
   EXPECT_TRUE(done);
+  EXPECT_GE(waited, std::chrono::milliseconds(40)) << "what waits does not count as computing";
 }
 
 TEST_F(ComputeGateTest, AnAbandonedPassDoesNotWait) {

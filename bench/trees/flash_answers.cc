@@ -48,6 +48,7 @@ SimEdgeSetup FlashAnswers::setup_of(const TreeRival& rival, const BenchPrompt& p
   if (rival.fan_out) decoding.fan_out = *rival.fan_out;
   decoding.tree.kind = rival.tree;
   decoding.tree.size = setting.tree_size;
+  decoding.tree.exits = rival.exits;
   decoding.provisional = rival.provisional;
   decoding.tree_memory = std::move(memory);
   decoding.tokenizer_hash = tokenizer_.content_hash();
@@ -82,7 +83,7 @@ Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchProm
     devices.link = {.up = {one_way, one_way}, .down = {one_way, one_way}};
   } else {
     devices.flash = &device;
-    if (rival.exits) scheduling.exits = exits_.get();
+    if (rival.exits || rival.prune_below > 0) scheduling.exits = exits_.get();
     scheduling.prune_below = rival.prune_below;
   }
   devices.scheduling = scheduling;

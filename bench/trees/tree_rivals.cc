@@ -35,7 +35,7 @@ std::vector<TreeRival> tree_rivals() {
   }
   rivals.push_back({.name = "edgellm-waiting", .tree = TreeKind::kEdgellm, .provisional = false});
   rivals.push_back({.name = "outrider-waiting", .tree = TreeKind::kOutrider, .provisional = false});
-  rivals.push_back({.name = "outrider-without-exits", .tree = TreeKind::kOutrider, .exits = false});
+  rivals.push_back({.name = "outrider-with-exits", .tree = TreeKind::kOutrider, .exits = true});
   for (const TreeKind kind :
        {TreeKind::kLever, TreeKind::kFixed, TreeKind::kTopN, TreeKind::kOutrider}) {
     rivals.push_back(

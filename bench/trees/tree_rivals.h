@@ -11,7 +11,7 @@
 //   chain-8-serial, chain-8-mmap   as flash-ar's
 //   llmcad, edgellm, lever, fixed, top-n, outrider   trees (docs/trees.md)
 //   edgellm-waiting, outrider-waiting   without provisional generation
-//   outrider-without-exits   with a target that has none: no evidence, and no time for their heads
+//   outrider-with-exits   with the target's early exits as evidence, and the time of their heads
 //   TREE-pruned         lever, fixed, top-n and outrider with pruning (docs/pruning.md)
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ struct TreeRival {
   bool overlapped = true;           // reading with computing
   double read_rate = 1;             // of the flash's: less where the way of reading is a slow one
   double prune_below = 0;           // of a branch's chance, in the middle of a pass
-  bool exits = true;                // of the target are there: evidence, and their heads' time
+  bool exits = false;               // of the target are asked for: evidence, and their heads' time
   std::optional<int> fan_out = {};  // mirror
 };
 

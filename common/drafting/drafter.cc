@@ -79,10 +79,10 @@ std::vector<NodeIndex> Drafter::most_wanted(const GrowthPolicy& policy, Position
     return a.worth != b.worth ? a.worth > b.worth
                               : view.note(a.node).order < view.note(b.node).order;
   });
+  const std::size_t most = std::min<std::size_t>(options_.workers, policy.most_rows());
   std::vector<NodeIndex> nodes;
   for (const Wanted& wanted : queue) {
-    const bool full = nodes.size() == static_cast<std::size_t>(options_.workers);
-    if (full || wanted.worth < kWorthARow * queue.front().worth) break;
+    if (nodes.size() == most || wanted.worth < kWorthARow * queue.front().worth) break;
     nodes.push_back(wanted.node);
   }
   return nodes;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -56,6 +57,9 @@ class GrowthPolicy {
 
   // How many children a node gets when its row is run, best first. At least 1.
   virtual int fan_out() const = 0;
+
+  // How many rows one step may run at the most. At least 1.
+  virtual std::size_t most_rows() const { return std::numeric_limits<std::size_t>::max(); }
 
   // Whether the root's row is to be run when its children are not known.
   virtual bool wants_root() const = 0;
@@ -118,6 +122,9 @@ struct PredraftOptions {
   // What the first drafted token of a round saves beyond its own draft step, in draft steps: with
   // it the verifier need not wait for the edge.
   double first_saves = 1;
+  // Of a step. One: the next is chosen knowing what the last one brought, and the verdict waits for
+  // no more than one.
+  std::size_t most_rows = std::numeric_limits<std::size_t>::max();
 };
 
 // Drafts ahead while a verdict is awaited, for outcomes that may come.
@@ -126,6 +133,7 @@ class PredraftPolicy final : public GrowthPolicy {
   explicit PredraftPolicy(const PredraftOptions& options) : options_(options) {}
 
   int fan_out() const override { return options_.fan_out; }
+  std::size_t most_rows() const override { return options_.most_rows; }
   bool wants_root() const override { return !options_.exits_only; }
   double worth(const GrowthView& view, NodeIndex node) const override;
 

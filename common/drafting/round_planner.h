@@ -73,7 +73,8 @@ struct RoundPlan {
 // What the pass of a verdict was.
 struct PassShape {
   std::size_t rows = 0;
-  double ms = 0;  // that the target computed, waits for its weights included; 0: unknown
+  double ms = 0;        // that the target computed, waits for its weights included; 0: unknown
+  double cycle_ms = 0;  // since the verdict before, drafting included; 0: unknown
 };
 
 class RoundPlanner {

@@ -31,7 +31,7 @@ bool wants_exits(const GenerationConfig& config) {
 // Whether exits would be evidence for what a tree drafts while its pass is under way.
 bool leads_tree(const GenerationConfig& config) {
   const AnswerConfig answer = offline_config(config.answer);
-  return wants_draft(config) && answer.tree.kind == TreeKind::kOutrider &&
+  return wants_draft(config) && answer.tree.kind == TreeKind::kOutrider && answer.tree.exits &&
          answer.provisional.value_or(true);
 }
 
@@ -84,15 +84,15 @@ Result<FlashOptions> flash_options(const GenerationConfig& config, const ModelPa
   return options;
 }
 
-// Whether exits may lead the tree of a streamed target. They bring it some 2 % (docs/trees.md),
-// less than a layer in their place, so they get what the layers leave over. Where all layers stay
-// in memory, nothing is waited for.
+// Whether exits may lead the tree of a streamed target. A layer in their place brings more
+// (docs/trees.md), so they get what the layers leave over. Where all layers stay in memory, nothing
+// is waited for.
 bool exits_fit(const FlashModel& flash, std::uint64_t budget) {
   const std::uint64_t exits = bytes_of(load_adapters(flash.pack()));
   if (exits == 0 || flash.plan().streamed_bytes == 0) return false;
   if (flash.plan().total_bytes + exits <= budget) return true;
   std::fprintf(stderr,
-               "exits: OFF for --tree outrider because their %s fit in no memory that the layers "
+               "exits: OFF for --tree-exits because their %s fit in no memory that the layers "
                "leave over\n",
                mib_text(exits).c_str());
   return false;

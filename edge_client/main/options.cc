@@ -104,6 +104,11 @@ void add_tree_flags(CLI::App& command, AnswerOptions& options) {
       ->check(CLI::Range(1, 16))
       ->group(kModelGroup);
   command
+      .add_flag("--tree-exits", answer.tree.exits,
+                "--tree outrider: take the target's early exits as evidence for what is drafted "
+                "while a pass is under way")
+      ->group(kModelGroup);
+  command
       .add_option("--provisional", answer.provisional,
                   "sd: draft on while a verdict is awaited, true or false [as the tree's paper "
                   "does]")

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "common/drafting/trees/make_planner.h"
 #include "common/drafting/trees/tree_memory.h"
@@ -47,6 +48,7 @@ class TreeStrategy final : public SpeculationStrategy {
   const RoundShape chain_;
   const bool provisional_;
   bool wants_exits_ = false;
+  std::optional<TimePoint> verdict_at_;  // the last one
   const std::shared_ptr<AnswerMemory> memory_;
   const std::unique_ptr<RoundPlanner> planner_;  // null: a chain
 };

@@ -125,10 +125,10 @@ RoundPlan GainCostTree::plan(const PlanView& view) {
   if (!is_kept(kRoot)) spend_row(growth);
   open(view, kRoot, 1, growth);
   std::size_t most = std::min(options_.max_nodes, view.limits().max_nodes);
-  if (!memory_.passes.known()) most = std::min(most, options_.first_nodes);
+  if (memory_.passes.rows_seen() < 2) most = std::min(most, options_.first_nodes);
   while (growth.plan.nodes.size() < most && !growth.frontier.empty()) {
     // Where nothing is known, costs are taken to be the same.
-    const bool known = memory_.passes.known();
+    const bool known = memory_.passes.rows_seen() >= 2;
     const Costs now = known ? costs(growth) : Costs{};
     auto best = growth.frontier.begin();
     double best_ratio = 0;
@@ -160,7 +160,8 @@ void GainCostTree::begin_round(const PlanView& view) {
     if (view.is_expanded(node)) kept_.push_back(node);
   }
   std::ranges::sort(kept_);
-  rests_ = options_.separate_rows && !memory_.payoff.begin_round();
+  // The two ends first: what one row costs, and then what a tree does.
+  rests_ = !memory_.passes.known() || (options_.separate_rows && !memory_.payoff.begin_round());
 }
 
 void GainCostTree::on_sent(const RoundPlan& plan, const PlanView& view) {
@@ -181,15 +182,17 @@ void GainCostTree::on_verdict(std::span<const TokenId> tokens, const PassShape& 
     reliability_ += learn * (static_cast<double>(match.named) / asked - reliability_);
     best_child_ += learn * (static_cast<double>(match.first) / asked - best_child_);
   }
-  if (pass.ms > 0) {
+  if (pass.ms > 0 && pass.rows > 0) {  // no rows: the pass over the prompt
     const std::size_t leaves = std::max<std::size_t>(sent_.leaves(), 1);
     if (memory_.passes.known()) {
       memory_.hidden.observe(drafted_ms_, pass.ms - memory_.passes.ms(pass.rows, leaves));
     }
     memory_.passes.observe(pass.rows, leaves, pass.ms);
-    if (!rests_) {
-      memory_.payoff.on_tree(static_cast<double>(tokens.size()), drafted_ms_ + pass.ms,
-                             verify_ms(0, 1));
+    const double cycle = pass.cycle_ms > 0 ? pass.cycle_ms : drafted_ms_ + pass.ms;
+    if (rests_) {
+      memory_.payoff.on_plain(cycle);
+    } else {
+      memory_.payoff.on_tree(static_cast<double>(tokens.size()), cycle, verify_ms(0, 1));
     }
   }
   sent_ = {};

@@ -10,6 +10,9 @@ namespace {
 // The mean of the last so many passes of a shape counts.
 constexpr double kMemory = 12;
 
+// Passes whose rows differ by less than this share, and one more, tell of each other.
+constexpr double kNear = 0.25;
+
 struct Pool {
   double weight = 0, ms = 0;
   std::int32_t first = 0, last = 0;  // rows
@@ -31,6 +34,30 @@ std::vector<Pool> rising(const std::vector<Pool>& means) {
     }
   }
   return pools;
+}
+
+// The line through the means of nearly as many rows, at that of `at`; nearer ones count more.
+double line_at(const std::vector<Pool>& means, const Pool& at) {
+  const double width = 1 + at.first * kNear;
+  double weight = 0, x = 0, xx = 0, y = 0, xy = 0;
+  for (const Pool& mean : means) {
+    const double off = mean.first - at.first;
+    const double counts = mean.weight * std::max(0.0, 1 - std::abs(off) / width);
+    weight += counts;
+    x += counts * off;
+    xx += counts * off * off;
+    y += counts * mean.ms;
+    xy += counts * off * mean.ms;
+  }
+  const double spread = weight * xx - x * x;
+  return spread > 1e-6 * weight * weight ? (xx * y - x * xy) / spread : y / weight;
+}
+
+// What made one pass slow would else keep trees from ever having so many rows again.
+std::vector<Pool> smoothed(const std::vector<Pool>& means) {
+  std::vector<Pool> smooth = means;
+  for (Pool& mean : smooth) mean.ms = line_at(means, mean);
+  return smooth;
 }
 
 }  // namespace
@@ -81,7 +108,7 @@ void LatencyProfile::fit() {
     means.back().ms -= leaf_ms_ * std::max(0.0, mean_leaves[rows] - 1);
   }
   rows_seen_ = means.size();
-  const std::vector<Pool> pools = rising(means);
+  const std::vector<Pool> pools = rising(smoothed(means));
   by_rows_.assign(static_cast<std::size_t>(pools.back().last) + 1, pools.front().ms);
   for (std::size_t i = 0; i < pools.size(); ++i) {
     for (std::int32_t rows = pools[i].first; rows <= pools[i].last; ++rows) {

@@ -1,8 +1,9 @@
 // How long a pass takes, by its shape (LEVER, section 4.2, "cost"): learnt online from what was
 // measured, indexed by rows and leaves.
 //
-// Times rise with rows and with leaves: measured means are pooled until they do (isotonic
-// regression), so that noise never makes a larger tree look cheaper. Between measured shapes lie
+// Times rise with rows and with leaves: measured means are smoothed over neighbouring numbers of
+// rows and pooled until they do (isotonic regression), so that noise never makes a larger tree look
+// cheaper, nor much dearer. Between measured shapes lie
 // straight lines; beyond the largest one time rises by its slope and kCaution more.
 //
 // Thread rule: a value. SPDX-License-Identifier: Apache-2.0

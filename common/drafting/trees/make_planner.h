@@ -32,6 +32,7 @@ struct TreeOptions {
   std::size_t size = 0;  // nodes of a round at most; 0: the policy's own
   std::vector<int> widths = {1, 1, 3, 1, 1, 1, 1, 1};  // fixed: SpecInfer's expansion
   std::size_t batch = 4;                               // rows that a draft step may run
+  bool exits = false;  // outrider: a target's early exits are evidence for what is drafted ahead
 
   friend bool operator==(const TreeOptions&, const TreeOptions&) = default;
 };

@@ -180,16 +180,20 @@ TEST_F(CacheTest, AVerdictDuringSuchAStepKeepsBothItsRows) {
   EXPECT_EQ(sent, expected);
 }
 
-TEST_F(CacheTest, OneStepServesSeveralHypotheses) {
-  begin({.workers = 3}, {.gamma = 3, .fan_out = 3, .exits_only = true});
-  for (std::int32_t exit = 0; exit < 3; ++exit) {
-    drafter_->advise(
-        {.leaf = kRoot, .token = unguessed(kRoot), .probability = 0.3 + 0.1 * exit, .exit = exit});
+TEST_F(CacheTest, OneStepServesSeveralHypothesesWhereThePolicyAllows) {
+  for (const std::size_t most_rows : {3u, 1u}) {
+    begin({.workers = 3}, {.gamma = 3, .fan_out = 3, .exits_only = true, .most_rows = most_rows});
+    for (std::int32_t exit = 0; exit < 3; ++exit) {
+      drafter_->advise({.leaf = kRoot,
+                        .token = unguessed(kRoot),
+                        .probability = 0.3 + 0.1 * exit,
+                        .exit = exit});
+    }
+    const std::optional<DraftStep> step = ahead();
+    ASSERT_TRUE(step);
+    EXPECT_THAT(step->grow, SizeIs(most_rows));
+    run(*step);
   }
-  const std::optional<DraftStep> step = ahead();
-  ASSERT_TRUE(step);
-  EXPECT_THAT(step->grow, SizeIs(3));
-  run(*step);
 }
 
 TEST_F(CacheTest, QueuesDifferInOrderOnly) {

@@ -42,8 +42,8 @@ TEST(TreeStrategy, KnowsBetterThanAFileWhatItMeasuredItself) {
 
 TEST(TreeStrategy, AsksForNoExitsAndDraftsNothingAheadWhileTreesRest) {
   const auto memory = std::make_shared<AnswerMemory>();
-  TreeStrategy ours(TreeOptions{.kind = TreeKind::kOutrider}, RoundShape{.length = 4}, true,
-                    memory);
+  TreeStrategy ours(TreeOptions{.kind = TreeKind::kOutrider, .exits = true},
+                    RoundShape{.length = 4}, true, memory);
   ours.on_target(true);
   EXPECT_TRUE(ours.pass_policy().wants_exits);
   EXPECT_TRUE(ours.drafts_ahead({}));
@@ -52,6 +52,28 @@ TEST(TreeStrategy, AsksForNoExitsAndDraftsNothingAheadWhileTreesRest) {
   EXPECT_FALSE(ours.drafts_ahead({}));
   while (!memory->trees.payoff.begin_round()) continue;
   EXPECT_TRUE(ours.pass_policy().wants_exits) << "trees are tried again";
+}
+
+TEST(TreeStrategy, AsksForExitsOnlyWhereItIsTold) {
+  TreeStrategy ours(TreeOptions{.kind = TreeKind::kOutrider}, RoundShape{.length = 4}, true,
+                    nullptr);
+  ours.on_target(true);
+  EXPECT_FALSE(ours.pass_policy().wants_exits);
+}
+
+TEST(TreeStrategy, BatchesRowsAheadWhereAFurtherOneCostsLessThanHalfAStep) {
+  TreeStrategy ours(TreeOptions{.kind = TreeKind::kOutrider}, RoundShape{.length = 4}, true,
+                    nullptr);
+  const auto rows_ahead = [&](double first_ms, double next_ms) {
+    Timings timings;
+    for (int i = 0; i < 4; ++i) {
+      timings.draft_step.add(1, from_ms(first_ms));
+      timings.draft_step.add(3, from_ms(first_ms + 2 * next_ms));
+    }
+    return ours.grow_ahead(timings)->most_rows();
+  };
+  EXPECT_GT(rows_ahead(20, 2), 4u);
+  EXPECT_EQ(rows_ahead(20, 18), 1u) << "EdgeLLM, figure 9";
 }
 
 }  // namespace

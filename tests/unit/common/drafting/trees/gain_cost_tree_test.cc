@@ -17,10 +17,9 @@ const ScriptedDraft::Script kTree = {{"", "a.7 b.2"}, {"a", "c.6 d.3"}, {"ac", "
 // 20 ms.
 LatencyProfile knee() {
   LatencyProfile profile;
-  const double ms[] = {100, 100, 120, 140, 160, 180, 200, 220};
-  for (std::int32_t rows = 1; rows <= 8; ++rows) {
-    EXPECT_TRUE(profile.restore({rows, 1}, {ms[rows - 1], 4}));
-  }
+  EXPECT_TRUE(profile.restore({1, 1}, {100, 4}));
+  EXPECT_TRUE(profile.restore({2, 1}, {100, 4}));
+  EXPECT_TRUE(profile.restore({8, 1}, {220, 4}));
   return profile;
 }
 
@@ -64,10 +63,9 @@ TEST_F(GainCostTest, OursDoesNotRunARowThatDoesNotPay) {
 // Where verification is free up to the knee, a node needs no row of the draft to be worth adding.
 TEST_F(GainCostTest, OursFillsWhatReadingHides) {
   memory_.passes = LatencyProfile();
-  for (std::int32_t rows = 1; rows <= 8; ++rows) {
-    ASSERT_TRUE(
-        memory_.passes.restore({rows, 1}, {rows <= 4 ? 100.0 : 100.0 + 60.0 * (rows - 4), 4}));
-  }
+  ASSERT_TRUE(memory_.passes.restore({1, 1}, {100, 4}));
+  ASSERT_TRUE(memory_.passes.restore({4, 1}, {100, 4}));
+  ASSERT_TRUE(memory_.passes.restore({8, 1}, {340, 4}));
   draft({.separate_rows = true}, 40);
   EXPECT_EQ(script_.round(), "a b");
   EXPECT_EQ(script_.rows(), "-");
@@ -92,14 +90,40 @@ TEST_F(GainCostTest, ReliabilityLowersWhatIsPromised) {
   EXPECT_EQ(distrusted.round(), "");
 }
 
-TEST_F(GainCostTest, WithoutAProfileTheLikeliestNodesMakeAFirstRound) {
+// What one row costs is measured before what trees do: between the two lie straight lines.
+TEST_F(GainCostTest, WithoutAProfileAPlainRoundComesFirstThenTheLikeliestNodes) {
   memory_.passes = LatencyProfile();
-  draft({.first_nodes = 3}, 1);
-  EXPECT_EQ(script_.round(), "a ac ad") << "by chance: .7, .42, .21; b .2";
+  GainCostTree planner({.first_nodes = 3}, memory_, [](std::size_t) { return 1.0; });
+  script_.draft(planner);
+  EXPECT_EQ(script_.round(), "");
+  script_.commit("x", planner, {.rows = 1, .ms = 100});
+  ScriptedDraft second(kTree);
+  second.draft(planner);
+  EXPECT_EQ(second.round(), "a ac ad") << "by chance: .7, .42, .21; b .2";
+}
+
+TEST_F(GainCostTest, ThePassOverThePromptIsNoRound) {
+  GainCostTree planner({.separate_rows = true}, memory_, [](std::size_t) { return 1.0; });
+  for (int i = 0; i < 8; ++i) planner.on_verdict({}, {.rows = 0, .ms = 5000});
+  script_.draft(planner);
+  EXPECT_NE(script_.round(), "") << "trees do not rest";
+}
+
+// A step for nothing, an answer's own work: what a round took is more than its parts.
+TEST_F(GainCostTest, TreesRestWhereWholeRoundsTakeLongerThanPlainOnes) {
+  GainCostTree planner({.separate_rows = true}, memory_, [](std::size_t) { return 1.0; });
+  for (int i = 0; i < 8; ++i) {
+    ScriptedDraft draft(kTree);
+    draft.draft(planner);
+    ASSERT_NE(draft.round(), "");
+    draft.commit("ac", planner, {.rows = 3, .ms = 120, .cycle_ms = 250});
+  }
+  EXPECT_TRUE(memory_.payoff.rests()) << "two tokens in 250 ms, and one in 100";
 }
 
 TEST_F(GainCostTest, VerdictsTeachTheProfile) {
   memory_.passes = LatencyProfile();
+  memory_.passes.observe(1, 1, 100);
   GainCostTree planner({}, memory_, [](std::size_t) { return 1.0; });
   script_.draft(planner);
   script_.commit("ax", planner, {.rows = 9, .ms = 250});

@@ -34,11 +34,22 @@ TEST(LatencyProfile, IsCautiousBeyondWhatItHasSeen) {
 TEST(LatencyProfile, PoolsNoiseThatFalls) {
   LatencyProfile profile;
   profile.observe(2, 1, 110);
-  profile.observe(3, 1, 90);
-  profile.observe(4, 1, 120);
+  profile.observe(8, 1, 90);
+  profile.observe(16, 1, 120);
   EXPECT_DOUBLE_EQ(profile.ms(2, 1), 100);
-  EXPECT_DOUBLE_EQ(profile.ms(3, 1), 100);
-  EXPECT_DOUBLE_EQ(profile.ms(4, 1), 120);
+  EXPECT_DOUBLE_EQ(profile.ms(8, 1), 100);
+  EXPECT_DOUBLE_EQ(profile.ms(16, 1), 120);
+}
+
+// A tree that would never have nine rows again would never learn that they are cheap.
+TEST(LatencyProfile, OneSlowPassMakesItsRowsLittleDearer) {
+  LatencyProfile profile;
+  for (const auto& [rows, ms] : {std::pair{8u, 101.0}, {10u, 103.0}}) {
+    for (int i = 0; i < 12; ++i) profile.observe(rows, 1, ms);
+  }
+  profile.observe(9, 1, 150);
+  EXPECT_LT(profile.ms(9, 1) - profile.ms(8, 1), 5);
+  EXPECT_NEAR(profile.ms(10, 1), 103, 3);
 }
 
 TEST(LatencyProfile, LearnsWhatLeavesCost) {

@@ -33,6 +33,7 @@ TEST(FixedWidths, EndWhereTheVerifierIsFull) {
 
 TEST(FixedWidths, AreNoMoreThanASizeThatIsAskedFor) {
   TreeMemory memory;
+  memory.passes.observe(1, 1, 100);
   for (const TreeKind kind : {TreeKind::kFixed, TreeKind::kLever, TreeKind::kOutrider}) {
     const auto planner = make_planner({.kind = kind, .size = 2, .widths = {2, 2, 2}}, memory,
                                       [](std::size_t) { return 1.0; });
@@ -60,6 +61,7 @@ TEST(TopNodes, OfSizeZeroAreNone) {
 
 TEST(MakePlanner, EveryKindButAChainHasOne) {
   TreeMemory memory;
+  memory.passes.observe(1, 1, 100);
   for (const auto& [kind, name] : enum_names<TreeKind>) {
     const auto planner =
         make_planner({.kind = kind, .size = 3}, memory, [](std::size_t) { return 1.0; });

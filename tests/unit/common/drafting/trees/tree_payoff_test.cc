@@ -43,5 +43,21 @@ TEST(TreePayoff, AFewMissesAmongGoodRoundsDecideNothing) {
   EXPECT_EQ(rest_of(payoff), 0);
 }
 
+// Two tokens or none beyond the first, by turns: 1.5 a round, as good as plain decoding's.
+TEST(TreePayoff, WhatLosesNoMoreThanAStandardErrorGoesOn) {
+  TreePayoff payoff;
+  for (int i = 0; i < 50; ++i) run(payoff, 1, 1 + i % 2, 1.51 * kPlainMs);
+  EXPECT_EQ(rest_of(payoff), 0);
+  for (int i = 0; i < 50; ++i) run(payoff, 1, 1 + i % 2, 1.8 * kPlainMs);
+  EXPECT_GT(rest_of(payoff), 0);
+}
+
+TEST(TreePayoff, HoldsTreesAgainstPlainRoundsThatWereMeasured) {
+  TreePayoff payoff;
+  for (int i = 0; i < 4; ++i) payoff.on_plain(150);
+  run(payoff, 8, 1.5, 200);  // of 225 ms; plain_ms alone would make it 135
+  EXPECT_EQ(rest_of(payoff), 0);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -1,11 +1,11 @@
 // Matrix product with f32, bf16 or f16 weights, widened in registers.
 //
-// A few rows are multiplied with the weights where they lie (FloatProduct): memory is the limit.
-// For more rows weights are widened once, block by block (PackedProduct), and a block serves all
-// rows; sums wait in memory between blocks, all sixteen lanes of them. A tile is some rows of
-// activations by some rows of weights, all sums in registers. Every way gives the same bits: each
-// sum owns its 16 lanes (lanes-inl.h) and takes its elements in order.
-// SPDX-License-Identifier: Apache-2.0
+// Some rows are multiplied with the weights where they lie (FloatProduct): for the first tile of
+// rows memory is the limit, further ones find the weights in the first level of cache. For many
+// rows weights are widened once, block by block (PackedProduct), and a block serves all rows; sums
+// wait in memory between blocks, all sixteen lanes of them. A tile is some rows of activations by
+// some rows of weights, all sums in registers. Every way gives the same bits: each sum owns its 16
+// lanes (lanes-inl.h) and takes its elements in order. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 
@@ -33,55 +33,63 @@ constexpr int kTileColumns = 4;
 constexpr int kTileRows = 3;
 constexpr int kTileColumns = 2;
 #endif
-// With one column at a time.
-constexpr int kNarrowTileRows = 6;
+// With fewer columns at a time.
+constexpr int kTallTileRows = 6;
+constexpr int kTallTileColumns = HWY_TARGET == HWY_AVX3 ? 4 : 1;
+// More rows than these are worth widening the weights once; measured, but for NEON's.
+constexpr int kUnpackedRows = HWY_TARGET == HWY_AVX3 ? 128 : HWY_TARGET == HWY_AVX2 ? 16 : 6;
 
-// Activations in the order in which a tile of all rows reads them: [steps][rows][16 lanes]. Rows
-// that lie a power of two apart would compete for the same places in the cache.
+// Activations in the order in which a tile reads them: for each tile of rows, [steps][rows of the
+// tile][16 lanes]. Rows that lie a power of two apart would compete for the same places in the
+// cache.
 class SideBySide {
  public:
-  explicit SideBySide(const MatmulInput& x, std::size_t inputs)
-      : values_(x.values), rows_(static_cast<std::size_t>(x.rows)) {
-    if (rows_ == 1) return;
+  // tile_rows: of a tile, at the most.
+  SideBySide(const MatmulInput& x, std::size_t inputs, std::size_t tile_rows)
+      : values_(x.values), padded_((inputs + kLanes - 1) / kLanes * kLanes) {
+    const auto rows = static_cast<std::size_t>(x.rows);
+    if (rows == 1) return;
     static thread_local AlignedBuffer<float> buffer;
-    const std::size_t steps = (inputs + kLanes - 1) / kLanes;
-    buffer.grow(steps * rows_ * kLanes);
+    buffer.grow(rows * padded_);
     float* to = buffer.data();
-    for (std::size_t s = 0; s < steps; ++s) {
-      for (std::size_t r = 0; r < rows_; ++r, to += kLanes) {
-        const float* from = x.values + r * static_cast<std::size_t>(x.stride) + s * kLanes;
-        store_lanes(load_lanes(from), to);
+    const std::size_t tiles = (rows + tile_rows - 1) / tile_rows;
+    for (std::size_t t = 0; t < tiles; ++t) {
+      for (std::size_t k = 0; k < padded_; k += kLanes) {
+        for (std::size_t r = rows * t / tiles; r < rows * (t + 1) / tiles; ++r, to += kLanes) {
+          store_lanes(load_lanes(x.values + r * static_cast<std::size_t>(x.stride) + k), to);
+        }
       }
     }
     values_ = buffer.data();
   }
 
-  // Of the 16 elements from k on, the first row's; the next row's follow.
-  const float* at(std::size_t k) const { return values_ + k * rows_; }
+  // Of the tile that begins with this row.
+  const float* of(std::size_t row) const { return values_ + row * padded_; }
 
  private:
   const float* values_;
-  std::size_t rows_;
+  std::size_t padded_;
 };
 
 template <class T>
 struct FloatProduct {
   const T* weights;  // [outputs, inputs]
   std::size_t inputs;
-  SideBySide x;  // all rows are one tile
+  SideBySide x;
 
-  // folded[r * kColumns + c] = x[r] . weights[columns[c]], not yet summed across lanes.
+  // folded[r * kColumns + c] = x[row + r] . weights[columns[c]], not yet summed across lanes.
   template <int kRows, int kColumns>
-  HWY_INLINE void tile(std::size_t, const std::size_t* columns, Quad* folded) const {
+  HWY_INLINE void tile(std::size_t row, const std::size_t* columns, Quad* folded) const {
     const T* w[kColumns];
     for (int c = 0; c < kColumns; ++c) w[c] = weights + columns[c] * inputs;
     const T* const next_tile = w[0] + kColumns * inputs;
+    const float* const first = x.of(row);
     Lanes sums[kRows * kColumns];
     for (Lanes& sum : sums) sum = zero_lanes();
     const std::size_t whole = inputs / kLanes * kLanes;
     for (std::size_t k = 0; k < whole; k += kLanes) {
       ask_for(next_tile + kColumns * k, kColumns * kLanes * sizeof(T));
-      step<kRows, kColumns>(w, k, x.at(k), sums);
+      step<kRows, kColumns>(w, k, first + k * kRows, sums);
     }
     if (whole < inputs) {
       T padded[kColumns][kLanes] = {};
@@ -89,7 +97,7 @@ struct FloatProduct {
         std::memcpy(padded[c], w[c] + whole, (inputs - whole) * sizeof(T));
         w[c] = padded[c];
       }
-      step<kRows, kColumns>(w, 0, x.at(whole), sums);
+      step<kRows, kColumns>(w, 0, first + whole * kRows, sums);
     }
     for (int i = 0; i < kRows * kColumns; ++i) folded[i] = fold(sums[i]);
   }
@@ -296,16 +304,20 @@ class PackedProduct {
 
 template <class T>
 void run(const WeightMatrix& weights, const MatmulInput& x, Outputs part, const MatmulOutput& y) {
-  if (x.rows > kNarrowTileRows) {
+  if (x.rows > kUnpackedRows) {
     PackedProduct<T>(weights, x).run(part, y);
     return;
   }
   const auto inputs = static_cast<std::size_t>(weights.inputs);
-  const FloatProduct<T> product{static_cast<const T*>(weights.data), inputs, SideBySide(x, inputs)};
-  if (x.rows > kTileRows) {
-    for_each_tile<kNarrowTileRows, 1>(product, 0, x.rows, part, y);
+  const int tile_rows = x.rows > kTileRows ? kTallTileRows : kTileRows;
+  const FloatProduct<T> product{static_cast<const T*>(weights.data), inputs,
+                                SideBySide(x, inputs, tile_rows)};
+  if (x.rows == 1) {
+    for_each_tile<1, kSingleRowColumns>(product, x.rows, part, y);
+  } else if (x.rows > kTileRows) {
+    for_each_tile<kTallTileRows, kTallTileColumns>(product, x.rows, part, y);
   } else {
-    for_each_tile<kTileRows, kTileColumns>(product, 0, x.rows, part, y);
+    for_each_tile<kTileRows, kTileColumns>(product, x.rows, part, y);
   }
 }
 

@@ -43,8 +43,8 @@ HWY_INLINE void store_output(const MatmulOutput& y, std::int64_t row, std::int64
 
 // One tile: `count` columns from n, at most kColumns.
 template <int kRows, int kColumns, class Product>
-HWY_INLINE void compute_tile(const Product& product, std::int64_t row, Outputs columns,
-                             const MatmulOutput& y) {
+HWY_NOINLINE void compute_tile(const Product& product, std::int64_t row, Outputs columns,
+                               const MatmulOutput& y) {
   std::size_t column[kColumns];
   for (int c = 0; c < kColumns; ++c) {
     // Past the end the last column is computed again, and dropped.
@@ -67,25 +67,28 @@ HWY_INLINE void compute_tile(const Product& product, std::int64_t row, Outputs c
   }
 }
 
-// kRows rows by all columns of `part`.
+// `count` rows, 1 to kRows, by the columns of one tile.
 template <int kRows, int kColumns, class Product>
-HWY_NOINLINE void compute_rows(const Product& product, std::int64_t row, Outputs part,
-                               const MatmulOutput& y) {
-  for (std::int64_t n = part.begin; n < part.end; n += kColumns) {
-    compute_tile<kRows, kColumns>(product, row, {n, std::min(n + kColumns, part.end)}, y);
+HWY_INLINE void compute_rows(const Product& product, std::int64_t row, std::int64_t count,
+                             Outputs columns, const MatmulOutput& y) {
+  if constexpr (kRows > 1) {
+    if (count < kRows) return compute_rows<kRows - 1, kColumns>(product, row, count, columns, y);
   }
+  compute_tile<kRows, kColumns>(product, row, columns, y);
 }
 
-// All columns of `part` for 1 to kRows rows.
+// All rows, in tiles of kRows at the most, by the columns of `part`. Columns are outermost: when a
+// further tile of rows comes, its weights are in the first level of cache.
 template <int kRows, int kColumns, class Product>
-HWY_INLINE void for_each_tile(const Product& product, std::int64_t row, std::int64_t rows,
-                              Outputs part, const MatmulOutput& y) {
-  if constexpr (kRows == 1) {
-    if (rows == 1) compute_rows<1, kSingleRowColumns>(product, row, part, y);
-  } else if (rows == kRows) {
-    compute_rows<kRows, kColumns>(product, row, part, y);
-  } else {
-    for_each_tile<kRows - 1, kColumns>(product, row, rows, part, y);
+HWY_INLINE void for_each_tile(const Product& product, std::int64_t rows, Outputs part,
+                              const MatmulOutput& y) {
+  const std::int64_t tiles = (rows + kRows - 1) / kRows;
+  for (std::int64_t n = part.begin; n < part.end; n += kColumns) {
+    const Outputs columns{n, std::min(n + kColumns, part.end)};
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      const std::int64_t row = rows * t / tiles;
+      compute_rows<kRows, kColumns>(product, row, rows * (t + 1) / tiles - row, columns, y);
+    }
   }
 }
 

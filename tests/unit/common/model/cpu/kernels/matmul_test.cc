@@ -35,7 +35,7 @@ TEST_P(MatmulTest, ProductsAgreeWithTheReferenceAtAllSizes) {
 }
 
 TEST_P(MatmulTest, ARowOfAProductHasTheSameBitsInEveryTile) {
-  constexpr std::int64_t kRows = 19;
+  constexpr std::int64_t kRows = 131;  // beyond every kernel's change to widened weights
   const std::int64_t outputs = 37;
   const MatmulSample product(kernels(), kRows, outputs, 300);
   for (const Kind& kind : kKinds) {
@@ -44,7 +44,7 @@ TEST_P(MatmulTest, ARowOfAProductHasTheSameBitsInEveryTile) {
       const std::vector<float> y = product.run(kernels(), kind, row, 1);
       alone.insert(alone.end(), y.begin(), y.end());
     }
-    for (std::int64_t count = 1; count <= kRows; ++count) {
+    for (std::int64_t count = 1; count <= kRows; count += count == 19 ? kRows - 19 : 1) {
       for (const std::int64_t cut : {0, 1, 2, 7, 16, 20}) {
         const std::vector<float> y = product.run(kernels(), kind, kRows - count, count, cut);
         ASSERT_EQ(0, std::memcmp(y.data(), alone.data() + (kRows - count) * outputs,

@@ -129,6 +129,13 @@ class Failover(unittest.TestCase):
             self.assertEqual(answer.json['mode'], mode[1])
             self.assertGreater(answer.json['offline_seconds_total'], 0)
 
+    def test_an_answer_that_begins_alone_is_speculated_with_by_trees(self):
+        answer = Edge('run', '--server', free_address(), '--target', self.packs['auto'], *QUICK, *DRAFTED, *SAMPLINGS[0]).wait()
+        self.assert_same(answer, SAMPLINGS[0])
+        first_tokens = answer.json['spec_decode_drafted_per_branch'][0]
+        self.assertGreater(len(first_tokens), 1, 'a round has several first tokens')
+        self.assertEqual(answer.json['predraft']['reports'], 0, 'trees ask for exits only with --tree-exits')
+
     def test_a_standby_reads_along(self):
         with Server(*PACED) as server:
             running = self.start(server.address, '--standby-lag', '8', *SAMPLINGS[0])

@@ -12,6 +12,7 @@
 #include "bench/process/process.h"
 #include "bench/rivals/delivery.h"
 #include "common/base/files.h"
+#include "common/base/thread_pool.h"
 
 namespace outrider {
 namespace {

@@ -133,16 +133,6 @@ Result<std::string> sibling_program(const std::string& name) {
   return path.string();
 }
 
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
 Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err) {
   std::vector<char*> argv{const_cast<char*>(options.program.c_str())};
   for (const std::string& argument : options.arguments) {

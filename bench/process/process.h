@@ -36,9 +36,6 @@ struct ProcessOptions {
 // The path of a program that stands beside this one.
 Result<std::string> sibling_program(const std::string& name);
 
-// CPUs that this process may use.
-std::vector<int> usable_cores();
-
 // err < 0: our own stderr. Both stay the caller's.
 Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err);
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/thread_pool.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include "common/base/status.h"
 
@@ -23,6 +28,16 @@ std::uint64_t number_of(std::uint64_t state) {
   return state / kNumberOne;
 }
 
+thread_local bool computes = false;
+
+// Where the system refuses, the calling thread goes where it went before.
+void keep_to_core(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(core), &set);
+  static_cast<void>(sched_setaffinity(0, sizeof set, &set));
+}
+
 inline void cpu_relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -33,9 +48,26 @@ inline void cpu_relax() {
 
 }  // namespace
 
+// Of the first thread, whom nobody keeps to a core.
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(getpid(), sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+void begin_compute_thread() {
+  computes = true;
+}
+
 ThreadPool::ThreadPool(int num_threads) {
   OUTRIDER_CHECK(num_threads >= 1);
-  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this] { work(); });
+  for (std::size_t i = 1; std::cmp_less(i, num_threads); ++i) {
+    workers_.emplace_back([this, i] { work(i); });
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -47,7 +79,19 @@ ThreadPool::~ThreadPool() {
   for (auto& worker : workers_) worker.join();
 }
 
+void ThreadPool::keep_to_cores() {
+  std::vector<int> cores = usable_cores();
+  if (std::cmp_not_equal(cores.size(), num_threads())) return;
+  keep_to_core(cores[0]);
+  cores_ = std::move(cores);
+  kept_to_cores_.store(true);
+}
+
 void ThreadPool::run_loop(std::int64_t count, std::int64_t grain, LoopBody body) {
+  if (!looked_at_cores_ && computes) {
+    looked_at_cores_ = true;
+    keep_to_cores();
+  }
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t parts = num_threads() * kPartsPerThread;
   const std::int64_t grains = (count + grain - 1) / grain;
@@ -105,10 +149,15 @@ void ThreadPool::await_loop(std::uint64_t seen) {
   sleeping_.fetch_sub(1);
 }
 
-void ThreadPool::work() {
+void ThreadPool::work(std::size_t index) {
   std::uint64_t seen = 0;
+  bool kept = false;
   while (!stopping_.load()) {
     if (join_loop(seen)) {
+      if (!kept && kept_to_cores_.load()) {
+        kept = true;
+        keep_to_core(cores_[index]);
+      }
       claim_parts();
       state_.fetch_sub(1, std::memory_order_acq_rel);
     } else {

@@ -13,6 +13,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/random_id.h"
+#include "common/base/thread_pool.h"
 #include "common/verify/engine_inbox.h"
 #include "common/verify/reports/report_sender.h"
 #include "common/verify/scheduler.h"
@@ -169,6 +170,7 @@ void VerifyEngine::Core::push(EngineInbox::Input input) {
 }
 
 void VerifyEngine::Core::run() {
+  begin_compute_thread();
   std::vector<EngineInbox::Input> taken;
   while (await_work(taken)) {
     for (EngineInbox::Input& input : taken) apply(input);

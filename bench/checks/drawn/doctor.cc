@@ -24,6 +24,7 @@
 #include "bench/prompts/prompt_file.h"
 #include "bench/scenario/drawn_settings.h"
 #include "common/base/json.h"
+#include "common/base/thread_pool.h"
 
 namespace outrider {
 namespace {

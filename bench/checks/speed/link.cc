@@ -14,6 +14,7 @@
 #include "bench/link/probe/accuracy.h"
 #include "bench/link/probe/link_figures.h"
 #include "bench/process/process.h"
+#include "common/base/thread_pool.h"
 
 namespace outrider {
 namespace {

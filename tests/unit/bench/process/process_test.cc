@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/thread_pool.h"
+
 namespace outrider {
 namespace {
 

@@ -143,19 +143,23 @@ class ExitsOfAPack(WithFolder):
         least = int(re.search(r'at least (\d+) MiB are needed', refused.err)[1])
         seen = set()
         for more in range(4):
-            answer = run(pack, '--memory-budget', (least + more) * MIB)
+            answer = run(pack, '--memory-budget', (least + more) * MIB, '--tree-exits')
             self.assert_plain(answer)
             self.assertIn('trees: outrider', answer.json['speculation'])
             looked = sum(answer.json['exit_passes_by_rows'])
-            off = 'exits: OFF for --tree outrider' in answer.err
+            off = 'exits: OFF for --tree-exits' in answer.err
             self.assertEqual(looked == 0, off, answer.err)
             seen.add(off)
         self.assertEqual(seen, {True, False}, 'both were to be seen')
+        unasked = run(pack, '--memory-budget', (least + 3) * MIB)
+        self.assert_plain(unasked)
+        self.assertEqual(unasked.json['exit_passes_by_rows'], [], 'only --tree-exits asks for them')
+        self.assertNotIn('exits: OFF', unasked.err)
 
     def test_a_target_that_stays_in_memory_waits_for_nothing_and_needs_none(self):
         pack = self.folder / 'whole.pack'
         self.assertEqual(edge('pack', '--model', TARGET, '--out', pack).code, 0)
-        answer = run(pack)
+        answer = run(pack, '--tree-exits')
         self.assert_plain(answer)
         self.assertEqual(answer.json['exit_passes_by_rows'], [])
         self.assertNotIn('exits: OFF', answer.err)

@@ -47,10 +47,10 @@ TEST(ServerProgram, MetricsBeyondThisMachineWantAKeyThatMayReadThem) {
   Address metrics = page_of(program.read_until("ready  "), "metrics");
   EXPECT_EQ(metrics.host, "0.0.0.0");
   metrics.host = "127.0.0.1";
-  EXPECT_THAT(http_get(metrics, "/metrics"), HasSubstr("401"));
+  EXPECT_THAT(http_get(metrics, "/metrics"), HasSubstr("HTTP/1.1 401"));
   // What a robot's key would show is of all tenants.
   EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + robot + "\r\n"),
-              AllOf(HasSubstr("401"), HasSubstr("read-metrics")));
+              AllOf(HasSubstr("HTTP/1.1 401"), HasSubstr("read-metrics")));
   EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + prometheus + "\r\n"),
               HasSubstr("outrider_num_requests_running"));
 }

@@ -35,7 +35,7 @@ TEST(ServerProgram, TellsItsHealthVersionAndMetrics) {
   EXPECT_THAT(http_get(health, "/health/live"), HasSubstr("200 OK"));
   EXPECT_THAT(http_get(health, "/health/ready"), HasSubstr("200 OK"));
   EXPECT_THAT(http_get(health, "/version"), HasSubstr("\"model\":\"null\""));
-  EXPECT_THAT(http_get(health, "/secret"), HasSubstr("404"));
+  EXPECT_THAT(http_get(health, "/secret"), HasSubstr("HTTP/1.1 404"));
   TestEdge edge(program.address());
   edge.open(null_open());
   EXPECT_EQ(edge.finish(), Status());

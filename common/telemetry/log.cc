@@ -116,7 +116,8 @@ LogField::LogField(std::string_view name, double number) : key(name) {
     return;
   }
   std::array<char, 32> digits{};
-  std::snprintf(digits.data(), digits.size(), "%.6g", number);
+  // Nine digits: accounts are summed from these lines, and six would lose a cent of 10,000 dollars.
+  std::snprintf(digits.data(), digits.size(), "%.9g", number);
   value = digits.data();
 }
 

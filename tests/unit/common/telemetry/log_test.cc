@@ -56,6 +56,13 @@ TEST_F(LogTest, EachJsonLineIsOneObject) {
   EXPECT_TRUE((*parsed)["bytes"].is_string());
 }
 
+// Two lines of an account add up to what was counted, to a billionth of a dollar.
+TEST_F(LogTest, FractionsKeepNineDigits) {
+  ASSERT_TRUE(configure_logging({.file = path_}).ok());
+  log(LogLevel::kInfo, "answer ended", {{"dollars", 0.00021883875}, {"device_s", 86412.3456}});
+  EXPECT_THAT(written(), HasSubstr(" dollars=0.00021883875 device_s=86412.3456\n"));
+}
+
 TEST_F(LogTest, WhatAFullDiskDoesNotTakeIsCounted) {
   ASSERT_TRUE(configure_logging({.file = "/dev/full"}).ok());
   const std::uint64_t before = lost_log_lines();

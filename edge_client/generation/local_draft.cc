@@ -22,13 +22,14 @@ Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& con
   options.threads = config.threads;
   Result<std::unique_ptr<Model>> model = load_model(options);
   if (!model.ok()) return model.status().with_context("draft " + config.model);
-  if (gate != nullptr) *model = make_yielding_model(*std::move(model), *gate);
   const PacedModel* paced = nullptr;
   if (!config.draft_pace.empty()) {
     auto slower = std::make_unique<PacedModel>(*std::move(model), config.draft_pace, clock);
     paced = slower.get();
     *model = std::move(slower);
   }
+  // Around the pace, whose clock begins behind the wait.
+  if (gate != nullptr) *model = make_yielding_model(*std::move(model), *gate);
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<LocalDraft> draft,
       create(*std::move(model),

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/generation/local_draft.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "edge_client/flash/compute_gate.h"
+#include "tests/support/paths.h"
+
+namespace outrider {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A draft that waited for the target's compute counts its emulated pace, neither more nor less.
+TEST(LocalDraftTest, AStepThatWaitedTakesItsPaceStill) {
+  SystemClock clock;
+  ComputeGate gate;
+  GenerationConfig config;
+  config.model = source_dir() + "/models/demo-draft";
+  config.draft_pace = *PaceCurve::parse("100");
+  const auto draft = LocalDraft::load(config, clock, &gate);
+  ASSERT_TRUE(draft.ok()) << draft.status().message();
+
+  gate.pass_computes(true);
+  std::promise<Result<DraftStepDone>> done;
+  DraftWorker::Job job;
+  job.step.grow = {{.token = 1}};
+  job.done = [&done](Result<DraftStepDone> step) { done.set_value(std::move(step)); };
+  const TimePoint begin = clock.now();
+  (*draft)->worker().submit(std::move(job));
+  std::this_thread::sleep_for(150ms);
+  gate.pass_computes(false);
+  const Result<DraftStepDone> step = done.get_future().get();
+  ASSERT_TRUE(step.ok()) << step.status().message();
+  EXPECT_GE(clock.now() - begin, 240ms);
+  EXPECT_GE(step->compute, 99ms);
+}
+
+}  // namespace
+}  // namespace outrider

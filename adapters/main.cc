@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   outrider::add_data_commands(commands);
   outrider::add_shape_commands(commands);
   outrider::add_plot_command(commands);
-  outrider::add_generate_command(commands);
+  outrider::add_generate_commands(commands);
   outrider::add_evaluate_command(commands);
   outrider::add_label_commands(commands);
 #ifdef OUTRIDER_TRAIN_TORCH

@@ -46,8 +46,8 @@ void add_tokenizer_command(CommandList& commands);
 void add_data_commands(CommandList& commands);   // robot, gsm8k, mbpp, turns, wikitext
 void add_shape_commands(CommandList& commands);  // init, inflate
 void add_plot_command(CommandList& commands);
-void add_label_commands(CommandList& commands);  // label, shortlist, compose
-void add_generate_command(CommandList& commands);
+void add_label_commands(CommandList& commands);     // label, shortlist, compose
+void add_generate_commands(CommandList& commands);  // generate, data-own
 void add_evaluate_command(CommandList& commands);
 // These need libtorch.
 void add_pretrain_command(CommandList& commands);

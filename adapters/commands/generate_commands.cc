@@ -1,10 +1,11 @@
-// outrider-train generate, evaluate. SPDX-License-Identifier: Apache-2.0
+// outrider-train generate, data-own, evaluate. SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <fstream>
 #include <memory>
 
 #include "adapters/answers/acceptance.h"
 #include "adapters/answers/generate.h"
+#include "adapters/answers/own_prompts.h"
 #include "adapters/commands/commands.h"
 #include "adapters/data/progress.h"
 #include "adapters/data/robot_text.h"
@@ -19,15 +20,19 @@ namespace {
 struct GenerateFlags {
   std::string draft, prompts, out;
   std::int64_t limit = 0;
+  std::size_t count = 1000;
   int gamma = 4;
   LoadOptions load;
   GenerateOptions options;
 
   void add_to(CLI::App* command) {
-    command->add_option("--model", load.directory, "Model: a directory or a GGUF file")->required();
     command->add_option("--prompts", prompts, "JSONL with a \"prompt\" a line")->required();
     command->add_option("--limit", limit, "Only the first so many; 0: all")
         ->check(CLI::NonNegativeNumber);
+    add_generation(command);
+  }
+  void add_generation(CLI::App* command) {
+    command->add_option("--model", load.directory, "Model: a directory or a GGUF file")->required();
     command->add_option("--max-tokens", options.max_tokens, "Longest answer")
         ->check(CLI::PositiveNumber);
     command->add_option("--batch", options.batch, "Prompts at once")->check(CLI::PositiveNumber);
@@ -74,18 +79,42 @@ Result<Answers> answer_all(GenerateFlags& flags, const Tokenizer& tokenizer) {
   return answers;
 }
 
+Status write_lines(const std::string& path, const std::vector<nlohmann::ordered_json>& lines) {
+  std::ofstream out(path, std::ios::binary);
+  for (const nlohmann::ordered_json& line : lines) {
+    out << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  }
+  out.close();
+  return out ? Status() : resource_exhausted("--out " + path + ": cannot be written");
+}
+
 Status run_generate(GenerateFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.load.directory));
   OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer));
-  std::ofstream out(flags.out, std::ios::binary);
+  std::vector<nlohmann::ordered_json> lines;
   for (std::size_t i = 0; i < answers.prompts.size(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(answers.ids[i]));
-    out << nlohmann::ordered_json{{"prompt", answers.prompts[i]}, {"answer", text}}.dump(
-               -1, ' ', false, Json::error_handler_t::replace)
-        << '\n';
+    lines.push_back({{"prompt", answers.prompts[i]}, {"answer", text}});
   }
-  out.close();
-  return out ? Status() : resource_exhausted("--out " + flags.out + ": cannot be written");
+  return write_lines(flags.out, lines);
+}
+
+Status run_own(GenerateFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.load.directory));
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
+  OUTRIDER_ASSIGN_OR_RETURN(flags.options.stop, chat.end_of_turn(tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> opening, opening_of_user_turn(chat, tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(flags.load));
+  const std::vector<std::vector<TokenId>> openings(flags.count, std::move(opening));
+  ProgressBar bar("prompt", 0, static_cast<std::int64_t>(flags.count));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::vector<std::vector<TokenId>> written,
+      generate(*model, openings, flags.options, [&](std::int64_t done) { bar.show(done, ""); }));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string> messages,
+                            messages_of(written, flags.options.max_tokens, tokenizer));
+  std::vector<nlohmann::ordered_json> lines;
+  for (const std::string& message : messages) lines.push_back({{"prompt", message}});
+  return write_lines(flags.out, lines);
 }
 
 // The answers as documents in which the answers' tokens count.
@@ -133,15 +162,36 @@ Status run_evaluate(GenerateFlags& flags) {
 
 }  // namespace
 
-void add_generate_command(CommandList& commands) {
+namespace {
+
+void add_draws(CLI::App* command, GenerateFlags& flags) {
+  command->add_option("--temperature", flags.options.temperature, "0: the likeliest token")
+      ->check(CLI::Range(0.0, 10.0));
+  command->add_option("--seed", flags.options.seed, "Seed of the draws");
+  command->add_option("--out", flags.out, "The JSONL file to write")->required();
+}
+
+void add_own(CommandList& commands) {
+  const auto flags = std::make_shared<GenerateFlags>();
+  flags->options.temperature = 1;
+  CLI::App* command =
+      commands.add("data-own", "Let a chat model write prompts: prompts without answers (Magpie)",
+                   [flags] { return run_own(*flags); });
+  flags->add_generation(command);
+  command->add_option("--count", flags->count, "Prompts to write; broken and repeated ones go")
+      ->check(CLI::Range(1, 10'000'000));
+  add_draws(command, *flags);
+}
+
+}  // namespace
+
+void add_generate_commands(CommandList& commands) {
   const auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = commands.add("generate", "Write a model's answers to many prompts",
                                    [flags] { return run_generate(*flags); });
   flags->add_to(command);
-  command->add_option("--temperature", flags->options.temperature, "0: the likeliest token")
-      ->check(CLI::Range(0.0, 10.0));
-  command->add_option("--seed", flags->options.seed, "Seed of the draws");
-  command->add_option("--out", flags->out, "The JSONL file to write")->required();
+  add_draws(command, *flags);
+  add_own(commands);
 }
 
 void add_evaluate_command(CommandList& commands) {

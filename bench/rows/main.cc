@@ -49,7 +49,8 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   app.add_option("--model", directory, "Model directory or GGUF file")->required();
   app.add_option("--dtype", options.dtype, "auto, f32, bf16, int8 or int4");
   app.add_option("--kv-dtype", options.kv_dtype, "Keys and values: f32 or bf16");
-  app.add_option("--kernel", options.kernel, "auto, avx2, avx2vnni, avx512, neon or neondot");
+  app.add_option("--kernel", options.kernel,
+                 "auto, avx2, avx2vnni, avx512, neon, neondot or neoni8mm");
   app.add_option("--threads", options.threads, "Compute threads; 0: one per CPU");
   app.add_option("--cases", cases, "How many cases")->check(CLI::Range(1, outrider::kNumRowCases));
   app.add_option("--context", context, "Tokens that prompts are longer for")

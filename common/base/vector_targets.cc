@@ -14,9 +14,9 @@
 namespace outrider {
 namespace {
 
-constexpr VectorTarget kAllTargets[] = {VectorTarget::kAvx2, VectorTarget::kAvx2Vnni,
-                                        VectorTarget::kAvx512, VectorTarget::kNeon,
-                                        VectorTarget::kNeonDot};
+constexpr VectorTarget kAllTargets[] = {VectorTarget::kAvx2,    VectorTarget::kAvx2Vnni,
+                                        VectorTarget::kAvx512,  VectorTarget::kNeon,
+                                        VectorTarget::kNeonDot, VectorTarget::kNeonI8mm};
 
 #if defined(__x86_64__)
 // AVX-VNNI, bit 4 of EAX of CPUID's leaf 7.1; GCC 12 has no name for it.
@@ -40,6 +40,8 @@ std::string_view to_string(VectorTarget target) {
       return "neon";
     case VectorTarget::kNeonDot:
       return "neondot";
+    case VectorTarget::kNeonI8mm:
+      return "neoni8mm";
   }
   return "unknown";
 }
@@ -59,7 +61,11 @@ std::vector<VectorTarget> available_vector_targets() {
   if (has_avx_vnni()) targets.push_back(VectorTarget::kAvx2Vnni);
   targets.push_back(VectorTarget::kAvx2);
 #else
-  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) targets.push_back(VectorTarget::kNeonDot);
+  const bool has_dot = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  if (has_dot && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) {
+    targets.push_back(VectorTarget::kNeonI8mm);
+  }
+  if (has_dot) targets.push_back(VectorTarget::kNeonDot);
   targets.push_back(VectorTarget::kNeon);
 #endif
   return targets;
@@ -83,7 +89,7 @@ Result<VectorTarget> find_vector_target(std::string_view name) {
   }
   return invalid_argument(
       "kernel '" + std::string(name) +
-      "' is unknown. Remedy: use auto, avx2, avx2vnni, avx512, neon or neondot");
+      "' is unknown. Remedy: use auto, avx2, avx2vnni, avx512, neon, neondot or neoni8mm");
 }
 
 VectorTarget best_vector_target() {

@@ -57,10 +57,10 @@
 namespace outrider {
 
 // kAvx2Vnni and kNeonDot are kAvx2 and kNeon on a CPU that multiplies bytes by four (AVX-VNNI,
-// SDOT).
-enum class VectorTarget { kAvx2, kAvx2Vnni, kAvx512, kNeon, kNeonDot };
+// SDOT), kNeonI8mm on one that multiplies small matrices of bytes, too.
+enum class VectorTarget { kAvx2, kAvx2Vnni, kAvx512, kNeon, kNeonDot, kNeonI8mm };
 
-// "avx2", "avx2vnni", "avx512", "neon", "neondot": the values of --kernel.
+// "avx2", "avx2vnni", "avx512", "neon", "neondot", "neoni8mm": the values of --kernel.
 std::string_view to_string(VectorTarget target);
 
 // What this CPU can run, the fastest first. Empty on an x86-64 CPU without AVX2 and FMA.

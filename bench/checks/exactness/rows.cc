@@ -54,11 +54,17 @@ Status run_here(const RowsOptions& options, std::vector<std::string>& kernels, R
   return {};
 }
 
+#if defined(__x86_64__)
+constexpr const char* kArmKernels[] = {"neon", "neondot", "neoni8mm"};  // the emulator has them all
+#else
+constexpr const char* kArmKernels[] = {"neon", "auto"};
+#endif
+
 // Whether the rows of the Arm build were compared; if not, says why in `outcome`.
 Result<bool> run_on_arm(const RowsOptions& options, RowBook& book, CheckOutcome& outcome) {
   const std::string tool = options.arm.empty() ? arm_tool_beside_this_build() : options.arm;
   const int cases = std::min(options.arm_cases, options.cases);
-  for (const char* kernel : {"neon", "auto"}) {
+  for (const char* kernel : kArmKernels) {
     const auto rows = run_arm_rows({.tool = tool,
                                     .model = options.model,
                                     .dtype = options.dtype,

@@ -142,7 +142,8 @@ void add_decode_check(CheckList& checks) {
                                  [options] { return run_decode(*options); });
   command->add_option("--model", options->model, "Model directory or GGUF file")->required();
   command->add_option("--dtype", options->dtype, "auto, f32, bf16, int8 or int4");
-  command->add_option("--kernel", options->kernel, "auto, avx2, avx2vnni, avx512, neon or neondot");
+  command->add_option("--kernel", options->kernel,
+                      "auto, avx2, avx2vnni, avx512, neon, neondot or neoni8mm");
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
   command->add_option("--kv-dtype", options->kv_dtype, "Keys and values: f32 or bf16");
   command

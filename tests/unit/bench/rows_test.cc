@@ -17,7 +17,8 @@
 namespace outrider {
 namespace {
 
-std::unique_ptr<Model> make(std::shared_ptr<const ModelFiles> files, CpuModelOptions options) {
+std::unique_ptr<Model> make(std::shared_ptr<const ModelFiles> files,
+                            const CpuModelOptions& options) {
   auto model = make_cpu_model(std::move(files), options);
   EXPECT_TRUE(model.ok()) << model.status().to_string();
   return *std::move(model);
@@ -126,10 +127,25 @@ TEST(RowInvariance, HoldsForEveryKernelAndNumberOfThreads) {
 TEST(RowInvariance, HoldsBetweenThisCpuAndArm) {
   TestDirectory directory;
   const auto files = small_model(directory.path(), "qwen3", DType::kBF16);
-  for (const std::string dtype : {"f32", "int8", "int4"}) {
+  struct Case {
+    const char *dtype, *kernel;
+  };
+  constexpr Case kCases[] = {
+    {"f32", "auto"},
+    {"int8", "neon"},
+    {"int4", "neon"},
+    {"int8", "auto"},
+    {"int4", "auto"},
+#if defined(__x86_64__)  // the emulator's "auto" is neoni8mm
+    {"int8", "neondot"},
+    {"int4", "neondot"}
+#endif
+  };
+  for (const auto& [dtype, kernel] : kCases) {
     const auto rows = run_arm_rows({.tool = source_dir() + "/build/aarch64/bin/outrider-rows",
                                     .model = directory.path() + "/qwen3BF16",
                                     .dtype = dtype,
+                                    .kernel = kernel,
                                     .cases = 4});
     if (rows.status().code() == StatusCode::kNotFound) GTEST_SKIP() << rows.status().message();
     ASSERT_TRUE(rows.ok()) << rows.status().to_string();
@@ -141,7 +157,7 @@ TEST(RowInvariance, HoldsBetweenThisCpuAndArm) {
     }
     EXPECT_EQ(book.compared(), static_cast<std::int64_t>(rows->size()));
     EXPECT_GT(book.compared(), 40);
-    EXPECT_EQ(book.mismatches(), 0);
+    EXPECT_EQ(book.mismatches(), 0) << dtype << " " << kernel;
   }
 }
 

@@ -50,13 +50,16 @@ template <int kBits>
 struct GroupSum;
 
 // Keeps a sum in its register and its additions in the order in which they are written: the
-// compiler would collect products first, of all steps, and has not the registers for that.
+// compiler would collect products or operands first, of all steps, and has not the registers for
+// that.
+template <class Register>
+HWY_INLINE void keep_order(Register& sum) {
 #if defined(__x86_64__)
-template <class Sum>
-HWY_INLINE void keep_order(Sum& sum) {
-  asm("" : "+x"(sum.raw));
-}
+  asm("" : "+x"(sum));
+#else
+  asm("" : "+w"(sum));
 #endif
+}
 
 #if defined(OUTRIDER_DOT_PRODUCTS)
 
@@ -84,6 +87,9 @@ struct GroupSum {
   HWY_INLINE void begin(std::int32_t offset) { sum = hn::Set(IntTag(), offset); }
   HWY_INLINE void add(const StepWeights<kBits>& w, BytePart x) {
     sum = add_products(sum, w.all, x);
+#if HWY_TARGET == HWY_NEON
+    keep_order(sum.raw);
+#endif
   }
   template <bool kHasOffset>
   HWY_INLINE IntPart end(std::int32_t /*offset*/) const {
@@ -97,7 +103,7 @@ struct GroupSum {
 
 HWY_INLINE void add_products(ShortPart& sum, BytePart w, BytePart x) {
   sum = hn::Add(sum, ShortPart{_mm256_maddubs_epi16(w.raw, x.raw)});
-  keep_order(sum);
+  keep_order(sum.raw);
 }
 // Pairs of 16-bit sums times `factor`.
 HWY_INLINE IntPart add_pairs(ShortPart sum, std::int16_t factor) {

@@ -43,6 +43,8 @@ const Kernels& kernels_for(VectorTarget target) {
       return table<VectorTarget::kNeon>();
     case VectorTarget::kNeonDot:
       return table<VectorTarget::kNeonDot>();
+    case VectorTarget::kNeonI8mm:
+      return table<VectorTarget::kNeonI8mm>();
   }
   OUTRIDER_CHECK(false);
 }

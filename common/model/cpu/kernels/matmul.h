@@ -18,4 +18,9 @@ MatmulFunction matmul_quantized(VectorTarget target);
 // matmul_quantized() by the CPU's own products of four bytes, which it must have.
 MatmulFunction matmul_quantized_dot(VectorTarget target);
 
+#if defined(__aarch64__)
+// matmul_quantized() by products of 2 x 8 by 8 x 2 bytes (I8MM), which the CPU must have.
+MatmulFunction matmul_quantized_matrix();
+#endif
+
 }  // namespace outrider

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "common/model/cpu/kernels/matmul.h"
 
@@ -18,6 +19,7 @@ namespace outrider::HWY_NAMESPACE {
 #if OUTRIDER_VECTOR_CODE && HWY_TARGET != HWY_AVX3
 namespace {
 #include "common/model/cpu/kernels/group_sums-inl.h"
+#include "common/model/cpu/kernels/group_tiles-inl.h"
 #include "common/model/cpu/kernels/quantized_tiles-inl.h"
 }  // namespace
 
@@ -43,6 +45,10 @@ MatmulFunction matmul_quantized(VectorTarget target) {
       if (__builtin_cpu_supports("avx512vnni")) return matmul_quantized_dot(target);
 #endif
       break;
+    case VectorTarget::kNeonI8mm:
+#if defined(__aarch64__)
+      return matmul_quantized_matrix();
+#endif
     case VectorTarget::kAvx2:
     case VectorTarget::kNeon:
       break;

@@ -3,6 +3,7 @@
 // attributes are ours, and matmul_quantized() asks the CPU. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "common/model/cpu/kernels/matmul.h"
 
@@ -28,6 +29,7 @@ namespace outrider::HWY_NAMESPACE {
 #define OUTRIDER_DOT_PRODUCTS
 namespace {
 #include "common/model/cpu/kernels/group_sums-inl.h"
+#include "common/model/cpu/kernels/group_tiles-inl.h"
 #include "common/model/cpu/kernels/quantized_tiles-inl.h"
 }  // namespace
 #undef OUTRIDER_DOT_PRODUCTS

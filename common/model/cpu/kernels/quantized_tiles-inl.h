@@ -10,33 +10,12 @@
 // and instruction set (docs/row-invariance.md).
 //
 // Included inside the namespace and the attributes of a file that is compiled once per instruction
-// set, behind group_sums-inl.h. SPDX-License-Identifier: Apache-2.0
-
-// Rows of a tile, and how many registers of a panel's 16 outputs are summed at once: what fits the
-// registers.
-#if HWY_TARGET == HWY_AVX3
-inline constexpr int kTileRows4 = 8, kTileRows8 = 8;
-inline constexpr int kTogether = 1;
-#elif HWY_TARGET == HWY_AVX2 && defined(OUTRIDER_DOT_PRODUCTS)
-inline constexpr int kTileRows4 = 4, kTileRows8 = 4;
-inline constexpr int kTogether = 2;
-#elif HWY_TARGET == HWY_AVX2
-inline constexpr int kTileRows4 = 8, kTileRows8 = 4;  // of 8 bits each row has two sums
-inline constexpr int kTogether = 1;
-#else
-inline constexpr int kTileRows4 = 4, kTileRows8 = 4;
-inline constexpr int kTogether = 4;
-#endif
-
-template <int kBits>
-inline constexpr int kTileRows = kBits == 4 ? kTileRows4 : kTileRows8;
+// set, behind group_sums-inl.h and group_tiles-inl.h. SPDX-License-Identifier: Apache-2.0
 
 // How many rows meet a panel before the next panel is read: their activations stay in the second
 // level of cache.
 inline constexpr std::int64_t kBlockRows = 64;
 
-inline constexpr std::size_t kStepBytes = 4 * kPanelOutputs;
-inline constexpr std::size_t kPartBytes = 4 * kPartLanes;
 // How far ahead of a stream of weights memory is asked for.
 inline constexpr std::size_t kAheadBytes = 4096;
 
@@ -55,28 +34,6 @@ struct Panel {
     return load_part(reinterpret_cast<const hwy::float16_t*>(from), at);
   }
 };
-
-// A format's constants.
-template <int kBitsOf, int kScaleGroup, bool kMinimum>
-struct Format {
-  static constexpr int kBits = kBitsOf;
-  static constexpr bool kHasMinimum = kMinimum;
-  static constexpr std::size_t kGroupBytes = kPanelOutputs * kQuantGroup * kBits / 8;
-  static constexpr std::size_t kScales = kQuantGroup / kScaleGroup;
-  static constexpr std::size_t kSteps = kScaleGroup * kPanelOutputs * kBits / 8 / kStepBytes;
-  // Whether the weights' zero has to be taken out of sums.
-  static constexpr bool kHasOffset = !kHasMinimum && !(kSignedBytes && kBits == 8);
-  static constexpr std::size_t kOffset = kBits == 4     ? offsetof(QuantizedGroup, offset4)
-                                         : kScales == 1 ? offsetof(QuantizedGroup, offset8)
-                                                        : offsetof(QuantizedGroup, half_offsets8);
-};
-
-template <class T>
-HWY_INLINE T read_as(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
-}
 
 // One tile: a panel and some rows.
 template <class F, int kRows>
@@ -113,55 +70,17 @@ struct QuantizedTile {
                            const std::byte* const* x, Lanes* sums) const {
     // What two parts share would be kept in memory between them: it is loaded again instead.
     if constexpr (kTogether < kParts) asm volatile("" ::: "memory");
-    GroupSum<F::kBits> group[kRows][kTogether];
-    std::int32_t offset[kRows] = {};
-    OUTRIDER_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      if constexpr (F::kHasOffset) {
-        offset[r] = read_as<std::int32_t>(x[r] + F::kOffset + half * sizeof(std::int32_t));
-      }
-      for (GroupSum<F::kBits>& sum : group[r]) sum.begin(offset[r]);
-    }
-    OUTRIDER_UNROLL
-    for (std::size_t s = 0; s < F::kSteps; ++s) {
-      BytePart bytes[kTogether];
-      for (int t = 0; t < kTogether; ++t) {
-        bytes[t] = hn::LoadU(
-            ByteTag(), values + s * kStepBytes + static_cast<std::size_t>(part + t) * kPartBytes);
-      }
-      const std::size_t at = half * kQuantGroup / 2 + 4 * s;
-      if constexpr (F::kBits == 8) {
-        add_step(bytes, at, x, group);
-      } else {
-        BytePart halves[kTogether];
-        for (int t = 0; t < kTogether; ++t) halves[t] = low_halves(bytes[t]);
-        add_step(halves, at, x, group);
-        for (int t = 0; t < kTogether; ++t) halves[t] = high_halves(bytes[t]);
-        add_step(halves, at + kQuantGroup / 2, x, group);
-      }
-    }
+    HalfSums<F, kRows> group;
+    group.add(values, panel.flip, half, part, x);
     for (int t = 0; t < kTogether; ++t) {
       const Part weight_scale = panel.scale(panel.scales, g * F::kScales + half, part + t);
       OUTRIDER_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const auto scale = read_as<float>(x[r] + offsetof(QuantizedGroup, scale));
-        const IntPart sum = group[r][t].template end<F::kHasOffset>(offset[r]);
         Part& to = sums[r].part[part + t];
-        to = hn::MulAdd(hn::ConvertTo(PartTag(), sum),
+        to = hn::MulAdd(hn::ConvertTo(PartTag(), group.end(r, t)),
                         hn::Mul(weight_scale, hn::Set(PartTag(), scale)), to);
       }
-    }
-  }
-
-  // The four elements from `at` of the group on, for all rows and registers.
-  HWY_INLINE void add_step(const BytePart* bytes, std::size_t at, const std::byte* const* x,
-                           GroupSum<F::kBits> (*group)[kTogether]) const {
-    StepWeights<F::kBits> weights[kTogether];
-    for (int t = 0; t < kTogether; ++t) weights[t].take(bytes[t], panel.flip);
-    OUTRIDER_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const BytePart four = broadcast_four(x[r] + at);
-      for (int t = 0; t < kTogether; ++t) group[r][t].add(weights[t], four);
     }
   }
 

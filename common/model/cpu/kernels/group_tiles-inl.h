@@ -1,0 +1,192 @@
+// The exact integer sums of a group, or of half of one, for all rows of a tile: one row after the
+// other from group_sums-inl.h or, on CPUs that multiply matrices of bytes, two rows at once.
+//
+// Included inside the namespace and the attributes of a file that is compiled once per instruction
+// set, behind group_sums-inl.h; OUTRIDER_BYTE_MATRICES says that its CPUs multiply 2 x 8 by 8 x 2
+// bytes (I8MM). SPDX-License-Identifier: Apache-2.0
+
+// Rows of a tile, and how many registers of a panel's 16 outputs are summed at once: what fits the
+// registers.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int kTileRows4 = 8, kTileRows8 = 8;
+inline constexpr int kTogether = 1;
+#elif HWY_TARGET == HWY_AVX2 && defined(OUTRIDER_DOT_PRODUCTS)
+inline constexpr int kTileRows4 = 4, kTileRows8 = 4;
+inline constexpr int kTogether = 2;
+#elif HWY_TARGET == HWY_AVX2
+inline constexpr int kTileRows4 = 8, kTileRows8 = 4;  // of 8 bits each row has two sums
+inline constexpr int kTogether = 1;
+#elif defined(OUTRIDER_BYTE_MATRICES)
+inline constexpr int kTileRows4 = 8, kTileRows8 = 8;
+inline constexpr int kTogether = 2;
+#else
+inline constexpr int kTileRows4 = 4, kTileRows8 = 4;
+inline constexpr int kTogether = 4;
+#endif
+
+template <int kBits>
+inline constexpr int kTileRows = kBits == 4 ? kTileRows4 : kTileRows8;
+
+inline constexpr std::size_t kStepBytes = 4 * kPanelOutputs;
+inline constexpr std::size_t kPartBytes = 4 * kPartLanes;
+
+// A format's constants.
+template <int kBitsOf, int kScaleGroup, bool kMinimum>
+struct Format {
+  static constexpr int kBits = kBitsOf;
+  static constexpr bool kHasMinimum = kMinimum;
+  static constexpr std::size_t kGroupBytes = kPanelOutputs * kQuantGroup * kBits / 8;
+  static constexpr std::size_t kScales = kQuantGroup / kScaleGroup;
+  static constexpr std::size_t kSteps = kScaleGroup * kPanelOutputs * kBits / 8 / kStepBytes;
+  // Whether the weights' zero has to be taken out of sums.
+  static constexpr bool kHasOffset = !kHasMinimum && !(kSignedBytes && kBits == 8);
+  static constexpr std::size_t kOffset = kBits == 4     ? offsetof(QuantizedGroup, offset4)
+                                         : kScales == 1 ? offsetof(QuantizedGroup, offset8)
+                                                        : offsetof(QuantizedGroup, half_offsets8);
+};
+
+template <class T>
+HWY_INLINE T read_as(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+// What a row's sum begins with: minus the weights' zero times the sum of its activations.
+template <class F>
+HWY_INLINE std::int32_t offset_of(const std::byte* group, std::size_t half) {
+  if constexpr (!F::kHasOffset) return 0;
+  return read_as<std::int32_t>(group + F::kOffset + half * sizeof(std::int32_t));
+}
+
+// Registers of weights of a step for kTogether parts from `part` on.
+HWY_INLINE void load_step(const std::uint8_t* values, std::size_t step, int part, BytePart* bytes) {
+  for (int t = 0; t < kTogether; ++t) {
+    bytes[t] = hn::LoadU(
+        ByteTag(), values + step * kStepBytes + static_cast<std::size_t>(part + t) * kPartBytes);
+  }
+}
+
+// The exact sums of a group, or of half of one, for the rows of a tile, each by itself.
+template <class F, int kRows>
+struct RowSums {
+  // values: the half's weights. x[r]: row r's group.
+  HWY_INLINE void add(const std::uint8_t* values, std::uint8_t flip, std::size_t half, int part,
+                      const std::byte* const* x) {
+    OUTRIDER_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      offset[r] = offset_of<F>(x[r], half);
+      for (GroupSum<F::kBits>& sum : group[r]) sum.begin(offset[r]);
+    }
+    OUTRIDER_UNROLL
+    for (std::size_t s = 0; s < F::kSteps; ++s) {
+      BytePart bytes[kTogether];
+      load_step(values, s, part, bytes);
+      const std::size_t at = half * kQuantGroup / 2 + 4 * s;
+      if constexpr (F::kBits == 8) {
+        add_step(bytes, flip, at, x);
+      } else {
+        BytePart halves[kTogether];
+        for (int t = 0; t < kTogether; ++t) halves[t] = low_halves(bytes[t]);
+        add_step(halves, flip, at, x);
+        for (int t = 0; t < kTogether; ++t) halves[t] = high_halves(bytes[t]);
+        add_step(halves, flip, at + kQuantGroup / 2, x);
+      }
+    }
+  }
+  // Of row r and register t.
+  HWY_INLINE IntPart end(int r, int t) const {
+    return group[r][t].template end<F::kHasOffset>(offset[r]);
+  }
+
+  // The four elements from `at` of the group on, for all rows and registers.
+  HWY_INLINE void add_step(const BytePart* bytes, std::uint8_t flip, std::size_t at,
+                           const std::byte* const* x) {
+    StepWeights<F::kBits> weights[kTogether];
+    for (int t = 0; t < kTogether; ++t) weights[t].take(bytes[t], flip);
+    OUTRIDER_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const BytePart four = broadcast_four(x[r] + at);
+      for (int t = 0; t < kTogether; ++t) group[r][t].add(weights[t], four);
+    }
+  }
+
+  HWY_INLINE RowSums() {}  // NOLINT(modernize-use-equals-default): see Lanes
+  GroupSum<F::kBits> group[kRows][kTogether];
+  std::int32_t offset[kRows];
+};
+
+#if defined(OUTRIDER_BYTE_MATRICES)
+
+// The same for rows two by two: a product of 2 x 8 weights and 8 x 2 activations takes two steps
+// of two outputs for both rows. An odd last row is its own neighbour.
+template <class F, int kRows>
+struct PairSums {
+  static constexpr int kPairs = (kRows + 1) / 2;
+  static_assert(F::kSteps % 2 == 0);
+
+  HWY_INLINE void add(const std::uint8_t* values, std::uint8_t flip, std::size_t half, int part,
+                      const std::byte* const* x) {
+    OUTRIDER_UNROLL
+    for (int i = 0; i < kPairs; ++i) {
+      const std::int32_t a = offset_of<F>(x[2 * i], half);
+      const std::int32_t b = offset_of<F>(x[second_of(i)], half);
+      const int32x4_t both = vzip1q_s32(vdupq_n_s32(a), vdupq_n_s32(b));
+      for (auto& sums : pair[i]) sums[0] = sums[1] = both;
+    }
+    OUTRIDER_UNROLL
+    for (std::size_t s = 0; s < F::kSteps; s += 2) {
+      BytePart first[kTogether], second[kTogether];
+      load_step(values, s, part, first);
+      load_step(values, s + 1, part, second);
+      const std::size_t at = half * kQuantGroup / 2 + 4 * s;
+      for (int t = 0; t < kTogether; ++t) {
+        if constexpr (F::kBits == 8) {
+          const BytePart zero = hn::Set(ByteTag(), flip);
+          add_two_steps(t, hn::Xor(first[t], zero), hn::Xor(second[t], zero), at, x);
+        } else {
+          add_two_steps(t, low_halves(first[t]), low_halves(second[t]), at, x);
+          add_two_steps(t, high_halves(first[t]), high_halves(second[t]), at + kQuantGroup / 2, x);
+        }
+      }
+    }
+  }
+  HWY_INLINE IntPart end(int r, int t) const {
+    const auto& sums = pair[r / 2][t];
+    return IntPart(r % 2 == 0 ? vuzp1q_s32(sums[0], sums[1]) : vuzp2q_s32(sums[0], sums[1]));
+  }
+
+  // The eight elements from `at` of the group on, for all rows and register t.
+  HWY_INLINE void add_two_steps(int t, BytePart first, BytePart second, std::size_t at,
+                                const std::byte* const* x) {
+    const int32x4_t a = vreinterpretq_s32_u8(first.raw), b = vreinterpretq_s32_u8(second.raw);
+    const int8x16_t low = vreinterpretq_s8_s32(vzip1q_s32(a, b));
+    const int8x16_t high = vreinterpretq_s8_s32(vzip2q_s32(a, b));
+    OUTRIDER_UNROLL
+    for (int i = 0; i < kPairs; ++i) {
+      const int8x16_t rows = vcombine_s8(eight(x[2 * i] + at), eight(x[second_of(i)] + at));
+      pair[i][t][0] = vmmlaq_s32(pair[i][t][0], low, rows);
+      pair[i][t][1] = vmmlaq_s32(pair[i][t][1], high, rows);
+      keep_order(pair[i][t][0]);
+      keep_order(pair[i][t][1]);
+    }
+  }
+  static HWY_INLINE int8x8_t eight(const std::byte* from) {
+    return vld1_s8(reinterpret_cast<const std::int8_t*>(from));
+  }
+  static constexpr int second_of(int i) { return 2 * i + 1 < kRows ? 2 * i + 1 : 2 * i; }
+
+  HWY_INLINE PairSums() {}  // NOLINT(modernize-use-equals-default): see Lanes
+  // Of outputs 0 and 1, and of 2 and 3: [output][row of the pair].
+  int32x4_t pair[kPairs][kTogether][2];
+};
+
+template <class F, int kRows>
+using HalfSums = std::conditional_t<kRows == 1, RowSums<F, kRows>, PairSums<F, kRows>>;
+
+#else
+
+template <class F, int kRows>
+using HalfSums = RowSums<F, kRows>;
+
+#endif

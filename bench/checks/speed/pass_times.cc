@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/cpu_model.h"
+#include "common/model/cpu/kernels/aligned_buffer.h"
 #include "common/model/cpu/kernels/kernels.h"
 
 namespace outrider {
@@ -24,8 +25,12 @@ constexpr double kMaxOverBound = 1.25;
 // Products of f32 weights, multiply-adds per second.
 double float_rate(ThreadPool& pool, const Kernels& kernels) {
   constexpr std::int64_t kSide = 1024, kRows = 64;
-  const std::vector<float> weights(kSide * kSide, 0.5f), x(kSide * kRows, 0.25f);
-  std::vector<float> y(kSide * kRows);
+  AlignedBuffer<float> weights, x, y;  // a matrix that crosses cache lines takes twice the time
+  weights.grow(kSide * kSide);
+  x.grow(kSide * kRows);
+  y.grow(kSide * kRows);
+  std::fill_n(weights.data(), kSide * kSide, 0.5f);
+  std::fill_n(x.data(), kSide * kRows, 0.25f);
   const WeightMatrix matrix{.data = weights.data(), .outputs = kSide, .inputs = kSide};
   double best = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kRounds; ++round) {

@@ -53,6 +53,13 @@ class Block {
     return first_difference(slots, count) == std::min(count, count_);
   }
 
+  // The slots of the block that comes after this one, none if count <= 0: memory is asked for them
+  // while this one computes, as each page of a head is a stream of its own.
+  void expect(const std::int32_t* slots, std::int64_t count) {
+    next_ = slots;
+    next_count_ = count;
+  }
+
   void take(const std::int32_t* slots, std::int64_t count) {
     const std::int64_t same = first_difference(slots, count);
     if (same == count && count <= count_) return;
@@ -80,26 +87,52 @@ class Block {
 
   // Positions i .. i+3; past the last it is the last again, and nobody looks.
   HWY_INLINE void turn_four(std::int64_t i) {
-    const QuadTag d;
+    const PartTag d;
+    const hn::Repartition<double, PartTag> pairs;
     const T* key[4];
     for (std::int64_t c = 0; c < 4; ++c) {
       key[c] = row_of(task_.keys, slots_[std::min(i + c, count_ - 1)]);
     }
-    for (std::int64_t k = 0; k < task_.head_stride; k += 4) {
-      const Quad a = load_quad(key[0] + k), b = load_quad(key[1] + k);
-      const Quad c = load_quad(key[2] + k), e = load_quad(key[3] + k);
-      const Quad ab_low = hn::InterleaveLower(d, a, b), ab_high = hn::InterleaveUpper(d, a, b);
-      const Quad ce_low = hn::InterleaveLower(d, c, e), ce_high = hn::InterleaveUpper(d, c, e);
+    for (std::int64_t c = i; c < std::min(i + 4, next_count_); ++c) {
+      ask_for(row_of(task_.keys, next_[c]), row_bytes());
+      ask_for(row_of(task_.values, next_[c]), row_bytes());
+    }
+    for (std::int64_t k = 0; k < task_.head_stride; k += kPartLanes) {
+      const auto at = static_cast<std::size_t>(k);
+      const Part a = load_part(key[0], at), b = load_part(key[1], at);
+      const Part c = load_part(key[2], at), e = load_part(key[3], at);
+      const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
+      const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+      const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
+      const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
       float* to = turned_ + k * kBlock + i;
-      hn::StoreU(hn::ConcatLowerLower(d, ce_low, ab_low), d, to);
-      hn::StoreU(hn::ConcatUpperUpper(d, ce_low, ab_low), d, to + kBlock);
-      hn::StoreU(hn::ConcatLowerLower(d, ce_high, ab_high), d, to + 2 * kBlock);
-      hn::StoreU(hn::ConcatUpperUpper(d, ce_high, ab_high), d, to + 3 * kBlock);
+      store_quads(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low)), to);
+      store_quads(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low)), to + kBlock);
+      store_quads(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high)), to + 2 * kBlock);
+      store_quads(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), to + 3 * kBlock);
     }
   }
 
+  // Each four lanes are one element of four keys; the next four, the element four further.
+  template <class Vector>
+  static HWY_INLINE void store_quads(Vector vector, float* to) {
+    const hn::DFromV<Vector> d;
+    if constexpr (hn::MaxLanes(d) == 4) {
+      hn::StoreU(vector, d, to);
+    } else {
+      const hn::Half<decltype(d)> half;
+      store_quads(hn::LowerHalf(half, vector), to);
+      store_quads(hn::UpperHalf(half, vector),
+                  to + static_cast<std::int64_t>(hn::MaxLanes(d)) / 2 * kBlock);
+    }
+  }
+
+  std::size_t row_bytes() const { return static_cast<std::size_t>(task_.head_stride) * sizeof(T); }
+
   const AttentionTask& task_;
   std::int64_t count_ = 0;
+  const std::int32_t* next_ = nullptr;
+  std::int64_t next_count_ = 0;
   std::int32_t slots_[kBlock];
   const T* values_[kBlock];
   alignas(64) float turned_[kMaxHeadStride * kBlock];
@@ -254,6 +287,8 @@ void attend(const AttentionTask& task) {
   Batch batch;
   for (std::int64_t first = begin / kBlock * kBlock; first < end; first += kBlock) {
     Block<T> block(task);
+    block.expect(task.rows[0].path + first + kBlock,
+                 std::min(task.rows[0].end - first - kBlock, kBlock));
     for (std::int64_t r = 0; r < task.num_rows; ++r) {
       const AttentionRow& row = task.rows[r];
       const Span span{std::max<std::int64_t>(row.begin - first, 0),

@@ -72,6 +72,16 @@ HWY_INLINE void store_lanes(const Lanes& lanes, float* to) {
   }
 }
 
+// Memory that is wanted soon, into the second level of cache: the first has no room for it beside
+// what is worked on.
+HWY_INLINE void ask_for(const void* from, std::size_t bytes) {
+  constexpr std::size_t kCacheLine = 64;
+  constexpr int kForReading = 0, kLevel2 = 2;
+  for (std::size_t at = 0; at < bytes; at += kCacheLine) {
+    __builtin_prefetch(static_cast<const std::uint8_t*>(from) + at, kForReading, kLevel2);
+  }
+}
+
 // a * b + sum, one rounding.
 HWY_INLINE Lanes fused(const Lanes& a, const Lanes& b, const Lanes& sum) {
   Lanes lanes;

@@ -88,6 +88,8 @@ struct FloatProduct {
     for (Lanes& sum : sums) sum = zero_lanes();
     const std::size_t whole = inputs / kLanes * kLanes;
     for (std::size_t k = 0; k < whole; k += kLanes) {
+      // Columns side by side are several streams that each end soon; the tile after this one is
+      // asked for in order of address: one stream, which the hardware follows too.
       ask_for(next_tile + kColumns * k, kColumns * kLanes * sizeof(T));
       step<kRows, kColumns>(w, k, first + k * kRows, sums);
     }

@@ -23,18 +23,6 @@ namespace outrider::HWY_NAMESPACE {
 // multiply-add.
 inline constexpr int kSingleRowColumns = 4;
 
-// Up to some rows of activations memory is the limit. While a tile reads its columns side by side,
-// the tile after it is asked for in order of address: one stream, which the hardware follows too,
-// where the columns are several that each end soon. Into the second level of cache: the first has
-// no room for two tiles.
-HWY_INLINE void ask_for(const void* from, std::size_t bytes) {
-  constexpr std::size_t kCacheLine = 64;
-  constexpr int kForReading = 0, kLevel2 = 2;
-  for (std::size_t at = 0; at < bytes; at += kCacheLine) {
-    __builtin_prefetch(static_cast<const std::uint8_t*>(from) + at, kForReading, kLevel2);
-  }
-}
-
 HWY_INLINE void store_output(const MatmulOutput& y, std::int64_t row, std::int64_t n, float sum) {
   float* to = y.y + row * y.stride + n;
   if (y.bias != nullptr) sum = sum + y.bias[n];

@@ -29,7 +29,8 @@ class Browser:
             [PROGRAM, '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
              '--disable-background-networking', '--remote-debugging-pipe',
              f'--user-data-dir={self.folder.name}', 'about:blank'],
-            close_fds=False, preexec_fn=take_the_pipe, stderr=subprocess.DEVNULL)
+            close_fds=False, preexec_fn=take_the_pipe, stderr=subprocess.DEVNULL,
+            env=dict(os.environ, TMPDIR=self.folder.name))  # a killed one leaves its files
         os.close(its_read)
         os.close(its_write)
         self.reading, self.writing = os.fdopen(our_read, 'rb'), our_write

@@ -45,7 +45,8 @@ def with_target(options, folder, flags):
 def run(options, folder, outcome):
     common = ('--mode', 'offline', '--model', options.draft, '--dtype', options.dtype, '--strategy', 'sd', '--tree', options.tree,
               '-n', options.max_tokens, '-c', options.context, '--temp', options.temp, '--json')
-    flags = {'whole': with_target(options, folder, common), 'pruned': with_target(options, folder, (*common, '--prune', options.prune))}
+    pruning = ('--prune', options.prune, *(('--predictor', options.predictor) if options.predictor else ()))
+    flags = {'whole': with_target(options, folder, common), 'pruned': with_target(options, folder, (*common, *pruning))}
     prompts = read_prompts(options.prompts, options.num_prompts)
     pairs = []
     # A first answer that is not counted: what a way learns of the device, it has learnt.
@@ -93,6 +94,7 @@ def main():
     parser.add_argument('--flash-bandwidth', help='of an emulated flash [the target in memory]')
     parser.add_argument('--tree', default='outrider')
     parser.add_argument('--prune', type=float, default=0.01)
+    parser.add_argument('--predictor', help="of `outrider-train predictor` [the target's early exits]")
     parser.add_argument('--prompts', required=True, help='JSONL file with "prompt"')
     parser.add_argument('--num-prompts', type=int, default=12)
     parser.add_argument('--max-tokens', type=int, default=48)
@@ -100,7 +102,7 @@ def main():
     parser.add_argument('--temp', type=float, default=0)
     options = parser.parse_args()
     outcome = Outcome('pruning')
-    outcome.figures.update({key: getattr(options, key) for key in ('dtype', 'flash_bandwidth', 'tree', 'prune', 'temp')})
+    outcome.figures.update({key: getattr(options, key) for key in ('dtype', 'flash_bandwidth', 'tree', 'prune', 'predictor', 'temp')})
     with tempfile.TemporaryDirectory() as folder:
         pairs = run(options, Path(folder), outcome)
     if pairs:

@@ -79,6 +79,7 @@ struct TrainFlags {
 
 struct LabelFlags {
   std::string labels, head_tokens;
+  bool freeze_embedding = false;
   LabelTrainOptions options;
 
   void add_to(CLI::App* command) {
@@ -86,6 +87,10 @@ struct LabelFlags {
                         "Train on these labels of `outrider-train label`, not on --data");
     command->add_option("--head-tokens", head_tokens,
                         "With --labels: the only tokens to propose, of `outrider-train shortlist`");
+    command->add_flag(
+        "--freeze-embedding", freeze_embedding,
+        "With --labels and --init DIRECTORY, a composed draft: train its layers only, "
+        "as --init prune: does");
     command->add_option("--step-tokens", options.tokens, "With --labels: tokens a step, at most")
         ->check(CLI::PositiveNumber);
     command
@@ -164,7 +169,7 @@ Result<Llama> draft_for_labels(const TrainFlags& flags, const LabelFlags& labels
   }
   OUTRIDER_ASSIGN_OR_RETURN(
       Llama draft, load_model(init.layers.empty() ? flags.init : flags.target, compute, init));
-  if (!init.layers.empty()) draft.freeze_embedding();
+  if (labels.options.frozen_embedding) draft.freeze_embedding();
   return draft;
 }
 
@@ -185,8 +190,8 @@ Status distill_labels(const TrainFlags& flags, LabelFlags& labels) {
   options.tokenizer = flags.target;
   options.greedy_weight = flags.greedy_weight;
   const at::ScalarType compute = flags.compute.apply();
+  options.frozen_embedding = labels.freeze_embedding || flags.init.starts_with("prune:");
   OUTRIDER_ASSIGN_OR_RETURN(Llama draft, draft_for_labels(flags, labels, compute));
-  options.frozen_embedding = flags.init.starts_with("prune:");
   OUTRIDER_ASSIGN_OR_RETURN(const LabelSet set,
                             LabelSet::load(labels.labels, draft.config().head_tokens));
   if (set.index().vocab_size != draft.config().vocab_size) {
@@ -202,9 +207,9 @@ Status distill_labels(const TrainFlags& flags, LabelFlags& labels) {
 
 Status distill(TrainFlags flags, LabelFlags& labels) {
   if (!labels.labels.empty()) return distill_labels(flags, labels);
-  if (!labels.head_tokens.empty() || flags.init.starts_with("prune:")) {
+  if (!labels.head_tokens.empty() || labels.freeze_embedding || flags.init.starts_with("prune:")) {
     return invalid_argument(
-        "--head-tokens and --init prune: need the target's labels. Remedy: "
+        "--head-tokens, --freeze-embedding and --init prune: need the target's labels. Remedy: "
         "--labels DIRECTORY of `outrider-train label`");
   }
   TrainOptions& options = flags.options;

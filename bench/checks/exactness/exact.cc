@@ -136,6 +136,8 @@ void add_exact_check(CheckList& checks) {
   command->add_option("--pack", wish.pack,
                       "Also edges that stream this pack of the target, without a server");
   command->add_option("--memory-budget", wish.memory_budget, "Of these edges, as 2GiB");
+  command->add_option("--plain-memory-budget", wish.plain_memory_budget,
+                      "Of those that load no draft, which stream only below a smaller one");
   add_choice(*command, "--tree", wish.trees,
              "Rounds of sd that are trees: llmcad, edgellm, lever, fixed, top-n, outrider; chain");
   command

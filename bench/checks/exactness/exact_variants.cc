@@ -158,17 +158,34 @@ std::vector<ExactVariant> remote_variants(const ExactWish& wish) {
   return variants.take();
 }
 
-// Edges that decide alone.
+// Edges that decide alone: what each is started with, without a draft and with one.
+struct OfflineFlags {
+  std::vector<std::string> plain, drafting;
+};
+
 std::vector<ExactVariant> offline_variants(const ExactWish& wish, VerifierKind kind,
-                                           std::vector<std::string> flags) {
-  flags.emplace_back("--mode=offline");
-  VerifierVariants variants(kind, std::move(flags));
-  for (const Strategy strategy : {Strategy::kAr, Strategy::kSd, Strategy::kMirror}) {
-    variants.add(variant_of(strategy));
+                                           const OfflineFlags& flags) {
+  VerifierVariants plain(kind, flags.plain), drafting(kind, flags.drafting);
+  plain.add(variant_of(Strategy::kAr));
+  drafting.add(variant_of(Strategy::kSd));
+  drafting.add(variant_of(Strategy::kMirror));
+  if (wish.branches > 1) drafting.add_branches_of_chains(wish.branches);
+  for (const TreeKind kind_of_tree : wish.trees) {
+    drafting.add_tree(kind_of_tree, wish.prune_below);
   }
-  if (wish.branches > 1) variants.add_branches_of_chains(wish.branches);
-  for (const TreeKind kind : wish.trees) variants.add_tree(kind, wish.prune_below);
-  return variants.take();
+  std::vector<ExactVariant> all = plain.take();
+  std::ranges::move(drafting.take(), std::back_inserter(all));
+  return all;
+}
+
+OfflineFlags streamed(const ExactWish& wish) {
+  const auto with = [&](const std::string& budget) {
+    std::vector<std::string> flags = {"--target=" + wish.pack, "--mode=offline"};
+    if (!budget.empty()) flags.push_back("--memory-budget=" + budget);
+    return flags;
+  };
+  const bool same = wish.plain_memory_budget.empty();
+  return {with(same ? wish.memory_budget : wish.plain_memory_budget), with(wish.memory_budget)};
 }
 
 }  // namespace
@@ -181,14 +198,11 @@ std::vector<ExactVariant> exact_variants(const ExactWish& wish, const std::strin
   };
   if (wish.remote) add(remote_variants(wish));
   if (wish.resident) {
-    add(offline_variants(wish, VerifierKind::kResident,
-                         {"--target=" + target, "--dtype=" + dtype}));
+    const std::vector<std::string> flags = {"--target=" + target, "--dtype=" + dtype,
+                                            "--mode=offline"};
+    add(offline_variants(wish, VerifierKind::kResident, {flags, flags}));
   }
-  if (!wish.pack.empty()) {
-    std::vector<std::string> flags = {"--target=" + wish.pack};
-    if (!wish.memory_budget.empty()) flags.push_back("--memory-budget=" + wish.memory_budget);
-    add(offline_variants(wish, VerifierKind::kFlash, std::move(flags)));
-  }
+  if (!wish.pack.empty()) add(offline_variants(wish, VerifierKind::kFlash, streamed(wish)));
   return all;
 }
 

@@ -18,13 +18,14 @@ struct ExactWish {
   std::vector<QueueOrder> queues = {QueueOrder::kPriority, QueueOrder::kFifo, QueueOrder::kRandom};
   std::vector<ReportQueue> server_queues = {ReportQueue::kPriority, ReportQueue::kFifo};
   std::vector<int> workers = {1, 3, 10};
-  int branches = 2;             // of the rounds of one more variant of sd and fsd; 1: none
-  std::vector<TreeKind> trees;  // of rounds of sd, two more variants each
-  double prune_below = 0;       // of two more variants of each tree; 0: none
-  bool remote = true;           // a server decides
-  bool resident = false;        // the target in the edge's own process
-  std::string pack;             // of the target, streamed by edges offline; empty: none
-  std::string memory_budget;    // of such an edge
+  int branches = 2;                 // of the rounds of one more variant of sd and fsd; 1: none
+  std::vector<TreeKind> trees;      // of rounds of sd, two more variants each
+  double prune_below = 0;           // of two more variants of each tree; 0: none
+  bool remote = true;               // a server decides
+  bool resident = false;            // the target in the edge's own process
+  std::string pack;                 // of the target, streamed by edges offline; empty: none
+  std::string memory_budget;        // of such an edge
+  std::string plain_memory_budget;  // of one without a draft; empty: the same
 };
 
 // What must have happened in some answer of the variants that name it.

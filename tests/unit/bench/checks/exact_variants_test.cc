@@ -115,5 +115,18 @@ TEST(ExactVariants, EachStreamedVariantMustStream) {
   EXPECT_THAT(missing_features(variants, answers), ElementsAre("streamed by \"flash sd\""));
 }
 
+TEST(ExactVariants, WhatLoadsNoDraftHasABudgetOfItsOwn) {
+  ExactWish wish = trees_alone();
+  wish.pack = "p";
+  wish.memory_budget = "9MiB";
+  wish.plain_memory_budget = "5MiB";
+  for (const ExactVariant& variant : variants_of(wish)) {
+    const std::string& name = variant.grid.name;
+    if (!name.starts_with("flash")) continue;
+    EXPECT_THAT(variant.grid.edge_flags,
+                Contains(name == "flash ar" ? "--memory-budget=5MiB" : "--memory-budget=9MiB"));
+  }
+}
+
 }  // namespace
 }  // namespace outrider

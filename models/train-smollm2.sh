@@ -5,15 +5,15 @@
 # DATA: a folder with GSM8K's train.jsonl, MBPP's sanitized tasks and OASST's prompts, as
 #   gsm8k/train.jsonl, mbpp/mbpp_sanitized_for_code_generation.jsonl, oasst/oasst_prompts.json,
 #   wikitext/wikitext-2-valid.txt
-# Hours on two idle cores with AVX2: answers 2 (PROBLEMS=2000), labels 1, training 2.
-# SHARD, PROBLEMS, STEPS, LAYERS change the amount.
+# Hours on two idle cores with AVX2: answers 4 (PROBLEMS=2000, OWN=7000), labels 2, training 2.
+# SHARD, PROBLEMS, OWN, STEPS, LAYERS change the amount; OWN are questions that the target asks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 readonly DATA="$1" OUT="$2" BIN="${3:-build/release/bin}"
 readonly TARGET="${TARGET:-models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf}"
-readonly PROBLEMS="${PROBLEMS:-2000}" SHARD="${SHARD:-100}" STEPS="${STEPS:-4000}"
+readonly PROBLEMS="${PROBLEMS:-2000}" OWN="${OWN:-7000}" SHARD="${SHARD:-100}" STEPS="${STEPS:-4000}"
 readonly LAYERS="${LAYERS:-0,1,29}"
 
 say() { printf '==> %s\n' "$*" >&2; }
@@ -33,13 +33,14 @@ say "text"
 once "$OUT/gsm8k.jsonl" data-gsm8k --in "$DATA/gsm8k/train.jsonl" --split train
 once "$OUT/mbpp.jsonl" data-mbpp --in "$DATA/mbpp/mbpp_sanitized_for_code_generation.jsonl"
 once "$OUT/turns.jsonl" data-turns --in "$DATA/oasst/oasst_prompts.json"
+once "$OUT/own.jsonl" data-own --model "$TARGET" --count "$OWN" --batch 96 --max-tokens 160 --seed 11
 once "$OUT/wikitext.jsonl" data-wikitext --in "$DATA/wikitext/wikitext-2-valid.txt"
 
 # The target answers itself: a draft must guess what this target says, right or wrong. Prompts of
 # one length are answered together, so they stand together.
 say "the target's own answers"
 if [ ! -e "$OUT/prompts/done" ]; then
-  { head -n "$PROBLEMS" "$OUT/gsm8k.jsonl"; cat "$OUT/mbpp.jsonl" "$OUT/turns.jsonl"; } |
+  { head -n "$PROBLEMS" "$OUT/gsm8k.jsonl"; cat "$OUT/mbpp.jsonl" "$OUT/turns.jsonl" "$OUT/own.jsonl"; } |
     awk '{ printf "%d\t%s\n", length($0), $0 }' | sort -n -s -k1,1 | cut -f2- |
     split -l "$SHARD" -d -a 4 --additional-suffix=.jsonl - "$OUT/prompts/"
   touch "$OUT/prompts/done"

@@ -15,8 +15,8 @@
 
 namespace outrider {
 
-// What stands before a user's first message, default system prompt included.
-// Errors: those of encode_chat(); kFailedPrecondition if the template has nothing there.
+// What stands before a user's first message, default system prompt included: in every family it is
+// something. Errors: those of encode_chat().
 Result<std::vector<TokenId>> opening_of_user_turn(const ChatTemplate& chat,
                                                   const Tokenizer& tokenizer);
 

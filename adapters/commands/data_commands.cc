@@ -1,10 +1,9 @@
 // outrider-train data-robot, data-gsm8k, data-mbpp, data-turns, data-wikitext: text as JSONL.
 // SPDX-License-Identifier: Apache-2.0
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "adapters/commands/commands.h"
+#include "adapters/commands/jsonl_file.h"
 #include "adapters/data/gsm8k.h"
 #include "adapters/data/prompt_sets.h"
 #include "adapters/data/robot_text.h"
@@ -20,22 +19,6 @@ struct DataFlags {
   std::string in, out;
 
   Split which() const { return split == "train" ? Split::kTrain : Split::kHeldOut; }
-};
-
-class JsonlFile final {
- public:
-  explicit JsonlFile(const std::string& path) : path_(path), out_(path, std::ios::binary) {}
-
-  void write(const nlohmann::ordered_json& line) { out_ << line.dump() << '\n'; }
-
-  Status close() {
-    out_.close();
-    return out_ ? Status() : resource_exhausted("--out " + path_ + ": cannot be written");
-  }
-
- private:
-  std::string path_;
-  std::ofstream out_;
 };
 
 Status write_robot(const DataFlags& flags) {

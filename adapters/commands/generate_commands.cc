@@ -1,12 +1,12 @@
 // outrider-train generate, data-own, evaluate. SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <fstream>
 #include <memory>
 
 #include "adapters/answers/acceptance.h"
 #include "adapters/answers/generate.h"
 #include "adapters/answers/own_prompts.h"
 #include "adapters/commands/commands.h"
+#include "adapters/commands/jsonl_file.h"
 #include "adapters/data/progress.h"
 #include "adapters/data/robot_text.h"
 #include "common/base/jsonl.h"
@@ -79,24 +79,15 @@ Result<Answers> answer_all(GenerateFlags& flags, const Tokenizer& tokenizer) {
   return answers;
 }
 
-Status write_lines(const std::string& path, const std::vector<nlohmann::ordered_json>& lines) {
-  std::ofstream out(path, std::ios::binary);
-  for (const nlohmann::ordered_json& line : lines) {
-    out << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-  }
-  out.close();
-  return out ? Status() : resource_exhausted("--out " + path + ": cannot be written");
-}
-
 Status run_generate(GenerateFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.load.directory));
   OUTRIDER_ASSIGN_OR_RETURN(const Answers answers, answer_all(flags, tokenizer));
-  std::vector<nlohmann::ordered_json> lines;
+  JsonlFile file(flags.out);
   for (std::size_t i = 0; i < answers.prompts.size(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(answers.ids[i]));
-    lines.push_back({{"prompt", answers.prompts[i]}, {"answer", text}});
+    file.write({{"prompt", answers.prompts[i]}, {"answer", text}});
   }
-  return write_lines(flags.out, lines);
+  return file.close();
 }
 
 Status run_own(GenerateFlags& flags) {
@@ -112,9 +103,14 @@ Status run_own(GenerateFlags& flags) {
       generate(*model, openings, flags.options, [&](std::int64_t done) { bar.show(done, ""); }));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string> messages,
                             messages_of(written, flags.options.max_tokens, tokenizer));
-  std::vector<nlohmann::ordered_json> lines;
-  for (const std::string& message : messages) lines.push_back({{"prompt", message}});
-  return write_lines(flags.out, lines);
+  if (messages.empty()) {
+    return failed_precondition("--model " + flags.load.directory + " wrote no whole message in " +
+                               std::to_string(flags.count) +
+                               " attempts. Remedy: a chat model, more --count or --max-tokens");
+  }
+  JsonlFile file(flags.out);
+  for (const std::string& message : messages) file.write({{"prompt", message}});
+  return file.close();
 }
 
 // The answers as documents in which the answers' tokens count.
@@ -159,10 +155,6 @@ Status run_evaluate(GenerateFlags& flags) {
   std::printf("%s\n", report.dump().c_str());
   return {};
 }
-
-}  // namespace
-
-namespace {
 
 void add_draws(CLI::App* command, GenerateFlags& flags) {
   command->add_option("--temperature", flags.options.temperature, "0: the likeliest token")

@@ -28,6 +28,17 @@ TEST_F(OwnPromptsTest, TheOpeningIsWhatEveryPromptBeginsWith) {
   EXPECT_TRUE(std::equal(opening.begin(), opening.end(), whole.begin()));
 }
 
+TEST_F(OwnPromptsTest, EveryFamilyThatTheTokenizerHasOpensATurn) {
+  for (const char* family : {"llama2", "llama3", "vicuna", "chatml", "zephyr"}) {
+    const Result<ChatTemplate> chat = ChatTemplate::choose(tokenizer_, family);
+    ASSERT_TRUE(chat.ok()) << chat.status().message();
+    const Result<std::vector<TokenId>> opening = opening_of_user_turn(*chat, tokenizer_);
+    if (opening.status().code() == StatusCode::kFailedPrecondition) continue;  // lacks its tokens
+    ASSERT_TRUE(opening.ok()) << opening.status().message();
+    EXPECT_FALSE(opening->empty()) << family;
+  }
+}
+
 TEST_F(OwnPromptsTest, BrokenShortAndRepeatedMessagesGo) {
   const std::vector<std::vector<TokenId>> written = {
       ids(" Where is the cup?\n"),    ids("Two words"),     {}, ids("Where is the cup?"),

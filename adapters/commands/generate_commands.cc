@@ -94,9 +94,10 @@ Status run_own(GenerateFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(flags.load.directory));
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(tokenizer, ""));
   OUTRIDER_ASSIGN_OR_RETURN(flags.options.stop, chat.end_of_turn(tokenizer));
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> opening, opening_of_user_turn(chat, tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> opening,
+                            opening_of_user_turn(chat, tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(flags.load));
-  const std::vector<std::vector<TokenId>> openings(flags.count, std::move(opening));
+  const std::vector<std::vector<TokenId>> openings(flags.count, opening);
   ProgressBar bar("prompt", 0, static_cast<std::int64_t>(flags.count));
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::vector<std::vector<TokenId>> written,

@@ -28,6 +28,8 @@ namespace {
 
 constexpr std::int64_t kBlock = kKvPageSlots;
 constexpr int kTileQueries = 4;
+// Rows of the next block that are asked for while four keys are turned.
+constexpr int kAskedPerTurn = 2;
 // Lanes of 16 positions, or of 16 elements of values, in a tile: what fits the registers.
 #if HWY_TARGET == HWY_AVX3
 constexpr int kTileWidth = 4;
@@ -57,7 +59,19 @@ class Block {
   // while this one computes, as each page of a head is a stream of its own.
   void expect(const std::int32_t* slots, std::int64_t count) {
     next_ = slots;
-    next_count_ = count;
+    left_ = 2 * std::max<std::int64_t>(count, 0);
+  }
+
+  // Rows of keys and values of the next block that were not asked for yet.
+  std::int64_t left() const { return left_; }
+
+  // Asks for one of them. All at once they would wait for each other, and memory would rest while
+  // this block is worked on.
+  HWY_INLINE void ask_for_next() {
+    if (left_ == 0) return;
+    --left_;
+    const void* from = left_ % 2 == 0 ? task_.keys : task_.values;
+    ask_for(row_of(from, next_[left_ / 2]), row_bytes());
   }
 
   void take(const std::int32_t* slots, std::int64_t count) {
@@ -93,10 +107,7 @@ class Block {
     for (std::int64_t c = 0; c < 4; ++c) {
       key[c] = row_of(task_.keys, slots_[std::min(i + c, count_ - 1)]);
     }
-    for (std::int64_t c = i; c < std::min(i + 4, next_count_); ++c) {
-      ask_for(row_of(task_.keys, next_[c]), row_bytes());
-      ask_for(row_of(task_.values, next_[c]), row_bytes());
-    }
+    for (int c = 0; c < kAskedPerTurn; ++c) ask_for_next();
     for (std::int64_t k = 0; k < task_.head_stride; k += kPartLanes) {
       const auto at = static_cast<std::size_t>(k);
       const Part a = load_part(key[0], at), b = load_part(key[1], at);
@@ -132,7 +143,7 @@ class Block {
   const AttentionTask& task_;
   std::int64_t count_ = 0;
   const std::int32_t* next_ = nullptr;
-  std::int64_t next_count_ = 0;
+  std::int64_t left_ = 0;
   std::int32_t slots_[kBlock];
   const T* values_[kBlock];
   alignas(64) float turned_[kMaxHeadStride * kBlock];
@@ -148,16 +159,18 @@ struct Batch {
 };
 
 // scores[q][position] = scale * query . key; -infinity where not seen.
-template <int kQueries>
+template <int kQueries, class T>
 HWY_INLINE void compute_scores(const AttentionTask& task, const Batch& batch, int first,
-                               const float* keys, float (*scores)[kBlock]) {
+                               Block<T>& block, std::int64_t asked, float (*scores)[kBlock]) {
   const PartTag d;
+  const float* const keys = block.turned();
   for (std::int64_t at = 0; at < kBlock; at += kTileWidth * kLanes) {
     Lanes sums[kQueries][kTileWidth];
     for (auto& row : sums) {
       for (Lanes& sum : row) sum = zero_lanes();
     }
-    for (std::int64_t k = 0; k < task.head_stride; ++k) {
+    for (std::int64_t k = 0; k < task.head_stride; ++k, --asked) {
+      if (asked > 0) block.ask_for_next();
       Lanes key[kTileWidth];
       for (int w = 0; w < kTileWidth; ++w) key[w] = load_lanes(keys + k * kBlock + at + w * kLanes);
       for (int q = 0; q < kQueries; ++q) {
@@ -208,9 +221,10 @@ HWY_INLINE float take_block(float* scores, float* running) {
 
 // out = out * shrink + the sum of weight * value over the span, for kWidth * 16 elements from k on.
 template <int kQueries, int kWidth, class T>
-HWY_INLINE void add_values(const Batch& batch, int first, const T* const* values, std::int64_t k,
-                           const float (*weights)[kBlock], const float* shrink) {
+HWY_INLINE void add_values(const Batch& batch, int first, Block<T>& block, std::int64_t asked,
+                           std::int64_t k, const float (*weights)[kBlock], const float* shrink) {
   const PartTag d;
+  const T* const* const values = block.values();
   Lanes sums[kQueries][kWidth];
   for (int q = 0; q < kQueries; ++q) {
     for (int w = 0; w < kWidth; ++w) {
@@ -218,7 +232,8 @@ HWY_INLINE void add_values(const Batch& batch, int first, const T* const* values
       for (Part& part : sums[q][w].part) part = hn::Mul(part, hn::Set(d, shrink[q]));
     }
   }
-  for (std::int64_t at = batch.span.begin; at < batch.span.end; ++at) {
+  for (std::int64_t at = batch.span.begin; at < batch.span.end; ++at, --asked) {
+    if (asked > 0) block.ask_for_next();
     for (int w = 0; w < kWidth; ++w) {
       for (int p = 0; p < kParts; ++p) {
         const auto element = static_cast<std::size_t>(k + w * kLanes + p * kPartLanes);
@@ -239,24 +254,27 @@ HWY_INLINE void add_values(const Batch& batch, int first, const T* const* values
 
 template <int kQueries, class T>
 HWY_NOINLINE void attend_tile(const AttentionTask& task, const Batch& batch, int first,
-                              const Block<T>& block) {
+                              Block<T>& block) {
   alignas(64) float scores[kQueries][kBlock];
   float shrink[kQueries];
-  compute_scores<kQueries>(task, batch, first, block.turned(), scores);
+  // This tile's share of what is still to be asked for, half of it with the values.
+  const std::int64_t tiles = (batch.count - first + kTileQueries - 1) / kTileQueries;
+  const std::int64_t asked = (block.left() + 2 * tiles - 1) / (2 * tiles);
+  compute_scores<kQueries>(task, batch, first, block, asked, scores);
   for (int q = 0; q < kQueries; ++q) {
     shrink[q] = take_block(scores[q], batch.partials[first + q] + task.head_stride);
   }
   std::int64_t k = 0;
   for (; k + kTileWidth * kLanes <= task.head_stride; k += kTileWidth * kLanes) {
-    add_values<kQueries, kTileWidth>(batch, first, block.values(), k, scores, shrink);
+    add_values<kQueries, kTileWidth>(batch, first, block, asked, k, scores, shrink);
   }
   for (; k < task.head_stride; k += kLanes) {
-    add_values<kQueries, 1>(batch, first, block.values(), k, scores, shrink);
+    add_values<kQueries, 1>(batch, first, block, asked, k, scores, shrink);
   }
 }
 
 template <class T, int kQueries = kTileQueries>
-HWY_INLINE void attend_batch(const AttentionTask& task, Batch& batch, const Block<T>& block) {
+HWY_INLINE void attend_batch(const AttentionTask& task, Batch& batch, Block<T>& block) {
   int first = 0;
   if constexpr (kQueries == kTileQueries) {
     for (; first + kQueries <= batch.count; first += kQueries) {

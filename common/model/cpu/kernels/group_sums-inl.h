@@ -49,18 +49,6 @@ struct StepWeights;
 template <int kBits>
 struct GroupSum;
 
-// Keeps a sum in its register and its additions in the order in which they are written: the
-// compiler would collect products or operands first, of all steps, and has not the registers for
-// that.
-template <class Register>
-HWY_INLINE void keep_order(Register& sum) {
-#if defined(__x86_64__)
-  asm("" : "+x"(sum));
-#else
-  asm("" : "+w"(sum));
-#endif
-}
-
 #if defined(OUTRIDER_DOT_PRODUCTS)
 
 HWY_INLINE IntPart add_products(IntPart sum, BytePart w, BytePart x) {
@@ -88,7 +76,7 @@ struct GroupSum {
   HWY_INLINE void add(const StepWeights<kBits>& w, BytePart x) {
     sum = add_products(sum, w.all, x);
 #if HWY_TARGET == HWY_NEON
-    keep_order(sum.raw);
+    keep_in_register(sum.raw);
 #endif
   }
   template <bool kHasOffset>
@@ -103,7 +91,7 @@ struct GroupSum {
 
 HWY_INLINE void add_products(ShortPart& sum, BytePart w, BytePart x) {
   sum = hn::Add(sum, ShortPart{_mm256_maddubs_epi16(w.raw, x.raw)});
-  keep_order(sum.raw);
+  keep_in_register(sum.raw);
 }
 // Pairs of 16-bit sums times `factor`.
 HWY_INLINE IntPart add_pairs(ShortPart sum, std::int16_t factor) {

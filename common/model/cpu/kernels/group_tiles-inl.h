@@ -167,8 +167,8 @@ struct PairSums {
       const int8x16_t rows = vcombine_s8(eight(x[2 * i] + at), eight(x[second_of(i)] + at));
       pair[i][t][0] = vmmlaq_s32(pair[i][t][0], low, rows);
       pair[i][t][1] = vmmlaq_s32(pair[i][t][1], high, rows);
-      keep_order(pair[i][t][0]);
-      keep_order(pair[i][t][1]);
+      keep_in_register(pair[i][t][0]);
+      keep_in_register(pair[i][t][1]);
     }
   }
   static HWY_INLINE int8x8_t eight(const std::byte* from) {

@@ -37,6 +37,18 @@ namespace outrider::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Keeps a register (a vector's .raw) as it is at this place of the program: the compiler would
+// collect products or operands of several steps first, or load an operand anew for each of its
+// products.
+template <class Register>
+HWY_INLINE void keep_in_register(Register& value) {
+#if defined(__x86_64__)
+  asm("" : "+v"(value));
+#else
+  asm("" : "+w"(value));
+#endif
+}
+
 inline constexpr int kLanes = 16;
 inline constexpr int kPartLanes = HWY_MAX_BYTES / sizeof(float);
 inline constexpr int kParts = kLanes / kPartLanes;

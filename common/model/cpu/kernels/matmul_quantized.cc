@@ -12,7 +12,7 @@
 #include "hwy/highway.h"
 
 #include "common/model/cpu/kernels/lanes-inl.h"
-#include "common/model/cpu/kernels/matmul_tiles-inl.h"
+#include "common/model/cpu/kernels/store_output-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace outrider::HWY_NAMESPACE {

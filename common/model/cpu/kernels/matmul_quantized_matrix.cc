@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 
 #include "common/model/cpu/kernels/lanes-inl.h"
-#include "common/model/cpu/kernels/matmul_tiles-inl.h"
+#include "common/model/cpu/kernels/store_output-inl.h"
 
 #if HWY_TARGET == HWY_NEON
 HWY_PUSH_ATTRIBUTES("arch=armv8.2-a+crypto+dotprod+i8mm")

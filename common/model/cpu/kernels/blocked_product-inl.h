@@ -1,0 +1,343 @@
+// Products of several rows with f32, bf16 or f16 weights, block by block.
+//
+// A block is some columns of weights and some elements of each. Its weights are read where they
+// lie, or widened once, and meet all rows, whose activations stay in the first level of cache. A
+// sum's sixteen lanes wait in memory from block to block and take their elements in order: so the
+// bits are those of a row alone (docs/row-invariance.md).
+//
+// Included inside the namespace and the attributes of a file that is compiled once per instruction
+// set, behind lanes-inl.h and store_output-inl.h. SPDX-License-Identifier: Apache-2.0
+
+// A tile is some rows of activations by some columns of weights. With many rows the parts of the
+// lanes come one after the other: so more sums fit the registers, and fewer loads serve them.
+constexpr std::size_t kTileRows = 6;
+#if HWY_TARGET == HWY_AVX2
+constexpr std::size_t kTileColumns = 2;
+#else
+constexpr std::size_t kTileColumns = 4;
+#endif
+// Parts of the lanes that a tile of so many rows computes together.
+constexpr std::size_t parts_together(std::size_t rows) {
+  std::size_t together = kParts;
+  while (together > 1 && together * rows > kTileRows) together /= 2;
+  return together;
+}
+// Columns of a block, and elements of each: a tile's activations stay in the first level of cache
+// while they meet the block, its weights in the second.
+constexpr std::size_t kBlockColumns = 32;
+constexpr std::size_t kBlockElements = 512;
+// Fewer rows than a tile's leave room for more elements, so that memory is read in longer pieces.
+constexpr std::size_t kTileElements = kTileRows * kBlockElements;
+// More rows than these are worth widening a block once; measured, but for NEON's.
+constexpr std::size_t kInPlaceRows = HWY_TARGET == HWY_AVX3 ? 128 : HWY_TARGET == HWY_AVX2 ? 16 : 6;
+
+// A tile's weights where they lie, from one part of the lanes on.
+template <class T>
+struct WeightsInPlace {
+  const T* columns[kTileColumns];
+  const T* next[kTileColumns];  // what is read after this tile
+  static constexpr std::size_t kLine = 64;
+
+  HWY_INLINE WeightsInPlace of_part(std::size_t part) const {
+    WeightsInPlace weights = *this;
+    for (const T*& column : weights.columns) column += part * kPartLanes;
+    return weights;
+  }
+  HWY_INLINE Part load(std::size_t column, std::size_t step, std::size_t part) const {
+    return load_part(columns[column], step * kLanes + part * kPartLanes);
+  }
+  HWY_INLINE void ask_for_next(std::size_t step) const {
+    if (step * kLanes * sizeof(T) % kLine != 0) return;
+    for (const T* column : next) ask_for(column + step * kLanes, kLine);
+  }
+};
+
+// The same, widened: [parts][steps][columns of the tile][lanes of a part].
+struct WidenedWeights {
+  const float* values;
+  std::size_t part_size;  // floats
+
+  HWY_INLINE WidenedWeights of_part(std::size_t part) const {
+    return {values + part * part_size, part_size};
+  }
+  HWY_INLINE Part load(std::size_t column, std::size_t step, std::size_t part) const {
+    const float* const from = values + part * part_size;
+    return hn::LoadU(PartTag(), from + (step * kTileColumns + column) * kPartLanes);
+  }
+  HWY_INLINE void ask_for_next(std::size_t) const {}
+};
+
+inline constexpr std::size_t kRowSums = kBlockColumns * kLanes;  // floats
+
+// How a row of weights or activations is cut into blocks of elements, and these into steps of 16.
+struct Blocks {
+  std::size_t inputs;
+  std::size_t padded;    // up to whole steps
+  std::size_t elements;  // of a block, whole steps
+
+  Blocks(std::size_t inputs, std::size_t rows)
+      : inputs(inputs),
+        padded((inputs + kLanes - 1) / kLanes * kLanes),
+        elements(kTileElements / std::min(rows, kTileRows) / kLanes * kLanes) {}
+
+  // Of the block that begins at element k.
+  std::size_t steps(std::size_t k) const { return std::min(elements, padded - k) / kLanes; }
+  // Those that weights have to the end; the one after them wants zeros.
+  std::size_t whole_steps(std::size_t k) const { return std::min(elements, inputs - k) / kLanes; }
+};
+
+// Activations in the order in which tiles read them, in the thread's memory: rows that lie a power
+// of two apart would compete for the same places in the cache. For each tile of rows and each
+// block: [parts][steps][rows of the tile][lanes of a part].
+class PackedActivations {
+ public:
+  PackedActivations(const MatmulInput& x, const Blocks& blocks)
+      : blocks_(blocks), rows_(static_cast<std::size_t>(x.rows)) {
+    static thread_local AlignedBuffer<float> buffer;
+    buffer.grow(rows_ * blocks.padded);
+    values_ = buffer.data();
+    const PartTag d;
+    const auto stride = static_cast<std::size_t>(x.stride);
+    float* to = buffer.data();
+    for_each_tile([&](std::size_t row, std::size_t count) {
+      for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) {
+        for (std::size_t p = 0; p < kParts; ++p) {
+          const float* from = x.values + row * stride + k + p * kPartLanes;
+          for (std::size_t s = 0; s < blocks_.steps(k); ++s, from += kLanes) {
+            for (std::size_t r = 0; r < count; ++r, to += kPartLanes) {
+              hn::StoreU(hn::LoadU(d, from + r * stride), d, to);
+            }
+          }
+        }
+      }
+    });
+  }
+
+  std::size_t rows() const { return rows_; }
+
+  // f(first row, rows) for each tile: nearly equal ones.
+  template <class F>
+  HWY_INLINE void for_each_tile(const F& f) const {
+    const std::size_t tiles = (rows_ + kTileRows - 1) / kTileRows;
+    for (std::size_t t = 0; t < tiles; ++t) {
+      const std::size_t row = rows_ * t / tiles;
+      f(row, rows_ * (t + 1) / tiles - row);
+    }
+  }
+
+  // A tile's part of the block at k, from a step on.
+  const float* tile(std::size_t row, std::size_t rows, std::size_t k, std::size_t step) const {
+    return values_ + row * blocks_.padded + rows * (k + step * kPartLanes);
+  }
+
+ private:
+  const Blocks blocks_;
+  std::size_t rows_;
+  const float* values_;
+};
+
+template <std::size_t kRows, class Weights>
+HWY_INLINE void add_step(const Weights& weights, std::size_t step, std::size_t part, const float* x,
+                         Part (*sums)[kTileColumns]) {
+  Part column[kTileColumns];
+  OUTRIDER_UNROLL
+  for (std::size_t c = 0; c < kTileColumns; ++c) column[c] = weights.load(c, step, part);
+  OUTRIDER_UNROLL
+  for (std::size_t r = 0; r < kRows; ++r) {
+    Part value = hn::LoadU(PartTag(), x + r * kPartLanes);
+    keep_in_register(value.raw);
+    OUTRIDER_UNROLL
+    for (std::size_t c = 0; c < kTileColumns; ++c) {
+      sums[r][c] = hn::MulAdd(column[c], value, sums[r][c]);
+    }
+  }
+}
+
+// Where a tile's sum i of [parts][rows][columns] is kept in [rows, columns of a block, 16 lanes].
+template <std::size_t kRows>
+constexpr std::size_t place_of(std::size_t i) {
+  return i / kTileColumns / kRows * kPartLanes + i / kTileColumns % kRows * kRowSums +
+         i % kTileColumns * kLanes;
+}
+
+// kept: some parts of a tile's sums. x_part: floats from part to part of the activations.
+// is_first: the weights come from memory.
+template <std::size_t kRows, std::size_t kTogether, class Weights>
+HWY_NOINLINE void add_tile(Weights weights, const float* x, std::size_t x_part, std::size_t steps,
+                           bool is_first, float* kept) {
+  const PartTag d;
+  constexpr std::size_t kSums = kTogether * kRows * kTileColumns;
+  Part sums[kTogether][kRows][kTileColumns];
+  OUTRIDER_UNROLL
+  for (std::size_t i = 0; i < kSums; ++i) {
+    sums[i / kTileColumns / kRows][i / kTileColumns % kRows][i % kTileColumns] =
+        hn::LoadU(d, kept + place_of<kRows>(i));
+  }
+  for (std::size_t s = 0; s < steps; ++s, x += kRows * kPartLanes) {
+    if (is_first) weights.ask_for_next(s);
+    OUTRIDER_UNROLL
+    for (std::size_t p = 0; p < kTogether; ++p) {
+      add_step<kRows>(weights, s, p, x + p * x_part, sums[p]);
+    }
+  }
+  OUTRIDER_UNROLL
+  for (std::size_t i = 0; i < kSums; ++i) {
+    hn::StoreU(sums[i / kTileColumns / kRows][i / kTileColumns % kRows][i % kTileColumns], d,
+               kept + place_of<kRows>(i));
+  }
+}
+
+// A tile of `rows` rows, at most kRows, part by part: `steps` of the block's x_steps.
+template <std::size_t kRows, class Weights>
+HWY_INLINE void add_rows(const Weights& weights, const float* x, std::size_t x_steps,
+                         std::size_t rows, std::size_t steps, bool is_first, float* kept) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return add_rows<kRows - 1>(weights, x, x_steps, rows, steps, is_first, kept);
+  }
+  constexpr std::size_t kTogether = parts_together(kRows);
+  const std::size_t x_part = x_steps * kRows * kPartLanes;
+  for (std::size_t p = 0; p < kParts; p += kTogether) {
+    add_tile<kRows, kTogether>(weights.of_part(p), x + p * x_part, x_part, steps,
+                               is_first && p == 0, kept + p * kPartLanes);
+  }
+}
+
+template <class T>
+class BlockedProduct {
+ public:
+  BlockedProduct(const WeightMatrix& weights, const MatmulInput& x)
+      : weights_(static_cast<const T*>(weights.data)),
+        blocks_(static_cast<std::size_t>(weights.inputs), static_cast<std::size_t>(x.rows)),
+        x_(x, blocks_),
+        is_widened_(x.rows > static_cast<std::int64_t>(kInPlaceRows)) {
+    static thread_local AlignedBuffer<float> widened, sums;
+    if (is_widened_) widened.grow(kBlockColumns * blocks_.elements);
+    sums.grow(x_.rows() * kRowSums);
+    widened_ = widened.data();
+    sums_ = sums.data();
+  }
+
+  void run(Outputs part, const MatmulOutput& y) {
+    for (std::int64_t n = part.begin; n < part.end; n += kBlockColumns) {
+      const Outputs columns{n, std::min<std::int64_t>(n + kBlockColumns, part.end)};
+      std::fill_n(sums_, x_.rows() * kRowSums, 0.0f);
+      for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) {
+        if (is_widened_) {
+          multiply_widened(columns, k);
+        } else {
+          multiply_in_place(columns, k);
+        }
+      }
+      store(columns, y);
+    }
+  }
+
+ private:
+  // Column c of a block; past the last it is the last again, and nobody looks.
+  const T* column(Outputs columns, std::size_t c) const {
+    const std::int64_t n = std::min(columns.begin + static_cast<std::int64_t>(c), columns.end - 1);
+    return weights_ + static_cast<std::size_t>(n) * blocks_.inputs;
+  }
+
+  // Columns c .. of the block at k; what is read next is the tile beside them, or the first of the
+  // next block.
+  WeightsInPlace<T> weights_at(Outputs columns, std::size_t c, std::size_t k) const {
+    const bool is_last = columns.begin + static_cast<std::int64_t>(c + kTileColumns) >= columns.end;
+    const std::size_t next = is_last ? 0 : c + kTileColumns;
+    const std::size_t next_k = is_last ? std::min(k + blocks_.elements, blocks_.inputs - 1) : k;
+    WeightsInPlace<T> weights;
+    for (std::size_t i = 0; i < kTileColumns; ++i) {
+      weights.columns[i] = column(columns, c + i) + k;
+      weights.next[i] = column(columns, next + i) + next_k;
+    }
+    return weights;
+  }
+
+  void multiply_in_place(Outputs columns, std::size_t k) {
+    const auto count = static_cast<std::size_t>(columns.end - columns.begin);
+    const std::size_t whole = blocks_.whole_steps(k);
+    for (std::size_t c = 0; c < count; c += kTileColumns) {
+      WeightsInPlace<T> weights = weights_at(columns, c, k);
+      if (whole > 0) add_tiles(weights, c, k, 0, whole);
+      if (whole == blocks_.steps(k)) continue;
+      T last[kTileColumns][kLanes];
+      for (std::size_t i = 0; i < kTileColumns; ++i) {
+        pad(weights.columns[i] + whole * kLanes, k + whole * kLanes, last[i]);
+        weights.columns[i] = weights.next[i] = last[i];
+      }
+      add_tiles(weights, c, k, whole, 1);
+    }
+  }
+
+  // A step's elements from element k of a column on, then zeros.
+  HWY_INLINE void pad(const T* from, std::size_t k, T* to) const {
+    std::memset(to, 0, kLanes * sizeof(T));
+    std::memcpy(to, from, (blocks_.inputs - k) * sizeof(T));
+  }
+
+  // All of a block's columns, those past the last too.
+  void multiply_widened(Outputs columns, std::size_t k) {
+    const std::size_t steps = blocks_.steps(k);
+    for (std::size_t c = 0; c < kBlockColumns; ++c) {
+      float* to = widened_ + c / kTileColumns * kTileColumns * steps * kLanes +
+                  c % kTileColumns * kPartLanes;
+      widen_column(column(columns, c) + k, k, to);
+    }
+    for (std::size_t c = 0; c < kBlockColumns; c += kTileColumns) {
+      const WidenedWeights weights{widened_ + c * steps * kLanes,
+                                   steps * kTileColumns * kPartLanes};
+      add_tiles(weights, c, k, 0, steps);
+    }
+  }
+
+  HWY_INLINE void widen_column(const T* from, std::size_t k, float* to) const {
+    const std::size_t steps = blocks_.steps(k), whole = blocks_.whole_steps(k);
+    ask_for(from + blocks_.elements, blocks_.elements * sizeof(T));
+    for (std::size_t s = 0; s < whole; ++s) widen_step(from + s * kLanes, s, steps, to);
+    if (whole == steps) return;
+    T last[kLanes];
+    pad(from + whole * kLanes, k + whole * kLanes, last);
+    widen_step(last, whole, steps, to);
+  }
+
+  HWY_INLINE static void widen_step(const T* from, std::size_t step, std::size_t steps, float* to) {
+    for (std::size_t p = 0; p < kParts; ++p) {
+      hn::StoreU(load_part(from, p * kPartLanes), PartTag(),
+                 to + (p * steps + step) * kTileColumns * kPartLanes);
+    }
+  }
+
+  // All rows by the columns of a tile, the first of which is the block's column c: `steps` of the
+  // block at k, from step `first` on.
+  template <class Weights>
+  HWY_INLINE void add_tiles(const Weights& weights, std::size_t c, std::size_t k, std::size_t first,
+                            std::size_t steps) {
+    x_.for_each_tile([&](std::size_t row, std::size_t rows) {
+      add_rows<kTileRows>(weights, x_.tile(row, rows, k, first), blocks_.steps(k), rows, steps,
+                          row == 0, sums_ + row * kRowSums + c * kLanes);
+    });
+  }
+
+  void store(Outputs columns, const MatmulOutput& y) const {
+    for (std::size_t row = 0; row < x_.rows(); ++row) {
+      const float* sums = sums_ + row * kRowSums;
+      float out[kBlockColumns];
+      for (std::size_t c = 0; c < kBlockColumns; c += 4) {
+        Quad folded[4];
+        for (std::size_t i = 0; i < 4; ++i) folded[i] = fold(load_lanes(sums + (c + i) * kLanes));
+        hn::StoreU(sum_quads(folded[0], folded[1], folded[2], folded[3]), QuadTag(), out + c);
+      }
+      for (std::int64_t n = columns.begin; n < columns.end; ++n) {
+        store_output(y, static_cast<std::int64_t>(row), n, out[n - columns.begin]);
+      }
+    }
+  }
+
+  const T* weights_;  // [outputs, inputs]
+  const Blocks blocks_;
+  const PackedActivations x_;
+  const bool is_widened_;
+  // The thread's memory.
+  float* widened_;
+  float* sums_;  // [rows, columns, 16 lanes]
+};

@@ -75,7 +75,7 @@ void add_prompt_sets(CommandList& commands) {
     command->add_option("--out", flags->out, "The JSONL file to write")->required();
   };
   add("data-mbpp", "Convert MBPP's tasks", write_mbpp);
-  add("data-turns", "Convert OASST's first user turns: prompts without answers",
+  add("data-turns", "Convert the first user turns of OASST or MT-bench: prompts without answers",
       [](const DataFlags& flags) {
         return write_texts(flags, "prompt", read_user_turns(flags.in));
       });

@@ -47,6 +47,21 @@ std::string first_turn(std::string_view text) {
   return trimmed(text);
 }
 
+// Lines of {"turns": ["..", ..]}.
+Result<std::vector<std::string>> first_of_turns(const std::string& path) {
+  std::vector<std::string> firsts;
+  const auto add = [&](const Json& line, const std::string& where) -> Status {
+    const Json turns = line.is_object() ? line.value("turns", Json()) : Json();
+    if (!turns.is_array() || turns.empty() || !turns[0].is_string()) {
+      return data_loss(where + ": no list \"turns\" that begins with a string");
+    }
+    firsts.push_back(turns[0].get<std::string>());
+    return {};
+  };
+  OUTRIDER_RETURN_IF_ERROR(for_each_line(path, add));
+  return firsts;
+}
+
 bool is_title(std::string_view line) {
   return line.starts_with(" = ") && line.ends_with(" = ") && !line.starts_with(" = = ");
 }
@@ -69,6 +84,7 @@ Result<std::vector<PromptAnswer>> read_mbpp(const std::string& path) {
 
 Result<std::vector<std::string>> read_user_turns(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxFileBytes));
+  if (text.starts_with("{")) return first_of_turns(path);
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string> all, numbered_texts(text, path));
   std::vector<std::string> turns;
   std::unordered_set<std::string> seen;

@@ -17,8 +17,9 @@ namespace outrider {
 Result<std::vector<PromptAnswer>> read_mbpp(const std::string& path);
 
 // The users' first turns of OASST1 conversations (Apache-2.0): a JSON list of [number, text], each
-// text in Llama 2's form with a system prompt. Doubles are left out, and so are turns of more than
-// 1,200 bytes. No answers: they are for the target to give.
+// text in Llama 2's form with a system prompt; doubles are left out, and so are turns of more than
+// 1,200 bytes. Or MT-bench's (Zheng et al. 2023, Apache-2.0): lines with "turns". No answers: they
+// are for the target to give.
 Result<std::vector<std::string>> read_user_turns(const std::string& path);
 
 // Articles of Wikitext: such a JSON list, or a plain text file, which is cut at lines that are a

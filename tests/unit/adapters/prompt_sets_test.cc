@@ -47,6 +47,22 @@ TEST(PromptSets, OfAConversationTheFirstTurnIsTakenOnce) {
   }
 }
 
+TEST(PromptSets, MtBenchGivesTheFirstOfItsTurns) {
+  TestDirectory directory;
+  directory.write("mt.jsonl", R"({"question_id":81,"turns":["Write.","Rewrite."]})"
+                              "\n"
+                              R"({"question_id":82,"turns":["Write."]})");
+  const auto turns = read_user_turns(directory.path("mt.jsonl"));
+  ASSERT_TRUE(turns.ok()) << turns.status().to_string();
+  EXPECT_THAT(*turns, ElementsAre("Write.", "Write."));
+  for (const char* bad : {R"({"turns":[]})", R"({"turns":"Write."})", R"({"turns":[1]})"}) {
+    directory.write("mt.jsonl", bad);
+    EXPECT_THAT(read_user_turns(directory.path("mt.jsonl")).status().message(),
+                HasSubstr("mt.jsonl:1: no list \"turns\""))
+        << bad;
+  }
+}
+
 TEST(PromptSets, WikitextIsCutAtItsArticles) {
   TestDirectory directory;
   const std::string body(300, 'b');

@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -35,7 +36,10 @@ class Program:
     def read(self):
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f'compare.py: {self.process.args[0]} ended')
+            code = self.process.wait()
+            how = f'with exit code {code}' if code >= 0 else f'by {signal.Signals(-code).name}'
+            sys.exit(f'compare.py: {os.path.basename(self.process.args[0])} ended {how}. Remedy: read what it printed above; a peer '
+                     'that ends by a signal has instructions that do not run here (bench/peers/README.md)')
         return line.strip()
 
     def ask(self, line):

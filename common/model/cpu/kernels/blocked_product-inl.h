@@ -1,9 +1,10 @@
 // Products of several rows with f32, bf16 or f16 weights, block by block.
 //
-// A block is some columns of weights and some elements of each. Its weights are read where they
-// lie, or widened once, and meet all rows, whose activations stay in the first level of cache. A
-// sum's sixteen lanes wait in memory from block to block and take their elements in order: so the
-// bits are those of a row alone (docs/row-invariance.md).
+// A block is some columns of weights and some elements of each. Blocks in place come one after the
+// other and meet all rows: weights are read from memory once. For many rows the blocks of some
+// columns are widened first, and tiles of rows come one after the other: their sums stay in the
+// first level of cache until they are whole. A sum's sixteen lanes take their elements in order
+// either way: so the bits are those of a row alone (docs/row-invariance.md).
 //
 // Included inside the namespace and the attributes of a file that is compiled once per instruction
 // set, behind lanes-inl.h and store_output-inl.h. SPDX-License-Identifier: Apache-2.0
@@ -28,8 +29,8 @@ constexpr std::size_t kBlockColumns = 32;
 constexpr std::size_t kBlockElements = 512;
 // Fewer rows than a tile's leave room for more elements, so that memory is read in longer pieces.
 constexpr std::size_t kTileElements = kTileRows * kBlockElements;
-// More rows than these are worth widening a block once; measured, but for NEON's.
-constexpr std::size_t kInPlaceRows = HWY_TARGET == HWY_AVX3 ? 128 : HWY_TARGET == HWY_AVX2 ? 16 : 6;
+// More rows than these are worth widening columns once; measured, but for NEON's.
+constexpr std::size_t kInPlaceRows = HWY_TARGET == HWY_AVX3 ? 80 : HWY_TARGET == HWY_AVX2 ? 36 : 6;
 
 // A tile's weights where they lie, from one part of the lanes on.
 template <class T>
@@ -202,6 +203,22 @@ HWY_INLINE void add_rows(const Weights& weights, const float* x, std::size_t x_s
   }
 }
 
+// The last elements of a column as a whole step: zeros behind them.
+template <class T>
+HWY_INLINE void pad(const T* from, std::size_t count, T* to) {
+  std::memset(to, 0, kLanes * sizeof(T));
+  std::memcpy(to, from, count * sizeof(T));
+}
+
+// One step of a column's widened weights, of `steps`.
+template <class T>
+HWY_INLINE void widen_step(const T* from, std::size_t step, std::size_t steps, float* to) {
+  for (std::size_t p = 0; p < kParts; ++p) {
+    hn::StoreU(load_part(from, p * kPartLanes), PartTag(),
+               to + (p * steps + step) * kTileColumns * kPartLanes);
+  }
+}
+
 template <class T>
 class BlockedProduct {
  public:
@@ -211,7 +228,7 @@ class BlockedProduct {
         x_(x, blocks_),
         is_widened_(x.rows > static_cast<std::int64_t>(kInPlaceRows)) {
     static thread_local AlignedBuffer<float> widened, sums;
-    if (is_widened_) widened.grow(kBlockColumns * blocks_.elements);
+    if (is_widened_) widened.grow(kBlockColumns * blocks_.padded);
     sums.grow(x_.rows() * kRowSums);
     widened_ = widened.data();
     sums_ = sums.data();
@@ -221,10 +238,10 @@ class BlockedProduct {
     for (std::int64_t n = part.begin; n < part.end; n += kBlockColumns) {
       const Outputs columns{n, std::min<std::int64_t>(n + kBlockColumns, part.end)};
       std::fill_n(sums_, x_.rows() * kRowSums, 0.0f);
-      for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) {
-        if (is_widened_) {
-          multiply_widened(columns, k);
-        } else {
+      if (is_widened_) {
+        multiply_widened(columns);
+      } else {
+        for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) {
           multiply_in_place(columns, k);
         }
       }
@@ -262,31 +279,43 @@ class BlockedProduct {
       if (whole == blocks_.steps(k)) continue;
       T last[kTileColumns][kLanes];
       for (std::size_t i = 0; i < kTileColumns; ++i) {
-        pad(weights.columns[i] + whole * kLanes, k + whole * kLanes, last[i]);
+        pad(weights.columns[i] + whole * kLanes, blocks_.inputs - k - whole * kLanes, last[i]);
         weights.columns[i] = weights.next[i] = last[i];
       }
       add_tiles(weights, c, k, whole, 1);
     }
   }
 
-  // A step's elements from element k of a column on, then zeros.
-  HWY_INLINE void pad(const T* from, std::size_t k, T* to) const {
-    std::memset(to, 0, kLanes * sizeof(T));
-    std::memcpy(to, from, (blocks_.inputs - k) * sizeof(T));
+  // All columns of a block, those past the last too.
+  void multiply_widened(Outputs columns) {
+    for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) widen_block(columns, k);
+    x_.for_each_tile([&](std::size_t row, std::size_t rows) {
+      for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) {
+        add_widened(row, rows, k);
+      }
+    });
   }
 
-  // All of a block's columns, those past the last too.
-  void multiply_widened(Outputs columns, std::size_t k) {
+  void widen_block(Outputs columns, std::size_t k) {
     const std::size_t steps = blocks_.steps(k);
     for (std::size_t c = 0; c < kBlockColumns; ++c) {
-      float* to = widened_ + c / kTileColumns * kTileColumns * steps * kLanes +
+      float* to = widened_ + k * kBlockColumns + c / kTileColumns * kTileColumns * steps * kLanes +
                   c % kTileColumns * kPartLanes;
       widen_column(column(columns, c) + k, k, to);
     }
+  }
+
+  void add_widened(std::size_t row, std::size_t rows, std::size_t k) {
+    const std::size_t steps = blocks_.steps(k);
+    const float* const x = x_.tile(row, rows, k, 0);
     for (std::size_t c = 0; c < kBlockColumns; c += kTileColumns) {
-      const WidenedWeights weights{widened_ + c * steps * kLanes,
+      const WidenedWeights weights{widened_ + k * kBlockColumns + c * steps * kLanes,
                                    steps * kTileColumns * kPartLanes};
-      add_tiles(weights, c, k, 0, steps);
+      // Activations are one stream; what comes next is asked for column by column.
+      ask_for(x + rows * (steps * kLanes + c * steps * kLanes / kBlockColumns),
+              rows * kTileColumns * steps * kLanes / kBlockColumns * sizeof(float));
+      add_rows<kTileRows>(weights, x, steps, rows, steps, false,
+                          sums_ + row * kRowSums + c * kLanes);
     }
   }
 
@@ -296,15 +325,8 @@ class BlockedProduct {
     for (std::size_t s = 0; s < whole; ++s) widen_step(from + s * kLanes, s, steps, to);
     if (whole == steps) return;
     T last[kLanes];
-    pad(from + whole * kLanes, k + whole * kLanes, last);
+    pad(from + whole * kLanes, blocks_.inputs - k - whole * kLanes, last);
     widen_step(last, whole, steps, to);
-  }
-
-  HWY_INLINE static void widen_step(const T* from, std::size_t step, std::size_t steps, float* to) {
-    for (std::size_t p = 0; p < kParts; ++p) {
-      hn::StoreU(load_part(from, p * kPartLanes), PartTag(),
-                 to + (p * steps + step) * kTileColumns * kPartLanes);
-    }
   }
 
   // All rows by the columns of a tile, the first of which is the block's column c: `steps` of the

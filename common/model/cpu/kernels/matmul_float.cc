@@ -1,10 +1,9 @@
 // Matrix product with f32, bf16 or f16 weights, widened in registers.
 //
 // One row is multiplied with the weights as they come from memory (RowProduct). Several rows meet a
-// block of them at a time (BlockedProduct), so that activations stay in the first level of cache;
-// for many rows a block's weights are widened once. Sums wait in memory between blocks, all sixteen
-// lanes of them. Every way gives the same bits: each sum owns its 16 lanes (lanes-inl.h) and takes
-// its elements in order. SPDX-License-Identifier: Apache-2.0
+// block of them at a time (BlockedProduct), so that activations stay in the first level of cache.
+// Either way gives the same bits: each sum owns its 16 lanes (lanes-inl.h) and takes its elements
+// in order. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 

@@ -2,6 +2,7 @@
 #include "common/model/cpu/pass_products.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace outrider {
 
@@ -13,6 +14,11 @@ Activations::Activations(std::int64_t elements)
 void Activations::grow(std::int64_t rows, bool is_quantized) {
   values.grow(static_cast<std::size_t>(rows * stride));
   if (is_quantized) quantized.grow(static_cast<std::size_t>(rows * quantized_bytes));
+}
+
+MatmulInput PassProducts::input(const Activations& x, std::int64_t rows) {
+  static std::atomic<std::uint64_t> last{0};
+  return {rows, x.stride, x.values.data(), x.quantized.data(), ++last};
 }
 
 void PassProducts::quantize(Activations& x, std::int64_t row) const {

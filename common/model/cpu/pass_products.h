@@ -48,9 +48,8 @@ class PassProducts final {
   // Makes rows ready that stand in x.values.
   void quantize(Activations& x, std::int64_t row) const;
   void quantize_rows(Activations& x, std::int64_t rows);
-  static MatmulInput input(const Activations& x, std::int64_t rows) {
-    return {rows, x.stride, x.values.data(), x.quantized.data()};
-  }
+  // Rows that are ready; they do not change while this is in use.
+  static MatmulInput input(const Activations& x, std::int64_t rows);
   // Several products of the same activations as one loop over all their outputs.
   void multiply(std::span<const Product> products, const MatmulInput& x);
 

@@ -95,8 +95,11 @@ class PackedActivations {
   PackedActivations(const MatmulInput& x, const Blocks& blocks)
       : blocks_(blocks), rows_(static_cast<std::size_t>(x.rows)) {
     static thread_local AlignedBuffer<float> buffer;
+    static thread_local std::uint64_t number = 0;  // of the input that the buffer holds
     buffer.grow(rows_ * blocks.padded);
     values_ = buffer.data();
+    if (x.number != 0 && x.number == number) return;
+    number = x.number;
     const PartTag d;
     const auto stride = static_cast<std::size_t>(x.stride);
     float* to = buffer.data();

@@ -42,6 +42,9 @@ struct MatmulInput {
   std::int64_t stride = 0;               // pad_to_lanes(inputs)
   const float* values = nullptr;         // [rows, stride] f32, zero beyond `inputs`
   const std::byte* quantized = nullptr;  // [rows] of QuantizedGroups; read by kQuantized only
+  // The same number twice, if not 0, means the same rows of the same values: what a thread made of
+  // them for its first product serves the next.
+  std::uint64_t number = 0;
 };
 
 // y[row][n] = (add ? y[row][n] : 0) + (dot + bias[n]); bias may be null.

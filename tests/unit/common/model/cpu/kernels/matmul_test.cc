@@ -60,6 +60,23 @@ TEST_P(MatmulTest, ARowOfAProductHasTheSameBitsInEveryTile) {
   }
 }
 
+TEST_P(MatmulTest, ANumberedInputIsLaidOutOnceAndAnotherAnew) {
+  const std::size_t outputs = 21;
+  const MatmulSample first(kernels(), 9, outputs, 100), second(kernels(), 9, outputs, 600);
+  for (const Kind& kind : kKinds) {
+    const std::vector<float> expected[] = {first.run(kernels(), kind, 0, 9),
+                                           second.run(kernels(), kind, 0, 9)};
+    for (const std::uint64_t number : {7u, 7u, 8u, 8u, 0u, 8u}) {
+      const MatmulSample& product = number == 8 ? second : first;
+      MatmulInput x = product.input(0, 9);
+      x.number = number;
+      std::vector<float> y(9 * outputs);
+      kernels().matmul(product.matrix(kind), x, {0, outputs}, {y.data(), outputs, nullptr, false});
+      EXPECT_EQ(y, expected[number == 8 ? 1 : 0]) << number << " " << kind.name;
+    }
+  }
+}
+
 TEST_P(MatmulTest, HalfPrecisionWeightsGiveTheBitsOfTheirWidenedCopies) {
   const MatmulSample product(kernels(), 5, 9, 200);
   const std::vector<float> widened = product.run(kernels(), kKinds[0], 0, 5);

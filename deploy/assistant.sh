@@ -14,5 +14,5 @@ for model in "$TARGET" "$DRAFT"; do
 done
 start_server "$BIN" "$TARGET" --dtype int4
 say "A server holds SmolLM2-135M-Instruct on $address. Ctrl-D ends the chat."
-"$BIN/outrider-edge" chat --server "$address" --model "$DRAFT" --color-accept \
+"$BIN/outrider-edge" chat --server "$address" --model "$DRAFT" --dtype int8 --color-accept \
   --temp 0.6 --top-p 0.9 -n 400 # so small a model repeats itself where it may not choose

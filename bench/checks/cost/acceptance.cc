@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "adapters/answers/prompt_lookup.h"
 #include "bench/checks/checks.h"
@@ -28,7 +29,7 @@ struct AcceptanceOptions {
   std::string target;
   std::string draft;
   std::string prompts;
-  std::string dtype = "auto";
+  std::string dtype = "auto", draft_dtype = "auto";
   int draft_length = 4;
   double temperature = 0;
   int max_tokens = 160;
@@ -104,7 +105,8 @@ Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& option
   if (options.most_step_share) {
     OUTRIDER_ASSIGN_OR_RETURN(
         const Estimate share,
-        measure_step_share({options.draft, options.target, options.dtype, options.threads}));
+        measure_step_share(
+            {options.draft, options.target, options.draft_dtype, options.dtype, options.threads}));
     bars.push_back({"draft step over pass", share, *options.most_step_share, Bar::Side::kAtMost});
   }
   if (!options.least) outcome.show_nothing("there is no bar on tokens per pass: give --least");
@@ -121,9 +123,11 @@ Result<CheckOutcome> run_acceptance(const AcceptanceOptions& options) {
       ServerProcess::start({"--model", options.target, "--dtype", options.dtype}));
   OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, load_config(options.target));
   SystemClock clock;
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
+                            load_bench_model(options.draft, options.draft_dtype, 1));
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<BenchEdge> edge,
-      BenchEdge::create(options.draft, tokenizer, config.max_positions, clock));
+      BenchEdge::create(std::move(draft), tokenizer, config.max_positions, clock));
   RemoteVerifier verifier({.server = server->address()});
   Totals totals;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -158,6 +162,7 @@ void add_acceptance_check(CheckList& checks) {
   command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
   command->add_option("--dtype", options->dtype,
                       "How the target computes: auto, f32, bf16, int8, int4");
+  command->add_option("--draft-dtype", options->draft_dtype, "How the draft computes");
   command->add_option("--least", options->least, "The bar: tokens per pass");
   command->add_option("--most-step-share", options->most_step_share,
                       "Times both models too; the bar: a draft's step over a pass of one row");

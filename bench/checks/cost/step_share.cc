@@ -18,7 +18,7 @@ constexpr int kRounds = 41;
 
 Result<Estimate> measure_step_share(const StepShareOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft,
-                            load_bench_model(options.draft, "auto", options.threads));
+                            load_bench_model(options.draft, options.draft_dtype, options.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> target,
                             load_bench_model(options.target, options.dtype, options.threads));
   OUTRIDER_ASSIGN_OR_RETURN(PassRunner steps, PassRunner::make(*draft, kContext + 1));

@@ -12,8 +12,8 @@ namespace outrider {
 
 struct StepShareOptions {
   std::string draft, target;
-  std::string dtype = "auto";  // of the target
-  int threads = 2;             // of either model
+  std::string draft_dtype = "auto", dtype = "auto";
+  int threads = 2;  // of either model
 };
 
 // The draft's median over the target's; both take turns.

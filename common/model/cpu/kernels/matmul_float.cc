@@ -23,6 +23,8 @@ namespace outrider::HWY_NAMESPACE {
 #if OUTRIDER_VECTOR_CODE
 namespace {
 
+#include "common/model/cpu/kernels/blocked_product-inl.h"
+
 // Four columns side by side hide the latency of fused multiply-add.
 template <class T>
 class RowProduct {
@@ -58,9 +60,9 @@ class RowProduct {
     for (std::size_t k = 0; k < whole; k += kLanes)
       step(w, k, next_tile + kColumns * k, x_ + k, sums);
     if (whole < inputs_) {
-      T padded[kColumns][kLanes] = {};
+      T padded[kColumns][kLanes];
       for (std::int64_t c = 0; c < kColumns; ++c) {
-        std::memcpy(padded[c], w[c] + whole, (inputs_ - whole) * sizeof(T));
+        pad(w[c] + whole, inputs_ - whole, padded[c]);
         w[c] = padded[c];
       }
       step(w, 0, next_tile, x_ + whole, sums);
@@ -92,8 +94,6 @@ class RowProduct {
   std::size_t inputs_;
   const float* x_;
 };
-
-#include "common/model/cpu/kernels/blocked_product-inl.h"
 
 template <class T>
 void run(const WeightMatrix& weights, const MatmulInput& x, Outputs part, const MatmulOutput& y) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/check.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "common/cli/program.h"
@@ -36,6 +38,15 @@ int CheckOutcome::exit_code() const {
   return nothing_shown.empty() ? kExitOk : kExitNothingShown;
 }
 
+std::string figures_for_people(const Json& line) {
+  std::string text;
+  for (const auto& [name, value] : line.items()) {
+    if (value.is_structured()) continue;
+    text += name + ": " + (value.is_string() ? value.get<std::string>() : value.dump()) + "\n";
+  }
+  return text + "All figures, as JSON: send stdout to a file or a pipe (> figures.json).\n";
+}
+
 CLI::App* CheckList::add(const std::string& name, const std::string& description, Body body) {
   CLI::App* command = app_.add_subcommand(name, description);
   checks_.emplace_back(command, std::move(body));
@@ -54,7 +65,8 @@ Result<int> CheckList::run_chosen() const {
       line["nothing_shown"] = outcome.nothing_shown;
     }
     line.update(outcome.figures);
-    std::printf("%s\n", line.dump().c_str());
+    const bool for_people = isatty(STDOUT_FILENO) != 0 && !outcome.json_wanted;
+    std::fputs((for_people ? figures_for_people(line) : line.dump() + "\n").c_str(), stdout);
     return code;
   }
   return invalid_argument("no check named");

@@ -11,7 +11,8 @@
 //   }
 //
 // declared in bench/checks/checks.h and called by main.cc. The last line on stdout is one JSON
-// object: {"check": "wire", "passed": true, <figures>}. What is for people goes to stderr.
+// object: {"check": "wire", "passed": true, <figures>}; a terminal gets its single figures in
+// words. What is for people goes to stderr.
 //
 // Exit code 0 if it passed, 1 if its bar or the run failed, 2 for wrong usage, 3 if it is slower
 // than what it was compared with (compare), 4 if nothing failed but the run is no evidence for the
@@ -27,10 +28,10 @@
 #include <utility>
 #include <vector>
 
-#include "bench/harness/bar.h"
-#include "bench/harness/overruns.h"
+#include "bench/stats/statistics.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
+#include "emulation/process/server_process.h"
 
 namespace outrider {
 
@@ -41,6 +42,7 @@ struct CheckOutcome {
   bool passed = false;             // nothing that was judged failed
   bool regressed = false;          // slower than what it was compared with
   std::string nothing_shown = {};  // why it is no evidence all the same; empty: it is
+  bool json_wanted = false;        // over a terminal too
   Json figures = Json::object();
 
   // Keeps the first reason.
@@ -50,12 +52,16 @@ struct CheckOutcome {
   // none, or one of them was measured without an interval.
   void hold(std::span<const Bar> bars);
 
-  // Adds how well an emulated pace was kept; fails the outcome if it was not (overruns.h).
+  // Adds how well an emulated pace was kept; fails the outcome if it was not
+  // (emulation/process/server_process.h).
   void hold_pace(const std::string& whose, const PaceCounts& counts);
 
   // A failure counts before a lack of evidence.
   int exit_code() const;
 };
+
+// The figures of a check's JSON that are single ones, a line each, and where the rest is.
+std::string figures_for_people(const Json& line);
 
 class CheckList final {
  public:

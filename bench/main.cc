@@ -16,44 +16,33 @@ int main(int argc, char** argv) {
   outrider::add_decode_check(checks);
   outrider::add_exits_check(checks);
   outrider::add_link_check(checks);
-  outrider::add_measure_device_check(checks);
-  outrider::add_model_check(checks);
   outrider::add_price_check(checks);
   outrider::add_logits_check(checks);
   outrider::add_rows_check(checks);
 #ifdef OUTRIDER_BENCH_FLASH
-  outrider::add_head_check(checks);
   outrider::add_stream_check(checks);
 #endif
 #ifdef OUTRIDER_BENCH_RPC
   outrider::add_wire_check(checks);
 #endif
 #ifdef OUTRIDER_BENCH_SERVER
-  outrider::add_ablate_check(checks);
   outrider::add_acceptance_check(checks);
   outrider::add_clocks_check(checks);
-  outrider::add_controller_check(checks);
   outrider::add_doctor_check(checks);
-  outrider::add_economy_checks(checks);
   outrider::add_exact_check(checks);
   outrider::add_exits_accuracy_check(checks);
   outrider::add_law_check(checks);
   outrider::add_loopback_check(checks);
   outrider::add_lossless_check(checks);
   outrider::add_perplexity_check(checks);
-  outrider::add_race_check(checks);
   outrider::add_reproduce_check(checks);
   outrider::add_run_check(checks);
   outrider::add_startup_check(checks);
   outrider::add_sync_check(checks);
-  outrider::add_tree_check(checks);
-  outrider::add_tree_link_check(checks);
-  outrider::add_planner_check(checks);
-  outrider::add_virtual_check(checks);
 #endif
 
   program.app().require_subcommand(1);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
   const outrider::Result<int> code = checks.run_chosen();
-  return code.ok() ? *code : program.finish(code.status());
+  return program.finish(code);
 }

@@ -1,32 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/access.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "cloud_server/admission/token_file.h"
 #include "common/base/address.h"
+#include "common/base/posix.h"
+#include "common/credentials/private_file.h"
 #include "common/telemetry/log.h"
 
 namespace outrider {
-namespace {
-
-Status append_line(const std::string& path, const std::string& line) {
-  const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return not_found(path + ": " + std::strerror(errno));
-  const std::string text = line + "\n";
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const bool synced = fsync(fd) == 0;
-  close(fd);
-  if (written && synced) return {};
-  return unavailable(path + ": " + std::strerror(errno));
-}
-
-}  // namespace
 
 Status check_access(const AccessOptions& options) {
   OUTRIDER_RETURN_IF_ERROR(check_tls_files(options.tls));
@@ -62,11 +48,34 @@ Status load_tokens(const std::string& path, Tenants& tenants) {
   return {};
 }
 
+FileWatch::Identity FileWatch::look() const {
+  struct stat about {};
+  if (stat(path_.c_str(), &about) != 0) return {};
+  const auto nanoseconds = [](const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {static_cast<std::int64_t>(about.st_dev), static_cast<std::int64_t>(about.st_ino),
+          static_cast<std::int64_t>(about.st_size), nanoseconds(about.st_mtim),
+          nanoseconds(about.st_ctim)};
+}
+
+bool FileWatch::changed() {
+  const Identity now = look();
+  if (now == known_ || now != std::exchange(seen_, now)) return false;
+  known_ = now;
+  return true;
+}
+
 Status print_new_token(const std::string& tenant, const std::string& token_file) {
   OUTRIDER_ASSIGN_OR_RETURN(const NewToken made, new_token(tenant));
-  if (!token_file.empty()) OUTRIDER_RETURN_IF_ERROR(append_line(token_file, made.line));
+  if (!token_file.empty()) OUTRIDER_RETURN_IF_ERROR(append_to_private_file(token_file, made.line));
   std::printf("%s\n", made.token.c_str());
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0) {
+    const std::string why = "the key could not be shown (stdout: " + errno_message(errno) + ")";
+    if (token_file.empty()) return unavailable(why);
+    return unavailable(why + ", so nobody knows it. Remedy: take the last line of " + tenant +
+                       " out of " + token_file + ", and make another key");
+  }
   if (token_file.empty()) {
     std::fprintf(
         stderr, "This key is shown once. Give it to %s, and add this line to the token file:\n%s\n",
@@ -74,7 +83,7 @@ Status print_new_token(const std::string& tenant, const std::string& token_file)
   } else {
     std::fprintf(stderr,
                  "This key is shown once. Give it to %s; its line stands in %s.\n"
-                 "A server that runs reads it on SIGHUP.\n",
+                 "A server that runs reads it within seconds.\n",
                  tenant.c_str(), token_file.c_str());
   }
   return {};

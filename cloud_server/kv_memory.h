@@ -1,7 +1,7 @@
 // How much memory KV caches may take: what this machine and this process's control group have left
 // once the weights are there.
 //
-// Thread rule: pure functions, but for the files that free_memory() reads.
+// Thread rule: pure functions, except for the files that free_memory() reads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -7,6 +7,7 @@
 
 #include "common/exits/find_exits.h"
 #include "common/model/emulated/null_model.h"
+#include "common/model/format/model_files.h"
 #include "common/model/loader/loader.h"
 #include "common/text/tokenizer.h"
 #ifdef OUTRIDER_SERVER_CUDA
@@ -30,6 +31,9 @@ CudaFactory cuda_factory() {
 }
 
 Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& target_options) {
+  if (!target_options.chat_template.empty()) {
+    return invalid_argument("--chat-template: the null model has no tokenizer to write by it");
+  }
   if (target_options.exits != "auto" && target_options.exits != "none") {
     return invalid_argument("--exits " + target_options.exits +
                             ": the null model has no layers to exit from");
@@ -66,6 +70,27 @@ Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
   return {};
 }
 
+// A model without a template, or with one that is not valid, still answers edges and plain
+// prompts: chats say what is missing.
+Status set_chat_template(const TargetOptions& options, LoadedTarget& target) {
+  target.chat = chat_source(*target.tokenizer);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ChatSource> file,
+                            source_of_file(target.chat, options.chat_template));
+  if (file) {
+    target.chat = *file;
+  } else {
+    target.chat.chosen = options.chat_template;
+  }
+  const Result<ChatTemplate> chat = ChatTemplate::choose(target.chat, "");
+  const Status status = chat.ok() ? chat->end_of_turn(*target.tokenizer).status() : chat.status();
+  if (!status.ok() && !options.chat_template.empty()) {
+    return status.with_context("--chat-template " + options.chat_template);
+  }
+  target.about_template =
+      status.ok() ? std::string(chat->name()) : "OFF because " + status.message();
+  return {};
+}
+
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.model));
   LoadOptions load;
@@ -79,8 +104,11 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
   load.max_context = options.max_model_len;
   load.ignore_eos = options.ignore_eos;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(load, cuda_factory()));
+  OUTRIDER_RETURN_IF_ERROR(
+      check_vocabulary(options.model, tokenizer.vocab_size(), model->info().vocab_size));
   LoadedTarget target{std::move(model), tokenizer.content_hash()};
   target.tokenizer = std::move(tokenizer);
+  OUTRIDER_RETURN_IF_ERROR(set_chat_template(options, target));
   OUTRIDER_ASSIGN_OR_RETURN(
       FoundExits found,
       find_exits({.model = options.model, .adapters = options.adapters, .exits = options.exits},
@@ -98,11 +126,9 @@ Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock) {
   Result<LoadedTarget> loaded =
       is_null ? null_target(std::string_view(options.model).substr(kNullScheme.size()), options)
               : directory_target(options);
-  if (!loaded.ok() || options.pace.empty()) return loaded;
-  auto paced = std::make_unique<PacedModel>(std::move(loaded->model), options.pace, clock,
-                                            options.pace_exit_cost);
-  loaded->paced = paced.get();
-  loaded->model = std::move(paced);
+  if (loaded.ok() && options.pacer != nullptr) {
+    loaded->model = options.pacer->pace(std::move(loaded->model), clock);
+  }
   return loaded;
 }
 

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 folder="$1"; shift
-[ -e "$folder/.complete" ] && exit
+[ "$(cat "$folder/.complete" 2>/dev/null)" = "$*" ] && exit
 rm -rf "$folder"
 mkdir -p "$(dirname "$folder")"
 mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$(IFS=,; echo "$*")" bookworm "$folder"
@@ -15,4 +15,4 @@ find "$folder/usr" -type l -lname '/*' | while read -r link; do
   inside="$folder$(readlink "$link")"
   [ ! -e "$inside" ] || ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$inside")" "$link"
 done
-touch "$folder/.complete"
+echo "$*" >"$folder/.complete"

@@ -1,18 +1,27 @@
 #!/usr/bin/env bash
-# A chat with SmolLM2-135M-Instruct: a server with the model, an edge that drafts and shows its
-# answers, what the draft guessed in colour.
-#   deploy/assistant.sh FOLDER OF THE PROGRAMS [DRAFT]
+# A chat with a model of others: a server with the target, an edge that drafts and shows its answers,
+# what the draft guessed in colour.
+#   deploy/assistant.sh FOLDER OF THE PROGRAMS qwen-coder|smollm2|DRAFT
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-readonly BIN="${1:-build/release/bin}" DRAFT="${2:-models/smollm2/draft}"
-readonly TARGET=models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 source deploy/start-server.sh
 
+readonly BIN="${1:-build/release/bin}" PAIR="${2:-smollm2}"
+if [ "$PAIR" = qwen-coder ]; then
+  readonly NAME=Qwen2.5-Coder-1.5B-Instruct FOLDER=models/qwen-coder
+  readonly TARGET=$FOLDER/$NAME-Q4_K_M.gguf DRAFT=$FOLDER/Qwen2.5-Coder-0.5B-Instruct-Q4_K_M.gguf
+  server_flags=() edge_flags=(--temp 0)
+else
+  readonly NAME=SmolLM2-135M-Instruct FOLDER=models/smollm2
+  readonly TARGET=$FOLDER/$NAME.Q4_1.gguf
+  if [ "$PAIR" = smollm2 ]; then readonly DRAFT=$FOLDER/draft; else readonly DRAFT=$PAIR; fi
+  # So small a model repeats itself where it may not choose.
+  server_flags=(--dtype int4) edge_flags=(--dtype int8 --temp 0.6 --top-p 0.9)
+fi
+
 for model in "$TARGET" "$DRAFT"; do
-  [ -e "$model" ] || { say "assistant: $model is missing. Remedy: ./run model smollm2"; exit 1; }
+  [ -e "$model" ] || { say "assistant: $model is missing. Remedy: ./run model ${FOLDER#models/}"; exit 1; }
 done
-start_server "$BIN" "$TARGET" --dtype int4
-say "A server holds SmolLM2-135M-Instruct on $address. Ctrl-D ends the chat."
-"$BIN/outrider-edge" chat --server "$address" --model "$DRAFT" --dtype int8 --color-accept \
-  --temp 0.6 --top-p 0.9 -n 400 # so small a model repeats itself where it may not choose
+start_server "$BIN" "$TARGET" "${server_flags[@]}"
+say "A server holds $NAME on $address. Ctrl-D ends the chat."
+"$BIN/outrider-edge" chat --server "$address" --model "$DRAFT" --color-accept -n 400 "${edge_flags[@]}"

@@ -35,5 +35,5 @@ The same question to the target alone, token by token, gives the same text. See 
   $BIN/outrider-server --model $TARGET &
   $BIN/outrider-edge run --strategy ar --tokenizer $DRAFT -f deploy/demo-prompt.txt"
 
-[ -x "$BIN/outrider-bench" ] || exit 0
-"$BIN/outrider-bench" race --target "$TARGET" --draft "$DRAFT" --prompt-file deploy/demo-prompt.txt >/dev/null
+[ -x "$BIN/outrider-race" ] || exit 0
+"$BIN/outrider-race" --target "$TARGET" --draft "$DRAFT" --prompt-file deploy/demo-prompt.txt >/dev/null

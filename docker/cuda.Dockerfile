@@ -3,22 +3,30 @@
 #   docker run --gpus all --read-only -v /srv/models/target:/models/target:ro \
 #     outrider-server:0.1.0-cuda --model=/models/target --device=cuda --http-port=8000
 # Written, and never built: no machine with a network and CUDA was at hand.
-ARG BASE=docker.io/library/debian:bookworm-slim
+# By its digest, as docker/Dockerfile says.
+ARG BASE=docker.io/library/debian:bookworm-20260824-slim@sha256:88200866dfff7ea7f5cbcb6ec7c8a701889efe6fe859fe64d6990e4b07ea4171
 
 FROM ${BASE} AS build
 ARG CUDA=13-0
-ARG KEYRING=https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/cuda-keyring_1.1-1_all.deb
+ARG REPOSITORY=https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64
+# The key that signs the repository, by its whole fingerprint: another one ends the build.
+ARG KEY=EB693B3035CD5710E231E123A4B469963BF863CC
 ARG TORCH=2.11.0
 WORKDIR /src
 COPY packages.txt .
 RUN apt-get -q update \
- && apt-get -q -y install --no-install-recommends ca-certificates curl python3 python3-venv \
+ && apt-get -q -y install --no-install-recommends ca-certificates curl gpg python3 python3-venv \
       $(awk '/^\[/ {on = /^\[build\]/} /^[a-z0-9]/ && on {print $1}' packages.txt) \
- && curl --silent --show-error --fail --location --output /tmp/keyring.deb "${KEYRING}" \
- && apt-get -q -y install /tmp/keyring.deb \
+ && curl --silent --show-error --fail --location --output /tmp/key.asc "${REPOSITORY}/3bf863cc.pub" \
+ && gpg --batch --show-keys --with-colons /tmp/key.asc >/tmp/key.txt \
+ && test "$(grep -c ^pub: /tmp/key.txt)" = 1 \
+ && found="$(awk -F: '/^fpr:/ {print $10; exit}' /tmp/key.txt)" \
+ && { test "${found}" = "${KEY}" || { echo "the key of ${REPOSITORY} is ${found}, KEY is ${KEY}" >&2; exit 1; }; } \
+ && gpg --batch --dearmor --output /usr/share/keyrings/cuda.gpg /tmp/key.asc \
+ && echo "deb [signed-by=/usr/share/keyrings/cuda.gpg] ${REPOSITORY}/ /" >/etc/apt/sources.list.d/cuda.list \
  && apt-get -q update \
  && apt-get -q -y install --no-install-recommends "cuda-nvcc-${CUDA}" "cuda-cudart-dev-${CUDA}" \
- && rm -rf /var/lib/apt/lists/* /tmp/keyring.deb
+ && rm -rf /var/lib/apt/lists/* /tmp/key.asc /tmp/key.txt
 # With what --device cuda loads at run time: cuBLAS and the others come as wheels beside it.
 RUN python3 -m venv /opt/outrider/venv \
  && /opt/outrider/venv/bin/pip install --no-cache-dir --no-compile "torch==${TORCH}"

@@ -15,6 +15,7 @@ namespace outrider {
 
 inline constexpr const char* kGenerateMethod = "/outrider.v1.Outrider/Generate";
 inline constexpr const char* kMeasureMethod = "/outrider.v1.Outrider/Measure";
+inline constexpr const char* kDescribeMethod = "/outrider.v1.Outrider/Describe";
 inline constexpr const char* kServiceName = "outrider.v1.Outrider";
 // The call's metadata that repeats Open.session_key.
 inline constexpr const char* kSessionMetadata = "outrider-session";

@@ -15,6 +15,7 @@
 
 #include "common/base/status.h"
 #include "common/protocol/messages.h"
+#include "common/protocol/target_description.h"
 
 namespace outrider {
 
@@ -36,6 +37,11 @@ inline constexpr std::size_t kMaxMeasuredBytes = 256 << 10;
 // A request for so many bytes, with so many of its own; and the reply to one.
 std::string serialize_measure_request(std::uint32_t reply_bytes, std::size_t padding_bytes);
 Result<std::string> measure_reply(std::string_view request);
+
+// A Describe call. The request says nothing yet.
+std::string serialize(const TargetDescription& target);
+Status check_describe_request(std::string_view request);
+Result<TargetDescription> parse_target_description(std::string_view reply);
 
 Result<EdgeMessage> parse_edge_message(std::string_view bytes);
 Result<ServerMessage> parse_server_message(std::string_view bytes);

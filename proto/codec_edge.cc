@@ -48,6 +48,8 @@ void encode(const Open& open, v1::Open& out) {
   out.set_prefix_hash(from_name(open.prefix_hash));
   out.set_accept_other_arithmetic(open.accept_other_arithmetic);
   out.set_pad_frames(open.pad_frames);
+  out.set_template_hash(from_name(open.template_hash));
+  out.set_ignore_target_stops(open.ignore_target_stops);
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -110,6 +112,8 @@ Result<Open> decode(const v1::Open& in) {
   OUTRIDER_ASSIGN_OR_RETURN(open.prefix_hash, to_name("open.prefix_hash", in.prefix_hash()));
   open.accept_other_arithmetic = in.accept_other_arithmetic();
   open.pad_frames = in.pad_frames();
+  OUTRIDER_ASSIGN_OR_RETURN(open.template_hash, to_name("open.template_hash", in.template_hash()));
+  open.ignore_target_stops = in.ignore_target_stops();
   return open;
 }
 

@@ -1,5 +1,5 @@
 // Messages of one size, for those who do not want the sizes on the wire to tell what is written:
-// how many drafted tokens stood gives text away even under TLS (docs/security.md).
+// how many drafted tokens stood gives text away even under TLS (docs/deploy.md).
 //
 // A padded message is the message, and zeros in its `padding` field up to the next multiple of
 // kPaddedBytes. A filler is such a message of zeros alone; it says nothing and fills up a count.

@@ -2,9 +2,6 @@
 // ten seconds with the number of those it stands for, as a peer must not be able to fill a
 // terminal; all else is for debugging: what matters of it comes as a Status.
 //
-// What gRPC does not tell at any level cannot be told here: gRPC 1.51 closes a connection whose
-// bytes are not HTTP/2 without a line and without a counter.
-//
 // Thread rule: take_over_grpc_log() once, before the first channel or server; the counter from any
 // thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -19,7 +19,7 @@ grpc::Status to_grpc(const Status& status, std::optional<Duration> retry_after =
 // A code that Outrider does not use becomes kInternal, its number named in the message.
 Status from_grpc(const grpc::Status& status);
 
-// How a call ended, as the edge's rules for retries see it (docs/mirrored-tree.md, "What may be
+// How a call ended, as the edge's rules for retries see it (docs/protocol.md, "What may be
 // retried"): INTERNAL, CANCELLED, ABORTED and UNKNOWN that are not Outrider's become UNAVAILABLE,
 // for a proxy or the transport spoke. Else as from_grpc().
 Status ended_call(const grpc::Status& status);

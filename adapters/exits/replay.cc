@@ -83,13 +83,14 @@ class PassReplay::Answer final {
   // One pass, or one chunk of the prefill.
   Status step(const std::function<void(PassSample)>& on_pass) {
     OUTRIDER_RETURN_IF_ERROR(send_chain());
-    const PassPlan plan = session_.start(replay_.clock_.now());
+    rider_ = {.plan = session_.start(replay_.clock_.now()), .cache = cache_.get()};
+    const PassPlan& plan = rider_.plan;
     sample_ = {.exits = std::vector<ExitSample>(replay_.heads_.layers().size())};
     walks_.assign(sample_.exits.size(), {});
     top_pairs_.resize(sample_.exits.size());
-    OUTRIDER_RETURN_IF_ERROR(compute(plan));
+    OUTRIDER_RETURN_IF_ERROR(compute());
     const Chooser choose = [this](std::size_t row, Position position) {
-      return outrider::choose(runner_.logits(row), open_.sampling, open_.seed, position);
+      return outrider::choose(runner_.logits(rider_, row), open_.sampling, open_.seed, position);
     };
     if (plan.decides) {
       const PassWalk verdict = session_.walk(plan, choose);
@@ -97,7 +98,7 @@ class PassReplay::Answer final {
       drafter_.commit(verdict.tokens);
       on_pass(std::move(sample_));
     }
-    runner_.keep(session_.finish(choose, Duration{0}, replay_.clock_.now()), *cache_);
+    runner_.keep(rider_, session_.finish(choose, Duration{0}, replay_.clock_.now()));
     session_.take_messages();
     return {};
   }
@@ -122,12 +123,14 @@ class PassReplay::Answer final {
         replay_.clock_.now());
   }
 
-  Status compute(const PassPlan& plan) {
+  Status compute() {
+    const PassPlan& plan = rider_.plan;
     probe_.begin(session_, plan, replay_.target_.info().vocab_size, {});
     TimedTap tap(probe_, replay_.heads_.layers(), replay_.clock_);
+    if (plan.decides) rider_.tap = &tap;
     const TimePoint start = replay_.clock_.now();
-    OUTRIDER_RETURN_IF_ERROR(
-        runner_.compute(plan, *cache_, {.tap = plan.decides ? &tap : nullptr}));
+    runner_.compute({&rider_, 1});
+    OUTRIDER_RETURN_IF_ERROR(rider_.status);
     if (plan.tokens.size() > 1 || !plan.decides) return {};
     ReplayTimes& times = replay_.times_;
     const std::vector<double>& exits = tap.seconds();
@@ -176,6 +179,7 @@ class PassReplay::Answer final {
   Drafter drafter_;
   VerifySession session_;
   PassRunner runner_;
+  Rider rider_;  // of the current pass
   ExitProbe probe_;
   PassSample sample_;
   std::vector<PassWalk> walks_;                             // of the current pass, by exit

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/harness/round_tokens.h"
+#include "bench/harness/law.h"
 #include "common/base/json_record.h"
 
 namespace outrider {

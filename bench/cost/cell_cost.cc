@@ -1,10 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/cost/cell_cost.h"
 
-#include "bench/cost/token_cost.h"
+#include <algorithm>
+#include <cmath>
+
 #include "common/base/json_record.h"
 
 namespace outrider {
+namespace {
+
+// Prices are dollars per million tokens, so a sum of price x tokens of one answer, divided by its
+// output tokens, is dollars per million output tokens.
+double per_output(double sum, const AnswerShape& shape) {
+  return sum / shape.output_tokens;
+}
+
+double passes(const AnswerShape& shape) {
+  return shape.output_tokens / shape.tokens_per_pass;
+}
+
+}  // namespace
+
+double plain_cost(const TokenPrices& target, const AnswerShape& shape) {
+  return per_output(target.input * shape.input_tokens + target.output * shape.output_tokens, shape);
+}
+
+ApiCost edge_cost(const TokenPrices& target, const AnswerShape& shape) {
+  const double outputs = target.output * passes(shape);
+  ApiCost cost;
+  cost.by_the_pass = per_output(target.input * shape.input_tokens + outputs, shape);
+  // The first pass reads the prompt; each later round what stands then, half of the answer on
+  // average.
+  const double prefix = shape.input_tokens + shape.output_tokens / 2;
+  const double later = std::max(passes(shape) * shape.rounds_per_pass - 1, 0.0);
+  const double inputs = target.input * shape.input_tokens + later * target.cached_input * prefix +
+                        passes(shape) * target.input * shape.drafted_per_pass;
+  cost.stateless = per_output(inputs + outputs, shape);
+  return cost;
+}
+
+double cloud_draft_cost(const TokenPrices& target, const TokenPrices& draft,
+                        const AnswerShape& shape) {
+  const double drafted = passes(shape) * shape.drafted_per_pass;
+  return edge_cost(target, shape).by_the_pass +
+         per_output(draft.input * shape.input_tokens + draft.output * drafted, shape);
+}
+
 namespace {
 
 constexpr std::array<const char*, kCostKinds> kTitles = {
@@ -95,6 +136,46 @@ CellCost cell_cost(const Prices& prices, DraftPlace place, const AnswerUse& use)
       own(use, gpu_ms, use.first_target_ms, use.target_ms + (beside ? use.draft_ms : 0)));
   set(CostKind::kGpuReserved, own(use, gpu_ms, use.first_ms, use.decode_ms));
   return cost;
+}
+
+std::optional<double> ModelledPair::cost_of_a_round_trip_ms(CostKind kind,
+                                                            const Prices& prices) const {
+  AnswerUse longer = edge;
+  longer.decode_ms += edge.rounds;  // a millisecond each
+  const auto more = cell_cost(prices, DraftPlace::kEdge, longer).total(kind);
+  const auto now = edge_cost.total(kind);
+  if (!more || !now || *more <= *now) return std::nullopt;
+  return *more - *now;
+}
+
+ModelledPair modelled_pair(const ModelledRound& round, double step_ms, const PaceCurve& pass,
+                           const Prices& prices) {
+  const double tokens = round.output_tokens, passes = tokens / round.tau;
+  const double pass_ms = pass.ms(static_cast<std::int64_t>(std::ceil(round.gamma)) + 1);
+  const double drafting = round.gamma * step_ms;
+  ModelledPair pair{.round_trip_ms = round.round_trip_ms};
+  pair.shape = {.input_tokens = round.input_tokens,
+                .output_tokens = tokens,
+                .tokens_per_pass = round.tau,
+                .drafted_per_pass = round.gamma};
+  pair.plain = {.input_tokens = round.input_tokens,
+                .output_tokens = tokens,
+                .passes = tokens,
+                .decode_ms = tokens * pass.ms(1),
+                .target_ms = tokens * pass.ms(1),
+                .bytes = tokens * round.token_bytes};
+  pair.edge = {.input_tokens = round.input_tokens,
+               .output_tokens = tokens,
+               .passes = passes,
+               .rounds = passes,
+               .drafted = passes * round.gamma,
+               .decode_ms = passes * (round.round_trip_ms + drafting + pass_ms),
+               .target_ms = passes * pass_ms,
+               .draft_ms = passes * drafting,
+               .bytes = passes * round.round_bytes};
+  pair.plain_cost = cell_cost(prices, DraftPlace::kEdge, pair.plain);
+  pair.edge_cost = cell_cost(prices, DraftPlace::kEdge, pair.edge);
+  return pair;
 }
 
 }  // namespace outrider

@@ -1,7 +1,7 @@
 // What a token of a cell costs, kind by kind, from what its answers took and a file of prices.
 //
 //   time          milliseconds of waiting; everything else in dollars per million output tokens
-//   api_*         the target at an API (token_cost.h says how each bills)
+//   api_*         the target at an API (below: how each bills)
 //   gpu_shared    a GPU of one's own that works for others while this session waits: its computing
 //   gpu_reserved  a GPU that waits for this session alone: all of its time
 //   link, device  bytes both ways; the device's power while it drafts
@@ -16,9 +16,41 @@
 #include "bench/harness/grid_plan.h"
 #include "common/base/enum_names.h"
 #include "common/base/json.h"
+#include "common/model/emulated/pace.h"
 #include "common/prices/prices.h"
 
 namespace outrider {
+
+// What a million answered tokens cost at an API, by two ways of billing.
+//
+//   by the pass   FSD's table 1: the prefix once, and one output token for each pass
+//   stateless     as APIs bill that keep no session: at each round the whole prefix (as cached
+//                 input) and the drafted tokens are input once more, and one token is output; what
+//                 the target writes alone goes on with the stream
+
+// One answer.
+struct AnswerShape {
+  double input_tokens = 100;
+  double output_tokens = 500;
+  double tokens_per_pass = 1;   // τ
+  double drafted_per_pass = 0;  // γ
+  double rounds_per_pass = 1;   // the share of the passes that verify drafted tokens
+};
+
+// Dollars per million output tokens. Each is linear in the passes, but for the pass that reads the
+// prompt.
+struct ApiCost {
+  double by_the_pass = 0;
+  double stateless = 0;
+};
+
+// The target decodes alone, in one request.
+double plain_cost(const TokenPrices& target, const AnswerShape& shape);
+// The draft on the edge.
+ApiCost edge_cost(const TokenPrices& target, const AnswerShape& shape);
+// The draft in the cloud, billed for its tokens; the target by the pass.
+double cloud_draft_cost(const TokenPrices& target, const TokenPrices& draft,
+                        const AnswerShape& shape);
 
 enum class CostKind : std::uint8_t {
   kTime,
@@ -104,5 +136,33 @@ struct CellCost {
 Json to_json(const CellCost& cost);
 
 CellCost cell_cost(const Prices& prices, DraftPlace place, const AnswerUse& use);
+
+// What answers take by the latency law of the FSD paper: plain decoding beside rounds that are
+// drafted on the edge and waited for.
+struct ModelledRound {
+  double input_tokens = 100;
+  double output_tokens = 500;
+  double tau = 2.5;
+  double gamma = 4;
+  double round_trip_ms = 0;
+  // Both ways, of a round, and of a token of plain decoding, streamed: as the demo pair has them on
+  // GSM8K's prompts, at γ = 4.
+  double round_bytes = 141;
+  double token_bytes = 62;
+};
+
+struct ModelledPair {
+  double round_trip_ms = 0;
+  AnswerShape shape = {};  // of the drafted answer
+  AnswerUse plain = {}, edge = {};
+  CellCost plain_cost = {}, edge_cost = {};
+
+  // What a millisecond of round trip adds to a drafted token; nothing for what is not paid by time.
+  std::optional<double> cost_of_a_round_trip_ms(CostKind kind, const Prices& prices) const;
+};
+
+// step_ms: T_p of one row. pass: T_q by rows.
+ModelledPair modelled_pair(const ModelledRound& round, double step_ms, const PaceCurve& pass,
+                           const Prices& prices);
 
 }  // namespace outrider

@@ -13,7 +13,7 @@ constexpr NodeId kHowFarBack = 40;  // ids that an extra node may hang under
 
 }  // namespace
 
-Adversary::Adversary(AdversaryScript script, SimRandom& random, Send send)
+Adversary::Adversary(AdversaryScript script, SeededRandom& random, Send send)
     : script_(std::move(script)),
       random_(random),
       send_(std::move(send)),

@@ -1,7 +1,7 @@
-// An edge that bypasses the brain on purpose: it keeps PROTOCOL, but sends more than any strategy
-// would. Guesses in any order that the rules allow, trees deep and wide, nodes that repeat others,
-// nodes that are dead on arrival, anchors in the past; before the stream is opened, after verdicts
-// and while passes run. Whatever it sends, the text must be the target's.
+// An edge that bypasses the brain on purpose: it keeps the protocol (docs/protocol.md), but sends
+// more than any strategy would. Guesses in any order that the rules allow, trees deep and wide,
+// nodes that repeat others, nodes that are dead on arrival, anchors in the past; before the stream
+// is opened, after verdicts and while passes run. Whatever it sends, the text must be the target's.
 //
 // It decides nothing by itself: its owner says when it acts, carries its messages and hands it the
 // verifier's. Thread rule: one thread. Ownership: the random numbers outlive it.
@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/sim/sim_random.h"
 #include "common/protocol/messages.h"
 #include "common/tree/mirrored_tree.h"
+#include "emulation/random/random.h"
 
 namespace outrider {
 
@@ -32,7 +32,7 @@ class Adversary final {
  public:
   using Send = std::function<void(EdgeMessage)>;
 
-  Adversary(AdversaryScript script, SimRandom& random, Send send);
+  Adversary(AdversaryScript script, SeededRandom& random, Send send);
 
   // Called with the text and each Grow before it is sent.
   std::function<void(std::span<const TokenId>, const Grow&)> on_grow;
@@ -75,7 +75,7 @@ class Adversary final {
   TokenId guess_after(NodeIndex parent);
 
   const AdversaryScript script_;
-  SimRandom& random_;
+  SeededRandom& random_;
   const Send send_;
 
   // Of the stream that is open.

@@ -4,12 +4,18 @@
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/base/types.h"
 #include "common/model/model.h"
 #include "common/protocol/verifier.h"
 #include "common/sampling/sampling.h"
@@ -18,6 +24,42 @@
 #include "edge_client/metrics/decoding_stats.h"
 
 namespace outrider {
+
+class EventQueue final {
+ public:
+  // This must outlive the stream.
+  Verifier::EventSink sink() {
+    return [this](FromVerifier event) {
+      const MutexLock lock(mu_);
+      events_.push_back(std::move(event.event));
+      changed_.notify_one();
+    };
+  }
+
+  // Blocks until there is one. A verifier ends every stream with StreamEnded.
+  VerifierEvent next() {
+    const MutexLock lock(mu_);
+    while (events_.empty()) changed_.wait(mu_);
+    VerifierEvent event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<VerifierEvent> events_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+struct BenchPrompt {
+  std::string name;             // "file.jsonl:12"
+  std::vector<TokenId> ids;     // as `outrider-edge run` puts it: in the chat template, if any
+  std::vector<TokenId> answer;  // with the end of its turn; empty if the line has none
+};
+
+// The first `limit` prompts of the file; 0: all. Errors: those of read_prompt_file() and encoding.
+Result<std::vector<BenchPrompt>> read_prompts(const std::string& path, const Tokenizer& tokenizer,
+                                              std::size_t limit);
 
 // A model directory as a Model with that many compute threads.
 Result<std::unique_ptr<Model>> load_bench_model(const std::string& directory,

@@ -143,7 +143,7 @@ std::optional<double> AnswerFigures::left_rate() const {
 }
 
 double speculation_share(const AnswerRecord& record) {
-  if (record.strategy == Strategy::kAr || record.completion_tokens == 0) return 0;
+  if (record.strategy == name_of(Strategy::kAr) || record.completion_tokens == 0) return 0;
   std::uint64_t since = 0, on = 0;
   bool speculates = true;
   for (const PlanChange& change : record.plan_changes) {
@@ -165,6 +165,37 @@ Result<EdgeAnswer> read_edge_answer(std::string_view line) {
   OUTRIDER_ASSIGN_OR_RETURN(AnswerRecord record,
                             read_answer_record(line, "the last line of outrider-edge"));
   return edge_answer_of(std::move(record));
+}
+
+std::optional<Estimate> estimate(std::span<const AnswerFigures> answers,
+                                 std::optional<double> (AnswerFigures::*figure)() const) {
+  return bootstrap(answers.size(), [&](std::span<const std::size_t> indices) {
+    return (sum_at(answers, indices).*figure)();
+  });
+}
+
+std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
+                                std::span<const AnswerFigures> answers) {
+  OUTRIDER_CHECK(base.size() == answers.size());
+  return bootstrap(answers.size(),
+                   [&](std::span<const std::size_t> indices) -> std::optional<double> {
+                     const std::optional<double> slow = sum_at(base, indices).tpot_ms();
+                     const std::optional<double> fast = sum_at(answers, indices).tpot_ms();
+                     if (!slow || !fast || *fast <= 0) return std::nullopt;
+                     return *slow / *fast;
+                   });
+}
+
+AnswerFigures sum_at(std::span<const AnswerFigures> answers, std::span<const std::size_t> indices) {
+  AnswerFigures sum;
+  for (const std::size_t index : indices) sum += answers[index];
+  return sum;
+}
+
+AnswerFigures sum_of(std::span<const AnswerFigures> answers) {
+  AnswerFigures sum;
+  for (const AnswerFigures& figures : answers) sum += figures;
+  return sum;
 }
 
 }  // namespace outrider

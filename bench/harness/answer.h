@@ -9,14 +9,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "bench/link/path/path_counts.h"
+#include "bench/stats/statistics.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "edge_client/report/answer_record.h"
+#include "emulation/path/link_condition.h"
 
 namespace outrider {
 
@@ -85,5 +87,21 @@ Result<EdgeAnswer> read_edge_answer(std::string_view line);
 // The answer with its figures, as above. DATA_LOSS where the edge did not know a figure that every
 // decoded answer over a link has.
 Result<EdgeAnswer> edge_answer_of(AnswerRecord record);
+
+// A figure of all answers together: of their sum, so that long answers weigh more.
+std::optional<Estimate> estimate(std::span<const AnswerFigures> answers,
+                                 std::optional<double> (AnswerFigures::*figure)() const);
+
+inline std::optional<Estimate> tpot_of(std::span<const AnswerFigures> answers) {
+  return estimate(answers, &AnswerFigures::tpot_ms);
+}
+
+// How many times faster `answers` are than `base`, prompt by prompt the same.
+std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
+                                std::span<const AnswerFigures> answers);
+
+AnswerFigures sum_of(std::span<const AnswerFigures> answers);
+// The same of those that were drawn.
+AnswerFigures sum_at(std::span<const AnswerFigures> answers, std::span<const std::size_t> indices);
 
 }  // namespace outrider

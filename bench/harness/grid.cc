@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/grid.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <tuple>
-#include <utility>
 
-#include "bench/harness/agreement.h"
-#include "bench/harness/overruns.h"
 #include "bench/harness/real_executor.h"
+#include "emulation/process/server_process.h"
 
 namespace outrider {
 namespace {

@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "bench/paces/device_pace.h"
-#include "bench/prompts/prompt_file.h"
+#include "bench/harness/prompt_file.h"
 #include "common/cli/choice.h"
 
 namespace outrider {
+
+void add_prompts_flag(CLI::App& command, std::string& prompts) {
+  command.add_option(
+      "--prompts", prompts,
+      "JSONL file with \"prompt\", or a folder of such files: a prompt of each in turn");
+}
 
 void add_model_flags(CLI::App& command, GridFlags& flags) {
   command.add_option("--target", flags.target, "Target: a directory or a GGUF file");
@@ -19,7 +24,7 @@ void add_model_flags(CLI::App& command, GridFlags& flags) {
                      "The target's early exits, as outrider-server takes them: auto, none, all, or "
                      "layers like 3,6 [" +
                          flags.exits + "]");
-  command.add_option("--prompts", flags.prompts, "JSONL file with \"prompt\"");
+  add_prompts_flag(command, flags.prompts);
   command.add_option("--num-prompts", flags.num_prompts, "Only the first ones; 0: all");
   command.add_option("--device", flags.device, "Where outrider-server computes: cpu, cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
@@ -31,11 +36,6 @@ void add_model_flags(CLI::App& command, GridFlags& flags) {
 void add_pace_flags(CLI::App& command, GridFlags& flags) {
   command.add_option("--pace", flags.paces, "Emulated devices and links, or unpaced")
       ->delimiter(',');
-  command
-      .add_option("--pace-from", flags.pace_files,
-                  "Files of outrider-bench measure-device: a draft's and a target's device, to be "
-                  "emulated here")
-      ->delimiter(',');
   add_choice(command, "--pace-exits", flags.pass_times,
              "measured: the paper's cloud decoding's own time, by rows, and --exit-cost times that "
              "for a pass with exits; printed: its T_q; or both");
@@ -45,8 +45,8 @@ void add_pace_flags(CLI::App& command, GridFlags& flags) {
       "same target has on InfiniBand, software and bytes; or both");
   command
       .add_option("--exit-cost", flags.exit_cost,
-                  "measured: how much longer a pass takes with exits, the pass_ratio of "
-                  "outrider-bench exits")
+                  "measured: how many times as long a pass takes with exits, the pass_ratio of "
+                  "outrider-bench exits [measured on the target before the run]")
       ->check(CLI::Range(1.0, 10.0));
   command
       .add_option("--cloud-step-ms", flags.cloud_step_ms,
@@ -57,7 +57,6 @@ void add_pace_flags(CLI::App& command, GridFlags& flags) {
 
 void add_grid_flags(CLI::App& command, GridFlags& flags) {
   add_model_flags(command, flags);
-  command.get_option("--prompts")->required();
   add_pace_flags(command, flags);
   command.add_option("--spec-draft-n-max", flags.gamma, "Tokens drafted in a round (γ)")
       ->check(CLI::Range(1, 64));
@@ -76,7 +75,8 @@ bool takes(const GridFlags& flags, PassTimes times) {
 }
 
 // Exits are not free, and printed pass times hold their cost already.
-Status check_exit_cost(const GridFlags& flags, const std::vector<GridVariant>& variants) {
+Result<std::optional<double>> exit_cost_of(const GridFlags& flags,
+                                           const std::vector<GridVariant>& variants) {
   if (!takes(flags, PassTimes::kMeasured) && flags.exit_cost.value_or(1) != 1) {
     return invalid_argument(
         "--exit-cost needs --pace-exits measured: printed pass times hold "
@@ -85,12 +85,16 @@ Status check_exit_cost(const GridFlags& flags, const std::vector<GridVariant>& v
   const bool uses_exits = std::ranges::any_of(variants, &GridVariant::uses_exits);
   const bool emulates =
       std::ranges::any_of(flags.paces, [](const std::string& pace) { return pace != "unpaced"; });
-  if (takes(flags, PassTimes::kMeasured) && uses_exits && !flags.exit_cost && emulates) {
-    return invalid_argument(
-        "--pace-exits measured needs --exit-cost, how much longer a pass takes with exits. Remedy: "
-        "measure it with 'outrider-bench exits --model DIR --rows 5' and give its pass_ratio");
+  if (flags.exit_cost || !takes(flags, PassTimes::kMeasured) || !uses_exits || !emulates) {
+    return flags.exit_cost;
   }
-  return {};
+  if (!flags.measure_exit_cost) {
+    return invalid_argument(
+        "--pace-exits measured needs --exit-cost, how many times as long a pass takes with exits. "
+        "Remedy: give the pass_ratio of 'outrider-bench exits --model DIR --rows 5'");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const double measured, flags.measure_exit_cost());
+  return std::optional(measured);
 }
 
 // Pace by pace, measured pass times before printed ones.
@@ -111,11 +115,6 @@ Result<std::vector<PaperPace>> wanted_paces(const GridFlags& flags) {
       if (paces.empty() || paces.back().name != read.name) add(read);
     }
   };
-  if (!flags.pace_files.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(const PaperPace measured, pace_from_files(flags.pace_files));
-    if (flags.delays_ms.empty()) paces.push_back(measured);
-    for (const double delay : flags.delays_ms) paces.push_back(at_distance(measured, delay));
-  }
   for (const PaperPace& pace : named) {
     if (flags.delays_ms.empty()) add_links(pace);
     for (const double delay : flags.delays_ms) add(at_distance(pace, delay));
@@ -130,19 +129,14 @@ PaceCurve cloud_step(const PaperPace& pace, const GridFlags& flags) {
   return *PaceCurve::create({{1, ms}});
 }
 
-// A measured device knows its own.
-double exit_cost_at(const PaperPace& pace, const GridFlags& flags) {
-  if (!pace.own_pass.empty()) return pace.own_exit_cost;
-  return pace.times == PassTimes::kMeasured ? flags.exit_cost.value_or(1) : 1;
-}
-
-GridSetting setting_of(const PaperPace& pace, const GridFlags& flags) {
+GridSetting setting_of(const PaperPace& pace, const GridFlags& flags,
+                       std::optional<double> exit_cost) {
   SamplingParams sampling;
   sampling.temperature = static_cast<float>(flags.temperature);
   return {.name = pace.name,
           .pace = pace.name,
           .pass = pass_curve(pace),
-          .exit_cost = exit_cost_at(pace, flags),
+          .exit_cost = pace.times == PassTimes::kMeasured ? exit_cost.value_or(1) : 1,
           .step = step_curve(pace),
           .cloud_step = cloud_step(pace, flags),
           .link = delay_profile(from_ms(pace.one_way_ms)),
@@ -155,7 +149,7 @@ GridSetting setting_of(const PaperPace& pace, const GridFlags& flags) {
 Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridVariant> variants) {
   GridExperiment experiment;
   OUTRIDER_ASSIGN_OR_RETURN(experiment.paces, wanted_paces(flags));
-  OUTRIDER_RETURN_IF_ERROR(check_exit_cost(flags, variants));
+  OUTRIDER_ASSIGN_OR_RETURN(experiment.exit_cost, exit_cost_of(flags, variants));
   GridPlan& plan = experiment.plan;
   if (!flags.prompts.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> lines,
@@ -171,7 +165,9 @@ Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridV
   plan.gamma = flags.gamma;
   plan.seed = flags.seed;
   plan.variants = std::move(variants);
-  for (const PaperPace& pace : experiment.paces) plan.settings.push_back(setting_of(pace, flags));
+  for (const PaperPace& pace : experiment.paces) {
+    plan.settings.push_back(setting_of(pace, flags, experiment.exit_cost));
+  }
   return experiment;
 }
 
@@ -185,7 +181,7 @@ void hold_run(const GridResult& result, CheckOutcome& outcome) {
   }
 }
 
-Json experiment_json(const GridFlags& flags) {
+Json experiment_json(const GridFlags& flags, const GridExperiment& experiment) {
   Json times = Json::array();
   for (const PassTimes one : flags.pass_times) times.push_back(name_of(one));
   Json links = Json::array();
@@ -194,7 +190,8 @@ Json experiment_json(const GridFlags& flags) {
           {"pace_link", std::move(links)},
           {"pace_exits", std::move(times)},
           {"exits", flags.exits},
-          {"exit_cost", flags.exit_cost ? Json(*flags.exit_cost) : Json()},
+          {"exit_cost", experiment.exit_cost ? Json(*experiment.exit_cost) : Json()},
+          {"exit_cost_measured", experiment.exit_cost.has_value() && !flags.exit_cost},
           {"spec_draft_n_max", flags.gamma},
           {"max_tokens", flags.max_tokens},
           {"temperature", flags.temperature},

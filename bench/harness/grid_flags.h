@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,28 +15,33 @@
 
 namespace outrider {
 
+// Robot prompts and open sets, 30 of each (its README.md says whose), from the repository's root.
+inline constexpr const char* kPromptSets = "bench/prompts";
+
 struct GridFlags {
   std::string target = "models/demo-target";
   std::string draft = "models/demo-draft";
   std::string dtype = "auto";
   std::string exits = "auto";
-  std::string prompts;
+  std::string prompts;  // kPromptSets, except where no prompts mean something
   std::size_t num_prompts = 8;
   int max_tokens = 200;
   int gamma = 4;
   std::string device = "cpu";  // of outrider-server
   std::vector<std::string> paces = {"all"};
-  std::vector<std::string> pace_files;  // of a measured device, beside `paces`
-  std::vector<double> delays_ms;        // one way; empty: the pace's own
+  std::vector<double> delays_ms;  // one way; empty: the pace's own
   std::vector<PassTimes> pass_times = {PassTimes::kPrinted};
   std::vector<PaceLink> pace_links = {PaceLink::kWhole};
   std::optional<double> cloud_step_ms;  // of a draft beside the target
   std::optional<double> exit_cost;      // measured pass times with exits need it
+  // Asked where that is needed and not given; null: then it is refused.
+  std::function<Result<double>()> measure_exit_cost;
   double temperature = 0;
   std::uint64_t seed = 0;
 };
 
 // `flags` keeps what it holds as defaults.
+void add_prompts_flag(CLI::App& command, std::string& prompts);
 void add_grid_flags(CLI::App& command, GridFlags& flags);
 // Its parts: models, prompts and seed; devices. Prompts may be left out.
 void add_model_flags(CLI::App& command, GridFlags& flags);
@@ -43,7 +49,8 @@ void add_pace_flags(CLI::App& command, GridFlags& flags);
 
 struct GridExperiment {
   GridPlan plan;
-  std::vector<PaperPace> paces;  // of plan.settings, in their order
+  std::vector<PaperPace> paces;     // of plan.settings, in their order
+  std::optional<double> exit_cost;  // of the passes that need one, by the flag or measured
 };
 
 // Without --prompts the plan has none. INVALID_ARGUMENT for an unknown pace, prompts that cannot be
@@ -54,6 +61,6 @@ Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridV
 void hold_run(const GridResult& result, CheckOutcome& outcome);
 
 // How a result came about, for the JSON of every such check.
-Json experiment_json(const GridFlags& flags);
+Json experiment_json(const GridFlags& flags, const GridExperiment& experiment);
 
 }  // namespace outrider

@@ -18,7 +18,7 @@ std::size_t unit_of(const GridPlan& plan, const AnswerJob& job) {
 
 }  // namespace
 
-GridVariant variant_of(Strategy strategy) {
+GridVariant variant_of(const StrategyChoice& strategy) {
   GridVariant variant;
   variant.name = name_of(strategy);
   variant.strategy = strategy;

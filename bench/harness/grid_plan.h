@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "bench/link/link.h"
-#include "bench/link/path/link_profile.h"
-#include "bench/link/path/link_wire.h"
 #include "common/base/enum_names.h"
 #include "common/drafting/growth_policy.h"
 #include "common/model/emulated/pace.h"
 #include "common/sampling/sampling.h"
-#include "common/verify/scheduler_options.h"
+#include "common/verify/scheduler_types.h"
 #include "edge_client/speculation/strategy.h"
+#include "emulation/link/link.h"
+#include "emulation/path/link_profile.h"
+#include "emulation/path/stream_path.h"
 
 namespace outrider {
 
@@ -73,7 +73,7 @@ inline constexpr auto enum_names<DraftPlace> = std::to_array<EnumName<DraftPlace
 
 struct GridVariant {
   std::string name;
-  Strategy strategy = Strategy::kAr;
+  StrategyChoice strategy = Strategy::kAr;
   int gamma = 0;               // draft length; 0: the plan's
   bool uses_exits = false;     // if its edge asks for them
   bool without_exits = false;  // its server has none
@@ -90,7 +90,7 @@ struct GridVariant {
 
 // The variant of a strategy as it is compared: "fsd" is the paper's, on a server of its own whose
 // exits are not calibrated.
-GridVariant variant_of(Strategy strategy);
+GridVariant variant_of(const StrategyChoice& strategy);
 
 // Its text is not the target's, and is not held against it.
 inline bool has_own_text(const GridVariant& variant) {

@@ -22,11 +22,19 @@
 #include <vector>
 
 #include "bench/harness/grid.h"
-#include "bench/harness/statistics.h"
 #include "bench/paces/paces.h"
+#include "bench/stats/statistics.h"
 #include "common/base/json.h"
 
 namespace outrider {
+
+// How many tokens a round brings whose drafted tokens each stand with the same chance:
+// τ = 1 + a + .. + a^γ. γ may be the mean of rounds of several lengths.
+
+double tokens_per_round(double acceptance, double gamma);
+
+// The chance at which rounds of gamma tokens bring tau; 0 below τ = 1, 1 above γ + 1.
+double acceptance_of_tau(double tau, double gamma);
 
 struct LawTerms {
   double step_ms = 0;     // T_p, of one row
@@ -48,7 +56,7 @@ double law_ms(Strategy strategy, const LawTerms& terms);
 struct LawRow {
   std::string setting;
   std::string variant;
-  Strategy strategy = Strategy::kAr;
+  StrategyChoice strategy = Strategy::kAr;
   LawTerms terms;
   double measured_ms = 0;
   double law_ms = 0;

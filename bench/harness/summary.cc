@@ -1,14 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/summary.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "common/base/json_record.h"
+#include "emulation/path/link_condition.h"
 
 namespace outrider {
+namespace {
+
+// Nothing for a path without a rate.
+std::optional<double> mbit_per_s(const PathCounts& counts) {
+  if (counts.busy_ns == 0) return std::nullopt;
+  return 8e3 * static_cast<double>(counts.bytes) / static_cast<double>(counts.busy_ns);
+}
+
+}  // namespace
+
+std::vector<std::string> missing_evidence(const GridResult& result, const Claim& claim,
+                                          std::size_t least_answers) {
+  std::vector<std::string> missing;
+  for (const std::string& variant : {claim.base, claim.variant}) {
+    const GridCell* cell = result.find(claim.setting.name, variant);
+    if (cell == nullptr) continue;
+    if (cell->answers.size() < least_answers) {
+      missing.push_back(fmt::format("\"{}\": {} has {} answers of the {} of --least-answers",
+                                    claim.name, variant, cell->answers.size(), least_answers));
+    }
+    if (!cell->link) continue;
+    for (const LinkCondition condition : conditions_of(claim.setting.link)) {
+      if (has_met(*cell->link, condition)) continue;
+      missing.push_back(
+          fmt::format("\"{}\": {} met no {} of its link", claim.name, variant, name_of(condition)));
+    }
+  }
+  return missing;
+}
+
+Json met_json(const GridSetting& setting, const std::optional<LinkCounts>& counts) {
+  if (!counts) return {};
+  Json met = Json::object();
+  for (const LinkCondition condition : conditions_of(setting.link)) {
+    met[name_of(condition)] = has_met(*counts, condition);
+  }
+  return {{"met", std::move(met)},
+          {"counts", write_json(*counts)},
+          {"mbit_per_s_up", write_json(mbit_per_s(counts->up))},
+          {"mbit_per_s_down", write_json(mbit_per_s(counts->down))}};
+}
+
 namespace {
 
 Json json_of(std::optional<double> value) {
@@ -186,6 +231,73 @@ Json cells_json(const GridResult& result) {
   Json cells = Json::array();
   for (const GridCell& cell : result.cells) cells.push_back(cell_json(result, cell));
   return cells;
+}
+
+namespace {
+
+std::string shown(std::optional<double> value, int digits, int width) {
+  if (!value) return fmt::format("{:>{}}", "-", width);
+  return fmt::format("{:{}.{}f}", *value, width, digits);
+}
+
+std::string with_interval(const std::optional<Estimate>& estimate, int digits) {
+  if (!estimate) return "-";
+  const auto number = [&](double value) { return fmt::format("{:.{}f}", value, digits); };
+  if (!estimate->interval) return number(estimate->value);
+  return fmt::format("{} [{}, {}]", number(estimate->value), number(estimate->interval->low),
+                     number(estimate->interval->high));
+}
+
+// The paper's figure for the ratio that this row shows.
+std::string paper_ratio(const PaperPace& pace, Strategy strategy, bool over_ar) {
+  if (!pace.paper) return "-";
+  if (over_ar && strategy == Strategy::kSd) return fmt::format("{:.2f}", pace.paper->ar_to_sd);
+  if (over_ar && strategy == Strategy::kFsd) {
+    return fmt::format("{:.2f}", pace.paper->ar_to_sd * pace.paper->sd_to_fsd);
+  }
+  if (!over_ar && strategy == Strategy::kFsd) return fmt::format("{:.2f}", pace.paper->sd_to_fsd);
+  return "-";
+}
+
+std::string row(const GridResult& result, const GridCell& cell, const PaperPace& pace) {
+  const AnswerFigures sum = sum_of(cell.answers);
+  const std::optional<double> up =
+      sum.all_tokens > 0 ? std::optional(sum.wire_up / sum.all_tokens) : std::nullopt;
+  const std::string tpot = with_interval(tpot_of(cell.answers), 1);
+  const std::string ar = with_interval(speedup_at(result, cell.setting, cell.variant, "ar"), 2);
+  const std::string sd = with_interval(speedup_at(result, cell.setting, cell.variant, "sd"), 2);
+  return fmt::format("  {:10} {:24} {:18} {:>5}  {:18} {:>5} ", cell.variant, tpot, ar,
+                     paper_ratio(pace, cell.strategy, true), sd,
+                     paper_ratio(pace, cell.strategy, false)) +
+         shown(sum.tau(), 2, 6) + shown(sum.rows_per_pass(), 1, 6) + shown(sum.acceptance(), 2, 8) +
+         shown(sum.miss_rate(), 2, 6) + shown(sum.partial_rate(), 2, 6) +
+         shown(sum.mean_exit(), 1, 6) + shown(up, 0, 7) +
+         fmt::format("{:6.0f} %\n", 100 * cell.speculation_on());
+}
+
+}  // namespace
+
+std::string table(const GridResult& result, const std::vector<PaperPace>& paces) {
+  std::string text;
+  for (const PaperPace& pace : paces) {
+    text += pace.name;
+    const PaceCurve pass = pass_curve(pace);
+    text += fmt::format(
+        ": T_p {:.4g} ms, T_q {:.4g} ms of 1 row, {:.4g} of 5, T_c {:.4g} ms one way (all "
+        "emulated)",
+        pace.step_ms, pass.ms(1), pass.ms(5), pace.one_way_ms);
+    if (pace.paper) {
+      text += fmt::format("; the paper's tau {:.2f}, miss rate {:.2f}, Avg EE {:.0f}",
+                          pace.paper->tau, pace.paper->miss_rate, pace.paper->mean_exit);
+    }
+    text +=
+        "\n  strategy   ms/token [95 %]          over ar            paper  over sd            "
+        "paper    tau  rows  accept  miss  part    EE  B/tok  spec. on\n";
+    for (const GridCell& cell : result.cells) {
+      if (cell.setting == pace.name) text += row(result, cell, pace);
+    }
+  }
+  return text;
 }
 
 }  // namespace outrider

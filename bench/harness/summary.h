@@ -7,16 +7,37 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/harness/bar.h"
 #include "bench/harness/grid.h"
 #include "bench/paces/paces.h"
+#include "bench/stats/statistics.h"
 #include "common/base/json.h"
 
 namespace outrider {
+
+// Whether a run is evidence for a claim about a network: whether its answers met what the network's
+// profile holds (emulation/path/link_condition.h), and whether there were enough of them.
+
+// A ratio between two variants at a setting.
+struct Claim {
+  std::string name;  // of its bar
+  const GridSetting& setting;
+  std::string variant;
+  std::string base;
+};
+
+// What the claim lacks, a sentence each; empty: nothing. Of a network that nobody emulates nothing
+// is known, so nothing is asked of it.
+std::vector<std::string> missing_evidence(const GridResult& result, const Claim& claim,
+                                          std::size_t least_answers);
+
+// What the setting's link can do, by name, and whether the cell's answers met it; null where no
+// link of ours was between. For reports.
+Json met_json(const GridSetting& setting, const std::optional<LinkCounts>& counts);
 
 // How many times faster `variant` is than `base` at a setting; nothing if either was not run, or
 // gave a wrong text.

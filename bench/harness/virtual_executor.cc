@@ -5,16 +5,44 @@
 #include <cmath>
 
 #include "bench/edges/bench_edge.h"
-#include "bench/harness/round_tokens.h"
-#include "bench/harness/virtual_answer.h"
-#include "bench/rivals/delivery.h"
-#include "bench/sim/synthetic_exits.h"
+#include "bench/harness/delivery.h"
+#include "bench/harness/law.h"
 #include "bench/sim/synthetic_pair.h"
 #include "common/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/metrics/timeline_recorder.h"
+#include "edge_client/report/answer_report.h"
 
 namespace outrider {
+namespace {
+
+LinkTraffic traffic_of(const VirtualAnswer& answer) {
+  return {.payload_up = answer.bytes_up,
+          .payload_down = answer.bytes_down,
+          .framed_up = answer.bytes_up,
+          .framed_down = answer.bytes_down};
+}
+
+}  // namespace
+
+AnswerRecord record_of(VirtualAnswer answer, const StrategyChoice& strategy,
+                       const std::string& name, const std::string& draft) {
+  AnswerReport report;
+  report.ids = std::move(answer.ids);
+  report.stats = std::move(answer.stats);
+  report.finish = answer.finish;
+  report.traffic = traffic_of(answer);
+  report.target = answer.target;
+  report.strategy = name_of(strategy);
+  report.paced = true;
+  const bool drafts = strategy != Strategy::kAr;
+  if (drafts) report.draft = draft;
+  report.speculation = drafts ? "ON (" + name + ")" : "OFF because --strategy ar was chosen";
+  if (answer.speculation_ended)
+    report.speculation += ", then OFF because " + *answer.speculation_ended;
+  return record_of(report);
+}
+
 namespace {
 
 Status check_plan(const GridPlan& plan) {
@@ -118,7 +146,8 @@ Result<std::unique_ptr<VirtualExecutor>> VirtualExecutor::create(const GridPlan&
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(plan.target));
   std::vector<EncodedPrompt> prompts;
   for (const std::string& prompt : plan.prompts) {
-    OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded, encode_prompt(tokenizer, prompt, ""));
+    OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
+                              encode_prompt(tokenizer, chat_source(tokenizer), prompt, ""));
     prompts.push_back(std::move(encoded));
   }
   return std::unique_ptr<VirtualExecutor>(

@@ -2,8 +2,8 @@
 // as its profile says, on one thread without waiting (bench/sim). A row that one answer computed is
 // known to all answers of its prompt.
 //
-// Bytes are those of messages, about (bench/sim/message_size.h). The link is the proxy's model of
-// TCP; opening a connection costs no round trip of its own.
+// Bytes are those of messages, about (message_size() of bench/sim/sim_link.h). The link is the
+// proxy's model of TCP; opening a connection costs no round trip of its own.
 //
 // Thread rule: one thread. Ownership: the plan outlives it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,14 +15,22 @@
 #include <utility>
 #include <vector>
 
-#include "bench/harness/executor.h"
+#include "bench/harness/grid.h"
 #include "bench/sim/remembering_model.h"
 #include "bench/sim/virtual_run.h"
 #include "common/conversation/conversation.h"
 #include "common/exits/exit_heads.h"
 #include "common/text/tokenizer.h"
+#include "edge_client/report/answer_record.h"
+#include "edge_client/speculation/strategy.h"
 
 namespace outrider {
+
+// An answer in virtual time, as an edge's last line would tell it.
+
+// name: what the variant is called; draft: the draft model's name.
+AnswerRecord record_of(VirtualAnswer answer, const StrategyChoice& strategy,
+                       const std::string& name, const std::string& draft);
 
 class VirtualExecutor final : public AnswerExecutor {
  public:

@@ -176,7 +176,6 @@ PaperPace with_times(const PaperPace& pace, PassTimes times) {
 }
 
 PaceCurve pass_curve(const PaperPace& pace) {
-  if (!pace.own_pass.empty()) return pace.own_pass;
   if (pace.pass_ms <= 0) return {};
   const bool by_row = pace.group == PaceGroup::kTable9;
   const bool printed = pace.times == PassTimes::kPrinted;
@@ -193,7 +192,6 @@ PaceCurve pass_curve(const PaperPace& pace) {
 }
 
 PaceCurve step_curve(const PaperPace& pace) {
-  if (!pace.own_step.empty()) return pace.own_step;
   if (pace.step_ms <= 0) return {};
   std::vector<PaceCurve::Point> points;
   for (const RowTime& point : kJetson) {

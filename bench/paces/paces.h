@@ -74,10 +74,6 @@ struct PaperPace {
   // own τ, times its speed-up from AR to SD. 0 without such results.
   double ar_ms = 0;
   PassTimes times = PassTimes::kMeasured;
-  // A measured device's own curves instead of the paper's (device_pace.h); empty: none.
-  PaceCurve own_pass = {};
-  PaceCurve own_step = {};
-  double own_exit_cost = 1;
   int target_layers = 32;  // of the paper's target, with an exit after each but the last
   double software_ms = 0;  // of T_c: software and bytes by PaceLink::kDistance
 };
@@ -97,7 +93,8 @@ inline constexpr double kCloudDraftShare = 1.0 / 16;
 double table9_pass_ms(double rows);
 double table9_step_ms(double rows);
 
-// The device of a pace's name, without its distance: "table9" of "table9-5ms" and "table9-5ms@20ms".
+// The device of a pace's name, without its distance: "table9" of "table9-5ms" and
+// "table9-5ms@20ms".
 std::string device_of(std::string_view pace);
 
 // The same device at another distance.

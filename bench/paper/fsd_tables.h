@@ -6,7 +6,9 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/prices/prices.h"
 
@@ -59,5 +61,11 @@ double formula_sd_to_fsd(const PaperTimes& times, double miss_rate);
 double equation9(double gamma, double latency_ratio, double miss_rate);
 // The r at which equation 9 gives this speed-up; nothing where none from 0 to 1 does.
 std::optional<double> equation9_contour(double gamma, double latency_ratio, double speedup);
+
+// Where the FSD paper contradicts itself, computed from what it prints.
+
+// Those that bear on a table or figure of `outrider-bench reproduce` ("fsd-table6"), a sentence
+// each; empty: none is known.
+std::vector<std::string> contradictions_of(std::string_view what);
 
 }  // namespace outrider

@@ -8,7 +8,7 @@ import os
 import statistics
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../offline'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../tests/soak'))
 from outcome import bootstrap  # noqa: E402
 
 ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4}

@@ -8,12 +8,15 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <sstream>
 #include <string>
 
 #include "bench/peers/pass_runner.h"
+#include "common/base/posix.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/format/model_files.h"
 
@@ -31,17 +34,21 @@ Result<double> answer(PassRunner& runner, const std::string& line) {
   return invalid_argument("'" + line + "' is neither 'pass ROWS CONTEXT' nor 'prefill TOKENS'");
 }
 
+Status say(const std::string& line) {
+  std::puts(line.c_str());
+  if (std::fflush(stdout) == 0) return {};
+  return unavailable("stdout: " + errno_message(errno));
+}
+
 Status serve(const std::string& directory, const CpuModelOptions& options, int capacity) {
   OUTRIDER_ASSIGN_OR_RETURN(auto files, load_model_files(directory, {}));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                             make_cpu_model(std::move(files), options));
   OUTRIDER_ASSIGN_OR_RETURN(PassRunner runner, PassRunner::make(*model, capacity));
-  std::printf("ready %s\n", model->info().dtype.c_str());
-  std::fflush(stdout);
+  OUTRIDER_RETURN_IF_ERROR(say("ready " + model->info().dtype));
   for (std::string line; std::getline(std::cin, line);) {
     OUTRIDER_ASSIGN_OR_RETURN(const double seconds, answer(runner, line));
-    std::printf("%.6f\n", seconds * 1e3);
-    std::fflush(stdout);
+    OUTRIDER_RETURN_IF_ERROR(say(std::to_string(seconds * 1e3)));
   }
   return {};
 }
@@ -51,6 +58,7 @@ Status serve(const std::string& directory, const CpuModelOptions& options, int c
 
 // CLI11 throws only where a flag is declared wrongly.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
+  std::signal(SIGPIPE, SIG_IGN);   // a reader that goes away is a failed write
   CLI::App app("Times passes as standard input asks for them");
   std::string directory;
   outrider::CpuModelOptions options;

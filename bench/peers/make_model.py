@@ -3,7 +3,7 @@
 
   .venv-peers/bin/python bench/peers/make_model.py --type Q8_0 --out FILE.gguf
 
-Matrices are of one type, but for the output matrix of 4-bit files, which is Q8_0; norms are F32. Nothing can
+Matrices are of one type, except for the output matrix of 4-bit files, which is Q8_0; norms are F32. Nothing can
 be told from such a model but how long it takes. It has no vocabulary, unless --vocabulary names a GGUF file to
 take one from: programs that begin with a text need one.
 SPDX-License-Identifier: Apache-2.0

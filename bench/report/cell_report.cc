@@ -9,9 +9,32 @@
 
 #include "bench/harness/summary.h"
 #include "bench/paces/paces.h"
-#include "bench/report/cell_use.h"
+#include "common/base/json_record.h"
 
 namespace outrider {
+
+AnswerUse use_of(std::span<const EdgeAnswer* const> answers) {
+  AnswerUse use;
+  const auto count = static_cast<double>(answers.size());
+  const auto add = [count](double& mean, double value) { mean += value / count; };
+  for (const EdgeAnswer* answer : answers) {
+    const AnswerRecord& record = answer->record;
+    add(use.input_tokens, static_cast<double>(record.prompt_tokens));
+    add(use.output_tokens, static_cast<double>(record.completion_tokens));
+    add(use.passes, static_cast<double>(record.passes));
+    add(use.rounds, static_cast<double>(record.num_drafts));
+    add(use.drafted, static_cast<double>(record.num_draft_tokens));
+    add(use.first_ms, record.ttft_ms.value_or(0));
+    add(use.decode_ms, record.decode_ms.value_or(0));
+    add(use.first_target_ms, to_ms(record.first_verdict.compute));
+    add(use.target_ms, to_ms(record.target_compute - record.first_verdict.compute));
+    add(use.draft_ms, to_ms(record.draft_compute));
+    add(use.draft_steps, static_cast<double>(record.draft_steps));
+    add(use.bytes, answer->figures.wire_up + answer->figures.wire_down);
+  }
+  return use;
+}
+
 namespace {
 
 // Figures of one request, gathered over a cell.
@@ -186,6 +209,153 @@ std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& res
     }
   }
   return cells;
+}
+
+namespace {
+
+template <typename T>
+Json json_or_null(const std::optional<T>& value) {
+  return value ? to_json(*value) : Json();
+}
+
+}  // namespace
+
+Json to_json(const Spread& spread) {
+  return {{"count", spread.count},  {"mean", to_json(spread.mean)},
+          {"sd", spread.deviation}, {"p50", spread.p50},
+          {"p90", spread.p90},      {"p95", spread.p95},
+          {"p99", spread.p99}};
+}
+
+Json to_json(const CellReport& cell, RunClock clock) {
+  const AnswerFigures& sum = cell.sum;
+  const auto per_token = [&](double bytes) {
+    return write_json(sum.all_tokens > 0 ? std::optional(bytes / sum.all_tokens) : std::nullopt);
+  };
+  return {{"setting", cell.setting->name},
+          {"network", cell.setting->network},
+          {"pace", cell.setting->pace},
+          {"temperature", cell.setting->sampling.temperature},
+          {"variant", cell.variant->name},
+          {"strategy", name_of(cell.variant->strategy)},
+          {"spec_draft_n_max", cell.gamma},
+          {"draft_place", name_of(cell.variant->place)},
+          {"device", device_name(cell)},
+          {"round_trip_ms", round_trip_ms(cell)},
+          {"clock", name_of(clock)},
+          {"link", cell.link_kind},
+          {"link_asked", cell.setting->link.description()},
+          {"link_in_run", met_json(*cell.setting, cell.link)},
+          {"exit_cost", cell.setting->exit_cost},
+          {"pass_pace", cell.setting->pass.to_string()},
+          {"step_pace", cell.setting->step.to_string()},
+          {"best_of_several", !cell.variant->best_of.empty()},
+          {"rtt_p50_ms", write_json(cell.rtt_p50_ms)},
+          {"valid", cell.valid()},
+          {"requests", cell.requests},
+          {"failed", cell.failures},
+          {"wrong_text", cell.mismatches},
+          {"deadline_missed", cell.deadline_missed},
+          {"goodput", write_json(cell.goodput)},
+          {"ttft_ms", json_or_null(cell.ttft_ms)},
+          {"tpot_ms", json_or_null(cell.tpot_ms)},
+          {"inter_chunk_ms", json_or_null(cell.inter_chunk_ms)},
+          {"e2el_ms", json_or_null(cell.e2el_ms)},
+          {"tokens", sum.all_tokens},
+          {"tokens_per_s", json_or_null(cell.tokens_per_s)},
+          {"over_ar", json_or_null(cell.over_ar)},
+          {"acceptance", json_or_null(cell.acceptance)},
+          {"acceptance_by_position", cell.accepted_by_position},
+          {"exit_hit_rate", json_or_null(cell.exit_hit_rate)},
+          {"speculation_on", cell.speculation_on},
+          {"agreement", write_json(cell.agreement)},
+          {"target_passes", sum.passes},
+          {"target_rows", sum.rows},
+          {"tokens_per_pass", write_json(sum.tau())},
+          {"target_ms_per_token", per_token(sum.compute_ms)},
+          {"draft_ms_per_token", per_token(sum.draft_ms)},
+          {"payload_up_per_token", per_token(sum.payload_up)},
+          {"payload_down_per_token", per_token(sum.payload_down)},
+          {"wire_up_per_token", per_token(sum.wire_up)},
+          {"wire_down_per_token", per_token(sum.wire_down)},
+          {"use", write_json(cell.use)},
+          {"cost", cell.cost ? to_json(*cell.cost) : Json()},
+          {"samples", write_json(cell.samples)}};
+}
+
+namespace {
+
+bool clearly_faster(const CellReport& fast, const CellReport& slow) {
+  const PairedSpeedup ratio = paired_speedup(slow.samples, fast.samples);
+  return ratio.speedup && ratio.speedup->interval && ratio.speedup->interval->low > 1;
+}
+
+bool is_plain(const CellReport* cell) {
+  return cell->variant->strategy == Strategy::kAr && !has_own_text(*cell->variant);
+}
+
+// Cells of one setting follow each other.
+std::vector<std::vector<const CellReport*>> cells_by_setting(std::span<const CellReport> cells) {
+  std::vector<std::vector<const CellReport*>> settings;
+  for (const CellReport& cell : cells) {
+    if (settings.empty() || settings.back().front()->setting != cell.setting) {
+      settings.emplace_back();
+    }
+    settings.back().push_back(&cell);
+  }
+  return settings;
+}
+
+}  // namespace
+
+std::vector<const CellReport*> winners(std::span<const CellReport* const> setting) {
+  std::vector<const CellReport*> known;
+  for (const CellReport* cell : setting) {
+    if (cell->competes() && cell->tokens_per_s) known.push_back(cell);
+  }
+  std::ranges::stable_sort(known, std::ranges::greater{},
+                           [](const CellReport* cell) { return cell->tokens_per_s->value; });
+  std::erase_if(known, [&, best = known.empty() ? nullptr : known.front()](const CellReport* cell) {
+    return cell != best && clearly_faster(*best, *cell);
+  });
+  return known;
+}
+
+std::string winners_line(std::span<const CellReport> cells) {
+  std::map<std::string, std::size_t> alone, shared;
+  std::size_t settings = 0, undecided = 0, plain = 0;
+  for (const std::vector<const CellReport*>& setting : cells_by_setting(cells)) {
+    const std::vector<const CellReport*> best = winners(setting);
+    if (best.empty()) continue;
+    ++settings;
+    plain += std::ranges::any_of(best, is_plain) ? 1 : 0;
+    if (best.size() == 1) {
+      ++alone[best.front()->variant->name];
+      continue;
+    }
+    ++undecided;
+    for (const CellReport* cell : best) ++shared[cell->variant->name];
+  }
+  if (settings == 0) return "No strategy answered.";
+  if (undecided > 0 && plain == settings) {
+    return fmt::format(
+        "No strategy is shown to be faster than plain decoding: the intervals cannot tell them "
+        "apart "
+        "at {} of {} settings.",
+        undecided, settings);
+  }
+  std::string text;
+  for (const auto& [name, count] : alone) {
+    text += fmt::format("{}{} at {} of {} settings", text.empty() ? "Fastest: " : ", ", name, count,
+                        settings);
+  }
+  if (undecided == 0) return text + ".";
+  std::string names;
+  for (const auto& [name, count] : shared) {
+    names += fmt::format("{}{} at {}", names.empty() ? "" : ", ", name, count);
+  }
+  return text + fmt::format("{}Too close to call at {} of {} settings, among the fastest: {}.",
+                            text.empty() ? "" : ". ", undecided, settings, names);
 }
 
 }  // namespace outrider

@@ -19,11 +19,17 @@
 #include <vector>
 
 #include "bench/cost/cell_cost.h"
+#include "bench/harness/answer.h"
 #include "bench/harness/grid.h"
-#include "bench/harness/statistics.h"
-#include "bench/report/spread.h"
+#include "bench/stats/statistics.h"
+#include "common/base/json.h"
 
 namespace outrider {
+
+// What the answers of a cell took, for its costs.
+
+// The mean of the answers.
+AnswerUse use_of(std::span<const EdgeAnswer* const> answers);
 
 // Limits that a request is held to; nothing: none.
 struct ServiceLimits {
@@ -102,5 +108,20 @@ std::string plain_name(std::span<const GridVariant> variants);
 // Cells in the grid's order.
 std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& result,
                                      const ServiceLimits& limits);
+
+// A cell's figures as the JSON of a report; docs/benchmarks.md describes its fields.
+Json to_json(const Spread& spread);
+Json to_json(const CellReport& cell, RunClock clock);
+
+// Who is the fastest at a setting, as far as the intervals can tell.
+
+// The valid cells of one setting that decode the target's text, the fastest first, that the fastest
+// is not clearly faster than: the 95 % interval of its speed over theirs, request by request, does
+// not lie above 1. One cell alone is the fastest; several cannot be told apart; empty where no cell
+// is valid.
+std::vector<const CellReport*> winners(std::span<const CellReport* const> setting);
+
+// Which variant is the fastest at how many settings, in words.
+std::string winners_line(std::span<const CellReport> cells);
 
 }  // namespace outrider

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/report/comparison.h"
-#include "bench/report/report_file.h"
+#include "bench/report/run_report.h"
 
 #include <map>
 #include <utility>
 
 #include "bench/report/cell_report.h"
-#include "bench/report/run_report.h"
 #include "common/base/json_record.h"
 
 namespace outrider {

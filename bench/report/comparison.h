@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/harness/statistics.h"
+#include "bench/stats/statistics.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
 

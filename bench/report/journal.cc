@@ -134,6 +134,13 @@ Result<std::unique_ptr<Journal>> Journal::open(const std::string& path, const Gr
   return journal;
 }
 
+Json Journal::header_of(const std::string& path) {
+  const Result<std::string> text = read_file(path, kMaxBytes);
+  if (!text.ok()) return nullptr;
+  const Result<Json> header = parse_json(text->substr(0, text->find('\n')), path);
+  return header.ok() ? *header : Json();
+}
+
 Status Journal::read(const std::string& text, const Json& header) {
   std::size_t begin = 0;
   for (std::size_t number = 1; begin < text.size(); ++number) {

@@ -32,6 +32,9 @@ class Journal final {
   static Result<std::unique_ptr<Journal>> open(const std::string& path, const GridPlan& plan,
                                                Json what);
 
+  // What the run of the journal at `path` is; null where there is none that can be read.
+  static Json header_of(const std::string& path);
+
   // Requests of an earlier run.
   const std::map<AnswerJob, FinishedAnswer>& known() const { return known_; }
 

@@ -65,7 +65,8 @@ std::string RunProgress::live(const AnswerJob& job) const {
   if (!own || *own <= 0) return "";
   std::string text = fmt::format(" | {}  {} {:.1f} tokens/s", plan_.settings[job.setting].name,
                                  plan_.variants[job.variant].name, 1e3 / *own);
-  const auto plain = std::ranges::find(plan_.variants, Strategy::kAr, &GridVariant::strategy);
+  const auto plain = std::ranges::find_if(
+      plan_.variants, [](const GridVariant& variant) { return variant.strategy == Strategy::kAr; });
   if (plain == plan_.variants.end()) return text;
   const auto base = find(static_cast<std::size_t>(plain - plan_.variants.begin()));
   if (base && plan_.variants[job.variant].strategy != Strategy::kAr) {

@@ -5,12 +5,13 @@
 #include <sys/utsname.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <thread>
 
-#include "bench/report/cell_json.h"
 #include "bench/report/cost_report.h"
+#include "common/base/files.h"
 #include "common/base/posix.h"
 
 namespace outrider {
@@ -145,6 +146,9 @@ Json report_json(const RunReport& report) {
           {"command", run.command},
           {"models", run.models},
           {"setup", run.setup},
+          {"exit_cost", run.exit_cost ? Json(*run.exit_cost) : Json()},
+          {"exit_cost_measured", run.exit_cost_measured},
+          {"inconclusive", report.inconclusive},
           {"machine", run.machine},
           {"measured_links", run.measured_links},
           {"clock", name_of(run.clock)},
@@ -181,15 +185,27 @@ std::string report_csv(const RunReport& report) {
   return text;
 }
 
+std::string exit_cost_line(const RunDescription& run) {
+  if (!run.exit_cost) return "";
+  return fmt::format("A pass with exits takes {:.3g} times as long ({}).", *run.exit_cost,
+                     run.exit_cost_measured ? "measured on this machine" : "by --exit-cost");
+}
+
+std::string result_line(const RunReport& report) {
+  if (report.inconclusive.empty()) return winners_line(report.cells);
+  return "This run is inconclusive: " + report.inconclusive + ".";
+}
+
 std::string report_markdown(const RunReport& report) {
   const RunDescription& run = report.run;
   std::string text = fmt::format(
       "# Outrider run\n\n{} prompts of `{}`, {} repetition(s), at most {} tokens, seed {}, {} "
       "clock. "
-      "{}\n",
+      "{}{}\n\n{}\n",
       run.num_prompts, run.prompts, run.repetitions, run.max_tokens, run.seed, name_of(run.clock),
       report.valid ? "All texts are plain decoding's."
-                   : "**INVALID: some texts differ from plain decoding's.**");
+                   : "**INVALID: some texts differ from plain decoding's.**",
+      run.exit_cost ? " " + exit_cost_line(run) : "", result_line(report));
   std::string setting;
   for (const CellReport& cell : report.cells) {
     if (cell.setting->name != setting) {
@@ -220,6 +236,31 @@ Status write_file(const std::string& path, const std::string& text) {
   const int error = errno;
   std::remove(beside.c_str());
   return resource_exhausted(path + " cannot be written: " + errno_message(error));
+}
+
+namespace {
+
+constexpr std::int64_t kMaxReportBytes = std::int64_t{1} << 30;
+
+}  // namespace
+
+Status check_report(const Json& report, const std::string& name) {
+  const bool has_schema = report.is_object() && report.contains("schema");
+  const std::string schema = has_schema ? report["schema"].dump() : "nothing";
+  if (schema == Json(kReportSchema).dump() && report.contains("cells") &&
+      report["cells"].is_array()) {
+    return {};
+  }
+  return invalid_argument(name + ": its schema is " + schema + ", not \"" + kReportSchema +
+                          "\", or it has no cells. Remedy: a report.json of outrider-bench run "
+                          "--out of this version");
+}
+
+Result<Json> read_report(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxReportBytes));
+  OUTRIDER_ASSIGN_OR_RETURN(Json report, parse_json(text, path));
+  OUTRIDER_RETURN_IF_ERROR(check_report(report, path));
+  return report;
 }
 
 }  // namespace outrider

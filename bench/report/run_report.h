@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/harness/bar.h"
 #include "bench/report/cell_report.h"
+#include "bench/stats/statistics.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/prices/prices.h"
@@ -35,7 +35,12 @@ struct RunDescription {
   int repetitions = 1;
   int max_tokens = 0;
   ServiceLimits limits;
+  std::optional<double> exit_cost = {};  // how many times as long a pass with exits takes
+  bool exit_cost_measured = false;       // on this machine, for this run
 };
+
+// One sentence about run.exit_cost; empty where no pass has one.
+std::string exit_cost_line(const RunDescription& run);
 
 struct RunReport {
   RunDescription run;
@@ -43,6 +48,7 @@ struct RunReport {
   std::vector<Bar> bars = {};
   std::optional<Prices> prices = {};            // by which cells have their costs
   bool valid = true;                            // all texts are plain decoding's
+  std::string inconclusive = {};                // why the run is no evidence; empty: it is
   std::vector<FinishedAnswer> examples = {};    // the first prompt's of each cell, for a time line
   std::vector<std::string> setting_names = {};  // [job.setting]
   std::vector<std::string> variant_names = {};  // [job.variant]
@@ -51,6 +57,9 @@ struct RunReport {
 // CPU, cores and kernel of this machine.
 Json about_machine();
 
+// What the run shows, in a sentence: who is the fastest, or that it is inconclusive.
+std::string result_line(const RunReport& report);
+
 Json report_json(const RunReport& report);
 std::string report_csv(const RunReport& report);
 std::string report_markdown(const RunReport& report);
@@ -58,5 +67,14 @@ std::string report_markdown(const RunReport& report);
 // Through a file beside it, so that no half of one is ever there. RESOURCE_EXHAUSTED if it cannot
 // be written.
 Status write_file(const std::string& path, const std::string& text);
+
+// A run's report.json, read again.
+
+// INVALID_ARGUMENT where this is no report of this version, with an array of cells. name: of the
+// file.
+Status check_report(const Json& report, const std::string& name);
+
+// NOT_FOUND, or INVALID_ARGUMENT as above.
+Result<Json> read_report(const std::string& path);
 
 }  // namespace outrider

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rows/arm_rows.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -51,9 +53,12 @@ Result<std::string> output_of(std::vector<std::string> command, int& exit_status
   arguments.push_back(nullptr);
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) return internal_error("pipe() failed");
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) return internal_error("fork() failed");
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);

@@ -10,10 +10,13 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cerrno>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
 
 #include "bench/rows/row_scenarios.h"
+#include "common/base/posix.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/format/model_files.h"
 
@@ -33,6 +36,7 @@ Status print_rows(const std::string& directory, const CpuModelOptions& options, 
   for (const auto& [row, hash] : book.hashes()) {
     std::printf("%s %016" PRIx64 "\n", row.c_str(), hash);
   }
+  if (std::fflush(stdout) != 0) return unavailable("stdout: " + errno_message(errno));
   return {};
 }
 
@@ -41,6 +45,7 @@ Status print_rows(const std::string& directory, const CpuModelOptions& options, 
 
 // CLI11 throws only where a flag is declared wrongly.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
+  std::signal(SIGPIPE, SIG_IGN);   // a reader that goes away is a failed write
   CLI::App app("Prints the bits of a model's rows");
   std::string directory;
   outrider::CpuModelOptions options;

@@ -2,37 +2,37 @@
 #include "bench/rows/row_scenarios.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <numeric>
 #include <utility>
 
+#include "emulation/random/random.h"
+
 namespace outrider {
+
+std::uint64_t hash_logits(std::span<const float> logits) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const float value : logits) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+void RowBook::record(const std::string& row, const std::string& way, std::uint64_t hash) {
+  const auto [entry, is_new] = hashes_.try_emplace(row, hash);
+  if (is_new) return;
+  ++compared_;
+  if (entry->second == hash) return;
+  ++mismatches_;
+  if (mismatched_.size() < 10) mismatched_.push_back(row + ", " + way);
+}
+
 namespace {
 
-// splitmix64: the same numbers on every machine.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  // Uniform enough in [0, bound).
-  int below(int bound) { return static_cast<int>(next() % static_cast<std::uint64_t>(bound)); }
-
-  template <class T>
-  void shuffle(std::vector<T>& items) {
-    for (int i = static_cast<int>(items.size()) - 1; i > 0; --i) {
-      std::swap(items[static_cast<std::size_t>(i)], items[static_cast<std::size_t>(below(i + 1))]);
-    }
-  }
-
- private:
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-
-  std::uint64_t state_;
-};
+int below(SplitMix& random, int bound) {
+  return static_cast<int>(random.below(static_cast<std::uint64_t>(bound)));
+}
 
 constexpr int kTreeSizes[] = {2, 3, 5, 8, 13, 21, 33};
 constexpr int kPromptLengths[] = {3, 17, 64, 70, 128, 131, 150};
@@ -96,7 +96,7 @@ class Sequence {
 
   // Takes all slots and gives them back in a random order.
   Status shuffle_slots() {
-    Random random(static_cast<std::uint64_t>(case_->number) + 77);
+    SplitMix random(static_cast<std::uint64_t>(case_->number) + 77);
     std::vector<Slot> taken(static_cast<std::size_t>(slots().capacity()));
     for (Slot& slot : taken) {
       OUTRIDER_ASSIGN_OR_RETURN(slot, slots().append(kRootSlot));
@@ -162,7 +162,7 @@ std::vector<int> all_nodes(const RowCase& row_case) {
 
 // A random order in which parents come before their children.
 std::vector<int> random_order(const RowCase& row_case) {
-  Random random(static_cast<std::uint64_t>(row_case.number) + 991);
+  SplitMix random(static_cast<std::uint64_t>(row_case.number) + 991);
   std::vector<int> order;
   std::vector<int> ready;
   const auto add_children = [&](int parent) {
@@ -171,7 +171,7 @@ std::vector<int> random_order(const RowCase& row_case) {
     }
   };
   for (add_children(-1); !ready.empty();) {
-    const auto pick = ready.begin() + random.below(static_cast<int>(ready.size()));
+    const auto pick = ready.begin() + below(random, static_cast<int>(ready.size()));
     order.push_back(*pick);
     ready.erase(pick);
     add_children(order.back());
@@ -255,17 +255,17 @@ Status run_committed(Model& model, const RowCase& row_case, Recorder recorder) {
 }  // namespace
 
 RowCase make_row_case(int number, std::int32_t vocab_size, Position context) {
-  Random random(static_cast<std::uint64_t>(number) * 1000003 + 5);
+  SplitMix random(static_cast<std::uint64_t>(number) * 1000003 + 5);
   RowCase made;
   made.number = number;
   made.context = context;
   made.prompt.resize(static_cast<std::size_t>(context + kPromptLengths[number / 2 % 7]));
-  for (TokenId& token : made.prompt) token = random.below(vocab_size);
+  for (TokenId& token : made.prompt) token = below(random, vocab_size);
   const int nodes = kTreeSizes[number / 2 % 7];
   for (int i = 0; i < nodes; ++i) {
     const bool chain = number % 2 == 0;
-    made.parents.push_back(chain ? i - 1 : random.below(i + 1) - 1);
-    made.tokens.push_back(random.below(vocab_size));
+    made.parents.push_back(chain ? i - 1 : below(random, i + 1) - 1);
+    made.tokens.push_back(below(random, vocab_size));
   }
   return made;
 }

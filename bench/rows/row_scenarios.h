@@ -1,5 +1,5 @@
-// The row check's work: the same rows run in many ways, which must all give the same bits (DESIGN
-// L2, docs/row-invariance.md). Shared by `outrider-bench rows`, by the `outrider-rows` tool that
+// The row check's work: the same rows run in many ways, which must all give the same bits
+// (docs/row-invariance.md). Shared by `outrider-bench rows`, by the `outrider-rows` tool that
 // runs on other CPUs, and by the unit tests.
 //
 // A case is a prompt and a tree of nodes under it, made from its number alone, so that every
@@ -9,14 +9,40 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "bench/rows/row_book.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
 
 namespace outrider {
+
+// The bits of rows, by name. The first way to be recorded defines a row's bits, as a hash of its
+// logits; every later one is compared.
+
+// FNV-1a over the bits of a row's logits.
+std::uint64_t hash_logits(std::span<const float> logits);
+
+// The bits of every row seen so far, and how they compared.
+class RowBook final {
+ public:
+  // `row`: "case/position of the prompt" or "case/node"; `way` names how it was computed.
+  void record(const std::string& row, const std::string& way, std::uint64_t hash);
+
+  std::int64_t compared() const { return compared_; }
+  std::int64_t mismatches() const { return mismatches_; }
+  // "row way", of the first few.
+  const std::vector<std::string>& mismatched() const { return mismatched_; }
+  const std::map<std::string, std::uint64_t>& hashes() const { return hashes_; }
+
+ private:
+  std::map<std::string, std::uint64_t> hashes_;
+  std::int64_t compared_ = 0;
+  std::int64_t mismatches_ = 0;
+  std::vector<std::string> mismatched_;
+};
 
 // Node i follows node parents[i], which stands before it, or the prompt's last token (-1).
 struct RowCase {

@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "bench/link/path/link_random.h"
 #include "bench/paces/paces.h"
+#include "emulation/random/random.h"
 
 namespace outrider {
 namespace {
@@ -49,7 +49,7 @@ Result<std::vector<GridSetting>> draw_settings(const DrawnFrom& from, std::size_
         fmt::format("--settings {}: there are {} to draw from. Remedy: fewer, or more --network",
                     count, all.size()));
   }
-  LinkRandom random(seed);
+  SeededRandom random(seed);
   random.draw_first(all, count);
   all.resize(count);
   return all;
@@ -66,7 +66,7 @@ DrawnFlags drawn_flags() {
 void add_drawn_flags(CLI::App& command, DrawnFlags& flags) {
   command.add_option("--target", flags.plan.target, "Target: a directory or a GGUF file");
   command.add_option("--draft", flags.plan.draft, "Draft: a directory or a GGUF file");
-  command.add_option("--prompts", flags.prompts, "JSONL file with \"prompt\"")->required();
+  add_prompts_flag(command, flags.prompts);
   command.add_option("--num-prompts", flags.num_prompts, "Prompts to measure with")
       ->check(CLI::Range(1, 100'000));
   command.add_option("--max-tokens", flags.plan.max_tokens, "Tokens of each answer")

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "bench/harness/grid_flags.h"
 #include "bench/harness/grid_plan.h"
-#include "bench/link/path/link_profile.h"
 #include "common/base/status.h"
+#include "emulation/path/link_profile.h"
 
 namespace outrider {
 
@@ -30,7 +31,7 @@ Result<std::vector<GridSetting>> draw_settings(const DrawnFrom& from, std::size_
 // What such a check is told.
 struct DrawnFlags {
   GridPlan plan;  // its models, seed and length; neither settings nor prompts
-  std::string prompts;
+  std::string prompts = kPromptSets;
   std::size_t num_prompts = 4;
   std::string networks;
   std::size_t settings = 8;

@@ -10,18 +10,38 @@
 #include <string>
 #include <vector>
 
-#include "bench/harness/executor.h"
+#include "bench/harness/grid.h"
 #include "bench/harness/grid_flags.h"
 #include "bench/report/cell_report.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
+// Lists of numbers as people write them on a command line: "0,0.7", "2-8", "0-100+25".
+//
+// A range has both ends; after + stands its step, 1 without it (llama-bench's way of writing).
+struct ValueBounds {
+  double least = 0;
+  double most = 0;
+};
+
+// In the order written. `flag` names the list in errors. INVALID_ARGUMENT for what is no number, is
+// outside the bounds, stands twice, for a range that falls, and for more than 1,000 values.
+Result<std::vector<double>> parse_values(const std::string& text, const std::string& flag,
+                                         const ValueBounds& bounds);
+
+// The same of whole numbers.
+Result<std::vector<int>> parse_whole_values(const std::string& text, const std::string& flag,
+                                            const ValueBounds& bounds);
+
+// The words between commas, without blanks around them; nothing between two commas is a word too.
+std::vector<std::string> split_list(const std::string& text);
+
 struct RunFlags {
   GridFlags grid;
   std::string scenario;               // a TOML file; empty: none
   std::vector<std::string> networks;  // empty: the paces' own delays
-  std::vector<std::string> strategies = {"ar", "sd", "fsd", "mirror"};  // contenders.h
+  std::vector<std::string> strategies = {"ar", "sd", "fsd", "mirror"};  // of contenders()
   std::string synthetic;  // a file of synthetic acceptance; empty: the models' own
   std::string temperatures = "0";
   std::string gammas;     // empty: each strategy its own
@@ -33,10 +53,10 @@ struct RunFlags {
   std::string server;  // HOST:PORT of somebody else's; empty: our own
   LinkKind link_kind = LinkKind::kBest;
   ServiceLimits limits;
-  std::string out;        // a folder; empty: nothing is kept
-  std::string html;       // a file; empty: none
+  std::string out;         // a folder; empty: nothing is kept
+  std::string html;        // a file; empty: none
   std::string price_file;  // a TOML file; empty: no costs
-  std::string state_dir;  // of what edges learn; empty: nothing is kept
+  std::string state_dir;   // of what edges learn; empty: nothing is kept
   bool fresh = false;
   bool json = false;
   std::string corrupted;  // a test hook: a variant; empty: none

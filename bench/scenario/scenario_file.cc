@@ -2,21 +2,106 @@
 #include "bench/scenario/scenario_file.h"
 
 #include <fmt/core.h>
-
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "common/base/files.h"
 #include "common/cli/config_reader.h"
 #include "common/cli/nearest.h"
 
 namespace outrider {
+namespace {
+
+constexpr std::int64_t kMaxSyntheticBytes = 1 << 16;
+const std::vector<std::string> kDataSetKeys = {"name", "tau", "gamma", "miss_rate", "mean_exit"};
+
+std::string line_of(const std::string& path, const toml::node& node) {
+  return path + ", line " + std::to_string(node.source().begin.line);
+}
+
+Status check_keys(const std::string& path, const toml::table& table) {
+  for (const auto& [key, node] : table) {
+    const std::string name(key.str());
+    if (std::ranges::find(kDataSetKeys, name) != kDataSetKeys.end()) continue;
+    const std::string nearest = nearest_match(name, kDataSetKeys);
+    return invalid_argument(line_of(path, node) + ": unknown key '" + name + "'" +
+                            (nearest.empty() ? "" : ". Did you mean '" + nearest + "'?"));
+  }
+  return {};
+}
+
+// A number within its bounds, or nothing where the key is missing.
+Result<std::optional<double>> number_in(const std::string& path, const toml::table& table,
+                                        const char* key, double least, double most) {
+  const toml::node* node = table.get(key);
+  if (node == nullptr) return std::optional<double>();
+  const std::optional<double> value = node->value<double>();
+  if (!value || !(*value >= least && *value <= most)) {
+    return invalid_argument(fmt::format("{}: '{}' must be a number from {:g} to {:g}",
+                                        line_of(path, *node), key, least, most));
+  }
+  return value;
+}
+
+Result<SyntheticAcceptance> read_data_set(const std::string& path, const toml::table& table) {
+  OUTRIDER_RETURN_IF_ERROR(check_keys(path, table));
+  SyntheticAcceptance one;
+  one.name = table["name"].value_or(std::string());
+  if (one.name.empty()) return invalid_argument(line_of(path, table) + ": 'name' is missing");
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<double> gamma,
+                            number_in(path, table, "gamma", 1, 64));
+  one.gamma = static_cast<int>(gamma.value_or(one.gamma));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<double> tau,
+                            number_in(path, table, "tau", 1, one.gamma + 1));
+  if (!tau) return invalid_argument(line_of(path, table) + ": 'tau' is missing");
+  one.tau = *tau;
+  OUTRIDER_ASSIGN_OR_RETURN(one.miss_rate, number_in(path, table, "miss_rate", 0, 1));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<double> exit,
+                            number_in(path, table, "mean_exit", 0, 1000));
+  if (one.miss_rate.has_value() != exit.has_value()) {
+    return invalid_argument(line_of(path, table) +
+                            ": 'miss_rate' and 'mean_exit' go together. Remedy: give both, or "
+                            "neither and --exits synthetic");
+  }
+  one.mean_exit = exit.value_or(0);
+  return one;
+}
+
+}  // namespace
+
+Result<std::vector<SyntheticAcceptance>> read_synthetic_acceptance(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxSyntheticBytes));
+  const toml::parse_result parsed = toml::parse(text, path);
+  if (!parsed) {
+    return invalid_argument(path + ", line " + std::to_string(parsed.error().source().begin.line) +
+                            ": " + std::string(parsed.error().description()));
+  }
+  const toml::array* sets = parsed.table()["data_set"].as_array();
+  if (sets == nullptr || sets->empty() || parsed.table().size() != 1) {
+    return invalid_argument(path + ": expected [[data_set]] tables and nothing else");
+  }
+  std::vector<SyntheticAcceptance> read;
+  std::set<std::string> names;
+  for (const toml::node& node : *sets) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return invalid_argument(line_of(path, node) + ": expected a table");
+    OUTRIDER_ASSIGN_OR_RETURN(SyntheticAcceptance one, read_data_set(path, *table));
+    if (!names.insert(one.name).second) {
+      return invalid_argument(line_of(path, node) + ": '" + one.name + "' stands twice");
+    }
+    read.push_back(std::move(one));
+  }
+  return read;
+}
+
 namespace {
 
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 20;

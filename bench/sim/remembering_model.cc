@@ -3,18 +3,12 @@
 
 #include <algorithm>
 
+#include "emulation/random/random.h"
+
 namespace outrider {
 namespace {
 
 constexpr std::int32_t kTreeSlots = 4096;  // at least; as much again as the longest text
-
-// SplitMix64's finaliser: texts that differ anywhere differ in all bits.
-std::uint64_t mixed(std::uint64_t value) {
-  value += 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
-  return value ^ (value >> 31);
-}
 
 // Whether tap or pruner look at the layer.
 bool is_seen(const PassOutput& out, std::int32_t layer) {

@@ -1,5 +1,6 @@
 // A model that computes each row once: what follows the same tokens has the same logits for all
-// who ask (DESIGN L2), so runs that decode the same text under other conditions share the work.
+// who ask (row invariance), so runs that decode the same text under other conditions share the
+// work.
 //
 // Its caches hold slots and nothing else. Rows that are not known yet are computed in one cache of
 // its own, a tree of all texts so far; if that is full it begins anew, and what is known stays

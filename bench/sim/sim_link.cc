@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "bench/sim/message_size.h"
-
 namespace outrider {
 namespace {
 

@@ -15,12 +15,44 @@
 #include <memory>
 #include <optional>
 
-#include "bench/link/path/link_wire.h"
 #include "bench/sim/sim_server.h"
 #include "bench/sim/simulation.h"
+#include "common/protocol/messages.h"
 #include "common/protocol/verifier.h"
+#include "emulation/path/stream_path.h"
 
 namespace outrider {
+
+// About how many bytes a message is on the wire (32 nodes in 256 bytes, an exit report in 48:
+// docs/design.md), for links with a limit of bandwidth. Real sizes are the codec's, which needs
+// gRPC.
+inline constexpr std::size_t kFrameBytes = 24;  // of a message without content, headers included
+inline constexpr std::size_t kNodeBytes = 8;
+inline constexpr std::size_t kTokenBytes = 3;
+inline constexpr std::size_t kNameBytes = 64;  // a hash, a session's id
+inline constexpr std::size_t kExitReportBytes = 48;
+
+inline std::size_t message_size(const EdgeMessage& message) {
+  if (const auto* grow = std::get_if<Grow>(&message.body)) {
+    return kFrameBytes + grow->nodes.size() * kNodeBytes;
+  }
+  if (const auto* open = std::get_if<Open>(&message.body)) {
+    return kFrameBytes + 4 * kNameBytes + open->prefix.size() * kTokenBytes;
+  }
+  if (const auto* prefix = std::get_if<Prefix>(&message.body)) {
+    return kFrameBytes + prefix->ids.size() * kTokenBytes;
+  }
+  return kFrameBytes;
+}
+
+inline std::size_t message_size(const VerifierEvent& event) {
+  const auto* message = std::get_if<ServerMessage>(&event);
+  if (message == nullptr) return kFrameBytes;
+  if (std::holds_alternative<ExitReport>(*message)) return kExitReportBytes;
+  if (std::holds_alternative<Opened>(*message)) return kFrameBytes + 5 * kNameBytes;
+  const auto* verdict = std::get_if<Verdict>(message);
+  return kFrameBytes + (verdict == nullptr ? 0 : verdict->tokens.size() * kTokenBytes);
+}
 
 class SimLink final : public Verifier {
  public:
@@ -35,7 +67,7 @@ class SimLink final : public Verifier {
     double bytes_per_s = 0;  // of each direction; 0: no limit
     // What may wait for a reader that stalls; one message more breaks the stream.
     std::size_t max_waiting = 1024;
-    int connect_trips = 0;  // of each new stream (link_wire.h)
+    int connect_trips = 0;  // of each new stream (emulation/path/stream_path.h)
     // Instead of delays and bandwidth, if there is one: what the profile makes of a stream.
     std::shared_ptr<LinkWire> wire = {};
   };
@@ -48,7 +80,7 @@ class SimLink final : public Verifier {
     std::uint64_t overflows = 0;        // streams lost because the reader was too far behind
     std::uint64_t cuts = 0;             // streams lost
     std::uint64_t lost_for_good = 0;    // sent into a link on which nothing arrives
-    std::uint64_t bytes_up = 0;         // of messages, about (message_size.h)
+    std::uint64_t bytes_up = 0;         // of messages, about (message_size())
     std::uint64_t bytes_down = 0;
   };
 

@@ -7,6 +7,81 @@
 
 namespace outrider {
 
+class DeferredModel::KeepingTap final : public LayerTap {
+ public:
+  KeepingTap(const LayerTap* tap, std::vector<Kept>& kept) : tap_(tap), kept_(kept) {}
+
+  bool wants(std::int32_t layer) const override { return tap_->wants(layer); }
+  void on_layer(const HiddenRows& rows) override {
+    Kept& kept = kept_.emplace_back(Kept{rows, {}});
+    kept.values.assign(rows.values, rows.values + rows.count * rows.width);
+  }
+
+ private:
+  const LayerTap* const tap_;
+  std::vector<Kept>& kept_;
+};
+
+// Notes after which layer rows were ended.
+class DeferredModel::WatchingPruner final : public RowPruner {
+ public:
+  explicit WatchingPruner(RowPruner* pruner) : pruner_(pruner) {}
+
+  bool wants(std::int32_t layer) const override { return pruner_->wants(layer); }
+  void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) override {
+    pruner_->prune(rows, keep);
+    looked_after = rows.layer;
+    ended += static_cast<std::size_t>(std::ranges::count(keep, 0));
+    if (ended > 0) after = rows.layer;
+  }
+
+  std::size_t ended = 0;
+  std::int32_t after = 0, looked_after = 0;
+
+ private:
+  RowPruner* const pruner_;
+};
+
+void DeferredModel::forget() {
+  row_counts_ = {};
+  tap_ = nullptr;
+  kept_.clear();
+}
+
+Status DeferredModel::forward(std::span<const Row> rows, PassOutput& out) {
+  forget();
+  if (failure_) {
+    ++failed_passes_;
+    return *std::exchange(failure_, std::nullopt);
+  }
+  tap_ = out.tap;
+  KeepingTap keeping(tap_, kept_);
+  if (tap_ != nullptr) out.tap = &keeping;
+  WatchingPruner watching(out.pruner);
+  RowPruner* const pruner = std::exchange(out.pruner, out.pruner != nullptr ? &watching : nullptr);
+  const Status status = model_.forward(rows, out);
+  out.tap = tap_;
+  out.pruner = pruner;
+  if (!status.ok()) {
+    forget();
+    return status;
+  }
+  // A pass that the backend computed in parts shows each part through all layers; the emulated
+  // device computes it in one.
+  std::ranges::stable_sort(kept_, {}, [](const Kept& one) { return one.rows.layer; });
+  for (Kept& one : kept_) one.rows.values = one.values.data();
+  row_counts_ = {.rows = rows.size(),
+                 .left = rows.size() - watching.ended,
+                 .ended_after = watching.after,
+                 .pruned_after = watching.looked_after};
+  for (const Kept& one : kept_) row_counts_.heads.push_back({one.rows.layer, one.rows.count});
+  return {};
+}
+
+void DeferredModel::show(std::size_t index) const {
+  tap_->on_layer(kept_[index].rows);
+}
+
 SimServer::SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options,
                      PassTime takes, double exit_cost)
     : simulation_(simulation),
@@ -25,23 +100,23 @@ StreamId SimServer::connect(VerifyEngine::EventSink sink) {
   std::shared_ptr<ExitReportChannel> reports;
   if (options_.exits != nullptr) {
     reports = std::make_shared<ExitReportChannel>(
-        options_.report_queue, simulation_.clock(),
+        options_.report_queue,
         [this, stream](const ExitReport& report) { send_report(stream, report); });
   }
   streams_[stream] = {std::move(sink), reports};
   apply([this, stream, reports] {
-    scheduler_->connect(stream, "session-" + std::to_string(stream), simulation_.now(), reports);
+    scheduler_->connect(stream, "session-" + std::to_string(stream), simulation_.now(),
+                        {.reports = reports});
   });
   return stream;
 }
 
-// As in the engine, an acknowledgement counts at once: the window must open while there is still
-// time to report.
+// As in the engine, an acknowledgement counts at once: there must be room while there is still time
+// to report.
 void SimServer::post(StreamId stream, EdgeMessage message) {
   const auto at = streams_.find(stream);
   if (at == streams_.end()) return;
-  const std::shared_ptr<ExitReportChannel> reports = at->second.reports;
-  if (reports != nullptr && reports->acknowledge(message)) reports->send();
+  if (at->second.reports != nullptr) at->second.reports->acknowledge(message);
   apply([this, stream, message = std::move(message)] {
     scheduler_->receive(stream, message, simulation_.now());
     show(stream);
@@ -127,7 +202,7 @@ void SimServer::send_report(StreamId stream, const ExitReport& report) {
 
 void SimServer::finish_turn() {
   scheduler_->finish(simulation_.now());
-  show(scheduler_->last_served());
+  for (const StreamId stream : scheduler_->last_served()) show(stream);
   deliver();
   busy_ = false;
   for (const auto& input : std::exchange(waiting_, {})) input();

@@ -10,8 +10,8 @@
 #include <map>
 #include <utility>
 
-#include "bench/sim/sim_random.h"
 #include "common/base/clock.h"
+#include "emulation/random/random.h"
 
 namespace outrider {
 
@@ -21,7 +21,7 @@ class Simulation final {
 
   TimePoint now() const { return clock_.now(); }
   ManualClock& clock() { return clock_; }
-  SimRandom& random() { return random_; }
+  SeededRandom& random() { return random_; }
 
   // Runs `event` at that time, or now if it is past; events of one time run in the order given.
   void at(TimePoint when, std::function<void()> event) {
@@ -41,7 +41,7 @@ class Simulation final {
 
  private:
   ManualClock clock_;
-  SimRandom random_;
+  SeededRandom random_;
   std::multimap<TimePoint, std::function<void()>> events_;
 };
 

@@ -1,9 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/sim/virtual_run.h"
 
-#include <utility>
+#include <algorithm>
+#include <cmath>
 
 namespace outrider {
+namespace {
+
+// Draft steps are shorter than so many passes' computing.
+constexpr std::size_t kBusyKept = 4096;
+
+}  // namespace
+
+FlashDevice::FlashDevice(const FlashPace& pace) : pace_(pace) {
+  const auto resident = static_cast<int>(std::lround(pace.resident * pace.layers));
+  const double share = (1 - pace.head_share) / pace.layers;
+  for (int layer = 0; layer < pace.layers; ++layer) {
+    sections_.push_back({from_ms(layer < resident ? 0 : pace.read_ms * share), share});
+  }
+  // With all layers in memory the output matrix is there too.
+  const bool streams = resident < pace.layers;
+  sections_.push_back({from_ms(streams ? pace.read_ms * pace.head_share : 0), pace.head_share});
+}
+
+// When the section is there, for a pass that could go on at `wanted`.
+TimePoint FlashDevice::read_section(const Section& section, TimePoint wanted) {
+  TimePoint begin = reader_free_;
+  if (!pace_.overlapped) begin = std::max(begin, wanted);
+  if (released_.size() == static_cast<std::size_t>(pace_.buffers)) {
+    begin = std::max(begin, released_.front());
+    released_.pop_front();
+  }
+  return reader_free_ = begin + section.read;
+}
+
+Duration FlashDevice::pass(TimePoint now, const PassRowCounts& rows, std::int32_t layers) {
+  const double whole = pace_.compute.ms(static_cast<std::int64_t>(rows.rows));
+  const double rest = pace_.compute.ms(static_cast<std::int64_t>(rows.left));
+  // Layers of the real model stand for as large a share of the emulated one's.
+  const auto section_behind = [&](std::int32_t layer) {
+    return static_cast<std::size_t>(pace_.layers * layer / layers);
+  };
+  const std::size_t ended_after = section_behind(rows.ended_after);
+  TimePoint at = now;
+  for (std::size_t i = 0; i < sections_.size(); ++i) {
+    const Section& section = sections_[i];
+    const double compute = i < ended_after ? whole : rest;
+    const bool streamed = section.read > Duration{0};
+    if (streamed) at = std::max(at, read_section(section, at));
+    double ms = compute * section.compute_share;
+    for (const PassRowCounts::Head& head : rows.heads) {
+      if (section_behind(head.layer) != i + 1) continue;
+      ms += pace_.head_share * pace_.compute.ms(static_cast<std::int64_t>(head.rows));
+    }
+    const TimePoint done = at + from_ms(ms);
+    busy_.emplace_back(at, done);
+    at = done;
+    if (streamed) released_.push_back(done);
+  }
+  while (busy_.size() > kBusyKept) busy_.pop_front();
+  return at - now;
+}
+
+Duration FlashDevice::left_for_draft(TimePoint from, TimePoint to) const {
+  Duration left = std::max(to - from, Duration{0});
+  for (const auto& [begin, end] : busy_) {
+    left -= std::max(std::min(end, to) - std::max(begin, from), Duration{0});
+  }
+  return left;
+}
+
 namespace {
 
 // No answer of a sound set-up takes that long, whatever the pace.

@@ -1,22 +1,207 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/trees/tree_run.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
+
+#include "bench/edges/bench_edge.h"
+#include "bench/harness/virtual_executor.h"
+#include "bench/lab/shaped_trees.h"
+#include "bench/trees/blurred_model.h"
+#include "common/exits/find_exits.h"
+#include "edge_client/generation/local_draft.h"
 
 namespace outrider {
+namespace {
+
+// EdgeLLM, figure 9: a further row of a draft step costs that share of the first.
+constexpr double kDraftRow = 0.9;
+constexpr int kDraftRows = 10;
+constexpr int kPassRows = 512;
+
+// Straight lines from 1 to 16 to 32 rows, and on.
+PaceCurve pass_curve(double one, double sixteen, double thirty_two) {
+  const double slope = (thirty_two - sixteen) / 16;
+  return *PaceCurve::create({{1, one},
+                             {16, sixteen},
+                             {32, thirty_two},
+                             {kPassRows, thirty_two + slope * (kPassRows - 32)}});
+}
+
+std::vector<NamedFlashPace> make_paces() {
+  // Output matrix: 128,256 x 4,096 of 8.03 G weights; 151,936 x 4,096 of 8.19 G.
+  return {{"lever-llama31-8b",
+           {.layers = 32,
+            .read_ms = 990.6,
+            .head_share = 0.065,
+            .compute = pass_curve(93.2, 828, 1255)},
+           20},
+          {"lever-qwen3-8b",
+           {.layers = 36,
+            .read_ms = 953.4,
+            .head_share = 0.076,
+            .compute = pass_curve(96.6, 817, 1229)},
+           20}};
+}
+
+}  // namespace
+
+Result<NamedFlashPace> find_flash_pace(const std::string& name) {
+  std::string names;
+  for (NamedFlashPace& pace : make_paces()) {
+    if (pace.name == name) return std::move(pace);
+    names += (names.empty() ? "" : ", ") + pace.name;
+  }
+  return invalid_argument("--pace " + name + ": expected one of " + names);
+}
+
+PaceCurve flash_step_curve(double step_ms) {
+  const double last = step_ms * (1 + kDraftRow * (kDraftRows - 1));
+  return *PaceCurve::create({{1, step_ms}, {kDraftRows, last}});
+}
+
+namespace {
+
+// Of a branch's chance: keeps 95 % of the accepted tokens (docs/pruning.md).
+constexpr double kPruneBelow = 0.01;
+
+// Of the rate of a streamed pack, what a mapped file larger than memory gives: measured by
+// a mapped file against a pack of it (docs/flash-streaming.md).
+constexpr double kMappedRate = 0.4;
+
+}  // namespace
+
+std::vector<TreeRival> tree_rivals() {
+  std::vector<TreeRival> rivals = {
+      {.name = "flash-ar", .strategy = Strategy::kAr},
+      {.name = "flash-ar-serial", .strategy = Strategy::kAr, .overlapped = false},
+      {.name = "flash-ar-mmap",
+       .strategy = Strategy::kAr,
+       .overlapped = false,
+       .read_rate = kMappedRate},
+      {.name = "chain-8-serial", .gamma = 8, .overlapped = false},
+      {.name = "chain-8-mmap", .gamma = 8, .overlapped = false, .read_rate = kMappedRate}};
+  for (int gamma = 2; gamma <= 8; ++gamma) {
+    const std::string name = "chain-" + std::to_string(gamma);
+    rivals.push_back({.name = name, .gamma = gamma});
+    rivals.push_back({.name = name + "-provisional", .gamma = gamma, .provisional = true});
+  }
+  for (const auto& [kind, name] : enum_names<TreeKind>) {
+    if (kind != TreeKind::kChain) rivals.push_back({.name = name, .tree = kind});
+  }
+  for (const GuestTree& tree : shaped_trees()) {
+    rivals.push_back({.name = tree.name, .tree = TreeChoice(tree)});
+  }
+  rivals.push_back({.name = "edgellm-waiting", .tree = TreeKind::kEdgellm, .provisional = false});
+  rivals.push_back({.name = "outrider-waiting", .tree = TreeKind::kOutrider, .provisional = false});
+  rivals.push_back({.name = "outrider-with-exits", .tree = TreeKind::kOutrider, .exits = true});
+  std::vector<TreeChoice> pruned = {TreeKind::kLever, TreeKind::kOutrider};
+  for (const GuestTree& tree : shaped_trees()) pruned.emplace_back(tree);
+  for (const TreeChoice& tree : pruned) {
+    rivals.push_back(
+        {.name = std::string(name_of(tree)) + "-pruned", .tree = tree, .prune_below = kPruneBelow});
+  }
+  return rivals;
+}
+
+Result<std::vector<TreeRival>> find_tree_rivals(const std::vector<std::string>& names) {
+  const std::vector<TreeRival> all = tree_rivals();
+  if (names.empty()) return all;
+  std::vector<TreeRival> found;
+  for (const std::string& name : names) {
+    const auto rival = std::ranges::find(all, name, &TreeRival::name);
+    if (rival == all.end()) {
+      std::string known;
+      for (const TreeRival& one : all) known += (known.empty() ? "" : ", ") + one.name;
+      return invalid_argument("--policies: no '" + name + "' among " + known);
+    }
+    found.push_back(*rival);
+  }
+  return found;
+}
+
+Result<std::unique_ptr<FlashAnswers>> FlashAnswers::load(const FlashModels& models) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> target,
+                            load_bench_model(models.target, models.dtype, models.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(FoundExits exits, find_exits({.model = models.target}, target->info()));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
+                            load_bench_model(models.draft, "auto", models.threads));
+  if (models.draft_blur > 0) {
+    draft = std::make_unique<BlurredModel>(std::move(draft), models.draft_blur);
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(models.target));
+  return std::unique_ptr<FlashAnswers>(new FlashAnswers(
+      std::move(target), std::move(draft), std::move(exits.heads), std::move(tokenizer)));
+}
+
+FlashAnswers::FlashAnswers(std::unique_ptr<Model> target, std::unique_ptr<Model> draft,
+                           std::unique_ptr<ExitHeads> exits, Tokenizer tokenizer)
+    : target_(std::move(target)),
+      draft_(std::move(draft)),
+      exits_(std::move(exits)),
+      tokenizer_(std::move(tokenizer)) {}
+
+void FlashAnswers::next_prompt() {
+  target_.forget();
+  draft_.forget();
+}
+
+SimEdgeSetup FlashAnswers::setup_of(const TreeRival& rival, const BenchPrompt& prompt,
+                                    const Setting& setting,
+                                    std::shared_ptr<AnswerMemory> memory) const {
+  SimEdgeSetup setup;
+  setup.prompt = prompt.ids;
+  auto& decoding = setup.decoding;
+  decoding.strategy = rival.strategy;
+  decoding.gamma = rival.gamma;
+  decoding.tree.kind = rival.tree;
+  decoding.tree.size = setting.tree_size;
+  decoding.tree.exits = rival.exits;
+  decoding.provisional = rival.provisional;
+  decoding.tree_memory = std::move(memory);
+  decoding.tokenizer_hash = tokenizer_.content_hash();
+  decoding.token_bound = tokenizer_.vocab_size();
+  decoding.sampling = setting.sampling;
+  decoding.seed = setting.seed;
+  decoding.end_position = static_cast<Position>(prompt.ids.size()) + setting.max_tokens;
+  setup.drafter = drafter_options(draft_.info(), {.context = target_.info().max_positions});
+  return setup;
+}
+
+Result<FlashAnswer> FlashAnswers::answer(const TreeRival& rival, const BenchPrompt& prompt,
+                                         const Setting& setting,
+                                         std::shared_ptr<AnswerMemory> memory) {
+  FlashPace pace = setting.pace.device;
+  pace.overlapped = rival.overlapped;
+  pace.read_ms /= rival.read_rate;
+  FlashDevice device(pace);
+  SchedulerOptions scheduling;
+  scheduling.tokenizer_hash = tokenizer_.content_hash();
+  scheduling.max_rows = 65;
+  if (rival.exits || rival.prune_below > 0) scheduling.exits = exits_.get();
+  scheduling.prune_below = rival.prune_below;
+  const VirtualDevices devices{.target = target_,
+                               .scheduling = scheduling,
+                               .pass = {},
+                               .draft = draft_,
+                               .step = flash_step_curve(setting.pace.step_ms),
+                               .link = {},
+                               .flash = &device};
+  OUTRIDER_ASSIGN_OR_RETURN(
+      VirtualAnswer answer,
+      answer_in_virtual_time(devices, setup_of(rival, prompt, setting, std::move(memory))));
+  const PruneCounts pruned = answer.pruned;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      EdgeAnswer edge,
+      edge_answer_of(record_of(std::move(answer), rival.strategy, rival.name, draft_.info().name)));
+  return FlashAnswer{std::move(edge), pruned};
+}
 
 const std::vector<AnswerFigures>* TreeResults::of(const std::string& rival) const {
   const auto found = answers.find(rival);
   return found == answers.end() ? nullptr : &found->second;
-}
-
-void TreeResults::add(const TreeResults& other) {
-  for (const auto& [name, figures] : other.answers) {
-    answers[name].insert(answers[name].end(), figures.begin(), figures.end());
-  }
-  for (const auto& [name, counts] : other.pruned) pruned[name] += counts;
-  mismatches += other.mismatches;
 }
 
 Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options,
@@ -34,7 +219,6 @@ Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options
   setting.seed = options.seed;
   setting.max_tokens = options.max_tokens;
   setting.tree_size = options.tree_size;
-  setting.network = options.network;
   for (const BenchPrompt& prompt : prompts) {
     std::vector<TokenId> expected;
     for (const TreeRival& rival : rivals) {

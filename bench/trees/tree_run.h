@@ -11,12 +11,121 @@
 #include <string>
 #include <vector>
 
+#include "bench/edges/bench_edge.h"
 #include "bench/harness/answer.h"
-#include "bench/harness/statistics.h"
-#include "bench/trees/flash_answers.h"
-#include "bench/trees/tree_rivals.h"
+#include "bench/paces/paces.h"
+#include "bench/sim/remembering_model.h"
+#include "bench/sim/sim_edge.h"
+#include "bench/sim/virtual_run.h"
+#include "bench/stats/statistics.h"
+#include "common/base/status.h"
+#include "common/drafting/trees/make_planner.h"
+#include "common/exits/exit_heads.h"
+#include "common/text/tokenizer.h"
+#include "common/verify/scheduler_types.h"
+#include "edge_client/speculation/strategies.h"
+#include "edge_client/speculation/strategy.h"
 
 namespace outrider {
+
+// The devices of LEVER ("Speculative LLM Inference on Smartphones", tables 1 and 2), as tables: a
+// target that is streamed from flash in each pass.
+//
+//   lever-llama31-8b   reading 990.6 ms a pass; computing 93.2, 828 and 1255 ms at 1, 16, 32 rows
+//   lever-qwen3-8b     its table 1 gives reading and one row; 817 and 1229 ms at 16 and 32 rows
+//
+// Chosen, where the paper says nothing: straight lines between the points and on beyond 32 rows; a
+// draft step of 20 ms for a row and 90 % of that for each row more up to ten (EdgeLLM, figure 9:
+// ten rows take 9.1 times as long as one; beyond, as when it reads a prompt, no more); reading and
+// computing are spread evenly over the layers, the output matrix apart by its share of the weights.
+struct NamedFlashPace {
+  std::string name;
+  FlashPace device;
+  double step_ms = 20;
+};
+
+// INVALID_ARGUMENT lists the names.
+Result<NamedFlashPace> find_flash_pace(const std::string& name);
+
+// Of so many rows in a step.
+PaceCurve flash_step_curve(double step_ms);
+
+// Who decodes from flash, and what each may do: the baselines of LLMCad, EdgeLLM and LEVER as far
+// as the papers define them, their policies, and ours.
+//
+//   flash-ar            one token a pass, reading and computing overlapped
+//   flash-ar-serial     the same, a layer read when the one before has computed
+//   flash-ar-mmap       serial, from a mapped file: layers are read as its pages are touched, at
+//   the
+//                       rate that this machine's disk gives so (below)
+//   chain-N             N drafted tokens a pass (LEVER's Chain-SD: N = 8)
+//   chain-N-provisional drafting on while a pass waits for its reads
+//   chain-8-serial, chain-8-mmap   as flash-ar's
+//   llmcad, edgellm, lever, fixed, top-n, outrider   trees (docs/trees.md)
+//   edgellm-waiting, outrider-waiting   without provisional generation
+//   outrider-with-exits   with the target's early exits as evidence, and the time of their heads
+//   TREE-pruned         lever, fixed, top-n and outrider with pruning (docs/pruning.md)
+struct TreeRival {
+  std::string name;
+  Strategy strategy = Strategy::kSd;
+  TreeChoice tree = TreeKind::kChain;
+  int gamma = 4;
+  std::optional<bool> provisional = {};
+  bool overlapped = true;  // reading with computing
+  double read_rate = 1;    // of the flash's: less where the way of reading is a slow one
+  double prune_below = 0;  // of a branch's chance, in the middle of a pass
+  bool exits = false;      // of the target are asked for: evidence, and their heads' time
+};
+
+// All of them, chains of 2 to 8 tokens.
+std::vector<TreeRival> tree_rivals();
+
+// Of tree_rivals(), those of these names. INVALID_ARGUMENT lists those there are.
+Result<std::vector<TreeRival>> find_tree_rivals(const std::vector<std::string>& names);
+
+// Answers of an edge without a link whose target is streamed from an emulated flash, in virtual
+// time: real models, real tokens (bench/sim).
+struct FlashModels {
+  std::string target, draft, dtype = "auto";
+  int threads = 0;
+  double draft_blur = 0;  // noise on the draft's logits (bench/device/blurred_model.h)
+};
+
+struct FlashAnswer {
+  EdgeAnswer edge;
+  PruneCounts pruned;
+};
+
+class FlashAnswers final {
+ public:
+  static Result<std::unique_ptr<FlashAnswers>> load(const FlashModels& models);
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+
+  struct Setting {
+    NamedFlashPace pace;
+    SamplingParams sampling = {};
+    std::uint64_t seed = 0;
+    Position max_tokens = 96;
+    int tree_size = 0;  // most nodes of a tree; 0: the policy's own bound
+  };
+  // memory: what earlier answers of this rival learnt of the device.
+  Result<FlashAnswer> answer(const TreeRival& rival, const BenchPrompt& prompt,
+                             const Setting& setting, std::shared_ptr<AnswerMemory> memory);
+
+  // The next prompt: what the models computed for the last one is forgotten.
+  void next_prompt();
+
+ private:
+  SimEdgeSetup setup_of(const TreeRival& rival, const BenchPrompt& prompt, const Setting& setting,
+                        std::shared_ptr<AnswerMemory> memory) const;
+  FlashAnswers(std::unique_ptr<Model> target, std::unique_ptr<Model> draft,
+               std::unique_ptr<ExitHeads> exits, Tokenizer tokenizer);
+
+  RememberingModel target_, draft_;
+  const std::unique_ptr<ExitHeads> exits_;  // null: none
+  const Tokenizer tokenizer_;
+};
 
 struct TreeRunOptions {
   FlashModels models{.target = "models/demo-target", .draft = "models/demo-draft"};
@@ -27,8 +136,7 @@ struct TreeRunOptions {
   double temperature = 0;
   int buffers = 4;  // layers that are read ahead
   Position max_tokens = 96;
-  int tree_size = 0;                      // most nodes of a tree; 0: the policy's own bound
-  std::optional<PaperPace> network = {};  // instead of a flash
+  int tree_size = 0;  // most nodes of a tree; 0: the policy's own bound
   std::uint64_t seed = 0;
 };
 
@@ -41,8 +149,6 @@ struct TreeResults {
 
   // Null if the rival was not among them.
   const std::vector<AnswerFigures>* of(const std::string& rival) const;
-  // The figures of another file, as if they were this one's.
-  void add(const TreeResults& other);
 };
 
 // What rivals learn of the device from answer to answer, by name.

@@ -1,26 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/admission/authenticator.h"
 
+#include "common/base/address.h"
+
 namespace outrider {
+namespace {
+
+// Who may watch all tenants is trusted with no tenant's text: that key lies with another program,
+// and would decode without a limit.
+Status check_right(const Tenants& tenants, const TenantKey& key, Front front) {
+  if (front == Front::kMetrics || !tenants.limits_of(key.tenant).read_metrics) return {};
+  return permission_denied("this key reads metrics (read-metrics), and is for nothing else");
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const TenantKey>> Authenticator::find(std::string_view key,
                                                              const std::string& host, Front front) {
-  if (Status status = check_host(host); !status.ok()) {
+  const std::string network = network_of(host);
+  if (Status status = check_network(network); !status.ok()) {
     count_refusal(front);
     return status;
   }
   Result<std::shared_ptr<const TenantKey>> found = tenants_.find(key);
-  if (found.ok()) return found;
+  if (found.ok()) {
+    Status right = check_right(tenants_, **found, front);
+    if (right.ok()) return found;
+    count_refusal(front);
+    return right;
+  }
   count_refusal(front);
   if (!throttles_ || key.empty()) return found;  // without a key nothing is guessed
   const MutexLock lock(mu_);
-  wrong_keys_.add(host, clock_.now());
+  wrong_keys_.add(network, clock_.now());
   return found;
 }
 
 Result<std::shared_ptr<const TenantKey>> Authenticator::find_certificate(const std::string& tenant,
                                                                          Front front) {
   Result<std::shared_ptr<const TenantKey>> found = tenants_.find_certificate(tenant);
+  if (found.ok()) {
+    if (Status right = check_right(tenants_, **found, front); !right.ok()) found = right;
+  }
   if (!found.ok()) count_refusal(front);
   return found;
 }
@@ -29,9 +50,9 @@ void Authenticator::count_refusal(Front front) {
   refused_[static_cast<std::size_t>(front)].fetch_add(1, std::memory_order_relaxed);
 }
 
-Status Authenticator::check_host(const std::string& host) {
+Status Authenticator::check_network(const std::string& network) {
   const MutexLock lock(mu_);
-  if (!wrong_keys_.too_many(host, clock_.now())) return {};
+  if (!wrong_keys_.too_many(network, clock_.now())) return {};
   const auto delay = std::chrono::duration_cast<std::chrono::seconds>(WrongKeys::kOneIn);
   return resource_exhausted("too many wrong keys came from this address; retry in " +
                             std::to_string(delay.count()) + " s");

@@ -1,8 +1,8 @@
 // Whose key it is, for all fronts of the server alike: gRPC, OpenAI's routes, /metrics.
 //
-// An address that has brought too many wrong keys is told to come back later before its next one is
-// looked at, so that guessing is slow, and costs nobody but those of its address. Behind a proxy,
-// which has one address for all, that must be off.
+// An address (of IPv6: a /64) that has brought too many wrong keys is told to come back later
+// before its next one is looked at, so that guessing is slow, and costs nobody but those of its
+// address. Behind a proxy, which has one address for all, that must be off.
 //
 // Thread rule: any thread. Ownership: the tenants outlive it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,12 +32,13 @@ class Authenticator final {
       : tenants_(tenants), throttles_(throttles) {}
 
   // host: the address alone. UNAUTHENTICATED for a key that is not known; RESOURCE_EXHAUSTED for
-  // any from an address with too many wrong ones.
+  // any from an address with too many wrong ones; PERMISSION_DENIED for one that reads metrics, at
+  // another front than theirs.
   Result<std::shared_ptr<const TenantKey>> find(std::string_view key, const std::string& host,
                                                 Front front);
 
   // For who comes by a certificate of this common name. PERMISSION_DENIED if no line of the file
-  // names that tenant.
+  // names that tenant, or it reads metrics.
   Result<std::shared_ptr<const TenantKey>> find_certificate(const std::string& tenant, Front front);
 
   // How often it gave no key.
@@ -46,7 +47,7 @@ class Authenticator final {
   }
 
  private:
-  Status check_host(const std::string& host);
+  Status check_network(const std::string& network);
   void count_refusal(Front front);
 
   const Tenants& tenants_;

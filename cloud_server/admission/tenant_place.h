@@ -24,14 +24,14 @@ class TenantPlace final {
   TenantPlace& operator=(const TenantPlace&) = delete;
 
   // As Tenants::admit(). Null or no tenant: there is no quota.
-  AdmissionResult take(Tenants* tenants, const std::string& tenant, const std::string& session,
+  AdmissionResult take(Tenants* tenants, const std::string& tenant, const std::string& key,
                        double prompt_tokens) {
     if (tenants == nullptr || tenant.empty()) return {};
-    AdmissionResult result = tenants->admit(tenant, session, prompt_tokens, SystemClock().now());
+    AdmissionResult result = tenants->admit(tenant, key, prompt_tokens, SystemClock().now());
     if (!result.status.ok()) return result;
     tenants_ = tenants;
     tenant_ = tenant;
-    session_ = session;
+    session_ = result.session;
     return result;
   }
   // The stream has its first verdict; later calls say nothing new.

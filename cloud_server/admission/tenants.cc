@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/rate_limit.h"
+
 namespace outrider {
 namespace {
 
@@ -75,32 +77,39 @@ Result<std::shared_ptr<const TenantKey>> Tenants::find_certificate(
   return permission_denied("the tenant of this certificate has no line in the file of keys");
 }
 
-AdmissionResult Tenants::admit(const std::string& name, const std::string& session,
+AdmissionResult Tenants::admit(const std::string& name, const std::string& key,
                                double prompt_tokens, TimePoint now) {
   const MutexLock lock(mu_);
   Tenant& tenant = tenants_[name];
   const TenantLimits& limits = tenant.limits;
+  // No key is the name of a session without one, whatever an edge writes.
+  const std::string session =
+      key.empty() ? "without key " + std::to_string(++sessions_without_key_) : "key " + key;
   if (Status counts = check_counts(tenant, session); !counts.ok()) {
-    return {std::move(counts), kSessionDelay};
+    return refuse(std::move(counts), kSessionDelay);
   }
   const double tokens_per_second = limits.prompt_tokens_per_minute / 60;
   if (tokens_per_second > 0) {
     refill(tenant.prompt_tokens, tokens_per_second, now);
     if (tenant.prompt_tokens.level < 0) {
-      return {resource_exhausted("this key's tenant has used its prompt-tokens-per-minute"),
-              until_positive(tenant.prompt_tokens.level, tokens_per_second)};
+      return refuse(resource_exhausted("this key's tenant has used its prompt-tokens-per-minute"),
+                    until_positive(tenant.prompt_tokens.level, tokens_per_second));
     }
   }
   if (limits.rows_per_second > 0) {
     refill(tenant.rows, limits.rows_per_second, now);
     if (tenant.rows.level < 0) {
-      return {resource_exhausted("this key's tenant has used more than its rows-per-second"),
-              until_positive(tenant.rows.level, limits.rows_per_second)};
+      return refuse(resource_exhausted("this key's tenant has used more than its rows-per-second"),
+                    until_positive(tenant.rows.level, limits.rows_per_second));
     }
   }
   tenant.prompt_tokens.level -= prompt_tokens;
   ++tenant.sessions[session].streams;
-  return {};
+  return {.status = {}, .session = session};
+}
+
+AdmissionResult Tenants::refuse(Status why, Duration delay) {
+  return {.status = std::move(why), .retry_after = spread_delay(delay, ++refused_)};
 }
 
 // A stream that replaces a session's takes nothing more.

@@ -1,8 +1,8 @@
 // Who may come in, and how much of the server each may use: keys, sessions, token buckets.
 //
 //   Result<std::shared_ptr<const TenantKey>> key = tenants.find("or-..");
-//   tenants.admit(key->tenant, session, 300, now)
-//   tenants.serve(key->tenant, session)  ..  tenants.leave(key->tenant, session)
+//   const AdmissionResult in = tenants.admit(key->tenant, session_key, 300, now);
+//   tenants.serve(key->tenant, in.session)  ..  tenants.leave(key->tenant, in.session)
 //
 // Thread rule: any thread. Errors: UNAUTHENTICATED, the same words and the same time for every key
 // that is not known; RESOURCE_EXHAUSTED with a delay. SPDX-License-Identifier: Apache-2.0
@@ -40,7 +40,8 @@ Status check_not_revoked(const TenantKey* key);
 // Whether a session may open, and when to ask again.
 struct AdmissionResult {
   Status status;
-  Duration retry_after{0};
+  Duration retry_after{0};   // spread_delay()
+  std::string session = {};  // the name that serve() and leave() know it by; empty if refused
 };
 
 class Tenants final {
@@ -54,8 +55,9 @@ class Tenants final {
   Result<std::shared_ptr<const TenantKey>> find_certificate(const std::string& tenant) const;
 
   // A session of the tenant opens, with a prompt of so many tokens; leave() when it is over.
-  // session: its key, so that a stream that replaces one counts once.
-  AdmissionResult admit(const std::string& tenant, const std::string& session, double prompt_tokens,
+  // key: chosen by the edge, so that a stream that replaces a session's counts once; without one
+  // it is a new session.
+  AdmissionResult admit(const std::string& tenant, const std::string& key, double prompt_tokens,
                         TimePoint now);
   void leave(const std::string& tenant, const std::string& session);
   // The session has its first token: it waits no more.
@@ -86,12 +88,15 @@ class Tenants final {
     Bucket rows;
   };
 
+  AdmissionResult refuse(Status why, Duration delay) OUTRIDER_REQUIRES(mu_);
   static Status check_counts(const Tenant& tenant, const std::string& session);
   static void refill(Bucket& bucket, double per_second, TimePoint now);
 
   mutable Mutex mu_;
   std::vector<std::shared_ptr<TenantKey>> keys_ OUTRIDER_GUARDED_BY(mu_);
   std::map<std::string, Tenant> tenants_ OUTRIDER_GUARDED_BY(mu_);
+  std::uint64_t sessions_without_key_ OUTRIDER_GUARDED_BY(mu_) = 0;  // so far
+  std::uint64_t refused_ OUTRIDER_GUARDED_BY(mu_) = 0;               // so far
 };
 
 }  // namespace outrider

@@ -9,7 +9,7 @@
 
 #include "common/base/random_id.h"
 #include "common/cli/byte_size.h"
-#include "common/cli/private_file.h"
+#include "common/credentials/private_file.h"
 
 namespace outrider {
 namespace {
@@ -123,6 +123,7 @@ bool is_tenant_name(std::string_view name) {
 
 TokenFile parse_tokens(std::string_view text) {
   TokenFile file;
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
   std::istringstream lines{std::string(text)};
   int number = 0;
   for (std::string line; std::getline(lines, line);) {

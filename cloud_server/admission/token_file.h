@@ -8,7 +8,7 @@
 // Several lines may name one tenant, while a key is being replaced; its limits are those of the
 // first. Empty lines and those that begin with # say nothing.
 //
-// Thread rule: pure functions, but for the file. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure functions, except for the file. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // What went wrong with clients of any kind, and whose fault it was: counted always, logged at most
-// once in five seconds but for failures, which clients are told the numbers of, and told to the
+// once in five seconds except failures, which clients are told the numbers of, and told to the
 // client without what is not for it.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// A session that is over, as an entry of the books (common/ledger).
+// The usage record of a session that is over (common/ledger).
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/ledger/ledger_entry.h"
-#include "common/verify/scheduler_stats.h"
+#include "common/verify/scheduler_types.h"
 
 namespace outrider {
 

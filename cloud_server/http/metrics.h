@@ -10,7 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/prices/prices.h"
-#include "common/verify/scheduler_stats.h"
+#include "common/verify/scheduler_types.h"
 
 namespace outrider {
 

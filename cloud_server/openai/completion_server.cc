@@ -1,90 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/openai/completion_server.h"
 
-#include <string_view>
+#include <memory>
 #include <utility>
 
 #include "cloud_server/openai/completion_stream.h"
-#include "cloud_server/openai/refusal.h"
-#include "common/openai/routes.h"
 
 namespace outrider {
 namespace {
 
-constexpr std::string_view kBearer = "Bearer ";
+std::string who_asks(const HttpRequest& request) {
+  return name_in_log(request.peer, request.id);
+}
 
 }  // namespace
 
-bool CompletionServer::handle(const HttpRequest& request,
-                              const std::shared_ptr<HttpExchange>& exchange) {
-  const bool completes = request.path == kChatRoute || request.path == kCompletionRoute;
-  const bool tokenizes = request.path == kTokenizeRoute && request.method == "POST";
-  const bool detokenizes = request.path == kDetokenizeRoute && request.method == "POST";
-  const bool lists = request.path == kModelsRoute && request.method == "GET";
-  if (!completes && !tokenizes && !detokenizes && !lists) return false;
-  const std::string request_id = request_id_of(request);
-  exchange->add_header("X-Request-Id", request_id);
-  const std::string who = name_in_log(request.peer, request_id);
-  const Result<std::shared_ptr<const TenantKey>> key = key_of(request);
-  if (!key.ok()) {
-    refuse(*exchange, who, key.status());
-  } else if (tokenizes) {
-    exchange->respond(tokenize_page(tokenizer_, request));
-  } else if (detokenizes) {
-    exchange->respond(detokenize_page(tokenizer_, request));
-  } else if (lists) {
-    exchange->respond(models_page(options_.model_name));
-  } else if (const Status status = complete(request, exchange, {*key, request_id, who});
-             !status.ok()) {
-    refuse(*exchange, who, status);
+std::vector<HttpRoute> CompletionServer::routes() {
+  OpenaiService service{
+      .tokenizer = &tokenizer_,
+      .model_name = [name = options_.model_name] { return name; },
+      .chat = [this] { return options_.chat; },
+      .complete = [this](CompletionCall call) { return complete(std::move(call)); },
+      .on_refused = [this](const HttpRequest& request,
+                           const Status& status) { faults_.refuse(who_asks(request), status); }};
+  if (options_.authenticator != nullptr) {
+    service.check = [this](HttpRequest& request) { return check_key(request); };
   }
-  return true;
+  return openai_routes(service);
 }
 
-void CompletionServer::refuse(HttpExchange& exchange, const std::string& who,
-                              const Status& status) {
-  faults_.refuse(who, status);
-  exchange.respond(refusal_of(status, WrongKeys::kOneIn));
+Status CompletionServer::check_key(HttpRequest& request) const {
+  Result<std::shared_ptr<const TenantKey>> key =
+      options_.authenticator->find(request.bearer_key(), request.peer, Front::kOpenAi);
+  if (!key.ok()) {
+    faults_.refuse(who_asks(request), key.status());
+    return key.status();
+  }
+  request.caller = *std::move(key);
+  return {};
 }
 
-Result<std::shared_ptr<const TenantKey>> CompletionServer::key_of(
-    const HttpRequest& request) const {
-  if (options_.authenticator == nullptr) return std::shared_ptr<const TenantKey>();
-  const std::string_view value = request.header("authorization");
-  const std::string_view key = value.starts_with(kBearer) ? value.substr(kBearer.size()) : "";
-  return options_.authenticator->find(key, request.peer, Front::kOpenAi);
-}
-
-Status CompletionServer::complete(const HttpRequest& request,
-                                  const std::shared_ptr<HttpExchange>& exchange,
-                                  const Asker& asker) {
-  if (request.method != "POST") return invalid_argument(request.path + " takes POST");
-  OUTRIDER_RETURN_IF_ERROR(check_origin(request));
-  const bool is_chat = request.path == kChatRoute;
-  OUTRIDER_ASSIGN_OR_RETURN(const CompletionRequest asked,
-                            parse_completion(request.body, is_chat, {}));
-  OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_request(tokenizer_, asked, ""));
+Status CompletionServer::complete(CompletionCall call) {
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
-                            PlainAnswer::begin(tokenizer_, std::move(prompt), asked.params,
+                            PlainAnswer::begin(tokenizer_, std::move(call.prompt), call.params,
                                                options_.context, options_.tokenizer_hash));
-  const std::string tenant = asker.key == nullptr ? "" : asker.key->tenant;
+  const auto key = std::static_pointer_cast<const TenantKey>(call.request.caller);
+  const std::string tenant = key == nullptr ? "" : key->tenant;
   const auto stream = std::make_shared<CompletionStream>(
       engine_, faults_, std::move(answer),
-      CompletionStream::Client{.name = new_answer(options_.model_name, is_chat),
-                               .who = asker.who,
-                               .key = asker.key,
-                               .stream = asked.stream,
-                               .stream_usage = asked.stream_usage,
-                               .bytes_up = request.body.size(),
-                               .exchange = exchange});
+      CompletionStream::Client{.who = who_asks(call.request),
+                               .key = key,
+                               .bytes_up = call.request.body.size(),
+                               .responder = call.client});
   const AdmissionResult admitted =
       stream->begin(options_.tenants, {.tenant = tenant,
-                                       .group = tenant.empty() ? request.peer : tenant,
-                                       .request_id = asker.request_id});
-  if (!admitted.status.ok()) {
-    faults_.refuse(asker.who, admitted.status);
-    exchange->respond(refusal_of(admitted.status, admitted.retry_after));
-  }
+                                       .group = tenant.empty() ? call.request.peer : tenant,
+                                       .request_id = call.request.id});
+  if (admitted.status.ok()) return {};
+  faults_.refuse(who_asks(call.request), admitted.status);
+  call.client->fail(admitted.status, admitted.retry_after);
   return {};
 }
 

@@ -1,5 +1,4 @@
-// A PlainAnswer on the engine, and its client: events of the stream become HTTP, and a client that
-// goes away ends the stream.
+// A PlainAnswer on the engine, and its client: a client that goes away ends the stream.
 //
 // Thread rule: begin() from the HTTP server's thread; after that it lives on the engine's until the
 // stream is over. Ownership: shared by the engine's sink; engine, tokenizer and fault log outlive
@@ -8,13 +7,11 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "cloud_server/admission/tenant_place.h"
 #include "cloud_server/faults/fault_log.h"
 #include "cloud_server/openai/plain_answer.h"
-#include "common/http/exchange.h"
-#include "common/openai/completion_answer.h"
+#include "common/openai/completion_responder.h"
 #include "common/verify/engine.h"
 
 namespace outrider {
@@ -22,13 +19,10 @@ namespace outrider {
 class CompletionStream final : public std::enable_shared_from_this<CompletionStream> {
  public:
   struct Client {
-    AnswerName name;
     std::string who;                            // for the log
     std::shared_ptr<const TenantKey> key = {};  // that it came with; null: none was asked for
-    bool stream = false;
-    bool stream_usage = false;
-    std::uint64_t bytes_up = 0;  // of the request
-    std::shared_ptr<HttpExchange> exchange;
+    std::uint64_t bytes_up = 0;                 // of the request
+    std::shared_ptr<CompletionResponder> responder;
   };
 
   CompletionStream(VerifyEngine& engine, FaultLog& faults, PlainAnswer answer, Client client)
@@ -42,11 +36,8 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   void on_event(const VerifierEvent& event);
   void on_message(const ServerMessage& message);
   void on_step(PlainAnswer::Step step);
-  bool write(const std::string& bytes);
   void abandon();
-  void begin_stream();
-  void respond_end(const AnswerEnd& end);
-  void respond_error(const Status& status);
+  void fail(const Status& status);
 
   VerifyEngine& engine_;
   FaultLog& faults_;
@@ -56,7 +47,6 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   TenantPlace place_;
   const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
   Duration retry_after_ = kRetryAfter;  // the engine may say otherwise
-  bool begun_ = false;                  // the head of a streamed answer is out
   bool told_ = false;                   // the client has the end, or is gone
 };
 

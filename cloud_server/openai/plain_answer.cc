@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "common/conversation/answer_length.h"
+
 namespace outrider {
 namespace {
 
@@ -19,19 +21,15 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(params.stop));
   const auto length = static_cast<Position>(prompt.ids.size());
   if (length == 0) return invalid_argument("the prompt is empty; write something");
-  if (length >= context) {
-    return invalid_argument("the prompt has " + std::to_string(length) +
-                            " tokens, but the context holds " + std::to_string(context) +
-                            "; shorten the prompt");
-  }
-  const bool bounded = params.max_tokens >= 0 && params.max_tokens < context - length;
+  OUTRIDER_RETURN_IF_ERROR(check_prompt_fits(length, context));
   Open open;
   open.tokenizer_hash = std::move(tokenizer_hash);
   open.sampling = params.sampling;
   open.seed = params.seed;
   open.prefix = std::move(prompt.ids);
-  open.end_position = bounded ? length + static_cast<Position>(params.max_tokens) : context;
-  open.stop_ids = std::move(prompt.stop_ids);
+  open.end_position = answer_end(length, params.max_tokens, context);
+  if (!params.ignore_eos) open.stop_ids = std::move(prompt.stop_ids);
+  open.ignore_target_stops = params.ignore_eos;
   open.policy.pass_policy = PassPolicy::kEager;  // nobody drafts
   PlainAnswer answer(std::move(open), StreamedText(tokenizer, std::move(stops)));
   answer.end_ = answer.acked_ = length;
@@ -44,7 +42,14 @@ PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
   if (const auto* verdict = std::get_if<Verdict>(&message)) on_verdict(*verdict, step);
   if (const auto* usage = std::get_if<Usage>(&message)) {
     over_ = true;
-    if (std::string rest = text_.finish(); !rest.empty()) step.pieces.push_back({std::move(rest)});
+    if (usage->reason == FinishReason::kCancelled || usage->reason == FinishReason::kError) {
+      step.failure = unavailable("the answer was cut before its end; ask again");
+      return step;
+    }
+    if (std::string rest = text_.finish(); !rest.empty()) {
+      step.pieces.push_back({.text = std::move(rest), .has_token = false});
+    }
+    cached_tokens_ = usage->cached_tokens;
     step.end = finish(usage->reason == FinishReason::kLength);
   }
   return step;
@@ -55,7 +60,7 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
     ++tokens_;
     ++end_;
     AnswerText::Update update = text_.push(token);
-    if (!update.text.empty()) step.pieces.push_back({std::move(update.text)});
+    step.pieces.push_back({.text = std::move(update.text)});
     if (!update.stopped) continue;
     over_ = true;
     step.reply = EdgeMessage{.acked_position = end_, .body = Cancel{}};
@@ -69,8 +74,9 @@ void PlainAnswer::on_verdict(const Verdict& verdict, Step& step) {
 
 AnswerEnd PlainAnswer::finish(bool by_length) const {
   return {.by_length = by_length,
-          .prompt_tokens = open_.prefix.size(),
-          .completion_tokens = tokens_,
+          .usage = {.prompt_tokens = open_.prefix.size(),
+                    .cached_tokens = cached_tokens_,
+                    .completion_tokens = tokens_},
           .figures = {{"speculation", "OFF because this server has no draft"}}};
 }
 

@@ -27,6 +27,7 @@ class PlainAnswer final {
     std::vector<AnswerPiece> pieces = {};   // that may be shown now
     std::optional<EdgeMessage> reply = {};  // to the verifier
     std::optional<AnswerEnd> end = {};      // the answer is whole
+    Status failure = {};                    // it ended before its end
   };
 
   // tokenizer: outlives this. context: tokens of prompt and answer that the target holds. Errors:
@@ -52,6 +53,7 @@ class PlainAnswer final {
   Position end_ = 0;  // of the text, as the verdicts have it
   Position acked_ = 0;
   std::uint64_t tokens_ = 0;
+  std::uint64_t cached_tokens_ = 0;
   bool over_ = false;
 };
 

@@ -1,4 +1,5 @@
-// How many calls may be open, of one peer's address and in all, before anything is known of them.
+// How much may be in use of something that peers share, by each of them and in all: calls that are
+// open, bytes of replies that nobody has read.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -14,37 +16,42 @@ namespace outrider {
 
 class CallBounds final {
  public:
-  // 0: no bound.
-  CallBounds(std::size_t of_peer, std::size_t in_all) : of_peer_(of_peer), in_all_(in_all) {}
+  // what: how a refusal calls it. 0: no bound.
+  CallBounds(std::string what, std::size_t of_one, std::size_t in_all)
+      : what_(std::move(what)), of_one_(of_one), in_all_(in_all) {}
 
-  // A call of this address begins; leave() when it is over. RESOURCE_EXHAUSTED: it may not.
-  Status enter(const std::string& host) {
+  // Somebody takes so much, more than nothing; leave() with the same when it is over. who:
+  // network_of() an address, or a tenant; caller: how a refusal calls that. RESOURCE_EXHAUSTED: it
+  // may not be taken.
+  Status enter(const std::string& who, const char* caller, std::size_t amount = 1) {
     const MutexLock lock(mu_);
-    if (in_all_ > 0 && all_ >= in_all_) {
-      return resource_exhausted("this server has as many open calls as it may have");
+    if (in_all_ > 0 && all_ + amount > in_all_) {
+      return resource_exhausted("this server has as many " + what_ + " as it may have");
     }
-    std::size_t& count = calls_[host];
-    if (of_peer_ > 0 && count >= of_peer_) {
-      return resource_exhausted("this address has as many open calls as it may have, " +
-                                std::to_string(of_peer_));
+    const auto at = used_.find(who);
+    if (of_one_ > 0 && (at == used_.end() ? 0 : at->second) + amount > of_one_) {
+      return resource_exhausted(std::string(caller) + " has as many " + what_ +
+                                " as it may have, " + std::to_string(of_one_));
     }
-    ++count;
-    ++all_;
+    used_[who] += amount;
+    all_ += amount;
     return {};
   }
-  void leave(const std::string& host) {
+  void leave(const std::string& who, std::size_t amount = 1) {
     const MutexLock lock(mu_);
-    const auto at = calls_.find(host);
-    if (at == calls_.end()) return;
-    --all_;
-    if (--at->second == 0) calls_.erase(at);
+    const auto at = used_.find(who);
+    if (at == used_.end()) return;
+    all_ -= amount;
+    at->second -= amount;
+    if (at->second == 0) used_.erase(at);
   }
 
  private:
-  const std::size_t of_peer_;
+  const std::string what_;
+  const std::size_t of_one_;
   const std::size_t in_all_;
   Mutex mu_;
-  std::map<std::string, std::size_t> calls_ OUTRIDER_GUARDED_BY(mu_);
+  std::map<std::string, std::size_t> used_ OUTRIDER_GUARDED_BY(mu_);
   std::size_t all_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 

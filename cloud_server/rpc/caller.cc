@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "cloud_server/admission/token_file.h"
-#include "common/protocol/request_id.h"
+#include "common/base/bearer_key.h"
+#include "common/base/request_id.h"
 
 namespace outrider {
 namespace {
-
-constexpr std::string_view kBearer = "Bearer ";
 
 // Empty without a certificate. One whose common name is no tenant's would have no quota.
 Result<std::string> certificate_name(const grpc::ServerContextBase& context) {
@@ -33,7 +32,8 @@ std::string_view header_of(const grpc::ServerContextBase& context, const char* n
 
 std::string_view token_of(const grpc::ServerContextBase& context) {
   const std::string_view value = header_of(context, "authorization");
-  return value.substr(0, kBearer.size()) == kBearer ? value.substr(kBearer.size()) : value;
+  const std::string_view key = bearer_key_in(value);
+  return key.empty() ? value : key;
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/tcp.h>  // newer than libc's: it has tcpi_bytes_received
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -13,6 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "cloud_server/rpc/caller.h"
@@ -24,6 +27,8 @@ namespace {
 
 // How long a gate without descriptors waits for some.
 constexpr int kPauseMs = 100;
+// How often those are looked at who have said nothing yet.
+constexpr int kLookMs = 100;
 
 // The address alone; one of IPv4 is the same host however it came.
 std::string host_in(const sockaddr_storage& peer) {
@@ -42,8 +47,10 @@ std::string host_in(const sockaddr_storage& peer) {
   return text.data();
 }
 
+// host and port as people write them.
 std::string endpoint(const std::string& host, const std::string& port) {
-  return host + " " + port;
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + host + "]" : host) + ":" + port;
 }
 
 std::uint16_t port_in(const sockaddr_storage& peer) {
@@ -63,6 +70,30 @@ void set_up(int connection) {
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const auto patience = static_cast<unsigned>(kKeepaliveTimeout.count());
   setsockopt(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+}
+
+// What a peer's first bytes must begin with; all of HTTP/2's greeting is gRPC's to check.
+constexpr std::string_view kTlsGreeting = "\x16\x03";
+constexpr std::string_view kHttp2Greeting = "PRI";
+
+// Nothing: they may still become the greeting. first: at least one byte.
+std::optional<Status> check_greeting(std::string_view first, bool tls) {
+  const std::string_view wanted = tls ? kTlsGreeting : kHttp2Greeting;
+  if (first.starts_with(wanted)) return Status();
+  if (wanted.starts_with(first)) return std::nullopt;
+  if (tls) return invalid_argument("the connection does not begin with TLS, which this port wants");
+  if (kTlsGreeting.starts_with(first.substr(0, 2))) {
+    return invalid_argument("the connection begins with TLS; this port has none (--tls-cert)");
+  }
+  return invalid_argument("the connection does not begin with HTTP/2, which gRPC speaks");
+}
+
+// That the peer has sent so far; 0 if the system does not tell.
+std::uint64_t bytes_received(int connection) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
+  return info.tcpi_bytes_received;
 }
 
 // That is no fault of the connection that waits: it stays in the queue.
@@ -96,15 +127,25 @@ void ConnectionGate::open(Hand hand) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &event);
   }
   thread_ = std::thread([this] { run(); });
+  hander_ = std::thread([this] { hand_over(); });
 }
 
+// The hander ends first: the gate's thread may have to reset what it is reading.
 void ConnectionGate::close() {
   if (thread_.joinable()) {
+    {
+      const MutexLock lock(mu_);
+      closing_ = true;
+    }
+    changed_.notify_one();
+    hander_.join();
     eventfd_write(stop_.get(), 1);
     thread_.join();
   }
   listeners_.clear();
   watched_.clear();
+  const MutexLock lock(mu_);
+  greeted_.clear();
 }
 
 // Connections are watched all the time, the listeners unless descriptors are short.
@@ -119,19 +160,33 @@ void ConnectionGate::run() {
   std::array<epoll_event, 64> events;
   bool accepting = true;
   while (true) {
-    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                 accepting ? -1 : kPauseMs);
+    const int pause = !accepting ? kPauseMs : waiting_ > 0 ? kLookMs : -1;
+    const int count =
+        epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), pause);
     if (!accepting) watch(accepting = true);
-    for (int i = 0; i < count; ++i) {
-      const epoll_event& event = events[static_cast<std::size_t>(i)];
+    const std::span<const epoll_event> told(events.data(),
+                                            static_cast<std::size_t>(count > 0 ? count : 0));
+    for (const epoll_event& event : told) {
       if (event.data.fd == stop_.get()) return;
-      if (watched_.contains(event.data.fd)) {
-        if ((event.events & EPOLLHUP) != 0) forget(event.data.fd);
-      } else if (accepting && !accept_from(event.data.fd)) {
-        watch(accepting = false);
-      }
+      on_peer(event.data.fd, event.events);
     }
+    // Only now, as what comes in may have the number of one that has just gone.
+    for (const epoll_event& event : told) {
+      const bool comes_in = std::ranges::any_of(
+          listeners_, [&](const UniqueFd& one) { return one.get() == event.data.fd; });
+      if (comes_in && accepting && !accept_from(event.data.fd)) watch(accepting = false);
+    }
+    if (waiting_ > 0) close_silent();
   }
+}
+
+void ConnectionGate::on_peer(int watched, std::uint32_t events) {
+  note_vouched();
+  const auto at = watched_.find(watched);
+  if (at == watched_.end()) return;
+  if ((events & EPOLLHUP) != 0) return forget(watched);
+  if (at->second.connection.valid()) return greet(watched);
+  if (!at->second.known) count_sent(watched);
 }
 
 // Takes one that waits. False if the system is short of descriptors or memory. A connection needs
@@ -147,10 +202,13 @@ bool ConnectionGate::accept_from(int listener) {
   }
   const int error = errno;
   if (connection.valid()) {
-    std::string host = host_in(peer);
-    std::string from = endpoint(host, std::to_string(port_in(peer)));
-    take(listener, std::move(connection),
-         {std::move(watched), std::move(host), std::move(from), clock_.now()});
+    const std::string host = host_in(peer);
+    take({.fd = std::move(watched),
+          .connection = std::move(connection),
+          .listener = listener,
+          .network = network_of(host),
+          .endpoint = endpoint(host, std::to_string(port_in(peer))),
+          .since = clock_.now()});
     return true;
   }
   if (!is_shortage(error)) return true;  // the peer has left again, or it was a signal
@@ -163,6 +221,7 @@ void ConnectionGate::vouch(const std::string& peer) {
   vouched_.insert(endpoint_of(peer));
 }
 
+// Of them, epoll tells from now on only that both directions are over, unasked.
 void ConnectionGate::note_vouched() {
   std::set<std::string> vouched;
   {
@@ -171,7 +230,12 @@ void ConnectionGate::note_vouched() {
   }
   for (const std::string& from : vouched) {
     const auto at = of_endpoint_.find(from);
-    if (at != of_endpoint_.end()) watched_.at(at->second).known = true;
+    if (at == of_endpoint_.end()) continue;
+    Watched& peer = watched_.at(at->second);
+    peer.known = true;
+    sent_ -= std::exchange(peer.sent, 0);
+    epoll_event quiet{.events = EPOLLET, .data = {.fd = at->second}};
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, at->second, &quiet);
   }
 }
 
@@ -181,44 +245,111 @@ bool ConnectionGate::send_stranger_away() {
   const auto first = std::ranges::min_element(watched_, {}, rank);
   if (first->second.known || clock_.now() < first->second.since + options_.stranger_time)
     return false;
-  shutdown(first->first, SHUT_RDWR);  // by which gRPC lets go of it
-  forget(first->first);
-  refused_.fetch_add(1, std::memory_order_relaxed);
+  refuse(first->first);
   return true;
 }
 
-bool ConnectionGate::may_enter(const std::string& host) {
-  const auto of_host = of_host_.find(host);
-  if (options_.max_connections_per_peer > 0 && of_host != of_host_.end() &&
-      of_host->second >= options_.max_connections_per_peer) {
+bool ConnectionGate::may_enter(const std::string& network) {
+  const auto of_network = of_network_.find(network);
+  if (options_.max_connections_per_peer > 0 && of_network != of_network_.end() &&
+      of_network->second >= options_.max_connections_per_peer) {
     return false;
   }
   return options_.max_connections == 0 || watched_.size() < options_.max_connections ||
          send_stranger_away();
 }
 
-void ConnectionGate::take(int listener, UniqueFd connection, Watched peer) {
+void ConnectionGate::take(Watched peer) {
   note_vouched();
-  if (!may_enter(peer.host) || dup3(connection.get(), peer.fd.get(), O_CLOEXEC) < 0) {
+  if (!may_enter(peer.network) || dup3(peer.connection.get(), peer.fd.get(), O_CLOEXEC) < 0) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  set_up(connection.get());
-  // Only that both directions are over, which epoll tells without being asked.
+  set_up(peer.connection.get());
   const int fd = peer.fd.get();
-  epoll_event event{.events = EPOLLET, .data = {.fd = fd}};
+  epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.fd = fd}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
-  ++of_host_[peer.host];
+  ++waiting_;
+  ++of_network_[peer.network];
   of_endpoint_[peer.endpoint] = fd;
   watched_.emplace(fd, std::move(peer));
   open_.store(watched_.size(), std::memory_order_relaxed);
-  hand_(listener, connection.release());
+}
+
+void ConnectionGate::hand_over() {
+  MutexLock lock(mu_);
+  while (true) {
+    while (greeted_.empty() && !closing_) changed_.wait(mu_);
+    if (closing_) return;
+    Greeted next = std::move(greeted_.front());
+    greeted_.pop_front();
+    lock.unlock();
+    hand_(next.listener, next.connection.release());
+    lock.lock();
+  }
+}
+
+// Looks at the first bytes of a connection, which gRPC will read again.
+void ConnectionGate::greet(int watched) {
+  Watched& peer = watched_.at(watched);
+  std::array<char, kHttp2Greeting.size()> first;
+  const ssize_t got = recv(watched, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got == 0) return forget(watched);  // it was only to see whether the port is open
+  if (got < 0) return;                   // EPOLLHUP tells if it is over
+  const std::optional<Status> greeting =
+      check_greeting({first.data(), static_cast<std::size_t>(got)}, options_.tls);
+  if (!greeting) return;
+  if (!greeting->ok()) {
+    if (options_.on_foreign) options_.on_foreign(peer.endpoint, *greeting);
+    return forget(watched);
+  }
+  --waiting_;
+  {
+    const MutexLock lock(mu_);
+    greeted_.push_back({peer.listener, std::move(peer.connection)});
+  }
+  changed_.notify_one();
+  count_sent(watched);
+}
+
+// More has come from a stranger.
+void ConnectionGate::count_sent(int watched) {
+  if (options_.stranger_bytes == 0) return;
+  const std::uint64_t received = bytes_received(watched);
+  note_vouched();  // after that: who was vouched for before it sent these bytes may send them
+  Watched& peer = watched_.at(watched);
+  if (peer.known) return;
+  const std::uint64_t before = std::exchange(peer.sent, received);
+  sent_ += peer.sent - before;
+  if (peer.sent > options_.stranger_bytes) return refuse(watched);
+  if (sent_ <= options_.strangers_bytes) return;
+  const auto rank = [](const auto& one) { return one.second.sent; };
+  refuse(std::ranges::max_element(watched_, {}, rank)->first);
+}
+
+void ConnectionGate::close_silent() {
+  std::vector<int> silent;
+  const TimePoint latest = clock_.now() - options_.handshake_timeout;
+  for (const auto& [fd, peer] : watched_) {
+    if (peer.connection.valid() && peer.since <= latest) silent.push_back(fd);
+  }
+  for (const int fd : silent) refuse(fd);
+}
+
+// Closes it for a bound: a reset, by which gRPC lets go of it and the system of what it has sent.
+void ConnectionGate::refuse(int watched) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  if (connect(watched, &nobody, sizeof nobody) != 0) shutdown(watched, SHUT_RDWR);
+  forget(watched);
 }
 
 void ConnectionGate::forget(int watched) {
   const auto at = watched_.find(watched);
-  const auto of_host = of_host_.find(at->second.host);
-  if (--of_host->second == 0) of_host_.erase(of_host);
+  if (at->second.connection.valid()) --waiting_;
+  sent_ -= at->second.sent;
+  const auto of_network = of_network_.find(at->second.network);
+  if (--of_network->second == 0) of_network_.erase(of_network);
   const auto of_endpoint = of_endpoint_.find(at->second.endpoint);
   if (of_endpoint != of_endpoint_.end() && of_endpoint->second == watched) {
     of_endpoint_.erase(of_endpoint);

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "cloud_server/admission/certificates.h"
+#include "common/credentials/certificates.h"
 
 namespace outrider {
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/rpc/offered_tls_files.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -13,10 +15,13 @@ namespace {
 
 constexpr std::int64_t kMaxBytes = 1 << 20;
 
-// gRPC reads a file anew when its time of change, in seconds, or its text is another.
-Status overwrite(int fd, const std::string& text) {
-  if (ftruncate(fd, 0) == 0 &&
-      pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size())) {
+// Another file takes the copy's place: who has opened it reads the old text to its end. gRPC reads
+// a file anew when its time of change, in seconds, or its text is another.
+Status replace(int copy, const std::string& text) {
+  const UniqueFd fresh(memfd_create("tls", MFD_CLOEXEC));
+  if (fresh.valid() &&
+      pwrite(fresh.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+      dup3(fresh.get(), copy, O_CLOEXEC) == copy) {
     return {};
   }
   return unavailable("a copy of a TLS file in memory: " + errno_message(errno));
@@ -76,7 +81,7 @@ Result<bool> OfferedTlsFiles::look() {
   OUTRIDER_ASSIGN_OR_RETURN(Texts checked, read());
   if (checked != before) return unavailable(files_.cert + ": is being written");
   for (std::size_t i = 0; i < kFiles; ++i) {
-    OUTRIDER_RETURN_IF_ERROR(overwrite(copies_.at(i).get(), checked.at(i)));
+    OUTRIDER_RETURN_IF_ERROR(replace(copies_.at(i).get(), checked.at(i)));
   }
   texts_ = std::move(checked);
   return true;

@@ -12,11 +12,11 @@
 #include <string>
 #include <thread>
 
-#include "cloud_server/admission/certificates.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/posix.h"
 #include "common/base/status.h"
+#include "common/credentials/certificates.h"
 
 namespace outrider {
 

@@ -1,5 +1,5 @@
 // What one stream's reader is still owed, bounded: a reader that stalls loses its exit reports
-// first, then its session (docs/mirrored-tree.md).
+// first, then its session (docs/protocol.md).
 //
 // Exit reports are advice, and only for the pass on its way: they leave when their verdict is
 // queued behind them, or when room is needed. All else must arrive in order or not at all.

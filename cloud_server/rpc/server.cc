@@ -10,51 +10,56 @@
 #include <chrono>
 #include <utility>
 
-#include "cloud_server/rpc/caller.h"
 #include "cloud_server/rpc/credentials.h"
 #include "cloud_server/rpc/offered_tls_files.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "cloud_server/rpc/stream_reactor.h"
+#include "cloud_server/rpc/unary_reactor.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
-#include "proto/grpc_status.h"
 #include "proto/outrider/v1/outrider.grpc.pb.h"
 
 namespace outrider {
 namespace {
 
-// Raw: the reactor parses, so that a malformed message gets an answer (byte_buffer.h).
-class RawService final : public v1::Outrider::WithRawCallbackMethod_Generate<
-                             v1::Outrider::WithRawCallbackMethod_Measure<v1::Outrider::Service>> {
+// Raw: the reactors parse, so that a malformed message gets an answer (byte_buffer.h).
+class RawService final
+    : public v1::Outrider::WithRawCallbackMethod_Generate<v1::Outrider::Service> {
  public:
-  explicit RawService(ShellState& shell) : shell_(shell) {}
+  explicit RawService(ShellState& shell) : shell_(shell) {
+    serve_unary(kMeasure, kMaxMeasuredBytes, measure_reply);
+    serve_unary(kDescribe, kDescribeBytes,
+                [this](const std::string& request) { return describe(request); });
+  }
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Generate(
       grpc::CallbackServerContext* context) override {
     return new StreamReactor(*context, shell_);  // deletes itself in OnDone
   }
-  grpc::ServerUnaryReactor* Measure(grpc::CallbackServerContext* context,
-                                    const grpc::ByteBuffer* request,
-                                    grpc::ByteBuffer* reply) override {
-    const Status status = measure(*context, *request, *reply);
-    if (!status.ok()) shell_.faults.refuse(context->peer(), status);
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(status.ok() ? grpc::Status::OK : to_grpc(status, delay_of(status)));
-    return reactor;
-  }
 
  private:
-  // Callers need what a stream needs: a key where there are keys, and room among the calls of their
-  // address.
-  Status measure(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request,
-                 grpc::ByteBuffer& reply) {
-    const std::string host = host_of(context.peer());
-    OUTRIDER_RETURN_IF_ERROR(shell_.bounds.enter(host));
-    shell_.bounds.leave(host);  // it is over at once
-    OUTRIDER_RETURN_IF_ERROR(identify(context, shell_.authenticator).status());
-    OUTRIDER_ASSIGN_OR_RETURN(const std::string bytes, measure_reply(to_bytes(request)));
-    reply = to_buffer(bytes);
-    return {};
+  enum : int { kMeasure = 1, kDescribe = 2 };  // in the order of the .proto
+  static constexpr std::size_t kDescribeBytes = 4096;
+
+  // gRPC shows a service a unary call once its whole request is there; a stream of one message each
+  // way is the same on the wire. The first mark makes it one, the second raw.
+  void serve_unary(int method, std::size_t request_bytes, const UnaryReactor::Answer& answer) {
+    const auto handler = [&] {
+      return new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+          [this, request_bytes, answer](grpc::CallbackServerContext* context) {
+            return new UnaryReactor(*context, shell_, request_bytes, answer);  // deletes itself
+          });
+    };
+    MarkMethodStreamed(method, handler());
+    MarkMethodRawCallback(method, handler());
+  }
+
+  Result<std::string> describe(const std::string& request) const {
+    OUTRIDER_RETURN_IF_ERROR(check_describe_request(request));
+    if (shell_.description.empty()) {
+      return unimplemented("this server has no tokenizer, and therefore no chat template");
+    }
+    return shell_.description;
   }
 
   ShellState& shell_;
@@ -129,12 +134,16 @@ Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine, FaultL
   set_limits(builder, options);
   auto parts = std::make_unique<Parts>(engine, faults, options);
   OUTRIDER_ASSIGN_OR_RETURN(
-      parts->gate,
-      ConnectionGate::listen({.listen = options.listen,
-                              .max_connections = options.max_connections,
-                              .max_connections_per_peer = options.max_connections_per_peer,
-                              .stranger_time = options.stranger_time,
-                              .log = [&faults](const std::string& line) { faults.warn(line); }}));
+      parts->gate, ConnectionGate::listen(
+                       {.listen = options.listen,
+                        .max_connections = options.max_connections,
+                        .max_connections_per_peer = options.max_connections_per_peer,
+                        .tls = options.tls.wanted(),
+                        .handshake_timeout = options.handshake_timeout,
+                        .stranger_time = options.stranger_time,
+                        .log = [&faults](const std::string& line) { faults.warn(line); },
+                        .on_foreign = [&faults](const std::string& peer,
+                                                const Status& why) { faults.refuse(peer, why); }}));
   if (options.tls.wanted()) {
     OUTRIDER_ASSIGN_OR_RETURN(
         parts->tls,

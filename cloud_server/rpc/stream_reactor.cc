@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/address.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
 #include "proto/grpc_order.h"
@@ -14,16 +15,17 @@ StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& s
     : context_(context),
       shell_(shell),
       peer_(context.peer()),
+      network_(network_of(host_of(peer_))),
       who_(name_in_log(peer_, request_id_of(context))),
       caller_(identify(context, shell.authenticator)),
       queue_(shell.max_waiting_messages) {
   shell_.calls.add();
   release_to_grpc(this);
-  const Status bounded = shell_.bounds.enter(host_of(peer_));
+  const Status bounded = shell_.bounds.enter(network_, "this address");
   counted_ = bounded.ok();
   if (!counted_ || !caller_.ok()) {
     const Status& why = counted_ ? caller_.status() : bounded;
-    retry_after_ = delay_of(why);
+    retry_after_ = shell_.delay_of(why);
     fail(why);
     return;
   }
@@ -65,7 +67,7 @@ Status StreamReactor::take(EdgeMessage message) {
     const std::string& tenant = caller_->tenant;
     stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
                                     {.tenant = tenant,
-                                     .group = tenant.empty() ? host_of(peer_) : tenant,
+                                     .group = tenant.empty() ? network_ : tenant,
                                      .request_id = request_id_of(context_),
                                      .coarse_times = is_told_coarse_times(tenant),
                                      .traffic = traffic_});
@@ -77,8 +79,8 @@ Status StreamReactor::take(EdgeMessage message) {
 Status StreamReactor::admit(const Open& open) {
   const auto prompt =
       std::max(static_cast<double>(open.prefix.size()), static_cast<double>(open.prefix_length));
-  const AdmissionResult admitted = place_.take(
-      shell_.tenants, caller_->tenant, open.session_key.empty() ? peer_ : open.session_key, prompt);
+  const AdmissionResult admitted =
+      place_.take(shell_.tenants, caller_->tenant, open.session_key, prompt);
   const MutexLock lock(mu_);
   if (!admitted.status.ok()) retry_after_ = admitted.retry_after;
   if (open.pad_frames || shell_.pad_frames) queue_.pad();
@@ -128,7 +130,7 @@ void StreamReactor::OnDone() {
 
 void StreamReactor::release() {
   if (holders_.fetch_sub(1) != 1) return;
-  if (counted_) shell_.bounds.leave(host_of(peer_));
+  if (counted_) shell_.bounds.leave(network_);
   ShellState& shell = shell_;
   delete this;
   shell.calls.remove();  // the server may go from here on

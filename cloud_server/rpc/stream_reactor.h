@@ -56,7 +56,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
   const std::string peer_;
-  const std::string who_;  // with the request's id, for the log
+  const std::string network_;  // whose bounds it counts for
+  const std::string who_;      // with the request's id, for the log
   const Result<Caller> caller_;
   grpc::Alarm open_alarm_;
   grpc::Alarm farewell_alarm_;   // from the end on: what is left may wait for a dead reader

@@ -2,14 +2,17 @@
 #include "common/base/address.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace outrider {
 namespace {
 
 Status bad_address(std::string_view text, std::string_view why) {
-  return invalid_argument("address '" + std::string(text) + "' " + std::string(why) +
+  return invalid_argument("address " + printable(text) + " " + std::string(why) +
                           "; write HOST:PORT, for example 127.0.0.1:8001 or [::1]:8001");
 }
 
@@ -23,6 +26,14 @@ Result<std::uint16_t> parse_port(std::string_view text, std::string_view digits)
   return static_cast<std::uint16_t>(value);
 }
 
+// A literal of IPv4 or IPv6, with its zone, or a name.
+bool is_host(std::string_view host) {
+  return std::ranges::all_of(host, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-._:%").find(c) != std::string_view::npos;
+  });
+}
+
 }  // namespace
 
 std::string Address::to_string() const {
@@ -31,6 +42,10 @@ std::string Address::to_string() const {
 }
 
 Result<Address> parse_address(std::string_view text) {
+  if (const std::size_t scheme = text.find("://"); scheme != std::string_view::npos) {
+    return bad_address(text, "begins with '" + std::string(text.substr(0, scheme + 3)) +
+                                 "', which does not belong to it");
+  }
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad_address(text, "has no port");
   std::string_view host = text.substr(0, colon);
@@ -40,6 +55,7 @@ Result<Address> parse_address(std::string_view text) {
   if (!in_brackets && host.find(':') != std::string_view::npos) {
     return bad_address(text, "holds an IPv6 address without brackets");
   }
+  if (!is_host(host)) return bad_address(text, "holds a character that no host has");
   OUTRIDER_ASSIGN_OR_RETURN(const std::uint16_t port, parse_port(text, text.substr(colon + 1)));
   return Address{std::string(host), port};
 }
@@ -48,6 +64,21 @@ bool is_loopback(std::string_view host) {
   if (host == "localhost" || host == "::1") return true;
   in_addr v4{};
   return inet_pton(AF_INET, std::string(host).c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
+}
+
+std::string network_of(const std::string& host) {
+  constexpr std::array<std::uint8_t, 12> kNat64 = {0x00, 0x64, 0xff, 0x9b};  // RFC 6052
+  in6_addr v6{};
+  if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return host;
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (IN6_IS_ADDR_V4MAPPED(&v6) || std::equal(kNat64.begin(), kNat64.end(), v6.s6_addr)) {
+    inet_ntop(AF_INET, &v6.s6_addr[kNat64.size()], text.data(), text.size());
+    return text.data();
+  }
+  const bool stays = IN6_IS_ADDR_LINKLOCAL(&v6) || IN6_IS_ADDR_LOOPBACK(&v6);
+  if (!stays) std::fill(std::begin(v6.s6_addr) + 8, std::end(v6.s6_addr), std::uint8_t{0});
+  inet_ntop(AF_INET6, &v6, text.data(), text.size());
+  return stays ? text.data() : std::string(text.data()) + "/64";
 }
 
 }  // namespace outrider

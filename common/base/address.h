@@ -24,4 +24,10 @@ Result<Address> parse_address(std::string_view text);
 // localhost, 127.0.0.0/8, ::1. Never asks a resolver: another name is not loopback.
 bool is_loopback(std::string_view host);
 
+// Whose an address is, as far as bounds "of each address" go: an IPv4 address stands for itself,
+// also where IPv6 carries it (::ffff:192.0.2.1, 64:ff9b::192.0.2.1); an IPv6 address stands for its
+// /64, of which a single host can use any. Addresses that do not leave their link, and what is no
+// address, stand for themselves.
+std::string network_of(const std::string& host);
+
 }  // namespace outrider

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/files.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+
+#include "common/base/posix.h"
 
 namespace outrider {
 namespace {
@@ -46,6 +53,29 @@ Result<std::string> read_file(const std::string& path, std::int64_t max_bytes) {
     return data_loss(path + ": a Git LFS pointer, not the file itself; run: git lfs pull");
   }
   return bytes;
+}
+
+Result<std::string> read_stream(const std::string& path, std::int64_t max_bytes) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return check_regular(path);
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) {
+    const int reason = errno;
+    const std::string message = path + ": " + errno_message(reason);
+    return reason == ENOENT ? not_found(message) : invalid_argument(message);
+  }
+  std::string bytes;
+  std::array<char, 1 << 16> block{};
+  while (true) {
+    const ssize_t got = read(file.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return unavailable(path + ": " + errno_message(errno));
+    if (got == 0) return bytes;
+    bytes.append(block.data(), static_cast<std::size_t>(got));
+    if (bytes.size() > static_cast<std::size_t>(max_bytes)) {
+      return invalid_argument(path + ": at most " + std::to_string(max_bytes) + " bytes are read");
+    }
+  }
 }
 
 }  // namespace outrider

@@ -15,4 +15,8 @@ namespace outrider {
 // kDataLoss for a Git LFS pointer that stands where the content should be.
 Result<std::string> read_file(const std::string& path, std::int64_t max_bytes);
 
+// The same of anything that can be read to its end, such as a pipe (<(command) of a shell) or
+// /dev/stdin. Blocks until its writer has ended it.
+Result<std::string> read_stream(const std::string& path, std::int64_t max_bytes);
+
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// Elementary functions of f64 with the same bits on every CPU (DESIGN L2): built of IEEE add,
+// Elementary functions of f64 with the same bits on every CPU: built of IEEE add,
 // multiply and divide only, none of them fused, so neither compiler, instruction set nor C library
 // matters. Errors are a few units in the last place; results are meant to be rounded to f32.
 //

@@ -84,4 +84,8 @@ std::string Sha256::finish_hex() {
   return hex;
 }
 
+bool is_sha256_hex(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 }  // namespace outrider

@@ -34,4 +34,7 @@ class Sha256 final {
   std::uint64_t num_bytes_ = 0;
 };
 
+// Whether the text is what finish_hex() gives.
+bool is_sha256_hex(std::string_view text);
+
 }  // namespace outrider

@@ -5,9 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <utility>
 
+#include "common/base/posix.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -30,12 +34,18 @@ std::uint64_t number_of(std::uint64_t state) {
 
 thread_local bool computes = false;
 
-// Where the system refuses, the calling thread goes where it went before.
+// Where the system refuses, as a filter of system calls may, the calling thread goes where it went
+// before, and computes the same. Said once.
 void keep_to_core(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<std::size_t>(core), &set);
-  static_cast<void>(sched_setaffinity(0, sizeof set, &set));
+  if (sched_setaffinity(0, sizeof set, &set) == 0) return;
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  std::fprintf(stderr,
+               "threads: not kept to a core each, which costs some speed: sched_setaffinity: %s\n",
+               errno_message(errno).c_str());
 }
 
 inline void cpu_relax() {

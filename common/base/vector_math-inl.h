@@ -1,4 +1,4 @@
-// exp and log on vectors of f32, the same bits on every CPU (DESIGN L2).
+// exp and log on vectors of f32, the same bits on every CPU (docs/row-invariance.md).
 //
 // Built of IEEE operations (add, multiply, divide: correctly rounded everywhere) and explicit fused
 // multiply-add only; each lane is computed by itself, so the vector's width has no effect. Largest

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,58 @@ CLI::Option* add_choice(CLI::App& command, const std::string& flag, std::vector<
           },
           description)
       ->check(CLI::IsMember(all_names<Enum>()))
+      ->delimiter(',')
+      ->default_str("[" + standing + "]");
+}
+
+// --- choices in which guests may stand beside our own (common/drafting/own_or_guest.h) ----------
+
+template <typename Choice>
+using GuestsOf = std::span<const typename Choice::GuestKind>;  // they outlive what is chosen
+
+template <typename Choice>
+std::vector<std::string> choice_names(GuestsOf<Choice> guests) {
+  std::vector<std::string> names = all_names<typename Choice::OwnKind>();
+  for (const auto& guest : guests) names.emplace_back(guest.name);
+  return names;
+}
+
+// name: one of choice_names().
+template <typename Choice>
+Choice parse_choice(const std::string& name, GuestsOf<Choice> guests) {
+  if (const auto own = parse_name<typename Choice::OwnKind>(name)) return *own;
+  return Choice(*std::ranges::find(guests, name, &Choice::GuestKind::name));
+}
+
+template <typename Choice>
+CLI::Option* add_choice(CLI::App& command, const std::string& flag, std::optional<Choice>& value,
+                        GuestsOf<Choice> guests, const std::string& description) {
+  return command
+      .add_option_function<std::string>(
+          flag,
+          [&value, guests](const std::string& name) { value = parse_choice<Choice>(name, guests); },
+          description)
+      ->check(CLI::IsMember(choice_names<Choice>(guests)));
+}
+
+template <typename Choice>
+CLI::Option* add_choice(CLI::App& command, const std::string& flag, std::vector<Choice>& values,
+                        GuestsOf<Choice> guests, const std::string& description) {
+  std::string standing;
+  for (const Choice& value : values) {
+    standing += (standing.empty() ? "" : ",") + std::string(name_of(value));
+  }
+  return command
+      .add_option_function<std::vector<std::string>>(
+          flag,
+          [&values, guests](const std::vector<std::string>& names) {
+            values.clear();
+            for (const std::string& name : names) {
+              values.push_back(parse_choice<Choice>(name, guests));
+            }
+          },
+          description)
+      ->check(CLI::IsMember(choice_names<Choice>(guests)))
       ->delimiter(',')
       ->default_str("[" + standing + "]");
 }

@@ -64,20 +64,27 @@ std::string config_string(std::string_view value) {
   return text + '"';
 }
 
+// What the option is set to, or else its default, which CLI11 writes as [1,2,3] if it is a list.
+std::vector<std::string> values_of(const CLI::Option& option) {
+  if (option.count() > 0) return option.results();
+  const std::string text = option.get_default_str();
+  if (text.empty() || text == "[]") return {};
+  if (option.get_items_expected_max() == 1 || !text.starts_with('[')) return {text};
+  return CLI::detail::split(text.substr(1, text.size() - 2), ',');
+}
+
 std::string config_lines(const CLI::App& app) {
   std::string text;
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_configurable() || option->get_lnames().empty()) continue;
-    std::string values;
-    for (const std::string& value : option->results()) {
-      values += (values.empty() ? "" : ", ") + config_string(value);
+    const std::vector<std::string> values = values_of(*option);
+    if (values.empty()) continue;
+    std::string list;
+    for (const std::string& value : values) {
+      list += (list.empty() ? "" : ", ") + config_string(value);
     }
-    if (option->count() > 1) values.insert(0, 1, '[').append("]");
-    if (option->count() == 0) {
-      if (option->get_default_str().empty()) continue;
-      values = config_string(option->get_default_str());
-    }
-    text += option->get_lnames().front() + " = " + values + "\n";
+    if (values.size() > 1) list.insert(0, 1, '[').append("]");
+    text += option->get_lnames().front() + " = " + list + "\n";
   }
   return text;
 }
@@ -107,7 +114,8 @@ std::vector<CLI::ConfigItem> ConfigReader::from_config(std::istream& input) cons
   if (!entries.ok()) throw CLI::ConfigError(entries.status().message());
   std::vector<CLI::ConfigItem> items;
   for (const ConfigEntry& entry : *entries) {
-    for (const CLI::App* app : takers(root_, entry, what + ":" + std::to_string(entry.line))) {
+    const std::string place = what + ":" + std::to_string(entry.line);
+    for (const CLI::App* app : takers(root_, entry, place)) {
       // A command that was not named stays untouched: two may fill the same variable.
       if (app != &root_ && !app->parsed()) continue;
       if (set_by_environment(*find_option(*app, entry.key))) continue;
@@ -115,10 +123,16 @@ std::vector<CLI::ConfigItem> ConfigReader::from_config(std::istream& input) cons
       if (app != &root_) item.parents = {app->get_name()};
       item.name = entry.key;
       item.inputs = entry.values;
+      places_[entry.key] = place;
       items.push_back(std::move(item));
     }
   }
   return items;
+}
+
+std::string ConfigReader::place_of(const std::string& key) const {
+  const auto at = places_.find(key);
+  return at == places_.end() ? "" : at->second;
 }
 
 std::string ConfigReader::to_config(const CLI::App* /*app*/, bool /*defaults*/,

@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <istream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,12 @@ class ConfigReader final : public CLI::Config {
   std::string to_config(const CLI::App* app, bool defaults, bool descriptions,
                         std::string prefix) const override;
 
+  // Where the file says something of a key, as FILE:LINE; empty: nowhere.
+  std::string place_of(const std::string& key) const;
+
  private:
   const CLI::App& root_;
+  mutable std::map<std::string, std::string> places_;  // by key
 };
 
 }  // namespace outrider

@@ -2,23 +2,33 @@
 #include "common/cli/program.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <limits>
 #include <memory>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "common/base/posix.h"
 #include "common/cli/config_reader.h"
 #include "common/cli/nearest.h"
+#include "common/cli/reference.h"
 
 namespace outrider {
 namespace {
+
+constexpr std::string_view kPrintCompletion = "--print-completion";
+constexpr std::string_view kPrintMan = "--print-man";
 
 // The whole of `text` as a number.
 template <typename T>
@@ -46,12 +56,98 @@ std::string check_float(const std::string& text) {
   return "'" + text + "' is not a finite decimal number";
 }
 
+// What only the laboratory's programs have (bench/lab): flags, and values of flags.
+struct Laboratory {
+  std::string_view program;
+  std::vector<std::string_view> flags;
+  std::vector<std::string_view> values = {};
+};
+
+// Where what an error names is to be found; empty: nowhere. flag: empty if it is known.
+std::string laboratory_hint(std::string_view flag, std::string_view error) {
+  static const Laboratory kLaboratories[] = {
+      {"outrider-lab-edge",
+       {"--client-queue", "--flash-bandwidth", "--pace-step-ms", "--tree-widths"},
+       {"specedge", "ssd", "picospec", "fixed", "top-n"}},
+      {"outrider-lab-server",
+       {"--exit-score", "--pace-exit-cost", "--pace-pass-ms", "--server-queue"}}};
+  for (const Laboratory& laboratory : kLaboratories) {
+    const bool has_value = std::ranges::any_of(laboratory.values, [&](std::string_view value) {
+      return error.find(": " + std::string(value) + " not in ") != std::string_view::npos;
+    });
+    if (has_value || std::ranges::find(laboratory.flags, flag) != laboratory.flags.end()) {
+      return ". " + std::string(laboratory.program) + " has it";
+    }
+  }
+  return "";
+}
+
+// What was printed is there, or it is an error: a disk may be full, a reader gone.
+Status flush_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0) return unavailable("stdout: " + errno_message(errno));
+  if (std::ferror(stdout) == 0 && std::cout.good()) return {};
+  return unavailable("stdout could not be written to");
+}
+
 std::string environment_name(const std::string& flag) {
   std::string name = "OUTRIDER_";
   for (const char c : flag) {
     name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   return name;
+}
+
+// The option of a flag as it stands on the command line, of the program or of a command that was
+// named; null if there is none.
+const CLI::Option* option_of(const CLI::App& app, const std::vector<std::string>& arguments,
+                             const std::string& flag) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->check_name(flag)) return option;
+  }
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (std::ranges::find(arguments, command->get_name()) == arguments.end()) continue;
+    if (const CLI::Option* option = option_of(*command, arguments, flag)) return option;
+  }
+  return nullptr;
+}
+
+// CLI11 reads -hf as -h -f, and -md as -m with the value d: flags that people know from other
+// programs would do what nobody asked for. Only a number may stand behind a short flag without a
+// blank. Returns the first other such argument; empty: there is none.
+std::string glued_argument(const CLI::App& app, const std::vector<std::string>& arguments) {
+  bool is_value = false;
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return "";
+    const bool is_short = argument.size() > 1 && argument[0] == '-' && std::isalpha(argument[1]);
+    if (!std::exchange(is_value, false) && is_short && argument.size() > 2 && argument[2] != '=') {
+      const CLI::Option* option = option_of(app, arguments, argument.substr(0, 2));
+      if (option != nullptr && !read_number<double>(argument.substr(2))) return argument;
+    }
+    const CLI::Option* option =
+        argument.starts_with('-') ? option_of(app, arguments, argument) : nullptr;
+    is_value = option != nullptr && option->get_items_expected_max() > 0;
+  }
+  return "";
+}
+
+// Kubernetes sets OUTRIDER_PORT=tcp://10.0.0.1:8001 for a Service named outrider: no flag's value.
+// Returns it once.
+std::string drop_service_link() {
+  const char* value = std::getenv("OUTRIDER_PORT");
+  if (value == nullptr || std::string_view(value).find("://") == std::string_view::npos) return "";
+  const std::string link = value;
+  unsetenv("OUTRIDER_PORT");
+  return link;
+}
+
+void hide_rarely_needed(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
+    if (option->get_group().ends_with(kRarelyNeeded)) option->group("");
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    hide_rarely_needed(*command);
+  }
 }
 
 // Gives every option its environment variable and every number its strict reading.
@@ -69,15 +165,18 @@ void harden(CLI::App& app) {
 }  // namespace
 
 Program::Program(const std::string& name, const std::string& description)
-    : app_(description, name) {
+    : app_(description, name), config_(std::make_shared<ConfigReader>(app_)) {
+  std::signal(SIGPIPE, SIG_IGN);
   app_.option_defaults()->always_capture_default();
+  app_.set_help_flag("-h,--help", "Print the flags that are usually needed");
+  app_.set_help_all_flag("--help-all", "Print all flags");
   app_.set_version_flag("--version", name + " " + version(), "Print the version");
   const char* file = std::getenv("OUTRIDER_CONFIG");
   const std::string config = file == nullptr ? "" : file;
   app_.set_config("--config", config, "Read flags from this file", !config.empty())
       ->envname("OUTRIDER_CONFIG")
       ->configurable(false);
-  app_.config_formatter(std::make_shared<ConfigReader>(app_));
+  app_.config_formatter(config_);
   app_.add_flag("--print-config", print_config_wanted_,
                 "Print the flags in effect as a --config file")
       ->configurable(false);
@@ -95,29 +194,48 @@ std::string Program::version() {
 }
 
 std::optional<int> Program::parse(int argc, const char* const* argv) {
+  arguments_.assign(argv + std::min(argc, 1), argv + argc);
+  if (asks_for_reference(argc, argv)) return print_reference();
+  const std::string service_link = drop_service_link();
   harden(app_);
   for (CLI::App* command : app_.get_subcommands([](CLI::App*) { return true; })) {
     command->fallthrough();  // so that --config and --log-level may follow the command
     // Only the command that was named: two commands may fill the same variable.
     command->preparse_callback([command](std::size_t) { harden(*command); });
   }
+  if (const std::string glued = glued_argument(app_, arguments_); !glued.empty()) {
+    return usage_error("unknown argument '" + glued +
+                       "'. A short flag and its value stand apart, as in -" + glued[1] + " VALUE");
+  }
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return handle_parse_error(error);
   }
-  if (print_config_wanted_) {
-    print_config();
-    return kExitOk;
-  }
+  if (print_config_wanted_) return print_config();
   log_.level = *parse_log_level(log_level_);
   log_.format = log_format_ == "json" ? LogFormat::kJson : LogFormat::kText;
   if (Status status = configure_logging(log_); !status.ok()) return finish(status);
+  if (!service_link.empty()) {
+    log(LogLevel::kWarning,
+        "OUTRIDER_PORT is passed over: Kubernetes sets it for a Service named outrider "
+        "(enableServiceLinks: false keeps it out)",
+        {{"value", service_link}});
+  }
   return std::nullopt;
 }
 
+int Program::finish(const Result<int>& code) const {
+  const Status written = flush_output();
+  if (!code.ok()) return finish(code.status());
+  return written.ok() || *code != kExitOk ? *code : finish(written);
+}
+
 int Program::finish(const Status& status) const {
-  if (status.ok()) return kExitOk;
+  if (status.ok()) {
+    const Status written = flush_output();
+    return written.ok() ? kExitOk : finish(written);
+  }
   std::fprintf(stderr, "%s: %s\n", app_.get_name().c_str(), status.to_string().c_str());
   return status.code() == StatusCode::kInvalidArgument ? kExitUsage : kExitRuntime;
 }
@@ -128,16 +246,44 @@ int Program::usage_error(const std::string& message) const {
   return kExitUsage;
 }
 
+// Says which place set the value: CLI11 names the flag, also for what the environment or the
+// file says.
+std::string Program::with_source(const std::string& message) const {
+  const std::size_t begin = message.find("--");
+  if (begin == std::string::npos) return message;
+  const std::string flag = message.substr(begin, message.find_first_of(" :,=", begin) - begin);
+  const CLI::Option* option = option_of(app_, arguments_, flag);
+  const bool on_the_command_line = std::ranges::any_of(arguments_, [&](const std::string& word) {
+    return option != nullptr && option->check_name(word.substr(0, word.find('=')));
+  });
+  if (option == nullptr || on_the_command_line) return message;
+  const char* value =
+      option->get_envname().empty() ? nullptr : std::getenv(option->get_envname().c_str());
+  if (value != nullptr && *value != '\0') {
+    return option->get_envname() + " in the environment: " + message;
+  }
+  const std::string place = config_->place_of(flag.substr(2));
+  return place.empty() ? message : place + ": " + message;
+}
+
 int Program::handle_parse_error(const CLI::ParseError& error) {
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app_.exit(error);
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+    if (error.get_name() == "CallForHelp") hide_rarely_needed(app_);
+    app_.exit(error);  // prints help or version
+    return finish(Status());
+  }
   if (print_config_wanted_ && error.get_name() == "RequiredError") {
-    print_config();
-    return kExitOk;
+    return print_config();
   }
   const std::vector<std::string> extras = app_.remaining(true);
-  if (extras.empty()) return usage_error(error.what());
+  if (extras.empty()) {
+    return usage_error(with_source(error.what()) + laboratory_hint("", error.what()));
+  }
   // Something was not understood: that is the error, whatever else is missing because of it.
   const std::string word = extras.front().substr(0, extras.front().find('='));
+  if (const std::string hint = laboratory_hint(word, ""); !hint.empty()) {
+    return usage_error("unknown argument '" + word + "'" + hint);
+  }
   std::vector<std::string> known;
   if (word.starts_with("-")) {
     const auto add_flags = [&known](const CLI::App& app) {
@@ -155,8 +301,27 @@ int Program::handle_parse_error(const CLI::ParseError& error) {
                      (match.empty() ? "" : ". Did you mean '" + match + "'?"));
 }
 
-void Program::print_config() const {
+bool Program::asks_for_reference(int argc, const char* const* argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  return first == kPrintCompletion || first == kPrintMan;
+}
+
+int Program::print_reference() const {
+  const bool man = arguments_.size() == 1 && arguments_[0] == kPrintMan;
+  const std::string shell = arguments_.size() == 2 ? arguments_[1] : "";
+  if (!man && (arguments_[0] != kPrintCompletion || (shell != "bash" && shell != "zsh"))) {
+    return usage_error("expected --print-completion bash, --print-completion zsh or --print-man");
+  }
+  const std::string text = man               ? man_page(app_, version())
+                           : shell == "bash" ? bash_completion(app_)
+                                             : zsh_completion(app_);
+  std::fputs(text.c_str(), stdout);
+  return finish(Status());
+}
+
+int Program::print_config() const {
   std::fputs(app_.config_to_str(true, false).c_str(), stdout);
+  return finish(Status());
 }
 
 }  // namespace outrider

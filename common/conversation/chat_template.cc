@@ -2,103 +2,212 @@
 #include "common/conversation/chat_template.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <optional>
+#include <ctime>
 
-#include "common/conversation/default_system.h"
+#include "common/base/files.h"
+#include "common/base/sha256.h"
+#include "common/conversation/jinja/template.h"
+#include "common/conversation/named_templates.h"
 #include "common/text/pipeline/utf8.h"
 
 namespace outrider {
 namespace {
 
-using Family = ChatTemplate::Family;
-
-constexpr std::string_view kVicunaSystem =
-    "A chat between a curious user and an artificial intelligence assistant. The assistant gives "
-    "helpful, detailed, and polite answers to the user's questions.";
-
-struct KnownFamily {
-  Family family;
-  std::string_view name;
-  std::string_view marker;  // in the Jinja text of this family and of none after it
-};
-
-constexpr std::array<KnownFamily, 5> kFamilies = {{
-    {Family::kLlama3, "llama3", "<|start_header_id|>"},
-    {Family::kChatml, "chatml", "<|im_start|>"},
-    {Family::kLlama2, "llama2", "<<SYS>>"},
-    {Family::kZephyr, "zephyr", "<|assistant|>"},
-    {Family::kVicuna, "vicuna", "ASSISTANT:"},
-}};
-
-std::string known_names() {
-  std::string names;
-  for (const KnownFamily& known : kFamilies) {
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
-  }
-  return names;
+std::string sha256_of(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.finish_hex();
 }
 
-// The Jinja text that `name` means: the template of that name, or the one that the tokenizer has
-// for all uses.
-struct ChosenSource {
-  std::string text;
-  bool by_name = false;
-};
-
-ChosenSource choose_source(const std::map<std::string, std::string>& templates,
-                           std::string_view name) {
-  const bool is_family = std::ranges::count(kFamilies, name, &KnownFamily::name) > 0;
-  const auto named = templates.find(std::string(name));
-  if (!name.empty() && !is_family && named != templates.end()) return {named->second, true};
-  const auto usual = templates.size() == 1 ? templates.begin() : templates.find("default");
-  return {usual == templates.end() ? std::string() : usual->second};
+// The model's template of the chosen name, or the one that it means for all uses; null: there is
+// none.
+const std::string* chosen_template(const ChatSource& source) {
+  const auto& templates = source.templates;
+  const auto at = !source.chosen.empty()  ? templates.find(source.chosen)
+                  : templates.size() == 1 ? templates.begin()
+                                          : templates.find("default");
+  return at == templates.end() ? nullptr : &at->second;
 }
 
-std::string names_of(const std::map<std::string, std::string>& templates) {
-  std::string names;
-  for (const auto& [name, text] : templates) {
-    names.append(names.empty() ? "" : ", ").append(printable(name));
-  }
-  return names;
-}
-
-Status check_order(const std::vector<ChatMessage>& messages) {
-  const std::size_t first = !messages.empty() && messages.front().role == ChatRole::kSystem ? 1 : 0;
-  if (messages.size() == first) return invalid_argument("chat: no message of the user");
-  for (std::size_t i = first; i < messages.size(); ++i) {
-    const ChatRole wanted = (i - first) % 2 == 0 ? ChatRole::kUser : ChatRole::kAssistant;
-    if (messages[i].role != wanted) {
-      return invalid_argument("chat: message " + std::to_string(i) +
-                              " is out of turn; user and assistant speak by turns");
-    }
+// What a named template writes that a model may lack; a model's own knows what it has.
+Status check_tokens(const ChatSource& source, std::string_view text) {
+  for (const auto& [token, word] :
+       {std::pair(&source.bos, "bos_token"), {&source.eos, "eos_token"}}) {
+    if (token->has_value() || text.find(word) == std::string_view::npos) continue;
+    return failed_precondition("chat template " + source.chosen +
+                               ": the model (tokenizer_config.json, or tokenizer.ggml.* of a GGUF "
+                               "file) names no " +
+                               word + ", which the template needs");
   }
   return {};
 }
 
-Result<std::string> token_text(const Tokenizer& tokenizer, std::optional<TokenId> id,
-                               std::string_view name) {
-  if (!id) {
-    return failed_precondition(
-        "chat template: the tokenizer (tokenizer_config.json, or tokenizer.ggml.* of a "
-        "GGUF file) names no " +
-        std::string(name) + ", which the template needs");
+std::string remedy(const ChatSource& source) {
+  std::string own;
+  for (const auto& [name, text] : source.templates) {
+    own.append(own.empty() ? "; the model's own are " : ", ").append(printable(name));
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view text, tokenizer.token_bytes(*id));
-  return std::string(text);
+  return ". Remedy: choose one with --chat-template: " + chat_template_names() +
+         ", or the path of a template (with a slash, or .jinja at its end)" +
+         (source.templates.size() > 1 ? own : "");
 }
 
-Result<ChatRenderer> make_renderer(const Tokenizer& tokenizer, Family family) {
-  std::string bos;
-  std::string eos;
-  if (family == Family::kLlama2 || family == Family::kLlama3 || family == Family::kVicuna) {
-    OUTRIDER_ASSIGN_OR_RETURN(bos, token_text(tokenizer, tokenizer.bos(), "bos_token"));
+std::tm local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return local;
+}
+
+std::string_view role_name(ChatRole role) {
+  return role == ChatRole::kSystem ? "system" : role == ChatRole::kUser ? "user" : "assistant";
+}
+
+// The template's variables, as transformers sets them.
+Result<jinja::Rendered> execute(const jinja::Template& executed,
+                                const std::optional<std::string>& bos,
+                                const std::optional<std::string>& eos,
+                                const std::vector<ChatMessage>& messages,
+                                bool add_generation_prompt, const Json& variables = nullptr) {
+  nlohmann::ordered_json trusted = {
+      {"add_generation_prompt", add_generation_prompt}, {"tools", nullptr}, {"documents", nullptr}};
+  if (bos) trusted["bos_token"] = *bos;
+  if (eos) trusted["eos_token"] = *eos;
+  nlohmann::ordered_json said = nlohmann::ordered_json::array();
+  for (const ChatMessage& message : messages) {
+    said.push_back(
+        {{"role", role_name(message.role)}, {"content", replace_ill_formed(message.content)}});
   }
-  if (family == Family::kLlama2 || family == Family::kVicuna || family == Family::kZephyr) {
-    OUTRIDER_ASSIGN_OR_RETURN(eos, token_text(tokenizer, tokenizer.eos(), "eos_token"));
+  nlohmann::ordered_json context = {{"messages", std::move(said)}};
+  for (const auto& [name, value] : variables.items()) {
+    if (!trusted.contains(name)) context.emplace(name, value);  // what is there already stays
   }
-  return ChatRenderer(family, std::move(bos), std::move(eos));
+  return executed.render(trusted, context, {.now = local_time()});
+}
+
+std::vector<ChatSegment> segments_of(const jinja::Rendered& rendered) {
+  std::vector<ChatSegment> segments;
+  for (std::size_t i = 0; i < rendered.text.size(); ++i) {
+    const bool is_template = rendered.is_template[i];
+    if (segments.empty() || segments.back().is_template != is_template) {
+      segments.push_back({.text = {}, .is_template = is_template});
+    }
+    segments.back().text += rendered.text[i];
+  }
+  return segments;
+}
+
+}  // namespace
+
+ChatSource chat_source(const Tokenizer& tokenizer) {
+  const auto text = [&](std::optional<TokenId> id) -> std::optional<std::string> {
+    if (!id) return std::nullopt;
+    const Result<std::string_view> bytes = tokenizer.token_bytes(*id);
+    return bytes.ok() ? std::optional<std::string>(*bytes) : std::nullopt;
+  };
+  return {.templates = tokenizer.chat_templates(),
+          .bos = text(tokenizer.bos()),
+          .eos = text(tokenizer.eos())};
+}
+
+Result<std::optional<ChatSource>> source_of_file(const ChatSource& model,
+                                                 const std::string& value) {
+  constexpr std::int64_t kMaxTemplateBytes = std::int64_t{1} << 20;
+  if (value.find('/') == std::string::npos && !value.ends_with(".jinja")) {
+    return std::optional<ChatSource>();
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(std::string text, read_stream(value, kMaxTemplateBytes));
+  return std::optional<ChatSource>(
+      {.templates = {{"default", std::move(text)}}, .bos = model.bos, .eos = model.eos});
+}
+
+std::string template_hash(const ChatSource& source) {
+  if (named_chat_template(source.chosen)) return sha256_of(source.chosen);
+  const std::string* text = chosen_template(source);
+  return text == nullptr ? "" : sha256_of(*text);
+}
+
+ChatTemplate::ChatTemplate(jinja::Template executed, const ChatSource& source, std::string name,
+                           std::string hash)
+    : executed_(std::make_shared<const jinja::Template>(std::move(executed))),
+      bos_(source.bos),
+      eos_(source.eos),
+      name_(std::move(name)),
+      hash_(std::move(hash)) {}
+
+Result<ChatTemplate> ChatTemplate::choose(const ChatSource& source, std::string_view name) {
+  if (!name.empty()) {
+    ChatSource chosen = source;
+    chosen.chosen = name;
+    OUTRIDER_ASSIGN_OR_RETURN(ChatTemplate chat, choose(chosen, ""));
+    chat.hash_.clear();  // the user decided
+    return chat;
+  }
+  if (const std::optional<std::string> named = named_chat_template(source.chosen)) {
+    OUTRIDER_RETURN_IF_ERROR(check_tokens(source, *named));
+    OUTRIDER_ASSIGN_OR_RETURN(jinja::Template parsed, jinja::Template::parse(*named));
+    return ChatTemplate(std::move(parsed), source, source.chosen, template_hash(source));
+  }
+  const std::string* text = chosen_template(source);
+  if (text == nullptr && !source.chosen.empty()) {
+    return invalid_argument("chat template " + printable(source.chosen) + " is not known" +
+                            remedy(source));
+  }
+  if (text == nullptr) {
+    return not_found((source.templates.empty()
+                          ? "the model has no chat template"
+                          : "none of the model's chat templates is the default") +
+                     remedy(source));
+  }
+  Result<jinja::Template> parsed = jinja::Template::parse(*text);
+  if (!parsed.ok()) {
+    return Status(parsed.status().code(), parsed.status().message() + remedy(source));
+  }
+  return ChatTemplate(*std::move(parsed), source, "the model's own", template_hash(source));
+}
+
+Result<std::vector<ChatSegment>> ChatTemplate::render(const std::vector<ChatMessage>& messages,
+                                                      bool add_generation_prompt,
+                                                      const Json& variables) const {
+  if (messages.empty()) return invalid_argument("chat: no message");
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const jinja::Rendered rendered,
+      execute(*executed_, bos_, eos_, messages, add_generation_prompt, variables));
+  return segments_of(rendered);
+}
+
+Result<std::vector<TokenId>> ChatTemplate::encode_chat(const Tokenizer& tokenizer,
+                                                       const std::vector<ChatMessage>& messages,
+                                                       bool add_generation_prompt,
+                                                       const Json& variables) const {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<ChatSegment> segments,
+                            render(messages, add_generation_prompt, variables));
+  return encode_segments(tokenizer, segments);
+}
+
+Result<TokenId> ChatTemplate::end_of_turn(const Tokenizer& tokenizer) const {
+  constexpr std::string_view kAnswer = "answer-8c1f2e";
+  const Result<jinja::Rendered> rendered =
+      execute(*executed_, bos_, eos_,
+              {{ChatRole::kUser, "question"}, {ChatRole::kAssistant, std::string(kAnswer)}}, false);
+  const std::size_t at = rendered.ok() ? rendered->text.rfind(kAnswer) : std::string::npos;
+  const std::string behind =
+      at == std::string::npos ? "" : rendered->text.substr(at + kAnswer.size());
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::vector<TokenId> ids,
+      tokenizer.encode(behind, {.add_special_tokens = false, .parse_special = true}));
+  const auto special =
+      std::ranges::find_if(ids, [&](TokenId id) { return tokenizer.is_special(id); });
+  if (special != ids.end()) return *special;
+  if (named_chat_template(name_)) {
+    return failed_precondition("chat template " + name_ + ": the tokenizer has no special token " +
+                               printable(behind));
+  }
+  if (tokenizer.eos()) return *tokenizer.eos();
+  return failed_precondition(
+      "the model's chat template ends no answer with a special token, and its tokenizer names no "
+      "end of text. Remedy: choose a template with --chat-template: " +
+      chat_template_names());
 }
 
 Result<std::vector<TokenId>> encode_segments(const Tokenizer& tokenizer,
@@ -107,94 +216,6 @@ Result<std::vector<TokenId>> encode_segments(const Tokenizer& tokenizer,
   parts.reserve(segments.size());
   for (const ChatSegment& segment : segments) parts.push_back({segment.text, segment.is_template});
   return tokenizer.encode(parts, /*add_special_tokens=*/false);
-}
-
-}  // namespace
-
-Result<ChatTemplate> ChatTemplate::choose(const Tokenizer& tokenizer, std::string_view name) {
-  const auto& templates = tokenizer.chat_templates();
-  const ChosenSource source = choose_source(templates, name);
-  for (const KnownFamily& known : kFamilies) {
-    const bool marked = source.text.find(known.marker) != std::string::npos;
-    if (name.empty() || source.by_name ? !marked : name != known.name) continue;
-    const bool is_vicuna = known.family == Family::kVicuna;
-    const bool is_chatml = known.family == Family::kChatml;
-    return ChatTemplate(known.family, is_vicuna   ? std::string(kVicunaSystem)
-                                      : is_chatml ? default_system_message(source.text)
-                                                  : std::string());
-  }
-  const std::string own =
-      templates.size() > 1 ? "; the tokenizer's own are " + names_of(templates) : "";
-  const std::string remedy = "; choose one with --chat-template: " + known_names() + own;
-  if (!name.empty() && !source.by_name) {
-    return invalid_argument("chat template " + printable(name) + " is not known" + remedy);
-  }
-  if (templates.empty()) return not_found("the tokenizer has no chat template" + remedy);
-  return not_found(source.text.empty()
-                       ? "none of the tokenizer's chat templates is the default" + remedy
-                       : "the tokenizer's chat template is of no known family" + remedy);
-}
-
-std::string_view ChatTemplate::name() const {
-  for (const KnownFamily& known : kFamilies) {
-    if (known.family == family_) return known.name;
-  }
-  return {};
-}
-
-Result<std::vector<ChatSegment>> ChatTemplate::render(const Tokenizer& tokenizer,
-                                                      const std::vector<ChatMessage>& messages,
-                                                      bool add_generation_prompt) const {
-  OUTRIDER_RETURN_IF_ERROR(check_order(messages));
-  OUTRIDER_ASSIGN_OR_RETURN(ChatRenderer renderer, make_renderer(tokenizer, family_));
-  renderer.start();
-  if (messages.front().role != ChatRole::kSystem && !default_system_.empty()) {
-    renderer.system(default_system_);
-  }
-  for (const ChatMessage& message : messages) {
-    const std::string content = replace_ill_formed(message.content);
-    if (message.role == ChatRole::kSystem) renderer.system(content);
-    if (message.role == ChatRole::kUser) renderer.user(content);
-    if (message.role == ChatRole::kAssistant) renderer.assistant(content);
-  }
-  if (add_generation_prompt) renderer.generation_prompt();
-  return renderer.take();
-}
-
-Result<std::vector<TokenId>> ChatTemplate::encode_chat(const Tokenizer& tokenizer,
-                                                       const std::vector<ChatMessage>& messages,
-                                                       bool add_generation_prompt) const {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<ChatSegment> segments,
-                            render(tokenizer, messages, add_generation_prompt));
-  return encode_segments(tokenizer, segments);
-}
-
-Result<std::vector<TokenId>> ChatTemplate::encode_next_turn(const Tokenizer& tokenizer,
-                                                            std::string_view user_message,
-                                                            bool answer_ended) const {
-  OUTRIDER_ASSIGN_OR_RETURN(const TokenId end, end_of_turn(tokenizer));
-  OUTRIDER_ASSIGN_OR_RETURN(ChatRenderer renderer, make_renderer(tokenizer, family_));
-  renderer.end_turn();
-  renderer.user(replace_ill_formed(user_message));
-  renderer.generation_prompt();
-  OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, encode_segments(tokenizer, renderer.take()));
-  // Encoded with the end token in front, so that what follows reads the same in both cases.
-  if (answer_ended && !ids.empty() && ids.front() == end) ids.erase(ids.begin());
-  return ids;
-}
-
-Result<TokenId> ChatTemplate::end_of_turn(const Tokenizer& tokenizer) const {
-  if (family_ != Family::kLlama3 && family_ != Family::kChatml) {
-    OUTRIDER_RETURN_IF_ERROR(token_text(tokenizer, tokenizer.eos(), "eos_token").status());
-    return *tokenizer.eos();
-  }
-  const std::string_view marker = family_ == Family::kLlama3 ? "<|eot_id|>" : "<|im_end|>";
-  const std::optional<TokenId> id = tokenizer.find(marker);
-  if (!id || !tokenizer.is_special(*id)) {
-    return failed_precondition("chat template " + std::string(name()) +
-                               ": the tokenizer has no special token " + std::string(marker));
-  }
-  return *id;
 }
 
 }  // namespace outrider

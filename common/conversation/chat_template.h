@@ -1,74 +1,115 @@
 // Conversations in the form a model was trained on.
 //
-// The families are built in: llama2, llama3, vicuna, chatml (Qwen and others), zephyr (TinyLlama).
-// A model's own Jinja text is only searched for the markers of a family and for the system message
-// that it says where a conversation has none. Renderings equal
-// transformers' apply_chat_template of the family's published template; Llama 3.1's date header is
-// left out, as in Llama 3. The markers of a template become special tokens; the same markers in a
-// message stay text, so no message can end its turn or begin another.
+//   const ChatTemplate chat = *ChatTemplate::choose(chat_source(tokenizer), "");
+//   const std::vector<TokenId> ids = *chat.encode_chat(tokenizer, messages);
+//
+// A template is a Jinja text, and is executed (jinja/template.h): the model's own, unless somebody
+// names another. Its markers become special tokens; the same markers in a message stay text, so no
+// message can end its turn or begin another.
 //
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/conversation/chat_renderer.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {
 
-enum class ChatRole { kSystem, kUser, kAssistant };
+namespace jinja {
+class Template;
+}
+
+enum class ChatRole : std::uint8_t { kSystem, kUser, kAssistant };
 
 struct ChatMessage {
   ChatRole role = ChatRole::kUser;
   std::string content;
 };
 
+// A stretch of a rendered conversation: the template's own text, or a message's.
+struct ChatSegment {
+  std::string text;
+  bool is_template = false;
+};
+
+// What a model brings along for chats.
+struct ChatSource {
+  std::map<std::string, std::string> templates = {};  // Jinja texts; for all uses: "default"
+  std::optional<std::string> bos = {};                // texts of the tokens that templates name
+  std::optional<std::string> eos = {};
+  std::string chosen = {};  // by the operator: a template's name; empty: none
+
+  friend bool operator==(const ChatSource&, const ChatSource&) = default;
+};
+
+ChatSource chat_source(const Tokenizer& tokenizer);
+
+// What a model would bring along if its template were the text of this file: `value` of
+// --chat-template, where it has a slash or ends with .jinja. Nothing: then it is a name.
+Result<std::optional<ChatSource>> source_of_file(const ChatSource& model, const std::string& value);
+
+// 64 hex digits that tell one template from another: SHA-256 of the text that prompts are written
+// by, or of the name where the operator chose one of named_templates.h. Empty: there is no
+// template.
+std::string template_hash(const ChatSource& source);
+
 class ChatTemplate final {
  public:
-  using Family = ChatFamily;
+  // By `name`: of one of named_templates.h, or of one of the source's templates. If it is empty:
+  // what the source chose, or else its only or default template. Errors, with the remedy:
+  // INVALID_ARGUMENT for an unknown name or a template that is not valid, NOT_FOUND if there is
+  // none, FAILED_PRECONDITION if the model names no token that a named template needs.
+  static Result<ChatTemplate> choose(const ChatSource& source, std::string_view name);
+  static Result<ChatTemplate> choose(const Tokenizer& tokenizer, std::string_view name) {
+    return choose(chat_source(tokenizer), name);
+  }
 
-  // By `name` (--chat-template): a family's, or that of one of the tokenizer's own templates. If it
-  // is empty, the tokenizer's only or default one. The family of a template is told by its markers.
-  // Errors: kInvalidArgument for an unknown name, kNotFound if there is no template
-  // or none that we know; both list the names.
-  static Result<ChatTemplate> choose(const Tokenizer& tokenizer, std::string_view name);
+  // One of named_templates.h, or "the model's own".
+  const std::string& name() const { return name_; }
+  // template_hash() of the source; empty if the caller of choose() named the template.
+  const std::string& hash() const { return hash_; }
 
-  Family family() const { return family_; }
-  std::string_view name() const;
-
-  // Messages: at most one from the system, first; then user and assistant by turns. Errors:
-  // kInvalidArgument for another order, kFailedPrecondition if the tokenizer lacks a token that
-  // the template needs.
-  Result<std::vector<ChatSegment>> render(const Tokenizer& tokenizer,
-                                          const std::vector<ChatMessage>& messages,
-                                          bool add_generation_prompt) const;
+  // variables: an object of further variables that the template may ask for, such as
+  // enable_thinking; null: none. Their texts count as the user's. Errors: INVALID_ARGUMENT where
+  // the template refuses these messages.
+  Result<std::vector<ChatSegment>> render(const std::vector<ChatMessage>& messages,
+                                          bool add_generation_prompt,
+                                          const Json& variables = nullptr) const;
 
   // The ids of render(); the template says whether they begin with <s>.
   Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer,
                                            const std::vector<ChatMessage>& messages,
-                                           bool add_generation_prompt = true) const;
+                                           bool add_generation_prompt = true,
+                                           const Json& variables = nullptr) const;
 
-  // What follows the ids of an answer so that the user's next message can be answered: the end of
-  // the assistant's turn, the message, and the next generation prompt. The KV of all earlier ids
-  // stays valid. `answer_ended`: the answer's last id is already end_of_turn().
-  Result<std::vector<TokenId>> encode_next_turn(const Tokenizer& tokenizer,
-                                                std::string_view user_message,
-                                                bool answer_ended) const;
-
-  // The token with which the model ends its turn; generation stops there.
+  // The token with which the model ends its turn; generation stops there. It is the first special
+  // token that the template writes behind an answer; where the model's own writes none, the
+  // tokenizer's end of text.
   Result<TokenId> end_of_turn(const Tokenizer& tokenizer) const;
 
  private:
-  ChatTemplate(Family family, std::string default_system)
-      : family_(family), default_system_(std::move(default_system)) {}
+  ChatTemplate(jinja::Template executed, const ChatSource& source, std::string name,
+               std::string hash);
 
-  Family family_;
-  std::string default_system_;  // said if the conversation has no system message; may be empty
+  std::shared_ptr<const jinja::Template> executed_;  // shared by copies
+  std::optional<std::string> bos_, eos_;
+  std::string name_;
+  std::string hash_;
 };
+
+// Rendered text as ids. It does not begin with <s> by itself.
+Result<std::vector<TokenId>> encode_segments(const Tokenizer& tokenizer,
+                                             const std::vector<ChatSegment>& segments);
 
 }  // namespace outrider

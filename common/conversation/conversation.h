@@ -1,11 +1,13 @@
 // A conversation as ids: what a model gets to answer, turn by turn.
 //
-//   Conversation chat = *Conversation::create(tokenizer, "");    // the tokenizer's own template
+//   Conversation chat = *Conversation::create(tokenizer, *ChatTemplate::choose(source, ""));
 //   const EncodedPrompt prompt = *chat.ask("Hello");
 //   chat.record_answer(prompt, answer_ids);
 //   const EncodedPrompt next = *chat.ask("And now?");            // begins with all ids before
 //
-// Later prompts append to the ids of earlier ones, so that caches of both sides stay valid.
+// Each prompt is the whole conversation as the template writes it. As far as that is what was
+// written and answered before, it has the same ids, and caches of both sides stay valid; a template
+// may write an earlier answer otherwise than it was made, as without its thoughts.
 //
 // Thread rule: one object, one thread. The tokenizer outlives it.
 // SPDX-License-Identifier: Apache-2.0
@@ -26,26 +28,43 @@ namespace outrider {
 struct EncodedPrompt {
   std::vector<TokenId> ids;
   std::vector<TokenId> stop_ids;  // that end the answer, beside the target's own
+  // ChatTemplate::hash() of what wrote it: the verifier's must be the same. Empty: any, as where
+  // no template did, or one that the user named.
+  std::string template_hash = {};
 };
 
 // A single prompt. A model that was trained on conversations gets it as the first message of one:
-// if `template_name` names a template, or is empty and the tokenizer has one. "none": never.
-Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
-                                    std::string_view template_name);
+// if `template_name` names a template, or is empty and the source has one. "none": never.
+Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource& source,
+                                    const std::string& text, std::string_view template_name);
+
+// A whole conversation, for the answer to its last message. variables: as ChatTemplate::render().
+Result<EncodedPrompt> encode_messages(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                                      const std::vector<ChatMessage>& messages,
+                                      const Json& variables = nullptr);
 
 class Conversation final {
  public:
-  // template_name and errors: as ChatTemplate::choose.
-  static Result<Conversation> create(const Tokenizer& tokenizer, std::string_view template_name);
+  // FAILED_PRECONDITION if the tokenizer lacks the token that ends the template's turns.
+  static Result<Conversation> create(const Tokenizer& tokenizer, ChatTemplate chat);
 
   // The ids up to where the assistant answers the user's `message`.
   Result<EncodedPrompt> ask(const std::string& message) const;
 
-  // The assistant answered this prompt, which ask() returned last.
-  void record_answer(const EncodedPrompt& prompt, const std::vector<TokenId>& answer);
+  // The assistant answered this prompt, which ask(message) returned last.
+  Status record_answer(const std::string& message, const EncodedPrompt& prompt,
+                       const std::vector<TokenId>& answer);
 
+  bool empty() const { return messages_.empty(); }
+  // Forgets the oldest message of the user's and its answer: the next prompt is encoded anew,
+  // without them. False: there are none.
+  bool drop_oldest_turn();
   // Forgets all messages.
-  void clear() { ids_.clear(); }
+  void clear() {
+    messages_.clear();
+    written_.clear();
+    ids_.clear();
+  }
 
  private:
   Conversation(const Tokenizer& tokenizer, ChatTemplate chat, TokenId end_of_turn)
@@ -54,7 +73,9 @@ class Conversation final {
   const Tokenizer* tokenizer_;
   ChatTemplate chat_;
   TokenId end_of_turn_;
-  std::vector<TokenId> ids_;  // of all turns so far
+  std::vector<ChatMessage> messages_;  // all turns so far
+  std::vector<TokenId> ids_;           // the same as ids, the last answer as the model made it,
+  std::string written_;                // and as text; without the token that ended the answer
 };
 
 }  // namespace outrider

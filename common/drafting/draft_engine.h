@@ -1,8 +1,9 @@
-// Runs the drafter's steps on the draft model: owns the model's cache, decides nothing.
+// Runs the drafter's steps on the draft model. Owns the model's KV cache, and decides nothing.
 //
-// Thread rule: one compute thread calls run(). Errors: the model's and the cache's, passed on, and
-// DATA_LOSS for logits that name no token; the cache is then in no defined state and the engine
-// must not be used again. SPDX-License-Identifier: Apache-2.0
+// Thread rule: one compute thread calls run(). Ownership: model and clock outlive the engine.
+// Errors: those of the model and the cache, and DATA_LOSS for logits from which no token can be
+// chosen. After an error the cache is undefined and the engine must not be used again.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -20,16 +21,16 @@ namespace outrider {
 
 class DraftEngine final {
  public:
-  // capacity: slots of the cache, committed text and tree together. model and clock must outlive
-  // the engine.
+  // capacity: slots of the cache, for committed text and tree together.
   static Result<std::unique_ptr<DraftEngine>> create(Model& model, const Clock& clock,
                                                      std::int32_t capacity);
 
-  // The law of choice the guesses follow; set before the first step of an answer.
+  // Guesses are chosen as the target chooses its tokens, with the same noise. Set before the first
+  // step of an answer.
   void set_sampling(const SamplingParams& sampling, std::uint64_t seed);
 
-  // Blocks for as long as the model's pass takes. abandoned: becomes true, perhaps during the pass,
-  // when the step's rows are obsolete; only for steps that grow. Outlives the call.
+  // Blocks while the model computes. abandoned: becomes true, perhaps during the pass, when the
+  // step's rows are obsolete; only steps that grow look at it. Outlives the call.
   Result<DraftStepDone> run(const DraftStep& step, const std::atomic<bool>* abandoned = nullptr);
 
  private:

@@ -1,6 +1,7 @@
-// One unit of work for the draft model, and what it brings: plain values that cross from the
-// event thread to the compute thread and back.
-// SPDX-License-Identifier: Apache-2.0
+// One unit of work for the draft model, and its result: plain values that cross from the event
+// thread to the compute thread and back.
+//
+// Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
@@ -13,8 +14,8 @@
 
 namespace outrider {
 
-// A tree row: `token` in a new slot under its parent, which is another row of the same step, or a
-// slot of an earlier one.
+// A row of the tree: `token` in a new slot under its parent, which is another row of the same step
+// or a slot of an earlier step.
 struct DraftRow {
   Slot parent = kRootSlot;  // of an earlier step, or kRootSlot; if parent_row < 0
   int parent_row = -1;      // an earlier row of this step
@@ -26,7 +27,7 @@ struct DraftRow {
 struct DraftStep {
   std::optional<Position> keep;       // cut to this many committed positions; frees all tree slots
   std::optional<Slot> commit;         // frees what does not descend from it
-  std::vector<Slot> release;          // of forgotten nodes; some may be free by now
+  std::vector<Slot> release;          // of evicted nodes; some may be free already
   std::vector<TokenId> catch_up;      // committed tokens without KV: frees all tree slots, then
                                       // appends and commits them
   bool guess_after_catch_up = false;  // the last of them ends the text: guess what follows
@@ -37,8 +38,8 @@ struct DraftStep {
 struct DraftStepDone {
   std::vector<Slot> slots;                  // per grown row
   std::vector<std::vector<Guess>> guesses;  // per grown row, or one for the end of the catch-up
-  Duration compute{0};                      // without waits for a target that computes first
-  bool abandoned = false;  // nobody wanted its rows any more: the slots hold nothing, no guesses
+  Duration compute{0};                      // without waiting for a target that computes first
+  bool abandoned = false;  // its rows became obsolete: the slots hold nothing, there are no guesses
 };
 
 }  // namespace outrider

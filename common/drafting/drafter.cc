@@ -15,6 +15,60 @@ constexpr double kWorthARow = 0.1;
 
 }  // namespace
 
+// --- DraftText ----------------------------------------------------------------------------------
+
+void DraftText::restart(std::span<const TokenId> committed) {
+  // The last token's row is always run again: its logits are the first guess.
+  const auto most = static_cast<std::ptrdiff_t>(std::min(cached_.size(), committed.size() - 1));
+  const auto differs =
+      std::mismatch(cached_.begin(), cached_.begin() + most, committed.begin()).first;
+  const auto common = static_cast<std::size_t>(differs - cached_.begin());
+  cached_.resize(common);
+  keep_ = static_cast<Position>(common);
+  pending_.clear();
+  for (const TokenId token : committed.subspan(common)) append(token, kRootSlot, -1);
+}
+
+void DraftText::append(TokenId token, Slot slot, int step_row) {
+  pending_.push_back({token, slot, step_row});
+}
+
+bool DraftText::row_done(int step_row, Slot slot) {
+  const auto found = std::ranges::find(pending_, step_row, &Pending::step_row);
+  if (found == pending_.end()) return false;
+  found->slot = slot;
+  found->step_row = -1;
+  return std::next(found) == pending_.end();
+}
+
+bool DraftText::awaits_row() const {
+  return std::ranges::any_of(pending_, [](const Pending& p) { return p.step_row >= 0; });
+}
+
+// Accepted nodes that have KV stand first: rows are run parents first.
+void DraftText::settle(DraftStep& step) {
+  step.keep = std::exchange(keep_, std::nullopt);
+  const auto first_without =
+      std::ranges::find_if(pending_, [](const Pending& p) { return p.slot == kRootSlot; });
+  for (auto it = pending_.begin(); it != first_without; ++it) {
+    step.commit = it->slot;
+    cached_.push_back(it->token);
+  }
+  pending_.erase(pending_.begin(), first_without);
+}
+
+void DraftText::fill_catch_up(DraftStep& step, std::size_t chunk) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(pending_.size(), chunk));
+  for (auto it = pending_.begin(); it != pending_.begin() + count; ++it) {
+    step.catch_up.push_back(it->token);
+    cached_.push_back(it->token);
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + count);
+  step.guess_after_catch_up = pending_.empty();
+}
+
+// --- Drafter ------------------------------------------------------------------------------------
+
 Drafter::Drafter(const DrafterOptions& options) : options_(options) {
   OUTRIDER_CHECK(options_.prefill_chunk > 0 && options_.workers > 0);
 }
@@ -26,7 +80,7 @@ void Drafter::restart(std::span<const TokenId> committed) {
   root_expanded_ = false;
   step_guesses_root_ = false;
   std::ranges::fill(step_rows_, kNoNode);
-  forgotten_.clear();  // the restart cuts the cache to committed slots
+  evicted_slots_.clear();  // the restart cuts the cache to committed slots
   foreign_token_.reset();
   for (const TokenId token : committed) {
     if (token < 0 || token >= options_.vocab_size) foreign_token_ = token;
@@ -46,7 +100,7 @@ std::optional<DraftStep> Drafter::grow(const GrowthPolicy& policy, Position max_
   step.fan_out = policy.fan_out();
   step_rows_.clear();
   text_.settle(step);
-  step.release = std::exchange(forgotten_, {});
+  step.release = std::exchange(evicted_slots_, {});
   for (const NodeIndex node : wanted) add_rows(node, step);
   if (wanted.empty()) text_.fill_catch_up(step, static_cast<std::size_t>(options_.prefill_chunk));
   step_is_out_ = true;
@@ -135,6 +189,11 @@ void Drafter::finish_step(const DraftStepDone& done) {
   keep_bound();
 }
 
+void Drafter::drop_step() {
+  step_is_out_ = false;
+  step_rows_.clear();
+}
+
 bool Drafter::step_is_obsolete() const {
   const auto dead = [](NodeIndex node) { return node == kNoNode; };
   return step_is_out_ && !step_rows_.empty() && std::ranges::all_of(step_rows_, dead) &&
@@ -188,8 +247,8 @@ void Drafter::advise(const ExitAdvice& advice) {
 }
 
 void Drafter::keep_bound() {
-  const std::vector<Slot> slots = nodes_.forget_beyond(options_.max_nodes, step_rows_);
-  forgotten_.insert(forgotten_.end(), slots.begin(), slots.end());
+  const std::vector<Slot> slots = nodes_.evict_beyond(options_.max_nodes, step_rows_);
+  evicted_slots_.insert(evicted_slots_.end(), slots.begin(), slots.end());
 }
 
 std::optional<std::string> Drafter::exhausted() const {

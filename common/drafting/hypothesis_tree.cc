@@ -197,8 +197,8 @@ NodeIndex HypothesisTree::least_likely_leaf(std::span<const NodeIndex> step_rows
   return least;
 }
 
-std::vector<Slot> HypothesisTree::forget_beyond(std::size_t max_nodes,
-                                                std::span<const NodeIndex> step_rows) {
+std::vector<Slot> HypothesisTree::evict_beyond(std::size_t max_nodes,
+                                               std::span<const NodeIndex> step_rows) {
   std::vector<Slot> slots;
   if (tree_.size() <= max_nodes) return slots;
   weighed();

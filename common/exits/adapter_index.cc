@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/base/json.h"
+#include "common/base/sha256.h"
 #include "common/exits/adapters.h"
 #include "common/model/format/config_fields.h"
 
@@ -21,10 +22,6 @@ constexpr std::size_t kMaxMeasurements = 256;
 constexpr std::int64_t kMaxSize = 1 << 20;  // of hidden, bottleneck
 constexpr double kMaxSlope = 1e6;
 constexpr const char* kKindNames[kRowKinds] = {"drafted", "corrected", "beyond"};
-
-bool is_digest(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
 
 void refuse_unknown(FieldReader& in, std::initializer_list<const char*> known) {
   if (!in.object().is_object()) return;
@@ -178,7 +175,7 @@ void read_target(FieldReader& in, ExitAdapters& adapters) {
   adapters.hidden_size = static_cast<std::int32_t>(target.integer("hidden_size", 1, kMaxSize));
   adapters.num_layers = static_cast<std::int32_t>(target.integer("num_layers", 2, 10'000));
   adapters.vocab_size = static_cast<std::int32_t>(target.integer("vocab_size", 1, 1 << 24));
-  if (target.status().ok() && !is_digest(adapters.fingerprint)) {
+  if (target.status().ok() && !is_sha256_hex(adapters.fingerprint)) {
     target.fail(invalid_argument(target.what() + ": fingerprint must be 64 hex digits"));
   }
   if (!target.status().ok()) in.fail(target.status());
@@ -243,7 +240,7 @@ Result<AdapterIndex> parse_adapter_index(std::string_view text, const std::strin
   ExitAdapters& adapters = index.adapters;
   if (in.status().ok()) read_target(in, adapters);
   index.weights_digest = in.text("weights_sha256");
-  if (in.status().ok() && !is_digest(index.weights_digest)) {
+  if (in.status().ok() && !is_sha256_hex(index.weights_digest)) {
     in.fail(invalid_argument(what + ": weights_sha256 must be 64 hex digits"));
   }
   adapters.shortlist = rising<TokenId>(in, "shortlist", 1 << 20, 0, adapters.vocab_size - 1);

@@ -14,6 +14,22 @@ constexpr std::string_view kPartKey = "split.no";
 constexpr std::string_view kCountKey = "split.count";
 constexpr std::string_view kTensorsKey = "split.tensors.count";
 
+// Files of other kinds have GGUF's form too: general.type says which, and older adapters their own
+// key.
+Status check_is_model(const GgufMetadata& metadata) {
+  const Result<std::string_view> said = metadata.text("general.type");
+  std::string type = said.ok() ? std::string(*said) : "model";
+  if (metadata.has("adapter.type")) type = "adapter";
+  if (type == "model") return {};
+  std::string what = "a file of the type " + printable(type) + " (general.type)";
+  if (type == "adapter") what = "a LoRA adapter";
+  if (type == "imatrix") what = "an importance matrix, from which a model is quantised";
+  if (type == "mmproj") what = "the image part of a model (mmproj)";
+  return invalid_argument(metadata.what() + ": is " + what +
+                          ", not a model. Remedy: name the GGUF file of the model's weights" +
+                          (type == "adapter" ? ", with the adapter merged in" : ""));
+}
+
 // What a part says of itself must be what its name says; a whole file has one part.
 Status check_part(const GgufMetadata& metadata, std::size_t number, std::size_t count) {
   std::int64_t said_count = 1;
@@ -50,7 +66,7 @@ Status GgufFile::add_part(const std::string& path, std::size_t number, std::size
   OUTRIDER_RETURN_IF_ERROR(check_part(part.metadata, number, count));
   if (number == 0) {
     header_ = std::move(part);
-    return {};
+    return check_is_model(header_.metadata);
   }
   OUTRIDER_RETURN_IF_ERROR(check_same_model(header_.metadata, part.metadata));
   for (GgufTensor& tensor : part.tensors) header_.tensors.push_back(std::move(tensor));

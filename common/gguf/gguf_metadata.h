@@ -61,4 +61,7 @@ class GgufMetadata final {
   std::map<std::string_view, GgufValue> values_;
 };
 
+// A GGUF file (version 3) of these keys and no tensors, which parse_gguf() reads back.
+std::string write_gguf(const GgufMetadata& metadata);
+
 }  // namespace outrider

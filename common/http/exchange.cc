@@ -2,9 +2,11 @@
 #include "common/http/exchange.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <utility>
 
+#include "common/base/bearer_key.h"
 #include "common/http/exchange_parts.h"
 
 namespace outrider {
@@ -23,29 +25,27 @@ const std::string& HttpRequest::header(const std::string& name) const {
   return none;
 }
 
+std::string_view HttpRequest::bearer_key() const {
+  return bearer_key_in(header("authorization"));
+}
+
 HttpExchange::HttpExchange(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 HttpExchange::~HttpExchange() = default;
-
-void HttpExchange::add_header(std::string name, std::string value) {
-  const MutexLock lock(parts_->mu);
-  parts_->added.emplace_back(std::move(name), std::move(value));
-}
 
 void HttpExchange::respond(HttpResponse response) {
   const MutexLock lock(parts_->mu);
   if (parts_->state != Parts::State::kWaiting) return;
   parts_->state = Parts::State::kWhole;
-  for (const auto& header : parts_->added) response.headers.push_back(header);
   parts_->response = std::move(response);
   parts_->resume();
 }
 
-void HttpExchange::begin(HttpResponse head) {
+void HttpExchange::begin(HttpResponse head, std::string filler) {
   const MutexLock lock(parts_->mu);
   if (parts_->state != Parts::State::kWaiting) return;
   parts_->state = Parts::State::kStream;
-  for (const auto& header : parts_->added) head.headers.push_back(header);
   parts_->unsent = std::exchange(head.body, {});
+  parts_->filler = std::move(filler);
   parts_->response = std::move(head);
   parts_->resume();
 }
@@ -76,7 +76,24 @@ bool HttpExchange::client_is_gone() {
       MHD_get_connection_info(parts_->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   if (info == nullptr) return false;
   pollfd socket{.fd = info->connect_fd, .events = POLLRDHUP, .revents = 0};
-  return poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  if (poll(&socket, 1, 0) <= 0) return false;
+  if ((socket.revents & (POLLHUP | POLLERR)) != 0) return true;
+  if ((socket.revents & POLLRDHUP) != 0) parts_->probe(info->connect_fd);
+  return false;
+}
+
+// A peer that has closed both sides answers with a reset, which the next look sees.
+void HttpExchange::Parts::probe(int fd) {
+  constexpr std::string_view kInterim = "HTTP/1.1 100 Continue\r\n\r\n";
+  if (probed || ended) return;
+  if (state == State::kStream && !filler.empty()) {
+    unsent += filler;
+    resume();
+    probed = true;
+  } else if (state == State::kWaiting && suspended && reads_interim) {
+    // The library sends nothing meanwhile. What does not fit is not sent, and nothing is lost.
+    probed = send(fd, kInterim.data(), kInterim.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+  }
 }
 
 }  // namespace outrider

@@ -24,19 +24,19 @@ class HttpExchange final {
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
 
-  // Goes with the answer, whatever it will be. Before respond() and begin().
-  void add_header(std::string name, std::string value);
-
   // Once, and not after begin().
   void respond(HttpResponse response);
 
-  // The head of a stream; the body that it holds is its first piece.
-  void begin(HttpResponse head);
+  // The head of a stream; the body that it holds is its first piece. filler: what its reader skips,
+  // as a comment; it may be written between pieces to learn whether the client is still there.
+  void begin(HttpResponse head, std::string filler = {});
   // False if the client is gone or too far behind: nothing more will reach it.
   bool write(const std::string& bytes);
   void end();
 
-  // The client has closed its connection. It is looked at, not remembered: ask again.
+  // Whether the client has closed its connection. It is looked at, not remembered: ask again. A
+  // client may end its own side alone once it has asked (RFC 9112, 9.6), which looks the same until
+  // something is sent: then it is sent a filler, or before an answer has begun "100 Continue".
   bool client_is_gone();
 
  private:

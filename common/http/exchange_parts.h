@@ -22,6 +22,8 @@ struct HttpExchange::Parts {
     suspended = false;
     MHD_resume_connection(connection);
   }
+  // The client has ended its side, or both.
+  void probe(int fd) OUTRIDER_REQUIRES(mu);
   void suspend() OUTRIDER_REQUIRES(mu) {
     suspended = true;
     MHD_suspend_connection(connection);
@@ -30,9 +32,11 @@ struct HttpExchange::Parts {
   Mutex mu;
   MHD_Connection* connection OUTRIDER_GUARDED_BY(mu) = nullptr;  // null once it is over
   State state OUTRIDER_GUARDED_BY(mu) = State::kWaiting;
-  HttpHeaders added OUTRIDER_GUARDED_BY(mu);  // to whatever the response has
   HttpResponse response OUTRIDER_GUARDED_BY(mu);
   std::string unsent OUTRIDER_GUARDED_BY(mu);  // of a stream
+  std::string filler OUTRIDER_GUARDED_BY(mu);
+  bool probed OUTRIDER_GUARDED_BY(mu) = false;  // the client's side was ended, and it was sent one
+  bool reads_interim = true;                    // it speaks HTTP/1.1
   bool ended OUTRIDER_GUARDED_BY(mu) = false;
   bool queued OUTRIDER_GUARDED_BY(mu) = false;  // the library has the response
   bool suspended OUTRIDER_GUARDED_BY(mu) = false;

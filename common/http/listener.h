@@ -3,6 +3,7 @@
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,5 +23,9 @@ Result<int> listen_on(const Address& address);
 // does not have is left out, as long as there is another.
 Result<std::vector<UniqueFd>> listen_on_all(const Address& address);
 std::uint16_t port_of(int fd);
+
+// Takes as many file descriptors as the system allows this process, and says how many that is. A
+// server that has run out of them accepts nobody: call it before one listens.
+std::size_t raise_descriptor_limit();
 
 }  // namespace outrider

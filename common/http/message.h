@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,9 +18,14 @@ struct HttpRequest {
   HttpHeaders headers;  // names in lower case
   std::string body;
   std::string peer;  // its address, without the port
+  std::string id;    // by which logs name it: the client's x-request-id, or one of its own
+  // What the route's check found out about who asks; null: nothing.
+  std::shared_ptr<const void> caller = {};
 
   // The first of this name; empty if there is none.
   const std::string& header(const std::string& name) const;
+  // Of "Authorization: Bearer KEY"; empty if there is none.
+  std::string_view bearer_key() const;
 };
 
 struct HttpResponse {

@@ -1,4 +1,4 @@
-// The books in all, as Prometheus' counters.
+// The sums of usage records, as Prometheus' counters.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,5 +1,5 @@
-// What a request took and cost, as the books of both sides keep it. What was not measured or has no
-// price is absent, not 0.
+// The usage record of a request: what it used and cost, alike on both sides. What was not measured
+// or has no price is absent, not 0.
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -34,7 +34,7 @@ struct LedgerEntry {
   std::uint64_t rows = 0;             // that they computed
   std::uint64_t rows_died = 0;        // of drafted tokens that did not become text
   Duration device{0};                 // that the target computed
-  std::optional<OwnDevice> own = {};  // nothing: a server's books
+  std::optional<OwnDevice> own = {};  // nothing: a server's record
   std::optional<Bytes> bytes = {};
   std::optional<double> joules = {};  // of the processors meanwhile
 };

@@ -1,6 +1,6 @@
 // The slot table of one sequence's KV cache: which slot holds which position, and who descends
 // from whom. Slots, not a ring: a speculative tree lives beside the committed text, and keeping a
-// branch is bookkeeping, never a copy (DESIGN section 6).
+// branch is bookkeeping, never a copy.
 //
 // A slot's row sees the positions on its path: the committed slots below it, its uncommitted
 // ancestors, itself. Storage for keys and values belongs to the backend; this class has no tensors.

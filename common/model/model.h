@@ -3,7 +3,7 @@
 // A pass takes rows of any number of sequences. A row is one token in one slot; it sees the slots
 // on its path (kv_slots.h), so a chain, a tree and a prefill chunk are the same thing. Rows of one
 // pass may follow each other: a parent's row stands before its children's. Each row's logits are
-// bitwise the same whatever stands beside it (DESIGN L2, docs/row-invariance.md).
+// bitwise the same whatever stands beside it (docs/row-invariance.md).
 //
 //   auto cache = *model.new_cache(capacity);
 //   Slot slot = *cache->slots().append(kRootSlot);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/openai/completion_answer.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "common/http/error_response.h"
 
 namespace outrider {
 namespace {
@@ -44,23 +44,36 @@ const char* finish_reason(const AnswerEnd& end) {
   return end.by_length ? "length" : "stop";
 }
 
-OrderedJson usage(const AnswerEnd& end) {
-  return {{"prompt_tokens", end.prompt_tokens},
-          {"completion_tokens", end.completion_tokens},
-          {"total_tokens", end.prompt_tokens + end.completion_tokens},
+OrderedJson usage_json(const AnswerUsage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
           {"completion_tokens_details",
-           {{"accepted_prediction_tokens", end.accepted_tokens},
-            {"rejected_prediction_tokens", end.rejected_tokens}}}};
+           {{"accepted_prediction_tokens", usage.accepted_tokens},
+            {"rejected_prediction_tokens", usage.rejected_tokens}}}};
+}
+
+// Where usage comes in an event of its own, the others say that they have none.
+void add_usage(const AnswerExtras& extras, const AnswerUsage& usage, OrderedJson& json) {
+  if (extras.usage_so_far) {
+    json["usage"] = usage_json(usage);
+  } else if (extras.usage) {
+    json["usage"] = nullptr;
+  }
 }
 
 }  // namespace
 
-std::string first_event(const AnswerName& name) {
+std::string first_event(const AnswerName& name, const AnswerExtras& extras) {
   if (!name.is_chat) return {};
-  return event(chunk(name, {{"role", "assistant"}, {"content", ""}}, nullptr));
+  OrderedJson json = chunk(name, {{"role", "assistant"}, {"content", ""}}, nullptr);
+  if (extras.usage || extras.usage_so_far) json["usage"] = nullptr;
+  return event(json);
 }
 
-std::string text_event(const AnswerName& name, std::span<const AnswerPiece> pieces) {
+std::string text_event(const AnswerName& name, const AnswerExtras& extras,
+                       std::span<const AnswerPiece> pieces, const AnswerUsage& usage) {
   std::string text;
   OrderedJson tokens = OrderedJson::array();
   for (const AnswerPiece& piece : pieces) {
@@ -71,18 +84,20 @@ std::string text_event(const AnswerName& name, std::span<const AnswerPiece> piec
   }
   if (text.empty()) return {};
   OrderedJson json = chunk(name, {{"content", text}}, nullptr);
-  json["outrider"] = {{"tokens", std::move(tokens)}};
+  add_usage(extras, usage, json);
+  if (extras.figures) json["outrider"] = {{"tokens", std::move(tokens)}};
   return event(json);
 }
 
-std::string last_events(const AnswerName& name, const AnswerEnd& end, bool with_usage) {
+std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end) {
   OrderedJson last = chunk(name, OrderedJson::object(), finish_reason(end));
-  last["outrider"] = end.figures;
+  add_usage(extras, end.usage, last);
+  if (extras.figures) last["outrider"] = end.figures;
   std::string events = event(last);
-  if (with_usage) {
+  if (extras.usage) {
     OrderedJson json = head(name, true);
     json["choices"] = OrderedJson::array();
-    json["usage"] = usage(end);
+    json["usage"] = usage_json(end.usage);
     events += event(json);
   }
   return events + "data: [DONE]\n\n";
@@ -92,7 +107,8 @@ std::string error_event(const Status& status) {
   return "data: " + error_response(status).body + "\n\ndata: [DONE]\n\n";
 }
 
-std::string whole_answer(const AnswerName& name, const std::string& text, const AnswerEnd& end) {
+std::string whole_answer(const AnswerName& name, const AnswerExtras& extras,
+                         const std::string& text, const AnswerEnd& end) {
   OrderedJson json = head(name, false);
   OrderedJson choice = {{"index", 0}};
   if (name.is_chat) {
@@ -103,47 +119,9 @@ std::string whole_answer(const AnswerName& name, const std::string& text, const 
   choice["logprobs"] = nullptr;
   choice["finish_reason"] = finish_reason(end);
   json["choices"] = OrderedJson::array({std::move(choice)});
-  json["usage"] = usage(end);
-  json["outrider"] = end.figures;
+  json["usage"] = usage_json(end.usage);
+  if (extras.figures) json["outrider"] = end.figures;
   return dump(json);
-}
-
-HttpResponse error_response(const Status& status, Duration retry_after) {
-  int code = 500;
-  const char* type = "server_error";
-  switch (status.code()) {
-    case StatusCode::kInvalidArgument:
-    case StatusCode::kUnimplemented:
-    case StatusCode::kFailedPrecondition:
-      code = 400;
-      type = "invalid_request_error";
-      break;
-    case StatusCode::kNotFound:
-      code = 404;
-      type = "invalid_request_error";
-      break;
-    case StatusCode::kResourceExhausted:
-      code = 429;
-      type = "rate_limit_error";
-      break;
-    case StatusCode::kUnavailable:
-    case StatusCode::kDeadlineExceeded:
-      code = 503;
-      break;
-    default:
-      break;
-  }
-  const OrderedJson json = {{"error",
-                             {{"message", status.message()},
-                              {"type", type},
-                              {"param", nullptr},
-                              {"code", to_string(status.code())}}}};
-  HttpResponse response{.status = code, .body = dump(json), .content_type = "application/json"};
-  if (code == 429 || code == 503) {
-    const double seconds = std::max(std::ceil(to_seconds(retry_after)), 1.0);
-    response.headers.emplace_back("Retry-After", std::to_string(static_cast<long long>(seconds)));
-  }
-  return response;
 }
 
 }  // namespace outrider

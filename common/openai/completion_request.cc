@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/openai/completion_request.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "common/base/json.h"
@@ -32,15 +33,37 @@ Status read_number(const Json& value, std::string_view field, double least, doub
   return {};
 }
 
+// 16.0 is whole, too: some clients know one kind of number only.
 Status read_integer(const Json& value, std::string_view field, std::int64_t least,
                     std::int64_t& out) {
-  if (!value.is_number_integer() ||
-      (value.is_number_unsigned() &&
-       value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) ||
-      value.get<std::int64_t>() < least) {
-    return wrong(field, "a whole number from " + std::to_string(least));
+  constexpr double kExact = 9007199254740992;  // 2^53: up to it every whole number has its own
+  const Status expected = wrong(field, "a whole number from " + std::to_string(least));
+  if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    if (number != std::floor(number) || std::abs(number) > kExact) return expected;
+    out = static_cast<std::int64_t>(number);
+  } else if (!value.is_number_integer() ||
+             (value.is_number_unsigned() &&
+              value.get<std::uint64_t>() >
+                  std::uint64_t{std::numeric_limits<std::int64_t>::max()})) {
+    return expected;
+  } else {
+    out = value.get<std::int64_t>();
   }
-  out = value.get<std::int64_t>();
+  return out < least ? expected : Status();
+}
+
+// Any 64 bits, signed or not.
+Status read_seed(const Json& value, std::uint64_t& out) {
+  if (value.is_number_unsigned()) {
+    out = value.get<std::uint64_t>();
+    return {};
+  }
+  std::int64_t whole = 0;
+  if (!read_integer(value, "seed", std::numeric_limits<std::int64_t>::min(), whole).ok()) {
+    return wrong("seed", "a whole number from -2^63 to 2^64 - 1");
+  }
+  out = static_cast<std::uint64_t>(whole);
   return {};
 }
 
@@ -64,16 +87,30 @@ Status read_stop(const Json& value, std::vector<std::string>& out) {
   return {};
 }
 
+// Nothing is passed over: a key with a value that is not looked at refuses the request.
+Status check_keys(const Json& object, const std::string& where,
+                  std::initializer_list<std::string_view> known) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const bool says_nothing =
+        value.is_null() || value == "" || (value.is_structured() && value.empty());
+    if (!says_nothing) return unsupported(where + key);
+  }
+  return {};
+}
+
 // A text, or a list of parts that are texts.
-std::optional<std::string> content_of(const Json& content) {
+Result<std::string> content_of(const Json& content) {
   if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) return std::nullopt;
+  const Status expected = wrong("messages[].content", "a text, or a list of parts of type text");
+  if (!content.is_array()) return expected;
   std::string text;
   for (const Json& part : content) {
     if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
         !part["text"].is_string()) {
-      return std::nullopt;
+      return expected;
     }
+    OUTRIDER_RETURN_IF_ERROR(check_keys(part, "messages[].content[].", {"type", "text"}));
     text += part["text"].get_ref<const std::string&>();
   }
   return text;
@@ -82,30 +119,63 @@ std::optional<std::string> content_of(const Json& content) {
 Status read_messages(const Json& value, std::vector<ChatMessage>& out) {
   if (!value.is_array() || value.empty()) return wrong("messages", "a list of messages");
   for (const Json& message : value) {
-    const Json role = message.is_object() ? message.value("role", Json()) : Json();
-    const std::optional<std::string> text =
-        message.is_object() ? content_of(message.value("content", Json())) : std::nullopt;
-    if (!text) return wrong("messages[].content", "a text, or a list of parts of type text");
+    if (!message.is_object()) return wrong("messages[]", "an object with role and content");
+    OUTRIDER_RETURN_IF_ERROR(check_keys(message, "messages[].", {"role", "content"}));
+    const Json role = message.value("role", Json());
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, content_of(message.value("content", Json())));
     if (role == "system" || role == "developer") {
-      out.push_back({ChatRole::kSystem, *text});
+      out.push_back({ChatRole::kSystem, text});
     } else if (role == "user") {
-      out.push_back({ChatRole::kUser, *text});
+      out.push_back({ChatRole::kUser, text});
     } else if (role == "assistant") {
-      out.push_back({ChatRole::kAssistant, *text});
+      out.push_back({ChatRole::kAssistant, text});
     } else {
       return wrong("messages[].role", "system, user or assistant");
     }
   }
-  if (out.back().role != ChatRole::kUser) return wrong("messages", "ended by the user's message");
+  if (out.back().role == ChatRole::kAssistant) {
+    return wrong("messages", "ended by a message that is not the assistant's own");
+  }
   return {};
 }
 
-Status read_stream_options(const Json& value, bool& usage) {
+Status read_stream_options(const Json& value, AnswerExtras& extras) {
   if (!value.is_object()) return wrong("stream_options", "an object");
   for (const auto& [key, setting] : value.items()) {
-    if (key != "include_usage") return unsupported("stream_options." + key);
-    OUTRIDER_RETURN_IF_ERROR(read_bool(setting, "stream_options.include_usage", usage));
+    const std::string name = "stream_options." + key;
+    if (setting.is_null()) continue;
+    if (key == "include_usage") {
+      OUTRIDER_RETURN_IF_ERROR(read_bool(setting, name, extras.usage));
+    } else if (key == "continuous_usage_stats") {
+      OUTRIDER_RETURN_IF_ERROR(read_bool(setting, name, extras.usage_so_far));
+    } else if (key != "include_obfuscation" || setting != false) {
+      return unsupported(name);
+    }
   }
+  return {};
+}
+
+// Variables of the chat template, such as enable_thinking. What a request says elsewhere, or the
+// model does, is not said here.
+Status read_template_variables(const Json& value, Json& out) {
+  constexpr std::string_view kField = "chat_template_kwargs";
+  if (!value.is_object()) return wrong(kField, "an object of the chat template's variables");
+  for (const auto& [name, setting] : value.items()) {
+    constexpr std::array kTaken = {"messages",  "tools",    "documents", "add_generation_prompt",
+                                   "bos_token", "eos_token"};
+    if (std::ranges::find(kTaken, name) != kTaken.end()) {
+      return unsupported(std::string(kField) + "." + name);
+    }
+  }
+  out = value;
+  return {};
+}
+
+// A text, or a list that holds one.
+Status read_prompt(const Json& value, std::string& out) {
+  const Json& one = value.is_array() && value.size() == 1 ? value.front() : value;
+  if (!one.is_string()) return wrong("prompt", "a text, or a list of one text");
+  out = one.get<std::string>();
   return {};
 }
 
@@ -128,13 +198,13 @@ Status read_sampling(const std::string& key, const Json& value, CompletionParams
     if (whole > std::numeric_limits<std::int32_t>::max()) return wrong(key, "less than 2^31");
     params.sampling.top_k = static_cast<std::int32_t>(whole);
   } else if (key == "seed") {
-    OUTRIDER_RETURN_IF_ERROR(
-        read_integer(value, key, std::numeric_limits<std::int64_t>::min(), whole));
-    params.seed = static_cast<std::uint64_t>(whole);
+    OUTRIDER_RETURN_IF_ERROR(read_seed(value, params.seed));
   } else if (key == "max_tokens" || key == "max_completion_tokens") {
     OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 1, params.max_tokens));
   } else if (key == "stop") {
     OUTRIDER_RETURN_IF_ERROR(read_stop(value, params.stop));
+  } else if (key == "ignore_eos") {
+    OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, params.ignore_eos));
   } else if (key == "speculation") {
     if (value == true && !params.speculation) return unsupported(key);
     OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, params.speculation));
@@ -144,36 +214,57 @@ Status read_sampling(const std::string& key, const Json& value, CompletionParams
   return {};
 }
 
-// Says nothing about the answer, or what it says is what happens anyway.
-bool changes_nothing(const std::string& key, const Json& value) {
-  constexpr std::array kLabels = {"model", "user", "metadata", "store", "safety_identifier"};
-  for (const char* label : kLabels) {
-    if (key == label) return true;
+// Fields that cannot change the text, whatever they hold.
+constexpr std::array kIgnored = {"user",
+                                 "metadata",
+                                 "store",
+                                 "safety_identifier",
+                                 "service_tier",
+                                 "prompt_cache_key",
+                                 "prompt_cache_retention",
+                                 "parallel_tool_calls",
+                                 "priority",
+                                 "request_id"};
+
+// What the value says is what happens anyway.
+bool says_nothing_new(const std::string& key, const Json& value) {
+  if (key == "model") return true;  // there is one
+  if (key == "n" || key == "best_of" || key == "repetition_penalty" || key == "length_penalty") {
+    return value == 1;
   }
-  if (key == "n" || key == "best_of") return value == 1;
-  if (key == "presence_penalty" || key == "frequency_penalty") return value == 0;
-  if (key == "logprobs" || key == "echo") return value == false;
-  if (key == "tools") return value.is_array() && value.empty();
-  if (key == "tool_choice") return value == "none";
+  if (key == "presence_penalty" || key == "frequency_penalty" || key == "min_tokens" ||
+      key == "top_logprobs") {
+    return value == 0;
+  }
+  if (key == "logprobs" || key == "echo" || key == "use_beam_search") return value == false;
+  if (key == "skip_special_tokens" || key == "add_generation_prompt") return value == true;
+  if (key == "tools" || key == "functions" || key == "stop_token_ids") {
+    return value.is_array() && value.empty();
+  }
+  if (key == "tool_choice" || key == "function_call") return value == "none";
+  if (key == "suffix") return value == "";
   if (key == "logit_bias") return value.is_object() && value.empty();
   if (key == "response_format") return value == Json{{"type", "text"}};
+  if (key == "modalities") return value == Json::array({"text"});
   return false;
 }
 
 Status read_field(const std::string& key, const Json& value, CompletionRequest& request) {
   if (value.is_null()) return {};
   if (key == "messages" && request.is_chat) return read_messages(value, request.messages);
-  if (key == "prompt" && !request.is_chat) {
-    if (!value.is_string()) return wrong("prompt", "a text");
-    request.prompt = value.get<std::string>();
-    return {};
+  if (key == "chat_template_kwargs" && request.is_chat) {
+    return read_template_variables(value, request.template_variables);
   }
+  if (key == "prompt" && !request.is_chat) return read_prompt(value, request.prompt);
   if (key == "stream") return read_bool(value, key, request.stream);
-  if (key == "stream_options") return read_stream_options(value, request.stream_usage);
+  if (key == "stream_options") return read_stream_options(value, request.extras);
+  if (key == "outrider") return read_bool(value, key, request.extras.figures);
   bool known = false;
   OUTRIDER_RETURN_IF_ERROR(read_sampling(key, value, request.params, known));
-  if (known || changes_nothing(key, value)) return {};
-  return unsupported(key);
+  if (known || says_nothing_new(key, value)) return {};
+  if (std::ranges::find(kIgnored, key) == kIgnored.end()) return unsupported(key);
+  request.ignored.push_back(key);
+  return {};
 }
 
 }  // namespace
@@ -183,7 +274,11 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
   const Result<Json> json = parse_json(body, "the body");
   if (!json.ok()) return invalid_argument(json.status().message());
   if (!json->is_object()) return invalid_argument("the body must be a JSON object");
-  CompletionRequest request{.is_chat = is_chat, .messages = {}, .prompt = {}, .params = defaults};
+  CompletionRequest request{.is_chat = is_chat,
+                            .messages = {},
+                            .template_variables = {},
+                            .prompt = {},
+                            .params = defaults};
   for (const auto& [key, value] : json->items()) {
     OUTRIDER_RETURN_IF_ERROR(read_field(key, value, request));
   }
@@ -193,15 +288,10 @@ Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
 }
 
 Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
-                                     std::string_view chat_template) {
-  if (!request.is_chat) return encode_prompt(tokenizer, request.prompt, "none");
-  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat,
-                            ChatTemplate::choose(tokenizer, chat_template));
-  EncodedPrompt prompt;
-  OUTRIDER_ASSIGN_OR_RETURN(prompt.ids, chat.encode_chat(tokenizer, request.messages));
-  OUTRIDER_ASSIGN_OR_RETURN(const TokenId end_of_turn, chat.end_of_turn(tokenizer));
-  prompt.stop_ids = {end_of_turn};
-  return prompt;
+                                     const ChatSource& source, std::string_view chat_template) {
+  if (!request.is_chat) return encode_prompt(tokenizer, source, request.prompt, "none");
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::choose(source, chat_template));
+  return encode_messages(tokenizer, chat, request.messages, request.template_variables);
 }
 
 }  // namespace outrider

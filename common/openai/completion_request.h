@@ -1,5 +1,5 @@
-// What an OpenAI client asks, read strictly: what is not supported here is refused by its name,
-// never passed over.
+// What an OpenAI client asks, read strictly: what is not supported here is refused by its name;
+// only what cannot change the text is passed over.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,6 +12,7 @@
 #include "common/base/status.h"
 #include "common/conversation/chat_template.h"
 #include "common/conversation/conversation.h"
+#include "common/openai/completion_answer.h"
 #include "common/sampling/sampling.h"
 
 namespace outrider {
@@ -22,16 +23,20 @@ struct CompletionParams {
   std::uint64_t seed = 0;
   std::int64_t max_tokens = -1;  // -1: until it stops
   std::vector<std::string> stop = {};
+  bool ignore_eos = false;   // the model's stop tokens do not end it
   bool speculation = false;  // a field of our own; only where there is a draft may it be true
 };
 
 struct CompletionRequest {
   bool is_chat = false;
   std::vector<ChatMessage> messages;  // of a chat
+  Json template_variables;            // chat_template_kwargs; null: none
   std::string prompt;                 // of a plain completion
   CompletionParams params;
   bool stream = false;
-  bool stream_usage = false;  // stream_options.include_usage
+  AnswerExtras extras = {};
+  // Fields that were passed over, as they cannot change the text.
+  std::vector<std::string> ignored = {};
 };
 
 // defaults: what the request does not name. Errors: INVALID_ARGUMENT for a wrong value and for text
@@ -39,9 +44,9 @@ struct CompletionRequest {
 Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
                                            const CompletionParams& defaults);
 
-// What the model gets to answer. chat_template: a name, or empty for the tokenizer's own. Errors:
-// those of ChatTemplate.
+// What the model gets to answer. chat_template: a name, or empty for the one that `source` means.
+// Errors: those of ChatTemplate.
 Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
-                                     std::string_view chat_template);
+                                     const ChatSource& source, std::string_view chat_template);
 
 }  // namespace outrider

@@ -2,45 +2,125 @@
 #include "common/openai/routes.h"
 
 #include <chrono>
+#include <set>
 #include <utility>
-#include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/random_id.h"
-#include "common/protocol/request_id.h"
+#include "common/conversation/chat_template.h"
+#include "common/http/error_response.h"
+#include "common/telemetry/log.h"
 #include "common/text/token_ids.h"
 
 namespace outrider {
 namespace {
 
-Result<std::string> decoded(const Tokenizer& tokenizer, const std::string& body) {
+std::int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+AnswerName new_answer(const std::string& model, bool is_chat) {
+  return {.id = (is_chat ? "chatcmpl-" : "cmpl-") + random_id(),
+          .model = model,
+          .is_chat = is_chat,
+          .created = seconds_since_1970()};
+}
+
+constexpr std::string_view kModels = "/v1/models";
+
+// The list of them, which has one, or that one alone.
+// template_hash: of its chat template; empty: there is none, or none is known yet.
+HttpResponse models_page(const std::string& path, const std::string& model, std::int64_t created,
+                         const std::string& template_hash) {
+  const Json one = {{"id", model},
+                    {"object", "model"},
+                    {"created", created},
+                    {"owned_by", "outrider"},
+                    {"template_hash", template_hash.empty() ? Json() : Json(template_hash)}};
+  if (path == kModels) return json_response({{"object", "list"}, {"data", Json::array({one})}});
+  const std::string asked = path.substr(kModels.size() + 1);
+  if (asked == model) return json_response(one);
+  return error_response(
+      not_found("there is no model " + printable(asked) + " here; there is " + printable(model)));
+}
+
+// Each field that is passed over is said once.
+class IgnoredFields final {
+ public:
+  void log_new(const std::vector<std::string>& fields) {
+    const MutexLock lock(mu_);
+    for (const std::string& field : fields) {
+      if (!told_.insert(field).second) continue;
+      log(LogLevel::kInfo, "requests hold a field that is ignored: it cannot change the text",
+          {{"field", field}});
+    }
+  }
+
+ private:
+  Mutex mu_;
+  std::set<std::string> told_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+Result<Json> tokenize(const Tokenizer& tokenizer, const std::string& body) {
+  const Result<Json> json = parse_json(body, "the body");
+  if (!json.ok() || !json->is_object() || !json->value("content", Json()).is_string()) {
+    return invalid_argument("the body must be JSON: {\"content\": TEXT}");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
+                            tokenizer.encode((*json)["content"].get_ref<const std::string&>()));
+  return Json{{"tokens", ids}};
+}
+
+// Special tokens as they are written. What is not UTF-8, as half of a character, stands there as
+// U+FFFD.
+Result<Json> detokenize(const Tokenizer& tokenizer, const std::string& body) {
   OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(body, "the body"));
   if (!json.is_object() || !json.contains("tokens")) {
     return invalid_argument("the body must be JSON: {\"tokens\": [ID, ..]}");
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, token_ids_of(json["tokens"], "tokens"));
-  return tokenizer.decode(ids, /*skip_special=*/false);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(ids, /*skip_special=*/false));
+  return Json{{"content", text}};
+}
+
+HttpResponse page_of(const Result<Json>& json) {
+  return json.ok() ? json_response(*json) : error_response(json.status());
+}
+
+Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& request,
+                const std::shared_ptr<HttpExchange>& exchange, IgnoredFields& ignored) {
+  OUTRIDER_ASSIGN_OR_RETURN(CompletionRequest asked,
+                            parse_completion(request.body, is_chat, service.defaults));
+  ChatSource source;
+  if (is_chat) {
+    OUTRIDER_ASSIGN_OR_RETURN(source, service.chat());
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_request(*service.tokenizer, asked, source,
+                                                                 service.chat_template));
+  ignored.log_new(asked.ignored);
+  const CompletionResponder::Form form{
+      .stream = asked.stream, .extras = asked.extras, .prompt_tokens = prompt.ids.size()};
+  return service.complete({.request = request,
+                           .params = std::move(asked.params),
+                           .prompt = std::move(prompt),
+                           .client = std::make_shared<CompletionResponder>(
+                               exchange, new_answer(service.model_name(), is_chat), form)});
+}
+
+HttpRoute completion_route(const OpenaiService& service, const char* path, bool is_chat,
+                           const std::shared_ptr<IgnoredFields>& ignored) {
+  const auto answer = [service, is_chat, ignored](const HttpRequest& request,
+                                                  const std::shared_ptr<HttpExchange>& exchange) {
+    const Status status = complete(service, is_chat, request, exchange, *ignored);
+    if (status.ok()) return;
+    if (service.on_refused) service.on_refused(request, status);
+    exchange->respond(error_response(status));
+  };
+  return {.method = "POST", .path = path, .handler = answer, .check = service.check};
 }
 
 }  // namespace
-
-Status check_origin(const HttpRequest& request) {
-  const std::string& origin = request.header("origin");
-  if (origin.empty() || origin == "http://" + request.header("host")) return {};
-  return invalid_argument("requests from pages of " + printable(origin) + " are not answered");
-}
-
-std::string request_id_of(const HttpRequest& request) {
-  const std::string& given = request.header(kRequestIdHeader);
-  return is_request_id(given) ? given : "req-" + random_id();
-}
-
-AnswerName new_answer(const std::string& model, bool is_chat) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return {.id = (is_chat ? "chatcmpl-" : "cmpl-") + random_id(),
-          .model = model,
-          .is_chat = is_chat,
-          .created = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
-}
 
 HttpResponse json_response(const Json& json) {
   return {.status = 200,
@@ -48,27 +128,28 @@ HttpResponse json_response(const Json& json) {
           .content_type = "application/json"};
 }
 
-HttpResponse models_page(const std::string& model) {
-  return json_response(
-      {{"object", "list"},
-       {"data", Json::array({{{"id", model}, {"object", "model"}, {"owned_by", "outrider"}}})}});
-}
-
-HttpResponse tokenize_page(const Tokenizer& tokenizer, const HttpRequest& request) {
-  const Result<Json> body = parse_json(request.body, "the body");
-  if (!body.ok() || !body->is_object() || !body->value("content", Json()).is_string()) {
-    return error_response(invalid_argument("the body must be JSON: {\"content\": TEXT}"));
+std::vector<HttpRoute> openai_routes(const OpenaiService& service) {
+  const auto models = [name = service.model_name, chat = service.chat,
+                       created = seconds_since_1970()](const HttpRequest& request) {
+    const Result<ChatSource> source = chat();
+    return models_page(request.path, name(), created, source.ok() ? template_hash(*source) : "");
+  };
+  const auto ignored = std::make_shared<IgnoredFields>();
+  const auto to_tokens = [tokenizer = service.tokenizer](const HttpRequest& request) {
+    return page_of(tokenize(*tokenizer, request.body));
+  };
+  const auto to_text = [tokenizer = service.tokenizer](const HttpRequest& request) {
+    return page_of(detokenize(*tokenizer, request.body));
+  };
+  std::vector<HttpRoute> routes = {completion_route(service, "/v1/chat/completions", true, ignored),
+                                   completion_route(service, "/v1/completions", false, ignored),
+                                   page_route("POST", "/tokenize", to_tokens, service.check),
+                                   page_route("POST", "/detokenize", to_text, service.check)};
+  for (HttpRoute& route : routes) route.is_slow = true;  // texts may be long
+  for (const char* path : {"/v1/models", "/v1/models/*"}) {
+    routes.push_back(page_route("GET", path, models, service.check));
   }
-  const Result<std::vector<TokenId>> ids =
-      tokenizer.encode((*body)["content"].get_ref<const std::string&>());
-  if (!ids.ok()) return error_response(ids.status());
-  return json_response({{"tokens", *ids}});
-}
-
-HttpResponse detokenize_page(const Tokenizer& tokenizer, const HttpRequest& request) {
-  const Result<std::string> text = decoded(tokenizer, request.body);
-  if (!text.ok()) return error_response(text.status());
-  return json_response({{"content", *text}});
+  return routes;
 }
 
 }  // namespace outrider

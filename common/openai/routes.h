@@ -1,39 +1,52 @@
-// What servers with OpenAI's routes have in common.
+// OpenAI's routes for any program that can answer a prompt, and two of llama.cpp's.
 //
-// Thread rule: pure functions but for ids and the time. SPDX-License-Identifier: Apache-2.0
+//   POST /v1/chat/completions  /v1/completions   answers, whole or streamed
+//   GET  /v1/models  /v1/models/ID
+//   POST /tokenize  /detokenize                  {"content": TEXT} to {"tokens": [..]} and back
+//
+// Thread rule: `complete` and `on_refused` are called on the HTTP server's second thread, `check`
+// on its first; all must return soon. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/json.h"
 #include "common/base/status.h"
-#include "common/http/message.h"
-#include "common/openai/completion_answer.h"
+#include "common/http/routes.h"
+#include "common/openai/completion_request.h"
+#include "common/openai/completion_responder.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {
 
-inline constexpr const char* kChatRoute = "/v1/chat/completions";
-inline constexpr const char* kCompletionRoute = "/v1/completions";
-inline constexpr const char* kModelsRoute = "/v1/models";
-inline constexpr const char* kTokenizeRoute = "/tokenize";
-inline constexpr const char* kDetokenizeRoute = "/detokenize";
+// A request to be answered.
+struct CompletionCall {
+  const HttpRequest& request;
+  CompletionParams params;
+  EncodedPrompt prompt;
+  std::shared_ptr<CompletionResponder> client;
+};
 
-// A page of another site that runs in a browser here must not use this model: INVALID_ARGUMENT.
-Status check_origin(const HttpRequest& request);
-
-// The client's x-request-id; one of its own if it has none, or one that is_request_id() refuses.
-std::string request_id_of(const HttpRequest& request);
-
-// With an id of its own.
-AnswerName new_answer(const std::string& model, bool is_chat);
+// The program behind the routes.
+struct OpenaiService {
+  const Tokenizer* tokenizer = nullptr;     // outlives the routes
+  std::function<std::string()> model_name;  // as clients read it now
+  // What conversations are written by, asked with each of them; and the form or template of it that
+  // was named, empty: the one that it means.
+  std::function<Result<ChatSource>()> chat;
+  std::string chat_template = {};
+  CompletionParams defaults = {};  // what requests do not name
+  HttpCheck check = {};            // of every route's head; empty: everybody is answered
+  // Sees to the answer. After an error the client has been told nothing yet.
+  std::function<Status(CompletionCall)> complete;
+  // A request for an answer was refused; empty: nobody is told.
+  std::function<void(const HttpRequest&, const Status&)> on_refused = {};
+};
+std::vector<HttpRoute> openai_routes(const OpenaiService& service);
 
 HttpResponse json_response(const Json& json);
-HttpResponse models_page(const std::string& model);
-// {"content": TEXT} to {"tokens": [..]}
-HttpResponse tokenize_page(const Tokenizer& tokenizer, const HttpRequest& request);
-// {"tokens": [..]} to {"content": TEXT}, special tokens as they are written. What is not UTF-8, as
-// half of a character, stands there as U+FFFD.
-HttpResponse detokenize_page(const Tokenizer& tokenizer, const HttpRequest& request);
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
 // What edge and verifier say to each other, as plain values. The wire form is
-// proto/outrider/v1; the meaning is docs/mirrored-tree.md. These structs know nothing of gRPC, so
+// proto/outrider/v1; the meaning is docs/protocol.md. These structs know nothing of gRPC, so
 // the brains on both sides, the resident verifier and the simulations share them.
 //
 // A struct here has the shape of its message but no validity: the receiver checks it.
@@ -63,6 +63,8 @@ struct Open {
   std::string prefix_hash;
   bool accept_other_arithmetic = false;  // than expected_arithmetic_id; then the text may differ
   bool pad_frames = false;               // messages of one size, as many for each pass
+  std::string template_hash = {};        // of the chat template that wrote the prefix; empty: any
+  bool ignore_target_stops = false;      // only stop_ids and end_position end the answer
 };
 
 // A piece of an Open's prefix. All but the last hold at least kPrefixPiece ids.

@@ -1,4 +1,4 @@
-// The one seam between deciding and verifying (DESIGN section 3). Decoding does not know whether
+// The one interface between deciding and verifying (docs/design.md). Decoding does not know whether
 // the target sits in a data centre (remote), in this process (resident), or on flash.
 //
 //   start (send | events)* stop

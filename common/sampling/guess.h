@@ -1,4 +1,4 @@
-// Guesses for the next token by the law of choice, and how sure the guessing model is (DESIGN L1).
+// Guesses for the next token by the law of choice, and how sure the guessing model is.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

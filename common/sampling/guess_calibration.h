@@ -1,6 +1,6 @@
 // What the draft's confidence is worth: learns, from what became text, how often a guess of this
 // rank and this confidence was right. A draft that is too sure of itself would send rounds that
-// die; one that is too modest would let the link idle (DESIGN L1: confidences are calibrated).
+// die; one that is too modest would let the link idle.
 //
 //   right(rank, confidence) = (seen right + n * confidence) / (seen + n)        n: kPrior
 //

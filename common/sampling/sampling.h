@@ -1,4 +1,4 @@
-// The law of choice (DESIGN L1, docs/law-of-choice.md): which token stands at a position.
+// The law of choice (docs/law-of-choice.md): which token stands at a position.
 //
 //   choose(logits, params, seed, t) = argmax over kept tokens v of
 //                                     logits[v] / temperature + gumbel(seed, t, v)

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/base/json.h"
+#include "common/base/mutex.h"
 
 namespace outrider {
 namespace {
@@ -67,8 +68,33 @@ std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LogOpti
   return logger;
 }
 
+struct Frame {
+  Mutex mu;
+  LogFrame around OUTRIDER_GUARDED_BY(mu);
+};
+
+// Never destroyed, as logging() below.
+Frame& frame() {
+  static auto* const instance = new Frame;
+  return *instance;
+}
+
+class FramedStderr final : public spdlog::sinks::stderr_color_sink_mt {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    const auto write = [&] { spdlog::sinks::stderr_color_sink_mt::log(message); };
+    Frame& framed = frame();
+    const MutexLock lock(framed.mu);
+    if (framed.around) {
+      framed.around(write);
+    } else {
+      write();
+    }
+  }
+};
+
 spdlog::sink_ptr stderr_sink() {
-  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  auto sink = std::make_shared<FramedStderr>();
   const char* no_color = std::getenv("NO_COLOR");
   if (no_color != nullptr && *no_color != '\0') sink->set_color_mode(spdlog::color_mode::never);
   return sink;
@@ -140,6 +166,12 @@ Status configure_logging(const LogOptions& options) {
                      ". Remedy: name a file in a writable folder with --log-file");
   }
   return {};
+}
+
+LogFrame set_log_frame(LogFrame around) {
+  Frame& framed = frame();
+  const MutexLock lock(framed.mu);
+  return std::exchange(framed.around, std::move(around));
 }
 
 bool log_enabled(LogLevel level) {

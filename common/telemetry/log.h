@@ -10,13 +10,14 @@
 //
 // A line that cannot be written, as on a full disk, is lost and counted; nobody waits for it.
 //
-// Thread rule: log() and lost_log_lines() from any thread; configure_logging() once, before other
-// threads start. The header names no logging library, so that files with libtorch's headers may log
-// too. SPDX-License-Identifier: Apache-2.0
+// Thread rule: log(), lost_log_lines() and set_log_frame() from any thread; configure_logging()
+// once, before other threads start. The header names no logging library, so that files with
+// libtorch's headers may log too. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -41,6 +42,12 @@ std::optional<LogLevel> parse_log_level(std::string_view name);
 
 // Without a call of this: text at kInfo to stderr. Errors: kNotFound if the file cannot be opened.
 Status configure_logging(const LogOptions& options);
+
+// What stands around each line on stderr: it calls `write` once. For who has an unfinished line on
+// the same terminal, and takes it away for as long; it must not log. Empty: nothing. Returns the
+// one before, which is no longer at work.
+using LogFrame = std::function<void(const std::function<void()>& write)>;
+LogFrame set_log_frame(LogFrame frame);
 
 // A named value beside the message.
 struct LogField {

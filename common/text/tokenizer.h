@@ -94,7 +94,7 @@ class Tokenizer final {
 
   // 64 hex digits over what decides the ids of a text and the text of ids (content_hash.h). Equal
   // for the same tokenizer whichever of the three kinds of file it came from; the two sides of a
-  // session compare it (PROTOCOL "Identity").
+  // session compare it in Open.
   const std::string& content_hash() const;
 
   const Decoder& decoder() const;

@@ -7,7 +7,6 @@
 #include "common/base/files.h"
 #include "common/gguf/find_gguf.h"
 #include "common/gguf/gguf_file.h"
-#include "common/gguf/write_gguf.h"
 
 namespace outrider {
 namespace {
@@ -35,6 +34,10 @@ Result<std::optional<std::string>> find_tokenizer_gguf(const std::string& path) 
 }  // namespace
 
 Result<TokenizerTexts> read_tokenizer_texts(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return not_found(path + ": " + (error ? error.message() : "no such file or directory"));
+  }
   TokenizerTexts texts;
   texts.what = path;
   const auto read = [&](const char* name, std::int64_t max_bytes) {

@@ -15,7 +15,7 @@ struct TokenizerTexts {
   std::string what;                          // names the place in errors
   std::optional<std::string> json;           // tokenizer.json
   std::optional<std::string> sentencepiece;  // tokenizer.model
-  std::optional<std::string> gguf;           // a GGUF file's keys (write_gguf.h)
+  std::optional<std::string> gguf;           // a GGUF file's keys (write_gguf())
   std::optional<std::string> config;         // tokenizer_config.json
   std::optional<std::string> chat_template;  // chat_template.jinja
 

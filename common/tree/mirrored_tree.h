@@ -1,4 +1,4 @@
-// The mirrored token tree (DESIGN section 2, docs/mirrored-tree.md): the committed text and the
+// The mirrored token tree (docs/protocol.md): the committed text and the
 // guesses that hang under its end. Both sides of a stream hold one, number its nodes alike and
 // prune it by the same rule, so that each knows what the other knows without being told.
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/verify/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -14,36 +15,99 @@
 #include "common/base/mutex.h"
 #include "common/base/random_id.h"
 #include "common/base/thread_pool.h"
-#include "common/verify/engine_inbox.h"
-#include "common/verify/reports/report_sender.h"
+#include "common/protocol/message_size.h"
 #include "common/verify/scheduler.h"
-#include "common/verify/stream_sink.h"
 
 namespace outrider {
+
+void EngineInbox::push_message(StreamId stream, const std::string& group, EdgeMessage message) {
+  Waiting& waiting = waiting_[stream];
+  if (waiting.overflowed || supersede_acknowledgement(stream, message)) return;
+  const std::size_t size = sizeof(Input) + size_in_memory(message);
+  waiting.messages += 1;
+  waiting.bytes += size;
+  shares_.add(stream, group, size);
+  push({stream, std::move(message)});
+  if (waiting.messages > kMaxMessages || waiting.bytes > kMaxBytes) overflow(stream);
+  while (const std::optional<StreamId> most = shares_.beyond(group)) overflow(*most);
+}
+
+void EngineInbox::overflow(StreamId stream) {
+  waiting_[stream].overflowed = true;
+  shares_.remove(stream);
+  std::erase_if(inputs_, [&](const Input& input) {
+    return input.stream == stream && std::holds_alternative<EdgeMessage>(input.what);
+  });
+  push({stream, Overflow{}});
+}
+
+// An edge may acknowledge every verdict of an eager stream, faster than a busy device looks: of
+// acknowledgements that wait side by side only the newest counts.
+bool EngineInbox::supersede_acknowledgement(StreamId stream, const EdgeMessage& message) {
+  if (!std::holds_alternative<AckOnly>(message.body)) return false;
+  const auto last = std::find_if(inputs_.rbegin(), inputs_.rend(),
+                                 [&](const Input& input) { return input.stream == stream; });
+  if (last == inputs_.rend()) return false;
+  auto* waiting = std::get_if<EdgeMessage>(&last->what);
+  if (waiting == nullptr || !std::holds_alternative<AckOnly>(waiting->body)) return false;
+  *waiting = message;
+  return true;
+}
+
+std::vector<EngineInbox::Input> EngineInbox::take() {
+  waiting_.clear();
+  shares_.clear();
+  return std::exchange(inputs_, {});
+}
+
+// The way out of one stream: events go to its owner's function until it is closed, or has carried
+// StreamEnded.
+//
+// Thread rule: any thread; the function is called by one at a time. close() waits for a call that
+// runs, so the function must not call it.
+class VerifyEngine::StreamSink final {
+ public:
+  explicit StreamSink(EventSink function) : function_(std::move(function)) {}
+
+  void emit(VerifierEvent event) {
+    const MutexLock lock(mu_);
+    if (closed_) return;
+    closed_ = std::holds_alternative<StreamEnded>(event);
+    function_(std::move(event));
+  }
+  // No event comes after this returns.
+  void close() {
+    const MutexLock lock(mu_);
+    closed_ = true;
+  }
+
+ private:
+  Mutex mu_;
+  bool closed_ OUTRIDER_GUARDED_BY(mu_) = false;
+  const EventSink function_;
+};
+
 struct VerifyEngine::Core {
   struct Stream {
     std::shared_ptr<StreamSink> sink;
     std::shared_ptr<ExitReportChannel> reports;
-    std::string group;  // of its owner
+    std::shared_ptr<std::atomic<bool>> abandoned;  // nobody wants its passes any more
+    std::string group;                             // of its owner
   };
 
   Core(Model& model, const SchedulerOptions& options, Clock& its_clock)
       : clock(its_clock),
         report_queue(options.report_queue),
         on_session_end(options.on_session_end),
-        scheduler(model, options) {
-    if (options.exits != nullptr) report_sender.emplace();
-  }
+        scheduler(model, options) {}
 
   void push(EngineInbox::Input input) OUTRIDER_REQUIRES(mu);
   bool idle() const OUTRIDER_REQUIRES(mu) {
     return !working && inbox.empty() && stats.sessions_open == 0;
   }
   std::optional<Stream> find(StreamId stream);  // nothing: it is gone
-  void acknowledge_reports(StreamId stream, const EdgeMessage& message);
   void run();
   bool await_work(std::vector<EngineInbox::Input>& taken);
-  void compute();
   void apply(EngineInbox::Input& input);
   void deliver();
   void publish();
@@ -55,8 +119,6 @@ struct VerifyEngine::Core {
   const std::function<void(const SessionRecord&)> on_session_end;
   Scheduler scheduler;
   std::thread thread;
-  std::atomic<bool> abandoned{false};         // the pass that runs is nobody's any more
-  std::optional<ReportSender> report_sender;  // if the target has exits
 
   Mutex mu;  // no sink is called with it held
   CondVar wake;
@@ -66,7 +128,6 @@ struct VerifyEngine::Core {
   StreamId next_stream OUTRIDER_GUARDED_BY(mu) = 1;
   bool working OUTRIDER_GUARDED_BY(mu) = false;  // the compute thread holds inputs or runs a turn
   bool stopping OUTRIDER_GUARDED_BY(mu) = false;
-  StreamId running OUTRIDER_GUARDED_BY(mu) = 0;  // whose pass runs; 0: no one's
   TimePoint working_since OUTRIDER_GUARDED_BY(mu){};
   SchedulerStats stats OUTRIDER_GUARDED_BY(mu);
 };
@@ -83,28 +144,32 @@ VerifyEngine::~VerifyEngine() {
   }
   core_->wake.notify_one();
   core_->thread.join();
-  core_->report_sender.reset();  // no sink runs any more
 }
 
 StreamId VerifyEngine::connect(EventSink sink, StreamOwner owner) {
   auto out = std::make_shared<StreamSink>(std::move(sink));
   auto reports = std::make_shared<ExitReportChannel>(
-      core_->report_queue, core_->clock,
-      [out](const ExitReport& report) { out->emit(ServerMessage(report)); });
+      core_->report_queue, [out](const ExitReport& report) { out->emit(ServerMessage(report)); });
+  auto abandoned = std::make_shared<std::atomic<bool>>(false);
+  PassHooks hooks{
+      .reports = reports,
+      .on_progress = [out](const Progress& progress) { out->emit(ServerMessage(progress)); },
+      .abandoned = abandoned};
   std::string session_id = random_id();  // who knows it may take over the session's KV
   const MutexLock lock(core_->mu);
   const StreamId stream = core_->next_stream++;
-  core_->streams[stream] = {std::move(out), reports, owner.group};
-  core_->push({stream, EngineInbox::Connected{std::move(session_id), std::move(reports),
-                                              std::move(owner)}});
+  core_->streams[stream] = {std::move(out), std::move(reports), std::move(abandoned), owner.group};
+  core_->push(
+      {stream, EngineInbox::Connected{std::move(session_id), std::move(hooks), std::move(owner)}});
   return stream;
 }
 
 void VerifyEngine::post(StreamId stream, EdgeMessage message) {
-  core_->acknowledge_reports(stream, message);
   const MutexLock lock(core_->mu);
   const auto at = core_->streams.find(stream);
   if (at == core_->streams.end()) return;
+  // At once, not when the pass is over: there must be room while there is still time to report.
+  at->second.reports->acknowledge(message);
   core_->inbox.push_message(stream, at->second.group, std::move(message));
   core_->wake.notify_one();
 }
@@ -115,13 +180,6 @@ std::optional<VerifyEngine::Core::Stream> VerifyEngine::Core::find(StreamId stre
   return at == streams.end() ? std::nullopt : std::optional(at->second);
 }
 
-// At once, not when the pass is over: the window must open while there is still time to report.
-void VerifyEngine::Core::acknowledge_reports(StreamId stream, const EdgeMessage& message) {
-  std::optional<Stream> found = find(stream);
-  if (!found || !found->reports->acknowledge(message) || !report_sender) return;
-  report_sender->submit(std::move(found->reports));
-}
-
 void VerifyEngine::disconnect(StreamId stream) {
   std::shared_ptr<StreamSink> sink;
   {
@@ -129,8 +187,8 @@ void VerifyEngine::disconnect(StreamId stream) {
     const auto at = core_->streams.find(stream);
     if (at == core_->streams.end()) return;
     sink = std::move(at->second.sink);
+    at->second.abandoned->store(true, std::memory_order_relaxed);
     core_->streams.erase(at);
-    if (core_->running == stream) core_->abandoned.store(true, std::memory_order_relaxed);
     core_->push({stream, EngineInbox::Disconnected{}});
   }
   sink->close();
@@ -176,30 +234,11 @@ void VerifyEngine::Core::run() {
     for (EngineInbox::Input& input : taken) apply(input);
     taken.clear();
     scheduler.tick(clock.now());
-    const bool turn = scheduler.start(clock.now());
-    deliver();  // Started leaves before the device works
-    if (turn) {
-      compute();
-      scheduler.finish(clock.now());
-      deliver();
-    }
+    scheduler.step(clock, [this] { deliver(); });  // Started leaves before the device works
+    deliver();
     publish();
   }
   end_all(unavailable("this verifier has shut down"));
-}
-
-void VerifyEngine::Core::compute() {
-  const std::optional<Stream> served = find(scheduler.last_served());
-  {
-    const MutexLock lock(mu);
-    running = scheduler.last_served();
-    abandoned.store(!streams.contains(running), std::memory_order_relaxed);
-  }
-  scheduler.compute(&abandoned, [&served](const Progress& progress) {
-    if (served) served->sink->emit(ServerMessage(progress));
-  });
-  const MutexLock lock(mu);
-  running = 0;
 }
 
 // Blocks until there are inputs, a session's time has come, or the end: then false.
@@ -226,7 +265,7 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
   const TimePoint now = clock.now();
   if (auto* connected = std::get_if<EngineInbox::Connected>(&input.what)) {
     scheduler.connect(input.stream, std::move(connected->session_id), now,
-                      std::move(connected->reports), std::move(connected->owner));
+                      std::move(connected->hooks), std::move(connected->owner));
   } else if (const auto* message = std::get_if<EdgeMessage>(&input.what)) {
     scheduler.receive(input.stream, *message, now);
   } else if (std::holds_alternative<EngineInbox::Disconnected>(input.what)) {
@@ -270,7 +309,7 @@ void VerifyEngine::Core::end_all(const Status& status) {
   {
     const MutexLock lock(mu);
     left.swap(streams);
-    abandoned.store(true, std::memory_order_relaxed);
+    for (auto& [id, stream] : left) stream.abandoned->store(true, std::memory_order_relaxed);
   }
   for (auto& [id, stream] : left) stream.sink->emit(StreamEnded{status});
 }

@@ -7,8 +7,8 @@
 //   engine.disconnect(stream);
 //
 // Thread rule: every method may be called from any thread and none waits for a pass. A stream's
-// sink gets one event at a time, on the engine's compute thread or (exit reports) its report
-// thread; a sink must return soon and must not call disconnect() or the destructor; post() and
+// sink gets one event at a time, on the engine's compute thread, or StreamEnded on that of
+// fail_all(); a sink must return soon and must not call disconnect() or the destructor; post() and
 // connect() are allowed. Do not call disconnect() with a lock held that the sink takes.
 // Bounds: a stream's messages wait in an inbox; a peer that sends faster than they are taken loses
 // its stream (RESOURCE_EXHAUSTED). What a slow reader is owed is bounded by the caller, which
@@ -17,18 +17,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
 #include "common/protocol/verifier.h"
-#include "common/verify/scheduler_options.h"
-#include "common/verify/scheduler_stats.h"
-#include "common/verify/stream_event.h"
+#include "common/verify/fairness.h"
+#include "common/verify/scheduler_types.h"
+#include "common/verify/verify_stream.h"
 
 namespace outrider {
+
+// What waits for an engine's compute thread, in order of arrival, bounded for each stream and
+// group. Thread rule: none of its own; the engine's lock guards it.
+class EngineInbox final {
+ public:
+  // What one stream may have waiting. An edge that keeps the protocol has at most max_nodes nodes
+  // and some acknowledgements on their way, besides its one Open.
+  static constexpr std::size_t kMaxMessages = 256;
+  static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
+  // What the streams of one group (a tenant, an address) may have waiting, and all together: who
+  // has most loses his stream.
+  static constexpr std::size_t kMaxBytesOfGroup = std::size_t{16} << 20;
+  static constexpr std::size_t kMaxBytesOfAll = std::size_t{64} << 20;
+
+  struct Connected {
+    std::string session_id;
+    PassHooks hooks;
+    StreamOwner owner;
+  };
+  struct Disconnected {};
+  struct Drain {};
+  struct Overflow {};  // in place of the messages of a stream that sent too many
+  struct Input {
+    StreamId stream;
+    std::variant<Connected, EdgeMessage, Disconnected, Drain, Overflow> what;
+  };
+
+  // Anything but a message.
+  void push(Input input) { inputs_.push_back(std::move(input)); }
+  // A message of a stream that is connected. group: that of its owner.
+  void push_message(StreamId stream, const std::string& group, EdgeMessage message);
+
+  bool empty() const { return inputs_.empty(); }
+  // All that waits; the inbox is empty afterwards.
+  std::vector<Input> take();
+
+ private:
+  struct Waiting {
+    std::size_t messages = 0;
+    std::size_t bytes = 0;
+    bool overflowed = false;
+  };
+
+  void overflow(StreamId stream);
+  bool supersede_acknowledgement(StreamId stream, const EdgeMessage& message);
+
+  std::vector<Input> inputs_;
+  std::map<StreamId, Waiting> waiting_;  // of streams with messages
+  GroupShares shares_{kMaxBytesOfGroup, kMaxBytesOfAll};
+};
 
 class VerifyEngine final {
  public:
@@ -67,6 +123,7 @@ class VerifyEngine final {
   void fail_all(const Status& status);
 
  private:
+  class StreamSink;
   struct Core;
   std::unique_ptr<Core> core_;
 };

@@ -110,7 +110,7 @@ ExitProbe::DraftedComparison ExitProbe::compare_drafted(const std::vector<Candid
   return comparison;
 }
 
-// By the law of choice, but for the prior. Keeps what the choice rests on.
+// By the law of choice, except for the prior. Keeps what the choice rests on.
 TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position position) {
   const Open& open = session_->opened();
   const std::optional<float> surest = surest_below(*plan_, row);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/exits/exit_heads.h"
-#include "common/verify/reports/exit_reporter.h"
+#include "common/verify/exit_reports.h"
 #include "common/verify/session.h"
 
 namespace outrider {

@@ -24,7 +24,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/model.h"
-#include "common/verify/stream_event.h"
+#include "common/verify/scheduler_types.h"
 
 namespace outrider {
 

@@ -15,7 +15,8 @@ bool EndRule::ends_at(TokenId token, Position position) const {
 }
 
 EndRule make_end_rule(const Open& open, const Target& target) {
-  std::vector<TokenId> stops = target.model.stop_ids;
+  std::vector<TokenId> stops;
+  if (!open.ignore_target_stops) stops = target.model.stop_ids;
   stops.insert(stops.end(), open.stop_ids.begin(), open.stop_ids.end());
   std::sort(stops.begin(), stops.end());
   stops.erase(std::unique(stops.begin(), stops.end()), stops.end());

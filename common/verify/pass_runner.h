@@ -1,29 +1,48 @@
-// Executes the passes of sessions on a model, one at a time: slots for the plan's rows, the
-// forward pass, the logits to choose from, and what stays in the KV cache afterwards.
+// Executes passes on a model: slots for the rows of all who ride, the forward pass, the logits to
+// choose from, and what stays in the KV caches afterwards.
 //
-//   (compute (demand* end_demands)? logits* keep)*
+//   (compute (demand* end_demands)? logits* keep*)*
 //
-// Thread rule: the compute thread. Ownership: model and cache are the caller's.
+// Thread rule: the compute thread. Ownership: model and caches are the caller's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/model/model.h"
-#include "common/verify/session.h"
+#include "common/verify/pass_plan.h"
+#include "common/verify/scheduler_types.h"
 
 namespace outrider {
 
-// Who looks at a pass as it goes on; null: nobody.
-struct PassWatchers {
+class VerifySession;
+
+// One stream's part of a pass: a range of its rows, who watches them, and how they ended. A rider
+// that fails leaves its pass without hurting the others.
+struct Rider {
+  StreamId stream = 0;
+  PassPlan plan;
+  KvCache* cache = nullptr;
+  // Who looks at its rows as the pass goes on; null: nobody.
   LayerTap* tap = nullptr;
   RowPruner* pruner = nullptr;
   std::function<void(std::int32_t done, std::int32_t layers)> on_layer_done = {};
+  // Set by another thread when nobody wants its rows any more; null: never.
+  const std::atomic<bool>* abandoned = nullptr;
+
+  // Set by the runner.
+  Status status = {};
+  std::size_t first_row = 0;     // of the pass: from there on plan.rows() are its own
+  std::size_t first_logits = 0;  // the same among the rows that want logits
+
+  bool is_watched() const { return tap != nullptr || pruner != nullptr || on_layer_done; }
 };
 
 class PassRunner final {
@@ -33,35 +52,68 @@ class PassRunner final {
     output_.on_demand = on_demand;
   }
 
-  // Runs the plan's rows. On an error the cache holds what it held before. DATA_LOSS for a row that
-  // nothing can be chosen from.
-  Status compute(const PassPlan& plan, KvCache& cache, const PassWatchers& watchers = {});
-
-  // Passes end early once this is set (PassOutput::abandoned); null: they do not.
-  void watch(const std::atomic<bool>* abandoned) { output_.abandoned = abandoned; }
+  // Runs the rows of all riders. The cache of one whose status is an error holds what it held
+  // before. CANCELLED: it was abandoned. DATA_LOSS: nothing can be chosen from one of its rows.
+  // A model shows a pass to one tap and one pruner: who is watched rides alone.
+  void compute(std::span<Rider> riders);
 
   // Whether logits() needs demand() first, after this pass.
   bool demands() const { return output_.row_logits != nullptr; }
   // Computes the logits of rows, in Chooser's numbering. Errors: as compute().
-  Status demand(std::span<const std::size_t> rows);
-  // No more are wanted; those that were demanded stay.
+  Status demand(const Rider& rider, std::span<const std::size_t> rows);
+  // Nobody wants more; those that were demanded stay.
   void end_demands() { output_.row_logits->end(); }
 
   // False if the row was ended in the middle of the pass. In Chooser's numbering.
-  bool has_logits(std::size_t row) const { return output_.has_row(row); }
+  bool has_logits(const Rider& rider, std::size_t row) const {
+    return output_.has_row(rider.first_logits + row);
+  }
   // [vocab] f32, of a row in Chooser's numbering; only of a plan that decides.
-  std::span<const float> logits(std::size_t row) const { return output_.row(row); }
+  std::span<const float> logits(const Rider& rider, std::size_t row) const {
+    return output_.row(rider.first_logits + row);
+  }
 
   // Commits the plan's tokens and the path to node `leaf` (-1: no node); frees all other rows.
-  void keep(std::int32_t leaf, KvCache& cache);
+  void keep(const Rider& rider, std::int32_t leaf);
 
  private:
-  Status append_rows(const PassPlan& plan, KvCache& cache);
+  Status append_rows(const Rider& rider);
+  Status check_logits(const Rider& rider) const;
+  // Among the rows of the pass, the one of this number in Chooser's numbering.
+  static std::size_t row_of(const Rider& rider, std::size_t row) {
+    return rider.first_row + rider.plan.tokens.size() - 1 + row;
+  }
 
   Model& model_;
-  std::vector<Row> rows_;  // tokens, then nodes
-  std::size_t num_tokens_ = 0;
+  std::vector<Row> rows_;  // by rider: tokens, then nodes
   PassOutput output_;
 };
+
+// Chooses along the nodes of a pass whose logits are computed on demand: those of the row that the
+// walk stands at, together with rows below it that it will likely come to. A few rows take little
+// longer than one, as the output matrix is read once for them.
+//
+//   (clear run? chosen*)*
+class LazyLogitsWalk final {
+ public:
+  void clear() { chosen_.clear(); }
+
+  // runner: has computed the rows of `rider`, the session's, and demands(). Errors: of their
+  // logits.
+  Status run(const Rider& rider, const VerifySession& session, PassRunner& runner);
+
+  // What stands behind this row, in Chooser's numbering; nothing: no walk came to it.
+  std::optional<TokenId> chosen(std::size_t row) const {
+    return row < chosen_.size() ? chosen_[row] : std::nullopt;
+  }
+
+ private:
+  std::vector<std::optional<TokenId>> chosen_;
+};
+
+// Rows to compute for a walk that stands at `row`, in Chooser's numbering: itself, then the
+// likeliest below it that are not `there` yet. ended: of a node, as PassPlan::NodeRow says.
+std::vector<std::size_t> rows_ahead(const PassPlan& plan, std::size_t row,
+                                    const std::vector<bool>& there);
 
 }  // namespace outrider

@@ -14,7 +14,7 @@ constexpr int kForgetOneIn = 64;
 Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
     : pass_limit_(options.pass_limit),
       joules_(options.joules),
-      streams_(model, options),
+      sessions_(model, options),
       runner_(model, options.logits_on_demand),
       costs_(options.pass_costs) {
   if (options.exits != nullptr) probe_.emplace(*options.exits, options.exit_score);
@@ -22,87 +22,107 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
   if (predictor != nullptr && options.prune_below > 0) {
     pruner_.emplace(*predictor, options.prune_below, model.info().num_layers);
   }
-  streams_.set_pass_limit(pass_limit_);
-  streams_.set_pass_costs(costs_.costs());
+  sessions_.set_pass_limit(pass_limit_);
+  sessions_.set_pass_costs(costs_.costs());
 }
 
-void Scheduler::connect(StreamId stream, std::string session_id, TimePoint now,
-                        std::shared_ptr<ExitReportChannel> reports, StreamOwner owner) {
-  streams_.connect(stream, std::move(session_id), now, std::move(reports), std::move(owner));
+void Scheduler::connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
+                        StreamOwner owner) {
+  sessions_.connect(stream, std::move(session_id), now, std::move(hooks), std::move(owner));
 }
 
 void Scheduler::receive(StreamId stream, const EdgeMessage& message, TimePoint now) {
   OUTRIDER_CHECK(!turn_);
-  streams_.receive(stream, message, now);
+  sessions_.receive(stream, message, now);
 }
 
 void Scheduler::disconnect(StreamId stream, TimePoint now) {
   OUTRIDER_CHECK(!turn_);
-  streams_.disconnect(stream, now);
+  sessions_.disconnect(stream, now);
 }
 
 void Scheduler::end_stream(StreamId stream, const Status& status, TimePoint now) {
   OUTRIDER_CHECK(!turn_);
-  streams_.end_stream(stream, status, now);
+  sessions_.end_stream(stream, status, now);
 }
 
 void Scheduler::tick(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
-  streams_.tick(now);
+  sessions_.tick(now);
+}
+
+bool Scheduler::step(const Clock& clock, const std::function<void()>& on_started) {
+  if (!start(clock.now())) return false;
+  on_started();
+  compute();
+  finish(clock.now());
+  return true;
 }
 
 bool Scheduler::start(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
-  const auto next = streams_.next_turn(now);
-  if (next == streams_.end()) return false;
-  last_served_ = next->first;
-  turn_ = Turn{next->first, next->second.start(now), now, Status(), joules()};
-  streams_.flush(next->first, next->second);
+  const auto next = sessions_.next_turn(now);
+  if (next == sessions_.end()) return false;
+  turn_ = Turn{.riders = {}, .started = now, .joules_before = joules()};
+  turn_->riders.push_back(next->second.start(next->first, now));
+  last_served_ = {next->first};
+  sessions_.flush(next->first, next->second);
   return true;
 }
 
-void Scheduler::compute(const std::atomic<bool>* abandoned, const ProgressSink& on_progress) {
+void Scheduler::compute() {
   OUTRIDER_CHECK(turn_.has_value());
-  runner_.watch(abandoned);
-  turn_->status = streams_.find(turn_->stream)
-                      ->second.compute(turn_->plan, runner_, probe_ ? &*probe_ : nullptr,
-                                       pruner_ ? &*pruner_ : nullptr, on_progress);
+  for (Rider& rider : turn_->riders) {
+    sessions_.find(rider.stream)
+        ->second.watch(rider, probe_ ? &*probe_ : nullptr, pruner_ ? &*pruner_ : nullptr);
+  }
+  runner_.compute(turn_->riders);
+  for (Rider& rider : turn_->riders) {
+    if (!rider.status.ok()) continue;
+    rider.status = sessions_.find(rider.stream)->second.finish_rows(rider, runner_);
+  }
+  if (runner_.demands()) runner_.end_demands();
 }
 
 void Scheduler::finish(TimePoint now) {
   OUTRIDER_CHECK(turn_.has_value());
   const Turn turn = *std::exchange(turn_, std::nullopt);
-  const auto at = streams_.find(turn.stream);
-  if (turn.status.code() == StatusCode::kInternal) ++failed_in_a_row_;
-  if (!turn.status.ok()) return streams_.break_off(at, turn.status.with_context("pass"), now);
+  for (const Rider& rider : turn.riders) finish_rider(turn, rider, now);
+}
+
+void Scheduler::finish_rider(const Turn& turn, const Rider& rider, TimePoint now) {
+  const auto at = sessions_.find(rider.stream);
+  if (rider.status.code() == StatusCode::kInternal) ++failed_in_a_row_;
+  if (!rider.status.ok()) return sessions_.break_off(at, rider.status.with_context("pass"), now);
   failed_in_a_row_ = 0;
   const Duration took = now - turn.started;
   slowest_turn_ = std::max(took, slowest_turn_ - slowest_turn_ / kForgetOneIn);
   announce_pass_limit(now);
-  const SchedulerOptions& options = streams_.options();
-  if (options.on_rows) options.on_rows(at->second.name().owner.tenant, turn.plan.rows(), now);
-  at->second.finish(runner_, took, now);
+  const PassPlan& plan = rider.plan;
+  const SchedulerOptions& options = sessions_.options();
+  if (options.on_rows) options.on_rows(at->second.name().owner.tenant, plan.rows(), now);
+  at->second.finish(rider, runner_, took, now);
   const std::optional<double> used = turn.joules_before ? joules() : std::nullopt;
   at->second.add_joules(used ? std::optional(*used - *turn.joules_before) : std::nullopt);
-  rows_ += turn.plan.rows();
-  passes_ += turn.plan.decides ? 1 : 0;
-  if (turn.plan.pass > 0) {  // pass 0 reads the prompt
-    costs_.add(turn.plan.rows(), turn.plan.exits && probe_.has_value(), took);
-    streams_.set_pass_costs(costs_.costs());
+  rows_ += plan.rows();
+  passes_ += plan.decides ? 1 : 0;
+  if (plan.pass > 0) {  // pass 0 reads the prompt
+    costs_.add(plan.rows(), plan.exits && probe_.has_value(), took);
+    sessions_.set_pass_costs(costs_.costs());
   }
   compute_ += took;
-  streams_.finished_pass(at, turn.plan.decides, now);
+  sessions_.finished_pass(at, plan.decides, now);
 }
 
 // How long an edge may have to wait for a verdict: the longest pass, and the turns of the others.
 void Scheduler::announce_pass_limit(TimePoint now) {
   if (pass_limit_ <= Duration{0}) return;
-  const auto others = static_cast<std::int64_t>(streams_.longest_wait(now));
-  streams_.set_pass_limit(pass_limit_ + slowest_turn_ * others);
+  const auto others = static_cast<std::int64_t>(sessions_.longest_wait(now));
+  sessions_.set_pass_limit(pass_limit_ + slowest_turn_ * others);
 }
 
 SchedulerStats Scheduler::stats() const {
-  SchedulerStats stats = streams_.stats();
+  SchedulerStats stats = sessions_.stats();
   stats.passes = passes_;
   stats.failed_in_a_row = failed_in_a_row_;
   stats.rows = rows_;

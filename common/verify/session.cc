@@ -6,9 +6,40 @@
 #include <utility>
 
 #include "common/tree/row_budget.h"
-#include "common/verify/open_check.h"
+#include "common/verify/target.h"
 
 namespace outrider {
+
+void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration computed,
+                           TimePoint now) {
+  if (last_verdict_) {
+    last_gap_ = now - *last_verdict_;
+  } else {
+    to_first_token_ = now - opened_;
+    prefill_ = computed;
+  }
+  last_verdict_ = now;
+  if (nodes == 0) return;
+  ++draft_.rounds;
+  draft_.tokens += nodes;
+  const std::size_t deep = std::min(accepted, nodes);
+  draft_.accepted += deep;
+  if (draft_.accepted_at.size() < deep) draft_.accepted_at.resize(deep);
+  for (std::size_t i = 0; i < deep; ++i) ++draft_.accepted_at[i];
+}
+
+SessionRecord SessionBook::record(const Usage& usage, TimePoint now) const {
+  return {.session_id = {},
+          .tenant = {},
+          .request_id = {},
+          .reason = usage.reason,
+          .usage = usage,
+          .draft = draft_,
+          .lasted = now - opened_,
+          .to_first_token = to_first_token_,
+          .prefill = prefill_,
+          .queued = queued_};
+}
 
 VerifySession::VerifySession(const Open& open, const Target& target, Setup setup, TimePoint now)
     : open_(open),

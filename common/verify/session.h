@@ -1,4 +1,4 @@
-// The brain of one verifying stream (DESIGN L4, docs/mirrored-tree.md): takes the edge's messages,
+// The brain of one verifying stream (docs/protocol.md): takes the edge's messages,
 // the device's choices and a time; says when to run a pass, over which rows, and what to tell the
 // edge. Holds neither model nor link nor clock.
 //
@@ -23,10 +23,32 @@
 #include "common/protocol/messages.h"
 #include "common/tree/mirrored_tree.h"
 #include "common/verify/pass_plan.h"
-#include "common/verify/scheduler_stats.h"
+#include "common/verify/scheduler_types.h"
 #include "common/verify/target.h"
 
 namespace outrider {
+
+// Keeps what a record needs while the session lives.
+class SessionBook final {
+ public:
+  explicit SessionBook(TimePoint opened) : opened_(opened) {}
+
+  void add_queued(Duration time) { queued_ += time; }
+  // A pass over so many nodes ended, of which `accepted` became text. computed: so far, in all.
+  void add_pass(std::size_t nodes, std::size_t accepted, Duration computed, TimePoint now);
+  SessionRecord record(const Usage& usage, TimePoint now) const;
+  // Between the last two verdicts; nothing if there were not two.
+  std::optional<Duration> last_gap() const { return last_gap_; }
+
+ private:
+  TimePoint opened_;
+  std::optional<TimePoint> last_verdict_;
+  std::optional<Duration> last_gap_;
+  DraftCounts draft_;
+  Duration to_first_token_{0};
+  Duration prefill_{0};
+  Duration queued_{0};
+};
 
 class VerifySession final {
  public:

@@ -15,7 +15,7 @@ namespace {
 // end soon for want of it.
 constexpr Position kReservedAnswer = 256;
 constexpr std::int32_t kGrowthSlots = 256;
-// Of a shorter part of a prompt it is said that it is done, and no more.
+// Shorter chunks of a prompt report completion only.
 constexpr Position kLongPass = 256;
 constexpr Position kMaxSlots = std::numeric_limits<std::int32_t>::max() / 2;
 
@@ -71,53 +71,63 @@ Status VerifyStream::reserve(KvPool& pool) {
 }
 
 Status VerifyStream::check_reports(const EdgeMessage& message) const {
-  if (reports_) return reports_->status();
+  if (hooks_.reports) return hooks_.reports->status();
   if (message.acked_reports == 0) return {};
   return failed_precondition("acked_reports: " + std::to_string(message.acked_reports) +
                              "; this verifier has sent no exit report");
 }
 
-Status VerifyStream::compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe,
-                             BranchPruner* pruner, const ProgressSink& on_progress) {
-  PassWatchers watchers;
+Rider VerifyStream::start(StreamId id, TimePoint now) {
+  return {.stream = id,
+          .plan = session_->start(now),
+          .cache = lease_.cache.get(),
+          .abandoned = hooks_.abandoned.get()};
+}
+
+void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
+  const PassPlan& plan = rider.plan;
   const std::int32_t vocab = session_->limits().vocab_size;
-  if (probe != nullptr && reports_ && plan.exits) {
-    reports_->begin_pass(plan.pass);
+  if (probe != nullptr && hooks_.reports && plan.exits) {
+    hooks_.reports->begin_pass(plan.pass);
     probe->begin(*session_, plan, vocab,
-                 [this](const ExitGuess& guess) { reports_->offer(guess); });
-    watchers.tap = probe;
+                 [this](const ExitGuess& guess) { hooks_.reports->offer(guess); });
+    rider.tap = probe;
   }
   if (pruner != nullptr) {
     pruner->begin(session_->opened(), plan, vocab);
-    watchers.pruner = pruner;
+    rider.pruner = pruner;
   }
   const auto tokens = static_cast<Position>(plan.tokens.size());
-  if (on_progress && tokens > kLongPass) {
-    watchers.on_layer_done = [&, this](std::int32_t done, std::int32_t layers) {
-      if (done == layers && !plan.decides) return;  // the session says that a part is done
-      on_progress(
-          {.done = plan.position + tokens * done / layers, .total = session_->prefix_end()});
+  if (hooks_.on_progress && tokens > kLongPass) {
+    rider.on_layer_done = [this, tokens, position = plan.position, decides = plan.decides](
+                              std::int32_t done, std::int32_t layers) {
+      if (done == layers && !decides) return;  // the session says that a part is done
+      hooks_.on_progress(
+          {.done = position + tokens * done / layers, .total = session_->prefix_end()});
     };
   }
-  OUTRIDER_RETURN_IF_ERROR(runner.compute(plan, *lease_.cache, watchers));
-  for (std::size_t node = 0; node < plan.nodes.size(); ++node) {
-    const auto index = static_cast<std::int32_t>(node);
-    if (!runner.has_logits(row_after(index))) session_->end_node(index);
-  }
-  walk_.clear();
-  return runner.demands() ? walk_.run(plan, *session_, runner) : Status();
 }
 
-void VerifyStream::finish(PassRunner& runner, Duration computed, TimePoint now) {
+Status VerifyStream::finish_rows(const Rider& rider, PassRunner& runner) {
+  for (std::size_t node = 0; node < rider.plan.nodes.size(); ++node) {
+    const auto index = static_cast<std::int32_t>(node);
+    if (!runner.has_logits(rider, row_after(index))) session_->end_node(index);
+  }
+  walk_.clear();
+  return runner.demands() && rider.plan.decides ? walk_.run(rider, *session_, runner) : Status();
+}
+
+void VerifyStream::finish(const Rider& rider, PassRunner& runner, Duration computed,
+                          TimePoint now) {
   const Open& open = session_->opened();
   const std::int32_t leaf = session_->finish(
       [&](std::size_t row, Position position) {
         if (const std::optional<TokenId> chosen = walk_.chosen(row)) return *chosen;
-        return choose(runner.logits(row), open.sampling, open.seed, position);
+        return choose(runner.logits(rider, row), open.sampling, open.seed, position);
       },
       computed, now);
-  if (reports_) reports_->end_pass(session_->tree().end());
-  runner.keep(leaf, *lease_.cache);
+  if (hooks_.reports) hooks_.reports->end_pass(session_->tree().end());
+  runner.keep(rider, leaf);
 }
 
 void VerifyStream::retire(KvPool& pool, TimePoint now) {

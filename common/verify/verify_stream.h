@@ -1,12 +1,13 @@
 // One edge's stream as the scheduler keeps it: once Open came, a session with the KV cache and the
 // exit reports that belong to it.
 //
-//   assemble* open (receive | start compute finish)* (retire | discard)
+//   assemble* open (receive | start watch finish_rows finish)* (retire | discard)
 //
-// Thread rule: owned by the scheduler's thread. Ownership: pool, runner and probe are the
-// scheduler's and outlive the call. SPDX-License-Identifier: Apache-2.0
+// Thread rule: owned by the scheduler's thread. Ownership: pool, runner, probe and pruner are the
+// scheduler's; the last two outlive the pass. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,25 +22,32 @@
 #include "common/protocol/messages.h"
 #include "common/protocol/open_assembly.h"
 #include "common/verify/branch_pruner.h"
-#include "common/verify/demanded_walk.h"
 #include "common/verify/exit_probe.h"
+#include "common/verify/exit_reports.h"
 #include "common/verify/kv_pool.h"
 #include "common/verify/pass_runner.h"
-#include "common/verify/reports/exit_report_channel.h"
-#include "common/verify/scheduler_stats.h"
+#include "common/verify/scheduler_types.h"
 #include "common/verify/session.h"
 #include "common/verify/target.h"
 
 namespace outrider {
 
-// Told how far the prompt is read while a pass goes on, on the thread that runs it.
-using ProgressSink = std::function<void(const Progress&)>;
+// What the owner of a stream shares with its passes while they run.
+struct PassHooks {
+  // The way of its exit reports. The owner applies the edge's acknowledgements to it. Null: none
+  // are sent.
+  std::shared_ptr<ExitReportChannel> reports = nullptr;
+  // Told how far the prompt is read, on the thread that runs the pass; empty: nobody is.
+  std::function<void(const Progress&)> on_progress = {};
+  // Set by the owner when nobody wants its passes any more: one that runs may then end early, and
+  // ends the stream. Null: never.
+  std::shared_ptr<const std::atomic<bool>> abandoned = nullptr;
+};
 
 class VerifyStream final {
  public:
-  // reports: the way of its exit reports; null: none are sent.
-  VerifyStream(SessionName name, std::shared_ptr<ExitReportChannel> reports, TimePoint now)
-      : name_(std::move(name)), reports_(std::move(reports)), last_active_(now) {}
+  VerifyStream(SessionName name, PassHooks hooks, TimePoint now)
+      : name_(std::move(name)), hooks_(std::move(hooks)), last_active_(now) {}
 
   // Begins to gather the prefix that an Open does not hold.
   void assemble(const EdgeMessage& message, TimePoint now) { assembly_.emplace(message, now); }
@@ -57,16 +65,17 @@ class VerifyStream final {
   // An error if the edge has acknowledged an exit report that was never sent.
   Status check_reports(const EdgeMessage& message) const;
 
-  // Begins what the session wants of the device.
-  PassPlan start(TimePoint now) { return session_->start(now); }
-  // Runs it; with a probe, exits report if the plan wants them, with a pruner branches may end.
-  // on_progress: told layer by layer how much of a long prompt is read in this pass; empty: nobody.
-  Status compute(const PassPlan& plan, PassRunner& runner, ExitProbe* probe, BranchPruner* pruner,
-                 const ProgressSink& on_progress = {});
   // Takes the memory that the next pass may need. RESOURCE_EXHAUSTED as KvPool::take().
   Status reserve(KvPool& pool);
-  // Ends it, if compute() went well: chooses, commits, keeps what stands in the cache.
-  void finish(PassRunner& runner, Duration computed, TimePoint now);
+  // Begins what the session wants of the device.
+  Rider start(StreamId id, TimePoint now);
+  // Who watches the rider's rows, which stays where it is until the pass is over: with a probe,
+  // exits report if the plan wants them; with a pruner branches may end.
+  void watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner);
+  // The runner has computed the rider's rows; chooses where logits come lazily. Errors: of those.
+  Status finish_rows(const Rider& rider, PassRunner& runner);
+  // Ends the pass, if that went well: chooses, commits, keeps what stands in the cache.
+  void finish(const Rider& rider, PassRunner& runner, Duration computed, TimePoint now);
 
   // Ends the session; its KV waits in the pool for a stream that replaces it.
   void retire(KvPool& pool, TimePoint now);
@@ -89,7 +98,7 @@ class VerifyStream final {
   void add_joules(std::optional<double> joules) {
     joules_ = joules_ && joules ? std::optional(*joules_ + *joules) : std::nullopt;
   }
-  // Of the session, for the books.
+  // The usage record of the session.
   SessionRecord record(TimePoint now) const;
   // What to tell of this limit: itself, or 0 if the edge knows it about.
   Duration announce_pass_limit(Duration limit);
@@ -101,11 +110,13 @@ class VerifyStream final {
   const std::string& group() const { return name_.owner.group; }
   // Null before Open and after retire().
   const VerifySession* session() const { return session_.get(); }
-  ReportCounts report_counts() const { return reports_ ? reports_->counts() : ReportCounts{}; }
+  ReportCounts report_counts() const {
+    return hooks_.reports ? hooks_.reports->counts() : ReportCounts{};
+  }
 
  private:
   SessionName name_;  // its key comes with Open
-  const std::shared_ptr<ExitReportChannel> reports_;
+  const PassHooks hooks_;
   TimePoint last_active_;  // when the answer came on, on either side
   std::uint64_t joined_ = 0;
   std::uint64_t served_ = 0;
@@ -114,7 +125,7 @@ class VerifyStream final {
   std::optional<double> joules_ = 0.0;
   std::unique_ptr<VerifySession> session_;
   KvPool::Lease lease_;  // the session's cache
-  DemandedWalk walk_;    // of a pass that was computed and is not finished
+  LazyLogitsWalk walk_;  // of a pass that was computed and is not finished
 };
 
 }  // namespace outrider

@@ -14,6 +14,7 @@
 #include "common/base/interval.h"
 #include "common/base/json.h"
 #include "edge_client/report/answer_record.h"
+#include "edge_client/speculation/strategy.h"
 #include "edge_client/verifiers/link_speed.h"
 
 namespace outrider {

@@ -21,8 +21,8 @@
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/failover/link_monitor.h"
 #include "edge_client/failover/standby.h"
-#include "edge_client/session/answer_brain.h"
 #include "edge_client/session/decoding_session.h"
+#include "edge_client/session/events.h"
 
 namespace outrider {
 

@@ -74,9 +74,11 @@ Status make_pack(const PackOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
   OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget target, find_vector_target("auto"));
   OUTRIDER_ASSIGN_OR_RETURN(const TokenizerTexts tokenizer, read_tokenizer_texts(options.model));
-  OUTRIDER_RETURN_IF_ERROR(Tokenizer::load(tokenizer).status());
+  OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer loaded, Tokenizer::load(tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(std::shared_ptr<const ModelFiles> files,
                             load_model_files(options.model, {.check_finite = true}));
+  OUTRIDER_RETURN_IF_ERROR(
+      check_vocabulary(options.model, loaded.vocab_size(), files->config.vocab_size));
   std::vector<PackText> texts;
   TokenizerTexts::visit_texts(tokenizer, [&](const char* name, const auto& text) {
     if (text) texts.push_back({name, *text});

@@ -9,12 +9,16 @@
 #include <utility>
 
 #include "common/base/address.h"
-#include "common/cli/private_file.h"
+#include "common/credentials/private_file.h"
+#include "common/model/format/model_files.h"
 #include "edge_client/flash/memory_limit.h"
 #include "edge_client/flash/memory_plan.h"
 
 namespace outrider {
 namespace {
+
+// How long the server may take to tell its template where this device's target could begin.
+constexpr Duration kServersTurn = std::chrono::seconds(1);
 
 // The server compares our tokenizer with the target's; whether the draft speaks it, only we know.
 Status check_draft_tokenizer(const GenerationConfig& config, const Tokenizer& tokenizer) {
@@ -24,14 +28,18 @@ Status check_draft_tokenizer(const GenerationConfig& config, const Tokenizer& to
   if (drafts.status().code() == StatusCode::kNotFound) return {};
   if (!drafts.ok()) return drafts.status();
   if (drafts->content_hash() == tokenizer.content_hash()) return {};
-  return failed_precondition("the draft " + config.model + " has another tokenizer (" +
-                             drafts->content_hash() + ") than --tokenizer " + config.tokenizer +
-                             " (" + tokenizer.content_hash() + "); use a draft of the same family");
+  return failed_precondition("the draft " + config.model + " has another tokenizer than " +
+                             config.tokenizer +
+                             " (--tokenizer), so that one token means two texts. Remedy: a draft "
+                             "of the same family, or its own tokenizer");
+}
+
+std::uint64_t both_ways(const LinkBytes& bytes) {
+  return bytes.framed_up() + bytes.framed_down();
 }
 
 // Why a link with this limit may not be used any more.
-std::optional<std::string> spent(const LinkBytes& bytes, std::uint64_t limit) {
-  const std::uint64_t used = bytes.framed_up() + bytes.framed_down();
+std::optional<std::string> spent(std::uint64_t used, std::uint64_t limit) {
   if (used < limit) return std::nullopt;
   return "the link has carried " + std::to_string(used) + " bytes, and --metered-limit allows " +
          std::to_string(limit);
@@ -76,7 +84,7 @@ std::optional<Learning> learning_of(const GenerationConfig& config, const LocalD
   if (directory == "none" || directory.empty()) return std::nullopt;
   const std::string device =
       processor_name() + ", " + std::to_string(config.threads) + " threads" +
-      (config.draft_pace.empty() ? "" : ", pace " + config.draft_pace.to_string()) +
+      (config.draft_pacer == nullptr ? "" : ", pace " + config.draft_pacer->about()) +
       (mode_of(config) == Mode::kOffline ? ", " + target_here(config) : "");
   return Learning{LearntStore(directory), {draft.info().arithmetic_id, device}};
 }
@@ -97,14 +105,30 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
       return LocalDraft::load(config, clock, &gate);
     });
   }
+  std::optional<RemoteOptions> remote;
+  if (mode_of(config) != Mode::kOffline) {
+    OUTRIDER_ASSIGN_OR_RETURN(remote, remote_options(config));
+    self->remote_ = std::make_unique<RemoteVerifier>(*remote);
+    if (config.chat_template.empty()) self->ask_for_template();
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(config));
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
   if (mode_of(config) != Mode::kOnline) OUTRIDER_RETURN_IF_ERROR(self->load_target(config));
-  if (mode_of(config) != Mode::kOffline) OUTRIDER_RETURN_IF_ERROR(self->connect(config));
+  if (remote && self->target_ != nullptr) self->probe_ = std::make_unique<RemoteProbe>(*remote);
+  OUTRIDER_RETURN_IF_ERROR(self->find_template(config, directory));
   if (draft.valid()) {
     OUTRIDER_RETURN_IF_ERROR(check_draft_tokenizer(config, self->tokenizer()));
     OUTRIDER_ASSIGN_OR_RETURN(self->draft_, draft.get());
+    OUTRIDER_RETURN_IF_ERROR(check_vocabulary(config.model, self->tokenizer().vocab_size(),
+                                              self->draft_->info().vocab_size));
     self->learning_ = learning_of(config, *self->draft_);
+  }
+  if (self->target_ != nullptr) {
+    // Two targets with two templates are refused before anything is asked; but a server that is
+    // away is no reason to wait.
+    self->chat_->settle(kServersTurn);
+    const Result<ChatSource> chat = self->chat_->now();
+    if (!chat.ok() && chat.status().code() == StatusCode::kFailedPrecondition) return chat.status();
   }
   return self;
 }
@@ -123,10 +147,38 @@ Result<RemoteOptions> remote_options(const GenerationConfig& config) {
   return options;
 }
 
-Status EdgeSetup::connect(const GenerationConfig& config) {
-  OUTRIDER_ASSIGN_OR_RETURN(RemoteOptions options, remote_options(config));
-  if (target_ != nullptr) probe_ = std::make_unique<RemoteProbe>(options);
-  remote_ = std::make_unique<RemoteVerifier>(std::move(options));
+// While tokenizer and models load: connecting takes as long as either.
+void EdgeSetup::ask_for_template() {
+  told_ = std::async(std::launch::async,
+                     [this] { return remote_->describe(stop_asking_.get_token()); });
+}
+
+Status EdgeSetup::find_template(const GenerationConfig& config, const std::string& tokenizer) {
+  TargetChatOptions options{
+      .name = config.chat_template,
+      .tokenizers = chat_source(*tokenizer_),
+      .tokenizers_place = tokenizer,
+      .patience = config.answer.reconnect_timeout,
+      .say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
+  if (target_ != nullptr) {
+    options.own = target_->chat();
+    options.own_name = target_->info().name;
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ChatSource> file,
+                            source_of_file(options.tokenizers, config.chat_template));
+  if (file) {
+    // Named by the user: servers are not asked for theirs, and do not compare it.
+    options.name = "default";
+    options.tokenizers = *file;
+    if (options.own) options.own = *file;
+  } else if (remote_ != nullptr) {
+    options.describe = [this](const std::stop_token& stop) {
+      if (!told_.valid()) return remote_->describe(stop);
+      const std::stop_callback forward(stop, [this] { stop_asking_.request_stop(); });
+      return told_.get();
+    };
+  }
+  chat_ = std::make_unique<TargetChat>(std::move(options));
   return {};
 }
 
@@ -159,8 +211,9 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
   parts.mode = Mode::kAuto;
   parts.verifiers = VerifierRoutes(*remote_, target_->verifier(), *probe_);
   if (failover_.metered_limit > 0) {
-    parts.verifiers.forbidden = [remote = remote_.get(), limit = failover_.metered_limit] {
-      return spent(remote->link_bytes(), limit);
+    parts.verifiers.forbidden = [this] {
+      return spent(both_ways(remote_->link_bytes()) + both_ways(remote_->described_bytes()),
+                   failover_.metered_limit);
     };
   }
   parts.failover = {.fingerprint = target_->info().fingerprint,

@@ -7,8 +7,10 @@
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <future>
 #include <memory>
 #include <optional>
+#include <stop_token>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -19,6 +21,7 @@
 #include "edge_client/generation/generator.h"
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/generation/local_target.h"
+#include "edge_client/generation/target_chat.h"
 #include "edge_client/verifiers/remote.h"
 #include "edge_client/verifiers/remote_probe.h"
 
@@ -32,7 +35,13 @@ class EdgeSetup final {
   // config has passed validate(). The draft is loaded beside the rest.
   static Result<std::unique_ptr<EdgeSetup>> load(const GenerationConfig& config);
 
+  ~EdgeSetup() { stop_asking_.request_stop(); }
+  EdgeSetup(const EdgeSetup&) = delete;
+  EdgeSetup& operator=(const EdgeSetup&) = delete;
+
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  // What prompts are written by, for as long as this object lives.
+  TargetChat& chat() { return *chat_; }
   // Null: no target is streamed from a pack.
   const FlashModel* flash() const { return target_ != nullptr ? target_->flash() : nullptr; }
   // For generators that this object and the observer outlive, one at a time.
@@ -40,21 +49,25 @@ class EdgeSetup final {
 
  private:
   EdgeSetup() = default;
+  Status load_target(const GenerationConfig& config);
+  void ask_for_template();
+  Status find_template(const GenerationConfig& config, const std::string& tokenizer);
 
   SystemClock clock_;
-  ComputeGate gate_;                    // between a streamed target and the draft
-  std::optional<Tokenizer> tokenizer_;  // there once load() has returned
-  std::unique_ptr<LocalDraft> draft_;   // null: none
-  Status connect(const GenerationConfig& config);
-  Status load_target(const GenerationConfig& config);
-
+  ComputeGate gate_;                        // between a streamed target and the draft
+  std::optional<Tokenizer> tokenizer_;      // there once load() has returned
+  std::unique_ptr<LocalDraft> draft_;       // null: none
   std::unique_ptr<LocalTarget> target_;     // null: the server decides alone
   std::unique_ptr<RemoteVerifier> remote_;  // null: target_ decides alone
-  std::unique_ptr<RemoteProbe> probe_;      // null: one of them decides alone
+  std::stop_source stop_asking_;
+  // The server's first answer to what its chat template is; taken by chat_. Invalid: not asked.
+  std::future<Result<TargetDescription>> told_;
+  std::unique_ptr<RemoteProbe> probe_;  // null: one of them decides alone
   FailoverConfig failover_;
   std::optional<ProcessorEnergy> energy_ = ProcessorEnergy::open();
   std::optional<Prices> prices_;
   std::optional<Learning> learning_;  // nothing: nothing is kept, or nothing is drafted
+  std::unique_ptr<TargetChat> chat_;  // there once load() has returned; asks remote_
 };
 
 }  // namespace outrider

@@ -7,11 +7,11 @@
 namespace outrider {
 
 bool wants_draft(const GenerationConfig& config) {
-  const std::optional<Strategy>& strategy = config.answer.strategy;
+  const std::optional<StrategyChoice>& strategy = config.answer.strategy;
   return strategy ? *strategy != Strategy::kAr : !config.model.empty();
 }
 
-Strategy strategy_of(const AnswerConfig& config) {
+StrategyChoice strategy_of(const AnswerConfig& config) {
   const bool has_tree = config.tree.kind != TreeKind::kChain;
   return config.strategy.value_or(has_tree ? Strategy::kSd : Strategy::kMirror);
 }
@@ -77,7 +77,8 @@ Status check_local_target(const GenerationConfig& config) {
   }
   const bool streams = config.memory_budget > 0 || config.flash_bandwidth > 0;
   if (target.empty() || !streams || ModelPack::is_pack(target)) return {};
-  return invalid_argument("--memory-budget and --flash-bandwidth need a pack, and " + target +
+  const char* const what = config.memory_budget > 0 ? "--memory-budget" : "an emulated flash";
+  return invalid_argument(std::string(what) + " needs a pack, and " + target +
                           " is none. Remedy: outrider-edge pack --model " + target +
                           " --out FILE.pack, and --target FILE.pack");
 }

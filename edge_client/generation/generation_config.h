@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,24 +16,23 @@
 #include "common/base/types.h"
 #include "common/drafting/growth_policy.h"
 #include "common/drafting/trees/make_planner.h"
-#include "common/model/emulated/pace.h"
+#include "common/model/model_pacer.h"
 #include "common/sampling/sampling.h"
 #include "edge_client/failover/failover_options.h"
-#include "edge_client/speculation/optimize.h"
 #include "edge_client/speculation/strategy.h"
 
 namespace outrider {
 
 // Of one answer.
 struct AnswerConfig {
-  std::optional<Strategy> strategy;  // nothing: mirror if there is a draft, else ar
-  std::optional<int> gamma;          // drafted tokens of a round; nothing: as the strategy does
-  int branches = 1;                  // sd, fsd: chains in a round
-  TreeOptions tree;                  // sd: what a round is, and whether drafting goes on while
-  std::optional<bool> provisional;   // the verdict is awaited; nothing: as the tree's paper does
+  std::optional<StrategyChoice> strategy;  // nothing: mirror if there is a draft, else ar
+  std::optional<int> gamma;         // drafted tokens of a round; nothing: as the strategy does
+  int branches = 1;                 // sd, fsd: chains in a round
+  TreeOptions tree;                 // sd: what a round is, and whether drafting goes on while
+  std::optional<bool> provisional;  // the verdict is awaited; nothing: as the tree's paper does
   // In mode auto, of what this device's own target verifies; nothing, or a strategy that somebody
   // asked for: as online.
-  std::optional<TreeKind> offline_tree;
+  std::optional<TreeChoice> offline_tree;
   int fan_out = kFanOut;  // mirror: next tokens considered at each position
   QueueOrder queue = QueueOrder::kPriority;
   Optimize optimize = Optimize::kLatency;
@@ -43,6 +43,7 @@ struct AnswerConfig {
   SamplingParams sampling;
   std::uint64_t seed = 0;
   std::vector<std::string> stop;
+  bool ignore_eos = false;  // the answer ends by its length or a stop string only
   Duration reconnect_timeout = std::chrono::seconds(30);
   bool accept_other_arithmetic = false;  // after a reconnect; then the text may differ
   bool show_provisional = false;         // the listener is told what the draft expects
@@ -80,10 +81,11 @@ struct GenerationConfig {
   std::string kv_dtype = "f32";     // of their keys and values
   std::string cache_dir = "auto";   // of converted weights: a folder, "auto", "none"
   std::string state_dir = "auto";   // of what answers teach: a folder, "auto", "none"
+  std::string chat_template;        // a name, a file, "none", or empty: the target's
   std::string price_file;           // as common/prices says; empty: nothing has a price
   int threads = 0;                  // that compute; 0: one per core
-  PaceCurve draft_pace;             // empty: as fast as it goes
-  int predraft_workers = 4;         // hypotheses that one pass of the draft serves
+  std::shared_ptr<ModelPacer> draft_pacer;  // null: as fast as it goes
+  int predraft_workers = 4;                 // hypotheses that one pass of the draft serves
   FailoverConfig failover;
   AnswerConfig answer;
 };
@@ -100,7 +102,7 @@ std::string server_of(const GenerationConfig& config);
 std::string local_target_of(const GenerationConfig& config);
 
 // The strategy of such an answer: sd if it names a tree, else mirror, where it names none.
-Strategy strategy_of(const AnswerConfig& config);
+StrategyChoice strategy_of(const AnswerConfig& config);
 // Drafted tokens of a round; of mirror's the most.
 int draft_length_of(const AnswerConfig& config);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/random_id.h"
+#include "common/conversation/answer_length.h"
 #include "common/conversation/streamed_text.h"
 #include "edge_client/generation/stream_watch.h"
 #include "edge_client/report/answer_ledger.h"
@@ -22,15 +23,10 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
         "the prompt is empty, and this tokenizer begins no text with a token of its own; "
         "write something");
   }
-  if (config.context > 0 && length >= config.context) {
-    return invalid_argument("the prompt has " + std::to_string(length) +
-                            " tokens, but the context holds " + std::to_string(config.context) +
-                            " (-c); shorten the prompt or raise -c");
-  }
   constexpr Position kNoEnd = std::numeric_limits<std::int32_t>::max();
   const Position context = config.context > 0 ? config.context : kNoEnd;
-  if (config.max_tokens < 0 || config.max_tokens > context - length) return context;
-  return length + config.max_tokens;
+  OUTRIDER_RETURN_IF_ERROR(check_prompt_fits(length, context, "shorten the prompt or raise -c"));
+  return answer_end(length, config.max_tokens, context);
 }
 
 std::string round_text(const AnswerConfig& config) {
@@ -92,7 +88,7 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
 
 DecodingOptions Generator::decoding_options(const AnswerRequest& request,
                                             const AnswerConfig& config) const {
-  return {.strategy = drafts(config) ? strategy_of(config) : Strategy::kAr,
+  return {.strategy = drafts(config) ? strategy_of(config) : StrategyChoice(Strategy::kAr),
           .gamma = draft_length_of(config),
           .branches = config.branches,
           .tree = config.tree,
@@ -107,7 +103,9 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request,
           .token_bound = parts_.tokenizer.vocab_size(),
           .sampling = config.sampling,
           .seed = config.seed,
-          .stop_ids = request.prompt.stop_ids,
+          .stop_ids = config.ignore_eos ? std::vector<TokenId>() : request.prompt.stop_ids,
+          .ignore_target_stops = config.ignore_eos,
+          .template_hash = request.prompt.template_hash,
           .replaced_session = last_session_,
           .session_key = random_id(),
           .accept_other_arithmetic = accepts_other_arithmetic(parts_, config),
@@ -133,8 +131,8 @@ std::optional<double> Generator::joules() const {
 Finish Generator::run(AnswerBrain& brain, const AnswerParts& parts, const std::stop_token& stop) {
   const Runner::Guessing guessing{.sampling = parts.config.sampling, .seed = parts.config.seed};
   if (!parts.config.show_provisional) return runner_.run(brain, guessing, stop);
-  ForetellingSession foretelling(brain, parts.session, parts.provisional);
-  return runner_.run(foretelling, guessing, stop);
+  ProvisionalTextDecorator decorator(brain, parts.session, parts.text);
+  return runner_.run(decorator, guessing, stop);
 }
 
 void Generator::run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report) {
@@ -158,7 +156,7 @@ void Generator::run(const AnswerParts& parts, const std::stop_token& stop, Answe
   last_sessions_ = failover.session_ids();
 }
 
-LearntPairs Generator::read_learnt() {
+PairProfiles Generator::read_learnt() {
   if (parts_.learning == nullptr) return {};
   KeptLearning kept = parts_.learning->store.read(parts_.learning->side);
   if (!kept.ignored.empty() && !std::exchange(told_of_ignored_, true)) {
@@ -168,11 +166,11 @@ LearntPairs Generator::read_learnt() {
 }
 
 void Generator::learn(const DecodingSession& session) {
-  if (parts_.learning == nullptr || session.opened().fingerprint.empty()) return;
-  const std::optional<LearntPair> learnt = session.speculation().learnt();
+  const std::string& target = session.speculation().profiled_target();
+  if (parts_.learning == nullptr || target.empty()) return;
+  const std::optional<PairProfile> learnt = session.speculation().profile();
   if (!learnt) return;
-  const Status kept =
-      parts_.learning->store.write(parts_.learning->side, session.opened().fingerprint, *learnt);
+  const Status kept = parts_.learning->store.write(parts_.learning->side, target, *learnt);
   if (kept.ok() || std::exchange(cannot_learn_, true)) return;
   listener_.on_say({Say::Level::kWarning, "learning: OFF because " + kept.message()});
 }
@@ -189,16 +187,15 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   const StreamWatch streamed(parts_.flash);
   const std::optional<double> joules_before = joules();
   const std::uint64_t overruns_before = parts_.draft != nullptr ? parts_.draft->overruns() : 0;
-  decoding.learnt = read_learnt();
+  decoding.profiles = read_learnt();
   Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
-  ProvisionalText provisional(drafter.tree(), text);
 
   if (parts_.link != nullptr) parts_.link->name_request(std::move(request.id));
 
   AnswerReport report;
-  run({session, config, provisional}, stop, report);
-  report.assumed = assumed_text(session.opened(), decoding.learnt);
+  run({session, config, text}, stop, report);
+  report.assumed = assumed_text(session.opened(), decoding.profiles);
   learn(session);
   draft_failed_ = draft_failed_ || session.speculation().draft_failed();
   report.text = text.text();
@@ -210,12 +207,13 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   if (const auto now = joules(); now && joules_before) report.joules = *now - *joules_before;
   report.bill = bill_of(parts_.prices, ledger_entry(report));
   report.target = session.opened().model_name;
+  report.context = session.opened().limits.max_positions;
   if (parts_.draft != nullptr) {
     report.draft = parts_.draft->info().name;
     report.paced = parts_.draft->is_paced();
     report.pace_overruns = parts_.draft->overruns() - overruns_before;
   }
-  report.strategy = decoding.strategy;
+  report.strategy = name_of(decoding.strategy);
   report.speculation = how;
   if (session.speculation().ended()) {
     report.speculation += ", then OFF because " + *session.speculation().ended();

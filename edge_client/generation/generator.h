@@ -32,8 +32,8 @@
 #include "edge_client/generation/local_draft.h"
 #include "edge_client/report/answer_report.h"
 #include "edge_client/session/decoding_session.h"
-#include "edge_client/session/foretelling_session.h"
-#include "edge_client/session/verifier_routes.h"
+#include "edge_client/session/events.h"
+#include "edge_client/session/provisional_text.h"
 #include "edge_client/shell/runner.h"
 #include "edge_client/verifiers/remote.h"
 
@@ -77,13 +77,13 @@ class Generator final {
   bool begins_offline() const;
   LinkTraffic traffic() const;
   std::optional<double> joules() const;
-  LearntPairs read_learnt();
+  PairProfiles read_learnt();
   void learn(const DecodingSession& session);
   // Of the answer at hand.
   struct AnswerParts {
     DecodingSession& session;
     const AnswerConfig& config;
-    ProvisionalText& provisional;
+    const AnswerText& text;
   };
   void run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report);
   Finish run(AnswerBrain& brain, const AnswerParts& parts, const std::stop_token& stop);

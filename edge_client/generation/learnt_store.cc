@@ -17,7 +17,7 @@
 #include "common/base/json.h"
 #include "common/base/json_record.h"
 #include "common/base/posix.h"
-#include "common/drafting/trees/latency_profile.h"
+#include "common/drafting/trees/tree_memory.h"
 
 namespace outrider {
 namespace {
@@ -32,7 +32,7 @@ struct StoredPair {
   std::string target;  // its fingerprint
   std::string draft;
   std::string device;
-  LearntPair learnt;
+  PairProfile learnt;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& field) {
@@ -54,26 +54,51 @@ struct StoredFile {
   }
 };
 
-bool within(double value, double most) {
-  return value >= 0 && value <= most;
-}
+constexpr double kMaxAnswers = 1e15;
 
-bool makes_sense(const LearntPass& pass) {
-  return pass.rows >= 1 && pass.rows <= LatencyProfile::kMaxRows && pass.leaves >= 1 &&
-         pass.leaves <= pass.rows && within(pass.ms, kMaxMs) && within(pass.weight, kMaxTried);
-}
-
-// A stranger may have written the file.
-bool makes_sense(const LearntPair& learnt) {
-  if (learnt.tried.size() != learnt.stood.size() || learnt.tried.size() > kMaxDepths) return false;
-  for (std::size_t i = 0; i < learnt.tried.size(); ++i) {
-    if (!within(learnt.tried[i], kMaxTried) || !within(learnt.stood[i], learnt.tried[i])) {
-      return false;
-    }
+// The first field that nothing can have taught, and its value; nothing if there is none. A stranger
+// may have written the file.
+class SenseCheck final {
+ public:
+  void expect(const std::string& field, double value, double least, double most) {
+    if (!wrong_.empty() || (value >= least && value <= most)) return;
+    wrong_ =
+        field + " is " + shown(value) + ", must be from " + shown(least) + " to " + shown(most);
   }
-  return learnt.passes.size() <= LearntPair::kMaxPasses &&
-         std::ranges::all_of(learnt.passes, [](const LearntPass& p) { return makes_sense(p); }) &&
-         within(learnt.step_ms, kMaxMs) && within(learnt.rtt_ms, kMaxMs);
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  static std::string shown(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", value);
+    return text;
+  }
+
+  std::string wrong_;
+};
+
+std::string senseless_field(const PairProfile& learnt) {
+  SenseCheck check;
+  const auto size = [](const auto& list) { return static_cast<double>(list.size()); };
+  check.expect("the size of tried", size(learnt.tried), 0, kMaxDepths);
+  check.expect("the size of stood", size(learnt.stood), size(learnt.tried), size(learnt.tried));
+  for (std::size_t i = 0; i < std::min(learnt.tried.size(), learnt.stood.size()); ++i) {
+    const std::string depth = "[" + std::to_string(i) + "]";
+    check.expect("tried" + depth, learnt.tried[i], 0, kMaxTried);
+    check.expect("stood" + depth, learnt.stood[i], 0, learnt.tried[i]);
+  }
+  check.expect("step_ms", learnt.step_ms, 0, kMaxMs);
+  check.expect("rtt_ms", learnt.rtt_ms, 0, kMaxMs);
+  check.expect("answers", static_cast<double>(learnt.answers), 0, kMaxAnswers);
+  check.expect("the size of passes", size(learnt.passes), 0, PairProfile::kMaxPasses);
+  for (std::size_t i = 0; i < learnt.passes.size(); ++i) {
+    const std::string pass = "passes[" + std::to_string(i) + "].";
+    check.expect(pass + "rows", learnt.passes[i].rows, 1, LatencyProfile::kMaxRows);
+    check.expect(pass + "leaves", learnt.passes[i].leaves, 1, learnt.passes[i].rows);
+    check.expect(pass + "ms", learnt.passes[i].ms, 0, kMaxMs);
+    check.expect(pass + "weight", learnt.passes[i].weight, 0, kMaxTried);
+  }
+  return check.wrong();
 }
 
 struct ReadFile {
@@ -83,7 +108,7 @@ struct ReadFile {
 
 std::string version_of(const Json& json) {
   const auto found = json.is_object() ? json.find("version") : json.end();
-  return found == json.end() ? "none" : found->dump();
+  return found == json.end() ? "none" : found->dump().substr(0, 40);
 }
 
 ReadFile read_stored(const std::string& path) {
@@ -99,10 +124,15 @@ ReadFile read_stored(const std::string& path) {
   Result<StoredFile> file = read_json<StoredFile>(*json, path);
   if (!file.ok()) return {.ignored = file.status().message()};
   ReadFile read{.file = *std::move(file)};
-  const std::size_t senseless = std::erase_if(
-      read.file.pairs, [](const StoredPair& pair) { return !makes_sense(pair.learnt); });
+  std::string first;
+  const std::size_t senseless = std::erase_if(read.file.pairs, [&first](const StoredPair& pair) {
+    const std::string wrong = senseless_field(pair.learnt);
+    if (first.empty()) first = wrong;
+    return !wrong.empty();
+  });
   if (senseless > 0) {
-    read.ignored = std::to_string(senseless) + " of the entries of " + path + " make no sense";
+    read.ignored = std::to_string(senseless) + " of the entries of " + path +
+                   " make no sense: " + first + ". Remedy: none is needed, they are written anew";
   }
   return read;
 }
@@ -144,7 +174,7 @@ KeptLearning LearntStore::read(const LearningSide& side) const {
 }
 
 Status LearntStore::write(const LearningSide& side, const std::string& fingerprint,
-                          const LearntPair& learnt) const {
+                          const PairProfile& learnt) const {
   if (directory_.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(directory_, error);

@@ -1,4 +1,4 @@
-// Keeps what answers have taught (edge_client/speculation/learnt_pair.h) between runs: one small
+// Keeps what answers have learnt (edge_client/speculation/pair_profile.h) between runs: one small
 // file in the user's state folder, $XDG_STATE_HOME/outrider/learnt.json. It is safe to delete: the
 // next answer then begins as the first one did. A file that cannot be read, or that another version
 // wrote, counts as none, which is told, and is written anew.
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "edge_client/speculation/learnt_pair.h"
+#include "edge_client/speculation/pair_profile.h"
 
 namespace outrider {
 
@@ -27,7 +27,7 @@ struct LearningSide {
 
 // What was kept for one side.
 struct KeptLearning {
-  LearntPairs pairs;
+  PairProfiles pairs;
   std::string ignored;  // why the file, or what it has, counts as none; empty: nothing does
 };
 
@@ -41,7 +41,7 @@ class LearntStore final {
   KeptLearning read(const LearningSide& side) const;
   // RESOURCE_EXHAUSTED if the file cannot be written.
   Status write(const LearningSide& side, const std::string& fingerprint,
-               const LearntPair& learnt) const;
+               const PairProfile& learnt) const;
 
  private:
   std::string path() const { return directory_ + "/learnt.json"; }

@@ -22,19 +22,14 @@ Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& con
   options.threads = config.threads;
   Result<std::unique_ptr<Model>> model = load_model(options);
   if (!model.ok()) return model.status().with_context("draft " + config.model);
-  const PacedModel* paced = nullptr;
-  if (!config.draft_pace.empty()) {
-    auto slower = std::make_unique<PacedModel>(*std::move(model), config.draft_pace, clock);
-    paced = slower.get();
-    *model = std::move(slower);
-  }
+  if (config.draft_pacer != nullptr) *model = config.draft_pacer->pace(*std::move(model), clock);
   // Around the pace, whose clock begins behind the wait.
   if (gate != nullptr) *model = make_yielding_model(*std::move(model), *gate);
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<LocalDraft> draft,
       create(*std::move(model),
              {.context = config.answer.context, .workers = config.predraft_workers}, clock));
-  draft->paced_ = paced;
+  draft->pacer_ = config.draft_pacer;
   return draft;
 }
 
@@ -45,7 +40,7 @@ DrafterOptions drafter_options(const ModelInfo& draft, const LocalDraftOptions& 
 }
 
 std::uint64_t LocalDraft::overruns() const {
-  return paced_ == nullptr ? 0 : static_cast<std::uint64_t>(paced_->counts().overruns);
+  return pacer_ == nullptr ? 0 : static_cast<std::uint64_t>(pacer_->counts().overruns);
 }
 
 Result<std::unique_ptr<LocalDraft>> LocalDraft::create(std::unique_ptr<Model> model,

@@ -9,7 +9,6 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/drafting/drafter.h"
-#include "common/model/emulated/paced_model.h"
 #include "common/model/model.h"
 #include "edge_client/flash/compute_gate.h"
 #include "edge_client/generation/generation_config.h"
@@ -35,7 +34,7 @@ class LocalDraft final {
                                                     const LocalDraftOptions& options, Clock& clock);
 
   const ModelInfo& info() const { return model_->info(); }
-  bool is_paced() const { return paced_ != nullptr; }
+  bool is_paced() const { return pacer_ != nullptr; }
   // Steps so far that were slower than the emulated pace.
   std::uint64_t overruns() const;
   Drafter& drafter() { return *drafter_; }
@@ -53,7 +52,7 @@ class LocalDraft final {
         worker_(std::make_unique<DraftWorker>(std::move(engine))) {}
 
   const std::unique_ptr<Model> model_;
-  const PacedModel* paced_ = nullptr;  // model_, if its times are emulated
+  std::shared_ptr<const ModelPacer> pacer_;  // null: model_ runs as fast as it goes
   const DrafterOptions options_;
   std::unique_ptr<Drafter> drafter_;
   const std::unique_ptr<DraftWorker> worker_;

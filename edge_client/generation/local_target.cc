@@ -139,18 +139,26 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
   const bool is_pack = ModelPack::is_pack(local_target_of(config));
   bool exits = wants_exits(config);
   SchedulerOptions scheduling;
+  TokenId tokens = 0;  // of the tokenizer
   if (is_pack) {
     OUTRIDER_ASSIGN_OR_RETURN(ModelPack pack, open_pack(config));
     OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, load_tokenizer(pack));
+    tokens = tokenizer.vocab_size();
     scheduling.tokenizer_hash = tokenizer.content_hash();
+    self->chat_ = chat_source(tokenizer);
     OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(std::move(pack), config, clock, gate));
     std::fprintf(stderr, "target: %s\n", self->flash_->about().c_str());
     if (!exits && leads_tree(config)) exits = exits_fit(*self->flash_, config.memory_budget);
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(local_target_of(config)));
+    tokens = tokenizer.vocab_size();
     scheduling.tokenizer_hash = tokenizer.content_hash();
+    self->chat_ = chat_source(tokenizer);
     OUTRIDER_ASSIGN_OR_RETURN(self->model_, open_resident(config));
   }
+  scheduling.template_hash = template_hash(self->chat_);
+  OUTRIDER_RETURN_IF_ERROR(
+      check_vocabulary(local_target_of(config), tokens, self->model().info().vocab_size));
   scheduling.logits_on_demand = true;
   // A part of a prompt costs a stream of the whole model, and nobody else waits for a turn.
   if (is_pack) {

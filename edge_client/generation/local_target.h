@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/conversation/chat_template.h"
 #include "common/exits/exit_heads.h"
 #include "common/exits/find_exits.h"
 #include "common/model/model.h"
@@ -32,6 +33,8 @@ class LocalTarget final {
 
   Verifier& verifier() { return *verifier_; }
   const ModelInfo& info() const { return (flash_ != nullptr ? flash_->model() : *model_).info(); }
+  // What conversations with it are written by.
+  const ChatSource& chat() const { return chat_; }
   // Null: it is in memory.
   const FlashModel* flash() const { return flash_.get(); }
 
@@ -44,6 +47,7 @@ class LocalTarget final {
   void set_exits(const GenerationConfig& config, SchedulerOptions& scheduling);
   Model& model() { return flash_ != nullptr ? flash_->model() : *model_; }
 
+  ChatSource chat_;
   std::unique_ptr<Model> model_;          // null: flash_ has it
   std::unique_ptr<FlashModel> flash_;     // null: model_
   std::unique_ptr<ExitHeads> exits_;      // null: none

@@ -11,7 +11,8 @@ namespace outrider {
 
 Result<int> run_command(const AnswerOptions& options, const PromptOptions& prompt,
                         Interrupts& interrupts);
-Result<int> chat_command(const AnswerOptions& options, Interrupts& interrupts);
+Result<int> chat_command(const AnswerOptions& options, const ChatOptions& chat,
+                         Interrupts& interrupts);
 // Blocks until the first signal.
 Result<int> serve_command(const AnswerOptions& options, const ServingOptions& serve,
                           Interrupts& interrupts);

@@ -2,14 +2,15 @@
 #include "edge_client/main/console.h"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/base/posix.h"
 #include "common/telemetry/log.h"
 
 namespace outrider {
@@ -33,10 +34,18 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-// Of the terminal behind stdout; 0: not known.
-int columns() {
+// Of the terminal behind stdout.
+TerminalSize terminal_size() {
   winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return {};
+  return {.columns = size.ws_col, .rows = size.ws_row};
+}
+
+bool is_one_terminal(int file, int other) {
+  struct stat a {
+  }, b{};
+  return ::isatty(file) == 1 && ::fstat(file, &a) == 0 && ::fstat(other, &b) == 0 &&
+         a.st_rdev == b.st_rdev;
 }
 
 // Bytes of the control character that `text` begins with; 0: it begins with none.
@@ -72,13 +81,26 @@ Console::Console(Options options)
     : options_(std::move(options)),
       out_is_terminal_(::isatty(STDOUT_FILENO) == 1),
       error_is_terminal_(::isatty(STDERR_FILENO) == 1),
+      one_terminal_(is_one_terminal(STDOUT_FILENO, STDERR_FILENO)),
       colors_(options_.color_accept && out_is_terminal_ && wants_colors()),
       provisional_(options_.show_provisional && out_is_terminal_ && wants_colors()) {
-  // A reader that went away shows as a failed write, not as the end of the process.
-  std::signal(SIGPIPE, SIG_IGN);
+  if (error_is_terminal_) set_log_frame([this](const auto& write) { frame(write); });
+}
+
+Console::~Console() {
+  if (error_is_terminal_) set_log_frame({});
+}
+
+void Console::frame(const std::function<void()>& write_log_line) {
+  const MutexLock lock(mu_);
+  clear_progress();
+  if (one_terminal_) write_all(STDOUT_FILENO, line_.lift(terminal_size()));
+  write_log_line();
+  if (one_terminal_) write_all(STDOUT_FILENO, line_.drawn());
 }
 
 void Console::on_emit(const Emit& emit) {
+  const MutexLock lock(mu_);
   clear_progress();
   std::string out, plain;
   for (const Emit::Token& token : emit.tokens) {
@@ -93,25 +115,19 @@ void Console::on_emit(const Emit& emit) {
   }
   if (out.empty()) return;
   line_open_ = out.back() != '\n';
-  write_out(provisional_line_.take_back() + out);
-  provisional_line_.wrote(plain, columns());
+  write_out(line_.take_back() + out);
+  if (out_is_terminal_) line_.wrote(plain, out, terminal_size());
 }
 
 // A terminal of which nobody knows the width gets nothing.
 void Console::on_provisional(const Provisional& guess) {
   if (!provisional_) return;
+  const MutexLock lock(mu_);
   clear_progress();
-  write_out(provisional_line_.show(without_controls(guess.text), columns()));
-}
-
-void Console::take_back_provisional() {
-  write_out(provisional_line_.take_back());
+  write_out(line_.show(without_controls(guess.text), terminal_size()));
 }
 
 void Console::on_say(const Say& say) {
-  clear_progress();
-  take_back_provisional();
-  if (error_is_terminal_) provisional_line_.begin_line();  // behind the line that follows
   log(say.level == Say::Level::kWarning ? LogLevel::kWarning : LogLevel::kInfo,
       without_controls(say.line));
 }
@@ -120,6 +136,8 @@ void Console::on_prefill(const PrefillProgress& progress) {
   if (!error_is_terminal_ || progress.done >= progress.total) return;
   const std::string line = "\rreading the prompt: " + std::to_string(progress.done) + " of " +
                            std::to_string(progress.total) + " tokens\033[K";
+  const MutexLock lock(mu_);
+  if (one_terminal_ && !progress_shown_) write_out(line_.lift(terminal_size()));
   write_all(STDERR_FILENO, line);
   progress_shown_ = true;
 }
@@ -127,15 +145,21 @@ void Console::on_prefill(const PrefillProgress& progress) {
 void Console::clear_progress() {
   if (!progress_shown_) return;
   write_all(STDERR_FILENO, "\r\033[K");
+  if (one_terminal_) write_out(line_.drawn());
   progress_shown_ = false;
 }
 
 void Console::end_line() {
+  const MutexLock lock(mu_);
+  close_line();
+}
+
+void Console::close_line() {
   clear_progress();
-  take_back_provisional();
+  write_out(line_.take_back());
   if (line_open_) write_out("\n");
   line_open_ = false;
-  provisional_line_.begin_line();
+  line_.begin_line();
 }
 
 void Console::print_error_stream(std::string_view text) {
@@ -143,13 +167,14 @@ void Console::print_error_stream(std::string_view text) {
 }
 
 void Console::print_line(std::string_view text) {
-  end_line();
+  const MutexLock lock(mu_);
+  close_line();
   write_out(std::string(text) + "\n");
 }
 
 void Console::write_out(std::string_view text) {
-  if (text.empty() || broken_ || write_all(STDOUT_FILENO, text)) return;
-  broken_ = true;
+  if (text.empty() || !output_.ok() || write_all(STDOUT_FILENO, text)) return;
+  output_ = unavailable("stdout: " + errno_message(errno));
   if (options_.on_broken_pipe) options_.on_broken_pipe();
 }
 

@@ -2,16 +2,20 @@
 //
 // Colours and the progress line appear on terminals only, and never with NO_COLOR. On a terminal,
 // control characters in the answer, those of text direction included, are left out: a model's text
-// must not steer it.
+// must not steer it. Where the log goes to the same terminal, a line of it stands above the
+// answer's line, which is drawn again below.
 //
-// Thread rule: the thread of Runner::run(). SPDX-License-Identifier: Apache-2.0
+// Thread rule: the thread of Runner::run(); lines of the log come from any. One at a time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
 
-#include "edge_client/main/provisional_line.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "edge_client/main/answer_line.h"
 #include "edge_client/shell/runner.h"
 
 namespace outrider {
@@ -21,10 +25,13 @@ class Console final : public AnswerListener {
   struct Options {
     bool color_accept = false;
     bool show_provisional = false;         // unverified text, dimmed, until it is verified or wrong
-    std::function<void()> on_broken_pipe;  // stdout's reader went away; called once
+    std::function<void()> on_broken_pipe;  // stdout takes no more; called once
   };
 
   explicit Console(Options options);
+  ~Console() override;
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
 
   void on_emit(const Emit& emit) override;
   void on_say(const Say& say) override;
@@ -38,22 +45,27 @@ class Console final : public AnswerListener {
   // One line on stdout (the JSON of --json, a prompt of the chat).
   void print_line(std::string_view text);
 
-  bool broken() const { return broken_; }
+  // OK, or why stdout takes no more: its reader went away, its disk is full.
+  const Status& output() const { return output_; }
 
  private:
+  void frame(const std::function<void()>& write_log_line);
+  void close_line() OUTRIDER_REQUIRES(mu_);
   void write_out(std::string_view text);
-  void clear_progress();
-  void take_back_provisional();
+  void clear_progress() OUTRIDER_REQUIRES(mu_);
 
   const Options options_;
   const bool out_is_terminal_;
   const bool error_is_terminal_;
+  const bool one_terminal_;  // both
   const bool colors_;
   const bool provisional_;
-  ProvisionalLine provisional_line_;
-  bool progress_shown_ = false;
-  bool line_open_ = false;
-  bool broken_ = false;
+  Status output_;
+
+  Mutex mu_;  // the answer's line against lines of the log
+  AnswerLine line_ OUTRIDER_GUARDED_BY(mu_);
+  bool progress_shown_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool line_open_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
 // Without control characters but line feed and tab. text: whole characters.

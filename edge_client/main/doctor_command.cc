@@ -204,13 +204,15 @@ class Doctor final {
 };
 
 Result<std::vector<EncodedPrompt>> encode_prompts(const Tokenizer& tokenizer,
+                                                  const ChatSource& source,
                                                   const DoctorOptions& options,
                                                   const std::string& chat_template) {
   std::vector<std::string> texts = options.prompts;
   if (texts.empty()) texts.assign(kPrompts.begin(), kPrompts.end());
   std::vector<EncodedPrompt> prompts;
   for (const std::string& text : texts) {
-    OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_prompt(tokenizer, text, chat_template));
+    OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt,
+                              encode_prompt(tokenizer, source, text, chat_template));
     prompts.push_back(std::move(prompt));
   }
   return prompts;
@@ -255,9 +257,10 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
   QuietListener listener(console);
   ServerNotes notes;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatSource chat, setup->chat().wait());
   OUTRIDER_ASSIGN_OR_RETURN(
       std::vector<EncodedPrompt> prompts,
-      encode_prompts(setup->tokenizer(), doctor_options, options.chat_template));
+      encode_prompts(setup->tokenizer(), chat, doctor_options, setup->chat().name()));
   const GeneratorParts parts = setup->parts(&notes);
   Generator generator(parts, listener);
   Doctor doctor(config, *parts.link, generator, console, std::move(prompts), stop.get_token());
@@ -266,11 +269,13 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
   const Result<Surroundings> found =
       advice.ok() ? doctor.surroundings() : Result<Surroundings>(advice.status());
   interrupts.on_interrupt(nullptr);
+  OUTRIDER_RETURN_IF_ERROR(console.output());
   if (stop.stop_requested()) return kExitInterrupted;
   OUTRIDER_RETURN_IF_ERROR(found.status());
   console.print_error_stream(server_text(notes) + to_text(*found));
   if (!options.json) {
     console.print_line(verdict_of(*advice));
+    OUTRIDER_RETURN_IF_ERROR(console.output());
     return kExitOk;
   }
   Json json = {{"version", Program::version()},
@@ -283,6 +288,7 @@ Result<int> doctor_command(const AnswerOptions& options, const DoctorOptions& do
                {"found", to_json(*found)},
                {"advice", to_json(*advice)}};
   console.print_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  OUTRIDER_RETURN_IF_ERROR(console.output());
   return kExitOk;
 }
 

@@ -9,6 +9,7 @@ namespace outrider {
 namespace {
 
 constexpr char kLinkGroup[] = "Link";
+constexpr char kOverLinkGroup[] = "Link, rarely needed";
 
 }  // namespace
 
@@ -36,7 +37,7 @@ void add_link_flags(CLI::App& command, AnswerOptions& options) {
       .add_flag("--pad-frames", generation.pad_frames,
                 "Messages of one size, and as many for each pass: their sizes tell nothing of the "
                 "text, for about ten times the bytes")
-      ->group(kLinkGroup);
+      ->group(kOverLinkGroup);
   command
       .add_option("--reconnect-timeout", options.reconnect_timeout_s,
                   "Seconds to retry a lost server before the answer ends as it is")
@@ -46,13 +47,13 @@ void add_link_flags(CLI::App& command, AnswerOptions& options) {
       .add_flag("--accept-other-arithmetic", answer.accept_other_arithmetic,
                 "Go on with a server that computes in another way when the first is lost; the text "
                 "may then differ from there on, which is said")
-      ->group(kLinkGroup);
+      ->group(kOverLinkGroup);
   command
       .add_option("--uplink-budget", answer.uplink_budget,
                   "mirror: most bytes per second sent before a verdict; 0: what the measured link "
                   "carries")
       ->check(CLI::Range(0.0, 1e12))
-      ->group(kLinkGroup);
+      ->group(kOverLinkGroup);
   command
       .add_flag("--insecure", options.insecure, "Allow plaintext to a server on another machine")
       ->group(kLinkGroup);

@@ -4,8 +4,6 @@
 #include <limits>
 
 #include "common/cli/choice.h"
-#include "common/model/emulated/pace.h"
-#include "edge_client/flash/bandwidth.h"
 #include "edge_client/main/link_options.h"
 
 namespace outrider {
@@ -13,13 +11,16 @@ namespace {
 
 constexpr char kPromptGroup[] = "Prompt (one of -p and -f)";
 constexpr char kModelGroup[] = "Models";
+constexpr char kDraftingGroup[] = "Drafting, rarely needed";
 constexpr char kAnswerGroup[] = "The answer";
 constexpr char kSamplingGroup[] = "Sampling (the same seed gives the same text whatever the draft)";
 constexpr char kTargetGroup[] = "Target on this device";
+constexpr char kPruningGroup[] = "Target on this device, rarely needed";
 constexpr char kFailoverGroup[] = "Between the server's target and this device's";
+constexpr char kSwitchingGroup[] = "Between the server's target and this device's, rarely needed";
 constexpr char kOutputGroup[] = "Output";
 
-void add_model_flags(CLI::App& command, AnswerOptions& options) {
+void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts& parts) {
   GenerationConfig& o = options.generation;
   AnswerConfig& answer = o.answer;
   command.add_option("-m,--model", o.model, "Draft model: a Hugging Face directory or a GGUF file")
@@ -28,32 +29,28 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
       .add_option("--tokenizer", o.tokenizer,
                   "Its directory or GGUF file [the model's, or else the target's]")
       ->group(kModelGroup);
-  add_choice(command, "--strategy", answer.strategy,
+  add_choice(command, "--strategy", answer.strategy, parts.strategies,
              "mirror: draft ahead of the verdicts and send it too; fsd: draft ahead where "
-             "early exits point; sd: draft after each verdict; ar: no draft; specedge, ssd, "
-             "picospec: other systems' ways, to compare with [mirror if --model]")
+             "early exits point; sd: draft after each verdict; ar: no draft [mirror if --model]")
       ->group(kModelGroup);
   command
       .add_option("--spec-draft-n-max", answer.gamma,
-                  "Tokens drafted in a round (γ); mirror: at most so many, but for --optimize cost "
-                  "[4, mirror 8]")
+                  "Tokens drafted in a round (γ); mirror: at most so many, except with "
+                  "--optimize cost [4, mirror 8]")
       ->check(CLI::Range(1, 64))
       ->group(kModelGroup);
   command.add_option("--draft-branches", answer.branches, "sd, fsd: chains drafted in a round")
       ->check(CLI::Range(1, 8))
-      ->group(kModelGroup);
+      ->group(kDraftingGroup);
   command
       .add_option("--fan-out", answer.fan_out, "mirror: next tokens considered at each position")
       ->check(CLI::Range(1, 16))
-      ->group(kModelGroup);
+      ->group(kDraftingGroup);
   command
       .add_option("--predraft-workers", o.predraft_workers,
                   "fsd, mirror: hypotheses that one pass of the draft serves")
       ->check(CLI::Range(1, 64))
-      ->group(kModelGroup);
-  add_choice(command, "--client-queue", answer.queue,
-             "fsd, mirror: which hypothesis is drafted first")
-      ->group(kModelGroup);
+      ->group(kDraftingGroup);
   add_choice(command, "--optimize", answer.optimize,
              "mirror: latency: the least time per token; cost: the fewest target passes; "
              "balanced")
@@ -64,55 +61,44 @@ void add_model_flags(CLI::App& command, AnswerOptions& options) {
   command
       .add_option("--kv-dtype", o.kv_dtype, "Keys and values; bf16: half the memory, other bits")
       ->check(CLI::IsMember({"f32", "bf16"}))
-      ->group(kModelGroup);
+      ->group(kDraftingGroup);
   command
       .add_option("--cache-dir", o.cache_dir,
                   "Where converted weights are kept for the next start: a folder, auto (the user's "
                   "cache), none")
-      ->group(kModelGroup);
+      ->group(kDraftingGroup);
   command
       .add_option(
           "--state-dir", o.state_dir,
-          "Where it is kept what answers teach of a server and a draft, so that the next one "
-          "begins with it: a folder, auto (the user's state), none")
-      ->group(kModelGroup);
+          "Directory for learned link and acceptance statistics, with which the next answer "
+          "begins: a folder, auto (the user's state), none")
+      ->group(kDraftingGroup);
   command.add_option("--threads", o.threads, "Compute threads; 0: one per core")
       ->check(CLI::Range(0, 1024))
       ->group(kModelGroup);
-  command
-      .add_option("--pace-step-ms", options.pace_step,
-                  "Emulate a slower device: each draft step takes MS; or ROWS:MS,ROWS:MS,..")
-      ->group(kModelGroup);
 }
 
-void add_tree_flags(CLI::App& command, AnswerOptions& options) {
+void add_tree_flags(CLI::App& command, AnswerOptions& options, const EdgeParts& parts) {
   AnswerConfig& answer = options.generation.answer;
-  add_choice(
-      command, "--tree", options.tree,
-      "sd: what a round is: chain; llmcad, edgellm, lever: the trees of those papers; "
-      "outrider: ours; fixed: so wide at each depth; top-n: the likeliest nodes [outrider from "
-      "a pack without a server, else chain]")
+  add_choice(command, "--tree", options.tree, parts.trees,
+             "sd: what a round is: chain; llmcad, edgellm, lever: the trees of those papers; "
+             "outrider: ours [outrider from a pack without a server, else chain]")
       ->group(kModelGroup);
   command
       .add_option("--tree-size", answer.tree.size,
                   "Most nodes of a tree; 0: the policy's own bound. The verifier's bound holds too")
       ->check(CLI::Range(0, 512))
-      ->group(kModelGroup);
-  command
-      .add_option("--tree-widths", answer.tree.widths, "--tree fixed: children of a node, by depth")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 16))
-      ->group(kModelGroup);
+      ->group(kDraftingGroup);
   command
       .add_flag("--tree-exits", answer.tree.exits,
                 "--tree outrider: take the target's early exits as evidence for what is drafted "
                 "while a pass is under way")
-      ->group(kModelGroup);
+      ->group(kDraftingGroup);
   command
       .add_option("--provisional", answer.provisional,
                   "sd: draft on while a verdict is awaited, true or false [as the tree's paper "
                   "does]")
-      ->group(kModelGroup);
+      ->group(kDraftingGroup);
 }
 
 void add_target_flags(CLI::App& command, AnswerOptions& options) {
@@ -134,58 +120,60 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
           ->check(CLI::Range(0.0, 1.0)),
       command.add_option("--predictor", generation.predictor,
                          "With --prune: directory of what gives that chance, by outrider-train "
-                         "predictor [the pack's own, else the target's early exits]"),
-      command.add_option("--flash-bandwidth", options.flash_bandwidth,
-                         "Of a pack: emulate a slower flash, as 400MB/s, ufs3.1, ufs4.0, ufs4.1 "
-                         "or nvme")};
+                         "predictor [the pack's own, else the target's early exits]")};
   for (CLI::Option* flag : flags) flag->group(kTargetGroup);
+  command.get_option("--predictor")->group(kPruningGroup);
 }
 
 void add_failover_flags(CLI::App& command, AnswerOptions& options) {
   FailoverConfig& failover = options.generation.failover;
-  add_choice(command, "--mode", failover.mode,
-             "Who decides: auto: the server, and --target while the link is lost; online; offline "
-             "[auto if both are named]")
+  CLI::Option* const mode = add_choice(
+      command, "--mode", failover.mode,
+      "Who decides: auto: the server, and --target while the link is lost; online; offline "
+      "[auto if both are named]");
+  mode->group(kFailoverGroup);
+  command.add_flag("--offline", options.offline, "The same as --mode offline")
+      ->excludes(mode)
       ->group(kFailoverGroup);
   command
       .add_option("--offline-target", failover.offline_target,
                   "As --target, but it may be another model than the server's: then the text "
                   "changes where it takes over, which is said")
-      ->group(kFailoverGroup);
+      ->group(kSwitchingGroup);
   command
       .add_flag("--strict-target", failover.strict_target,
                 "Fail over only between targets that give the same bits")
-      ->group(kFailoverGroup);
+      ->group(kSwitchingGroup);
   command
       .add_option("--standby-lag", failover.standby_lag,
                   "While online, keep --target's keys and values at most so many tokens behind, "
                   "or, where it reads more slowly than the server writes, as near as it can; 0: it "
                   "reads the text when it takes over")
       ->check(CLI::Range(0, 1'000'000))
-      ->group(kFailoverGroup);
+      ->group(kSwitchingGroup);
   command
       .add_option("--failover-after", options.failover_after_s,
                   "Seconds of silence before a server's first verdict that mean a lost link; later "
                   "it is four times the usual gap between its messages")
       ->check(CLI::Range(0.01, 3600.0))
-      ->group(kFailoverGroup);
+      ->group(kSwitchingGroup);
   command
       .add_option("--handback-after", options.handback_after_s,
                   "Seconds that the link must be good before the server decides again; more where "
                   "going back was not worth it")
       ->check(CLI::Range(0.0, 3600.0))
-      ->group(kFailoverGroup);
+      ->group(kSwitchingGroup);
   command
       .add_option(
           "--min-rate", failover.min_rate,
           "Tokens per second below which the link counts as lost; 0: as measured of --target")
       ->check(CLI::Range(0.0, 1e9))
-      ->group(kFailoverGroup);
+      ->group(kSwitchingGroup);
   command
       .add_option("--max-rtt", options.max_rtt_ms,
                   "Milliseconds of a round trip above which the link counts as lost; 0: any")
       ->check(CLI::Range(0.0, 3.6e6))
-      ->group(kFailoverGroup);
+      ->group(kSwitchingGroup);
   command
       .add_option(
           "--metered-limit", options.metered_limit_mb,
@@ -212,11 +200,11 @@ void add_sampling_flags(CLI::App& command, AnswerConfig& o) {
 
 }  // namespace
 
-void add_answer_flags(CLI::App& command, AnswerOptions& options) {
+void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts& parts) {
   GenerationConfig& generation = options.generation;
   AnswerConfig& answer = generation.answer;
-  add_model_flags(command, options);
-  add_tree_flags(command, options);
+  add_model_flags(command, options, parts);
+  add_tree_flags(command, options, parts);
   command
       .add_option("-n,--max-tokens", answer.max_tokens,
                   "Most tokens of an answer; -1: until it stops")
@@ -232,9 +220,10 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
       ->default_str("")
       ->group(kAnswerGroup);
   command
-      .add_option("--chat-template", options.chat_template,
-                  "llama2, llama3, vicuna, chatml, zephyr, one of the tokenizer's own by its name, "
-                  "or none [the tokenizer's]")
+      .add_option("--chat-template", generation.chat_template,
+                  "Chat template: chatml, llama3, qwen3 and others (a wrong name lists them), one "
+                  "of the target's by its name, a Jinja file (a path with a slash, or .jinja at "
+                  "its end), or none [the target's]")
       ->group(kAnswerGroup);
   add_sampling_flags(command, answer);
   add_link_flags(command, options);
@@ -267,6 +256,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options) {
       .add_flag("--json", options.json,
                 "End each answer on stdout with one line of JSON: text, ids, figures")
       ->group(kOutputGroup);
+  if (parts.add_flags) parts.add_flags(command, options);
 }
 
 void add_prompt_flags(CLI::App& command, PromptOptions& options) {
@@ -279,6 +269,13 @@ void add_prompt_flags(CLI::App& command, PromptOptions& options) {
       ->group(kPromptGroup);
 }
 
+void add_chat_flags(CLI::App& command, ChatOptions& options) {
+  command
+      .add_flag("--context-shift", options.context_shift,
+                "Drop the oldest turns of a conversation that outgrows the context, and say so")
+      ->group("The conversation");
+}
+
 void add_serve_flags(CLI::App& command, ServingOptions& options) {
   constexpr char kServeGroup[] = "Serving";
   command
@@ -288,13 +285,25 @@ void add_serve_flags(CLI::App& command, ServingOptions& options) {
       ->check(CLI::Range(0, 65535))
       ->group(kServeGroup);
   command
+      .add_option("--allowed-hosts", options.allowed_hosts,
+                  "Names, beside localhost and addresses, by which browsers (and on this machine "
+                  "all programs) may reach it, as NAME,NAME; *: any")
+      ->delimiter(',')
+      ->default_str("")
+      ->group(kServeGroup);
+  command
       .add_option("--max-queued-requests", options.max_queued_requests,
                   "Requests that may wait while one is answered; the next gets 429")
       ->check(CLI::Range(0, 10000))
       ->group(kServeGroup);
   command
+      .add_option("--shutdown-timeout", options.shutdown_timeout_s,
+                  "Seconds that answers may go on after SIGTERM; a second one cuts them")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->group(kServeGroup);
+  command
       .add_option("--served-model-name", options.model_name,
-                  "The model's name in answers [the draft's directory]")
+                  "The model's name in answers [the target's]")
       ->group(kServeGroup);
 }
 
@@ -331,18 +340,11 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
 
 Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   GenerationConfig config = options.generation;
-  if (!options.flash_bandwidth.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(config.flash_bandwidth, parse_bandwidth(options.flash_bandwidth));
-  }
+  if (options.offline) config.failover.mode = Mode::kOffline;
   const DefaultTrees trees = default_trees(config);
   config.answer.tree.kind = options.tree.value_or(trees.always);
   if (!options.tree) config.answer.offline_tree = trees.offline;
   config.answer.reconnect_timeout = from_ms(options.reconnect_timeout_s * 1e3);
-  if (!options.pace_step.empty()) {
-    Result<PaceCurve> pace = PaceCurve::parse(options.pace_step);
-    if (!pace.ok()) return pace.status().with_context("--pace-step-ms");
-    config.draft_pace = *std::move(pace);
-  }
   FailoverConfig& failover = config.failover;
   failover.failover_after = from_ms(options.failover_after_s * 1e3);
   failover.handback_after = from_ms(options.handback_after_s * 1e3);

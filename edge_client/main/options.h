@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,17 +16,15 @@ namespace outrider {
 
 // Flags of `run` and `chat`.
 struct AnswerOptions {
-  GenerationConfig generation;   // but for draft_pace and reconnect_timeout, which stand below
-  std::string flash_bandwidth;   // as parse_bandwidth() reads it; empty: this device's own
-  std::optional<TreeKind> tree;  // nothing: default_trees()
-  std::string pace_step;         // as PaceCurve reads it; empty: as fast as it goes
+  GenerationConfig generation;     // but for reconnect_timeout, which stands below
+  std::optional<TreeChoice> tree;  // nothing: default_trees()
   double reconnect_timeout_s = 30;
   double failover_after_s = 5;
   double handback_after_s = 2;
   double max_rtt_ms = 0;
   double metered_limit_mb = 0;
-  std::string chat_template;  // a name, "none", or empty: the tokenizer's own
   bool insecure = false;
+  bool offline = false;  // as --mode offline
 
   bool color_accept = false;
   bool json = false;
@@ -39,12 +39,19 @@ struct PromptOptions {
   bool raw = false;  // the prompt is the text, no chat template
 };
 
+// Flags of `chat` beside those of answers.
+struct ChatOptions {
+  bool context_shift = false;
+};
+
 // Flags of `serve` beside those of answers.
 struct ServingOptions {
   std::string host = "127.0.0.1";
   int port = 8080;
+  std::vector<std::string> allowed_hosts;
+  double shutdown_timeout_s = 45;
   int max_queued_requests = 32;
-  std::string model_name;  // as clients name it; empty: the draft's or the tokenizer's directory
+  std::string model_name;  // in answers; empty: the target's
 };
 
 // Flags of `doctor` beside those of answers.
@@ -59,8 +66,18 @@ struct TokenizeOptions {
   bool whole = false;
 };
 
-void add_answer_flags(CLI::App& command, AnswerOptions& options);
+// What a program that is an edge brings along beyond outrider-edge's own.
+struct EdgeParts {
+  const char* program = "outrider-edge";
+  std::span<const GuestStrategy> strategies = {};
+  std::span<const GuestTree> trees = {};
+  // Adds flags to a command that answers; they fill its options.
+  std::function<void(CLI::App& command, AnswerOptions& options)> add_flags = {};
+};
+
+void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts& parts);
 void add_prompt_flags(CLI::App& command, PromptOptions& options);
+void add_chat_flags(CLI::App& command, ChatOptions& options);
 void add_serve_flags(CLI::App& command, ServingOptions& options);
 void add_doctor_flags(CLI::App& command, DoctorOptions& options);
 void add_tokenize_flags(CLI::App& command, TokenizeOptions& options);

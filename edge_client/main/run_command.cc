@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "common/base/files.h"
 #include "common/cli/program.h"
 #include "common/conversation/conversation.h"
+#include "common/telemetry/log.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/main/console.h"
@@ -19,18 +19,42 @@ namespace {
 
 constexpr std::int64_t kMaxPromptBytes = std::int64_t{1} << 26;
 
+// Editors of Windows leave a byte order mark and carriage returns, which would be tokens of the
+// prompt that nobody sees.
+Result<std::string> without_marks(std::string text, const std::string& file) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    return invalid_argument(file + ": is UTF-16. Remedy: save it as UTF-8");
+  }
+  const bool marked = text.starts_with("\xEF\xBB\xBF");
+  if (marked) text.erase(0, 3);
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool ends_line = text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
+    if (!ends_line) plain += text[i];
+  }
+  const std::size_t returns = text.size() - plain.size();
+  if (marked || returns > 0) {
+    log(LogLevel::kInfo, "the prompt is read without what Windows adds to a text",
+        {{"file", file}, {"byte_order_mark", marked}, {"carriage_returns", returns}});
+  }
+  return plain;
+}
+
 Result<std::string> read_prompt(const PromptOptions& options) {
   if (options.prompt) return *options.prompt;
   if (options.file.empty()) return invalid_argument("what prompt? give -p TEXT or -f FILE");
-  if (options.file != "-") return read_file(options.file, kMaxPromptBytes);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  const bool is_stdin = options.file == "-";
+  OUTRIDER_ASSIGN_OR_RETURN(std::string text,
+                            read_stream(is_stdin ? "/dev/stdin" : options.file, kMaxPromptBytes));
+  return without_marks(std::move(text), is_stdin ? "stdin" : options.file);
 }
 
 }  // namespace
 
 Result<int> run_command(const AnswerOptions& options, const PromptOptions& prompt_options,
                         Interrupts& interrupts) {
-  OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
+  OUTRIDER_ASSIGN_OR_RETURN(GenerationConfig config, generation_config(options));
+  if (prompt_options.raw) config.chat_template = "none";
   OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(prompt_options));
   std::stop_source stop;
   Console console({.color_accept = options.color_accept,
@@ -38,25 +62,28 @@ Result<int> run_command(const AnswerOptions& options, const PromptOptions& promp
                    .on_broken_pipe = [&] { stop.request_stop(); }});
   TraceFile trace(options.trace);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
+  OUTRIDER_ASSIGN_OR_RETURN(const ChatSource chat, setup->chat().wait());
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt encoded,
-                            encode_prompt(setup->tokenizer(), prompt,
-                                          prompt_options.raw ? "none" : options.chat_template));
+                            encode_prompt(setup->tokenizer(), chat, prompt, setup->chat().name()));
   if (setup->flash() != nullptr) trace.watch(setup->flash()->log());
   Generator generator(setup->parts(trace.observer()), console);
 
   interrupts.on_interrupt([&] { stop.request_stop(); });
-  const Result<AnswerReport> report =
+  Result<AnswerReport> report =
       generator.answer({.prompt = std::move(encoded), .config = config.answer}, stop.get_token());
   interrupts.on_interrupt(nullptr);
   if (!report.ok()) return report.status();
 
   console.end_line();
+  Finish& finish = report->finish;
+  if (finish.ending == Ending::kCancelled && !console.output().ok()) {
+    finish = {.ending = Ending::kFailed, .status = console.output()};
+  }
   console.print_error_stream(stats_block(*report));
   if (options.explain) console.print_error_stream(explanation(*report));
   OUTRIDER_RETURN_IF_ERROR(trace.write());
   if (options.json) console.print_line(stats_json(*report));
-  const Finish& finish = report->finish;
-  if (console.broken()) return kExitRuntime;
+  OUTRIDER_RETURN_IF_ERROR(console.output());
   if (finish.ending == Ending::kCancelled) return kExitInterrupted;
   if (finish.ending == Ending::kLinkLost || finish.ending == Ending::kFailed) return finish.status;
   return kExitOk;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -9,6 +10,8 @@
 #include "common/base/mutex.h"
 #include "common/cli/notify.h"
 #include "common/cli/program.h"
+#include "common/http/listener.h"
+#include "common/telemetry/log.h"
 #include "edge_client/generation/edge_setup.h"
 #include "edge_client/main/commands.h"
 #include "edge_client/serve/edge_server.h"
@@ -16,6 +19,13 @@
 
 namespace outrider {
 namespace {
+
+// How long the server may take to tell its chat template before this one is ready.
+constexpr Duration kServersTurn = std::chrono::seconds(5);
+constexpr Duration kDrainPoll = std::chrono::milliseconds(100);
+// In which answers that were cut end, and their clients read it.
+constexpr Duration kFarewell = std::chrono::seconds(2);
+constexpr Duration kLinger = std::chrono::milliseconds(100);
 
 // The directory's or file's own name.
 std::string name_of_model(const std::string& path) {
@@ -47,6 +57,25 @@ class UntilInterrupted final {
   bool over_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
+// What is asked already is answered, until the time is over or a second signal comes.
+void drain(EdgeServer& server, Duration timeout, Interrupts& interrupts) {
+  std::atomic<bool> cut{false};
+  interrupts.on_interrupt([&cut] { cut = true; });
+  server.drain();
+  SystemClock clock;
+  const TimePoint deadline = clock.now() + timeout;
+  while (!server.wait_until_idle(kDrainPoll)) {
+    if (server.is_alive()) notify_supervisor("WATCHDOG=1");
+    if (!cut && clock.now() < deadline) continue;
+    log(LogLevel::kWarning, "answers cut by the shutdown");
+    server.cut();
+    server.wait_until_idle(kFarewell);
+    break;
+  }
+  clock.sleep_until(clock.now() + kLinger);
+  interrupts.on_interrupt(nullptr);
+}
+
 }  // namespace
 
 Result<int> serve_command(const AnswerOptions& options, const ServingOptions& serve,
@@ -57,10 +86,12 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
                             " listens beyond this machine, and nobody is asked for a key; add "
                             "--insecure if the network is trusted");
   }
+  raise_descriptor_limit();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
-  const std::string model = !serve.model_name.empty() ? serve.model_name
-                            : !config.model.empty()   ? name_of_model(config.model)
-                                                      : name_of_model(config.tokenizer);
+  // So that the first request need not be refused for a template that is on its way.
+  setup->chat().settle(kServersTurn);
+  const std::string own_name =
+      name_of_model(!config.model.empty() ? config.model : config.tokenizer);
   std::unique_ptr<RemoteProbe> probe;
   if (mode_of(config) != Mode::kOffline) {
     OUTRIDER_ASSIGN_OR_RETURN(RemoteOptions remote, remote_options(config));
@@ -70,21 +101,25 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
       const std::unique_ptr<EdgeServer> server,
       EdgeServer::start(
           {.listen = {serve.host, static_cast<std::uint16_t>(serve.port)},
-           .model_name = model,
-           .chat_template = options.chat_template,
+           .allowed_hosts = serve.allowed_hosts,
+           .served_name = serve.model_name,
+           .own_name = own_name,
+           .chat = &setup->chat(),
            .defaults = config.answer,
            .queue = {.max_waiting = static_cast<std::size_t>(serve.max_queued_requests)},
            .probe = probe.get(),
            .version = Program::version()},
           setup->parts()));
   std::printf("outrider-edge\n  model        %s\n  listening    http://%s\n  ready\n",
-              model.c_str(), server->address().to_string().c_str());
+              (serve.model_name.empty() ? own_name : serve.model_name).c_str(),
+              server->address().to_string().c_str());
   std::fflush(stdout);
   notify_supervisor("READY=1");
   UntilInterrupted until;
   interrupts.on_interrupt([&] { until.interrupt(); });
   until.wait([&server] { return server->is_alive(); });
   notify_supervisor("STOPPING=1");
+  drain(*server, from_ms(serve.shutdown_timeout_s * 1e3), interrupts);
   return kExitOk;
 }
 

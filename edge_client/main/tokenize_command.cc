@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "common/base/json.h"
+#include "common/base/posix.h"
 #include "common/cli/program.h"
 #include "common/text/token_ids.h"
 #include "common/text/tokenizer.h"
@@ -34,13 +36,10 @@ class Input final {
   int line_ = 0;
 };
 
-bool write(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-}
-
-Result<int> finish_output(bool written) {
-  if (!written || std::fflush(stdout) != 0) return unavailable("stdout cannot be written to");
-  return kExitOk;
+// What is left in stdout's buffer is written when the program ends.
+Status write(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return {};
+  return unavailable("stdout: " + errno_message(errno));
 }
 
 std::string to_json(const std::vector<TokenId>& ids) {
@@ -70,14 +69,13 @@ Result<int> tokenize_command(const TokenizeOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
   Input input(options.whole);
   std::string text;
-  bool written = true;
-  while (written && input.next(text)) {
+  while (input.next(text)) {
     Result<std::vector<TokenId>> ids =
         tokenizer.encode(text, {.add_special_tokens = !options.no_special, .parse_special = true});
     if (!ids.ok()) return ids.status().with_context(input.where());
-    written = write(to_json(*ids));
+    OUTRIDER_RETURN_IF_ERROR(write(to_json(*ids)));
   }
-  return finish_output(written);
+  return kExitOk;
 }
 
 Result<int> detokenize_command(const TokenizeOptions& options) {
@@ -85,15 +83,14 @@ Result<int> detokenize_command(const TokenizeOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> frame, tokenizer.encode(""));
   Input input(options.whole);
   std::string line;
-  bool written = true;
-  while (written && input.next(line)) {
+  while (input.next(line)) {
     OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, parse_ids(line, input.where()));
     if (options.no_special) drop_frame(frame, ids);
     Result<std::string> text = tokenizer.decode(ids, /*skip_special=*/false);
     if (!text.ok()) return text.status().with_context(input.where());
-    written = write(options.whole ? *text : *text + "\n");
+    OUTRIDER_RETURN_IF_ERROR(write(options.whole ? *text : *text + "\n"));
   }
-  return finish_output(written);
+  return kExitOk;
 }
 
 }  // namespace outrider

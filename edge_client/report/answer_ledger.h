@@ -1,4 +1,4 @@
-// An answer as an entry of the books (common/ledger). Bytes are with framing.
+// The usage record of an answer (common/ledger). Bytes are with framing.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

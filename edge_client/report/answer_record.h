@@ -21,7 +21,6 @@
 #include "edge_client/metrics/predraft_stats.h"
 #include "edge_client/metrics/time_spent.h"
 #include "edge_client/session/events.h"
-#include "edge_client/speculation/strategy.h"
 
 namespace outrider {
 
@@ -96,8 +95,8 @@ struct AnswerRecord {
   std::string text;
   std::vector<TokenId> ids;
   Ending ending = Ending::kFailed;
-  std::string stopped_by;  // for the reader
-  Strategy strategy = Strategy::kAr;
+  std::string stopped_by;   // for the reader
+  std::string strategy;     // its name
   std::string speculation;  // how it ended: "ON (..)", "OFF because .."
   std::string target;
   std::optional<std::string> draft;

@@ -31,12 +31,13 @@ struct AnswerReport {
 
   Mode mode = Mode::kOnline;
   FailoverFigures failover;
-  std::string target;  // the last that decided
-  std::string draft;   // empty: none
-  Strategy strategy = Strategy::kAr;
-  std::string assumed;              // what it began with, for the reader; empty: nothing was known
-  std::string speculation;          // how it ended: "ON (..)", "OFF because .."
-  bool paced = false;               // the draft's times are emulated
+  std::string target;       // the last that decided
+  Position context = 0;     // of prompt and answer, as that target holds; 0: none has opened
+  std::string draft;        // empty: none
+  std::string strategy;     // its name
+  std::string assumed;      // what it began with, for the reader; empty: nothing was known
+  std::string speculation;  // how it ended: "ON (..)", "OFF because .."
+  bool paced = false;       // the draft's times are emulated
   std::uint64_t pace_overruns = 0;  // steps of the draft that were slower than that
 };
 

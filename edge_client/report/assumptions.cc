@@ -16,7 +16,7 @@ std::string costs_text(const PassCosts& costs) {
   return text;
 }
 
-std::string learnt_text(const LearntPair& learnt) {
+std::string learnt_text(const PairProfile& learnt) {
   std::string text = fmt::format("{} answer{}", learnt.answers, learnt.answers == 1 ? "" : "s");
   if (!learnt.tried.empty() && learnt.tried.front() > 0) {
     text += fmt::format(": the first guess stands in {:.0f} %",
@@ -29,7 +29,7 @@ std::string learnt_text(const LearntPair& learnt) {
 
 }  // namespace
 
-std::string assumed_text(const Opened& opened, const LearntPairs& learnt) {
+std::string assumed_text(const Opened& opened, const PairProfiles& learnt) {
   std::string text;
   if (!opened.pass_costs.points.empty()) {
     text += "assumed, as the server says: " + costs_text(opened.pass_costs) + "\n";

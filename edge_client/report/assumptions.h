@@ -6,11 +6,11 @@
 #include <string>
 
 #include "common/protocol/messages.h"
-#include "edge_client/speculation/learnt_pair.h"
+#include "edge_client/speculation/pair_profile.h"
 
 namespace outrider {
 
 // Lines for people, each ended; empty where nothing was known.
-std::string assumed_text(const Opened& opened, const LearntPairs& learnt);
+std::string assumed_text(const Opened& opened, const PairProfiles& learnt);
 
 }  // namespace outrider

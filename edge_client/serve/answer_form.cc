@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/serve/answer_form.h"
 
+#include <utility>
+
+#include "edge_client/report/answer_ledger.h"
+
 namespace outrider {
 
 CompletionParams params_of(const AnswerConfig& config) {
@@ -8,6 +12,7 @@ CompletionParams params_of(const AnswerConfig& config) {
           .seed = config.seed,
           .max_tokens = config.max_tokens,
           .stop = config.stop,
+          .ignore_eos = config.ignore_eos,
           .speculation = config.strategy != Strategy::kAr};
 }
 
@@ -17,31 +22,44 @@ AnswerConfig config_of(const CompletionParams& params, const AnswerConfig& defau
   config.seed = params.seed;
   config.max_tokens = params.max_tokens;
   config.stop = params.stop;
+  config.ignore_eos = params.ignore_eos;
   if (!params.speculation) config.strategy = Strategy::kAr;
   return config;
 }
 
 std::vector<AnswerPiece> pieces_of(const Emit& emit) {
   std::vector<AnswerPiece> pieces;
-  for (const Emit::Token& token : emit.tokens) pieces.push_back({token.text, token.drafted});
+  for (const Emit::Token& token : emit.tokens) {
+    pieces.push_back({token.text, token.drafted, token.id >= 0});
+  }
   return pieces;
 }
 
-AnswerEnd end_of(const AnswerReport& report) {
+AnswerEnd end_of(const AnswerReport& report, bool with_figures) {
   const Ending ending = report.finish.ending;
   const DecodingStats& stats = report.stats;
-  const Result<Json> figures = parse_json(stats_json(report), "the figures");
-  return {.by_length = ending == Ending::kLength || ending == Ending::kContextFull,
-          .prompt_tokens = stats.prompt_tokens,
-          .completion_tokens = report.ids.size(),
-          .accepted_tokens = stats.num_accepted_tokens,
-          .rejected_tokens = stats.num_draft_tokens - stats.num_accepted_tokens,
-          .figures = figures.ok() ? *figures : Json()};
+  AnswerEnd end{.by_length = ending == Ending::kLength || ending == Ending::kContextFull,
+                .usage = {.prompt_tokens = stats.prompt_tokens,
+                          .cached_tokens = ledger_entry(report).cached_tokens,
+                          .completion_tokens = report.ids.size(),
+                          .accepted_tokens = stats.num_accepted_tokens,
+                          .rejected_tokens = stats.num_draft_tokens - stats.num_accepted_tokens}};
+  if (!with_figures) return end;
+  Result<Json> figures = parse_json(stats_json(report), "the figures");
+  if (figures.ok()) end.figures = *std::move(figures);
+  return end;
 }
 
 Status answer_status(const AnswerReport& report) {
   const Ending ending = report.finish.ending;
-  return ending == Ending::kLinkLost || ending == Ending::kFailed ? report.finish.status : Status();
+  if (ending == Ending::kCancelled) {
+    return unavailable("the answer was cut before its end; ask again");
+  }
+  if (ending != Ending::kLinkLost && ending != Ending::kFailed) return {};
+  const Status& status = report.finish.status;
+  // The server refused this edge's key: that is not for the client to mend.
+  if (status.code() == StatusCode::kUnauthenticated) return internal_error(status.message());
+  return status;
 }
 
 }  // namespace outrider

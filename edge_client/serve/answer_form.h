@@ -18,9 +18,9 @@ CompletionParams params_of(const AnswerConfig& config);
 AnswerConfig config_of(const CompletionParams& params, const AnswerConfig& defaults);
 
 std::vector<AnswerPiece> pieces_of(const Emit& emit);
-AnswerEnd end_of(const AnswerReport& report);
+AnswerEnd end_of(const AnswerReport& report, bool with_figures);
 
-// Whether the answer is one: not lost with its link, nor failed.
+// Whether the answer is one: neither cut, nor lost with its link, nor failed.
 Status answer_status(const AnswerReport& report);
 
 }  // namespace outrider

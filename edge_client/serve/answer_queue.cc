@@ -2,6 +2,7 @@
 #include "edge_client/serve/answer_queue.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <string>
 #include <utility>
 
@@ -21,19 +22,19 @@ class AnswerQueue::Listener final : public AnswerListener {
  public:
   explicit Listener(LinkWatch& link) : link_(link) {}
 
-  void set_job(const ServeJob* job) {
-    job_ = job;
-    request_id_ = job != nullptr ? job->request.id : "";
+  // Of the answer that comes next; null: there is none.
+  void set_client(CompletionResponder* client, const std::string& request_id) {
+    client_ = client;
+    request_id_ = request_id;
   }
 
   void on_emit(const Emit& emit) override {
-    if (job_ == nullptr || !job_->stream) return;
-    const std::string event = text_event(job_->name, pieces_of(emit));
-    if (!event.empty()) job_->exchange->write(event);
+    if (client_ != nullptr) client_->show(pieces_of(emit));
   }
   void on_say(const Say& say) override {
     const LogLevel level = say.level == Say::Level::kInfo ? LogLevel::kInfo : LogLevel::kWarning;
     log(level, say.line, {{"request_id", request_id_}});
+    if (client_ != nullptr && say.level == Say::Level::kWarning) client_->comment(say.line);
   }
   void on_prefill(const PrefillProgress& /*progress*/) override {}
   void on_connect(const Connect& connect) override { link_.on_connect(connect); }
@@ -42,14 +43,15 @@ class AnswerQueue::Listener final : public AnswerListener {
 
  private:
   LinkWatch& link_;
-  const ServeJob* job_ = nullptr;
-  std::string request_id_;  // the job's, which gives its request away
+  CompletionResponder* client_ = nullptr;
+  std::string request_id_;
 };
 
 AnswerQueue::AnswerQueue(const GeneratorParts& parts, const QueueOptions& options, LinkWatch& link,
                          OnAnswer on_answer)
     : options_(options),
       clock_(parts.clock),
+      link_(link),
       on_answer_(std::move(on_answer)),
       listener_(std::make_unique<Listener>(link)),
       generator_(parts, *listener_),
@@ -57,31 +59,53 @@ AnswerQueue::AnswerQueue(const GeneratorParts& parts, const QueueOptions& option
       watcher_([this] { watch(); }) {}
 
 AnswerQueue::~AnswerQueue() {
-  std::deque<ServeJob> left;
+  cut();
   {
     const MutexLock lock(mu_);
     ending_ = true;
-    stop_current();
-    left.swap(waiting_);
   }
   changed_.notify_all();
-  for (ServeJob& job : left) {
-    job.exchange->respond(error_response(unavailable("this edge is shutting down")));
-  }
   worker_.join();
   watcher_.join();
 }
 
 Status AnswerQueue::submit(ServeJob job) {
   const MutexLock lock(mu_);
-  if (ending_) return unavailable("this edge is shutting down");
+  if (draining_) return unavailable("this edge is shutting down; ask again in a while");
   if (is_full()) {
     return resource_exhausted(std::to_string(waiting_.size()) +
                               " requests wait already; try again");
   }
+  job.client->begin();
   waiting_.push_back(std::move(job));
   changed_.notify_all();
   return {};
+}
+
+void AnswerQueue::drain() {
+  const MutexLock lock(mu_);
+  draining_ = true;
+}
+
+void AnswerQueue::cut() {
+  const Status why = unavailable("this edge is shutting down; the answer was cut");
+  std::deque<ServeJob> left;
+  {
+    const MutexLock lock(mu_);
+    draining_ = true;
+    if (current_ != nullptr) stop_current(why);
+    left.swap(waiting_);
+  }
+  for (ServeJob& job : left) job.client->fail(why);
+}
+
+bool AnswerQueue::wait_until_idle(Duration at_most) {
+  const TimePoint deadline = clock_.now() + at_most;
+  const MutexLock lock(mu_);
+  while (current_ != nullptr || !waiting_.empty()) {
+    if (changed_.wait_until(mu_, deadline) == std::cv_status::timeout) break;
+  }
+  return current_ == nullptr && waiting_.empty();
 }
 
 std::size_t AnswerQueue::waiting() {
@@ -110,8 +134,9 @@ bool AnswerQueue::hung() {
   return current_ != nullptr && stopped_at_ && clock_.now() - *stopped_at_ > options_.stop_limit;
 }
 
-void AnswerQueue::stop_current() {
+void AnswerQueue::stop_current(const Status& why) {
   if (!stop_current_.request_stop()) return;  // it was told before
+  why_stopped_ = why;
   stopped_at_ = clock_.now();
 }
 
@@ -124,13 +149,15 @@ void AnswerQueue::run() {
       if (ending_) return;
       job = std::move(waiting_.front());
       waiting_.pop_front();
-      current_ = job->exchange;
+      current_ = job->client;
       stop_current_ = std::stop_source();
       stopped_at_.reset();
+      why_stopped_ = {};
     }
     answer(*job);
     const MutexLock lock(mu_);
     current_ = nullptr;
+    changed_.notify_all();
   }
 }
 
@@ -140,47 +167,59 @@ void AnswerQueue::answer(ServeJob& job) {
     const MutexLock lock(mu_);
     stop = stop_current_.get_token();
   }
-  if (job.stream) {
-    job.exchange->begin({.status = 200,
-                         .body = first_event(job.name),
-                         .content_type = "text/event-stream",
-                         .headers = {{"Cache-Control", "no-cache"}}});
-  }
-  listener_->set_job(&job);
   const std::string request_id = job.request.id;
+  listener_->set_client(job.client.get(), request_id);
   const Result<AnswerReport> report = generator_.answer(std::move(job.request), stop);
-  listener_->set_job(nullptr);
-  const Status status = report.ok() ? answer_status(*report) : report.status();
+  listener_->set_client(nullptr, "");
   if (report.ok()) {
     listener_->on_answer(*report);
     on_answer_(request_id, *report);
   }
-  if (job.stream) {
-    job.exchange->write(status.ok() ? last_events(job.name, end_of(*report), job.stream_usage)
-                                    : error_event(status));
-    job.exchange->end();
-  } else if (status.ok()) {
-    job.exchange->respond({.status = 200,
-                           .body = whole_answer(job.name, report->text, end_of(*report)),
-                           .content_type = "application/json"});
+  Status status = report.ok() ? answer_status(*report) : report.status();
+  {
+    const MutexLock lock(mu_);
+    if (!status.ok() && !why_stopped_.ok()) status = why_stopped_;
+  }
+  if (status.ok()) {
+    job.client->end(end_of(*report, job.client->wants_figures()));
   } else {
-    job.exchange->respond(error_response(status));
+    job.client->fail(status);
   }
 }
 
 // Nobody tells when a client goes away while nothing is sent to it, so it is looked at.
 void AnswerQueue::watch() {
-  while (true) {
-    const MutexLock lock(mu_);
-    changed_.wait_until(mu_, std::chrono::steady_clock::now() + kWatchPoll);
-    if (ending_) return;
-    if (current_ != nullptr && current_->client_is_gone()) stop_current();
-    std::erase_if(waiting_, [](const ServeJob& job) {
-      if (!job.exchange->client_is_gone()) return false;
-      job.exchange->end();  // closes the connection
-      return true;
-    });
+  const MutexLock lock(mu_);
+  while (!ending_) {
+    if (current_ == nullptr && waiting_.empty()) {
+      changed_.wait(mu_);
+    } else {
+      changed_.wait_until(mu_, std::chrono::steady_clock::now() + kWatchPoll);
+      watch_all();
+    }
   }
+}
+
+void AnswerQueue::watch_all() {
+  const std::optional<TimePoint> lost = link_.lost_since();
+  const bool is_lost = lost && clock_.now() - *lost > options_.lost_limit;
+  const Status why = unavailable("the server is out of reach, and there is no target here");
+  if (current_ != nullptr) {
+    current_->keep_alive(options_.keep_alive);
+    if (current_->client_is_gone()) stop_current(cancelled("its client is gone"));
+    if (is_lost && !current_->is_stream()) stop_current(why);
+  }
+  std::erase_if(waiting_, [&](const ServeJob& job) {
+    job.client->keep_alive(options_.keep_alive);
+    if (job.client->client_is_gone()) {
+      job.client->abandon();
+    } else if (is_lost && !job.client->is_stream()) {
+      job.client->fail(why);
+    } else {
+      return false;
+    }
+    return true;
+  });
 }
 
 }  // namespace outrider

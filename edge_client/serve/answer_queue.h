@@ -2,7 +2,7 @@
 // wait, and are bounded. A client that goes away gives up its place, or ends its answer.
 //
 // Thread rule: submit() from any thread; the generator is used by the queue's own. Ownership: the
-// parts outlive it. The destructor cancels what runs and refuses what waits.
+// parts outlive it. The destructor cuts what is left.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +16,7 @@
 #include <thread>
 
 #include "common/base/mutex.h"
-#include "common/http/exchange.h"
-#include "common/openai/completion_answer.h"
+#include "common/openai/completion_responder.h"
 #include "edge_client/generation/generator.h"
 #include "edge_client/serve/link_watch.h"
 
@@ -25,16 +24,18 @@ namespace outrider {
 
 struct ServeJob {
   AnswerRequest request;
-  AnswerName name;  // under which its client reads it; request.id is for logs
-  bool stream = false;
-  bool stream_usage = false;
-  std::shared_ptr<HttpExchange> exchange;
+  std::shared_ptr<CompletionResponder> client;
 };
 
 struct QueueOptions {
   std::size_t max_waiting = 32;
   // An answer that was told to end, and has not so long after, counts as hung.
   Duration stop_limit = std::chrono::seconds(30);
+  // Streams that wait have a comment after so long without anything else.
+  Duration keep_alive = std::chrono::seconds(5);
+  // A whole answer whose server is lost for so long is an error, as its client can be told nothing
+  // before.
+  Duration lost_limit = std::chrono::milliseconds(1500);
 };
 
 class AnswerQueue final {
@@ -49,8 +50,15 @@ class AnswerQueue final {
   AnswerQueue(const AnswerQueue&) = delete;
   AnswerQueue& operator=(const AnswerQueue&) = delete;
 
-  // RESOURCE_EXHAUSTED if too many wait; then the job is not taken.
+  // RESOURCE_EXHAUSTED if too many wait, UNAVAILABLE while it drains; then the job is not taken.
   Status submit(ServeJob job);
+
+  // No job is taken any more; those that are here go on.
+  void drain();
+  // Ends what runs and what waits, with an error.
+  void cut();
+  // Whether nothing runs or waits, at the latest after so long.
+  bool wait_until_idle(Duration at_most);
 
   std::size_t waiting();
   bool running();
@@ -64,11 +72,13 @@ class AnswerQueue final {
   void watch();
   void answer(ServeJob& job);
 
-  void stop_current() OUTRIDER_REQUIRES(mu_);
+  void stop_current(const Status& why) OUTRIDER_REQUIRES(mu_);
+  void watch_all() OUTRIDER_REQUIRES(mu_);
   bool is_full() const OUTRIDER_REQUIRES(mu_);
 
   const QueueOptions options_;
   const Clock& clock_;
+  LinkWatch& link_;
   const OnAnswer on_answer_;
   std::unique_ptr<Listener> listener_;
   Generator generator_;
@@ -76,9 +86,11 @@ class AnswerQueue final {
   Mutex mu_;
   CondVar changed_;
   std::deque<ServeJob> waiting_ OUTRIDER_GUARDED_BY(mu_);
-  std::shared_ptr<HttpExchange> current_ OUTRIDER_GUARDED_BY(mu_);
+  std::shared_ptr<CompletionResponder> current_ OUTRIDER_GUARDED_BY(mu_);
   std::stop_source stop_current_ OUTRIDER_GUARDED_BY(mu_);
   std::optional<TimePoint> stopped_at_ OUTRIDER_GUARDED_BY(mu_);  // nothing: it may go on
+  Status why_stopped_ OUTRIDER_GUARDED_BY(mu_);  // the answer's end, if it was stopped
+  bool draining_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::thread worker_;
   std::thread watcher_;

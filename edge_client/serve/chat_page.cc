@@ -133,8 +133,8 @@ async function readEvents(response, onEvent) {
     if (done) return;
     rest += value;
     for (let end; (end = rest.indexOf('\n\n')) >= 0; rest = rest.slice(end + 2)) {
-      const data = rest.slice(0, end).replace(/^data: /, '');
-      if (data !== '[DONE]') onEvent(JSON.parse(data));
+      const event = rest.slice(0, end);
+      if (event.startsWith('data: {')) onEvent(JSON.parse(event.slice(6)));  // else a comment, or the end
     }
   }
 }
@@ -145,7 +145,7 @@ async function generate(body, onTokens) {
   const response = await fetch('/v1/chat/completions', {
     method: 'POST', signal: stop.signal,
     headers: {'Content-Type': 'application/json'},
-    body: JSON.stringify({...body, stream: true})});
+    body: JSON.stringify({...body, stream: true, outrider: true})});
   if (!response.ok) throw new Error((await response.json()).error.message);
   await readEvents(response, event => {
     if (event.error) throw new Error(event.error.message);

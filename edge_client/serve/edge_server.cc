@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/serve/edge_server.h"
 
+#include <functional>
 #include <utility>
-#include <vector>
 
 #include "common/base/json.h"
-#include "common/openai/completion_request.h"
-#include "common/openai/routes.h"
 #include "common/telemetry/log.h"
 #include "edge_client/report/answer_ledger.h"
 #include "edge_client/serve/answer_form.h"
@@ -15,8 +13,13 @@
 namespace outrider {
 namespace {
 
-bool is_get(const HttpRequest& request) {
-  return request.method == "GET" || request.method == "HEAD";
+HttpResponse chat_page_response() {
+  return {.status = 200,
+          .body = std::string(chat_page()),
+          .content_type = "text/html; charset=utf-8",
+          .headers = {{"Content-Security-Policy",
+                       "default-src 'none'; style-src 'unsafe-inline'; script-src "
+                       "'unsafe-inline'; connect-src 'self'; img-src data:"}}};
 }
 
 }  // namespace
@@ -24,7 +27,7 @@ bool is_get(const HttpRequest& request) {
 EdgeServer::EdgeServer(EdgeServerOptions options, const GeneratorParts& parts)
     : options_(std::move(options)),
       tokenizer_(parts.tokenizer),
-      metrics_(options_.model_name),
+      metrics_(options_.served_name.empty() ? options_.own_name : options_.served_name),
       link_(parts.mode, options_.probe, parts.clock),
       queue_(parts, options_.queue, link_,
              [this](const std::string& id, const AnswerReport& report) { on_answer(id, report); }) {
@@ -33,77 +36,73 @@ EdgeServer::EdgeServer(EdgeServerOptions options, const GeneratorParts& parts)
 Result<std::unique_ptr<EdgeServer>> EdgeServer::start(const EdgeServerOptions& options,
                                                       const GeneratorParts& parts) {
   std::unique_ptr<EdgeServer> self(new EdgeServer(options, parts));
-  EdgeServer* const server = self.get();
-  OUTRIDER_ASSIGN_OR_RETURN(
-      self->http_, HttpServer::start({.listen = options.listen},
-                                     [server](const HttpRequest& request,
-                                              const std::shared_ptr<HttpExchange>& exchange) {
-                                       server->on_request(request, exchange);
-                                     }));
+  OUTRIDER_ASSIGN_OR_RETURN(self->http_, HttpServer::start({.listen = options.listen,
+                                                            .allowed_hosts = options.allowed_hosts},
+                                                           self->routes()));
   return self;
 }
 
-void EdgeServer::on_request(const HttpRequest& request,
-                            const std::shared_ptr<HttpExchange>& exchange) {
-  const bool is_chat = request.path == kChatRoute;
-  std::string id = request_id_of(request);
-  exchange->add_header("X-Request-Id", id);
-  if (!is_chat && request.path != kCompletionRoute) return exchange->respond(page(request));
-  const Status status = complete(request, exchange, {std::move(id), is_chat});
-  if (!status.ok()) exchange->respond(error_response(status));
+std::vector<HttpRoute> EdgeServer::routes() {
+  std::vector<HttpRoute> routes = openai_routes(
+      {.tokenizer = &tokenizer_,
+       .model_name = [this] { return model_name(); },
+       .chat = [this] { return options_.chat->now(); },
+       .chat_template = options_.chat->name(),
+       .defaults = params_of(options_.defaults),
+       .complete = [this](CompletionCall call) { return complete(std::move(call)); }});
+  // Of its pages only the one of readiness tells of the link.
+  for (HttpRoute& route : health_routes([this] { return health({.can_answer = true}); })) {
+    if (route.path != "/health/ready") routes.push_back(std::move(route));
+  }
+  using View = LinkWatch::View;
+  routes.push_back(
+      link_route("/health/ready", [this](const View& now) { return ready_page(health(now)); }));
+  routes.push_back(
+      link_route("/health", [this](const View& now) { return state_page(now, true); }));
+  routes.push_back(link_route("/link", [this](const View& now) { return state_page(now, false); }));
+  routes.push_back(page_route("GET", "/", [](const HttpRequest&) { return chat_page_response(); }));
+  routes.push_back(
+      page_route("GET", "/metrics", [this](const HttpRequest&) { return metrics_page(); }));
+  return routes;
 }
 
-Status EdgeServer::complete(const HttpRequest& request,
-                            const std::shared_ptr<HttpExchange>& exchange, Asked as) {
-  if (request.method != "POST") return invalid_argument(request.path + " takes POST");
-  OUTRIDER_RETURN_IF_ERROR(check_origin(request));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      CompletionRequest asked,
-      parse_completion(request.body, as.is_chat, params_of(options_.defaults)));
-  OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt,
-                            encode_request(tokenizer_, asked, options_.chat_template));
-  return queue_.submit({.request = {.prompt = std::move(prompt),
-                                    .config = config_of(asked.params, options_.defaults),
-                                    .id = std::move(as.request_id)},
-                        .name = new_answer(options_.model_name, as.is_chat),
-                        .stream = asked.stream,
-                        .stream_usage = asked.stream_usage,
-                        .exchange = exchange});
+HttpRoute EdgeServer::link_route(const char* path,
+                                 std::function<HttpResponse(const LinkWatch::View&)> page) {
+  const auto answer = [this, page = std::move(page)](
+                          const HttpRequest&, const std::shared_ptr<HttpExchange>& exchange) {
+    link_.look_fresh(
+        [page, exchange](const LinkWatch::View& view) { exchange->respond(page(view)); });
+  };
+  return {.method = "GET", .path = path, .handler = answer};
 }
 
-HttpResponse EdgeServer::page(const HttpRequest& request) {
-  if (request.path == kTokenizeRoute && request.method == "POST") {
-    return tokenize_page(tokenizer_, request);
-  }
-  if (request.path == kDetokenizeRoute && request.method == "POST") {
-    return detokenize_page(tokenizer_, request);
-  }
-  if (!is_get(request)) return error_response(not_found("no such page: " + request.path));
-  if (request.path == kModelsRoute) return models_page(options_.model_name);
-  if (request.path == "/metrics") return metrics_page();
-  if (request.path == "/") {
-    return {.status = 200,
-            .body = std::string(chat_page()),
-            .content_type = "text/html; charset=utf-8",
-            .headers = {{"Content-Security-Policy",
-                         "default-src 'none'; style-src 'unsafe-inline'; script-src "
-                         "'unsafe-inline'; connect-src 'self'; img-src data:"}}};
-  }
-  if (request.path == "/health" || request.path == "/link") return state_page(request.path);
-  // Last, as asking for health may ask the server.
-  return health_page(request.path, health(link_.look()))
-      .value_or(error_response(not_found("no such page: " + request.path)));
+void EdgeServer::drain() {
+  draining_ = true;
+  queue_.drain();
+}
+
+std::string EdgeServer::model_name() {
+  if (!options_.served_name.empty()) return options_.served_name;
+  std::string name = link_.target();
+  if (name.empty() && options_.chat != nullptr) name = options_.chat->target_name();
+  return name.empty() ? options_.own_name : name;
+}
+
+Status EdgeServer::complete(CompletionCall call) {
+  return queue_.submit({.request = {.prompt = std::move(call.prompt),
+                                    .config = config_of(call.params, options_.defaults),
+                                    .id = call.request.id},
+                        .client = std::move(call.client)});
 }
 
 Health EdgeServer::health(const LinkWatch::View& link) {
   return {.alive = is_alive(),
-          .ready = link.can_answer && !queue_.full(),
+          .ready = link.can_answer && !queue_.full() && !draining_,
           .version = options_.version,
-          .model_name = options_.model_name};
+          .model_name = model_name()};
 }
 
-HttpResponse EdgeServer::state_page(const std::string& path) {
-  const LinkWatch::View view = link_.look();
+HttpResponse EdgeServer::state_page(const LinkWatch::View& view, bool status_says_so) {
   const Health now = health(view);
   const bool ok = now.alive && now.ready;
   const char* decides = view.device_decides ? "device" : view.can_answer ? "server" : "nobody";
@@ -112,7 +111,7 @@ HttpResponse EdgeServer::state_page(const std::string& path) {
                                      {"decides", decides},
                                      {"running", queue_.running()},
                                      {"waiting", queue_.waiting()}});
-  if (path == "/health" && !ok) page.status = 503;
+  if (status_says_so && !ok) page.status = 503;
   return page;
 }
 
@@ -127,6 +126,9 @@ HttpResponse EdgeServer::metrics_page() {
 // The books: a line for each answer, and the sums.
 void EdgeServer::on_answer(const std::string& request_id, const AnswerReport& report) {
   metrics_.observe(report);
+  // Another server may have come, with another template than the one that the prompt was written
+  // by.
+  if (report.finish.status.code() == StatusCode::kFailedPrecondition) options_.chat->ask_again();
   std::vector<LogField> fields = {{"request_id", request_id},
                                   {"finished_reason", name_of(report.finish.ending)}};
   const std::vector<LogField> used = ledger_fields(ledger_entry(report), report.bill);

@@ -3,7 +3,8 @@
 //   POST /v1/chat/completions  /v1/completions   answers, whole or streamed
 //   POST /tokenize  /detokenize                  {"content": TEXT} to {"tokens": [..]} and back
 //   GET  /v1/models  /metrics  /                 what there is, figures, the page
-//   GET  /health/live  /health/ready  /version   health_page.h; ready: a target can be reached, and
+//   GET  /health/live  /health/ready  /version   health_routes.h; ready: a target can be reached,
+//   and
 //                                                a request may still wait
 //   GET  /health                                 as ready, with the link and who decides as JSON
 //   GET  /link                                   the same for pages, always with status 200
@@ -12,15 +13,20 @@
 // it, as the probe does. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/address.h"
 #include "common/base/status.h"
-#include "common/http/health_page.h"
+#include "common/http/health_routes.h"
 #include "common/http/server.h"
+#include "common/openai/routes.h"
 #include "edge_client/generation/generator.h"
+#include "edge_client/generation/target_chat.h"
 #include "edge_client/serve/answer_queue.h"
 #include "edge_client/serve/edge_metrics.h"
 #include "edge_client/serve/link_watch.h"
@@ -29,9 +35,11 @@ namespace outrider {
 
 struct EdgeServerOptions {
   Address listen = {"127.0.0.1", 8080};
-  std::string model_name = {};     // as clients name it
-  std::string chat_template = {};  // a name, or empty: the tokenizer's own
-  AnswerConfig defaults = {};      // what requests do not name
+  std::vector<std::string> allowed_hosts = {};  // as HttpServerOptions says
+  std::string served_name = {};  // of the model, as clients read it; empty: the target's
+  std::string own_name = {};     // until a target has told its own, and in metrics
+  TargetChat* chat = nullptr;    // what conversations are written by; outlives the server
+  AnswerConfig defaults = {};    // what requests do not name
   QueueOptions queue = {};
   LinkProbe* probe = nullptr;  // asks for the server between answers; null: nobody does
   std::string version = {};
@@ -45,24 +53,28 @@ class EdgeServer final {
   const Address& address() const { return http_->address(); }
   // False if an answer does not end that was told to: only a new start helps.
   bool is_alive() { return !queue_.hung(); }
+  // It is not ready any more and takes no more requests; those that are here go on.
+  void drain();
+  // Whether all of them have ended, at the latest after so long.
+  bool wait_until_idle(Duration at_most) { return queue_.wait_until_idle(at_most); }
+  // Ends them with an error.
+  void cut() { queue_.cut(); }
 
  private:
-  struct Asked {
-    std::string request_id;
-    bool is_chat;
-  };
   EdgeServer(EdgeServerOptions options, const GeneratorParts& parts);
-  void on_request(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
-  Status complete(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
-                  Asked as);
-  HttpResponse page(const HttpRequest& request);
+  std::vector<HttpRoute> routes();
+  std::string model_name();
+  Status complete(CompletionCall call);
   Health health(const LinkWatch::View& link);
-  HttpResponse state_page(const std::string& path);
+  HttpResponse state_page(const LinkWatch::View& view, bool status_says_so);
+  // A page that tells of the link as it is: of a fresh look.
+  HttpRoute link_route(const char* path, std::function<HttpResponse(const LinkWatch::View&)> page);
   HttpResponse metrics_page();
   void on_answer(const std::string& request_id, const AnswerReport& report);
 
   const EdgeServerOptions options_;
   const Tokenizer& tokenizer_;
+  std::atomic<bool> draining_{false};
   EdgeMetrics metrics_;
   LinkWatch link_;
   AnswerQueue queue_;

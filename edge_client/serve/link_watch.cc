@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/serve/link_watch.h"
 
+#include <utility>
 #include <variant>
 
 #include "edge_client/failover/target_rules.h"
@@ -25,6 +26,9 @@ LinkWatch::~LinkWatch() {
 
 void LinkWatch::on_connect(const Connect& connect) {
   const MutexLock lock(mu_);
+  // The answer's next stream to a server: it has given up the one before, perhaps for its silence.
+  const bool again = answering_ && stream_.route == Route::kOnline;
+  if (again && connect.route == Route::kOnline) learn(LinkState::kDegraded);
   stream_ = connect;
   answering_ = true;
   if (connect.route == Route::kOffline) learn(LinkState::kOffline);
@@ -36,27 +40,62 @@ void LinkWatch::on_event(const SessionEvent& event) {
     return learn(probed->good ? LinkState::kOnline : LinkState::kOffline);
   }
   const auto* said = std::get_if<FromVerifier>(&event);
+  if (said != nullptr && said->epoch == stream_.epoch) note_target(said->event);
   if (said == nullptr || stream_.route == Route::kOffline || said->epoch != stream_.epoch) return;
   const auto* ended = std::get_if<StreamEnded>(&said->event);
   if (ended == nullptr) return learn(LinkState::kOnline);
   if (!ended->status.ok() && may_pass(ended->status)) learn(LinkState::kDegraded);
 }
 
+void LinkWatch::note_target(const VerifierEvent& event) {
+  const auto* message = std::get_if<ServerMessage>(&event);
+  const auto* opened = message != nullptr ? std::get_if<Opened>(message) : nullptr;
+  if (opened != nullptr) target_ = opened->model_name;
+}
+
+std::string LinkWatch::target() {
+  const MutexLock lock(mu_);
+  return target_;
+}
+
 void LinkWatch::on_finish(const Finish& finish) {
   const MutexLock lock(mu_);
   answering_ = false;
+  lost_since_.reset();
   if (finish.ending == Ending::kLinkLost) learn(LinkState::kOffline);
 }
 
 LinkWatch::View LinkWatch::look() {
-  // Outside the lock: the probe has its own, under which it calls back.
-  if (is_probe_due()) {
-    probe_->probe(kPatience, [this](const LinkProbed& probed) { on_probed(probed); });
-  }
+  look_fresh({});
   const MutexLock lock(mu_);
+  return view();
+}
+
+void LinkWatch::look_fresh(std::function<void(const View&)> done) {
+  const bool due = is_probe_due();
+  std::optional<View> known;
+  {
+    const MutexLock lock(mu_);
+    if (done && probing_) {
+      waiting_.push_back(std::move(done));
+    } else if (done) {
+      known = view();
+    }
+  }
+  if (known) done(*known);
+  // Outside the lock: the probe has its own, under which it calls back.
+  if (due) probe_->probe(kPatience, [this](const LinkProbed& probed) { on_probed(probed); });
+}
+
+LinkWatch::View LinkWatch::view() const {
   return {.link = link_,
           .device_decides = mode_ == Mode::kOffline || stream_.route == Route::kOffline,
           .can_answer = mode_ != Mode::kOnline || link_ == LinkState::kOnline};
+}
+
+std::optional<TimePoint> LinkWatch::lost_since() {
+  const MutexLock lock(mu_);
+  return mode_ == Mode::kOnline ? lost_since_ : std::nullopt;
 }
 
 bool LinkWatch::is_probe_due() {
@@ -69,15 +108,28 @@ bool LinkWatch::is_probe_due() {
 
 // What an answer has learnt since then counts more.
 void LinkWatch::on_probed(const LinkProbed& probed) {
-  const MutexLock lock(mu_);
-  probing_ = false;
-  if (!answering_) learn(probed.good ? LinkState::kOnline : LinkState::kOffline);
+  std::vector<std::function<void(const View&)>> waiting;
+  View now;
+  {
+    const MutexLock lock(mu_);
+    probing_ = false;
+    if (!answering_) learn(probed.good ? LinkState::kOnline : LinkState::kOffline);
+    waiting.swap(waiting_);
+    now = view();
+  }
+  for (const auto& done : waiting) done(now);
 }
 
 void LinkWatch::learn(LinkState link) {
   if (mode_ == Mode::kOffline) return;
   link_ = link;
   learnt_at_ = clock_.now();
+  const bool lost = link == LinkState::kDegraded || link == LinkState::kOffline;
+  if (!lost || !answering_) {
+    lost_since_.reset();
+  } else if (!lost_since_) {
+    lost_since_ = learnt_at_;
+  }
 }
 
 }  // namespace outrider

@@ -3,15 +3,18 @@
 //
 //   (on_connect on_event*)* on_finish        of each answer
 //
-// Thread rule: look() from one thread; on_..() from the thread of the answers' loop, one at a time;
-// the probe calls back from its own. Ownership: probe and clock outlive it.
-// SPDX-License-Identifier: Apache-2.0
+// Thread rule: look() and look_fresh() from one thread, lost_since() and target() from any; on_..()
+// from the thread of the answers' loop, one at a time; the probe calls back from its own.
+// Ownership: probe and clock outlive it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
@@ -59,12 +62,23 @@ class LinkWatch final {
   void on_event(const SessionEvent& event);
   void on_finish(const Finish& finish);
 
+  // What is known now; a probe is sent if that is old.
   View look();
+  // Calls back once: at once if what is known is fresh, else when the probe has told, from its
+  // thread.
+  void look_fresh(std::function<void(const View&)> done);
+  // Since when an answer has been without a target: its server is lost, and nobody else decides.
+  // Nothing: it has one.
+  std::optional<TimePoint> lost_since();
+  // The name of the last that opened a stream; empty: none has.
+  std::string target();
 
  private:
   void learn(LinkState link) OUTRIDER_REQUIRES(mu_);
+  void note_target(const VerifierEvent& event) OUTRIDER_REQUIRES(mu_);
   void on_probed(const LinkProbed& probed);
   bool is_probe_due();
+  View view() const OUTRIDER_REQUIRES(mu_);
 
   const Mode mode_;
   LinkProbe* const probe_;
@@ -74,8 +88,11 @@ class LinkWatch final {
   LinkState link_ OUTRIDER_GUARDED_BY(mu_);
   std::optional<TimePoint> learnt_at_ OUTRIDER_GUARDED_BY(mu_);
   Connect stream_ OUTRIDER_GUARDED_BY(mu_);  // the last
+  std::string target_ OUTRIDER_GUARDED_BY(mu_);
   bool answering_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool probing_ OUTRIDER_GUARDED_BY(mu_) = false;
+  std::optional<TimePoint> lost_since_ OUTRIDER_GUARDED_BY(mu_);
+  std::vector<std::function<void(const View&)>> waiting_ OUTRIDER_GUARDED_BY(mu_);
 };
 
 }  // namespace outrider

@@ -1,6 +1,7 @@
-// The answer so far: its tokens, its text, and where it ends by itself.
+// The answer so far: its tokens, its text, and whether it has come to its end.
 //
-// Thread rule: owned by the session. The text outlives it. SPDX-License-Identifier: Apache-2.0
+// Thread rule: owned by the session. Ownership: the AnswerText outlives it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ namespace outrider {
 
 class Answer final {
  public:
-  // end_position: of prompt and answer; asked for by the user.
+  // end_position: as the user asked, counted over prompt and answer.
   Answer(AnswerText& text, Position prompt_length, Position end_position)
       : text_(text),
         prompt_length_(prompt_length),
@@ -28,20 +29,20 @@ class Answer final {
   Position end_position() const { return end_position_; }
   const std::vector<TokenId>& ids() const { return ids_; }
 
-  // The target's context holds so many positions.
+  // The target's context holds this many positions.
   void limit_to(Position max_positions);
 
   struct Taken {
     Emit emit;
     bool stopped = false;  // a stop string is complete; later tokens were not taken
   };
-  // Takes the tokens of a verdict.
+  // Appends the tokens of a verdict.
   Taken take(std::span<const TokenId> tokens);
 
-  // Whether the committed text ends the answer by itself. stop_ids: the target's and the user's.
+  // How the committed text ends the answer, if it does. stop_ids: the target's and the user's.
   std::optional<Ending> natural_ending(std::span<const TokenId> stop_ids) const;
 
-  // No more tokens: what text was held back, if any.
+  // No more tokens will come. Returns the text that was held back, if any.
   std::optional<Emit> finish();
 
  private:

@@ -1,37 +1,103 @@
-// The decoding brain of the edge (DESIGN L4): one answer, from Open to its end.
+// The decoding brain of the edge: one answer, from Open to its end.
 //
 //   start (handle)* until a Finish
 //
-// Events and a time go in, actions come out; it knows neither threads nor gRPC. It routes each
-// event to the part that it concerns and survives the loss of its verifier: the committed ids are
-// the state (L3), so a reconnect opens a new stream with them. Its parts: the link (stream_link.h),
-// the verifier's passes (pass_handler.h), the answer (answer.h), and what leaves (outbox.h). What
-// to draft and send is the speculator's (speculation/speculator.h); figures and the timeline hang
-// on it as observers (metrics/session_observer.h).
+// Events and the time go in, actions come out (events.h). The brain knows neither threads nor gRPC.
+// It survives the loss of its verifier: the committed ids are the whole state, so a reconnect opens
+// a new stream with them and goes on at the next token.
+//
+// The loop of speculative decoding is turn(): commit, grow, select, send. Each part of the work
+// around it is one module: the link and its reconnects (stream_link.h), the first messages of a
+// stream (opening.h), checks of every message (message_checks.h), the text (answer.h), and what to
+// draft and to send (speculation/speculator.h). Figures and the timeline are observers
+// (metrics/session_observer.h).
 //
 // Thread rule: none of its own; one thread. drafter, text and observers outlive the session.
 // Errors: none are returned; every failure becomes a Say or the Finish.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
+#include "common/base/status.h"
 #include "common/conversation/answer_text.h"
 #include "common/drafting/drafter.h"
+#include "common/sampling/sampling.h"
 #include "edge_client/metrics/figure_recorder.h"
+#include "edge_client/metrics/session_observer.h"
 #include "edge_client/session/answer.h"
-#include "edge_client/session/answer_brain.h"
-#include "edge_client/session/decoding_options.h"
 #include "edge_client/session/events.h"
-#include "edge_client/session/outbox.h"
-#include "edge_client/session/pass_handler.h"
+#include "edge_client/session/message_checks.h"
 #include "edge_client/session/stream_link.h"
 #include "edge_client/speculation/speculator.h"
 
 namespace outrider {
+
+// How an answer is decoded.
+struct DecodingOptions {
+  StrategyChoice strategy = Strategy::kAr;
+  int gamma = 4;          // drafted tokens of a round
+  int branches = 1;       // sd, fsd: chains in a round, under its likeliest first tokens
+  TreeOptions tree = {};  // sd: what a round is
+  std::optional<bool> provisional = {};            // sd: as StrategyOptions says
+  std::shared_ptr<AnswerMemory> tree_memory = {};  // of answers before; null: none
+  // With the other of two verifiers; nothing: as with the one that the answer begins with.
+  std::optional<SpeculationWay> other = {};
+  int fan_out = kFanOut;  // mirror: next tokens considered at each position
+  QueueOrder queue = QueueOrder::kPriority;
+  Optimize optimize = Optimize::kLatency;  // mirror
+  double uplink_budget = 0;  // mirror: bytes/s for what may turn out unused; 0: as the link carries
+  // Said with the target's name when the first stream opens: "ON (draft x, γ=4)", or "OFF because"
+  // and the reason. Empty: neither is said (later turns of a chat).
+  std::string speculation;
+  std::string tokenizer_hash;
+  std::int32_t token_bound = 0;  // tokens a draft may send before Opened names the vocabulary
+  SamplingParams sampling;
+  std::uint64_t seed = 0;
+  Position end_position = 0;  // prompt and answer; the target's context may end it sooner
+  std::vector<TokenId> stop_ids;
+  bool ignore_target_stops = false;  // only stop_ids end the answer
+  std::string template_hash;         // of what wrote the prompt, as Open's; empty: any
+  std::string replaced_session;      // of the turn before
+  std::string session_key;  // of this answer: 32 hex digits that nobody can guess; empty: none
+  // A reconnect may go on with a target of another arithmetic id; then the text may differ.
+  bool accept_other_arithmetic = false;
+  // Another verifier may go on with another model.
+  bool accept_other_model = false;
+  PairProfiles profiles = {};           // of earlier answers, by targets' fingerprints
+  SessionObserver* observer = nullptr;  // beside the figures; null: none
+  Duration reconnect_timeout = std::chrono::seconds(30);
+  std::uint64_t jitter_seed = 0;
+};
+
+inline SpeculationWay speculation_way(const DecodingOptions& options) {
+  return {.strategy = options.strategy,
+          .rounds = {.gamma = options.gamma,
+                     .branches = options.branches,
+                     .fan_out = options.fan_out,
+                     .queue = options.queue,
+                     .optimize = options.optimize,
+                     .tree = options.tree,
+                     .memory = options.tree_memory,
+                     .provisional = options.provisional}};
+}
+
+inline SpeculatorOptions speculator_options(const DecodingOptions& options) {
+  const SpeculationWay first = speculation_way(options);
+  return {.strategy = first.strategy,
+          .rounds = first.rounds,
+          .other = options.other,
+          .uplink_budget = options.uplink_budget,
+          .token_bound = options.token_bound,
+          .end_position = options.end_position,
+          .profiles = options.profiles};
+}
 
 class DecodingSession final : public AnswerBrain {
  public:
@@ -47,7 +113,8 @@ class DecodingSession final : public AnswerBrain {
   // The answer is decided, or over: no other stream will follow.
   bool decided() const { return link_.phase() >= Phase::kLeaving; }
   // Prompt and answer, as committed.
-  std::span<const TokenId> text() const { return drafter_.tree().text(); }
+  std::span<const TokenId> text() const { return tree().text(); }
+  const MirroredTree& tree() const { return drafter_.tree(); }
 
   const DecodingStats& stats() const { return figures_.stats(); }
   // The answer's ids: all that were emitted.
@@ -55,11 +122,15 @@ class DecodingSession final : public AnswerBrain {
   // For the next turn; empty before the first Opened.
   const std::string& session_id() const { return opened_.session_id; }
   const Opened& opened() const { return opened_; }
-  // Why drafting ended or did not begin, and what it taught.
+  // Why drafting ended or did not begin, and what this answer has learnt.
   const Speculator& speculation() const { return speculator_; }
 
  private:
   using Phase = StreamLink::Phase;
+
+  void turn();
+  void commit(const Verdict& verdict);
+  void check_draft();
 
   void on(const FromVerifier& event);
   void on(const DraftStepFinished& event);
@@ -73,7 +144,7 @@ class DecodingSession final : public AnswerBrain {
   void on_message(const Progress& progress);
   void on_message(const Started& started);
   void on_message(const Verdict& verdict);
-  void on_message(const ExitReport& report) { passes_.on_exit_report(report, now_); }
+  void on_message(const ExitReport& report);
   void on_message(const Usage& usage);
   void on_message(const Notice& notice);
   void on_stream_end(const Status& status);
@@ -84,21 +155,33 @@ class DecodingSession final : public AnswerBrain {
   void leave(Ending ending);
   void fail(const Status& status);
   void finish(Ending ending, Status status);
-  void decide();
+
+  void send(EdgeMessage::Body body);
+  void send_prefix();
+  // Sends an acknowledgement if the verifier would soon pause for want of one.
+  void acknowledge();
+  void add(SessionAction action) { actions_.push_back(std::move(action)); }
+  // Policies among them are sent.
+  void add(SpeculationActions actions);
+
+  // What is known of the stream, for checks.
+  StreamView view() const;
 
   const DecodingOptions options_;
   Drafter& drafter_;
+  const std::uint64_t evicted_before_;  // by the drafter, in earlier answers
   FigureRecorder figures_;
   ObserverList observers_;
   Answer answer_;
   Speculator speculator_;
   StreamLink link_;
-  Outbox outbox_;
   Opened opened_;  // the last one: a new stream must come from the same target
   bool ever_opened_ = false;
-  PassHandler passes_;
   Ending ending_ = Ending::kFailed;  // while leaving
-  TimePoint now_{};                  // of the event being handled
+  // Of the event being handled.
+  TimePoint now_{};
+  const Verdict* verdict_ = nullptr;  // that it brought, checked, not yet committed
+  SessionActions actions_;
 };
 
 }  // namespace outrider

@@ -1,8 +1,16 @@
-// What goes into the decoding brain and what comes out, as plain values (DESIGN L4).
-// SPDX-License-Identifier: Apache-2.0
+// The seam between the brain that decides one answer and the loops that drive it (shell/runner.h,
+// bench/sim/sim_edge.h): events go in, actions come out, both as plain values. A loop connects
+// streams to the verifiers of its VerifierRoutes.
+//
+//   start (handle)* until a Finish
+//
+// Thread rule: values; an AnswerBrain is used by one thread. Ownership: what VerifierRoutes refers
+// to outlives those who hold it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,25 +27,26 @@ namespace outrider {
 
 // --- in ---------------------------------------------------------------------------------------
 
-// FromVerifier is the verifier's (verifier.h). Of another epoch than the last Connect: ignored.
+// FromVerifier: what the verifier says (verifier.h). Ignored if its epoch is not the last
+// Connect's.
 
 struct DraftStepFinished {
   Result<DraftStepDone> result;
 };
 
-// next_tick() is reached.
+// The time of next_tick() has come.
 struct Tick {};
 
-// The user wants no more of it.
+// The user cancelled.
 struct CancelRequested {};
 
-// Another verifier stands ready, or this one may start anew: the stream is over, and the next one
-// opens at once with the committed text.
+// Another verifier takes over, or this one starts again: the stream is over, and the next one opens
+// at once with the committed text.
 struct Reopen {};
 
-// LinkProbed is what ProbeLink brought (link_probe.h).
+// LinkProbed: the result of ProbeLink (link_probe.h).
 
-// The server may not be used any more, for the rest of all answers.
+// The server may not be used any more, in this answer and all later ones.
 struct OnlineForbidden {
   std::string why;
 };
@@ -53,30 +62,30 @@ enum class Route : std::uint8_t {
   kOffline,  // on this device
 };
 
-// Begin a stream there, ending the one before. Its events carry this epoch.
+// Begin a stream to this verifier and end the one before. Its events carry this epoch.
 struct Connect {
   std::uint32_t epoch = 0;
   Route route = Route::kOnline;
 };
 
-// On the stream of the last Connect.
+// Send this on the stream of the last Connect.
 struct Send {
   EdgeMessage message;
 };
 
-// Beside the stream online: begin one offline, whose events carry this epoch, with this Open.
+// Beside the online stream, begin an offline one with this Open. Its events carry this epoch.
 struct StandBy {
   std::uint32_t epoch = 0;
   EdgeMessage open;
 };
 
-// Find out whether the server can be reached: one LinkProbed follows. One probe at a time.
+// Test whether the server can be reached. One LinkProbed follows; one probe runs at a time.
 struct ProbeLink {
   Duration patience{0};
 };
 
-// Committed tokens, in order, each with the text it completes (perhaps none: half a character, a
-// special token, text held back because a stop string may begin there).
+// Committed tokens, in order, each with the text that it completes. The text may be empty: for half
+// a character, a special token, or text that is held back because a stop string may begin there.
 struct Emit {
   struct Token {
     TokenId id = 0;
@@ -106,13 +115,13 @@ inline constexpr auto enum_names<Ending> =
                                      {Ending::kLinkLost, "link_lost"},
                                      {Ending::kFailed, "failed"}});
 
-// What the text would go on with if the draft's likeliest guesses were right; in place of what was
-// said before, and gone with the next Emit. Empty: there is none.
+// How the text would continue if the draft's likeliest guesses were right. Replaces the last one,
+// and disappears with the next Emit. Empty: there is none.
 struct Provisional {
   std::string text;
 };
 
-// The target reads a long prompt: positions done of total.
+// The target computes a long prompt: `done` of `total` positions.
 struct PrefillProgress {
   Position done = 0;
   Position total = 0;
@@ -128,5 +137,39 @@ struct Finish {
 using SessionAction = std::variant<Connect, Send, RunDraftStep, AbandonDraftStep, Emit, Say,
                                    Provisional, PrefillProgress, Finish, StandBy, ProbeLink>;
 using SessionActions = std::vector<SessionAction>;
+
+// --- the seam -----------------------------------------------------------------------------------
+
+class AnswerBrain {
+ public:
+  virtual ~AnswerBrain() = default;
+  AnswerBrain(const AnswerBrain&) = delete;
+  AnswerBrain& operator=(const AnswerBrain&) = delete;
+
+  virtual SessionActions start(TimePoint now) = 0;
+  virtual SessionActions handle(const SessionEvent& event, TimePoint now) = 0;
+  // When to send a Tick; TimePoint::max() if none is needed.
+  virtual TimePoint next_tick() const = 0;
+
+ protected:
+  AnswerBrain() = default;
+};
+
+// The verifiers that a loop connects streams to.
+struct VerifierRoutes {
+  // One verifier, online or offline.
+  VerifierRoutes(Verifier& only) : online(&only), offline(&only) {}  // NOLINT: meant to convert
+  VerifierRoutes(Verifier& server, Verifier& device, LinkProbe& link)
+      : online(&server), offline(&device), probe(&link) {}
+
+  Verifier& at(Route route) const { return route == Route::kOnline ? *online : *offline; }
+
+  Verifier* online;
+  Verifier* offline;
+  LinkProbe* probe = nullptr;  // null: nothing probes the link
+  // Why the server may not be used any more; nothing while it may. An empty function: it always
+  // may.
+  std::function<std::optional<std::string>()> forbidden = {};
+};
 
 }  // namespace outrider

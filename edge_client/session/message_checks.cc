@@ -7,15 +7,13 @@
 namespace outrider {
 namespace {
 
+// Rows that a pass may have beyond one for each token of the text. Figures keep a count for each
+// number of rows.
+constexpr Position kMaxNodeRows = 4096;
+
 Status wrong(const char* what, std::int64_t value, const std::string& expected) {
   return failed_precondition("the server sent " + std::string(what) + " " + std::to_string(value) +
                              ", expected " + expected);
-}
-
-Status differs(const char* what, const std::string& value, const std::string& expected) {
-  return failed_precondition("the server's " + std::string(what) + " is " + value +
-                             ", but this answer was begun with " + expected +
-                             "; start a new answer to use it");
 }
 
 bool is_stop(const Opened& opened, TokenId token) {
@@ -37,26 +35,16 @@ Status check_walk(const Verdict& verdict, const StreamView& view) {
   return {};
 }
 
-}  // namespace
-
-Status check_opened(const Opened& opened, const std::string& expected_fingerprint,
-                    const std::string& expected_arithmetic_id) {
-  if (opened.limits.vocab_size <= 0) {
-    return wrong("limits.vocab_size", opened.limits.vocab_size, "more than 0");
-  }
-  if (opened.limits.max_positions <= 0) {
-    return wrong("limits.max_positions", opened.limits.max_positions, "more than 0");
-  }
-  if (opened.limits.run_ahead == 0) return wrong("limits.run_ahead", 0, "more than 0");
-  if (opened.limits.max_rows == 0) return wrong("limits.max_rows", 0, "more than 0");
-  if (!expected_fingerprint.empty() && opened.fingerprint != expected_fingerprint) {
-    return differs("model fingerprint", opened.fingerprint, expected_fingerprint);
-  }
-  if (!expected_arithmetic_id.empty() && opened.arithmetic_id != expected_arithmetic_id) {
-    return differs("arithmetic id", opened.arithmetic_id, expected_arithmetic_id);
-  }
-  return {};
+// The node where the exit's walk ends; kNoNode if that is no node of the pass.
+NodeIndex leaf_of(const ExitReport& report, const StreamView& view) {
+  if (report.leaf_id == 0) return kRoot;
+  const IdLedger& ids = view.tree.ids();
+  if (report.leaf_id >= ids.next_id() || !pass_took(*view.started, report.leaf_id)) return kNoNode;
+  const IdState state = ids.state(report.leaf_id);
+  return state.kind == IdState::Kind::kLiving ? state.node : kNoNode;
 }
+
+}  // namespace
 
 Status check_started(const Started& started, const StreamView& view) {
   if (view.started) {
@@ -72,6 +60,11 @@ Status check_started(const Started& started, const StreamView& view) {
   const NodeId last_sent = view.tree.ids().last_id();
   if (started.last_id > last_sent) {
     return wrong("started.last_id", started.last_id, "at most " + std::to_string(last_sent));
+  }
+  const std::size_t living = view.tree.ids().living().size();
+  if (started.left_out.size() > living) {
+    return wrong("started.left_out of length", static_cast<std::int64_t>(started.left_out.size()),
+                 "at most " + std::to_string(living) + ", the nodes that live");
   }
   return {};
 }
@@ -89,6 +82,10 @@ Status check_verdict(const Verdict& verdict, const StreamView& view) {
   if (count == 0 || count > room) {
     return wrong("verdict.tokens of length", count, "1 to " + std::to_string(room));
   }
+  const Position most_rows = view.tree.end() + kMaxNodeRows;
+  if (verdict.rows > most_rows) {
+    return wrong("verdict.rows", verdict.rows, "at most " + std::to_string(most_rows));
+  }
   for (std::size_t i = 0; i < verdict.tokens.size(); ++i) {
     const TokenId token = verdict.tokens[i];
     if (token < 0 || token >= view.opened.limits.vocab_size) {
@@ -103,18 +100,48 @@ Status check_verdict(const Verdict& verdict, const StreamView& view) {
 }
 
 Status check_usage(const Usage& usage, const StreamView& view) {
-  const auto text = view.tree.text();
-  const bool at_stop = !text.empty() && is_stop(view.opened, text.back());
   const bool at_end = view.tree.end() >= view.end_position;
-  if (usage.reason == FinishReason::kStop && !at_stop) {
-    return failed_precondition("the server ended the answer with reason stop, but the last token " +
-                               std::to_string(text.empty() ? -1 : text.back()) + " is no stop id");
+  if (usage.reason == FinishReason::kStop) {
+    if (view.tree.end() <= view.prompt_length) {
+      return failed_precondition(
+          "the server ended the answer with reason stop before its first token");
+    }
+    const TokenId last = view.tree.text().back();
+    if (!is_stop(view.opened, last)) {
+      return failed_precondition(
+          "the server ended the answer with reason stop, but the last token " +
+          std::to_string(last) + " is no stop id");
+    }
   }
   if (usage.reason == FinishReason::kLength && !at_end) {
     return wrong("the end with reason length at position", view.tree.end(),
                  std::to_string(view.end_position));
   }
   return {};
+}
+
+std::optional<ExitAdvice> read_report(const ExitReport& report, std::uint32_t last_seq,
+                                      const StreamView& view) {
+  if (!view.started || report.pass != view.started->pass) return std::nullopt;
+  if (report.seq <= last_seq) return std::nullopt;
+  const auto exits = static_cast<std::int32_t>(view.opened.exits.size());
+  if (report.exit < 0 || report.exit >= exits) return std::nullopt;
+  if (report.next_token < 0 || report.next_token >= view.opened.limits.vocab_size) {
+    return std::nullopt;
+  }
+  const NodeIndex leaf = leaf_of(report, view);
+  if (leaf == kNoNode) return std::nullopt;
+  const Position at = leaf == kRoot ? view.tree.end() : view.tree.node(leaf).position + 1;
+  if (at >= view.end_position) return std::nullopt;
+  const NodeIndex next = view.tree.child(leaf, report.next_token);
+  if (next != kNoNode) {
+    const NodeId id = view.tree.node(next).id;
+    if (id != 0 && pass_took(*view.started, id)) return std::nullopt;  // the walk would go on
+  }
+  return ExitAdvice{.leaf = leaf,
+                    .token = report.next_token,
+                    .probability = report.confidence / 255.0,
+                    .exit = report.exit};
 }
 
 }  // namespace outrider

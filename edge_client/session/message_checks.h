@@ -1,17 +1,18 @@
-// The edge's checks of what the verifier says: a server is a peer, and peers can be wrong. A text
-// that was shown cannot be taken back, so nothing is committed before it passed here.
+// The edge's checks of what the verifier says about its passes. A server is an untrusted peer, and
+// text that was shown cannot be taken back: nothing is committed before it has passed these checks.
 //
-// Each returns FAILED_PRECONDITION or INVALID_ARGUMENT with the evidence: field, value, expected.
+// A wrong Started, Verdict or Usage ends the answer. A wrong exit report is counted and ignored: it
+// is advice, and can change when something is drafted and sent, but never a token of the text.
 //
-// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure functions. Errors: FAILED_PRECONDITION that names the field, its value and what
+// was expected. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
-#include <vector>
 
 #include "common/base/status.h"
+#include "common/drafting/hypothesis_tree.h"
 #include "common/protocol/messages.h"
 #include "common/tree/mirrored_tree.h"
 
@@ -21,16 +22,20 @@ namespace outrider {
 struct StreamView {
   const MirroredTree& tree;
   const Opened& opened;
+  Position prompt_length = 0;
   Position end_position = 0;
   std::uint32_t next_pass = 0;
   const std::optional<Started>& started;  // the pass that runs; nothing between passes
 };
 
-// expected_*: empty if any will do (the first stream).
-Status check_opened(const Opened& opened, const std::string& expected_fingerprint,
-                    const std::string& expected_arithmetic_id);
 Status check_started(const Started& started, const StreamView& view);
 Status check_verdict(const Verdict& verdict, const StreamView& view);
 Status check_usage(const Usage& usage, const StreamView& view);
+
+// What the report advises, or nothing if the report is useless: its pass does not run, it is not
+// newer than last_seq, the target has no such exit, its leaf is no node of this pass, next_token is
+// outside the vocabulary, or next_token is a node of this pass, so that the walk would go on.
+std::optional<ExitAdvice> read_report(const ExitReport& report, std::uint32_t last_seq,
+                                      const StreamView& view);
 
 }  // namespace outrider

@@ -1,24 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/session/opening.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "common/protocol/prefix_hash.h"
+#include "edge_client/session/decoding_session.h"
 
 namespace outrider {
 namespace {
 
-// A longer prefix goes in pieces of the other length, each a fraction of a second on a slow link.
+// A prefix that is longer than the first goes in pieces of the second, each a fraction of a second
+// on a slow link.
 constexpr std::size_t kPrefixInOpen = 4096;
 constexpr std::size_t kPieceSent = 1024;
 static_assert(kPieceSent >= kPrefixPiece);
-// From here on a hash is much shorter than the ids.
+// From this length on a hash is much shorter than the ids.
 constexpr std::size_t kPrefixByHash = 128;
 
-// Verifiers that tell an open_timeout know prefixes by their hash.
+// A verifier that tells its open_timeout also knows prefixes by their hash.
 bool goes_by_hash(std::size_t prefix_length, const Opened& last) {
   return last.limits.open_timeout > Duration{0} && prefix_length >= kPrefixByHash;
+}
+
+Status too_small(const char* limit, std::int64_t value) {
+  return failed_precondition("the server sent " + std::string(limit) + " " + std::to_string(value) +
+                             ", expected more than 0");
+}
+
+Status differs(const char* what, const std::string& value, const std::string& expected) {
+  return failed_precondition("the server's " + std::string(what) + " is " + value +
+                             ", but this answer was begun with " + expected +
+                             "; start a new answer to use it");
+}
+
+// Where the target takes fewer nodes than --tree-size asks for.
+std::optional<Say> smaller_tree_line(const TreeOptions& tree, const Limits& limits) {
+  const std::size_t most = std::min(limits.max_nodes, limits.max_rows - 1);
+  if (tree.kind == TreeKind::kChain || tree.size <= most) return std::nullopt;
+  return Say{Say::Level::kWarning,
+             fmt::format("tree: at most {} nodes a round instead of {} (--tree-size), because the "
+                         "target takes no more",
+                         most, tree.size)};
 }
 
 }  // namespace
@@ -38,7 +65,9 @@ Open make_open(const DecodingOptions& options, const Opened& last, StreamStart s
             .session_key = options.session_key,
             .prefix_length = 0,
             .prefix_hash = {},
-            .accept_other_arithmetic = !first && options.accept_other_arithmetic};
+            .accept_other_arithmetic = !first && options.accept_other_arithmetic,
+            .template_hash = options.template_hash,
+            .ignore_target_stops = options.ignore_target_stops};
   const std::size_t length = open.prefix.size();
   const bool by_hash = goes_by_hash(length, last);
   if (by_hash) open.prefix_hash = prefix_hash(open.prefix);
@@ -47,13 +76,6 @@ Open make_open(const DecodingOptions& options, const Opened& last, StreamStart s
     open.prefix.clear();
   }
   return open;
-}
-
-Opened expected_of(const Opened& opened, const Opened& last, const DecodingOptions& options) {
-  return {.fingerprint = options.accept_other_model ? opened.fingerprint : last.fingerprint,
-          .arithmetic_id = options.accept_other_arithmetic || options.accept_other_model
-                               ? opened.arithmetic_id
-                               : last.arithmetic_id};
 }
 
 bool goes_in_pieces(std::size_t prefix_length, const Opened& last) {
@@ -67,6 +89,58 @@ std::vector<Prefix> prefix_pieces(std::span<const TokenId> prefix) {
     pieces.push_back({{piece.begin(), piece.end()}});
   }
   return pieces;
+}
+
+Status check_opened(const Opened& opened, const Opened& last, const DecodingOptions& options) {
+  const Limits& limits = opened.limits;
+  if (limits.vocab_size <= 0) return too_small("limits.vocab_size", limits.vocab_size);
+  if (limits.max_positions <= 0) return too_small("limits.max_positions", limits.max_positions);
+  if (limits.run_ahead == 0) return too_small("limits.run_ahead", 0);
+  if (limits.max_rows == 0) return too_small("limits.max_rows", 0);
+  const bool any_model = options.accept_other_model || last.fingerprint.empty();
+  if (!any_model && opened.fingerprint != last.fingerprint) {
+    return differs("model fingerprint", opened.fingerprint, last.fingerprint);
+  }
+  const bool any_arithmetic =
+      options.accept_other_arithmetic || options.accept_other_model || last.arithmetic_id.empty();
+  if (!any_arithmetic && opened.arithmetic_id != last.arithmetic_id) {
+    return differs("arithmetic id", opened.arithmetic_id, last.arithmetic_id);
+  }
+  return {};
+}
+
+std::vector<Say> target_lines(const DecodingOptions& options, const Opened& opened,
+                              const Speculator& speculation) {
+  std::vector<Say> lines;
+  if (options.speculation.empty()) return lines;
+  lines.push_back({Say::Level::kInfo, "target: " + opened.model_name});
+  if (!speculation.ended()) {
+    lines.push_back({Say::Level::kInfo, "speculation: " + options.speculation});
+  }
+  if (const std::optional<std::string>& why = speculation.begins_without()) {
+    lines.push_back({Say::Level::kInfo, "speculation: OFF for now, because " + *why});
+  }
+  if (options.strategy == Strategy::kFsd && opened.exits.empty()) {
+    lines.push_back({Say::Level::kWarning,
+                     "speculation: as --strategy sd, because the target has no early exits"});
+  }
+  if (const std::optional<Say> line = smaller_tree_line(options.tree, opened.limits)) {
+    lines.push_back(*line);
+  }
+  return lines;
+}
+
+std::vector<Say> other_target_lines(const Opened& before, const Opened& now) {
+  std::string line;
+  if (now.fingerprint != before.fingerprint) {
+    line = "target: " + now.model_name + ", no longer " + before.model_name;
+  } else if (now.arithmetic_id != before.arithmetic_id) {
+    line = "target: computes with arithmetic id " + now.arithmetic_id + ", no longer with " +
+           before.arithmetic_id;
+  } else {
+    return {};
+  }
+  return {{Say::Level::kWarning, line + "; the text may differ from here on"}};
 }
 
 }  // namespace outrider

@@ -33,4 +33,12 @@ std::optional<Provisional> ProvisionalText::end() {
   return Provisional{};
 }
 
+SessionActions ProvisionalTextDecorator::decorate(SessionActions actions) {
+  if (session_.finished()) return actions;
+  std::optional<Provisional> shown =
+      session_.decided() ? provisional_.end() : provisional_.update(session_.opened().stop_ids);
+  if (shown) actions.push_back(*std::move(shown));
+  return actions;
+}
+
 }  // namespace outrider

@@ -1,7 +1,11 @@
-// What the text would go on with if the draft's likeliest guesses were right: shown to people who
-// want to see it, and taken back where the target decides otherwise.
+// Provisional text: how the text would continue if the draft's likeliest guesses were right. It is
+// shown to users who ask for it, and replaced where the target decides otherwise.
 //
-// Thread rule: owned by the session, as is what it refers to. SPDX-License-Identifier: Apache-2.0
+// The decorator stands before a session, or before what already stands before it (failover), and
+// adds Provisional actions behind the others.
+//
+// Thread rule: one thread, the session's. Ownership: what they refer to outlives them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
@@ -11,20 +15,21 @@
 #include "common/base/types.h"
 #include "common/conversation/answer_text.h"
 #include "common/tree/mirrored_tree.h"
+#include "edge_client/session/decoding_session.h"
 #include "edge_client/session/events.h"
 
 namespace outrider {
 
 class ProvisionalText final {
  public:
-  // So many tokens are shown at most.
+  // At most this many tokens are shown.
   static constexpr std::size_t kMaxTokens = 64;
 
   ProvisionalText(const MirroredTree& tree, const AnswerText& text) : tree_(tree), text_(text) {}
 
-  // What is to be shown from now on, if that has changed; it ends before a token of stop_ids.
+  // What to show from now on, if that has changed. It ends before a token of stop_ids.
   std::optional<Provisional> update(std::span<const TokenId> stop_ids);
-  // The same of an answer that is over: nothing.
+  // The answer is over: takes back what is shown.
   std::optional<Provisional> end();
 
  private:
@@ -32,8 +37,29 @@ class ProvisionalText final {
 
   const MirroredTree& tree_;
   const AnswerText& text_;
-  Position end_ = 0;             // of the text when `tokens_` was shown
-  std::vector<TokenId> tokens_;  // shown behind it
+  Position end_ = 0;             // of the committed text when `tokens_` was shown
+  std::vector<TokenId> tokens_;  // shown after it
+};
+
+class ProvisionalTextDecorator final : public AnswerBrain {
+ public:
+  // brain: the session itself, or what stands before it.
+  ProvisionalTextDecorator(AnswerBrain& brain, const DecodingSession& session,
+                           const AnswerText& text)
+      : brain_(brain), session_(session), provisional_(session.tree(), text) {}
+
+  SessionActions start(TimePoint now) override { return decorate(brain_.start(now)); }
+  SessionActions handle(const SessionEvent& event, TimePoint now) override {
+    return decorate(brain_.handle(event, now));
+  }
+  TimePoint next_tick() const override { return brain_.next_tick(); }
+
+ private:
+  SessionActions decorate(SessionActions actions);
+
+  AnswerBrain& brain_;
+  const DecodingSession& session_;
+  ProvisionalText provisional_;
 };
 
 }  // namespace outrider

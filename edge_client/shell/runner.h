@@ -20,8 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/sampling/sampling.h"
-#include "edge_client/session/answer_brain.h"
-#include "edge_client/session/verifier_routes.h"
+#include "edge_client/session/events.h"
 #include "edge_client/shell/draft_worker.h"
 
 namespace outrider {
@@ -43,7 +42,8 @@ class Runner final {
  public:
   static constexpr std::size_t kMaxEvents = 1 << 14;
 
-  // worker: nullptr without a draft model. All must outlive the runner.
+  // worker: nullptr without a draft model. All must outlive the runner. The end of a draft step is
+  // told to the runner that began it only, so a draft serves one runner in its life.
   Runner(VerifierRoutes routes, DraftWorker* worker, const Clock& clock, AnswerListener& listener);
   // Waits for the draft step that runs, if any.
   ~Runner();

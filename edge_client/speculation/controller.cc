@@ -7,8 +7,6 @@
 #include <cmath>
 #include <utility>
 
-#include "edge_client/speculation/round_worth.h"
-
 namespace outrider {
 namespace {
 
@@ -122,23 +120,26 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
   return plan_;
 }
 
-void Controller::begin_with(const LearntPair& learnt) {
-  acceptance_.restore(learnt.tried, learnt.stood);
-  if (learnt.speculates) return;
+void Controller::warm_start(const PairProfile& profile) {
+  acceptance_.restore(profile.tried, profile.stood);
+  // Cost has no time per token to compare: with it nothing is ever switched off, nor on again.
+  if (profile.speculates || goal_ == Optimize::kCost) return;
   begun_ = true;
-  probe_after_ = std::clamp(learnt.probe_after, kEnterSpeculation, kMaxEnterSpeculation);
+  probe_after_ = std::clamp(profile.probe_after, kEnterSpeculation, kMaxEnterSpeculation);
   plan_.speculates = false;
-  probe_at_ = tokens_ + std::min(learnt.probe_in, probe_after_);
+  probe_at_ = tokens_ + std::min(profile.probe_in, probe_after_);
   plan_.reason = "it did not pay when the last answer ended";
 }
 
-bool Controller::teach(LearntPair& learnt) const {
-  learnt.tried = acceptance_.tried();
-  learnt.stood = acceptance_.stood();
-  learnt.speculates = plan_.speculates;
-  learnt.probe_in = plan_.speculates || probe_at_ <= tokens_ ? 0 : probe_at_ - tokens_;
-  learnt.probe_after = probe_after_;
-  return !learnt.tried.empty();
+bool Controller::save_to(PairProfile& profile) const {
+  profile.tried = acceptance_.tried();
+  profile.stood = acceptance_.stood();
+  if (profile.tried.empty()) return false;
+  if (goal_ == Optimize::kCost) return true;
+  profile.speculates = plan_.speculates;
+  profile.probe_in = plan_.speculates || probe_at_ <= tokens_ ? 0 : probe_at_ - tokens_;
+  profile.probe_after = probe_after_;
+  return true;
 }
 
 std::string Controller::begin(const Timings& timings) {

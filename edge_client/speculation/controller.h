@@ -1,21 +1,25 @@
-// Chooses, after every verdict, how to speculate: how long a round is, whether to let the verifier
-// wait for one after a miss and how long, whether to ask for exits, and whether to speculate at all
-// (docs/latency-law.md).
+// Chooses, after every verdict, how to speculate: how long a round is, whether and how long the
+// verifier waits for one after a miss, whether to ask for early exits, and whether to speculate at
+// all (docs/latency-law.md).
 //
-// With theta the present time per token, everything is a question of what a token is worth:
-//   - node k of a round goes along while  c_k * theta > T_q(k + 1) - T_q(k),
-//     c_k being the chance that its first k tokens stand, by the draft's own confidence in them;
-//   - after a miss the verifier waits for j drafted tokens if that wins most of
+// Let theta be the current time per token. T_p is the time of a draft step, T_q(n) that of a pass
+// over n rows, 2 T_c the round trip (FSD, table 3). Each decision compares a gain with a cost:
+//   - node k of a round is sent while  c_k * theta > T_q(k + 1) - T_q(k), where c_k is the chance
+//   that the
+//     first k tokens are accepted, by the draft's own confidence in them;
+//   - after a miss the verifier waits for the j drafted tokens with the largest
 //       (a_1 + .. + a_j) * theta - (2 T_c + j T_p) - (T_q(j + 1) - T_q(1)),
-//     a_k being how often the first k tokens of a round stand, and for none if that is less than 0:
-//     then it goes on alone, as cloud decoding does, while the edge drafts further ahead;
-//   - exits go where they cost more than the verdicts that they alone foresee win
-//     (exit_cost_benefit.h);
-//   - the draft's runners-up go where they almost never bring a round;
-//   - when a token takes longer than it does without draft and exits, speculation goes off; after a
-//     while it is tried again, after each failure twice as long a while.
+//     where a_k is how often the first k tokens of a round are accepted. If no j gives more than 0,
+//     it waits for none and continues alone, as cloud decoding does, while the edge drafts further
+//     ahead;
+//   - exits are switched off where they cost more than they save (exit_cost_benefit.h);
+//   - the draft's second choices are left out where they almost never bring a round;
+//   - speculation is switched off when a token takes longer with it than without draft and exits.
+//   It is
+//     tried again later, after twice as many tokens each time that it fails.
 //
-// Thread rule: pure; time is an argument. Owned by the session. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure; time is an argument. Owned by the strategy.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -26,58 +30,57 @@
 #include "common/base/clock.h"
 #include "common/drafting/drafter.h"
 #include "common/protocol/messages.h"
-#include "edge_client/speculation/acceptance_by_depth.h"
-#include "edge_client/speculation/decayed_mean.h"
 #include "edge_client/speculation/exit_cost_benefit.h"
-#include "edge_client/speculation/learnt_pair.h"
-#include "edge_client/speculation/optimize.h"
+#include "edge_client/speculation/pair_profile.h"
+#include "edge_client/speculation/round_worth.h"
+#include "edge_client/speculation/strategy.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {
 
-// How to go on.
+// How to speculate until the next verdict.
 struct SpeculationPlan {
   bool speculates = true;
-  int gamma = 4;            // drafted tokens that are worth their rows on average
-  double least_chance = 0;  // with which all of a round must stand for its last token to go along
+  int gamma = 4;            // drafted tokens that are worth their rows, on average
+  double least_chance = 0;  // a token is sent if its round is accepted up to it with this chance
   int wait_for = 4;         // after a miss; 0: the verifier does not wait
   int fan_out = kFanOut;    // next tokens considered at each position
   Policy policy;
-  std::string reason;  // for the reader; of the last change
+  std::string reason;  // of the last change, for the user
 
-  // What a change of is worth a word.
+  // Whether nothing has changed that is logged.
   bool same_course(const SpeculationPlan& other) const {
     return speculates == other.speculates && gamma == other.gamma && wait_for == other.wait_for &&
            fan_out == other.fan_out && policy.wants_exits == other.policy.wants_exits &&
-           policy.patience == other.policy.patience;  // which moves by half at least
+           policy.patience == other.policy.patience;  // which changes by half or more
   }
 };
 
 class Controller final {
  public:
-  // max_gamma: the longest round that may be drafted, max_fan_out: the most next tokens that may
-  // be considered; both >= 1.
+  // max_gamma: the longest round that may be drafted. max_fan_out: the most next tokens that may be
+  // considered. Both are at least 1.
   Controller(Optimize goal, int max_gamma, int max_fan_out = kFanOut);
 
   void target_has_exits(bool has) { exits_.target_has_exits(has); }
 
-  // What was drafted ahead for a verdict, before on_verdict(). exits_spoke: they looked at
-  // its pass.
+  // What was drafted ahead for a verdict; call before on_verdict(). exits_spoke: early exits looked
+  // at its pass.
   void on_lookup(const CacheLookup& found, bool exits_spoke, const Timings& timings);
 
-  // A verdict came: of how many tokens, along a chain of how many nodes.
+  // A verdict came, of this many tokens, on a chain of this many nodes.
   void on_verdict(std::size_t tokens, std::size_t chain, TimePoint now);
 
-  // Before the first verdict: begins where answers with the same target, draft and device ended.
-  void begin_with(const LearntPair& learnt);
-  // Into `learnt`: what this answer adds to it. False: too little was seen to say anything.
-  bool teach(LearntPair& learnt) const;
+  // Before the first verdict: starts where answers with the same target, draft and device ended.
+  void warm_start(const PairProfile& profile);
+  // Adds what this answer has profile. False: too little was seen.
+  bool save_to(PairProfile& profile) const;
 
-  // How to go on, by what is known.
+  // How to speculate, by all that is known.
   const SpeculationPlan& plan(const Timings& timings);
   const SpeculationPlan& current() const { return plan_; }
 
-  // Drafted tokens of a round of which the draft is sure.
+  // The length of a round if the draft is sure of every token.
   int longest_round() const { return max_gamma_; }
 
   // The recent time per token; 0 while unknown.
@@ -93,7 +96,7 @@ class Controller final {
     std::optional<double> per_token() const;
   };
 
-  // Each returns why, if it changed something.
+  // Each returns the reason if it changed something.
   std::string switch_on_or_off(const Timings& timings);
   std::string begin(const Timings& timings);
   std::string drop_exits(double with, double without);
@@ -108,16 +111,16 @@ class Controller final {
   const int max_fan_out_;
   AcceptanceByDepth acceptance_;
   ExitCostBenefit exits_;
-  DecayedMean runners_up_;        // the share of verdicts whose round hung under one
-  std::uint64_t fan_out_at_ = 0;  // tokens; while they are left out
+  DecayedMean runners_up_;        // share of verdicts after which a second choice brought the round
+  std::uint64_t fan_out_at_ = 0;  // the token at which they are tried again
   SpeculationPlan plan_;
   Pace with_;     // since speculation is on
   Pace without_;  // as of the last time it was off
   std::optional<TimePoint> last_verdict_;
   std::uint64_t tokens_ = 0;
-  bool begun_ = false;          // the numbers had their word on how to begin
-  std::uint64_t probe_at_ = 0;  // tokens; while off
-  std::uint64_t probe_after_;   // tokens until the next probe
+  bool begun_ = false;          // it is decided whether the answer begins with speculation
+  std::uint64_t probe_at_ = 0;  // while off: the token at which it is tried again
+  std::uint64_t probe_after_;   // tokens until the next trial, if this one fails
 };
 
 }  // namespace outrider

@@ -1,51 +1,51 @@
-// Whether the target's early exits are worth what they cost, from verdict to verdict.
+// Whether the target's early exits are worth what they cost, decided again at every verdict.
 //
-// Exits make every pass longer, and name outcomes whose rounds are then drafted in time. What they
-// cost is seen from two passes without them, at the answer's begin and rarely again. What they
-// bring is the share of verdicts that they alone foresaw, times what a hit saves. Where that is
-// less, they go; after a while they are tried again, after each failure twice as long a while. They
-// are not tried where almost every round comes in time without them: a trial takes as many passes
-// as many an answer has.
+// Exits make every pass longer, and name outcomes whose rounds are then drafted in time. Their cost
+// is measured by two passes without them, at the beginning of the answer and rarely again. Their
+// benefit is the share of verdicts that they alone predicted, times what a hit saves. If that is
+// less than the cost, they are switched off. They are tried again later, after twice as many tokens
+// each time that they fail. They are not tried where almost every round is there in time without
+// them: a trial takes as many passes as many answers have.
 //
-// Thread rule: pure. Owned by the controller. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure. Owned by the controller. Units: seconds; tokens of the answer.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "edge_client/speculation/decayed_mean.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {
 
 class ExitCostBenefit final {
  public:
-  // The target has exits; without this there is nothing to decide, and none are wanted.
+  // Whether the target has exits. Without them nothing is decided, and none are wanted.
   void target_has_exits(bool has) { exist_ = has; }
 
-  // A verdict came; how far its round would have been there without exits, 0 .. 1.
+  // A verdict came. unaided: the share of its round that would have been there without exits.
   void on_round(double unaided) { unaided_.add(unaided); }
-  // A verdict of a pass that exits looked at: how far its round was theirs alone, 0 .. 1.
+  // A verdict of a pass that exits looked at. theirs: the share of its round that they alone made.
   void on_verdict(double theirs);
 
-  // Looks again, `tokens` of the answer on. hit_saves: seconds. Returns why, if it changed its
-  // mind.
+  // Decides again, `tokens` into the answer. hit_saves: what a hit saves, in seconds. Returns the
+  // reason if the decision changed.
   std::string decide(const Timings& timings, double hit_saves, std::uint64_t tokens);
-  // Without them at once: they are what makes speculation lose.
+  // Switches them off at once: they are why speculation loses.
   void drop(std::uint64_t tokens);
 
   bool wanted() const { return exist_ && state_ == State::kOn; }
-  // Seconds per pass; nothing until it was seen.
+  // Seconds per pass; nothing until measured.
   std::optional<double> cost() const { return cost_; }
-  // The share of verdicts that they alone foresaw.
+  // The share of verdicts that they alone predicted.
   double share() const { return theirs_.mean(); }
 
  private:
   enum class State : std::uint8_t {
     kOn,
-    kProbe,  // off, to see what they cost
-    kOff,    // off, as they do not pay
+    kProbe,  // off, to measure what they cost
+    kOff,    // off, because they do not pay
   };
 
   std::string begin_probe(const Timings& timings, std::uint64_t tokens);

@@ -1,5 +1,7 @@
-// What speculation asks its session to do, as plain values (DESIGN L4).
-// SPDX-License-Identifier: Apache-2.0
+// What speculation asks its session to do beside sending nodes, and the draft's work, as plain
+// values.
+//
+// Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -12,22 +14,23 @@
 
 namespace outrider {
 
-// At most one step is out at a time.
+// Run this step on the draft model. At most one step is out at a time.
 struct RunDraftStep {
   DraftStep step;
 };
 
-// The step that is out runs rows of dead nodes only: its DraftStepFinished may come early.
+// The step that is out runs rows of dead nodes only: it may stop early. Its DraftStepFinished
+// follows.
 struct AbandonDraftStep {};
 
-// One line for the user (DESIGN L5).
+// One line for the user.
 struct Say {
   enum class Level : std::uint8_t { kInfo, kWarning } level = Level::kInfo;
   std::string line;
 };
 
-// A Grow or Policy is to be sent to the verifier.
-using SpeculationAction = std::variant<Grow, Policy, RunDraftStep, AbandonDraftStep, Say>;
+// A Policy is to be sent to the verifier.
+using SpeculationAction = std::variant<Policy, AbandonDraftStep, Say>;
 using SpeculationActions = std::vector<SpeculationAction>;
 
 }  // namespace outrider

@@ -2,8 +2,8 @@
 #include "edge_client/speculation/strategies.h"
 
 #include <algorithm>
-
-#include "edge_client/speculation/rivals.h"
+#include <limits>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -16,11 +16,6 @@ constexpr Duration kSendSlack = std::chrono::milliseconds(1);
 constexpr double kMinSaves = 0.5;
 constexpr double kMaxSaves = 4;
 
-RoundShape round_of(const StrategyOptions& options) {
-  return {.length = static_cast<std::size_t>(options.gamma),
-          .branches = static_cast<std::size_t>(options.branches)};
-}
-
 PlanChange change_of(const SpeculationPlan& plan) {
   return {.speculates = plan.speculates,
           .gamma = plan.gamma,
@@ -31,22 +26,25 @@ PlanChange change_of(const SpeculationPlan& plan) {
           .reason = plan.reason};
 }
 
-}  // namespace
-
-// Pass 0 reads the prompt: its time tells nothing of rounds.
-VerdictReview review_of(const Verdict& verdict, std::size_t depth, const CacheLookup& found,
-                        bool exits_looked, TimePoint now) {
-  return {.tokens = verdict.tokens.size(),
-          .text = verdict.tokens,
-          .pass = {.rows = verdict.pass > 0 ? static_cast<std::size_t>(verdict.rows) : 0,
-                   .ms = to_ms(verdict.timings.computed)},
-          .depth = depth,
-          .found = found,
-          .exits_looked = exits_looked,
-          .now = now};
+std::shared_ptr<AnswerMemory> memory_or_new(std::shared_ptr<AnswerMemory> memory) {
+  return memory != nullptr ? std::move(memory) : std::make_shared<AnswerMemory>();
 }
 
-std::unique_ptr<SpeculationStrategy> make_strategy(Strategy strategy,
+// A further row is run along where it costs less than half of a step. Else the row that comes next
+// is better chosen by what this one brings, and a verdict waits for no more than one.
+std::size_t rows_of_step(const RowTimes& step) {
+  const bool alone = step.of(2) - step.of(1) > step.of(1) / 2;
+  return alone ? 1 : std::numeric_limits<std::size_t>::max();
+}
+
+}  // namespace
+
+RoundShape round_of(const StrategyOptions& options) {
+  return {.length = static_cast<std::size_t>(options.gamma),
+          .branches = static_cast<std::size_t>(options.branches)};
+}
+
+std::unique_ptr<SpeculationStrategy> make_strategy(const StrategyChoice& strategy,
                                                    const StrategyOptions& options) {
   switch (strategy) {
     case Strategy::kAr:
@@ -62,15 +60,69 @@ std::unique_ptr<SpeculationStrategy> make_strategy(Strategy strategy,
       return std::make_unique<FsdStrategy>(round_of(options), options.queue);
     case Strategy::kMirror:
       return std::make_unique<MirrorStrategy>(options);
-    case Strategy::kSpecEdge:
-      return std::make_unique<SpecEdgeStrategy>(round_of(options));
-    case Strategy::kSsd:
-      return std::make_unique<SsdStrategy>(round_of(options));
-    case Strategy::kPicoSpec:
-      return std::make_unique<PicoSpecStrategy>(round_of(options));
+    case Strategy::kGuest:
+      return strategy.guest().make(options);
   }
   return std::make_unique<ArStrategy>();
 }
+
+// --- sd with trees ------------------------------------------------------------------------------
+
+TreeStrategy::TreeStrategy(const TreeOptions& tree, const RoundShape& chain, bool provisional,
+                           std::shared_ptr<AnswerMemory> memory)
+    : tree_(tree),
+      chain_(chain),
+      provisional_(provisional),
+      memory_(memory_or_new(std::move(memory))),
+      planner_(make_planner(tree, memory_->trees, [memory = memory_.get()](std::size_t rows) {
+        return to_ms(memory->draft_step.of(rows));
+      })) {}
+
+// What is likeliest to become text comes first, by the draft or by an exit.
+std::unique_ptr<GrowthPolicy> TreeStrategy::grow_ahead(const Timings& timings) const {
+  if (!provisional_ || rests()) return nullptr;
+  return std::make_unique<PredraftPolicy>(
+      PredraftOptions{.gamma = static_cast<int>(chain_.length),
+                      .fan_out = planner_ != nullptr ? planner_->fan_out() : 1,
+                      .order = QueueOrder::kPriority,
+                      .exits_only = false,
+                      .most_rows = rows_of_step(timings.draft_step)});
+}
+
+// Exits are evidence for ours alone: the papers' policies have none.
+void TreeStrategy::on_target(bool has_exits) {
+  wants_exits_ = has_exits && provisional_ && tree_.exits && tree_.kind == TreeKind::kOutrider;
+}
+
+std::optional<PlanChange> TreeStrategy::on_verdict(const VerdictReview& review,
+                                                   const Timings& timings) {
+  if (timings.draft_step.known()) memory_->draft_step = timings.draft_step;
+  PassShape pass = review.pass;
+  if (verdict_at_) pass.cycle_ms = to_ms(review.now - *verdict_at_);
+  verdict_at_ = review.now;
+  if (planner_ != nullptr) planner_->on_verdict(review.text, pass);
+  return std::nullopt;
+}
+
+// The memory of this process knows better than a file.
+void TreeStrategy::warm_start(const PairProfile& profile) {
+  LatencyProfile& passes = memory_->trees.passes;
+  if (passes.known()) return;
+  for (const PassProfile& pass : profile.passes) {
+    passes.restore({pass.rows, pass.leaves}, {.ms = pass.ms, .weight = pass.weight});
+  }
+}
+
+bool TreeStrategy::save_to(PairProfile& profile) const {
+  profile.passes.clear();
+  for (const auto& [shape, cell] : memory_->trees.passes.cells()) {
+    if (profile.passes.size() == PairProfile::kMaxPasses) break;
+    profile.passes.push_back({shape.first, shape.second, cell.ms, cell.weight});
+  }
+  return !profile.passes.empty();
+}
+
+// --- fsd ----------------------------------------------------------------------------------------
 
 std::unique_ptr<GrowthPolicy> FsdStrategy::grow_ahead(const Timings& /*timings*/) const {
   if (!target_has_exits_) return nullptr;
@@ -79,6 +131,8 @@ std::unique_ptr<GrowthPolicy> FsdStrategy::grow_ahead(const Timings& /*timings*/
                                                           .order = queue_,
                                                           .exits_only = true});
 }
+
+// --- mirror -------------------------------------------------------------------------------------
 
 MirrorStrategy::MirrorStrategy(const StrategyOptions& options)
     : queue_(options.queue),

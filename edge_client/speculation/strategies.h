@@ -1,16 +1,25 @@
 // The strategies, each with the algorithm that it implements (strategy.h lists them).
 //
-// Thread rule: pure. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure; owned by the speculator. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
 #include <optional>
 
+#include "common/drafting/trees/make_planner.h"
+#include "common/drafting/trees/tree_memory.h"
 #include "edge_client/speculation/controller.h"
 #include "edge_client/speculation/strategy.h"
-#include "edge_client/speculation/tree_strategy.h"
+#include "edge_client/speculation/told_course.h"
 
 namespace outrider {
+
+// What earlier answers of this process leave: what trees have learnt, what the user was told.
+struct AnswerMemory {
+  TreeMemory trees;
+  RowTimes draft_step;
+  ToldCourse told;
+};
 
 struct StrategyOptions {
   int gamma = 4;                              // drafted tokens of a round; mirror: at most
@@ -19,12 +28,15 @@ struct StrategyOptions {
   QueueOrder queue = QueueOrder::kPriority;   // fsd, mirror
   Optimize optimize = Optimize::kLatency;     // mirror
   TreeOptions tree = {};                      // sd: what a round is
-  std::shared_ptr<AnswerMemory> memory = {};  // of answers before; null: there is none
-  std::optional<bool> provisional = {};  // sd: draft on while a verdict is awaited; nothing: as
-                                         // the tree's own paper does
+  std::shared_ptr<AnswerMemory> memory = {};  // of earlier answers; null: none
+  std::optional<bool> provisional = {};  // sd: draft while a verdict is awaited; nothing: as the
+                                         // tree's paper does
 };
 
-std::unique_ptr<SpeculationStrategy> make_strategy(Strategy strategy,
+// What a round is by these options; sd's.
+RoundShape round_of(const StrategyOptions& options);
+
+std::unique_ptr<SpeculationStrategy> make_strategy(const StrategyChoice& strategy,
                                                    const StrategyOptions& options);
 
 // The target decodes alone: a pass starts when the one before has ended.
@@ -48,9 +60,46 @@ class SdStrategy final : public SpeculationStrategy {
   const RoundShape round_;
 };
 
-// FSD (section 3): while a pass runs, its early exits name outcomes; the edge drafts the next round
-// for each of them, in the order of its queue (algorithm 1). When the verdict names an outcome that
-// was drafted, the round is there at once; else it is drafted now, as in plain speculation.
+// Speculative decoding whose rounds are trees: LLMCad, EdgeLLM, LEVER and ours, by
+// the planner's name (common/drafting/trees). A round is drafted as the planner says and verified
+// in one pass. With provisional generation (EdgeLLM, section III-D) the draft goes on with the
+// likeliest tokens while the verdict is awaited; what the verdict confirms stays, with its keys and
+// values.
+class TreeStrategy final : public SpeculationStrategy {
+ public:
+  // chain: the round if the kind of tree is a chain. memory: null to begin with nothing.
+  TreeStrategy(const TreeOptions& tree, const RoundShape& chain, bool provisional,
+               std::shared_ptr<AnswerMemory> memory);
+
+  Policy pass_policy() const override {
+    return {.pass_policy = PassPolicy::kOnRequest, .wants_exits = wants_exits_ && !rests()};
+  }
+  RoundShape round() const override { return chain_; }
+  RoundPlanner* planner() override { return planner_.get(); }
+  std::unique_ptr<GrowthPolicy> grow_ahead(const Timings& timings) const override;
+  void on_target(bool has_exits) override;
+  std::optional<PlanChange> on_verdict(const VerdictReview& review,
+                                       const Timings& timings) override;
+  void warm_start(const PairProfile& profile) override;
+  bool save_to(PairProfile& profile) const override;
+
+ private:
+  // This round is plain decoding: nothing is drafted, so exits would gain nothing.
+  bool rests() const { return memory_->trees.payoff.rests(); }
+
+  const TreeOptions tree_;
+  const RoundShape chain_;
+  const bool provisional_;
+  bool wants_exits_ = false;
+  std::optional<TimePoint> verdict_at_;  // the last one
+  const std::shared_ptr<AnswerMemory> memory_;
+  const std::unique_ptr<RoundPlanner> planner_;  // null: a chain
+};
+
+// FSD (section 3): while a pass runs, its early exits name outcomes, and the edge drafts the next
+// round for each of them, in the order of its queue (algorithm 1). If the verdict is an outcome
+// that was drafted, the round is there at once; otherwise it is drafted now, as in plain
+// speculative decoding.
 class FsdStrategy final : public SpeculationStrategy {
  public:
   FsdStrategy(const RoundShape& round, QueueOrder queue) : round_(round), queue_(queue) {}
@@ -68,10 +117,10 @@ class FsdStrategy final : public SpeculationStrategy {
   bool target_has_exits_ = false;
 };
 
-// Mirrored speculation (DESIGN section 2): rounds are drafted for every likely outcome, exits' and
-// the draft's own, and leave before the verdict, so that the target goes on without waiting for the
-// round trip. The controller says how long rounds are, whether the target waits for one after a
-// miss, and whether speculation pays at all.
+// Mirrored speculation (docs/design.md): rounds are drafted for every likely outcome, named
+// by exits or by the draft itself, and are sent before the verdict, so that the target goes on
+// without waiting for the round trip. The controller decides how long rounds are, whether the
+// target waits for one after a miss, and whether speculation pays at all.
 class MirrorStrategy final : public SpeculationStrategy {
  public:
   explicit MirrorStrategy(const StrategyOptions& options);
@@ -89,8 +138,8 @@ class MirrorStrategy final : public SpeculationStrategy {
   std::optional<AheadSelection> select_ahead(const SendingView& view,
                                              const Timings& timings) const override;
   void on_target(bool has_exits) override { controller_.target_has_exits(has_exits); }
-  void begin_with(const LearntPair& learnt) override { controller_.begin_with(learnt); }
-  bool teach(LearntPair& learnt) const override { return controller_.teach(learnt); }
+  void warm_start(const PairProfile& profile) override { controller_.warm_start(profile); }
+  bool save_to(PairProfile& profile) const override { return controller_.save_to(profile); }
   std::optional<PlanChange> on_verdict(const VerdictReview& review,
                                        const Timings& timings) override;
 

@@ -1,17 +1,18 @@
-// How an answer is speculated: what to grow, what to select for sending, whom to wait for, and
-// which pass policy the verifier follows. The machinery that all strategies share (rounds,
-// requests, estimates, messages) is speculator.h's.
+// A strategy decides how to speculate: what to grow, what to select for sending, how long the
+// verifier waits, and which pass policy it follows. What all strategies share (rounds, requests,
+// estimates, messages) is the speculator's (speculator.h).
 //
 //   ar      the target decodes alone (pass policy eager, no nodes)
 //   sd      plain speculative decoding: draft a round, send it whole, wait for its verdict
+//   sd with --tree: the round is a tree
 //   fsd     sd, and drafting ahead for the outcomes that the target's early exits name
 //           (FSD, section 3)
-//   sd with --tree: the round is a tree (tree_strategy.h)
 //   mirror  drafting and sending ahead for every likely outcome; a controller decides how far
 //           (docs/latency-law.md)
-//   specedge, ssd, picospec  the ways of other systems (rivals.h, docs/rivals.md)
 //
-// Thread rule: pure; times are arguments. Owned by the speculator.
+// A program may bring guests along: strategies of other systems, to compare ours with (bench/lab).
+//
+// Thread rule: pure; time is an argument. Owned by the speculator.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,40 +27,50 @@
 #include "common/base/status.h"
 #include "common/drafting/growth_policy.h"
 #include "common/drafting/hypothesis_tree.h"
+#include "common/drafting/own_or_guest.h"
 #include "common/drafting/round_planner.h"
 #include "common/protocol/messages.h"
 #include "edge_client/metrics/plan_change.h"
-#include "edge_client/speculation/learnt_pair.h"
-#include "edge_client/speculation/optimize.h"
-#include "edge_client/speculation/sending/sending_rule.h"
+#include "edge_client/speculation/pair_profile.h"
+#include "edge_client/speculation/sending.h"
 #include "edge_client/speculation/timings.h"
 
 namespace outrider {
 
-enum class Strategy : std::uint8_t { kAr, kSd, kFsd, kMirror, kSpecEdge, kSsd, kPicoSpec };
+enum class Strategy : std::uint8_t { kAr, kSd, kFsd, kMirror, kGuest };
 
 template <>
 inline constexpr auto enum_names<Strategy> =
     std::to_array<EnumName<Strategy>>({{Strategy::kAr, "ar"},
                                        {Strategy::kSd, "sd"},
                                        {Strategy::kFsd, "fsd"},
-                                       {Strategy::kMirror, "mirror"},
-                                       {Strategy::kSpecEdge, "specedge"},
-                                       {Strategy::kSsd, "ssd"},
-                                       {Strategy::kPicoSpec, "picospec"}});
+                                       {Strategy::kMirror, "mirror"}});
 
-// Whether rounds end where they are no longer worth their rows. For the goal of cost mirror's are
-// whole: it has no time per token to hold a row's price against.
+// What the user optimizes for (--optimize).
+enum class Optimize : std::uint8_t {
+  kLatency,   // the least time per token
+  kCost,      // the fewest target passes per token: every pass waits for a whole round
+  kBalanced,  // a pass costs half of its own time once more
+};
+
+template <>
+inline constexpr auto enum_names<Optimize> =
+    std::to_array<EnumName<Optimize>>({{Optimize::kLatency, "latency"},
+                                       {Optimize::kCost, "cost"},
+                                       {Optimize::kBalanced, "balanced"}});
+
+// Whether rounds end where they are no longer worth their rows. With --optimize cost, mirror's
+// rounds are whole: there is no time per token to weigh a row's price against.
 constexpr bool ends_rounds_early(Strategy strategy, Optimize goal) {
   return strategy == Strategy::kMirror && goal != Optimize::kCost;
 }
 
-// Drafted tokens of a round where nobody says how many; the most, where rounds end early.
+// The default number of drafted tokens in a round; the largest number, where rounds end early.
 constexpr int default_draft_length(Strategy strategy, Optimize goal = Optimize::kLatency) {
   return ends_rounds_early(strategy, goal) ? 8 : 4;
 }
 
-// A verdict as a strategy learns from it.
+// What a strategy learns from a verdict.
 struct VerdictReview {
   std::size_t tokens = 0;
   std::vector<TokenId> text = {};  // the tokens
@@ -70,10 +81,7 @@ struct VerdictReview {
   TimePoint now = {};
 };
 
-VerdictReview review_of(const Verdict& verdict, std::size_t depth, const CacheLookup& found,
-                        bool exits_looked, TimePoint now);
-
-// What a strategy sees when it decides what leaves before a verdict.
+// What a strategy sees when it decides what to send before a verdict.
 struct SendingView {
   TimePoint now = {};
   TimePoint pass_origin = {};      // what leaves within T_q of this arrives before the pass ends
@@ -83,7 +91,7 @@ struct SendingView {
   bool draft_works = false;        // a draft step is out
 };
 
-// What may leave before a verdict.
+// What may be sent before a verdict.
 struct AheadSelection {
   SendingLimits limits;
   ChainBounds round;  // of each
@@ -93,22 +101,22 @@ class SpeculationStrategy {
  public:
   virtual ~SpeculationStrategy() = default;
 
-  // Which pass policy the verifier follows from now on.
+  // The pass policy that the verifier follows from now on.
   virtual Policy pass_policy() const = 0;
 
-  // Whether anything is drafted at present.
+  // Whether anything is drafted now.
   virtual bool speculates() const { return true; }
 
   // What a whole round is.
   virtual RoundShape round() const = 0;
 
-  // How long a round is as a rule.
+  // The usual length of a round.
   virtual std::size_t usual_length() const { return round().length; }
 
-  // Who says what a round is where it is a tree; null: round() does.
+  // The planner of rounds that are trees; null: round() says what a round is.
   virtual RoundPlanner* planner() { return nullptr; }
 
-  // Whom to wait for: a verifier that has no round gets one when its branches are so long.
+  // A verifier that has no round gets one as soon as its branches are this long.
   virtual std::size_t wait_for() const { return round().length; }
 
   // What to grow for a verifier that waits, up to this round.
@@ -122,7 +130,7 @@ class SpeculationStrategy {
   }
   bool drafts_ahead(const Timings& timings) const { return grow_ahead(timings) != nullptr; }
 
-  // What to select for sending while a verdict is awaited; nothing: it is kept for the verdict.
+  // What to send while a verdict is awaited; nothing: rounds are kept until the verdict.
   virtual std::optional<AheadSelection> select_ahead(const SendingView& /*view*/,
                                                      const Timings& /*timings*/) const {
     return std::nullopt;
@@ -131,17 +139,26 @@ class SpeculationStrategy {
   // A target answered; it may have early exits.
   virtual void on_target(bool /*has_exits*/) {}
 
-  // Before the first verdict: what earlier answers have taught.
-  virtual void begin_with(const LearntPair& /*learnt*/) {}
-  // Into `learnt`: what this answer adds. False: nothing.
-  virtual bool teach(LearntPair& /*learnt*/) const { return false; }
+  // Before the first verdict: starts from what earlier answers have taught.
+  virtual void warm_start(const PairProfile& /*profile*/) {}
+  // Adds what this answer has profile. False: nothing.
+  virtual bool save_to(PairProfile& /*profile*/) const { return false; }
 
-  // A verdict came, and the answer goes on. Returns what the strategy changed, if that is worth a
-  // line in the log; PlanChange::token is left to the caller.
+  // A verdict came, and the answer goes on. Returns what the strategy changed, if it is to be
+  // logged; the caller fills in PlanChange::token.
   virtual std::optional<PlanChange> on_verdict(const VerdictReview& /*review*/,
                                                const Timings& /*timings*/) {
     return std::nullopt;
   }
 };
+
+struct StrategyOptions;  // strategies.h
+
+struct GuestStrategy {
+  const char* name;
+  std::unique_ptr<SpeculationStrategy> (*make)(const StrategyOptions& options);
+};
+
+using StrategyChoice = OwnOrGuest<Strategy, GuestStrategy>;
 
 }  // namespace outrider

@@ -1,11 +1,11 @@
-// Online estimates of the times that drafting decisions rest on (FSD table 3): a draft step T_p, a
-// pass of the target T_q by its rows, with and without exits, the round trip 2 T_c. All follow
-// changes within a few rounds.
+// Running estimates of the times on which drafting decisions rest (FSD, table 3): a draft step T_p,
+// a pass of the target T_q by its number of rows, with and without exits, and the round trip 2 T_c.
+// All follow changes within a few rounds.
 //
-// The round trip is measured without a message of its own: by what passes are heard to have started
-// with (uplink_window.h).
+// The round trip is measured without a message of its own: from which nodes had arrived when a pass
+// started (UplinkWindow in sending.h).
 //
-// Thread rule: none of its own; owned by the session. SPDX-License-Identifier: Apache-2.0
+// Thread rule: values, owned by the speculator. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,30 @@
 
 namespace outrider {
 
-// Time as a line over the number of rows, fitted to recent samples.
+// The mean of recent values: each new one makes the older ones count less.
+class DecayedMean final {
+ public:
+  // keep: of the older values' weight, per value; 1 / (1 - keep) count at most.
+  explicit DecayedMean(double keep) : keep_(keep) {}
+
+  void add(double value) {
+    weight_ = weight_ * keep_ + 1;
+    sum_ = sum_ * keep_ + value;
+  }
+  void clear() { weight_ = sum_ = 0; }
+
+  // Of so many values, as they count.
+  double weight() const { return weight_; }
+  // 0 while there is none.
+  double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
+
+ private:
+  double keep_;
+  double weight_ = 0;
+  double sum_ = 0;
+};
+
+// Time as a linear function of the number of rows, fitted to recent samples.
 class RowTimes final {
  public:
   void add(std::size_t rows, Duration took);
@@ -40,7 +63,7 @@ class RowTimes final {
   double rows_seconds_ = 0;
 };
 
-// What is known to hold of the round trip at a moment.
+// Bounds that the round trip is known to obey at the moment.
 struct RoundTripBounds {
   std::optional<Duration> at_most, at_least;
 };
@@ -48,41 +71,40 @@ struct RoundTripBounds {
 class Timings final {
  public:
   RowTimes draft_step;
-  RowTimes pass;        // that the target's exits looked at, if it has any
-  RowTimes plain_pass;  // that they did not
+  RowTimes pass;        // with the target's early exits, if it has any
+  RowTimes plain_pass;  // without
 
   bool knows_passes() const { return pass.known() || plain_pass.known(); }
-  // A pass with or without exits. The kind of which little was seen is taken for the other, by so
-  // much shorter or longer as exits make a pass.
+  // The time of a pass with or without exits. If little was seen of this kind, it is derived from
+  // the other kind by the ratio of the two.
   Duration pass_of(std::size_t rows, bool exits) const;
-  // What exits make a pass longer; nothing until both kinds were seen.
+  // What exits add to a pass; nothing until both kinds were seen.
   std::optional<Duration> exits_cost() const;
 
-  // What the server says of its passes; what was measured here counts more and more.
+  // The server's own figures for its passes. What is measured here outweighs them with time.
   void on_pass_costs(const PassCosts& costs);
-  // The answer to Open came after this; an upper bound, as it may include connecting.
+  // How long Opened took. An upper bound of the round trip, as it may include connecting.
   void on_opened(Duration took);
-  // An idle verifier was asked for a pass and started it so long after, queueing not counted.
+  // The time from a request to an idle verifier to the start of its pass, without queueing.
   void on_request_served(Duration took);
-  // The round trip lies within these.
+  // The round trip lies within these bounds.
   void on_round_trip_bounds(const RoundTripBounds& bounds);
 
   // 0 while nothing is known.
   Duration round_trip() const { return round_trip_.value_or(Duration{0}); }
-  // Not only bounded by the answer to Open, which came after the greetings of TCP and HTTP/2.
+  // False while only Opened bounds it, which includes the handshakes of TCP and HTTP/2.
   bool has_measured_round_trip() const { return measured_; }
-  // With the shortest round trip that is possible by now.
+  // The same with the shortest round trip that is still possible.
   Timings at_best() const;
 
  private:
-  // Where the two kinds are compared: the rows of the one that was seen less, as only its time at
-  // these is known.
+  // The number of rows at which the two kinds are compared: that of the kind that was seen less.
   double known_rows() const;
-  // How many times as long a pass with exits takes.
+  // The time of a pass with exits divided by that of one without.
   std::optional<double> exits_ratio() const;
 
   std::optional<Duration> round_trip_;
-  bool measured_ = false;  // not only of the opening
+  bool measured_ = false;  // not by Opened alone
 };
 
 }  // namespace outrider

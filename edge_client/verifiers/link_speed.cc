@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/verifiers/link_speed.h"
 
-#include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/generic/generic_stub.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "edge_client/verifiers/remote_channel.h"
+#include "edge_client/verifiers/unary_call.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
-#include "proto/grpc_status.h"
 
 namespace outrider {
 namespace {
@@ -24,7 +20,7 @@ constexpr std::chrono::seconds kCallTimeout{30};
 class Measurement final {
  public:
   Measurement(const RemoteOptions& options, std::stop_token stop)
-      : options_(options), stop_(std::move(stop)), stub_(make_channel(options)) {}
+      : options_(options), stop_(std::move(stop)), stub_(ChannelSource(options).make()) {}
 
   Result<LinkSpeed> run() {
     OUTRIDER_RETURN_IF_ERROR(call(0, 0).status());  // connects
@@ -61,25 +57,12 @@ class Measurement final {
   }
 
   Result<Duration> call(std::size_t up, std::size_t down) const {
-    if (stop_.stop_requested()) return cancelled("interrupted");
-    grpc::ClientContext context;
-    if (!options_.token.empty()) context.AddMetadata("authorization", "Bearer " + options_.token);
-    context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
     const grpc::ByteBuffer request =
         to_buffer(serialize_measure_request(static_cast<std::uint32_t>(down), up));
-    grpc::ByteBuffer reply;
-    grpc::Status status;
-    grpc::CompletionQueue queue;  // this thread's own: nothing crosses to another
-    const auto pending = stub_.PrepareUnaryCall(&context, kMeasureMethod, request, &queue);
+    const UnaryCall call{kMeasureMethod, options_.token, kCallTimeout};
     const TimePoint began = std::chrono::steady_clock::now();
-    pending->StartCall();
-    pending->Finish(&reply, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    if (!queue.Next(&tag, &ok)) return internal_error("gRPC ended its queue before the call");
-    const Duration took = std::chrono::steady_clock::now() - began;
-    if (!status.ok()) return from_grpc(status);
-    return took;
+    OUTRIDER_RETURN_IF_ERROR(call_once(stub_, call, request, stop_).status());
+    return std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - began);
   }
 
   const RemoteOptions& options_;
@@ -91,6 +74,7 @@ class Measurement final {
 }  // namespace
 
 Result<LinkSpeed> measure_link_speed(const RemoteOptions& options, const std::stop_token& stop) {
+  OUTRIDER_RETURN_IF_ERROR(read_tls_texts(options).status());
   return Measurement(options, stop).run();
 }
 

@@ -5,6 +5,8 @@
 
 #include "edge_client/verifiers/remote_call.h"
 #include "edge_client/verifiers/remote_channel.h"
+#include "edge_client/verifiers/unary_call.h"
+#include "proto/byte_buffer.h"
 #include "proto/codec.h"
 
 namespace outrider {
@@ -16,23 +18,28 @@ std::uint64_t LinkBytes::framed_down() const {
   return payload_down + kFramingBytes * messages_down;
 }
 
-RemoteVerifier::RemoteVerifier(RemoteOptions options) : options_(std::move(options)) {}
+RemoteVerifier::RemoteVerifier(RemoteOptions options)
+    : options_(std::move(options)), channels_(std::make_unique<ChannelSource>(options_)) {}
 
 RemoteVerifier::~RemoteVerifier() {
   stop();
 }
 
 Status RemoteVerifier::check_files(const RemoteOptions& options) {
-  return check_channel_files(options);
+  return read_tls_texts(options).status();
+}
+
+std::shared_ptr<grpc::Channel> RemoteVerifier::shared_channel() {
+  const MutexLock lock(mu_);
+  if (channel_ == nullptr) channel_ = channels_->make();
+  return channel_;
 }
 
 void RemoteVerifier::start(std::uint32_t epoch, EventSink sink) {
   stop();
-  if (channel_ == nullptr || (call_ != nullptr && !call_->channel_is_good())) {
-    channel_ = make_channel(options_);
-  }
+  if (call_ != nullptr && !call_->channel_is_good()) disconnect();
   call_ = std::make_unique<RemoteCall>(
-      options_.server.to_string(),
+      name_of_server(options_.server),
       [epoch, sink = std::move(sink)](VerifierEvent event) {
         sink({epoch, std::move(event)});
       },
@@ -46,9 +53,10 @@ void RemoteVerifier::send(EdgeMessage message) {
   if (!std::exchange(started_, true)) {
     auto* open = std::get_if<Open>(&message.body);
     if (open != nullptr) open->pad_frames = options_.pad_frames;
-    call_->start(channel_, {.session_key = open != nullptr ? open->session_key : std::string(),
-                            .token = options_.token,
-                            .request_id = request_id_});
+    call_->start(shared_channel(),
+                 {.session_key = open != nullptr ? open->session_key : std::string(),
+                  .token = options_.token,
+                  .request_id = request_id_});
   }
   call_->send(message);
 }
@@ -60,7 +68,43 @@ void RemoteVerifier::stop() {
 void RemoteVerifier::disconnect() {
   stop();
   call_.reset();
+  const MutexLock lock(mu_);
   channel_.reset();
+}
+
+// What gRPC tries to connect again is not waited for: the next attempt is a fresh one.
+void RemoteVerifier::drop_if_lost(const std::shared_ptr<grpc::Channel>& channel,
+                                  const Status& status) {
+  const bool lost =
+      status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded;
+  const MutexLock lock(mu_);
+  if (lost && channel_ == channel) channel_.reset();
+}
+
+Result<TargetDescription> RemoteVerifier::describe(const std::stop_token& stop) {
+  // A file that is being renewed is whole at the next try.
+  if (const Status files = read_tls_texts(options_).status(); !files.ok()) {
+    return unavailable(files.message());
+  }
+  const std::shared_ptr<grpc::Channel> channel = shared_channel();
+  grpc::GenericStub stub(channel);
+  const UnaryCall call{
+      .method = kDescribeMethod, .token = options_.token, .timeout = 2 * options_.connect_timeout};
+  described_.add_up(0);  // an empty message
+  Result<grpc::ByteBuffer> reply = call_once(stub, call, to_buffer(std::string()), stop);
+  const std::string server = name_of_server(options_.server);
+  if (!reply.ok()) {
+    drop_if_lost(channel, reply.status());
+    const Status status(reply.status().code(),
+                        reply.status().message() + remedy_of(reply.status()));
+    return status.with_context(
+        status.code() == StatusCode::kUnavailable ? "cannot reach a server at " + server : server);
+  }
+  described_.add_down(reply->Length());
+  Result<TargetDescription> target = parse_target_description(to_bytes(*reply));
+  if (target.ok()) return target;
+  return internal_error("the server at " + server +
+                        " does not speak this protocol: " + target.status().message());
 }
 
 }  // namespace outrider

@@ -4,7 +4,8 @@
 //   verifier.start(1, sink);
 //   verifier.send({.body = Open{..}});           // connects; failure arrives as StreamEnded
 //
-// A channel that carried a stream to its end serves the next one. A stream that failed takes its
+// describe() may come before, and its connection serves the stream that follows. A channel that
+// carried a stream to its end serves the next one. A stream that failed takes its
 // channel with it, so that each start() after a failure is one fresh attempt: waiting between
 // attempts is the session's business, never gRPC's.
 //
@@ -13,17 +14,21 @@
 // server's delay arrives before it as Notice{kOverloaded}.
 //
 // Thread rule: as Verifier says; events come on gRPC's threads, one at a time. stop() waits for the
-// event in delivery, so a sink must not call it. link_bytes() may be read from anywhere.
+// event in delivery, so a sink must not call it. describe() and the counts of bytes are for any
+// thread.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 
 #include "common/base/address.h"
+#include "common/base/mutex.h"
+#include "common/protocol/target_description.h"
 #include "common/protocol/verifier.h"
 #include "edge_client/verifiers/link_bytes.h"
 
@@ -33,6 +38,7 @@ class Channel;
 
 namespace outrider {
 
+class ChannelSource;
 class RemoteCall;
 
 struct RemoteOptions {
@@ -50,7 +56,7 @@ struct RemoteOptions {
 class RemoteVerifier final : public Verifier {
  public:
   explicit RemoteVerifier(RemoteOptions options);
-  // An error that names the file, if one of TLS cannot be read.
+  // An error that names the file and the remedy, if one of TLS cannot be used.
   static Status check_files(const RemoteOptions& options);
   ~RemoteVerifier() override;
   RemoteVerifier(const RemoteVerifier&) = delete;
@@ -61,18 +67,30 @@ class RemoteVerifier final : public Verifier {
   void stop() override;
   // After stop(): the next stream has a connection of its own.
   void disconnect();
+  // Blocks: what the server says of its target. UNIMPLEMENTED by a server that is older than this,
+  // or has no tokenizer; CANCELLED; INTERNAL for an answer that is no description; else what calls
+  // fail with.
+  Result<TargetDescription> describe(const std::stop_token& stop);
 
   // What goes as x-request-id with the streams that start from now on; empty: nothing. On the
   // thread of start().
   void name_request(std::string id) { request_id_ = std::move(id); }
 
+  // Of streams, and of describe().
   LinkBytes link_bytes() const { return counters_.bytes(); }
+  LinkBytes described_bytes() const { return described_.bytes(); }
 
  private:
+  std::shared_ptr<grpc::Channel> shared_channel();
+  void drop_if_lost(const std::shared_ptr<grpc::Channel>& channel, const Status& status);
+
   const RemoteOptions options_;
   LinkCounters counters_;
+  LinkCounters described_;
   std::string request_id_;
-  std::shared_ptr<grpc::Channel> channel_;
+  Mutex mu_;
+  const std::unique_ptr<ChannelSource> channels_ OUTRIDER_GUARDED_BY(mu_);
+  std::shared_ptr<grpc::Channel> channel_ OUTRIDER_GUARDED_BY(mu_);  // null: none, or it failed
   std::unique_ptr<RemoteCall> call_;  // null before the first start()
   bool started_ = false;              // call_: its first message was sent
 };

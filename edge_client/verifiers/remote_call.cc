@@ -7,7 +7,8 @@
 #include <ctime>
 #include <optional>
 
-#include "common/protocol/request_id.h"
+#include "common/base/request_id.h"
+#include "edge_client/verifiers/remote_channel.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
 #include "proto/frame_padding.h"
@@ -20,6 +21,8 @@ namespace {
 // What may wait for a link that does not move. An honest session owes far less: it waits for
 // verdicts, and its living nodes are limited.
 constexpr std::size_t kMaxWaitingMessages = 4096;
+
+}  // namespace
 
 // OpenSSL says as much of a certificate that is out of date as of a stranger's; a device without a
 // battery for its clock boots in 1970.
@@ -36,12 +39,26 @@ std::string remedy_of(const Status& status) {
          date.data() + "?";
 }
 
-}  // namespace
+std::string PaddedMessages::serialize(const EdgeMessage& message) {
+  std::string bytes = outrider::serialize(message);
+  ++of_pass_;
+  last_acknowledged_.acked_position = message.acked_position;
+  last_acknowledged_.acked_reports = message.acked_reports;
+  if (on_) pad_frame(bytes);
+  return bytes;
+}
+
+std::vector<std::string> PaddedMessages::fill_up() {
+  std::vector<std::string> lacking;
+  while (on_ && of_pass_ < kPaddedMessagesPerPass) lacking.push_back(serialize(last_acknowledged_));
+  of_pass_ = 0;
+  return lacking;
+}
 
 void RemoteCall::start(const std::shared_ptr<grpc::Channel>& channel, const Metadata& metadata) {
-  if (!metadata.session_key.empty()) context_.AddMetadata(kSessionMetadata, metadata.session_key);
-  if (!metadata.token.empty()) context_.AddMetadata("authorization", "Bearer " + metadata.token);
-  if (!metadata.request_id.empty()) context_.AddMetadata(kRequestIdHeader, metadata.request_id);
+  add_header(context_, kSessionMetadata, metadata.session_key);
+  add_key(context_, metadata.token);
+  add_header(context_, kRequestIdHeader, metadata.request_id);
   grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGenerateMethod,
                                                       grpc::StubOptions(), this);
   AddHold();  // send() starts writes from outside gRPC's reactions

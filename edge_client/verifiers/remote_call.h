@@ -24,14 +24,38 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/protocol/verifier.h"
 #include "edge_client/verifiers/link_bytes.h"
-#include "edge_client/verifiers/padded_messages.h"
 
 namespace outrider {
+
+// A stream's messages as bytes, padded if the edge or its server wants that: all of one size, and
+// at least kPaddedMessagesPerPass for each pass (proto/frame_padding.h).
+// Thread rule: owned by its stream's lock.
+class PaddedMessages final {
+ public:
+  explicit PaddedMessages(bool on) : on_(on) {}
+
+  // From the next message on.
+  void turn_on() { on_ = true; }
+
+  std::string serialize(const EdgeMessage& message);
+
+  // At a verdict: what its pass lacks in messages. They only acknowledge, once more.
+  std::vector<std::string> fill_up();
+
+ private:
+  bool on_;
+  int of_pass_ = 0;  // since the last verdict
+  EdgeMessage last_acknowledged_;
+};
+
+// What may help against a status that a call ended with: a sentence to append, or empty.
+std::string remedy_of(const Status& status);
 
 class RemoteCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:

@@ -5,7 +5,15 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include "common/base/files.h"
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <sstream>
+#include <utility>
+
+#include "common/credentials/certificates.h"
+#include "common/credentials/private_file.h"
+#include "common/telemetry/log.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
 
@@ -18,28 +26,81 @@ int to_millis(Duration duration) {
   return static_cast<int>(to_ms(duration));
 }
 
-Result<std::string> read_pem(const std::string& path) {
-  constexpr std::int64_t kMaxBytes = std::int64_t{4} << 20;
-  if (path.empty()) return std::string();
-  return read_file(path == "system" ? kSystemRoots : path, kMaxBytes);
+Result<std::string> read_roots(const std::string& path) {
+  if (path != "system") return read_authorities(path);
+  Result<std::string> roots = read_authorities(kSystemRoots);
+  if (roots.ok()) return roots;
+  return Status(roots.status().code(), "--tls-ca system: " + roots.status().message() +
+                                           ". Remedy: install the package ca-certificates");
 }
 
-// Read for each channel, so that a renewed certificate serves the next connection. A file that is
-// gone by then leaves its part empty, and the server refuses.
-std::shared_ptr<grpc::ChannelCredentials> credentials_of(const RemoteOptions& options) {
-  if (options.tls_ca.empty()) return grpc::InsecureChannelCredentials();
-  const auto pem = [](const std::string& path) {
-    Result<std::string> text = read_pem(path);
-    return text.ok() ? *std::move(text) : std::string();
-  };
-  return grpc::SslCredentials({.pem_root_certs = pem(options.tls_ca),
-                               .pem_private_key = pem(options.tls_key),
-                               .pem_cert_chain = pem(options.tls_cert)});
+// What gRPC 1.51 reads, in its order.
+constexpr std::array kProxyVariables = {"grpc_proxy", "https_proxy", "http_proxy"};
+constexpr std::array kNoProxyVariables = {"no_grpc_proxy", "no_proxy"};
+
+// The first of the variables that says something.
+template <typename Names>
+std::pair<const char*, std::string> first_set(const Names& names) {
+  for (const char* name : names) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return {name, value};
+  }
+  return {"", ""};
+}
+
+// Whether an entry of no_proxy is the end of the host's name.
+bool goes_without_proxy(const std::string& host) {
+  std::istringstream entries(first_set(kNoProxyVariables).second);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    if (!entry.empty() && host.ends_with(entry)) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> make_channel(const RemoteOptions& options) {
+std::string name_of_server(const Address& server) {
+  const auto [variable, proxy] = first_set(kProxyVariables);
+  if (proxy.empty() || is_loopback(server.host) || goes_without_proxy(server.host)) {
+    return server.to_string();
+  }
+  const std::size_t scheme = proxy.find("://");
+  std::size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
+  if (const std::size_t user = proxy.rfind('@'); user != std::string::npos) begin = user + 1;
+  return server.to_string() + " (through the proxy " + proxy.substr(begin) + " of " + variable +
+         "; no_proxy=" + server.host + " goes without it)";
+}
+
+Result<TlsTexts> read_tls_texts(const RemoteOptions& options) {
+  TlsTexts texts;
+  if (options.tls_ca.empty()) return texts;
+  OUTRIDER_ASSIGN_OR_RETURN(texts.authorities, read_roots(options.tls_ca));
+  if (options.tls_cert.empty()) return texts;
+  OUTRIDER_ASSIGN_OR_RETURN(KeyPair pair, read_key_pair(options.tls_cert, options.tls_key));
+  texts.certificates = std::move(pair.certificates);
+  texts.key = std::move(pair.key);
+  return texts;
+}
+
+std::shared_ptr<grpc::Channel> ChannelSource::make() {
+  Result<TlsTexts> texts = read_tls_texts(options_);
+  const std::string fault = texts.ok() ? "" : texts.status().message();
+  if (texts.ok()) {
+    texts_ = *std::move(texts);
+  } else if (fault != told_) {
+    log(LogLevel::kWarning,
+        texts_ ? "TLS goes on with the files as they were" : "TLS: no connection can be made",
+        {{"reason", fault}});
+  }
+  told_ = fault;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // none: every call fails
+  if (options_.tls_ca.empty()) {
+    credentials = grpc::InsecureChannelCredentials();
+  } else if (texts_) {
+    credentials = grpc::SslCredentials({.pem_root_certs = texts_->authorities,
+                                        .pem_private_key = texts_->key,
+                                        .pem_cert_chain = texts_->certificates});
+  }
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(kKeepaliveTime.count()));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(kKeepaliveTimeout.count()));
@@ -48,19 +109,20 @@ std::shared_ptr<grpc::Channel> make_channel(const RemoteOptions& options) {
   arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, static_cast<int>(kMaxMessageBytes));
   arguments.SetInt(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, static_cast<int>(kMaxMessageBytes));
   // gRPC's name for the time one attempt to connect may take.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, to_millis(options.connect_timeout));
-  arguments.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, to_millis(options.connect_timeout));
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, to_millis(options_.connect_timeout));
+  arguments.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, to_millis(options_.connect_timeout));
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new channel is a new connection
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // a stream is resumed by its session
-  if (is_loopback(options.server.host)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(options.server.to_string(), credentials_of(options), arguments);
+  if (is_loopback(options_.server.host)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(options_.server.to_string(), credentials, arguments);
 }
 
-Status check_channel_files(const RemoteOptions& options) {
-  for (const std::string& path : {options.tls_ca, options.tls_cert, options.tls_key}) {
-    if (Result<std::string> pem = read_pem(path); !pem.ok()) return pem.status();
-  }
-  return {};
+void add_header(grpc::ClientContext& context, const char* name, const std::string& value) {
+  if (!value.empty() && is_header_value(value)) context.AddMetadata(name, value);
+}
+
+void add_key(grpc::ClientContext& context, const std::string& key) {
+  if (!key.empty()) add_header(context, "authorization", "Bearer " + key);
 }
 
 }  // namespace outrider

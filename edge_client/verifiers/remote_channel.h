@@ -1,21 +1,57 @@
-// gRPC's connection to a server: its addresses, times and certificates.
+// gRPC's connections to a server: addresses, times, certificates, and what goes with every call.
 //
-// Thread rule: free functions, any thread. SPDX-License-Identifier: Apache-2.0
+//   ChannelSource channels(options);
+//   std::shared_ptr<grpc::Channel> channel = channels.make();
+//
+// Thread rule: a ChannelSource from one thread; the functions from any.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "common/base/status.h"
 #include "edge_client/verifiers/remote.h"
 
 namespace outrider {
 
-// Connects when it is first used; a new channel is a new connection.
-std::shared_ptr<grpc::Channel> make_channel(const RemoteOptions& options);
+// The texts of an edge's TLS files, each checked.
+struct TlsTexts {
+  std::string authorities;
+  std::string certificates;  // with key; empty: none is shown
+  std::string key;
+};
 
-// An error that names the file, if one of TLS cannot be read.
-Status check_channel_files(const RemoteOptions& options);
+class ChannelSource final {
+ public:
+  explicit ChannelSource(const RemoteOptions& options) : options_(options) {}
+
+  // Connects when it is first used; each channel is a new connection. Its TLS files are read anew,
+  // so that a renewed certificate serves the next connection; while they cannot be used, the texts
+  // before them are, which the log says once. Where there never were any, the channel fails: it
+  // never trusts others than the file names.
+  std::shared_ptr<grpc::Channel> make();
+
+ private:
+  const RemoteOptions options_;
+  std::optional<TlsTexts> texts_;  // the last that could be used
+  std::string told_;               // the last fault that was logged
+};
+
+// An error that names the file and the remedy, if one of TLS cannot be used.
+Result<TlsTexts> read_tls_texts(const RemoteOptions& options);
+
+// How the server is named in errors: its address, and the proxy that the environment puts before
+// it.
+std::string name_of_server(const Address& server);
+
+// Adds a header to a call. An empty value, and one that gRPC would end the process for, adds none.
+void add_header(grpc::ClientContext& context, const char* name, const std::string& value);
+// The key, as the server looks for it.
+void add_key(grpc::ClientContext& context, const std::string& key);
 
 }  // namespace outrider

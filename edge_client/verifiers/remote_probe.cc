@@ -8,8 +8,8 @@
 
 namespace outrider {
 
-RemoteProbe::RemoteProbe(RemoteOptions options)
-    : options_(std::move(options)), thread_([this] { work(); }) {}
+RemoteProbe::RemoteProbe(const RemoteOptions& options)
+    : channels_(std::make_unique<ChannelSource>(options)), thread_([this] { work(); }) {}
 
 RemoteProbe::~RemoteProbe() {
   {
@@ -53,9 +53,9 @@ void RemoteProbe::work() {
   }
 }
 
-LinkProbed RemoteProbe::connect(Duration patience) const {
+LinkProbed RemoteProbe::connect(Duration patience) {
   const TimePoint began = std::chrono::steady_clock::now();
-  const bool good = make_channel(options_)->WaitForConnected(
+  const bool good = channels_->make()->WaitForConnected(
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(patience));
   return {.good = good, .took = std::chrono::steady_clock::now() - began};

@@ -4,6 +4,7 @@
 // Thread rule: as link_probe.h. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -13,9 +14,11 @@
 
 namespace outrider {
 
+class ChannelSource;
+
 class RemoteProbe final : public LinkProbe {
  public:
-  explicit RemoteProbe(RemoteOptions options);
+  explicit RemoteProbe(const RemoteOptions& options);
   // Waits for the probe that is out.
   ~RemoteProbe() override;
   RemoteProbe(const RemoteProbe&) = delete;
@@ -26,9 +29,9 @@ class RemoteProbe final : public LinkProbe {
 
  private:
   void work();
-  LinkProbed connect(Duration patience) const;
+  LinkProbed connect(Duration patience);
 
-  const RemoteOptions options_;
+  const std::unique_ptr<ChannelSource> channels_;  // thread_'s
   Mutex mu_;
   CondVar wake_;
   Duration patience_ OUTRIDER_GUARDED_BY(mu_){0};

@@ -14,7 +14,7 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, free_port
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, ending_with_us, free_port
 
 PROMPTS = ['Go to the door.', 'Find the cup.', 'Turn left.', 'Stop at the lift.']
 # The space that is left on the full disk: too little for report.json, enough for report.md.
@@ -66,7 +66,7 @@ class Run(unittest.TestCase):
         return self.command('--clock=virtual', '--network=ethernet', '--strategy=ar,mirror', *flags)
 
     def bench(self, command, **options):
-        return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False,
+        return subprocess.run(ending_with_us(*command), capture_output=True, text=True, timeout=200, check=False,
                               env=CLEAN_ENVIRONMENT, **options)
 
     def compare(self, *paths):
@@ -86,14 +86,14 @@ class Run(unittest.TestCase):
 
     def test_a_server_that_is_killed_costs_its_request_and_no_other(self):
         process = subprocess.Popen(
-            self.command('--clock=real', '--link=modelled', '--network=ethernet', '--strategy=ar'),
+            ending_with_us(*self.command('--clock=real', '--link=modelled', '--network=ethernet', '--strategy=ar')),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=CLEAN_ENVIRONMENT)
         self.addCleanup(process.kill)
         self.wait_for_requests(1)
-        while not children_of(process.pid, 'outrider-edge'):
+        while not children_of(process.pid, 'outrider-lab-edge'):
             time.sleep(0.01)
         # That of the setting has an emulated pace, that of the references has none.
-        paced = [pid for pid, words in children_of(process.pid, 'outrider-server')
+        paced = [pid for pid, words in children_of(process.pid, 'outrider-lab-server')
                  if b'--pace-pass-ms' in words]
         self.assertEqual(len(paced), 1)
         os.kill(paced[0], signal.SIGKILL)
@@ -118,8 +118,8 @@ class Run(unittest.TestCase):
         """While the machine has other work too: within twice the 10 s that are promised."""
         began = time.monotonic()
         process = subprocess.Popen(
-            self.command('--clock=real', '--network=lte', '--strategy=ar,sd,mirror',
-                         '--pace=table9'), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            ending_with_us(*self.command('--clock=real', '--network=lte', '--strategy=ar,sd,mirror',
+                                         '--pace=table9')), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True, env=CLEAN_ENVIRONMENT)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)

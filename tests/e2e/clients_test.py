@@ -29,7 +29,8 @@ QUESTION = [{'role': 'user', 'content': 'Pick up the red cup.'}]
 class OpenaiClient(WithServingEdge):
     def client(self):
         import openai
-        return openai.OpenAI(base_url=f'{self.base}/v1', api_key='none', max_retries=0)
+        return openai.OpenAI(base_url=f'{self.base}/v1', api_key='none', max_retries=0,
+                             _strict_response_validation=True)
 
     def test_chat_whole_and_streamed_are_the_same_text(self):
         client = self.client()
@@ -55,8 +56,27 @@ class OpenaiClient(WithServingEdge):
         self.assertEqual(answer.choices[0].finish_reason, 'length')
         self.assertEqual(answer.usage.completion_tokens, 4)
 
+    def test_what_clients_send_beside_is_taken(self):
+        client = self.client()
+        self.assertEqual(client.models.retrieve('robot').id, 'robot')
+        answer = client.chat.completions.create(
+            model='robot', messages=[*QUESTION, *QUESTION], max_completion_tokens=4, seed=2**64 - 1, user='ada',
+            extra_body={'ignore_eos': True, 'max_tokens': 4.0})
+        self.assertEqual(answer.usage.completion_tokens, 4)
+        self.assertGreaterEqual(answer.usage.prompt_tokens_details.cached_tokens, 0)
+        chunks = list(client.chat.completions.create(
+            model='robot', messages=QUESTION, max_tokens=30, stream=True, extra_body={'ignore_eos': True},
+            stream_options={'include_usage': True, 'continuous_usage_stats': True}))
+        counts = [chunk.usage.completion_tokens for chunk in chunks if chunk.usage]
+        self.assertGreater(len(counts), 2)
+        self.assertEqual(counts, sorted(counts))
+        self.assertEqual(counts[-1], 30)
+        self.assertEqual(client.completions.create(model='robot', prompt=['The robot'], max_tokens=3).usage.completion_tokens, 3)
+
     def test_errors_are_the_clients_own_kinds(self):
         import openai
+        with self.assertRaises(openai.NotFoundError):
+            self.client().models.retrieve('another')
         with self.assertRaises(openai.BadRequestError) as refused:
             self.client().chat.completions.create(model='robot', messages=QUESTION, n=2)
         self.assertIn("'n' is not supported", str(refused.exception))

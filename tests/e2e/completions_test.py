@@ -48,7 +48,7 @@ class Client:
     def events(self, **fields):
         connection, response = self.open('POST', '/v1/chat/completions',
                                          {'messages': MESSAGES, 'stream': True, **fields})
-        with_data = [line[6:] for line in response.read().decode().splitlines() if line]
+        with_data = [line[6:] for line in response.read().decode().splitlines() if line.startswith('data: ')]
         connection.close()
         return [json.loads(line) for line in with_data[:-1]], with_data[-1]
 
@@ -101,6 +101,7 @@ class Completions(unittest.TestCase):
         self.assertEqual(answer['usage']['completion_tokens'], 4)
         code, models = self.client.ask('GET', '/v1/models')
         self.assertEqual([model['id'] for model in models['data']], ['demo-target'])
+        self.assertRegex(models['data'][0]['template_hash'], '^[0-9a-f]{64}$')
         code, tokens = self.client.ask('POST', '/tokenize', {'content': 'The robot'})
         self.assertEqual(len(tokens['tokens']), answer['usage']['prompt_tokens'])
         connection, response = self.client.open('GET', '/health/ready')
@@ -117,9 +118,9 @@ class Completions(unittest.TestCase):
             self.assertIn(words, answer['error']['message'])
         code, answer = self.client.ask('POST', '/v1/chat/completions', {'messages': MESSAGES},
                                        {'Origin': 'http://elsewhere.example'})
-        self.assertEqual(code, 400, answer)
+        self.assertEqual(code, 403, answer)
         code, _ = self.client.ask('GET', '/v1/chat/completions')
-        self.assertEqual(code, 400)
+        self.assertEqual(code, 405)
 
     def test_a_client_that_leaves_gives_its_place_back(self):
         for _ in range(4):  # twice as many as there are places

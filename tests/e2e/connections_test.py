@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Connections that the server ends for their age, and more of them than it takes, while edges decode.
+"""Connections that the server ends for their age, more of them than it takes while edges decode, and strangers
+who keep the HTTP pages of both programs busy.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/connections_test.py
 
 SPDX-License-Identifier: Apache-2.0
 """
+import json
 import socket
+import subprocess
+import sys
 import time
 import unittest
 
-from programs import DRAFT, ROOT, Edge, Server, edge
+from programs import BIN, DRAFT, ROOT, Edge, Server, edge
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '--temp', '1', '--seed', '3',
@@ -53,6 +57,22 @@ class Bound(unittest.TestCase):
                 stranger.close()
             after = edge(*ANSWER, '-n', '5', '--server', server.address)
             self.assertEqual(after.code, 0, after.err)
+
+
+class HttpStrangers(unittest.TestCase):
+    def test_half_sent_requests_unfinished_bodies_and_unread_replies_keep_nobody_out(self):
+        for program in ('server', 'edge'):
+            done = subprocess.run(
+                [sys.executable, ROOT / 'tests/soak/http_storm.py', '--rounds', '1', '--seconds', '2', '--warm-up', '1',
+                 '--heads', '1400', '--program', program], capture_output=True, text=True, check=False,
+                env={'OUTRIDER_BIN': str(BIN), 'PATH': '/usr/bin:/bin'})
+            self.assertIn(done.returncode, (0, 1, 4), done.stderr)
+            line = json.loads(done.stdout.splitlines()[-1])
+            self.assertEqual(line.get('failures', []), [], program)
+            bars = {bar['name']: bar for bar in line['bars'] if 'between tokens' not in bar['name']}
+            self.assertEqual(len(bars), 6 if program == 'server' else 4, bars)
+            for name, bar in bars.items():
+                self.assertTrue(bar['met'], f'{program}: {name}: {bar}')
 
 
 if __name__ == '__main__':

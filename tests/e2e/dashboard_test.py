@@ -18,7 +18,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, START_SECONDS, Server, free_port
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, START_SECONDS, Server, ending_with_us, free_port
 
 DASHBOARD = ROOT / 'docker/grafana/dashboards/outrider.json'
 # For CMake: this test did not run.
@@ -51,7 +51,7 @@ class Running:
     """A program that ends with the block."""
 
     def __init__(self, *command):
-        self.process = subprocess.Popen([str(part) for part in command], env=CLEAN_ENVIRONMENT,
+        self.process = subprocess.Popen(ending_with_us(*command), env=CLEAN_ENVIRONMENT,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __enter__(self):

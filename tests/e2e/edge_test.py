@@ -281,6 +281,9 @@ class WrongUse(WithServer):
             (other / 'tokenizer.json').write_text(json.dumps(tokenizer), encoding='utf-8')
             answer = self.run_edge('--model', other, '-p', PROMPT, '-n', '5')
         self.assertEqual(answer.code, 1, answer.err)
+        self.assertIn('the tokenizer of the draft, or of --tokenizer, is not that of the target', answer.err)
+        self.assertIn('use a draft of the target\'s family', answer.err)
+        self.assertNotIn('Open.', answer.err)
         self.assertEqual(len(set(re.findall('[0-9a-f]{64}', answer.err))), 2, answer.err)
 
     def test_so_is_one_whose_tokenizer_is_a_sentencepiece_model(self):
@@ -302,7 +305,46 @@ class WrongUse(WithServer):
             answer = self.run_edge(*flags)
         self.assertEqual(without.code, 0, without.err)
         self.assertEqual(answer.code, 1, answer.err)
-        self.assertEqual(len(set(re.findall('[0-9a-f]{64}', answer.err))), 2, answer.err)
+        self.assertIn(f'the draft {other} has another tokenizer than {DRAFT} (--tokenizer)', answer.err)
+        self.assertIn('Remedy: a draft of the same family', answer.err)
+
+    def test_a_tokenizer_with_more_tokens_than_the_model_knows_is_refused_by_both_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copies = [Path(folder) / 'target', Path(folder) / 'draft']
+            for copy, model in zip(copies, (TARGET, DRAFT)):
+                shutil.copytree(model, copy)
+                file = copy / 'tokenizer.json'
+                tokenizer = json.loads(file.read_text(encoding='utf-8'))
+                tokenizer['added_tokens'].append({**tokenizer['added_tokens'][-1], 'id': 3072, 'content': '<pad>'})
+                file.write_text(json.dumps(tokenizer), encoding='utf-8')
+            target, draft = copies
+            said = 'its tokenizer has 3073 tokens, and its embedding only 3072 rows'
+            for flags in (('--target', target), ('--target', TARGET, '--model', draft, '--tokenizer', draft)):
+                answer = edge('run', '-p', 'x', *flags)
+                self.assertEqual(answer.code, 2, answer.err)
+                self.assertIn(said, answer.err)
+            packed = edge('pack', '--model', target, '--out', Path(folder) / 'pack')
+            self.assertEqual(packed.code, 2, packed.err)
+            self.assertIn(said, packed.err)
+            with self.assertRaisesRegex(RuntimeError, said):
+                Server(model=target)
+
+    def test_a_path_that_is_not_there_is_said_to_be_that(self):
+        for flags in (('--model', '/none/draft'), ('--tokenizer', '/none/draft'), ('--target', '/none/draft'),
+                      ('--tokenizer', DRAFT, '--model', '/none/draft')):
+            answer = edge('run', *flags, '-p', 'x')
+            self.assertEqual(answer.code, 1, answer.err)
+            self.assertIn('/none/draft: no such file or directory', answer.err)
+
+    def test_an_adapter_is_not_taken_for_a_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / 'adapter_config.json').write_text('{}', encoding='utf-8')
+            self.refused(self.run_edge('--tokenizer', DRAFT, '--model', folder, '-p', 'x'), 2, 'is a LoRA adapter')
+
+    def test_a_server_s_address_is_no_url(self):
+        answer = edge('run', '--server', 'http://127.0.0.1:8001', '--tokenizer', DRAFT, '-p', 'x')
+        self.assertEqual(answer.code, 2, answer.err)
+        self.assertIn("begins with 'http://', which does not belong to it", answer.err)
 
     def test_a_damaged_model_names_its_file(self):
         with tempfile.TemporaryDirectory() as folder:

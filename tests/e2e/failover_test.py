@@ -209,6 +209,13 @@ class Failover(unittest.TestCase):
         self.assertIn('--metered-limit allows', answer.err)
         self.assertEqual(answer.json['failovers_total'], 1)
 
+    def test_asking_for_the_chat_template_counts_against_the_limit(self):
+        """More than the few bytes that this limit allows, before the first message of an answer."""
+        with Server(*PACED) as server:
+            answer = self.start(server.address, '--metered-limit', '0.0001', *SAMPLINGS[0]).wait()
+        carried = int(re.search(r'the link has carried (\d+) bytes', answer.err)[1])
+        self.assertGreater(carried, sum(answer.json['bytes'][way] for way in ('framed_up', 'framed_down')), answer.err)
+
     def test_a_damaged_pack_leaves_the_server_alone(self):
         damaged = Path(self.folder.name) / 'damaged.pack'
         damaged.write_bytes(self.packs['auto'].read_bytes()[:-100])

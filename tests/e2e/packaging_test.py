@@ -1,20 +1,31 @@
 #!/usr/bin/env python3
-"""The units by systemd's own judgement, and the Kubernetes manifests by Kubernetes' schemas. Each part
-skips where its tool is missing: Debian's systemd, and kubernetes-validate of the Python package index.
+"""The units by systemd's own judgement, the Kubernetes manifests by Kubernetes' schemas, what images are made from, and
+metrics behind HAProxy. Each part skips where its tool is missing: Debian's systemd and haproxy, and kubernetes-validate
+of the Python package index.
 
   OUTRIDER_BIN=build/release/bin .venv-tests/bin/python3 tests/e2e/packaging_test.py
 
 SPDX-License-Identifier: Apache-2.0
 """
+import contextlib
+import http.client
 import importlib.util
+import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import urllib.error
+import urllib.request
 from pathlib import Path
 
-from programs import BIN, ROOT
+from programs import BIN, ROOT, Server, free_port, make_certificate
+
+HAPROXY = shutil.which('haproxy') or shutil.which('haproxy', path='/usr/sbin')
 
 UNITS = sorted((ROOT / 'deploy/systemd').glob('*.service'))
 MANIFESTS = [ROOT / 'deploy/kubernetes' / name for name in ('outrider.yaml', 'haproxy.yaml')]
@@ -84,6 +95,78 @@ class Manifests(unittest.TestCase):
             copy = Path(folder) / 'outrider.yaml'
             copy.write_text(MANIFESTS[0].read_text().replace('minAvailable', 'minAvailabel'))
             self.assertNotEqual(self.validate(copy, KUBERNETES_VERSIONS[0]).returncode, 0)
+
+
+class Images(unittest.TestCase):
+    OURS = re.compile(r'(?:outrider-(?:server|edge|haproxy)):0\.1\.0$')
+
+    def test_what_others_publish_is_named_by_its_digest(self):
+        named = []
+        for file in sorted([*(ROOT / 'docker').glob('*Dockerfile'), ROOT / 'docker/compose.yaml', *MANIFESTS]):
+            named += re.findall(r'^(?:ARG BASE=| *image: )(\S+)$', file.read_text(encoding='utf-8'), re.M)
+        self.assertGreaterEqual(len(named), 8)
+        for image in named:
+            if not self.OURS.match(image):
+                self.assertRegex(image, r'@sha256:[0-9a-f]{64}$')
+
+    def test_the_key_of_cuda_s_repository_is_known_before_it_is_used(self):
+        text = (ROOT / 'docker/cuda.Dockerfile').read_text(encoding='utf-8')
+        self.assertRegex(text, r'ARG KEY=[0-9A-F]{40}\n')
+        self.assertNotIn('.deb', text)
+
+
+@unittest.skipUnless(HAPROXY, 'needs haproxy (Debian package haproxy)')
+class MetricsBehindHaproxy(unittest.TestCase):
+    """deploy/metrics-haproxy.cfg as it stands before a real server: what the PodMonitor asks."""
+
+    KEY = 'k' * 64
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        cert, key = make_certificate(folder.name)
+        self.ca = Path(folder.name) / 'tls.crt'
+        cert.rename(self.ca)
+        key.rename(Path(folder.name) / 'tls.key')
+        inner, self.port = free_port(), free_port()
+        server = Server('--metrics-port', inner, '--metrics-host', '127.0.0.1')
+        self.addCleanup(server.stop)
+        self.proxy = subprocess.Popen([HAPROXY, '-db', '-f', ROOT / 'deploy/metrics-haproxy.cfg'], env={
+            'OUTRIDER_LISTEN': f'127.0.0.1:{self.port}', 'OUTRIDER_CERT': str(self.ca),
+            'OUTRIDER_METRICS': f'127.0.0.1:{inner}', 'OUTRIDER_METRICS_KEY': self.KEY}, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.proxy.wait)
+        self.addCleanup(self.proxy.terminate)
+        give_up = time.monotonic() + 30
+        while time.monotonic() < give_up and self.proxy.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', self.port), 1):
+                return
+            time.sleep(0.05)
+        self.fail('HAProxy does not listen')
+
+    def ask(self, key=None, path='/metrics', scheme='https'):
+        request = urllib.request.Request(f'{scheme}://127.0.0.1:{self.port}{path}')
+        if key is not None:
+            request.add_header('Authorization', f'Bearer {key}')
+        context = ssl.create_default_context(cafile=self.ca) if scheme == 'https' else None
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, ''
+
+    def test_the_key_over_tls_reads_them_and_nothing_else_does(self):
+        status, text = self.ask(self.KEY)
+        self.assertEqual(status, 200)
+        self.assertIn('outrider_num_requests_running', text)
+        for wrong in (None, '', self.KEY[:-1], self.KEY + 'k', 'x' * 64):
+            self.assertEqual(self.ask(wrong)[0], 401, wrong)
+        self.assertEqual(self.ask(self.KEY, '/')[0], 404)
+        with self.assertRaises((OSError, http.client.HTTPException)):
+            self.ask(self.KEY, scheme='http')
+
+    def test_the_podmonitor_comes_over_tls(self):
+        text = (ROOT / 'deploy/kubernetes/podmonitor.yaml').read_text(encoding='utf-8')
+        self.assertIn('scheme: https', text)
 
 
 if __name__ == '__main__':

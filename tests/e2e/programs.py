@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import queue
+import random
 import re
 import signal
 import socket
@@ -26,10 +27,38 @@ CLEAN_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith('OU
 CLEAN_ENVIRONMENT['OUTRIDER_STATE_DIR'] = 'none'
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+# Flags and values that only the laboratory's programs have (bench/lab).
+LABORATORY = ('--pace-pass-ms', '--pace-exit-cost', '--server-queue', '--exit-score',
+              '--pace-step-ms', '--flash-bandwidth', '--client-queue', '--tree-widths',
+              'specedge', 'ssd', 'picospec', 'fixed', 'top-n')
+
+
+def program_for(name, arguments):
+    """The path of outrider-NAME, or of the laboratory's if an argument needs it."""
+    laboratory = any(str(argument).split('=')[0] in LABORATORY for argument in arguments)
+    return BIN / (f'outrider-lab-{name}' if laboratory else f'outrider-{name}')
+
+
+def ending_with_us(*command):
+    """The command as Popen takes it. It is killed when the thread that starts it ends, however it ends: what runs a test
+    may be killed, and leaves nothing behind. The shell looks whether that was before the signal was asked for."""
+    look = '[ "$PPID" = "$0" ] && exec "$@"'
+    return ['setpriv', '--pdeathsig', 'KILL', 'sh', '-c', look, str(os.getpid()), *map(str, command)]
+
+
+def free_port(*addresses):
+    """A port that is free on each of the addresses (127.0.0.1 if none is named), and that no outgoing connection takes
+    before a server listens on it or comes back to it: the system gives those a port from its ephemeral range."""
+    first_ephemeral = int(Path('/proc/sys/net/ipv4/ip_local_port_range').read_text(encoding='utf-8').split()[0])
+    while True:
+        port = random.randrange(10240, first_ephemeral)
+        try:
+            for address in addresses or ('127.0.0.1',):
+                with socket.socket() as probe:
+                    probe.bind((address, port))
+            return port
+        except OSError:
+            continue
 
 
 def make_certificate(folder):
@@ -70,9 +99,10 @@ def wait_until_served(base):
 class Server:
     """An outrider-server on the loopback, ready when the constructor returns."""
 
-    def __init__(self, *flags, port=0, model=TARGET, environment=None):
-        command = [BIN / 'outrider-server', '--model', model, '--port', str(port), *flags]
-        self.process = subprocess.Popen([str(part) for part in command], text=True,
+    def __init__(self, *flags, port=0, model=TARGET, environment=None, under=()):
+        """under: words before the program's name."""
+        command = ending_with_us(*under, program_for('server', flags), '--model', model, '--port', port, *flags)
+        self.process = subprocess.Popen(command, text=True, errors='backslashreplace',
                                         env={**CLEAN_ENVIRONMENT, **(environment or {})},
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.log = []
@@ -143,9 +173,10 @@ class Edge:
     """An outrider-edge in the background."""
 
     def __init__(self, *arguments, environment=None, stdin=subprocess.PIPE,
-                 stdout=subprocess.PIPE, stderr=subprocess.PIPE):
-        command = [str(BIN / 'outrider-edge'), *map(str, arguments)]
-        self.process = subprocess.Popen(command, text=True, stdin=stdin,
+                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, under=()):
+        """under: words before the program's name."""
+        command = ending_with_us(*under, program_for('edge', arguments), *arguments)
+        self.process = subprocess.Popen(command, text=True, errors='backslashreplace', stdin=stdin,
                                         env={**CLEAN_ENVIRONMENT, **(environment or {})},
                                         stdout=stdout, stderr=stderr)
 

@@ -20,7 +20,7 @@ import unittest
 from pathlib import Path
 
 from name_server import NameServer
-from programs import CLEAN_ENVIRONMENT, DRAFT, ROOT, Server, edge, free_port, make_certificate
+from programs import CLEAN_ENVIRONMENT, DRAFT, ROOT, Server, edge, ending_with_us, free_port, make_certificate
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 SWITCHES = int(os.environ.get('OUTRIDER_PROXY_SWITCHES', '6'))
@@ -68,7 +68,7 @@ class BehindHaproxy(unittest.TestCase):
         self.log = open(here / 'haproxy.log', 'w+', encoding='utf-8')
         self.addCleanup(self.log.close)
         self.proxy = subprocess.Popen(
-            ['haproxy', '-f', ROOT / 'deploy/haproxy.cfg', '-db'], stdout=self.log, stderr=self.log,
+            ending_with_us('haproxy', '-f', ROOT / 'deploy/haproxy.cfg', '-db'), stdout=self.log, stderr=self.log,
             env={**CLEAN_ENVIRONMENT, 'OUTRIDER_LISTEN': f'127.0.0.1:{port}', 'OUTRIDER_CERT': str(here / 'both.pem'), **where})
         self.addCleanup(self.proxy.wait)
         self.addCleanup(self.proxy.terminate)
@@ -165,7 +165,7 @@ class InACluster(UnderLoad):
 
     def start_servers(self, cert, key):
         self.addresses = ['127.0.0.2', '127.0.0.3']
-        port, health = free_port(), free_port()
+        port, health = free_port(*self.addresses), free_port(*self.addresses)
         for address in self.addresses:
             self.add_server('--host', address, '--tls-cert', cert, '--tls-key', key, port=port, health=health)
         self.names = NameServer(self.addresses)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`outrider-edge serve` itself: its health under load, its link as it comes and goes, its books.
+"""`outrider-edge serve` itself: its health under load, its link as it comes and goes, its usage records.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/serve_test.py
 
@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 import http.client
 import json
 import re
+import signal
 import tempfile
 import time
 import unittest
@@ -146,7 +147,81 @@ class Health(unittest.TestCase):
             self.assertEqual(edge.metric('resume_total{model_name="demo-draft",result="failure"}'), 1)
 
 
-class Books(unittest.TestCase):
+class Draining(unittest.TestCase):
+    def test_sigterm_lets_answers_end_and_takes_no_more(self):
+        with Server(*PACED) as server, ServingEdge('--server', server.address) as edge:
+            wait_until_served(edge.base)
+            running, queued = edge.ask(100), edge.ask(8)
+            begun = running.getresponse()
+            begun.read(200)
+            edge.wait_for(lambda: edge.link()['waiting'], 1)
+            edge.running.process.send_signal(signal.SIGTERM)
+            edge.wait_for(lambda: edge.get('/health/ready')[0], 503)
+            refused = self.refused(edge)
+            self.assertEqual(refused.code, 503)
+            self.assertGreater(int(refused.headers['Retry-After']), 0)
+            for response in (begun, queued.getresponse()):
+                body = response.read()
+                self.assertTrue(body.endswith(b'data: [DONE]\n\n'), body[-300:])
+            self.assertEqual(edge.running.wait().code, 0)
+
+    def refused(self, edge):
+        """Of an answer that is to be whole."""
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(
+                edge.base + '/v1/chat/completions', json.dumps({**QUESTION, 'stream': False}).encode()), timeout=60)
+        return refused.exception
+
+    def test_what_outlasts_the_time_for_it_ends_with_an_error(self):
+        with Server('--pace-pass-ms', '100') as server, \
+                ServingEdge('--server', server.address, '--shutdown-timeout', '0.5') as edge:
+            wait_until_served(edge.base)
+            running, queued = edge.ask(100), edge.ask(8)
+            begun = running.getresponse()
+            begun.read(100)
+            edge.wait_for(lambda: edge.link()['waiting'], 1)
+            edge.running.process.send_signal(signal.SIGTERM)
+            for response in (begun, queued.getresponse()):
+                text = response.read().decode()
+                self.assertIn('shutting down', text)
+                self.assertNotIn('"finish_reason":"stop"', text)
+            self.assertEqual(edge.running.wait().code, 0)
+
+    def test_clients_and_health_are_told_soon_that_the_server_is_gone(self):
+        with Server(*PACED) as server, ServingEdge('--server', server.address) as edge:
+            wait_until_served(edge.base)
+            stream = edge.ask(200)
+            response = stream.getresponse()
+            response.read(200)
+            server.kill()
+            begin = time.monotonic()
+            line = next(line for line in response if line.startswith(b': ') and b'still here' not in line)
+            self.assertLess(time.monotonic() - begin, 3, line)
+            self.assertIn(b'link', line)
+            self.assertEqual(edge.get('/health')[0], 503)
+            self.assertEqual(edge.get('/health/ready')[0], 503)
+            response.close()
+            stream.close()
+            edge.wait_for(lambda: edge.link()['running'], False)
+            begin = time.monotonic()
+            refused = self.refused(edge)
+            self.assertLess(time.monotonic() - begin, 5)
+            self.assertEqual(refused.code, 503)
+            self.assertGreater(int(refused.headers['Retry-After']), 0)
+            self.assertIn('server', json.loads(refused.read())['error']['message'])
+
+    def test_an_idle_edge_tells_the_truth_too(self):
+        with Server() as server, ServingEdge('--server', server.address) as edge:
+            wait_until_served(edge.base)
+            self.assertEqual(edge.get('/health')[0], 200)
+            server.kill()
+            time.sleep(5.1)  # what is known counts as fresh for so long
+            begin = time.monotonic()
+            self.assertEqual(edge.get('/health')[0], 503)
+            self.assertLess(time.monotonic() - begin, 3)
+
+
+class UsageRecords(unittest.TestCase):
     def test_each_answer_has_its_line_and_all_have_their_sums(self):
         with tempfile.TemporaryDirectory() as folder:
             prices = Path(folder) / 'prices.toml'

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string_view>
 
-#include "bench/link/path/impaired_path.h"
-#include "bench/link/path/trace_file.h"
+#include "emulation/path/impaired_path.h"
+#include "emulation/path/trace_profile.h"
 
 namespace {
 

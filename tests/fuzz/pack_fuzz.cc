@@ -1,55 +1,282 @@
-// A file of prepared weights: every extent, matrix, tensor and text that is let through lies in it.
-// The input is the file, and in another the index behind a header that fits it: no checksum stands
-// between the index and what reads it.
-// SPDX-License-Identifier: Apache-2.0
+// A pack that a stranger wrote. The input is edits of a real pack's index or config: behind the
+// line that names the pack one a line, as in
+//
+//   replace /tensors/3/interleaved 7
+//   replace /config/num_hidden_layers 3
+//   remove /matrices/0
+//
+// Checksums are made right again, so that none stands between an edit and what reads it. A pack
+// that is let through is read whole: its tensors, then a pass of the model, each tensor and matrix
+// in memory of just its size, so that AddressSanitizer sees a read beyond. The same input is also
+// taken for a whole file, and for the text of an index. SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/model_pack.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "common/base/json_record.h"
+#include "common/base/posix.h"
+#include "common/base/thread_pool.h"
+#include "common/model/cpu/cpu_model.h"
 #include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/cpu/model_pack_writer.h"
 #include "common/model/cpu/pack/pack_checksum.h"
-#include "common/model/cpu/pack/pack_index.h"
+#include "common/model/format/model_writer.h"
 
 namespace {
+
+using namespace outrider;
 
 void check(bool condition) {
   if (!condition) __builtin_trap();
 }
 
-void read_file(std::span<const std::byte> file) {
-  const auto index = outrider::parse_pack_index(file, "fuzzed");
-  if (!index.ok()) return;
-  for (const outrider::PackExtent& extent : index->extents) {
-    check(extent.offset % outrider::kPackPage == 0 && extent.offset <= file.size() &&
-          extent.bytes <= file.size() - extent.offset);
-    (void)outrider::pack_checksum(file.subspan(extent.offset, extent.bytes));
+template <typename T>
+T must(Result<T> result) {
+  if (!result.ok()) std::fprintf(stderr, "%s\n", result.status().to_string().c_str());
+  check(result.ok());
+  return *std::move(result);
+}
+
+// As a pack is written, and what edits begin with.
+struct RealPack {
+  std::string extents;  // header and extents
+  Json index;
+  Json config;
+};
+
+struct Kind {
+  const char* family;
+  const char* dtype;
+  bool has_biases;  // interleaved ones, as of a GGUF file
+  std::vector<TokenId> shortlist;
+};
+
+ModelConfig config_of(const Kind& kind) {
+  ModelConfig config;
+  config.architecture = kind.family;
+  config.vocab_size = 37;
+  config.hidden_size = 32;
+  config.intermediate_size = 40;
+  config.num_layers = 2;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 8;
+  config.max_positions = 64;
+  config.windows = {0, 0};
+  config.tied_embeddings = !kind.shortlist.empty();
+  config.qkv_bias = kind.has_biases || config.architecture == "qwen2";
+  config.o_bias = kind.has_biases;
+  config.head_tokens = kind.shortlist;
+  config.stop_ids = {3};
+  return config;
+}
+
+// The model with query and key biases in GGUF's order of rows.
+std::shared_ptr<const ModelFiles> interleaved(const ModelFiles& files) {
+  auto tensors = files.weights.tensors();
+  for (const TensorSpec& spec : expected_tensors(files.config)) {
+    if (spec.rotated) tensors[spec.name].interleaved = files.config.head_dim;
   }
-  for (const outrider::PackMatrix& matrix : index->matrices) {
-    check(matrix.extent < index->extents.size());
-    const outrider::PackExtent& extent = index->extents[matrix.extent];
-    const auto bytes = static_cast<std::uint64_t>(bytes_of(matrix_of(matrix)));
-    check(matrix.offset % outrider::kPackAlignment == 0 && matrix.offset >= extent.offset &&
-          bytes <= extent.bytes && matrix.offset - extent.offset <= extent.bytes - bytes);
-  }
-  const auto check_part = [&](const auto& part) {
-    check(part.extent < index->extents.size());
-    const outrider::PackExtent& extent = index->extents[part.extent];
-    check(part.offset >= extent.offset && part.bytes <= extent.bytes &&
-          part.offset - extent.offset <= extent.bytes - part.bytes);
+  return std::make_shared<const ModelFiles>(
+      ModelFiles{.name = files.name,
+                 .config = files.config,
+                 .weights = Weights::from_views(nullptr, std::move(tensors)),
+                 .fingerprint = files.fingerprint});
+}
+
+RealPack make_pack(const Kind& kind) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "fuzz-pack-XXXXXX").string();
+  const std::string folder = ::mkdtemp(pattern.data());
+  const Status model = write_model(folder + "/m", config_of(kind), DType::kF32, random_source(7));
+  check(model.ok());
+  const auto stored = must(load_model_files(folder + "/m", {}));
+  const auto files = kind.has_biases ? interleaved(*stored) : stored;
+  ThreadPool pool(1);
+  const CpuWeights weights =
+      must(CpuWeightsLoader(kernels_for(must(find_vector_target("auto"))), pool, {"", {}}, {})
+               .load(files, must(parse_compute_type(kind.dtype))));
+  const std::vector<PackText> texts = {{"a.txt", "some text"}};
+  check(write_model_pack(folder + "/p", weights, {.texts = texts, .for_exits = true}).ok());
+  const auto file = must(MappedFile::open(folder + "/p"));
+  const auto* begin = reinterpret_cast<const char*>(file->bytes().data());
+  RealPack pack;
+  pack.index = write_json(must(parse_pack_index(file->bytes(), "real")));
+  pack.extents = {begin, file->bytes().size() - pack.index.dump().size()};
+  const PackedFile config = must(read_json<PackedFile>(pack.index["files"][0], "real"));
+  pack.config = must(parse_json({begin + config.offset, config.bytes}, "real"));
+  std::filesystem::remove_all(folder);
+  return pack;
+}
+
+const std::vector<RealPack>& real_packs() {
+  static const std::vector<RealPack> packs = {
+      make_pack({.family = "llama", .dtype = "int4", .has_biases = true, .shortlist = {}}),
+      make_pack({.family = "qwen2", .dtype = "f32", .has_biases = false, .shortlist = {}}),
+      make_pack({.family = "llama", .dtype = "int8", .has_biases = false, .shortlist = {1, 5, 8}}),
   };
-  for (const outrider::PackTensor& tensor : index->tensors) check_part(tensor);
-  for (const outrider::PackedFile& packed : index->files) check_part(packed);
+  return packs;
+}
+
+// Of just that size: a read beyond it is seen.
+class Copies {
+ public:
+  const std::byte* of(const void* from, std::size_t count) {
+    check(count <= bytes_.size() && from >= bytes_.data() &&
+          static_cast<const std::byte*>(from) <= bytes_.data() + (bytes_.size() - count));
+    copies_.push_back(std::make_unique<std::byte[]>(count));
+    std::memcpy(copies_.back().get(), from, count);
+    return copies_.back().get();
+  }
+  explicit Copies(std::span<const std::byte> file) : bytes_(file) {}
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::vector<std::unique_ptr<std::byte[]>> copies_;
+};
+
+void run_pass(CpuWeights weights) {
+  const Result<std::unique_ptr<Model>> model =
+      make_cpu_model(std::move(weights), nullptr, {.threads = 1});
+  if (!model.ok()) return;  // of a size that the backend lacks
+  if ((*model)->info().max_positions < 4) return;
+  const auto cache = must((*model)->new_cache(4));
+  std::vector<Row> rows;
+  Slot last = kRootSlot;
+  for (const TokenId token : {0, 1, (*model)->info().vocab_size - 1}) {
+    last = must(cache->slots().append(last));
+    rows.push_back({cache.get(), last, std::min(token, (*model)->info().vocab_size - 1), true});
+  }
+  PassOutput out;
+  check((*model)->forward(rows, out).ok());
+}
+
+void read_whole(const ModelPack& pack, std::size_t file_bytes) {
+  Copies copies({pack.base(), file_bytes});
+  for (auto [name, tensor] : pack.files().weights.tensors()) {
+    tensor.data = copies.of(tensor.data, tensor.num_bytes);
+    (void)widened(tensor);
+  }
+  CpuWeights weights = must(pack.weights());
+  weights.embedding.data = copies.of(weights.embedding.data, weights.embedding.num_bytes);
+  const auto copy = [&copies](WeightMatrix& matrix) {
+    matrix.data = copies.of(matrix.data, static_cast<std::size_t>(bytes_of(matrix)));
+  };
+  for (CpuLayer& layer : weights.layers) {
+    for (LinearWeights* each :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      copy(each->matrix);
+    }
+  }
+  copy(weights.head.matrix);
+  run_pass(std::move(weights));
+}
+
+void open_pack(std::string_view bytes) {
+  const UniqueFd file(::memfd_create("fuzz-pack", MFD_CLOEXEC));
+  check(file.valid() &&
+        ::write(file.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  const std::string path = "/proc/self/fd/" + std::to_string(file.get());
+  const Result<ModelPack> pack = ModelPack::open(path);
+  if (pack.ok()) {
+    read_whole(*pack, bytes.size());
+  } else {
+    check(pack.status().message().starts_with(path));
+  }
+}
+
+// Behind real extents, with checksums that are right.
+void open_with_index(std::string extents, Json index) {
+  if (index.is_object() && index["extents"].is_array()) {
+    for (Json& each : index["extents"]) {
+      const auto extent = read_json<PackExtent>(each, "edited");
+      if (!extent.ok() || extent->offset > extents.size() ||
+          extent->bytes > extents.size() - extent->offset) {
+        continue;
+      }
+      each["checksum"] =
+          pack_checksum(std::as_bytes(std::span(extents).subspan(extent->offset, extent->bytes)));
+    }
+  }
+  const std::string text = index.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string file = write_pack_header(extents.size(), std::as_bytes(std::span(text)));
+  open_pack(file + extents.substr(kPackPage) + text);
+}
+
+// The config in its place, if it fits there.
+bool place_config(const Json& config, std::string& extents, Json& index) {
+  const auto place = read_json<PackedFile>(index["files"][0], "real");
+  const std::string text = config.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const auto filled = (place->bytes + kPackAlignment - 1) / kPackAlignment * kPackAlignment;
+  if (text.size() > filled) return false;
+  extents.replace(place->offset, filled, text + std::string(filled - text.size(), ' '));
+  index["files"][0]["bytes"] = filled;
+  return true;
+}
+
+// One line of the input; what is no edit, or has no such place, is passed over.
+void edit(std::string_view line, Json& index, Json& config) {
+  constexpr std::string_view kConfig = "/config";
+  const std::size_t first = line.find(' ');
+  if (first == std::string_view::npos) return;
+  const std::string_view verb = line.substr(0, first);
+  line.remove_prefix(first + 1);
+  const std::size_t second = std::min(line.find(' '), line.size());
+  std::string_view pointer = line.substr(0, second);
+  const bool of_config = pointer.starts_with(kConfig);
+  if (of_config) pointer.remove_prefix(kConfig.size());
+  Json operation = {{"op", verb}, {"path", pointer}};
+  const auto value = parse_json(line.substr(std::min(second + 1, line.size())), "edit");
+  if (value.ok()) operation["value"] = *value;
+  Json& edited = of_config ? config : index;
+  try {
+    edited = edited.patch(Json::array({operation}));
+  } catch (const Json::exception&) {
+  }
+}
+
+void open_edited(std::string_view edits) {
+  if (edits.empty()) return;
+  const auto& packs = real_packs();
+  const RealPack& pack = packs[static_cast<unsigned char>(edits[0]) % packs.size()];
+  Json index = pack.index;
+  Json config = pack.config;
+  std::string extents = pack.extents;
+  edits.remove_prefix(std::min(edits.find('\n'), edits.size() - 1) + 1);
+  while (!edits.empty()) {
+    const std::string_view line = edits.substr(0, edits.find('\n'));
+    edits.remove_prefix(std::min(line.size() + 1, edits.size()));
+    edit(line, index, config);
+  }
+  if (config != pack.config) {
+    Json placed = pack.index;
+    if (!place_config(config, extents, placed)) return;
+    if (index.is_object() && index["files"].is_array() && !index["files"].empty() &&
+        index["files"][0].is_object()) {
+      index["files"][0]["bytes"] = placed["files"][0]["bytes"];
+    }
+  }
+  open_with_index(std::move(extents), std::move(index));
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto bytes = std::as_bytes(std::span(data, size));
-  read_file(bytes);
-  constexpr std::uint64_t kExtents = 64 << 10;
-  std::string file = outrider::write_pack_header(outrider::kPackPage + kExtents, bytes);
-  file.append(kExtents, '\0');
-  file.append(reinterpret_cast<const char*>(data), size);
-  read_file(std::as_bytes(std::span(file.data(), file.size())));
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  open_edited(text);
+  if (!text.empty()) open_pack(text);
+  const Result<Json> index = parse_json(text, "fuzzed");
+  if (index.ok()) open_with_index(real_packs()[0].extents, *index);
   return 0;
 }

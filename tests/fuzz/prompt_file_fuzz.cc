@@ -1,6 +1,6 @@
 // A file of prompts: any bytes give prompts or an error that names the file. The file lies in
 // memory. SPDX-License-Identifier: Apache-2.0
-#include "bench/prompts/prompt_file.h"
+#include "bench/harness/prompt_file.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,12 +1,11 @@
 // tokenizer.json, and a text for what loads: ids must exist and decode to UTF-8.
-// The text is also read as a chat template. The input is the file, then a zero byte and the text,
-// if there is one. SPDX-License-Identifier: Apache-2.0
+// The input is the file, then a zero byte and the text, if there is one.
+// SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "common/conversation/default_system.h"
 #include "common/text/pipeline/utf8.h"
 #include "common/text/tokenizer.h"
 
@@ -14,7 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::size_t end = input.find('\0');
   const std::string_view text = end < size ? input.substr(end + 1) : "a b\xff <|im_end|>";
-  if (outrider::default_system_message(text).size() > text.size()) std::abort();
   const auto tokenizer = outrider::Tokenizer::load_json(input.substr(0, end), input.substr(0, end));
   if (!tokenizer.ok()) return 0;
   const auto ids = tokenizer->encode(text, {.parse_special = true});

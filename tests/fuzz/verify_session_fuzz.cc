@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/sim/deferred_model.h"
+#include "bench/sim/sim_server.h"
 #include "common/base/status.h"
 #include "common/verify/scheduler.h"
 #include "tests/sim/toy_exits.h"
@@ -102,7 +102,7 @@ class FuzzedSession {
       if (scheduler_.start(clock_.now())) {
         run_pass();
         scheduler_.finish(clock_.now());
-        check(scheduler_.last_served());
+        check(scheduler_.last_served().front());
       }
       scheduler_.take_events();
     }
@@ -130,18 +130,14 @@ class FuzzedSession {
   void run_pass() {
     device_.forget();
     scheduler_.compute();
-    const Reports& reports = reports_.at(scheduler_.last_served());
+    const Reports& reports = reports_.at(scheduler_.last_served().front());
     for (std::size_t i = 0; i < device_.layers(); ++i) {
       device_.show(i);
       clock_.advance(from_ms(bytes_.byte() % 8));
       if (bytes_.byte() % 2 == 0) {
-        acknowledge(reports, {.acked_reports = reports.last, .body = AckOnly{}});
+        reports.channel->acknowledge({.acked_reports = reports.last, .body = AckOnly{}});
       }
     }
-  }
-
-  static void acknowledge(const Reports& reports, const EdgeMessage& message) {
-    if (reports.channel->acknowledge(message)) reports.channel->send();
   }
 
   void step() {
@@ -183,7 +179,7 @@ class FuzzedSession {
   void receive(StreamId stream, const EdgeMessage& message) {
     const auto at = reports_.find(stream);
     const bool wrong = at != reports_.end() && message.acked_reports > at->second.last;
-    if (at != reports_.end()) acknowledge(at->second, message);
+    if (at != reports_.end()) at->second.channel->acknowledge(message);
     scheduler_.receive(stream, message, clock_.now());
     OUTRIDER_CHECK(!wrong || scheduler_.session(stream) == nullptr);
     check(stream);
@@ -202,10 +198,11 @@ class FuzzedSession {
     if (newest_ == 50) return;
     ++newest_;
     auto channel = std::make_shared<ExitReportChannel>(
-        ReportQueue::kPriority, clock_,
+        ReportQueue::kPriority,
         [this, stream = newest_](const ExitReport& report) { on_report(stream, report); });
     reports_[newest_].channel = channel;
-    scheduler_.connect(newest_, std::to_string(newest_), clock_.now(), std::move(channel));
+    scheduler_.connect(newest_, std::to_string(newest_), clock_.now(),
+                       {.reports = std::move(channel)});
     if (bytes_.byte() % 8 == 0) return;
     receive(newest_, {.body = read_open(bytes_)});
   }

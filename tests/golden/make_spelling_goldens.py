@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes text/spellings.json: small made-up tokenizers of every kind, and what Hugging Face makes of texts.
 
-Run by hand, with tokenizers and sentencepiece installed:
+Run by hand, with requirements.txt beside this file installed:
 
     python3 tests/golden/make_spelling_goldens.py                  writes the file
     python3 tests/golden/make_spelling_goldens.py dump CASE TEXT   prints the ids of each line
@@ -21,6 +21,7 @@ import sys
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from make_text_goldens import LLAMA3_SPLIT, QWEN2_SPLIT, code_points, lines_of
+from versions import made_with
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE / "text/spellings.json"
@@ -267,7 +268,7 @@ def hashes(tokenizer, texts):
 
 def write():
     vocabularies, pieces = make_vocabularies()
-    golden = {"probes": PROBES, "pieces": pieces, "vocabularies": vocabularies, "cases": []}
+    golden = {"made_with": made_with("tokenizers", "sentencepiece"), "probes": PROBES, "pieces": pieces, "vocabularies": vocabularies, "cases": []}
     for name, vocabulary, changes in make_cases():
         texts = TEXTS + (["code-points"] if name in EVERY_CHARACTER else [])
         found = list(hashes(load(vocabularies[vocabulary], changes), texts))

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes text/ids.txt and text/chats.json: what Hugging Face tokenizers and transformers say.
 
-Run by hand, with transformers, tokenizers, sentencepiece and gguf installed, the data folder beside the
+Run by hand, with requirements.txt beside this file installed, the data folder beside the
 project, and SmolLM2's GGUF file named by OUTRIDER_SMOLLM2:
 
     python3 tests/golden/make_text_goldens.py                         writes both files
     python3 tests/golden/make_text_goldens.py dump FAMILY TEXT [N]    prints the ids of each line (from line N)
 
 The families are put together here and again in family_tokenizers.h, from the same vocabularies.
-ids.txt has a line per family, text and block of 500 lines: the first 16 hex digits of the SHA-256
+ids.txt names the library's version, then has a line per family, text and block of 500 lines: the first 16 hex digits of the SHA-256
 of the blocks' ids (little-endian int32, -1 after each line).
 """
 import hashlib
@@ -21,6 +21,7 @@ import sys
 import unicodedata
 
 from tokenizers import Tokenizer
+from versions import made_with
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "shared" / "data"
@@ -163,7 +164,9 @@ def block_hashes(ids):
 
 
 def write_ids():
+    versions = made_with("tokenizers")
     with open(HERE / "text/ids.txt", "w") as out:
+        out.write(f"made-with tokenizers {versions['tokenizers']}\n")
         for family, make in FAMILIES.items():
             tokenizer = Tokenizer.from_str(json.dumps(make()))
             tokenizer.encode_special_tokens = True  # text is text

@@ -75,7 +75,7 @@ class CheckedAdversary final {
   void fail(const std::string& what);
 
   Simulation& simulation_;
-  SimRandom& random_;
+  SeededRandom& random_;
   SimLink& link_;
   const ToyExits* const exits_;
   const Plan plan_;

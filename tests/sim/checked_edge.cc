@@ -103,7 +103,7 @@ void CheckedEdge::on_handled() {
     const std::string wrong = reference_->compare(edge_->drafter().tree());
     if (!wrong.empty()) fail("edge's tree: " + wrong);
   }
-  SimRandom& random = simulation_.random();
+  SeededRandom& random = simulation_.random();
   if (cuts_left_ > 0 && random.chance(plan_.cut)) {
     --cuts_left_;
     link_.cut(random.between(Duration{0}, from_ms(500)), random.between(Duration{0}, from_ms(500)));

@@ -6,9 +6,12 @@
 
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/lab/rivals.h"
+#include "bench/lab/shaped_trees.h"
 #include "bench/sim/sim_link.h"
 #include "bench/sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
@@ -93,6 +96,14 @@ struct SimulatedRun {
     return options;
   }
 
+  // One of ours or a guest.
+  template <typename Choice>
+  Choice drawn(std::span<const typename Choice::GuestKind> guests) {
+    const auto& own = enum_names<typename Choice::OwnKind>;
+    const auto at = static_cast<std::size_t>(random.below(own.size() + guests.size()));
+    return at < own.size() ? Choice(own[at].value) : Choice(guests[at - own.size()]);
+  }
+
   CheckedEdge::Plan plan() {
     CheckedEdge::Plan plan;
     const auto vocab = static_cast<std::uint64_t>(model.info().vocab_size);
@@ -100,9 +111,9 @@ struct SimulatedRun {
       plan.prompt.push_back(static_cast<TokenId>(random.below(vocab)));
     }
     DecodingOptions& decoding = plan.decoding;
-    decoding.strategy = static_cast<Strategy>(random.below(enum_names<Strategy>.size()));
+    decoding.strategy = drawn<StrategyChoice>(rival_strategies());
     if (decoding.strategy == Strategy::kSd) {
-      decoding.tree.kind = static_cast<TreeKind>(random.below(enum_names<TreeKind>.size()));
+      decoding.tree.kind = drawn<TreeChoice>(std::span(shaped_trees()));
       decoding.tree.size = static_cast<std::size_t>(random.below(20));  // 0: the policy's own
       decoding.provisional = random.chance(0.5);
     }
@@ -201,7 +212,7 @@ struct SimulatedRun {
   }
 
   Simulation simulation;
-  SimRandom& random;
+  SeededRandom& random;
   ToyModel model;
   ToyExits exits;
   bool has_exits;
@@ -270,7 +281,7 @@ TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {
     ASSERT_EQ(edge.shown(), edge.expected());
     const DecodingStats& stats = edge.session().stats();
     if (strays == 0.0f) {
-      EXPECT_LE(stats.passes, 22u) << "five tokens a pass, but for pass 0";
+      EXPECT_LE(stats.passes, 22u) << "five tokens a pass, except for pass 0";
     }
     EXPECT_LE(stats.passes, 100u);
     EXPECT_EQ(stats.completion_tokens, 100u);

@@ -21,7 +21,7 @@ class ExitForger final {
  public:
   static constexpr std::int32_t kExits = 3;
 
-  ExitForger(SimRandom& random, ExitManner manner) : random_(random), manner_(manner) {}
+  ExitForger(SeededRandom& random, ExitManner manner) : random_(random), manner_(manner) {}
 
   // A new stream: reports are numbered anew.
   void restart() { seq_ = 0; }
@@ -36,7 +36,7 @@ class ExitForger final {
                      std::span<const TokenId> rest, std::int32_t vocab_size);
   ExitReport hostile(const Started& started, const MirroredTree& tree, std::int32_t vocab_size);
 
-  SimRandom& random_;
+  SeededRandom& random_;
   const ExitManner manner_;
   std::uint32_t seq_ = 0;
 };

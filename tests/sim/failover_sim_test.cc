@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "bench/sim/sim_link.h"
-#include "bench/sim/sim_probe.h"
 #include "bench/sim/sim_server.h"
 #include "tests/sim/checked_edge.h"
+#include "tests/sim/sim_probe.h"
 #include "tests/sim/toy_model.h"
 #include "tests/sim/toy_text.h"
 
@@ -87,7 +87,7 @@ struct TwoTargets {
   }
 
   Simulation simulation;
-  SimRandom& random;
+  SeededRandom& random;
   const std::int32_t vocab;
   ToyModel model;
   ToyModel device_model;
@@ -107,7 +107,7 @@ struct Totals {
   std::uint64_t changes_within = 0;  // a character or a stop string
 };
 
-std::vector<std::string> some_stops(SimRandom& random) {
+std::vector<std::string> some_stops(SeededRandom& random) {
   std::vector<std::string> stops;
   for (const std::string_view stop : kToyStops) {
     if (random.chance(0.3)) stops.emplace_back(stop);
@@ -118,7 +118,7 @@ std::vector<std::string> some_stops(SimRandom& random) {
 // One answer whose link is cut as soon as `at` tokens are shown, and restored.
 std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals) {
   TwoTargets two(seed, 120, from_ms(15), from_ms(60), {from_ms(2), from_ms(25)});
-  SimRandom& random = two.random;
+  SeededRandom& random = two.random;
   CheckedEdge::Plan plan = two.plan(static_cast<Position>(random.between(20, 60)));
   if (random.chance(0.2)) plan.decoding.stop_ids = {0};
   const std::vector<std::string> stops = some_stops(random);

@@ -61,7 +61,7 @@ class FaultInjector final {
   void partition(SimLink& link);
 
   Simulation& simulation_;
-  SimRandom& random_;
+  SeededRandom& random_;
   SimServer& server_;
   const Links& links_;
   std::vector<Fault> kinds_;

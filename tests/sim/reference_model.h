@@ -1,6 +1,6 @@
-// PROTOCOL's "Positions, ids, nodes" once more, as naively as can be: a node is the whole text from
-// position 0 to itself, and its state is a comparison of two texts. Written apart from common/tree,
-// to check both sides' trees against.
+// "Positions, ids and states" of docs/protocol.md once more, as naively as can be: a node is the
+// whole text from position 0 to itself, and its state is a comparison of two texts. Written apart
+// from common/tree, to check both sides' trees against.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,7 +1,9 @@
 // The small sibling of ToyModel: says what the target says, as far as `strays` lets it, and counts
-// its work. Thread rule: as model.h says. SPDX-License-Identifier: Apache-2.0
+// its work. Thread rule: as model.h says; the counts may be read from any thread.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -25,8 +27,8 @@ class ToyDraft final : public Model {
   // Fails for a token outside the vocabulary and for a position outside the context.
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
-  int passes() const { return passes_; }
-  std::size_t rows_run() const { return rows_run_; }
+  int passes() const { return passes_.load(std::memory_order_relaxed); }
+  std::size_t rows_run() const { return rows_run_.load(std::memory_order_relaxed); }
 
  private:
   std::vector<float> logits_after(std::span<const TokenId> text) const;
@@ -34,8 +36,8 @@ class ToyDraft final : public Model {
   const ToyModel& target_;
   const float strays_;
   ModelInfo info_;
-  int passes_ = 0;
-  std::size_t rows_run_ = 0;
+  std::atomic<int> passes_ = 0;
+  std::atomic<std::size_t> rows_run_ = 0;
 };
 
 }  // namespace outrider

@@ -49,6 +49,7 @@ Result<std::unique_ptr<KvCache>> ToyModel::new_cache(std::int32_t capacity) {
 Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
   OUTRIDER_CHECK(held_.empty());  // end() came
   out.row_logits = nullptr;
+  held_back_.wait(true);
   if (failing_passes_ > 0) {
     --failing_passes_;
     return resource_exhausted("toy: no memory");

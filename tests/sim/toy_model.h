@@ -37,6 +37,12 @@ class ToyModel final : public Model, public RowLogits {
   // The last wanted row of the next forward() calls is all NaN and -infinity.
   void spoil_next_passes(int count) { spoiled_passes_ = count; }
 
+  // While held, forward() does not return. Release it before the engine ends.
+  void hold_passes(bool hold) {
+    held_back_ = hold;
+    held_back_.notify_all();
+  }
+
   // What its caches are taken to use; nothing, unless set.
   void set_kv_bytes_per_position(std::int64_t bytes) { info_.kv_bytes_per_position = bytes; }
   // The next forward() calls fail with INTERNAL, as a device does that is lost.
@@ -67,6 +73,7 @@ class ToyModel final : public Model, public RowLogits {
   std::atomic<int> failing_passes_ = 0;
   std::atomic<int> spoiled_passes_ = 0;
   std::atomic<int> broken_passes_ = 0;
+  std::atomic<bool> held_back_ = false;
 };
 
 }  // namespace outrider

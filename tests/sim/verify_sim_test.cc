@@ -1,6 +1,6 @@
-// Whole streams under a fake clock and link, by the thousand: adversaries that keep PROTOCOL
-// against the real scheduler and sessions, both sides held against the reference model after every
-// event, with the faults of FaultInjector. A failure prints its seed; run one seed with
+// Whole streams under a fake clock and link, by the thousand: adversaries that keep the
+// protocol against the real scheduler and sessions, both sides held against the reference model
+// after every event, with the faults of FaultInjector. A failure prints its seed; run one seed with
 // --gtest_filter and OUTRIDER_SIM_SEED=n. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ struct SimulatedRun {
   }
 
   Simulation simulation;
-  SimRandom& random;
+  SeededRandom& random;
   ToyModel model;
   ToyExits exits;
   bool has_exits;

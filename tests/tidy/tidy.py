@@ -3,12 +3,14 @@
 
   tests/tidy/tidy.py [ROOT]
 
-lengths.py, includes.py, rooms.py and words.py hold the rules, targets.py reads the CMakeLists.txt files.
+documents.py, includes.py, lengths.py, rooms.py and words.py hold the rules, targets.py reads the CMakeLists.txt files.
 SPDX-License-Identifier: Apache-2.0
 """
 import os
 import sys
 
+sys.dont_write_bytecode = True  # before the modules beside this one are compiled
+import documents
 import includes
 import lengths
 import rooms
@@ -19,7 +21,7 @@ from tree import Tree
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), '../..')
     tree = Tree(root)
-    checks = lengths.CHECKS + includes.CHECKS + rooms.CHECKS + words.CHECKS
+    checks = lengths.CHECKS + includes.CHECKS + rooms.CHECKS + words.CHECKS + documents.CHECKS
     violations = [violation for check in checks for violation in check(tree)]
     for path, line, problem in sorted(violations):
         print(f'{path}:{line}: {problem}')
@@ -28,5 +30,4 @@ def main():
 
 
 if __name__ == '__main__':
-    sys.dont_write_bytecode = True
     sys.exit(main())

@@ -3,11 +3,16 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../bench/results'))
+import page as results_page  # found by the line above
 
 TIDY = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'tidy.py')
 SPDX = '// SPDX-License-Identifier: Apache-2.0\n'
@@ -22,8 +27,10 @@ CLEAN = {
     'common/base/a.h': SPDX,
     'common/model/CMakeLists.txt': 'outrider_library(model DEPS base)\n',
     'common/model/m.h': SPDX + '#include "common/base/a.h"\n',
+    'common/model/n.h': SPDX + '#include "common/base/a.h"\n',
     'edge_client/CMakeLists.txt': 'outrider_library(edge DEPS model)\n',
     'edge_client/e.h': SPDX + '#include "common/model/m.h"\n',
+    'edge_client/f.h': SPDX + '#include "common/model/m.h"\n',
     'cloud_server/CMakeLists.txt': 'outrider_library(server)\n',
     'cloud_server/c.h': SPDX,
 }
@@ -56,7 +63,7 @@ class TidyTest(unittest.TestCase):
 
     def test_lengths(self):
         a = 'common/base/a.cc'
-        self.assert_finds('a.cc:1: 401 lines', {a: SPDX + '\n' * 400})
+        self.assert_finds('a.cc:1: 501 lines', {a: SPDX + '\n' * 500})
         for head in ('void f() ', 'A::A(int x)\n    : x_{x}, y_(1) ', 'auto f() -> int ', 'TEST(A, B) ',
                      'namespace n {\nstruct S {\nvoid f() const override {}\n};\n}\nbool g(S s = {}) noexcept '):
             self.assert_finds('function of 71 lines' if '\n    :' not in head else 'function of 72 lines',
@@ -64,7 +71,6 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(self.findings({a: SPDX + 'void f() ' + body(70)}), [])
         braces = 'const char* k = "{{{";  // {{{\nchar c = \'{\';\nauto r = R"(}}} {)";\n#define B {\n'
         self.assertEqual(self.findings({a: SPDX + braces + ('void f() ' + body(30)) * 5}), [])
-        self.assert_finds('class of 151 lines', {'common/base/a.h': SPDX + 'class A ' + body(151)})
 
     def test_words_and_licence(self):
         a = 'common/base/a.cc'
@@ -74,18 +80,24 @@ class TidyTest(unittest.TestCase):
         self.assert_finds("path of somebody's machine", {'run.sh': 'cd /ho' + 'me/me/x\n'})
 
     def test_classes_with_all_their_files(self):
-        part = ''.join(f'void A::f{i}() {{\n  x();\n}}\n' for i in range(42))
+        part = ''.join(f'void A::f{i}() {{\n  x();\n}}\n' for i in range(100))
         files = {'common/base/a.h': SPDX + 'class A {\n  void f();\n};\n',
                  'common/base/b.cc': SPDX + '\n// A comment.\n#include "common/base/a.h"\n' + part,
                  'common/base/a.cc': SPDX + part,
                  'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc b.cc)\n'}
-        self.assert_finds('a.h:1: class of 255 lines of code with all its files', files)
+        self.assert_finds('a.h:1: class of 603 lines of code with all its files', files)
         self.assertEqual(self.findings({**files, 'common/base/b.cc': SPDX + part.replace('A::', 'B::')}), [])
 
     def test_modules_of_a_folder(self):
-        headers = {f'common/base/h{i}.h': SPDX for i in range(19)}
+        headers = {f'common/base/h{i}.h': SPDX for i in range(29)}
         self.assertEqual(self.findings(headers), [])
-        self.assert_finds('common/base:1: 21 modules', {**headers, 'common/base/more.h': SPDX})
+        self.assert_finds('common/base:1: 31 modules', {**headers, 'common/base/more.h': SPDX})
+
+    def test_small_modules_with_one_user(self):
+        small = {'common/base/b.h': SPDX + 'int b();\n', 'common/base/a.cc': SPDX + '#include "common/base/b.h"\n'}
+        self.assert_finds('b.h:1: 1 lines of code that only common/base/a uses', small)
+        self.assertEqual(self.findings({**small, 'common/base/b.h': SPDX + 'int b();\n' * 40}), [])
+        self.assertEqual(self.findings({**small, 'common/base/c.h': SPDX + '#include "common/base/b.h"\n'}), [])
 
     def test_every_source_is_built(self):
         self.assert_finds('b.cc:1: no CMakeLists.txt', {'common/base/b.cc': SPDX})
@@ -122,6 +134,7 @@ class TidyTest(unittest.TestCase):
     def test_files_close_no_circle(self):
         self.assert_finds('a.h:1: includes itself by way of common/base/b.h', {
             'common/base/a.h': SPDX + '#include "common/base/b.h"\n',
+            'common/base/c.h': SPDX + '#include "common/base/b.h"\n',
             'common/base/b.h': SPDX + '#include "common/base/a.h"\n'})
 
     def test_tests_include_what_their_targets_offer(self):
@@ -137,6 +150,7 @@ class TidyTest(unittest.TestCase):
     def test_edge_and_server_stay_apart(self):
         both = 'outrider_library({} DEPS {})\n'.format
         lines = self.findings({'cloud_server/c.h': SPDX + '#include "edge_client/e.h"\n',
+                               'edge_client/f.h': CLEAN['edge_client/f.h'] + '#include "edge_client/e.h"\n',
                                'cloud_server/CMakeLists.txt': both('server', 'edge')})
         self.assertEqual(len(lines), 1, lines)
         self.assertIn('may not include edge_client/e.h', lines[0])
@@ -149,7 +163,9 @@ class TidyTest(unittest.TestCase):
         a = 'common/base/a.cc'
         for text in ('// It fl' + 'ies.', 'int was_fly' + 'ing;', 'int in_va' + 'in;', 'int kMo' + 'st = 1, kMo' + 'stRows = 2;',
                      '// Like' + 'wise.', '// Who' + 'ever comes.', 'void comp' + 'lain();', 'struct Sim' + 'World;',
-                     'int Pla' + 'ce;', 'void te' + 'll_peer();', 'class ReportLa' + 'ne;', 'int exit_wor' + 'th;'):
+                     'int Pla' + 'ce;', 'void te' + 'll_peer();', 'class ReportLa' + 'ne;', 'int exit_wor' + 'th;',
+                     '// DESI' + 'GN L4.', '// A record for the bo' + 'oks.', 'void ask_' + 'for();', 'float turn' + 'ed_[4];',
+                     '// In the first level of ca' + 'che.', '// It is sa' + 'id that it is so.', 'struct Learnt' + 'Pair {};'):
             with self.subTest(text):
                 lines = self.findings({a: SPDX + text + '\n'})
                 self.assertEqual(len(lines), 1, lines)
@@ -168,6 +184,84 @@ class TidyTest(unittest.TestCase):
             'common/base/CMakeLists.txt': 'outrider_library(base SOURCES a.cc DEPS gRPC::grpc++ outrider::torch)\n',
             'common/base/a.h': SPDX + '#include <grpcpp/grpcpp.h>\n',
             'common/base/a.cc': SPDX + '#include <ATen/Tensor.h>\n#include "common/base/a.h"\n'})
+
+    def with_docs(self, changes):
+        return {'README.md': CLEAN['README.md'] + '| `docs/` | x |\n', **changes}
+
+    def test_documents_are_short(self):
+        def page(count):
+            return 'word. ' * count
+
+        self.assert_finds('docs/a.md:1: 1801 words', self.with_docs({'docs/a.md': page(1801)}))
+        self.assert_finds('README.md:1: 901 words', {'README.md': CLEAN['README.md'] + '\n' + page(
+            901 - len(CLEAN['README.md'].split()))})
+        nine = self.with_docs({f'docs/{i}.md': page(1775) for i in range(9)})
+        self.assert_finds('docs:1: 16001 words', nine)
+        self.assertEqual(self.findings({**nine, 'docs/8.md': page(1774)}), [])
+
+    def test_sentences_of_documents_are_short(self):
+        long = 'word ' * 45 + 'last.'
+        self.assert_finds('docs/a.md:3: a sentence of 46 words', self.with_docs({'docs/a.md': '# A\n\n' + long + '\n'}))
+        self.assert_finds('docs/a.md:4: a sentence of 47 words', self.with_docs({'docs/a.md': 'Some.\nMore.\n\n- ' + long + '\n'}))
+        fine = f'| {long} |\n\n```\n{long}\n```\n' + 'word ' * 44 + 'word.\nAnd so on. ' + '\n- word' * 50 + '\n'
+        self.assertEqual(self.findings(self.with_docs({'docs/a.md': fine})), [])
+
+    def test_words_of_documents(self):
+        for text in ('All bu' + 't for one.', 'Nothing is sh' + 'own.', 'It hands ba' + 'ck.', 'Demanded' + 'Walk', 'the bra' + 'in'):
+            with self.subTest(text):
+                self.assert_finds('docs/a.md:1: says', self.with_docs({'docs/a.md': text + '\n'}))
+
+    def test_links_and_files_of_documents_are_there(self):
+        for text, finding in (('[x](b.md)', 'links to b.md'), ('[x](a.md#no)', 'links to a.md#no'), ('[x](#no)', 'links to #no'),
+                              ('[x](../common/none)', 'links to ../common/none'), ('`common/base/b.h`', 'names common/base/b.h'),
+                              ('`base/a.h`', 'names base/a.h'), ('`common/*/b.h`', 'names common/*/b.h')):
+            with self.subTest(text):
+                self.assert_finds('docs/a.md:3: ' + finding, self.with_docs({'docs/a.md': '# A `b` c\n\n' + text + '\n'}))
+        fine = ('[x](a.md#a-b-c) [y](https://x.org/none.md) [z](../common/base/) `common/base/a.h` `common/*/a.h` `common/model/`\n'
+                '`build/release/bin` `lte/starlink`\n```\n# no heading\n[x](none.md) `common/none.h`\n```\n')
+        self.assertEqual(self.findings(self.with_docs({'docs/a.md': '# A `b` c\n\n' + fine})), [])
+        self.assert_finds('common/README.md:5: names base/b.h',
+                          {'common/README.md': CLEAN['common/README.md'] + '`base/b.h` `base/a.h`\n'})
+
+    def test_what_there_is_to_be_compared_with_is_the_laboratorys(self):
+        for text in ('--pace-step-ms', '--client-queue', 'class SpecEdgeStrategy {};', 'int ssd;', 'const char* x = "top-n";'):
+            with self.subTest(text):
+                self.assert_finds('edge_client/e.h:3: ', {'edge_client/e.h': CLEAN['edge_client/e.h'] + text + '\n'})
+                self.assertEqual(self.findings({'common/base/a.h': SPDX + text + '\n'}), [])
+        self.assert_finds('--exit-score: belongs to bench/lab', {'cloud_server/c.h': SPDX + '// --exit-score\n'})
+
+    def test_comments_name_pages_that_are_there(self):
+        header = {'common/base/a.h': SPDX + '// Why: docs/a.md.\n'}
+        self.assert_finds('a.h:2: names docs/a.md', header)
+        self.assertEqual(self.findings(self.with_docs({**header, 'docs/a.md': 'x\n'})), [])
+
+    def test_results_are_what_their_files_say(self):
+        headline = {'text': 'speed', 'table': 't', 'row': 'all', 'column': 'f', 'bar': '>= 1.1'}
+        result = {'section': 'Models', 'title': 'x', 'conditions': 'x', 'machine': 'x', 'date': 'x', 'commands': ['x'],
+                  'tables': [{'name': 't', 'columns': ['what', 'f'], 'rows': [['all', {'value': 1.2, 'low': 1.15, 'high': 1.3}]]}],
+                  'headlines': [headline]}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, bar in (('met', '>= 1.1'), ('missed', '>= 1.16')):
+                with open(os.path.join(folder, name + '.json'), 'w', encoding='utf-8') as file:
+                    json.dump({**result, 'headlines': [{**headline, 'bar': bar}]}, file)
+            page = results_page.page(folder)
+        self.assertIn('(../bench/results/met.json) | 1.2 [1.15, 1.3] | ≥ 1.1 |', page)
+        self.assertIn('(../bench/results/missed.json) | **1.2 [1.15, 1.3]** | ≥ 1.16 |', page)
+
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, 'met.json'), 'w', encoding='utf-8') as file:
+                json.dump(result, file)
+            page = results_page.page(folder)
+        files = self.with_docs({'bench/results/met.json': json.dumps(result), 'docs/results.md': page, 'docs/benchmarks.md': 'x\n',
+                                'bench/results/page.py': SPDX.replace('//', '#'),
+                                'docs/a.md': 'It is 1.2 [1.15, 1.3] times as fast.\n'})
+        files['README.md'] += '| `bench/` | x |\n'
+        files['bench/README.md'] = '| folder | holds |\n|---|---|\n| `results` | x |\n'
+        self.assertEqual(self.findings(files), [])
+        self.assert_finds('docs/results.md:1: not what', {**files, 'docs/results.md': page.replace('1.2', '1.4')})
+        self.assert_finds('a.md:1: 1.4 [1.15, 1.3] is in no file', {**files, 'docs/a.md': 'It is 1.4 [1.15, 1.3] times as fast.\n'})
+        unknown = {**result, 'headlines': [{**headline, 'row': 'none'}]}
+        self.assert_finds('a headline names t / none / f', {**files, 'bench/results/met.json': json.dumps(unknown)})
 
 
 if __name__ == '__main__':

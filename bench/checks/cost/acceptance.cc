@@ -10,25 +10,61 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "adapters/answers/prompt_lookup.h"
+#include "adapters/answers/acceptance.h"
 #include "bench/checks/checks.h"
-#include "bench/checks/cost/step_share.h"
 #include "bench/edges/bench_edge.h"
-#include "bench/process/server_process.h"
-#include "bench/prompts/prompts.h"
+#include "bench/harness/grid_flags.h"
+#include "bench/peers/pass_runner.h"
+#include "bench/stats/statistics.h"
+#include "common/base/status.h"
 #include "common/conversation/repetition.h"
 #include "common/model/format/model_files.h"
 #include "edge_client/verifiers/remote.h"
+#include "emulation/process/server_process.h"
 
 namespace outrider {
 namespace {
 
+// How long a draft's step takes beside a target's pass of one row, on this machine.
+
+struct StepShareOptions {
+  std::string draft, target;
+  std::string draft_dtype = "auto", dtype = "auto";
+  int threads = 2;  // of either model
+};
+
+constexpr int kContext = 128;
+constexpr int kRounds = 41;
+// The draft's median over the target's; both take turns.
+
+Result<Estimate> measure_step_share(const StepShareOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft,
+                            load_bench_model(options.draft, options.draft_dtype, options.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> target,
+                            load_bench_model(options.target, options.dtype, options.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(PassRunner steps, PassRunner::make(*draft, kContext + 1));
+  OUTRIDER_ASSIGN_OR_RETURN(PassRunner passes, PassRunner::make(*target, kContext + 1));
+  std::vector<double> step_seconds, pass_seconds;
+  for (int round = 0; round <= kRounds; ++round) {
+    OUTRIDER_ASSIGN_OR_RETURN(const double step, steps.time_pass(1, kContext));
+    OUTRIDER_ASSIGN_OR_RETURN(const double pass, passes.time_pass(1, kContext));
+    if (round == 0) continue;  // warms up
+    step_seconds.push_back(step);
+    pass_seconds.push_back(pass);
+  }
+  const std::optional<Estimate> share = ratio_of_medians(pass_seconds, step_seconds);
+  if (!share) return failed_precondition("the target's passes took no time");
+  return *share;
+}
+
 struct AcceptanceOptions {
   std::string target;
   std::string draft;
-  std::string prompts;
+  std::string prompts = kPromptSets;
   std::string dtype = "auto", draft_dtype = "auto";
   int draft_length = 4;
   double temperature = 0;
@@ -153,7 +189,7 @@ void add_acceptance_check(CheckList& checks) {
   command->add_option("--target", options->target, "Target: a directory or a GGUF file")
       ->required();
   command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file")->required();
-  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
+  add_prompts_flag(*command, options->prompts);
   command->add_option("--spec-draft-n-max", options->draft_length, "Length of the chains")
       ->check(CLI::Range(1, 32));
   command->add_option("--temp", options->temperature, "Temperature")->check(CLI::NonNegativeNumber);

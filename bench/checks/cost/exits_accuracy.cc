@@ -9,8 +9,9 @@
 
 #include "adapters/exits/measure.h"
 #include "bench/checks/checks.h"
-#include "bench/harness/statistics.h"
-#include "bench/prompts/prompts.h"
+#include "bench/edges/bench_edge.h"
+#include "bench/harness/grid_flags.h"
+#include "bench/stats/statistics.h"
 #include "common/model/loader/loader.h"
 
 namespace outrider {
@@ -18,7 +19,7 @@ namespace {
 
 struct AccuracyOptions {
   LoadOptions target;
-  std::string draft, adapters, exits = "all", prompts;
+  std::string draft, adapters, exits = "all", prompts = kPromptSets;
   std::size_t num_prompts = 0;
   MeasureOptions measure = {.max_tokens = 96};
   bool without_prior = false;
@@ -198,7 +199,7 @@ void add_exits_accuracy_check(CheckList& checks) {
       ->required();
   command->add_option("--draft", options->draft, "Its draft, whose chains the passes verify")
       ->required();
-  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
+  add_prompts_flag(*command, options->prompts);
   command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
   command->add_option("--adapters", options->adapters, "Their directory; default: the target's");
   command->add_option("--exits", options->exits, "all, auto (the chosen ones), or layers as 3,6,9");

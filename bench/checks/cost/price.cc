@@ -10,11 +10,10 @@
 
 #include "bench/checks/checks.h"
 #include "bench/cost/break_even.h"
-#include "bench/cost/modelled_use.h"
-#include "bench/cost/token_cost.h"
+#include "bench/cost/cell_cost.h"
 #include "bench/paces/paces.h"
 #include "bench/report/cost_report.h"
-#include "bench/report/report_file.h"
+#include "bench/report/run_report.h"
 #include "common/base/files.h"
 #include "common/base/json_record.h"
 #include "common/prices/prices.h"

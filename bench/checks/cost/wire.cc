@@ -1,4 +1,4 @@
-// How many bytes the messages of a round take: the budget of DESIGN section 4.
+// How many bytes the messages of a round take, against the wire's budget (docs/design.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 

@@ -15,11 +15,11 @@
 #include "bench/checks/checks.h"
 #include "bench/harness/grid.h"
 #include "bench/harness/grid_flags.h"
+#include "bench/harness/prompt_file.h"
 #include "bench/harness/real_executor.h"
 #include "bench/harness/virtual_executor.h"
-#include "bench/link/path/link_spec.h"
-#include "bench/prompts/prompt_file.h"
 #include "bench/scenario/drawn_settings.h"
+#include "emulation/path/link_spec.h"
 
 namespace outrider {
 namespace {

@@ -16,15 +16,15 @@
 #include "bench/checks/checks.h"
 #include "bench/harness/grid.h"
 #include "bench/harness/grid_flags.h"
+#include "bench/harness/prompt_file.h"
 #include "bench/harness/real_executor.h"
 #include "bench/harness/summary.h"
-#include "bench/link/path/link_random.h"
-#include "bench/link/path/link_spec.h"
-#include "bench/process/output_lines.h"
-#include "bench/prompts/prompt_file.h"
 #include "bench/scenario/drawn_settings.h"
 #include "common/base/json.h"
 #include "common/base/thread_pool.h"
+#include "emulation/path/link_spec.h"
+#include "emulation/process/process.h"
+#include "emulation/random/random.h"
 
 namespace outrider {
 namespace {
@@ -68,7 +68,7 @@ Result<Forecast> ask_doctor(const GridPlan& plan) {
   OUTRIDER_ASSIGN_OR_RETURN(const LinkedServer* server, pool.find({}));
   server->link->begin_again(Duration{0}, plan.seed);
   ProcessOptions edge;
-  OUTRIDER_ASSIGN_OR_RETURN(edge.program, sibling_program("outrider-edge"));
+  OUTRIDER_ASSIGN_OR_RETURN(edge.program, sibling_program("outrider-lab-edge"));
   if (!cores.empty()) edge.core = cores.back();
   edge.network_namespace = server->link->edge_side().network_namespace;
   edge.arguments = {"doctor",
@@ -154,7 +154,7 @@ Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
   for (std::size_t i = 0; i < settings.size(); ++i) {
     plan.settings = {settings[i]};
     const std::size_t count = options.num_prompts;
-    LinkRandom(plan.seed + i).draw_first(lines, count);
+    SeededRandom(plan.seed + i).draw_first(lines, count);
     plan.prompts.clear();
     for (std::size_t k = 0; k < count; ++k) plan.prompts.push_back(lines[k].prompt);
     OUTRIDER_ASSIGN_OR_RETURN(const Judged one, judge_doctor(plan));

@@ -1,15 +1,19 @@
-// The text is the target's, whatever strategy, queue order, tree and verifier (DESIGN L1): real
-// processes, every answer's ids against those of plain cloud decoding. What a variant claims to do
-// must have happened, or nothing is shown. SPDX-License-Identifier: Apache-2.0
+// The text is the target's, whatever strategy, queue order, tree and verifier: real processes,
+// every answer's ids against those of plain cloud decoding. What a variant claims to do must have
+// happened, or the check is inconclusive. SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <span>
 
 #include "bench/checks/checks.h"
 #include "bench/checks/exactness/exact_variants.h"
+#include "bench/checks/speed/exit_cost.h"
 #include "bench/harness/grid_flags.h"
-#include "bench/harness/statistics.h"
+#include "bench/lab/rivals.h"
+#include "bench/lab/shaped_trees.h"
+#include "bench/stats/statistics.h"
 #include "common/cli/choice.h"
 
 namespace outrider {
@@ -114,13 +118,18 @@ void add_exact_check(CheckList& checks) {
   options->grid.paces = {"unpaced"};
   options->grid.delays_ms = {2};
   options->grid.exits = "all";
+  options->grid.prompts = kPromptSets;
+  options->grid.measure_exit_cost = [options = options.get()] {
+    return measure_exit_cost(options->grid, 1);
+  };
   options->grid.num_prompts = 75;
   options->grid.max_tokens = 64;
   CLI::App* command =
       checks.add("exact", "Every strategy, queue, tree and verifier gives plain decoding's text",
                  [options] { return run_exact(*options); });
   ExactWish& wish = options->wish;
-  add_choice(*command, "--strategy", wish.strategies, "With a server: sd, fsd, mirror");
+  add_choice(*command, "--strategy", wish.strategies, rival_strategies(),
+             "With a server: sd, fsd, mirror");
   add_choice(*command, "--queues", wish.queues, "Client queues");
   add_choice(*command, "--server-queue", wish.server_queues,
              "Server queues: the first with every number of workers, others with the last");
@@ -138,7 +147,7 @@ void add_exact_check(CheckList& checks) {
   command->add_option("--memory-budget", wish.memory_budget, "Of these edges, as 2GiB");
   command->add_option("--plain-memory-budget", wish.plain_memory_budget,
                       "Of those that load no draft, which stream only below a smaller one");
-  add_choice(*command, "--tree", wish.trees,
+  add_choice(*command, "--tree", wish.trees, std::span(shaped_trees()),
              "Rounds of sd that are trees: llmcad, edgellm, lever, fixed, top-n, outrider; chain");
   command
       ->add_option("--prune", wish.prune_below,

@@ -54,7 +54,7 @@ class VerifierVariants final {
     variants_.push_back({std::move(grid), std::move(features)});
   }
 
-  void add_queues(const ExactWish& wish, Strategy strategy) {
+  void add_queues(const ExactWish& wish, const StrategyChoice& strategy) {
     for (const QueueOrder queue : wish.queues) {
       for (const int workers : wish.workers) {
         add(queue_variant(strategy, queue, wish.server_queues.front(), workers));
@@ -66,7 +66,7 @@ class VerifierVariants final {
   }
 
   // Rounds of several chains; the verdict's path is one of them.
-  void add_branches(Strategy strategy, int branches) {
+  void add_branches(const StrategyChoice& strategy, int branches) {
     GridVariant variant = variant_of(strategy);
     variant.name += fmt::format(" {} branches", branches);
     variant.edge_flags = {fmt::format("--draft-branches={}", branches)};
@@ -88,7 +88,7 @@ class VerifierVariants final {
 
   // Rounds that are trees; pruned ones whose branches end in the middle of passes, wherever these
   // are computed.
-  void add_tree(TreeKind kind, double prune_below) {
+  void add_tree(const TreeChoice& kind, double prune_below) {
     for (const bool provisional : {false, true}) {
       GridVariant variant = variant_of(Strategy::kSd);
       variant.name += std::string(" tree ") + name_of(kind) + (provisional ? " provisional" : "");
@@ -125,8 +125,8 @@ class VerifierVariants final {
     return of_here("drafted provisionally", drafted_provisionally);
   }
 
-  static GridVariant queue_variant(Strategy strategy, QueueOrder client, ReportQueue server,
-                                   int workers) {
+  static GridVariant queue_variant(const StrategyChoice& strategy, QueueOrder client,
+                                   ReportQueue server, int workers) {
     const std::string client_name = name_of(client), server_name = name_of(server);
     GridVariant variant = variant_of(strategy);
     variant.name += " " + client_name + "/" + server_name + " " + std::to_string(workers);
@@ -145,7 +145,7 @@ class VerifierVariants final {
 // queue at the last number: the two queues know nothing of each other's order.
 std::vector<ExactVariant> remote_variants(const ExactWish& wish) {
   VerifierVariants variants(VerifierKind::kRemote, {});
-  for (const Strategy strategy : wish.strategies) {
+  for (const StrategyChoice& strategy : wish.strategies) {
     const bool has_rounds = strategy == Strategy::kSd || strategy == Strategy::kFsd;
     if (has_rounds && wish.branches > 1) variants.add_branches(strategy, wish.branches);
     if (strategy == Strategy::kAr || strategy == Strategy::kSd) {
@@ -154,7 +154,7 @@ std::vector<ExactVariant> remote_variants(const ExactWish& wish) {
       variants.add_queues(wish, strategy);
     }
   }
-  for (const TreeKind kind : wish.trees) variants.add_tree(kind, wish.prune_below);
+  for (const TreeChoice& kind : wish.trees) variants.add_tree(kind, wish.prune_below);
   return variants.take();
 }
 
@@ -170,7 +170,7 @@ std::vector<ExactVariant> offline_variants(const ExactWish& wish, VerifierKind k
   drafting.add(variant_of(Strategy::kSd));
   drafting.add(variant_of(Strategy::kMirror));
   if (wish.branches > 1) drafting.add_branches_of_chains(wish.branches);
-  for (const TreeKind kind_of_tree : wish.trees) {
+  for (const TreeChoice& kind_of_tree : wish.trees) {
     drafting.add_tree(kind_of_tree, wish.prune_below);
   }
   std::vector<ExactVariant> all = plain.take();

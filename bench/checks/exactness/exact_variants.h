@@ -9,17 +9,17 @@
 #include "bench/harness/grid.h"
 #include "common/drafting/growth_policy.h"
 #include "common/drafting/trees/make_planner.h"
-#include "common/verify/scheduler_options.h"
+#include "common/verify/scheduler_types.h"
 
 namespace outrider {
 
 struct ExactWish {
-  std::vector<Strategy> strategies = {Strategy::kSd, Strategy::kFsd, Strategy::kMirror};
+  std::vector<StrategyChoice> strategies = {Strategy::kSd, Strategy::kFsd, Strategy::kMirror};
   std::vector<QueueOrder> queues = {QueueOrder::kPriority, QueueOrder::kFifo, QueueOrder::kRandom};
   std::vector<ReportQueue> server_queues = {ReportQueue::kPriority, ReportQueue::kFifo};
   std::vector<int> workers = {1, 3, 10};
   int branches = 2;                 // of the rounds of one more variant of sd and fsd; 1: none
-  std::vector<TreeKind> trees;      // of rounds of sd, two more variants each
+  std::vector<TreeChoice> trees;    // of rounds of sd, two more variants each
   double prune_below = 0;           // of two more variants of each tree; 0: none
   bool remote = true;               // a server decides
   bool resident = false;            // the target in the edge's own process

@@ -1,30 +1,74 @@
-// The text is the target's, whatever was drafted (DESIGN L1): for each prompt and temperature, the
-// ids of plain cloud decoding over gRPC are held against those of the resident verifier, and of
-// speculative decoding over gRPC at every draft length, with the draft model's chains and with
-// random pre-sent trees beside a chain.
+// The text is the target's, whatever was drafted: for each prompt and temperature, the ids of plain
+// cloud decoding over gRPC are compared with those of the resident verifier, and of speculative
+// decoding over gRPC at every draft length, with the draft model's chains and with random pre-sent
+// trees beside a chain.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/edges/adversary_answer.h"
+#include "bench/edges/adversary.h"
 #include "bench/edges/bench_edge.h"
-#include "bench/process/server_process.h"
-#include "bench/prompts/prompts.h"
+#include "bench/harness/grid_flags.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/protocol/verifier.h"
 #include "common/text/tokenizer.h"
 #include "common/verify/engine.h"
 #include "edge_client/verifiers/remote.h"
 #include "edge_client/verifiers/resident.h"
+#include "emulation/process/server_process.h"
 
 namespace outrider {
 namespace {
+
+// One answer by an adversary over a verifier of its own threads.
+
+Result<std::vector<TokenId>> play(Adversary& adversary, EventQueue& events, int chain_length) {
+  const std::size_t prompt = adversary.script().open.prefix.size();
+  while (true) {
+    const VerifierEvent event = events.next();
+    if (const auto* ended = std::get_if<StreamEnded>(&event)) {
+      if (!ended->status.ok()) return ended->status;
+      const auto text = adversary.tree().text().subspan(prompt);
+      return std::vector<TokenId>(text.begin(), text.end());
+    }
+    const auto& message = std::get<ServerMessage>(event);
+    const auto* verdict = std::get_if<Verdict>(&message);
+    const Position end = adversary.tree().end();
+    if (verdict != nullptr && verdict->position != end) {
+      return internal_error("verdict at " + std::to_string(verdict->position) +
+                            ", but the text ends at " + std::to_string(end));
+    }
+    adversary.take(message);
+    if (std::holds_alternative<Started>(message)) adversary.send_strays();
+    if (verdict != nullptr) adversary.send_round(chain_length);
+  }
+}
+// The answer's tokens. Rounds with a chain of that length leave after each verdict, strays while
+// passes run. INTERNAL if the verifier breaks the protocol.
+
+Result<std::vector<TokenId>> answer_with_adversary(Verifier& verifier, AdversaryScript script,
+                                                   int chain_length, std::uint64_t seed) {
+  EventQueue events;
+  SeededRandom random(seed);
+  Adversary adversary(std::move(script), random,
+                      [&](EdgeMessage message) { verifier.send(std::move(message)); });
+  verifier.start(1, events.sink());
+  adversary.open_stream("");
+  adversary.send_round(chain_length);
+  Result<std::vector<TokenId>> answer = play(adversary, events, chain_length);
+  verifier.stop();  // before the queue that it fills goes
+  return answer;
+}
 
 // Answers that end at once would be equal whatever decoding did: shorter ones on average fail.
 constexpr std::uint64_t kMinMeanAnswer = 8;
@@ -32,7 +76,7 @@ constexpr std::uint64_t kMinMeanAnswer = 8;
 struct LosslessOptions {
   std::string target;
   std::string draft;
-  std::string prompts;
+  std::string prompts = kPromptSets;
   std::string dtype = "auto";
   std::vector<int> lens = {1, 2, 4, 8, 16};
   std::vector<double> temps = {0, 0.7, 1.0};
@@ -221,7 +265,7 @@ void add_lossless_check(CheckList& checks) {
   command->add_option("--target", options->target, "Target: a directory or a GGUF file")
       ->required();
   command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file")->required();
-  command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\"")->required();
+  add_prompts_flag(*command, options->prompts);
   command->add_option("--lens", options->lens, "Draft lengths")->delimiter(',');
   command->add_option("--temps", options->temps, "Temperatures")->delimiter(',');
   command->add_option("--max-tokens", options->max_tokens, "Tokens of each answer")

@@ -10,7 +10,6 @@
 
 #include "bench/checks/checks.h"
 #include "bench/edges/bench_edge.h"
-#include "bench/prompts/prompts.h"
 #include "common/base/files.h"
 
 namespace outrider {

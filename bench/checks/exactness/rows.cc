@@ -1,4 +1,5 @@
-// rows: a row's logits are bitwise the same however it is computed (DESIGN L2).
+// rows: a row's logits are bitwise the same however it is computed
+// (docs/row-invariance.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>

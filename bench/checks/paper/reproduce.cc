@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/checks/paper/reproduce_findings.h"
+#include "bench/checks/paper/reproduce_runs.h"
 #include "bench/checks/paper/reproduce_trees.h"
-#include "bench/cost/token_cost.h"
+#include "bench/cost/cell_cost.h"
 #include "bench/harness/summary.h"
-#include "bench/paper/contradictions.h"
 #include "bench/paper/fsd_tables.h"
-#include "bench/sim/synthetic_exits.h"
+#include "bench/sim/synthetic_pair.h"
 
 namespace outrider {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/checks/paper/reproduce_findings.h"
+#include "bench/checks/paper/reproduce_runs.h"
 #include "bench/harness/summary.h"
-#include "bench/sim/synthetic_exits.h"
+#include "bench/sim/synthetic_pair.h"
 
 namespace outrider {
 

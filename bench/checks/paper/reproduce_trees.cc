@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "bench/checks/paper/reproduce_findings.h"
+#include "bench/checks/paper/reproduce_runs.h"
 #include "bench/trees/tree_run.h"
 
 namespace outrider {

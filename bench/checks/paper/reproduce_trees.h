@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/checks/paper/reproduce_findings.h"
 #include "bench/checks/paper/reproduce_runs.h"
 
 namespace outrider {

@@ -7,7 +7,7 @@
 
 #include "bench/checks/checks.h"
 #include "bench/report/comparison.h"
-#include "bench/report/report_file.h"
+#include "bench/report/run_report.h"
 #include "common/base/files.h"
 
 namespace outrider {

@@ -1,7 +1,5 @@
-// exits: what early exits add to a pass. Two sessions of one scheduler decode by turns, the same
-// number of rows a pass; one wants exits, and its reports leave while the pass goes on.
+// exits: what early exits add to a pass (exit_cost.h), of a model's own or of random ones.
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/checks/speed/exits.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,15 +9,23 @@
 #include <utility>
 
 #include "bench/checks/checks.h"
+#include "bench/checks/speed/exit_cost.h"
 #include "common/exits/adapter_heads.h"
 #include "common/model/cpu/cpu_model.h"
-#include "common/verify/scheduler.h"
 
 namespace outrider {
 namespace {
 
+struct ExitsOptions {
+  std::string model, adapters;
+  std::string dtype = "auto";
+  std::vector<double> depths = {0.5, 0.75};
+  std::int32_t shortlist = 8192;
+  int threads = 2;
+  TimedPasses passes;
+};
+
 constexpr double kBar = 1.10;
-constexpr Position kPrompt = 96;
 
 // Random ones at the asked depths: weights do not change the cost.
 ExitAdapters random_exits(const ExitsOptions& options, const ModelInfo& model) {
@@ -68,80 +74,6 @@ Result<ExitsToTime> exits_to_time(const ExitsOptions& options, const ModelFiles&
   return ExitsToTime{std::move(heads), listed, are_random};
 }
 
-// One session that drafts chains of tokens, mostly wrong ones, as a draft of a random model would.
-class ChainSession final {
- public:
-  ChainSession(Scheduler& scheduler, StreamId stream, bool wants_exits, const ExitsOptions& options)
-      : scheduler_(scheduler), stream_(stream), wants_exits_(wants_exits), options_(options) {
-    open();
-  }
-
-  // Milliseconds of one pass.
-  double pass() {
-    if (scheduler_.session(stream_) == nullptr) {  // the model has ended its answer
-      stream_ += 2;
-      open();
-    }
-    send_chain();
-    return turn();
-  }
-
-  std::uint32_t reports() const { return reports_; }
-
- private:
-  // Opens the stream and runs its prefill, while no other stream wants the device.
-  void open() {
-    Open open;
-    for (Position i = 0; i < kPrompt; ++i) open.prefix.push_back(static_cast<TokenId>(i % 50));
-    open.end_position = kPrompt + Position{options_.rows + 1} * (options_.passes + 2);
-    open.policy.wants_exits = wants_exits_;
-    acked_reports_ = 0;
-    channel_ = std::make_shared<ExitReportChannel>(ReportQueue::kPriority, clock_,
-                                                   [this](const ExitReport& report) {
-                                                     acked_reports_ = report.seq;
-                                                     ++reports_;
-                                                   });
-    scheduler_.connect(stream_, std::to_string(stream_), clock_.now(), channel_);
-    receive({.body = std::move(open)});
-    turn();
-  }
-
-  double turn() {
-    OUTRIDER_CHECK(scheduler_.start(clock_.now()) && scheduler_.last_served() == stream_);
-    const TimePoint start = clock_.now();
-    scheduler_.compute();
-    const double ms = to_ms(clock_.now() - start);
-    scheduler_.finish(clock_.now());
-    scheduler_.take_events();
-    return ms;
-  }
-
-  void send_chain() {
-    const VerifySession& session = *scheduler_.session(stream_);
-    const Position end = session.tree().end();
-    Grow grow{session.tree().ids().next_id(), end, {}};
-    for (int i = 0; i + 1 < options_.rows; ++i) {
-      const auto token = static_cast<TokenId>((end * 31 + Position{i} * 7) % 997);
-      grow.nodes.push_back({token, i == 0 ? 0u : 1u, 255});
-    }
-    receive({end, acked_reports_, std::move(grow)});
-  }
-
-  void receive(const EdgeMessage& message) {
-    channel_->acknowledge(message);
-    scheduler_.receive(stream_, message, clock_.now());
-  }
-
-  Scheduler& scheduler_;
-  StreamId stream_;  // odd ids for one session, even ones for the other
-  const bool wants_exits_;
-  const ExitsOptions& options_;
-  SystemClock clock_;
-  std::shared_ptr<ExitReportChannel> channel_;  // of the open stream
-  std::uint32_t acked_reports_ = 0;             // of the open stream
-  std::uint32_t reports_ = 0;                   // of all
-};
-
 }  // namespace
 
 Result<CheckOutcome> measure_exits(const ExitsOptions& options) {
@@ -150,32 +82,22 @@ Result<CheckOutcome> measure_exits(const ExitsOptions& options) {
       const std::unique_ptr<Model> model,
       make_cpu_model(files, {.dtype = options.dtype, .threads = options.threads, .progress = {}}));
   OUTRIDER_ASSIGN_OR_RETURN(const ExitsToTime exits, exits_to_time(options, *files, model->info()));
-  SchedulerOptions scheduling;
-  scheduling.max_positions = kPrompt + Position{options.rows + 1} * (options.passes + 3);
-  scheduling.exits = exits.heads.get();
-  Scheduler scheduler(*model, scheduling);
-  ChainSession with(scheduler, 1, true, options);
-  std::vector<double> with_ms, without_ms;
-  ChainSession without(scheduler, 2, false, options);
-  for (int i = 0; i < options.passes; ++i) {
-    with_ms.push_back(with.pass());
-    without_ms.push_back(without.pass());
-  }
-  const auto ratio = ratio_of_medians(without_ms, with_ms);
+  const ExitTimes times = time_exits(*model, *exits.heads, options.passes);
+  const auto ratio = ratio_of_medians(times.without_ms, times.with_ms);
   if (!ratio) return failed_precondition("the passes took no time");
   const Bar bar{"pass_ratio", *ratio, kBar, Bar::Side::kAtMost};
   CheckOutcome outcome;
   outcome.passed = true;
   const auto layers = exits.heads->layers();
   outcome.figures = {{"pass_ratio", ratio->value},
-                     {"with_ms", quantile(with_ms, 0.5)},
-                     {"without_ms", quantile(without_ms, 0.5)},
-                     {"rows", options.rows},
+                     {"with_ms", quantile(times.with_ms, 0.5)},
+                     {"without_ms", quantile(times.without_ms, 0.5)},
+                     {"rows", options.passes.rows},
                      {"exits", std::vector<std::int32_t>(layers.begin(), layers.end())},
                      {"layers", model->info().num_layers},
                      {"exits_are", exits.are_random ? "random" : "the model's"},
                      {"tokens_considered", exits.tokens_considered},
-                     {"reports", with.reports()},
+                     {"reports", times.reports},
                      {"dtype", model->info().dtype},
                      {"threads", options.threads}};
   outcome.hold({&bar, 1});
@@ -198,8 +120,8 @@ void add_exits_check(CheckList& checks) {
                       "For a model without adapters: tokens that exits consider; 0: all");
   command->add_option("--dtype", options->dtype, "auto, f32, bf16, int8 or int4");
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
-  command->add_option("--rows", options->rows, "Rows of a pass")->check(CLI::Range(1, 33));
-  command->add_option("--passes", options->passes, "Passes of each kind")
+  command->add_option("--rows", options->passes.rows, "Rows of a pass")->check(CLI::Range(1, 33));
+  command->add_option("--passes", options->passes.passes, "Passes of each kind")
       ->check(CLI::Range(1, 10000));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bench/checks/checks.h"
+#include "bench/checks/speed/exit_cost.h"
 #include "bench/harness/grid_flags.h"
 #include "bench/harness/law.h"
 
@@ -100,7 +101,7 @@ CheckOutcome judge_law(const GridResult& result, const GridExperiment& experimen
   for (const LawRow& row : findings.rows) lines.push_back(to_json(row));
   outcome.figures = {{"fsd_savings", std::move(findings.savings)},
                      {"rows", std::move(lines)},
-                     {"experiment", experiment_json(flags)}};
+                     {"experiment", experiment_json(flags, experiment)}};
   outcome.hold(findings.bars);
   hold_run(result, outcome);
   return outcome;
@@ -121,6 +122,10 @@ Result<CheckOutcome> run_law(const LawOptions& options) {
 
 void add_law_check(CheckList& checks) {
   auto options = std::make_shared<LawOptions>();
+  options->grid.prompts = kPromptSets;
+  options->grid.measure_exit_cost = [options = options.get()] {
+    return measure_exit_cost(options->grid, 1);
+  };
   CLI::App* command =
       checks.add("law", "Measured times against the paper's latency law (emulated paces)",
                  [options] { return run_law(*options); });

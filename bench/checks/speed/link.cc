@@ -1,20 +1,21 @@
-// Whether an emulated link keeps its profile, with all cores busy: see bench/link/probe/accuracy.h
+// Whether an emulated link keeps its profile, with all cores busy: see bench/probe/accuracy.h
 // and docs/link-emulation.md.
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/link/path/link_spec.h"
-#include "bench/link/probe/accuracy.h"
-#include "bench/link/probe/link_figures.h"
-#include "bench/process/process.h"
+#include "bench/probe/accuracy.h"
+#include "bench/probe/tcp_probe.h"
 #include "common/base/thread_pool.h"
+#include "emulation/path/link_spec.h"
+#include "emulation/process/process.h"
 
 namespace outrider {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 struct LinkCheckOptions {
   std::string profiles;
   std::string trace;
-  double seconds = 0;  // 0: as the profile asks
+  std::optional<double> seconds = {};  // nothing: as the profile asks
   std::uint64_t seed = 0;
   bool idle = false;
   bool tcp = false;
@@ -74,7 +75,7 @@ bool cannot_be_had(const Status& status) {
 Result<CheckOutcome> run_link(const LinkCheckOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<LinkProfile> profiles, chosen_profiles(options));
   AccuracyPlan plan;
-  plan.round_trips = from_ms(options.seconds * 1e3);
+  plan.round_trips = from_ms(options.seconds.value_or(0) * 1e3);
   plan.flood = plan.round_trips;
   plan.seed = options.seed;
   CheckOutcome outcome;

@@ -8,34 +8,130 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/harness/corrupting_executor.h"
-#include "bench/harness/evidence.h"
+#include "bench/checks/speed/exit_cost.h"
+#include "bench/harness/contenders.h"
+#include "bench/harness/grid.h"
+#include "bench/harness/grid_plan.h"
 #include "bench/harness/real_executor.h"
 #include "bench/harness/summary.h"
 #include "bench/harness/virtual_executor.h"
-#include "bench/link/probe/link_figures.h"
+#include "bench/probe/tcp_probe.h"
 #include "bench/report/cost_report.h"
 #include "bench/report/html/page.h"
 #include "bench/report/journal.h"
 #include "bench/report/run_progress.h"
 #include "bench/report/run_report.h"
-#include "bench/rivals/best_of.h"
-#include "bench/rivals/rival_bars.h"
-#include "bench/scenario/run_description.h"
 #include "bench/scenario/run_flags.h"
 #include "bench/scenario/scenario_file.h"
 #include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/json_record.h"
+#include "common/base/sha256.h"
+#include "common/model/format/model_files.h"
 #include "common/prices/prices.h"
 #include "outrider_commit.h"
 
 namespace outrider {
 namespace {
 
+// What a run is, for its journal and its report.
+
+std::string hash_of(const std::vector<std::string>& prompts) {
+  Sha256 hash;
+  for (const std::string& prompt : prompts) {
+    hash.update(prompt);
+    hash.update("\n");
+  }
+  return hash.finish_hex();
+}
+
+Json model_json(const std::string& path) {
+  const auto files = load_model_files(path, {});
+  return {{"path", path}, {"fingerprint", files.ok() ? Json((*files)->fingerprint) : Json()}};
+}
+// What decides whether two runs are the same one: a journal's first line.
+
+Json run_identity(const RunFlags& flags, const GridPlan& plan) {
+  Json settings = Json::array();
+  for (const GridSetting& setting : plan.settings) {
+    settings.push_back(
+        {{"name", setting.name},
+         {"link", setting.link.description()},
+         {"pass", setting.pass.to_string()},
+         {"step", setting.step.to_string()},
+         {"cloud_step", setting.cloud_step.to_string()},
+         {"exit_cost", setting.exit_cost},
+         {"synthetic", setting.synthetic ? write_json(*setting.synthetic) : Json()}});
+  }
+  Json variants = Json::array();
+  for (const GridVariant& variant : plan.variants) {
+    const int gamma = variant.gamma > 0 ? variant.gamma : plan.gamma;
+    variants.push_back(variant.name + ", " + std::to_string(gamma));
+  }
+  return {{"target", plan.target},
+          {"draft", plan.draft},
+          {"dtype", plan.dtype},
+          {"exits", plan.exits},
+          {"device", plan.device},
+          {"learns", !plan.state_dir.empty()},
+          {"server", plan.server},
+          {"threads", plan.threads},
+          {"clock", name_of(flags.clock)},
+          {"link", name_of(flags.link_kind)},
+          {"seed", plan.seed},
+          {"max_tokens", plan.max_tokens},
+          {"repetitions", plan.repetitions},
+          {"prompts_sha256", hash_of(plan.prompts)},
+          {"settings", std::move(settings)},
+          {"variants", std::move(variants)}};
+}
+// made_by and command are left to the caller.
+
+RunDescription describe_run(const RunFlags& flags, const GridExperiment& experiment) {
+  const GridPlan& plan = experiment.plan;
+  RunDescription run;
+  run.exit_cost = experiment.exit_cost;
+  run.exit_cost_measured = experiment.exit_cost && !flags.grid.exit_cost;
+  run.models = {{"target", model_json(plan.target)}, {"draft", model_json(plan.draft)}};
+  run.setup = {{"dtype", plan.dtype},
+               {"exits", plan.exits},
+               {"device", plan.device},
+               {"threads", plan.threads},
+               {"learns", !plan.state_dir.empty()}};
+  run.machine = about_machine();
+  run.clock = flags.clock;
+  run.seed = plan.seed;
+  run.prompts = flags.grid.prompts;
+  run.prompts_hash = hash_of(plan.prompts);
+  run.num_prompts = plan.prompts.size();
+  run.repetitions = plan.repetitions;
+  run.max_tokens = plan.max_tokens;
+  run.limits = flags.limits;
+  return run;
+}
+
+std::string journal_in(const std::string& folder) {
+  return folder + "/requests.jsonl";
+}
+
 constexpr double kNeverSlower = 0.97;
 constexpr TcpProbePlan kShortProbe = {.round_trips = 10, .bulk = std::chrono::milliseconds(800)};
+
+// As the run says that goes on in --out; else it is measured.
+Result<double> exit_cost_of_run(const RunFlags& flags) {
+  double cost = 0;
+  const Json begun =
+      flags.out.empty() || flags.fresh ? Json() : Journal::header_of(journal_in(flags.out));
+  for (const Json& setting : begun.is_object() ? begun.value("settings", Json()) : Json()) {
+    cost = std::max(cost, setting.value("exit_cost", 0.0));
+  }
+  return cost > 0 ? cost : measure_exit_cost(flags.grid, flags.threads);
+}
 
 struct RunOptions {
   RunFlags flags;
@@ -69,7 +165,7 @@ Result<std::unique_ptr<Journal>> open_journal(const RunFlags& flags, const GridP
   std::error_code error;
   std::filesystem::create_directories(flags.out, error);
   if (error) return invalid_argument("--out " + flags.out + ": " + error.message());
-  const std::string path = flags.out + "/requests.jsonl";
+  const std::string path = journal_in(flags.out);
   if (flags.fresh) std::filesystem::remove(path, error);
   return Journal::open(path, plan, run_identity(flags, plan));
 }
@@ -137,7 +233,7 @@ void hold_evidence(const RunFlags& flags, const GridPlan& plan, const GridResult
 RunReport report_of(const RunFlags& flags, const GridExperiment& experiment,
                     const GridResult& result) {
   const GridPlan& plan = experiment.plan;
-  RunReport report{.run = describe_run(flags, plan)};
+  RunReport report{.run = describe_run(flags, experiment)};
   report.run.made_by = std::string("outrider-bench, commit ") + OUTRIDER_COMMIT;
   report.cells = cell_reports(plan, result, flags.limits);
   report.bars = bars_of(result, experiment);
@@ -214,19 +310,21 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
   report.run.measured_links = std::move(links);
   report.prices = prices;
   if (prices) price_cells(*prices, report.cells);
-  if (!flags.json) {
-    const bool at_paces = flags.networks.empty();  // where the paper has figures to stand beside
-    std::fputs((at_paces ? table(result, experiment.paces) : report_markdown(report)).c_str(),
-               stdout);
-  }
   outcome.figures = {{"clock", name_of(flags.clock)},
                      {"summary", summary_json(result, experiment.paces)},
-                     {"experiment", experiment_json(flags.grid)},
+                     {"experiment", experiment_json(flags.grid, experiment)},
                      {"cells", cells_json(result)}};
   outcome.hold(report.bars);
   hold_evidence(flags, plan, result, outcome);
   hold_run(result, outcome);
   hold_failures(result, outcome);
+  report.inconclusive = outcome.nothing_shown;
+  outcome.json_wanted = flags.json;
+  if (!flags.json) {
+    const bool at_paces = flags.networks.empty();  // where the paper has figures to stand beside
+    std::fputs((at_paces ? table(result, experiment.paces) : report_markdown(report)).c_str(),
+               stdout);
+  }
   write_reports(flags, report, outcome);
   return outcome;
 }
@@ -237,6 +335,8 @@ void add_run_check(CheckList& checks) {
   auto options = std::make_shared<RunOptions>();
   RunFlags& flags = options->flags;
   flags.grid.paces.clear();
+  flags.grid.prompts = kPromptSets;
+  flags.grid.measure_exit_cost = [&flags] { return exit_cost_of_run(flags); };
   flags.grid.pass_times = {PassTimes::kMeasured, PassTimes::kPrinted};
   options->command = checks.add("run", "Strategies against each other over networks and devices",
                                 [options] { return run_strategies(*options); });

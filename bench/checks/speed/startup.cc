@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/process/process.h"
-#include "bench/process/server_process.h"
 #include "common/model/cpu/cpu_model.h"
 #include "common/model/format/model_files.h"
+#include "emulation/process/process.h"
+#include "emulation/process/server_process.h"
 
 namespace outrider {
 namespace {

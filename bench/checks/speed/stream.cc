@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
+#include "bench/lab/flash_bandwidth.h"
 #include "common/base/clock.h"
 #include "common/base/posix.h"
 #include "common/model/cpu/anonymous_memory.h"
-#include "edge_client/flash/bandwidth.h"
 #include "edge_client/flash/flash_model.h"
 
 namespace outrider {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "bench/checks/checks.h"
-#include "bench/edges/event_queue.h"
-#include "bench/process/server_process.h"
+#include "bench/edges/bench_edge.h"
 #include "edge_client/verifiers/remote.h"
+#include "emulation/process/server_process.h"
 
 namespace outrider {
 namespace {

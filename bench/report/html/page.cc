@@ -3,10 +3,9 @@
 
 #include <fmt/core.h>
 
+#include "bench/report/cell_report.h"
 #include "bench/report/html/charts.h"
-#include "bench/report/html/cost_charts.h"
 #include "bench/report/html/markup.h"
-#include "bench/report/winners.h"
 
 namespace outrider {
 namespace {
@@ -90,6 +89,7 @@ std::string how_made(const RunReport& report) {
       fmt::format("{} of {}, sha256 {}", run.num_prompts, run.prompts, run.prompts_hash));
   add("answers", fmt::format("{} repetition(s), at most {} tokens, seed {}", run.repetitions,
                              run.max_tokens, run.seed));
+  if (run.exit_cost) add("exits", exit_cost_line(run));
   for (const Bar& bar : report.bars) add("bar", bar.to_string());
   return text + "</ul><details><summary>flags</summary><pre>" + html_escaped(run.command) +
          "</pre></details>";
@@ -153,8 +153,8 @@ std::string report_page(const RunReport& report) {
         "<p class=\"invalid\"><b>This run is invalid.</b> Some answers differ from what the target "
         "alone writes; the cells with them are marked.</p>\n";
   }
-  page += "<p class=\"lead\">" + html_escaped(winners_line(report.cells)) +
-          "</p>\n<p class=\"soft\">" + html_escaped(mark_of(report)) + "; " +
+  page += "<p class=\"lead\">" + html_escaped(result_line(report)) + "</p>\n<p class=\"soft\">" +
+          html_escaped(mark_of(report)) + "; " +
           (report.valid ? "every text is plain decoding's, token by token." : "") + "</p>\n";
   page += figures(report) + links_table(report) + how_made(report);
   return page + "</body></html>\n";

@@ -1,28 +1,29 @@
 // The width-adaptive trees of LLMCad (section 3.2, equations 1 and 2; section 3.3, equation 3) and
 // EdgeLLM (section III-B, equations 1 and 2; section III-C, equation 3).
 //
-// A branch is a path from the root to a leaf of the round; C_i is the product of the draft's
-// confidences along it, T_i its length, M the nodes of the tree. Each draft step lengthens the
-// branch that is furthest below its due length, M C_i (LLMCad: M C_i / sum C), by the draft's best
-// token; another token of which the draft is sure enough begins a branch of its own. Growth ends
-// where the tree's confidence, max C_i, falls below a threshold that verdicts adapt:
+// A branch is a path from the root to a leaf of the round. C_i is the product of the draft's
+// confidences along it, T_i its length, M the number of nodes of the tree. Each draft step adds the
+// draft's best token to the branch that is furthest below its due length, M C_i (LLMCad: M C_i /
+// sum C). Any other token of which the draft is sure enough begins a new branch. Growth ends where
+// the tree's confidence, max C_i, falls below a threshold alpha, which adapts to verdicts:
 //
-//   alpha <- alpha / 2                              all of the branch that matches best stood
-//   alpha <- alpha / Tc ^ ((N_all - N_correct) / N_all)    else; Tc: the tree's confidence
+//   alpha <- alpha / 2                                     if the whole best-matching branch was
+//   accepted alpha <- alpha / Tc ^ ((N_all - N_correct) / N_all)    otherwise; Tc: the tree's
+//   confidence
 //
-// Thread rule: pure. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure; owned by the strategy. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/drafting/trees/sent_round.h"
+#include "common/drafting/round_planner.h"
 
 namespace outrider {
 
 class BranchPacer final : public RoundPlanner {
  public:
   struct Options {
-    bool normalised = false;  // LLMCad's C_i / sum C instead of EdgeLLM's C_i
-    double threshold = 0.01;  // alpha at the start (both papers)
-    double new_branch = 0.3;  // a token of at least this confidence begins a branch (LLMCad, 3.1)
+    bool normalised = false;     // LLMCad's C_i / sum C instead of EdgeLLM's C_i
+    double threshold = 0.01;     // alpha at the start (both papers)
+    double new_branch = 0.3;     // a token of this confidence or more begins a branch (LLMCad, 3.1)
     std::size_t max_nodes = 32;  // of a round; the papers bound it by alpha alone
   };
 

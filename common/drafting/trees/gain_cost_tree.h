@@ -1,25 +1,26 @@
-// LEVER's gain-cost trees (section 4.2, algorithm 1, equations 1 to 6), and ours.
+// LEVER's gain-cost trees (section 4.2, algorithm 1, equations 1 to 6), and our own.
 //
-// The tree with the most expected tokens for its cycle's time, grown greedily:
+// The tree with the most expected tokens per time of its cycle, grown greedily:
 //
 //   G(T) = 1 + sum of b(u)           b(u): the chance that verification reaches u
 //   C(T) = drafting + verify(|T|, leaves)
 //   add argmax b(v) / dC(v | T) while that is more than G / C
 //
-// Lever: as printed. Each added node pays for the draft's row that names its children. LEVER leaves
-// Calibrate open; here b(v) = b(u) * p(v) * min(1, r / mass), where `mass` is what the draft's
-// candidates promise together and r, the reliability, how often they held the token of late. That
-// keeps the draft's ranking, is p where candidates hold what they promise, and less where they do
-// not.
+// LEVER: as printed. Each added node also pays for the draft's row that names its children. The
+// paper leaves Calibrate open; here b(v) = b(u) * p(v) * min(1, r / mass). `mass` is the sum of the
+// draft's confidences in its candidates, and r, the reliability, is how often one of them was the
+// token lately. This keeps the draft's ranking; it is p where candidates keep their promise, and
+// less where they do not.
 //
-// Outrider: b is the chance by experience and by what exits said, and a node is added without its
-// row: that a row is worth running is a decision of its own, at the gain that the best child has
-// had on the average and at what drafting adds to a cycle beyond what reading hides
-// (hidden_drafting.h). Where reading the target takes longer than computing, nodes are all but free
-// and rows of the draft are not. Where no tree pays, the plan is empty (plain decoding), and now
-// and then a tree is tried again.
+// Outrider: b is the calibrated chance with the exits' advice, and a node is added without its row.
+// Whether to run a row is a decision of its own: its gain is that of the best child on average, its
+// cost what drafting adds to a cycle beyond what reading the target hides (HiddenDrafting). Where
+// reading the target takes longer than computing it, nodes cost almost nothing and rows of the
+// draft do not. Where no tree pays, the plan is empty (plain decoding), and a tree is tried again
+// from time to time.
 //
-// Thread rule: pure. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure; owned by the strategy. Units: milliseconds.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/drafting/trees/sent_round.h"
+#include "common/drafting/round_planner.h"
 #include "common/drafting/trees/tree_memory.h"
 
 namespace outrider {
@@ -36,15 +37,15 @@ namespace outrider {
 class GainCostTree final : public RoundPlanner {
  public:
   struct Options {
-    bool separate_rows = false;   // ours
+    bool separate_rows = false;   // Outrider's way
     std::size_t batch = 1;        // rows that one draft step may run
     std::size_t max_nodes = 64;   // of a round
     std::size_t first_nodes = 8;  // of a round while nothing is known of times
-    double least_cost = 0.002;    // of a node: this share of the cycle, where dC vanishes
+    double least_cost = 0.002;    // of a node, as a share of the cycle, where dC vanishes
   };
 
-  // draft_ms: of a draft step over so many rows, 0 while that is not known. memory: learns from
-  // verdicts; both outlive the planner.
+  // draft_ms: time of a draft step over this many rows, 0 while unknown. memory: learns from
+  // verdicts. Both outlive the planner.
   GainCostTree(const Options& options, TreeMemory& memory,
                std::function<double(std::size_t)> draft_ms)
       : options_(options), draft_ms_(std::move(draft_ms)), memory_(memory) {}
@@ -57,7 +58,7 @@ class GainCostTree final : public RoundPlanner {
   double reliability() const { return reliability_; }
 
  private:
-  // One thing that growth may do next.
+  // One possible next move of growth.
   struct Move {
     NodeIndex node = kNoNode;
     double gain = 0;         // b of the node
@@ -84,12 +85,12 @@ class GainCostTree final : public RoundPlanner {
   const std::function<double(std::size_t)> draft_ms_;
   TreeMemory& memory_;
   SentRound sent_;
-  std::vector<NodeIndex>
-      kept_;  // rising; rows that had been run when the round began: they cost nothing now
+  // Sorted: nodes whose rows had been run before the round began, and cost nothing now.
+  std::vector<NodeIndex> kept_;
   bool in_round_ = false;
-  bool rests_ = false;  // this round is plain decoding's
+  bool rests_ = false;  // this round is plain decoding
   double reliability_ = 1;
-  double best_child_ = 0.6;  // how often the best child of a node that stood stood too
+  double best_child_ = 0.6;  // how often the best child of an accepted node was accepted too
   double drafted_ms_ = 0;    // for the round that was sent
 };
 

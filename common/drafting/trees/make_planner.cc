@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/drafting/trees/make_planner.h"
 
-#include <limits>
 #include <utility>
 
 #include "common/drafting/trees/branch_pacer.h"
-#include "common/drafting/trees/shaped_trees.h"
 
 namespace outrider {
 namespace {
 
 constexpr std::size_t kPacedNodes = 32;
-constexpr std::size_t kTopNodes = 16;
 constexpr std::size_t kGainCostNodes = 64;
 
 }  // namespace
@@ -30,11 +27,8 @@ std::unique_ptr<RoundPlanner> make_planner(const TreeOptions& options, TreeMemor
     case TreeKind::kEdgellm:
       return std::make_unique<BranchPacer>(BranchPacer::Options{
           .normalised = options.kind == TreeKind::kLlmcad, .max_nodes = size(kPacedNodes)});
-    case TreeKind::kFixed:
-      return std::make_unique<FixedWidths>(options.widths,
-                                           size(std::numeric_limits<std::size_t>::max()));
-    case TreeKind::kTopN:
-      return std::make_unique<TopNodes>(size(kTopNodes));
+    case TreeKind::kGuest:
+      return options.kind.guest().make(options.size);
     case TreeKind::kLever:
     case TreeKind::kOutrider:
       return std::make_unique<GainCostTree>(

@@ -1,21 +1,22 @@
-// The tree policies by name (--tree).
+// The tree policies by name (--tree): those of LLMCad, EdgeLLM and LEVER, and our own.
 //
-// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure functions. Ownership: memory and draft_ms outlive the planner.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "common/base/enum_names.h"
+#include "common/drafting/own_or_guest.h"
 #include "common/drafting/round_planner.h"
 #include "common/drafting/trees/gain_cost_tree.h"
 
 namespace outrider {
 
-enum class TreeKind : std::uint8_t { kChain, kLlmcad, kEdgellm, kLever, kFixed, kTopN, kOutrider };
+enum class TreeKind : std::uint8_t { kChain, kLlmcad, kEdgellm, kLever, kOutrider, kGuest };
 
 template <>
 inline constexpr auto enum_names<TreeKind> =
@@ -23,25 +24,30 @@ inline constexpr auto enum_names<TreeKind> =
                                        {TreeKind::kLlmcad, "llmcad"},
                                        {TreeKind::kEdgellm, "edgellm"},
                                        {TreeKind::kLever, "lever"},
-                                       {TreeKind::kFixed, "fixed"},
-                                       {TreeKind::kTopN, "top-n"},
                                        {TreeKind::kOutrider, "outrider"}});
 
+struct GuestTree {
+  const char* name;
+  // size: nodes of a round at most; 0: the policy's own.
+  std::function<std::unique_ptr<RoundPlanner>(std::size_t size)> make;
+};
+
+using TreeChoice = OwnOrGuest<TreeKind, GuestTree>;
+
 struct TreeOptions {
-  TreeKind kind = TreeKind::kChain;
-  std::size_t size = 0;  // nodes of a round at most; 0: the policy's own
-  std::vector<int> widths = {1, 1, 3, 1, 1, 1, 1, 1};  // fixed: SpecInfer's expansion
-  std::size_t batch = 4;                               // rows that a draft step may run
-  bool exits = false;  // outrider: a target's early exits are evidence for what is drafted ahead
+  TreeChoice kind = TreeKind::kChain;
+  std::size_t size = 0;   // nodes of a round at most; 0: the policy's own
+  std::size_t batch = 4;  // most rows of a draft step
+  bool exits = false;     // outrider: early exits guide what is drafted ahead
 
   friend bool operator==(const TreeOptions&, const TreeOptions&) = default;
 };
 
-// Whether the policy's own paper drafts on while a pass is under way (LLMCad and EdgeLLM:
-// provisional generation); ours does too.
+// Whether the policy goes on drafting while a pass runs (provisional generation, as in LLMCad and
+// EdgeLLM).
 bool drafts_provisionally(TreeKind kind);
 
-// Null for kChain: a chain needs no plan. memory, draft_ms: as GainCostTree's.
+// Null for kChain: a chain needs no plan. memory, draft_ms: as in GainCostTree.
 std::unique_ptr<RoundPlanner> make_planner(const TreeOptions& options, TreeMemory& memory,
                                            std::function<double(std::size_t)> draft_ms);
 

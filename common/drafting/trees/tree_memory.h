@@ -1,28 +1,106 @@
-// What trees learn of two devices and a pair of models: how long passes take, how much drafting
-// they hide, whether trees pay at all. It outlasts an answer.
+// What trees learn of one edge, one target and one draft: how long passes take by their shape, how
+// much drafting costs no time, and whether trees pay at all. It outlives an answer; a process keeps
+// one for each verifier.
 //
-// Thread rule: values. SPDX-License-Identifier: Apache-2.0
+// Thread rule: values, used by the thread of the session. Units: milliseconds.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-
-#include "common/drafting/trees/hidden_drafting.h"
-#include "common/drafting/trees/latency_profile.h"
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
 
 namespace outrider {
 
-// Whether a tree's tokens cost less than plain decoding's. Where they do not, beyond a standard
-// error, rounds are left to plain decoding for a while, twice as long each time that a trial shows
-// the same.
+// How long a pass takes, by its shape (LEVER, section 4.2, "cost"): learnt from measured passes,
+// indexed by rows and leaves.
+//
+// Times rise with rows and with leaves. Measured means are smoothed over neighbouring numbers of
+// rows and pooled until they rise (isotonic regression), so that noise never makes a larger tree
+// look cheaper, nor much dearer. Between measured shapes times are interpolated; beyond the largest
+// they rise by its slope and kCaution more.
+class LatencyProfile final {
+ public:
+  struct Cell {
+    double ms = 0;
+    double weight = 0;  // of passes, older ones counted less
+  };
+  using Shape = std::pair<std::int32_t, std::int32_t>;  // rows, leaves
+
+  static constexpr std::int32_t kMaxRows = 512;
+  static constexpr double kCaution = 0.25;
+
+  // A pass over `rows` rows, of a tree with `leaves` leaves, took `ms`. Values out of range, and
+  // times of 0, are ignored.
+  void observe(std::size_t rows, std::size_t leaves, double ms);
+
+  bool known() const { return !cells_.empty(); }
+  // For how many different numbers of rows a time is known.
+  std::size_t rows_seen() const { return rows_seen_; }
+  // ms; 0 while nothing is known.
+  double ms(std::size_t rows, std::size_t leaves) const;
+
+  const std::map<Shape, Cell>& cells() const { return cells_; }
+  // Takes a cell that was stored; false if it is not valid.
+  bool restore(Shape shape, const Cell& cell);
+
+ private:
+  void fit();
+
+  std::map<Shape, Cell> cells_;
+  std::vector<double> by_rows_;  // [rows]: of one leaf; from 1 to the largest seen
+  double slope_ = 0;             // ms per row beyond
+  double leaf_ms_ = 0;           // per leaf beyond the first
+  std::size_t rows_seen_ = 0;
+};
+
+// How much of the drafting costs no time: while the draft works, the target's next layers are read
+// from flash, so the pass after it is shorter. Learnt as the slope of pass times over the time that
+// was drafted before them: this share is hidden, of the drafting time that is reached often (a
+// standard deviation above the mean). With the mean alone, an edge that drafts little would never
+// learn that more is free.
+class HiddenDrafting final {
+ public:
+  // After drafting for drafted_ms, a pass took excess_ms longer than is usual for its shape.
+  void observe(double drafted_ms, double excess_ms) {
+    weight_ = weight_ * kKeep + 1;
+    const double x = drafted_ms - mean_x_, y = excess_ms - mean_y_;
+    mean_x_ += x / weight_;
+    mean_y_ += y / weight_;
+    xx_ = xx_ * kKeep + x * (drafted_ms - mean_x_);
+    xy_ = xy_ * kKeep + x * (excess_ms - mean_y_);
+  }
+
+  // How much drafting is hidden.
+  double ms() const {
+    const double prior = kPrior * weight_;
+    if (xx_ <= 0) return 0;
+    const double often = mean_x_ + std::sqrt(xx_ / weight_);  // a standard deviation more
+    return std::clamp(-xy_ / (xx_ + prior), 0.0, 1.0) * often;
+  }
+
+ private:
+  static constexpr double kKeep = 0.98;
+  static constexpr double kPrior = 25;  // ms^2: as if drafting times differed by 5 ms for nothing
+
+  double weight_ = 0, mean_x_ = 0, mean_y_ = 0, xx_ = 0, xy_ = 0;
+};
+
+// Whether tokens from trees cost less time than tokens from plain decoding. Where they do not, by
+// more than a standard error, the next rounds are plain decoding, for twice as many rounds after
+// each trial that shows the same.
 class TreePayoff final {
  public:
-  // A round was plain decoding's: its token took that long.
+  // A round was plain decoding: its token took cycle_ms.
   void on_plain(double cycle_ms) {
     plain_ms_ += (plain_ms_ > 0 ? kLearn : 1) * (cycle_ms - plain_ms_);
   }
-  // A round was a tree: its tokens took that long. plain_ms: what a token takes without, as long as
-  // on_plain() was never called.
+  // A round was a tree: its tokens took cycle_ms. plain_ms: an estimate of what a token takes
+  // without a tree, used until on_plain() has measured it.
   void on_tree(double tokens, double cycle_ms, double plain_ms) {
     if (plain_ms_ > 0) plain_ms = plain_ms_;
     // The mean of a trial's rounds: the first one may be slow for reasons of its own.
@@ -38,9 +116,9 @@ class TreePayoff final {
     next_rest_ = std::min(2 * next_rest_, kLongestRest);
     rounds_ = 0;
   }
-  // The rounds that come are plain decoding's.
+  // The next round is plain decoding.
   bool rests() const { return rest_ > 0; }
-  // A round begins. False: it is plain decoding's.
+  // A round begins. False: it is plain decoding.
   bool begin_round() { return rest_ == 0 || rest_-- == 0; }
 
  private:

@@ -7,6 +7,8 @@
 #include <functional>
 #include <numeric>
 
+#include "common/base/portable_math.h"
+
 namespace outrider {
 namespace {
 
@@ -17,12 +19,37 @@ std::size_t length(std::int64_t count) {
   return static_cast<std::size_t>(count);
 }
 
+// Rotary position embedding as transformers computes it, with the same bits on every CPU. A head's
+// elements i and i + head_dim/2 are a pair, rotated by position * frequencies[i]. The angle is
+// rounded to f32, as transformers does: at position 100 000 that rounding moves it by thousandths,
+// so it belongs to the model's definition. Sine and cosine are then exact to f32.
+// cos and sin: [head_dim / 2]. 0 <= position, and every angle is at most 2^20.
+void fill_rotation(const std::vector<float>& frequencies, Position position, float* cos,
+                   float* sin) {
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const float angle = static_cast<float>(position) * frequencies[i];
+    const SinCos pair = portable_sin_cos(angle);
+    cos[i] = static_cast<float>(pair.cos);
+    sin[i] = static_cast<float>(pair.sin);
+  }
+}
+
+// to = from rotated; both [2 * half], and may be the same.
+void rotate(const float* from, const float* cos, const float* sin, std::int64_t half, float* to) {
+  for (std::int64_t i = 0; i < half; ++i) {
+    const float first = from[i];
+    const float second = from[i + half];
+    to[i] = first * cos[i] - second * sin[i];
+    to[i + half] = second * cos[i] + first * sin[i];
+  }
+}
+
 }  // namespace
 
 AttentionStage::AttentionStage(const ModelConfig& config, const Kernels& kernels, PassLoops& loops)
     : kernels_(kernels),
       loops_(loops),
-      rope_(rope_frequencies(config.rope, config.head_dim)),
+      frequencies_(rope_frequencies(config.rope, config.head_dim)),
       heads_(config.num_heads),
       kv_heads_(config.num_kv_heads),
       head_dim_(config.head_dim),
@@ -48,8 +75,8 @@ void AttentionStage::prepare(std::span<const Row> rows) {
     state.slot = row.slot;
     row.cache->slots().path(row.slot, state.path);
     longest = std::max(longest, state.path.size());
-    rope_.fill(static_cast<Position>(state.path.size()) - 1, cos_.data() + r * half,
-               sin_.data() + r * half);
+    fill_rotation(frequencies_, static_cast<Position>(state.path.size()) - 1,
+                  cos_.data() + r * half, sin_.data() + r * half);
   }
   parts_ = (static_cast<std::int64_t>(longest) + kAttentionPart - 1) / kAttentionPart;
   order_rows();

@@ -18,7 +18,6 @@
 #include "common/model/cpu/kernels/aligned_buffer.h"
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/cpu/pass_loops.h"
-#include "common/model/cpu/rope.h"
 #include "common/model/model.h"
 
 namespace outrider {
@@ -74,7 +73,7 @@ class AttentionStage final {
   // Constant after construction.
   const Kernels& kernels_;
   PassLoops& loops_;
-  const Rope rope_;
+  const std::vector<float> frequencies_;  // radians per position, [head_dim / 2]
   const std::int64_t heads_;
   const std::int64_t kv_heads_;
   const std::int64_t head_dim_;

@@ -45,7 +45,7 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
                                               const CpuModelOptions& options);
 
 // Of weights whose matrices come from `layers` (layer_store.h); those of `weights` are not touched.
-// options: but for dtype, cache and progress, which are the weights' own.
+// options: except for dtype, cache and progress, which are the weights' own.
 Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
                                               std::unique_ptr<LayerStore> layers,
                                               const CpuModelOptions& options);

@@ -3,17 +3,30 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <utility>
 
-#include "common/base/mapped_file.h"
+#include "common/base/sha256.h"
 #include "common/model/cpu/pack/pack_checksum.h"
-#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
 
+constexpr std::size_t kLayerParts = std::size(kLayerMatrices);
+constexpr std::size_t kMaxName = 255;  // as of the folder or file that it is the name of
+// What dtype and arithmetic can be (CpuWeights).
+constexpr std::pair<std::string_view, std::string_view> kArithmetics[] = {
+    {"f32", "exact"}, {"bf16", "exact"},  {"bf16", "bf16"},  {"int8", "int8"},
+    {"int4", "int4"}, {"int8", "blocks"}, {"int4", "blocks"}};
+
+Status damaged(const std::string& text) {
+  return data_loss(text + ". Remedy: pack the model again (outrider-edge pack)");
+}
+
+// "int8, blocks, kernels 4"
 std::vector<std::string> split_arithmetic(const std::string& text) {
   std::vector<std::string> words(1);
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -27,21 +40,65 @@ std::vector<std::string> split_arithmetic(const std::string& text) {
   return words;
 }
 
-Result<DType> dtype_called(std::string_view name) {
-  for (int i = 0; i <= static_cast<int>(DType::kQ6_K); ++i) {
-    if (to_string(static_cast<DType>(i)) == name) return static_cast<DType>(i);
-  }
-  return data_loss("dtype " + printable(name) + " is unknown");
-}
-
-}  // namespace
-
 bool is_layer_matrix(const TensorSpec& spec) {
   return !spec.name.ends_with(".bias") &&
          std::ranges::find(kLayerMatrices, spec.part) != std::end(kLayerMatrices);
 }
 
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxName && std::ranges::none_of(name, [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+}
+
+std::optional<DType> dtype_called(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(DType::kQ6_K); ++i) {
+    if (to_string(static_cast<DType>(i)) == name) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+std::string shown(std::span<const std::int64_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < std::min<std::size_t>(shape.size(), 4); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + (shape.size() > 4 ? ", ..]" : "]");
+}
+
+// Of a tensor of that dtype; nothing if it is not whole blocks. The config bounds the shape.
+std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t> shape) {
+  if (shape.back() % block_elements(dtype) != 0) return std::nullopt;
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  return static_cast<std::uint64_t>(elements / block_elements(dtype) * block_bytes(dtype));
+}
+
+// Of the matrices: the weights' numbers.
+std::string_view dtype_of(const PackIndex& index, std::string_view unquantized) {
+  bool quantized = false;
+  for (const PackMatrix& matrix : index.matrices) {
+    if (matrix.bits == 4) return "int4";
+    quantized |= matrix.type == static_cast<std::uint8_t>(WeightType::kQuantized);
+  }
+  return quantized ? "int8" : unquantized;
+}
+
+}  // namespace
+
+PackTensors pack_tensors(const ModelConfig& config, bool with_head) {
+  PackTensors tensors;
+  for (TensorSpec& spec : expected_tensors(config)) {
+    if (is_layer_matrix(spec) || (spec.part == ModelPart::kHead && !with_head)) continue;
+    const bool large = spec.part == ModelPart::kEmbedding || spec.part == ModelPart::kHead;
+    (large ? tensors.large : tensors.small).push_back(std::move(spec));
+  }
+  return tensors;
+}
+
 bool ModelPack::is_pack(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // a FIFO would wait
   std::ifstream file(path, std::ios::binary);
   std::array<char, kPackMagic.size()> begin{};
   return file.read(begin.data(), begin.size()) &&
@@ -53,79 +110,147 @@ Result<ModelPack> ModelPack::open(const std::string& path, std::optional<Positio
   ModelPack pack;
   pack.path_ = path;
   pack.bytes_ = file->bytes();
-  OUTRIDER_ASSIGN_OR_RETURN(pack.index_, parse_pack_index(pack.bytes_, path));
-  const std::string& arithmetic = pack.index_.arithmetic;
-  if (!arithmetic.ends_with(std::string("kernels ") + kKernelVersion)) {
-    return failed_precondition(path + ": packed for \"" + printable(arithmetic) +
-                               "\", but this program has kernels " + kKernelVersion +
+  Result<PackIndex> index = parse_pack_index(pack.bytes_, path);
+  if (!index.ok()) return damaged(index.status().message());
+  pack.index_ = *std::move(index);
+  pack.arithmetic_ = split_arithmetic(pack.index_.arithmetic);
+  if (pack.arithmetic_.back() != std::string("kernels ") + kKernelVersion) {
+    return failed_precondition(path + ": packed for " + printable(pack.index_.arithmetic) +
+                               ", but this program has kernels " + kKernelVersion +
                                ". Remedy: pack the model again (outrider-edge pack)");
   }
-  OUTRIDER_RETURN_IF_ERROR(pack.check_files());
-  const std::optional<std::string_view> config = pack.text(kPackConfigName);
-  if (!config) return data_loss(path + ": holds no " + kPackConfigName + ": a cache, or damaged");
+  OUTRIDER_RETURN_IF_ERROR(pack.check_texts());
+  OUTRIDER_RETURN_IF_ERROR(pack.check_arithmetic());
   ModelFiles files{.name = pack.index_.name,
                    .config = {},
                    .weights = Weights::from_views(nullptr, {}),
                    .fingerprint = pack.index_.fingerprint};
-  OUTRIDER_ASSIGN_OR_RETURN(files.config, parse_config(*config, path + ": " + kPackConfigName));
+  Result<ModelConfig> config =
+      parse_config(*pack.text(kPackConfigName), path + ": " + kPackConfigName);
+  if (!config.ok()) return damaged(config.status().message());
+  files.config = *std::move(config);
+  OUTRIDER_RETURN_IF_ERROR(pack.check_matrices(files.config));
   std::map<std::string, TensorView, std::less<>> tensors;
-  OUTRIDER_RETURN_IF_ERROR(pack.read_tensors(tensors));
+  OUTRIDER_RETURN_IF_ERROR(pack.read_tensors(files.config, tensors));
   files.weights = Weights::from_views(std::move(file), std::move(tensors));
   OUTRIDER_RETURN_IF_ERROR(limit_context(max_context, files.config));
   pack.files_ = std::make_shared<const ModelFiles>(std::move(files));
-  OUTRIDER_RETURN_IF_ERROR(pack.find_layers());
   return pack;
 }
 
-bool ModelPack::holds_files(std::uint64_t extent) const {
-  return std::ranges::find(index_.files, extent, &PackedFile::extent) != index_.files.end();
+// The layers and the output matrix have an extent each; then come texts and small tensors, then
+// large tensors.
+const PackExtent& ModelPack::extent_from_end(std::size_t number) const {
+  return index_.extents.at(index_.extents.size() - number);
 }
 
-Status ModelPack::check_files() const {
-  for (std::uint64_t i = 0; i < index_.extents.size(); ++i) {
-    if (!holds_files(i)) continue;
-    OUTRIDER_RETURN_IF_ERROR(check_extent(path_, index_.extents[static_cast<std::size_t>(i)],
-                                          path_ + ", config, tokenizer and small tensors"));
+Status ModelPack::check_texts() const {
+  if (!text(kPackConfigName) || index_.extents.size() < 3) {
+    return damaged(path_ + ": holds no " + kPackConfigName + ": a cache, or damaged");
   }
-  return {};
-}
-
-Status ModelPack::check_tensors() const {
-  for (std::uint64_t i = 0; i < index_.extents.size(); ++i) {
-    const bool holds_tensors =
-        std::ranges::find(index_.tensors, i, &PackTensor::extent) != index_.tensors.end();
-    if (!holds_tensors || holds_files(i)) continue;
-    OUTRIDER_RETURN_IF_ERROR(check_extent(path_, index_.extents[static_cast<std::size_t>(i)],
-                                          path_ + ", the embedding"));
+  for (const PackedFile& file : index_.files) {
+    if (file.extent + 2 == index_.extents.size()) continue;
+    return damaged(path_ + ": files: " + printable(file.name) + " lies in extent " +
+                   std::to_string(file.extent) + ", must lie in " +
+                   std::to_string(index_.extents.size() - 2));
   }
-  return {};
+  return check_extent(path_, extent_from_end(2), path_ + ", config, tokenizer and small tensors");
 }
 
-std::optional<std::string_view> ModelPack::text(std::string_view name) const {
-  const auto found = std::ranges::find(index_.files, name, &PackedFile::name);
-  if (found == index_.files.end()) return std::nullopt;
-  const auto part = bytes_.subspan(static_cast<std::size_t>(found->offset),
-                                   static_cast<std::size_t>(found->bytes));
-  return std::string_view(reinterpret_cast<const char*>(part.data()), part.size());
+Status ModelPack::check_arithmetic() const {
+  if (!is_name(index_.name)) {
+    return damaged(path_ + ": name is " + printable(index_.name) + ", must be 1 to " +
+                   std::to_string(kMaxName) + " bytes without control characters");
+  }
+  if (!is_sha256_hex(index_.fingerprint)) {
+    return damaged(path_ + ": fingerprint is " + printable(index_.fingerprint) +
+                   ", must be 64 hex digits");
+  }
+  const bool known = arithmetic_.size() == 3 &&
+                     std::ranges::find(kArithmetics, std::pair<std::string_view, std::string_view>(
+                                                         arithmetic_[0], arithmetic_[1])) !=
+                         std::end(kArithmetics);
+  const std::string_view unquantized = arithmetic_[0] == "f32" ? "f32" : "bf16";
+  if (known && arithmetic_[0] == dtype_of(index_, unquantized)) return {};
+  return damaged(path_ + ": arithmetic is " + printable(index_.arithmetic) +
+                 ", which is unknown or not that of matrices of " +
+                 std::string(dtype_of(index_, "f32 or bf16")));
 }
 
-// Sizes by their shapes, which the index alone does not tell.
-Status ModelPack::read_tensors(std::map<std::string, TensorView, std::less<>>& tensors) const {
-  for (const PackTensor& tensor : index_.tensors) {
-    const std::string what = path_ + ": tensor " + printable(tensor.name) + ": ";
-    const Result<DType> dtype = dtype_called(tensor.dtype);
-    if (!dtype.ok()) return dtype.status().with_context(what);
-    std::int64_t elements = 1;
-    for (const std::int64_t size : tensor.shape) {
-      if (size < 1 || size > (std::int64_t{1} << 40) / elements) {
-        return data_loss(what + "a shape that overflows");
-      }
-      elements *= size;
+// They are those of the config's layers, in a pass's order, each layer's in its own extent; the
+// output matrix comes last.
+Status ModelPack::check_matrices(const ModelConfig& config) const {
+  const auto layers = static_cast<std::size_t>(config.num_layers);
+  if (index_.extents.size() != layers + 3) {
+    return damaged(path_ + ": extents are " + std::to_string(index_.extents.size()) + ", must be " +
+                   std::to_string(layers + 3) + " for " + std::to_string(layers) + " layers");
+  }
+  if (index_.matrices.size() != layers * kLayerParts + 1) {
+    return damaged(path_ + ": matrices are " + std::to_string(index_.matrices.size()) +
+                   ", must be " + std::to_string(layers * kLayerParts + 1) + " for " +
+                   std::to_string(layers) + " layers");
+  }
+  const auto check = [this](const PackMatrix& matrix, const std::string& name, std::uint64_t extent,
+                            std::vector<std::int64_t> shape) -> Status {
+    const std::string what = path_ + ": matrix " + printable(matrix.name);
+    if (matrix.name != name) return damaged(what + " stands in the place of " + name);
+    if (matrix.extent != extent) {
+      return damaged(what + ": extent is " + std::to_string(matrix.extent) + ", must be " +
+                     std::to_string(extent));
     }
-    const std::int64_t blocks = elements / block_elements(*dtype);
-    if (tensor.shape.empty() || tensor.shape.back() % block_elements(*dtype) != 0 ||
-        std::cmp_not_equal(tensor.bytes, blocks * block_bytes(*dtype))) {
-      return data_loss(what + std::to_string(tensor.bytes) + " bytes do not fit its shape");
+    const std::vector<std::int64_t> found{matrix.outputs, matrix.inputs};
+    if (found == shape) return {};
+    return damaged(what + ": outputs and inputs are " + shown(found) + ", must be " + shown(shape));
+  };
+  auto matrix = index_.matrices.begin();
+  for (const TensorSpec& spec : expected_tensors(config)) {
+    if (!is_layer_matrix(spec)) continue;
+    const auto layer = static_cast<std::uint64_t>(matrix - index_.matrices.begin()) / kLayerParts;
+    OUTRIDER_RETURN_IF_ERROR(check(*matrix++, spec.name, layer, spec.shape));
+  }
+  return check(*matrix, weight_name(output_part(config)), layers,
+               {config.head_size(), config.hidden_size});
+}
+
+// They are the config's, small ones first, in a pass's order.
+Status ModelPack::read_tensors(const ModelConfig& config,
+                               std::map<std::string, TensorView, std::less<>>& tensors) const {
+  const bool with_head = std::ranges::any_of(index_.tensors, [](const PackTensor& tensor) {
+    return tensor.name == weight_name(ModelPart::kHead);
+  });
+  auto [specs, large] = pack_tensors(config, with_head);
+  const std::size_t small = specs.size();
+  std::ranges::move(large, std::back_inserter(specs));
+  if (index_.tensors.size() != specs.size()) {
+    return damaged(path_ + ": tensors are " + std::to_string(index_.tensors.size()) + ", must be " +
+                   std::to_string(specs.size()) + " by " + kPackConfigName);
+  }
+  const ModelFamily* family = find_family(config.architecture);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const TensorSpec& spec = specs[i];
+    const PackTensor& tensor = index_.tensors[i];
+    const std::string what = path_ + ": tensor " + printable(tensor.name);
+    const auto wrong = [&what](const char* field, const std::string& value,
+                               const std::string& expected) {
+      return damaged(what + ": " + field + " is " + value + ", must be " + expected);
+    };
+    if (tensor.name != spec.name) return damaged(what + " stands in the place of " + spec.name);
+    const std::size_t extent = index_.extents.size() - (i < small ? 2 : 1);
+    if (tensor.extent != extent) {
+      return wrong("extent", std::to_string(tensor.extent), std::to_string(extent));
+    }
+    if (tensor.shape != spec.shape) return wrong("shape", shown(tensor.shape), shown(spec.shape));
+    const std::optional<DType> dtype = dtype_called(tensor.dtype);
+    if (!dtype) return wrong("dtype", printable(tensor.dtype), "F32, F16, BF16 or a type of GGUF");
+    const std::optional<std::uint64_t> bytes = bytes_of(*dtype, spec.shape);
+    if (!bytes) return wrong("dtype", tensor.dtype, "one whose blocks fill " + shown(spec.shape));
+    if (tensor.bytes != *bytes) {
+      return wrong("bytes", std::to_string(tensor.bytes), std::to_string(*bytes));
+    }
+    const std::int64_t interleaved = spec.rotated && family->gguf_interleaves ? config.head_dim : 0;
+    if (tensor.interleaved != 0 && tensor.interleaved != interleaved) {
+      return wrong("interleaved", std::to_string(tensor.interleaved),
+                   interleaved == 0 ? "0" : "0 or " + std::to_string(interleaved));
     }
     tensors[tensor.name] = {.dtype = *dtype,
                             .shape = tensor.shape,
@@ -136,70 +261,33 @@ Status ModelPack::read_tensors(std::map<std::string, TensorView, std::less<>>& t
   return {};
 }
 
-// Every tensor and matrix is there with its shape, and each layer lies in one extent.
-Status ModelPack::find_layers() {
-  extents_.assign(static_cast<std::size_t>(config().num_layers) + 1, index_.extents.size());
-  for (const TensorSpec& spec : expected_tensors(config())) {
-    if (is_layer_matrix(spec)) continue;
-    const TensorView* tensor = files_->weights.find(spec.name);
-    const bool may_lack = spec.part == ModelPart::kHead;
-    if (tensor == nullptr ? may_lack : tensor->shape == spec.shape) continue;
-    return data_loss(path_ + ": " + printable(spec.name) + " is missing or has another shape");
-  }
-  for (std::int32_t i = 0; i <= config().num_layers; ++i) {
-    const bool is_head = i == config().num_layers;
-    const std::vector<ModelPart> parts =
-        is_head ? std::vector{output_part(config())}
-                : std::vector(std::begin(kLayerMatrices), std::end(kLayerMatrices));
-    std::uint64_t& extent = extents_[static_cast<std::size_t>(i)];
-    for (const ModelPart part : parts) {
-      OUTRIDER_RETURN_IF_ERROR(matrix(part, i).status());
-      const std::uint64_t lies_in = find(weight_name(part, i))->extent;
-      if (extent != index_.extents.size() && extent != lies_in) {
-        return data_loss(path_ + ": layer " + std::to_string(i) + " lies in several extents");
-      }
-      extent = lies_in;
-    }
-  }
-  return {};
+Status ModelPack::check_tensors() const {
+  return check_extent(path_, extent_from_end(1), path_ + ", the embedding");
 }
 
-const PackMatrix* ModelPack::find(std::string_view name) const {
-  const auto found = std::ranges::find(index_.matrices, name, &PackMatrix::name);
-  return found == index_.matrices.end() ? nullptr : &*found;
-}
-
-Result<WeightMatrix> ModelPack::matrix(ModelPart part, std::int32_t layer) const {
-  const std::string name = weight_name(part, layer);
-  const PackMatrix* found = find(name);
-  const auto specs = expected_tensors(config());
-  const auto spec = std::ranges::find(specs, name, &TensorSpec::name);
-  if (found == nullptr || spec == specs.end() ||
-      spec->shape != std::vector{found->outputs, found->inputs}) {
-    return data_loss(path_ + ": matrix " + printable(name) + " is missing or has another shape");
-  }
-  WeightMatrix matrix = matrix_of(*found);
-  matrix.data = bytes_.data() + found->offset;
-  return matrix;
-}
-
-const PackExtent& ModelPack::layer_extent(std::int64_t layer) const {
-  return index_.extents[static_cast<std::size_t>(extents_[static_cast<std::size_t>(layer)])];
+std::optional<std::string_view> ModelPack::text(std::string_view name) const {
+  const auto found = std::ranges::find(index_.files, name, &PackedFile::name);
+  if (found == index_.files.end()) return std::nullopt;
+  const auto part = bytes_.subspan(static_cast<std::size_t>(found->offset),
+                                   static_cast<std::size_t>(found->bytes));
+  return std::string_view(reinterpret_cast<const char*>(part.data()), part.size());
 }
 
 Result<CpuWeights> ModelPack::weights() const {
-  const std::vector<std::string> arithmetic = split_arithmetic(index_.arithmetic);
-  if (arithmetic.size() != 3) return data_loss(path_ + ": arithmetic " + index_.arithmetic);
   CpuWeights weights;
   weights.files = files_;
   weights.embedding = files_->weights.at(weight_name(ModelPart::kEmbedding));
-  weights.dtype = arithmetic[0];
-  weights.arithmetic = arithmetic[1];
-  OUTRIDER_RETURN_IF_ERROR(fill_layers(
-      [this](ModelPart part, std::int32_t layer) { return matrix(part, layer); }, weights));
-  weights.quantized = std::ranges::any_of(index_.matrices, [](const PackMatrix& matrix) {
-    return matrix.type == static_cast<std::uint8_t>(WeightType::kQuantized);
-  });
+  weights.dtype = arithmetic_[0];
+  weights.arithmetic = arithmetic_[1];
+  auto next = index_.matrices.begin();  // the order of check_matrices() is that of fill_layers()
+  const auto matrix = [&](ModelPart /*part*/, std::int32_t /*layer*/) -> Result<WeightMatrix> {
+    WeightMatrix found = matrix_of(*next);
+    found.data = bytes_.data() + next->offset;
+    ++next;
+    return found;
+  };
+  OUTRIDER_RETURN_IF_ERROR(fill_layers(matrix, weights));
+  weights.quantized = arithmetic_[0].starts_with("int");
   return weights;
 }
 

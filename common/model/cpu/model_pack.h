@@ -7,8 +7,12 @@
 //
 // A pack is of one dtype and one version of the kernels, whose layout its matrices have.
 //
-// Thread rule: immutable once opened. Errors: DATA_LOSS naming the file for what is damaged, cut
-// short or of another version; FAILED_PRECONDITION for other kernels, with the remedy.
+// A stranger may have written it: nothing of the index is believed that the file or the model's
+// config says too.
+//
+// Thread rule: immutable once opened. Errors: DATA_LOSS naming file, field and value for what is
+// damaged, cut short, of another version or not as write_model_pack() writes it;
+// FAILED_PRECONDITION for other kernels; both with the remedy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,6 +26,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/mapped_file.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/cpu/cpu_weights.h"
@@ -33,15 +38,21 @@ namespace outrider {
 
 inline constexpr const char* kPackConfigName = "config.json";
 
-// Of those that stand in a layer's place of a pack, and not among the tensors.
-bool is_layer_matrix(const TensorSpec& spec);
+// A pack's tensors in the order of the file: all but the layers' matrices.
+struct PackTensors {
+  std::vector<TensorSpec> small;  // beside the texts
+  std::vector<TensorSpec> large;  // in the last extent: the embedding, and the output matrix
+};
+// with_head: an output matrix that is not the embedding is there as the model's files have it.
+PackTensors pack_tensors(const ModelConfig& config, bool with_head);
 
 class ModelPack final {
  public:
   // Whether the file begins as a pack does.
   static bool is_pack(const std::string& path);
 
-  // Compares what it reads, config, texts and small tensors, with its checksum. max_context: as in
+  // Checks every field of the index, against the file, and against the model whose config it holds;
+  // compares what it reads, config, texts and small tensors, with its checksum. max_context: as in
   // ModelFilesOptions.
   static Result<ModelPack> open(const std::string& path, std::optional<Position> max_context = {});
 
@@ -62,21 +73,23 @@ class ModelPack final {
   // Where that mapping begins: data - base() is an offset of the file.
   const std::byte* base() const { return bytes_.data(); }
   // Of a layer's matrices; index num_layers: of the output matrix.
-  const PackExtent& layer_extent(std::int64_t layer) const;
+  const PackExtent& layer_extent(std::int64_t layer) const {
+    return index_.extents.at(static_cast<std::size_t>(layer));
+  }
 
  private:
   ModelPack() = default;
-  bool holds_files(std::uint64_t extent) const;
-  Status check_files() const;
-  Status read_tensors(std::map<std::string, TensorView, std::less<>>& tensors) const;
-  Status find_layers();
-  const PackMatrix* find(std::string_view name) const;
-  Result<WeightMatrix> matrix(ModelPart part, std::int32_t layer) const;
+  Status check_arithmetic() const;
+  Status check_texts() const;
+  Status check_matrices(const ModelConfig& config) const;
+  Status read_tensors(const ModelConfig& config,
+                      std::map<std::string, TensorView, std::less<>>& tensors) const;
+  const PackExtent& extent_from_end(std::size_t number) const;
 
   std::string path_;
   std::span<const std::byte> bytes_;
   PackIndex index_;
-  std::vector<std::uint64_t> extents_;  // of the layers and the output matrix
+  std::vector<std::string> arithmetic_;  // dtype, arithmetic, kernels
   std::shared_ptr<const ModelFiles> files_;
 };
 

@@ -22,18 +22,9 @@ void add_matrices(PackWriter& writer, const CpuLayer& layer, std::int32_t index)
   }
 }
 
-// Of the tensors that are no layer's matrices.
-bool is_large(const TensorSpec& spec) {
-  return spec.part == ModelPart::kEmbedding || spec.part == ModelPart::kHead;
-}
-
-// The large or the small ones of what is no matrix of a layer, and no output matrix of its own
-// unless exits read it.
-void add_tensors(PackWriter& writer, const ModelFiles& files, bool large, bool for_exits) {
-  for (const TensorSpec& spec : expected_tensors(files.config)) {
-    if (is_layer_matrix(spec)) continue;
-    if (is_large(spec) != large || (spec.part == ModelPart::kHead && !for_exits)) continue;
-    const TensorView& tensor = files.weights.at(spec.name);
+void add_tensors(PackWriter& writer, const Weights& weights, std::span<const TensorSpec> specs) {
+  for (const TensorSpec& spec : specs) {
+    const TensorView& tensor = weights.at(spec.name);
     writer.add_tensor({.name = spec.name,
                        .dtype = std::string(to_string(tensor.dtype)),
                        .shape = tensor.shape,
@@ -64,9 +55,10 @@ Status ModelPackWriter::finish(const CpuWeights& weights, const PackContents& co
   OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
   writer_->add_file(kPackConfigName, config_to_json(weights.files->config, "float32").dump());
   for (const PackText& text : contents.texts) writer_->add_file(text.name, text.content);
-  add_tensors(*writer_, *weights.files, false, contents.for_exits);
+  const PackTensors tensors = pack_tensors(weights.files->config, contents.for_exits);
+  add_tensors(*writer_, weights.files->weights, tensors.small);
   OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
-  add_tensors(*writer_, *weights.files, true, contents.for_exits);
+  add_tensors(*writer_, weights.files->weights, tensors.large);
   return writer_->finish(weights.files->name, weights.files->fingerprint, arithmetic_of(weights));
 }
 

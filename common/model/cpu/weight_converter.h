@@ -34,7 +34,7 @@ class WeightConverter final {
 
  private:
   using RowConverter = std::function<void(std::int64_t output, const float* row)>;
-  // Of outputs [begin, end): whole panels, but for the last.
+  // Of outputs [begin, end): whole panels, except for the last.
   using RowsConverter = std::function<void(std::int64_t begin, std::int64_t end)>;
 
   struct Rows {

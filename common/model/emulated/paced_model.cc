@@ -75,4 +75,10 @@ Status PacedModel::tapped_forward(std::span<const Row> rows, PassOutput& out, Du
   return status;
 }
 
+std::unique_ptr<Model> CurvePacer::pace(std::unique_ptr<Model> model, Clock& clock) {
+  auto paced = std::make_unique<PacedModel>(std::move(model), curve_, clock, exit_cost_);
+  paced_ = paced.get();
+  return paced;
+}
+
 }  // namespace outrider

@@ -17,17 +17,15 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "common/base/clock.h"
 #include "common/model/emulated/pace.h"
 #include "common/model/model.h"
+#include "common/model/model_pacer.h"
 
 namespace outrider {
-
-struct PaceCounts {
-  std::int64_t passes = 0;
-  std::int64_t overruns = 0;  // of these, those slower than the pace: no emulation
-};
 
 class PacedModel final : public Model {
  public:
@@ -60,6 +58,22 @@ class PacedModel final : public Model {
   std::atomic<double> slowdown_{1};
   std::atomic<std::int64_t> passes_{0};
   std::atomic<std::int64_t> overruns_{0};
+};
+
+// Paces a model by a curve.
+class CurvePacer final : public ModelPacer {
+ public:
+  explicit CurvePacer(PaceCurve curve, double exit_cost = 1)
+      : curve_(std::move(curve)), exit_cost_(exit_cost) {}
+
+  std::unique_ptr<Model> pace(std::unique_ptr<Model> model, Clock& clock) override;
+  PaceCounts counts() const override { return paced_ != nullptr ? paced_->counts() : PaceCounts{}; }
+  std::string about() const override { return curve_.to_string(); }
+
+ private:
+  const PaceCurve curve_;
+  const double exit_cost_;
+  const PacedModel* paced_ = nullptr;
 };
 
 }  // namespace outrider

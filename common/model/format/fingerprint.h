@@ -22,7 +22,7 @@ namespace outrider {
 // be from the same GGUF file as config.
 std::string model_fingerprint(const ModelConfig& config, const Weights& weights);
 
-// What fixes every bit of the logits (DESIGN L1).
+// What fixes every bit of the logits: its hash is the arithmetic id (docs/row-invariance.md).
 struct Arithmetic {
   std::string_view fingerprint;
   std::string_view dtype;           // as computed: "f32", "bf16", "int8", "int4"

@@ -26,6 +26,17 @@ Result<ModelSource> open_gguf(const std::string& path) {
 }
 
 Result<ModelSource> open_directory(const std::string& directory) {
+  const std::filesystem::path folder(directory);
+  std::error_code error;
+  if (!std::filesystem::exists(folder, error)) {
+    return not_found(directory + ": " + (error ? error.message() : "no such file or directory"));
+  }
+  if (std::filesystem::exists(folder / "adapter_config.json", error) &&
+      !std::filesystem::exists(folder / "config.json", error)) {
+    return invalid_argument(directory +
+                            ": is a LoRA adapter (adapter_config.json), not a model. Remedy: name "
+                            "the directory of the model's weights, with the adapter merged in");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(ModelConfig config, load_config_json(directory));
   OUTRIDER_ASSIGN_OR_RETURN(Weights weights, Weights::open(directory));
   const Status shapes = weights.check_shapes(config);
@@ -70,6 +81,14 @@ Result<ModelConfig> load_config(const std::string& path) {
   if (!gguf) return load_config_json(path);
   OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(*gguf));
   return gguf_config(file.header());
+}
+
+Status check_vocabulary(const std::string& path, TokenId tokens, TokenId rows) {
+  if (tokens <= rows) return {};
+  return invalid_argument(path + ": its tokenizer has " + std::to_string(tokens) +
+                          " tokens, and its embedding only " + std::to_string(rows) +
+                          " rows: a text could hold tokens that the model does not know. Remedy: "
+                          "the tokenizer that these weights were trained with");
 }
 
 std::string folder_of_model(const std::string& path) {

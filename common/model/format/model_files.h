@@ -42,6 +42,10 @@ Status limit_context(std::optional<Position> max_context, ModelConfig& config);
 // The same model's config alone.
 Result<ModelConfig> load_config(const std::string& path);
 
+// INVALID_ARGUMENT if a model's embedding has fewer rows than its tokenizer has tokens: a text
+// might hold one that nothing can be computed with. tokens, rows: numbers of ids.
+Status check_vocabulary(const std::string& path, TokenId tokens, TokenId rows);
+
 // Where the files lie that belong to the model at `path`: the directory itself, or the file's.
 std::string folder_of_model(const std::string& path);
 

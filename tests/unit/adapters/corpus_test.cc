@@ -78,7 +78,12 @@ TEST(Corpus, TurnsAreThoseOfTheTokenizersOwnTemplate) {
   for (const char* name : {"<s>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}) {
     json["added_tokens"].push_back({{"id", id++}, {"content", name}, {"special", true}});
   }
-  const Json config = {{"bos_token", "<s>"}, {"chat_template", "<|start_header_id|>"}};
+  const char* const turns =
+      "{{ bos_token }}{% for m in messages %}"
+      "{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' + m.content + '<|eot_id|>' }}"
+      "{% endfor %}{% if add_generation_prompt %}"
+      "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}";
+  const Json config = {{"bos_token", "<s>"}, {"chat_template", turns}};
   const Result<Tokenizer> llama3 = Tokenizer::load_json(json.dump(), config.dump());
   ASSERT_TRUE(llama3.ok()) << llama3.status().to_string();
   ASSERT_FALSE(llama3->find("<|im_end|>"));

@@ -10,6 +10,7 @@ namespace outrider {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const Bar kMet{"speed", {2, Interval{1.8, 2.2}}, 1.5};
 const Bar kMissed{"speed", {2, Interval{1.4, 2.6}}, 1.5};
@@ -44,6 +45,14 @@ TEST(CheckOutcomeTest, AFailureCountsBeforeALackOfEvidence) {
   CheckOutcome wrong_text;
   wrong_text.hold({});
   EXPECT_EQ(wrong_text.exit_code(), kExitRuntime);
+}
+
+TEST(CheckOutcomeTest, PeopleGetSingleFiguresAndWhereTheOthersAre) {
+  const Json line = {{"check", "x"}, {"ratio", 1.5}, {"bars", Json::array({1})}};
+  const std::string text = figures_for_people(line);
+  EXPECT_THAT(text, HasSubstr("ratio: 1.5\n"));
+  EXPECT_THAT(text, Not(HasSubstr("bars")));
+  EXPECT_THAT(text, HasSubstr("> figures.json"));
 }
 
 TEST(CheckOutcomeTest, TheFirstReasonIsKept) {

@@ -5,10 +5,10 @@
 
 #include <fstream>
 
-#include "bench/process/process.h"
 #include "common/base/json.h"
 #include "common/exits/adapters.h"
 #include "common/model/cpu/cpu_model.h"
+#include "emulation/process/process.h"
 #include "tests/support/paths.h"
 #include "tests/unit/common/model/cpu/small_models.h"
 #include "tests/unit/common/model/format/small_gguf.h"

@@ -1,4 +1,4 @@
-// Row invariance (DESIGN L2) on small random models: the same check as `outrider-bench rows`.
+// Row invariance on small random models: the same check as `outrider-bench rows`.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

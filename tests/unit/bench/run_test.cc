@@ -8,14 +8,15 @@
 #include <utility>
 
 #include "bench/paces/paces.h"
-#include "bench/process/process.h"
 #include "common/base/json.h"
+#include "emulation/process/process.h"
 #include "tests/support/paths.h"
 
 namespace outrider {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kArmTool = "/../../aarch64/bin/outrider-rows";
 
@@ -40,6 +41,11 @@ std::vector<std::string> command(const std::string& check) {
           "--prompts=" + prompts(),
           "--max-tokens=16",
           "--num-prompts=1"};
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 Json last_line(const std::string& text) {
@@ -83,56 +89,62 @@ TEST(BenchRunTest, WrongUsageIsToldBeforeAnythingIsTimed) {
   EXPECT_THAT(moon.err, HasSubstr("jetson-68m-7b"));
   arguments = command("run");
   arguments.emplace_back("--pace-exits=measured");
+  arguments.emplace_back("--device=cuda");
   const FinishedProcess measured = bench(arguments);
   EXPECT_EQ(measured.exit_code, 2);
-  EXPECT_THAT(measured.err, HasSubstr("outrider-bench exits"));
-  arguments = command("cost");
-  arguments[2] = "--draft=/nowhere";
-  const FinishedProcess cost = bench(arguments);
-  EXPECT_NE(cost.exit_code, 0);
-  EXPECT_THAT(cost.err, HasSubstr("/nowhere"));
-  arguments = command("ablate");
-  arguments.emplace_back("queues");
-  arguments.emplace_back("--pace=all");
-  const FinishedProcess all = bench(arguments);
-  EXPECT_EQ(all.exit_code, 2);
-  EXPECT_THAT(all.err, HasSubstr("one pace"));
+  EXPECT_THAT(measured.err, HasSubstr("--device cuda")) << "only a CPU's exits can be timed";
+  EXPECT_THAT(measured.err, HasSubstr("Remedy: --exit-cost"));
+}
+
+// And a run that goes on keeps the cost that it began with.
+TEST(BenchRunTest, WithoutAFlagTheExitsOfTheTargetAreTimed) {
+  const std::string out = testing::TempDir() + "bench_exit_cost";
+  std::filesystem::remove_all(out);
+  std::vector<std::string> arguments = command("run");
+  for (const char* flag : {"--network=lte", "--strategy=ar,mirror", "--clock=virtual", "--json"}) {
+    arguments.emplace_back(flag);
+  }
+  arguments.push_back("--out=" + out);
+  const FinishedProcess first = bench(arguments), again = bench(arguments);
+  EXPECT_THAT(first.err, HasSubstr("exit cost: 1."));
+  const Json experiment = last_line(first.out)["experiment"];
+  EXPECT_GE(experiment["exit_cost"], 1.0);
+  EXPECT_EQ(experiment["exit_cost_measured"], true);
+  EXPECT_THAT(again.err, Not(HasSubstr("exit cost")));
+  EXPECT_EQ(last_line(again.out)["experiment"]["exit_cost"], experiment["exit_cost"]);
+}
+
+// One prompt has no interval.
+TEST(BenchRunTest, APageOfAnInconclusiveRunNamesNoFastest) {
+  const std::string page = testing::TempDir() + "bench_inconclusive.html";
+  std::vector<std::string> arguments = command("run");
+  for (const char* flag :
+       {"--network=lte", "--strategy=ar,mirror", "--clock=virtual", "--exit-cost=1.1", "--json"}) {
+    arguments.emplace_back(flag);
+  }
+  arguments.push_back("--html=" + page);
+  EXPECT_EQ(bench(arguments).exit_code, 4);
+  EXPECT_THAT(text_of(page), HasSubstr("This run is inconclusive: "));
+  EXPECT_THAT(text_of(page), Not(HasSubstr("Fastest:")));
 }
 
 TEST(BenchRunTest, WhatShowsNothingDoesNotPass) {
   std::vector<std::string> run = command("run");
   run.emplace_back("--strategy=ar");
   run.emplace_back("--pace=unpaced");
-  std::vector<std::string> bytes = command("bytes");
-  bytes.emplace_back("--strategy=ar");
-  bytes.emplace_back("--pace=unpaced");
-  std::vector<std::string> queues = command("ablate");
-  for (const char* argument : {"queues", "--values=1", "--pace=unpaced", "--service-ms=80"}) {
-    queues.emplace_back(argument);
-  }
   const std::vector<std::string> acceptance = command("acceptance");
   const std::vector<std::string> rows = {"rows", "--model=" + source_dir() + "/models/demo-draft",
                                          "--cases=1"};
-  const std::pair<std::vector<std::string>, const char*> cases[] = {{run, "no bar"},
-                                                                    {bytes, "speculation was off"},
-                                                                    {queues, "beyond noise"},
-                                                                    {acceptance, "--least"},
-                                                                    {rows, "Arm"}};
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {run, "no bar"}, {acceptance, "--least"}, {rows, "Arm"}};
   for (const auto& [arguments, reason] : cases) {
     if (arguments == rows && std::filesystem::exists(bin_dir() + kArmTool)) continue;
     const FinishedProcess done = bench(arguments);
     const Json json = last_line(done.out);
-    // The queues' draft has an emulated pace, which a busy machine may overrun: 1.
-    EXPECT_TRUE(done.exit_code == 4 || (arguments == queues && done.exit_code == 1))
-        << arguments.front() << ": " << done.exit_code << " " << done.err;
+    EXPECT_EQ(done.exit_code, 4) << arguments.front() << ": " << done.exit_code << " " << done.err;
     EXPECT_EQ(json["passed"], false);
     EXPECT_THAT(json.value("nothing_shown", ""), HasSubstr(reason));
   }
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // A run in virtual time over two prompts, kept in `out`.
@@ -209,14 +221,6 @@ TEST(BenchRunTest, ARunWithPricesSaysWhatAnswersCostAndShowsBothSidesOfOne) {
       bench({"price", "--price-file=" + example_prices(), "--report=" + out + "/report.json"});
   EXPECT_EQ(priced.exit_code, 0) << priced.err;
   EXPECT_EQ(last_line(priced.out)["break_even"], report["break_even"]);
-  const FinishedProcess model =
-      bench({"model", "--report=" + out + "/report.json", "--out=" + out + "/figure6.svg"});
-  EXPECT_EQ(model.exit_code, 0) << model.err;
-  const Json measured = last_line(model.out)["measured"];
-  ASSERT_EQ(measured.size(), 2u) << "both networks have ar and sd";
-  EXPECT_NEAR(measured[0]["pass_ms"].get<double>(), table9_pass_ms(1), 1e-6);
-  EXPECT_NEAR(measured[0]["speeds"]["ar"]["law_ms"].get<double>(), table9_pass_ms(1), 1e-6);
-  EXPECT_THAT(text_of(out + "/figure6.svg"), HasSubstr("at γ = 10"));
 }
 
 TEST(BenchRunTest, PricesThatAreMissingAreNamedBeforeAnythingRuns) {

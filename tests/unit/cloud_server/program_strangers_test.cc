@@ -1,6 +1,7 @@
 // What outrider-server does to those who have no key, and to many connections.
 // SPDX-License-Identifier: Apache-2.0
 #include <deque>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
@@ -66,6 +67,10 @@ TEST(ServerProgram, CountsStrangersWhoFailInTlssGreetingOrAtAKey) {
   RawSocket plain(program.address());
   plain.send(std::string(64, 'x'));
   plain.read_until_closed();
+  program.read_until("does not begin with TLS");
+  RawSocket broken(program.address());
+  broken.send("\x16\x03" + std::string(64, 'x'));
+  broken.read_until_closed();
   TestEdge edge(RemoteOptions{.server = program.address(), .tls_ca = tls.cert, .token = "or-x"});
   edge.open(null_open());
   EXPECT_EQ(edge.finish().code(), StatusCode::kUnauthenticated);
@@ -73,6 +78,7 @@ TEST(ServerProgram, CountsStrangersWhoFailInTlssGreetingOrAtAKey) {
   EXPECT_THAT(
       http_get(metrics, "/metrics"),
       AllOf(HasSubstr("outrider_tls_handshakes_failed_total" + labels + "1"),
+            HasSubstr("outrider_calls_refused_total" + labels + "2"),  // with the key's
             HasSubstr("outrider_grpc_errors_total" + labels),
             HasSubstr("outrider_keys_refused_total{model_name=\"null\",front=\"grpc\"} 1")));
 }
@@ -86,7 +92,7 @@ TEST(ServerProgram, BeyondThisMachineItWantsTlsAndKeys) {
       HasSubstr("--token-file"));
 }
 
-TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainOnSighup) {
+TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainByItselfAndOnSighup) {
   const TestDirectory folder;
   const std::string file = folder.path() + "/tokens";
   Program first({"token", "new", "alice", "--token-file", file});
@@ -105,11 +111,45 @@ TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainOnSighup) {
   Program second({"token", "new", "bob", "--token-file", file});
   std::string bob = second.read_all();
   bob = bob.substr(bob.find("or-"), 67);
-  EXPECT_EQ(asks(bob), StatusCode::kUnauthenticated) << "not read yet";
-  server.signal(SIGHUP);
   server.read_until("keys=2");
   EXPECT_EQ(asks(bob), StatusCode::kOk);
+  std::ofstream(file, std::ios::app) << "certain certificate\n";
+  server.signal(SIGHUP);
+  server.read_until("keys=3");
   expect_failure({"token", "new", "a b"}, 2, HasSubstr("letters, digits"));
+}
+
+// A Secret of Kubernetes: FILE -> ..data/FILE, and ..data leads to another folder when it changes.
+TEST(ServerProgram, KeysBehindLinksThatTurnAreReadAgain) {
+  const TestDirectory folder;
+  const auto key_in = [&](const std::string& name) {
+    std::filesystem::create_directory(folder.path(name));
+    Program made({"token", "new", "alice", "--token-file", folder.path(name) + "/tokens"});
+    const std::string said = made.read_all();
+    EXPECT_EQ(made.wait(), 0);
+    return said.substr(said.find("or-"), 67);
+  };
+  const std::string before = key_in("first");
+  const std::string after = key_in("second");
+  std::ofstream(folder.path("second") + "/tokens", std::ios::app) << "certain certificate\n";
+  std::filesystem::create_symlink("first", folder.path("..data"));
+  std::filesystem::create_symlink("..data/tokens", folder.path("tokens"));
+  Program server({"--model", "null:", "--port", "0", "--token-file", folder.path("tokens")});
+  const Address address = server.address();
+  const auto asks = [&](const std::string& token) {
+    TestEdge edge(RemoteOptions{.server = address, .token = token});
+    edge.open(null_open());
+    return edge.finish().code();
+  };
+  EXPECT_EQ(asks(before), StatusCode::kOk);
+  std::filesystem::create_symlink("second", folder.path("..new"));
+  std::filesystem::rename(folder.path("..new"), folder.path("..data"));
+  server.read_until("keys=2");
+  EXPECT_EQ(asks(after), StatusCode::kOk);
+  EXPECT_EQ(asks(before), StatusCode::kUnauthenticated);
+  std::filesystem::remove(folder.path("..data"));
+  server.read_until("the keys stay as they were");
+  EXPECT_EQ(asks(after), StatusCode::kOk);
 }
 
 void expect_serves(const Address& address) {

@@ -16,7 +16,8 @@ using testing::HasSubstr;
 TEST(ServerProgram, APassThatHangsEndsTheProcessForItsSupervisorAndFreesItsEdges) {
   SystemClock clock;
   Program program(
-      {"--model", "null:", "--port", "0", "--pace-pass-ms", "600000", "--pass-limit", "1"});
+      {"--model", "null:", "--port", "0", "--pace-pass-ms", "600000", "--pass-limit", "1"}, {},
+      "outrider-lab-server");
   TestEdge edge(program.address());
   edge.open(null_open());
   EXPECT_EQ(edge.await<Opened>().limits.pass_limit, std::chrono::seconds(1));

@@ -1,4 +1,5 @@
-// outrider-server as a process of its own, as a user starts it.
+// outrider-server as a process of its own, as a user starts it, killed when the thread that started
+// it ends.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -6,6 +7,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,15 +34,19 @@ struct DescriptorLimits {
 class Program final {
  public:
   explicit Program(std::vector<std::string> arguments,
-                   std::optional<DescriptorLimits> descriptors = {}) {
+                   std::optional<DescriptorLimits> descriptors = {},
+                   const std::string& program = "outrider-server") {
     std::array<int, 2> ends;
     EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
-    arguments.insert(arguments.begin(), bin_dir() + "/outrider-server");
+    arguments.insert(arguments.begin(), bin_dir() + "/" + program);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
+    const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // a killed test leaves none behind
+      if (getppid() != parent) _exit(127);
       dup2(ends[1], STDOUT_FILENO);
       dup2(ends[1], STDERR_FILENO);
       if (descriptors) {

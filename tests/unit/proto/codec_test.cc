@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/codec.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "proto/outrider/v1/outrider.pb.h"
 
 namespace outrider {
 namespace {
 
+using testing::HasSubstr;
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 template <typename Body>
@@ -34,6 +38,8 @@ Open example_open() {
   open.expected_fingerprint = "f00d";
   open.expected_arithmetic_id = "beef";
   open.replaced_session = "s-9";
+  open.template_hash = std::string(64, 'c');
+  open.ignore_target_stops = true;
   return open;
 }
 
@@ -52,6 +58,85 @@ TEST(Codec, OpenKeepsEveryField) {
   EXPECT_EQ(open.expected_fingerprint, sent.expected_fingerprint);
   EXPECT_EQ(open.expected_arithmetic_id, sent.expected_arithmetic_id);
   EXPECT_EQ(open.replaced_session, sent.replaced_session);
+  EXPECT_EQ(open.template_hash, sent.template_hash);
+  EXPECT_TRUE(open.ignore_target_stops);
+}
+
+// Edges of before say the same bytes.
+TEST(Codec, NoTemplateHashCostsNoBytes) {
+  Open open = example_open();
+  const std::string with = serialize(EdgeMessage{0, 0, open});
+  open.template_hash.clear();
+  // Beside the hash: its tag and length, and a second byte of the message's length.
+  EXPECT_EQ(serialize(EdgeMessage{0, 0, open}).size() + 64 + 3 + 1, with.size());
+}
+
+TargetDescription example_description() {
+  return {.model_name = "demo",
+          .fingerprint = "f00d",
+          .tokenizer_hash = "0123abcd",
+          .templates = {{"default", "{% x %}\n\xff"}, {"tool_use", ""}},
+          .bos = "",
+          .eos = "\xef\xbd\x9c",
+          .chosen = "chatml",
+          .template_hash = std::string(64, 'd'),
+          .server_version = "1.2.3"};
+}
+
+TEST(Codec, ADescriptionKeepsEveryField) {
+  const TargetDescription sent = example_description();
+  const auto got = parse_target_description(serialize(sent));
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  EXPECT_EQ(*got, sent);
+  const auto nothing = parse_target_description("");
+  ASSERT_TRUE(nothing.ok());
+  EXPECT_EQ(*nothing, TargetDescription{});
+}
+
+// What does not fit is not sent at all, and not taken: half of a template would be another.
+TEST(Codec, ADescriptionHasBounds) {
+  TargetDescription target = example_description();
+  target.templates["default"] = std::string(kMaxTemplateBytes, 'x');
+  target.bos = std::string(kMaxTokenBytes + 1, 'x');
+  const auto sent = parse_target_description(serialize(target));
+  ASSERT_TRUE(sent.ok());
+  EXPECT_TRUE(sent->templates.empty());
+  EXPECT_EQ(sent->bos, std::nullopt);
+  EXPECT_EQ(sent->template_hash, target.template_hash);
+
+  const auto refused = [](const auto& spoil) {
+    v1::DescribeReply wire;
+    spoil(wire);
+    const auto parsed = parse_target_description(wire.SerializeAsString());
+    return parsed.ok() ? "taken" : parsed.status().message();
+  };
+  using Reply = v1::DescribeReply;
+  EXPECT_THAT(refused([](Reply& reply) {
+                reply.add_templates()->set_text(std::string(kMaxTemplateBytes + 1, 'x'));
+              }),
+              HasSubstr("templates has 262145 bytes, may have 262144"));
+  EXPECT_THAT(refused([](Reply& reply) {
+                for (std::size_t i = 0; i <= kMaxTemplates; ++i) {
+                  reply.add_templates()->set_name(std::to_string(i));
+                }
+              }),
+              HasSubstr("templates has 65 entries, may have 64"));
+  EXPECT_THAT(refused([](Reply& reply) {
+                reply.add_templates()->set_name("a");
+                reply.add_templates()->set_name("a");
+              }),
+              HasSubstr("\"a\" stands there twice"));
+  EXPECT_THAT(refused([](Reply& reply) { reply.add_templates()->set_name("a\nb"); }),
+              HasSubstr("templates.name"));
+  EXPECT_THAT(refused([](Reply& reply) { reply.set_bos_token(std::string(1025, 'x')); }),
+              HasSubstr("bos_token"));
+  EXPECT_THAT(refused([](Reply& reply) { reply.set_template_hash("ABC"); }),
+              HasSubstr("64 lower-case hex digits"));
+  EXPECT_THAT(refused([](Reply& reply) { reply.set_chosen_template("\x1b[2J"); }),
+              HasSubstr("chosen_template"));
+  EXPECT_FALSE(parse_target_description("\xff\xff").ok());
+  EXPECT_TRUE(check_describe_request("").ok());
+  EXPECT_FALSE(check_describe_request("\xff\xff").ok());
 }
 
 TEST(Codec, DefaultsSurviveAlthoughTheyCostNoBytes) {
@@ -59,7 +144,7 @@ TEST(Codec, DefaultsSurviveAlthoughTheyCostNoBytes) {
   EXPECT_EQ(open.sampling, SamplingParams{});
   EXPECT_EQ(open.policy, Policy{});
   Open closed;
-  closed.sampling.top_p = 0.0f;  // wrong, but for the session to refuse: not to become "absent"
+  closed.sampling.top_p = 0.0f;  // wrong, and the session refuses it: not to become "absent"
   EXPECT_EQ(through_the_wire(closed).sampling.top_p, 0.0f);
 }
 

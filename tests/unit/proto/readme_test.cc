@@ -32,6 +32,7 @@ std::vector<std::string> exchange() {
   open.prefix = {1, 306, 4966};
   open.end_position = 19;
   open.policy = {PassPolicy::kOnRequest, 0ms, false, 0};
+  open.template_hash = "e3b0";
   Opened opened;
   opened.session_id = "s1";
   opened.fingerprint = "a1b2";
@@ -41,6 +42,12 @@ std::vector<std::string> exchange() {
   opened.limits.max_positions = 2048;
   opened.limits.vocab_size = 32000;
   return {
+      serialize(TargetDescription{.model_name = "demo",
+                                  .fingerprint = "a1b2",
+                                  .tokenizer_hash = "9f86d081",
+                                  .templates = {{"default", "{{}}"}},
+                                  .eos = "</s>",
+                                  .template_hash = "e3b0"}),
       serialize(EdgeMessage{0, 0, open}),
       serialize(EdgeMessage{0, 0, Grow{1, 3, {{304, 0, 230}, {278, 1, 180}, {263, 2, 60}}}}),
       serialize(ServerMessage(opened)),

@@ -1,8 +1,8 @@
 // Attention of many rows over one head of keys and values, block by block of 64 positions with a
 // running maximum ("online softmax").
 //
-// A block's keys are turned once, so that a register holds one element of 16 positions' keys, and
-// serve all rows that see the same slots; a score sums its products in order of the elements. A
+// A block's keys are transposed once, so that a register holds one element of 16 positions' keys,
+// and serve all rows that see the same slots; a score sums its products in order of the elements. A
 // block's borders are multiples of 64 of the absolute position, blocks come in order, and parts of
 // kAttentionPart absolute positions are combined in order. So the bits depend on the positions seen
 // alone: not on where slots lie, how the prompt was cut into passes, which rows stand beside, or
@@ -28,8 +28,8 @@ namespace {
 
 constexpr std::int64_t kBlock = kKvPageSlots;
 constexpr int kTileQueries = 4;
-// Rows of the next block that are asked for while four keys are turned.
-constexpr int kAskedPerTurn = 2;
+// Rows of the next block that are prefetched while four keys are transposed.
+constexpr int kPrefetchedPerStep = 2;
 // Lanes of 16 positions, or of 16 elements of values, in a tile: what fits the registers.
 #if HWY_TARGET == HWY_AVX3
 constexpr int kTileWidth = 4;
@@ -44,7 +44,7 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// The keys of a block's slots, turned, and where their values lie.
+// The keys of a block's slots, transposed, and where their values lie.
 template <class T>
 class Block {
  public:
@@ -55,23 +55,23 @@ class Block {
     return first_difference(slots, count) == std::min(count, count_);
   }
 
-  // The slots of the block that comes after this one, none if count <= 0: memory is asked for them
-  // while this one computes, as each page of a head is a stream of its own.
+  // The slots of the block that comes after this one, none if count <= 0. They are
+  // prefetched while this one computes, as each page of a head is a stream of its own.
   void expect(const std::int32_t* slots, std::int64_t count) {
     next_ = slots;
     left_ = 2 * std::max<std::int64_t>(count, 0);
   }
 
-  // Rows of keys and values of the next block that were not asked for yet.
+  // Rows of keys and values of the next block that were not prefetched yet.
   std::int64_t left() const { return left_; }
 
-  // Asks for one of them. All at once they would wait for each other, and memory would rest while
-  // this block is worked on.
-  HWY_INLINE void ask_for_next() {
+  // Prefetches one of them. All at once they would wait for each other, and memory would be idle
+  // while this block is worked on.
+  HWY_INLINE void prefetch_next() {
     if (left_ == 0) return;
     --left_;
     const void* from = left_ % 2 == 0 ? task_.keys : task_.values;
-    ask_for(row_of(from, next_[left_ / 2]), row_bytes());
+    prefetch(row_of(from, next_[left_ / 2]), row_bytes());
   }
 
   void take(const std::int32_t* slots, std::int64_t count) {
@@ -82,10 +82,10 @@ class Block {
       values_[i] = row_of(task_.values, slots[i]);
     }
     count_ = count;
-    for (std::int64_t i = same / 4 * 4; i < count; i += 4) turn_four(i);
+    for (std::int64_t i = same / 4 * 4; i < count; i += 4) transpose_four(i);
   }
 
-  const float* turned() const { return turned_; }  // [head_stride, 64]
+  const float* transposed() const { return transposed_; }  // [head_stride, 64]
   const T* const* values() const { return values_; }
 
  private:
@@ -100,14 +100,14 @@ class Block {
   }
 
   // Positions i .. i+3; past the last it is the last again, and nobody looks.
-  HWY_INLINE void turn_four(std::int64_t i) {
+  HWY_INLINE void transpose_four(std::int64_t i) {
     const PartTag d;
     const hn::Repartition<double, PartTag> pairs;
     const T* key[4];
     for (std::int64_t c = 0; c < 4; ++c) {
       key[c] = row_of(task_.keys, slots_[std::min(i + c, count_ - 1)]);
     }
-    for (int c = 0; c < kAskedPerTurn; ++c) ask_for_next();
+    for (int c = 0; c < kPrefetchedPerStep; ++c) prefetch_next();
     for (std::int64_t k = 0; k < task_.head_stride; k += kPartLanes) {
       const auto at = static_cast<std::size_t>(k);
       const Part a = load_part(key[0], at), b = load_part(key[1], at);
@@ -116,7 +116,7 @@ class Block {
       const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
       const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
       const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
-      float* to = turned_ + k * kBlock + i;
+      float* to = transposed_ + k * kBlock + i;
       store_quads(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low)), to);
       store_quads(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low)), to + kBlock);
       store_quads(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high)), to + 2 * kBlock);
@@ -146,7 +146,7 @@ class Block {
   std::int64_t left_ = 0;
   std::int32_t slots_[kBlock];
   const T* values_[kBlock];
-  alignas(64) float turned_[kMaxHeadStride * kBlock];
+  alignas(64) float transposed_[kMaxHeadStride * kBlock];
 };
 
 // Queries that see the same span of the same slots.
@@ -161,16 +161,16 @@ struct Batch {
 // scores[q][position] = scale * query . key; -infinity where not seen.
 template <int kQueries, class T>
 HWY_INLINE void compute_scores(const AttentionTask& task, const Batch& batch, int first,
-                               Block<T>& block, std::int64_t asked, float (*scores)[kBlock]) {
+                               Block<T>& block, std::int64_t prefetches, float (*scores)[kBlock]) {
   const PartTag d;
-  const float* const keys = block.turned();
+  const float* const keys = block.transposed();
   for (std::int64_t at = 0; at < kBlock; at += kTileWidth * kLanes) {
     Lanes sums[kQueries][kTileWidth];
     for (auto& row : sums) {
       for (Lanes& sum : row) sum = zero_lanes();
     }
-    for (std::int64_t k = 0; k < task.head_stride; ++k, --asked) {
-      if (asked > 0) block.ask_for_next();
+    for (std::int64_t k = 0; k < task.head_stride; ++k, --prefetches) {
+      if (prefetches > 0) block.prefetch_next();
       Lanes key[kTileWidth];
       for (int w = 0; w < kTileWidth; ++w) key[w] = load_lanes(keys + k * kBlock + at + w * kLanes);
       for (int q = 0; q < kQueries; ++q) {
@@ -221,7 +221,7 @@ HWY_INLINE float take_block(float* scores, float* running) {
 
 // out = out * shrink + the sum of weight * value over the span, for kWidth * 16 elements from k on.
 template <int kQueries, int kWidth, class T>
-HWY_INLINE void add_values(const Batch& batch, int first, Block<T>& block, std::int64_t asked,
+HWY_INLINE void add_values(const Batch& batch, int first, Block<T>& block, std::int64_t prefetches,
                            std::int64_t k, const float (*weights)[kBlock], const float* shrink) {
   const PartTag d;
   const T* const* const values = block.values();
@@ -232,8 +232,8 @@ HWY_INLINE void add_values(const Batch& batch, int first, Block<T>& block, std::
       for (Part& part : sums[q][w].part) part = hn::Mul(part, hn::Set(d, shrink[q]));
     }
   }
-  for (std::int64_t at = batch.span.begin; at < batch.span.end; ++at, --asked) {
-    if (asked > 0) block.ask_for_next();
+  for (std::int64_t at = batch.span.begin; at < batch.span.end; ++at, --prefetches) {
+    if (prefetches > 0) block.prefetch_next();
     for (int w = 0; w < kWidth; ++w) {
       for (int p = 0; p < kParts; ++p) {
         const auto element = static_cast<std::size_t>(k + w * kLanes + p * kPartLanes);
@@ -257,19 +257,19 @@ HWY_NOINLINE void attend_tile(const AttentionTask& task, const Batch& batch, int
                               Block<T>& block) {
   alignas(64) float scores[kQueries][kBlock];
   float shrink[kQueries];
-  // This tile's share of what is still to be asked for, half of it with the values.
+  // This tile's share of what is still to be prefetched, half of it with the values.
   const std::int64_t tiles = (batch.count - first + kTileQueries - 1) / kTileQueries;
-  const std::int64_t asked = (block.left() + 2 * tiles - 1) / (2 * tiles);
-  compute_scores<kQueries>(task, batch, first, block, asked, scores);
+  const std::int64_t prefetches = (block.left() + 2 * tiles - 1) / (2 * tiles);
+  compute_scores<kQueries>(task, batch, first, block, prefetches, scores);
   for (int q = 0; q < kQueries; ++q) {
     shrink[q] = take_block(scores[q], batch.partials[first + q] + task.head_stride);
   }
   std::int64_t k = 0;
   for (; k + kTileWidth * kLanes <= task.head_stride; k += kTileWidth * kLanes) {
-    add_values<kQueries, kTileWidth>(batch, first, block, asked, k, scores, shrink);
+    add_values<kQueries, kTileWidth>(batch, first, block, prefetches, k, scores, shrink);
   }
   for (; k < task.head_stride; k += kLanes) {
-    add_values<kQueries, 1>(batch, first, block, asked, k, scores, shrink);
+    add_values<kQueries, 1>(batch, first, block, prefetches, k, scores, shrink);
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // A block is some columns of weights and some elements of each. Blocks in place come one after the
 // other and meet all rows: weights are read from memory once. For many rows the blocks of some
-// columns are widened first, and tiles of rows come one after the other: their sums stay in the
-// first level of cache until they are whole. A sum's sixteen lanes take their elements in order
+// columns are widened first, and tiles of rows come one after the other: their sums stay in L1
+// until they are whole. A sum's sixteen lanes take their elements in order
 // either way: so the bits are those of a row alone (docs/row-invariance.md).
 //
 // Included inside the namespace and the attributes of a file that is compiled once per instruction
@@ -23,13 +23,13 @@ constexpr std::size_t parts_together(std::size_t rows) {
   while (together > 1 && together * rows > kTileRows) together /= 2;
   return together;
 }
-// Columns of a block, and elements of each: a tile's activations stay in the first level of cache
-// while they meet the block, its weights in the second.
+// Columns of a block, and elements of each: a tile's activations stay in L1 while they meet
+// the block, its weights in L2.
 constexpr std::size_t kBlockColumns = 32;
 constexpr std::size_t kBlockElements = 512;
 // Fewer rows than a tile's leave room for more elements, so that memory is read in longer pieces.
 constexpr std::size_t kTileElements = kTileRows * kBlockElements;
-// More rows than these are worth widening columns once; measured, but for NEON's.
+// More rows than these are worth widening columns once; measured, except for NEON's.
 constexpr std::size_t kInPlaceRows = HWY_TARGET == HWY_AVX3 ? 80 : HWY_TARGET == HWY_AVX2 ? 36 : 6;
 
 // A tile's weights where they lie, from one part of the lanes on.
@@ -47,9 +47,9 @@ struct WeightsInPlace {
   HWY_INLINE Part load(std::size_t column, std::size_t step, std::size_t part) const {
     return load_part(columns[column], step * kLanes + part * kPartLanes);
   }
-  HWY_INLINE void ask_for_next(std::size_t step) const {
+  HWY_INLINE void prefetch_next(std::size_t step) const {
     if (step * kLanes * sizeof(T) % kLine != 0) return;
-    for (const T* column : next) ask_for(column + step * kLanes, kLine);
+    for (const T* column : next) prefetch(column + step * kLanes, kLine);
   }
 };
 
@@ -65,7 +65,7 @@ struct WidenedWeights {
     const float* const from = values + part * part_size;
     return hn::LoadU(PartTag(), from + (step * kTileColumns + column) * kPartLanes);
   }
-  HWY_INLINE void ask_for_next(std::size_t) const {}
+  HWY_INLINE void prefetch_next(std::size_t) const {}
 };
 
 inline constexpr std::size_t kRowSums = kBlockColumns * kLanes;  // floats
@@ -178,7 +178,7 @@ HWY_NOINLINE void add_tile(Weights weights, const float* x, std::size_t x_part, 
         hn::LoadU(d, kept + place_of<kRows>(i));
   }
   for (std::size_t s = 0; s < steps; ++s, x += kRows * kPartLanes) {
-    if (is_first) weights.ask_for_next(s);
+    if (is_first) weights.prefetch_next(s);
     OUTRIDER_UNROLL
     for (std::size_t p = 0; p < kTogether; ++p) {
       add_step<kRows>(weights, s, p, x + p * x_part, sums[p]);
@@ -314,9 +314,9 @@ class BlockedProduct {
     for (std::size_t c = 0; c < kBlockColumns; c += kTileColumns) {
       const WidenedWeights weights{widened_ + k * kBlockColumns + c * steps * kLanes,
                                    steps * kTileColumns * kPartLanes};
-      // Activations are one stream; what comes next is asked for column by column.
-      ask_for(x + rows * (steps * kLanes + c * steps * kLanes / kBlockColumns),
-              rows * kTileColumns * steps * kLanes / kBlockColumns * sizeof(float));
+      // Activations are one stream; what comes next is prefetched column by column.
+      prefetch(x + rows * (steps * kLanes + c * steps * kLanes / kBlockColumns),
+               rows * kTileColumns * steps * kLanes / kBlockColumns * sizeof(float));
       add_rows<kTileRows>(weights, x, steps, rows, steps, false,
                           sums_ + row * kRowSums + c * kLanes);
     }
@@ -324,7 +324,7 @@ class BlockedProduct {
 
   HWY_INLINE void widen_column(const T* from, std::size_t k, float* to) const {
     const std::size_t steps = blocks_.steps(k), whole = blocks_.whole_steps(k);
-    ask_for(from + blocks_.elements, blocks_.elements * sizeof(T));
+    prefetch(from + blocks_.elements, blocks_.elements * sizeof(T));
     for (std::size_t s = 0; s < whole; ++s) widen_step(from + s * kLanes, s, steps, to);
     if (whole == steps) return;
     T last[kLanes];

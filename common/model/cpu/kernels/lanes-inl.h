@@ -84,9 +84,8 @@ HWY_INLINE void store_lanes(const Lanes& lanes, float* to) {
   }
 }
 
-// Memory that is wanted soon, into the second level of cache: the first has no room for it beside
-// what is worked on.
-HWY_INLINE void ask_for(const void* from, std::size_t bytes) {
+// Memory that is needed soon, into L2: L1 has no room for it beside what is worked on.
+HWY_INLINE void prefetch(const void* from, std::size_t bytes) {
   constexpr std::size_t kCacheLine = 64;
   constexpr int kForReading = 0, kLevel2 = 2;
   for (std::size_t at = 0; at < bytes; at += kCacheLine) {

@@ -1,7 +1,7 @@
 // Matrix product with f32, bf16 or f16 weights, widened in registers.
 //
 // One row is multiplied with the weights as they come from memory (RowProduct). Several rows meet a
-// block of them at a time (BlockedProduct), so that activations stay in the first level of cache.
+// block of them at a time (BlockedProduct), so that activations stay in L1.
 // Either way gives the same bits: each sum owns its 16 lanes (lanes-inl.h) and takes its elements
 // in order. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -72,12 +72,12 @@ class RowProduct {
   }
 
   // Columns side by side are several streams that each end soon; `next`, of the tile after this
-  // one, is asked for in order of address: one stream, which the hardware follows too.
+  // one, is prefetched in order of address: one stream, which the hardware follows too.
   HWY_INLINE static void step(const T* const* w, std::size_t k, const T* next, const float* x,
                               Lanes* sums) {
-    constexpr std::size_t kAsked = kColumns * kPartLanes;
+    constexpr std::size_t kPrefetched = kColumns * kPartLanes;
     for (int p = 0; p < kParts; ++p) {
-      ask_for(next + static_cast<std::size_t>(p) * kAsked, kAsked * sizeof(T));
+      prefetch(next + static_cast<std::size_t>(p) * kPrefetched, kPrefetched * sizeof(T));
       Part column[kColumns];
       for (std::int64_t c = 0; c < kColumns; ++c) {
         column[c] = load_part(w[c], k + static_cast<std::size_t>(p) * kPartLanes);

@@ -12,11 +12,10 @@
 // Included inside the namespace and the attributes of a file that is compiled once per instruction
 // set, behind group_sums-inl.h and group_tiles-inl.h. SPDX-License-Identifier: Apache-2.0
 
-// How many rows meet a panel before the next panel is read: their activations stay in the second
-// level of cache.
+// How many rows meet a panel before the next panel is read: their activations stay in L2.
 inline constexpr std::int64_t kBlockRows = 64;
 
-// How far ahead of a stream of weights memory is asked for.
+// How far ahead of a stream of weights memory is prefetched.
 inline constexpr std::size_t kAheadBytes = 4096;
 
 // One panel.
@@ -54,7 +53,7 @@ struct QuantizedTile {
     }
     const std::uint8_t* values = panel.values;
     for (std::size_t g = 0; g < groups; ++g, values += F::kGroupBytes) {
-      if (is_stream) ask_for(values + kAheadBytes, F::kGroupBytes);
+      if (is_stream) prefetch(values + kAheadBytes, F::kGroupBytes);
       for (std::size_t half = 0; half < F::kScales; ++half) {
         for (int p = 0; p < kParts; p += kTogether) {
           add_half(values + half * F::kSteps * kStepBytes, g, half, p, x, sums);

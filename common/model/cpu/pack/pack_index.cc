@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
+#include <tuple>
 
 #include "common/base/json_record.h"
 #include "common/model/cpu/kernels/weight_memory.h"
@@ -31,49 +33,151 @@ constexpr std::uint64_t other_byte_order(std::uint64_t value) {
   return turned;
 }
 
+// The values that a kernel knows, and no other than describe_matrix() writes.
 bool is_known_format(const PackMatrix& matrix) {
+  const QuantFormat format = matrix_of(matrix).format;
+  if (matrix.type < static_cast<std::uint8_t>(WeightType::kQuantized)) {
+    return format == QuantFormat{};
+  }
   if (matrix.type > static_cast<std::uint8_t>(WeightType::kQuantized)) return false;
-  const bool of_8 = matrix.bits == 8 && (matrix.scale_group == 32 || matrix.scale_group == 16);
-  return of_8 || (matrix.bits == 4 && matrix.scale_group == 32);
+  if (format.bits == 8 && format.scale_group == 16) return !format.has_minimum;
+  return (format.bits == 8 || format.bits == 4) && format.scale_group == 32;
 }
 
+std::string shown_format(const PackMatrix& matrix) {
+  return "type " + std::to_string(matrix.type) + ", bits " + std::to_string(matrix.bits) +
+         ", scale_group " + std::to_string(matrix.scale_group) + ", wide_scales " +
+         std::to_string(matrix.wide_scales) + ", has_minimum " + std::to_string(matrix.has_minimum);
+}
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+Status must_be(const std::string& what, const std::string& field, std::uint64_t value,
+               std::uint64_t expected) {
+  if (value == expected) return {};
+  return data_loss(what + ": " + field + " is " + std::to_string(value) + ", must be " +
+                   std::to_string(expected));
+}
+
+// A matrix, a tensor or a file, as far as its place goes.
+struct Part {
+  std::string field;  // "matrices[3]"
+  std::string_view name;
+  std::uint64_t extent;
+  std::uint64_t offset;
+  std::uint64_t bytes;
+
+  std::string of(const char* member) const {
+    return field + " (" + printable(name) + ")." + member;
+  }
+};
+
+// The shapes have been checked.
+std::vector<Part> parts_of(const PackIndex& index) {
+  std::vector<Part> parts;
+  const auto field = [](const char* list, std::size_t i) {
+    return list + ("[" + std::to_string(i) + "]");
+  };
+  for (std::size_t i = 0; i < index.matrices.size(); ++i) {
+    const PackMatrix& matrix = index.matrices[i];
+    parts.push_back({field("matrices", i), matrix.name, matrix.extent, matrix.offset,
+                     static_cast<std::uint64_t>(bytes_of(matrix_of(matrix)))});
+  }
+  const auto add = [&](const char* list, const auto& from) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      parts.push_back(
+          {field(list, i), from[i].name, from[i].extent, from[i].offset, from[i].bytes});
+    }
+  };
+  add("files", index.files);
+  add("tensors", index.tensors);
+  return parts;
+}
+
+Status check_matrix(const PackMatrix& matrix, const std::string& field) {
+  if (!is_known_format(matrix)) {
+    return data_loss(field + ": no kernel knows " + shown_format(matrix));
+  }
+  if (matrix.outputs < 1 || matrix.outputs > kMaxSide || matrix.inputs < 1 ||
+      matrix.inputs > kMaxSide / 4) {  // so at most 2^29 * 2^31 weights of 5 bytes: no overflow
+    return data_loss(field + ": outputs " + std::to_string(matrix.outputs) + ", inputs " +
+                     std::to_string(matrix.inputs) + ": must be from 1 to " +
+                     std::to_string(kMaxSide) + " and to " + std::to_string(kMaxSide / 4));
+  }
+  return {};
+}
+
+// The extents fill the file between header and index: each begins at the first page that is free.
 Status check_extents(const PackIndex& index, std::uint64_t end, const std::string& what) {
   std::uint64_t free = kPackPage;
-  for (const PackExtent& extent : index.extents) {
-    if (extent.offset % kPackPage != 0 || extent.offset < free || extent.offset > end ||
-        extent.bytes > end - extent.offset) {
-      return data_loss(what + ": an extent of " + std::to_string(extent.bytes) + " bytes at " +
-                       std::to_string(extent.offset) + " does not fit the file");
+  for (std::size_t i = 0; i < index.extents.size(); ++i) {
+    const PackExtent& extent = index.extents[i];
+    const std::string field = "extents[" + std::to_string(i) + "]";
+    OUTRIDER_RETURN_IF_ERROR(must_be(what, field + ".offset", extent.offset, free));
+    if (extent.offset > end || extent.bytes > end - extent.offset) {
+      return data_loss(what + ": " + field + ".bytes is " + std::to_string(extent.bytes) +
+                       ", beyond the index at " + std::to_string(end));
     }
-    free = extent.offset + extent.bytes;
+    free = round_up(extent.offset + extent.bytes, kPackPage);
+  }
+  return must_be(what, "index_offset", end, free);
+}
+
+// The parts fill their extent in the order of their offsets, each at the first place that is free
+// and aligned: so none overlaps another, none lies outside, and the checksums cover them all.
+Status check_parts(const PackIndex& index, const std::string& what) {
+  std::vector<Part> parts = parts_of(index);
+  std::ranges::stable_sort(parts, {}, [](const Part& part) {
+    return std::tuple(part.extent, part.offset, part.bytes > 0);
+  });
+  auto next = parts.begin();
+  for (std::uint64_t e = 0; e < index.extents.size(); ++e) {
+    const PackExtent& extent = index.extents[static_cast<std::size_t>(e)];
+    const std::uint64_t end = extent.offset + extent.bytes;
+    std::uint64_t used = extent.offset;
+    for (; next != parts.end() && next->extent == e; ++next) {
+      OUTRIDER_RETURN_IF_ERROR(
+          must_be(what, next->of("offset"), next->offset, round_up(used, kPackAlignment)));
+      if (next->offset > end || next->bytes > end - next->offset) {
+        return data_loss(what + ": " + next->of("bytes") + " is " + std::to_string(next->bytes) +
+                         ", beyond the end of extents[" + std::to_string(e) + "] at " +
+                         std::to_string(end));
+      }
+      used = next->offset + next->bytes;
+    }
+    OUTRIDER_RETURN_IF_ERROR(must_be(what, "extents[" + std::to_string(e) + "].bytes", extent.bytes,
+                                     used - extent.offset));
+  }
+  if (next != parts.end()) {
+    return data_loss(what + ": " + next->of("extent") + " is " + std::to_string(next->extent) +
+                     ", must be below " + std::to_string(index.extents.size()));
   }
   return {};
 }
 
-bool fits_extent(const PackIndex& index, std::uint64_t number, std::uint64_t offset,
-                 std::uint64_t bytes) {
-  if (number >= index.extents.size()) return false;
-  const PackExtent& extent = index.extents[static_cast<std::size_t>(number)];
-  return offset % kPackAlignment == 0 && offset >= extent.offset &&
-         offset - extent.offset <= extent.bytes && bytes <= extent.bytes - (offset - extent.offset);
-}
-
-Status check_matrix(const PackIndex& index, const PackMatrix& matrix, const std::string& what) {
-  const auto wrong = [&](const std::string& field) {
-    return data_loss(what + ": matrix " + matrix.name.substr(0, 100) + ": " + field);
-  };
-  if (!is_known_format(matrix)) return wrong("unknown type");
-  if (matrix.outputs < 1 || matrix.outputs > kMaxSide || matrix.inputs < 1 ||
-      matrix.inputs > kMaxSide / 4) {
-    return wrong("a shape of " + std::to_string(matrix.outputs) + " x " +
-                 std::to_string(matrix.inputs));
-  }
-  // At most 2^29 inputs and 2^31 outputs of at most 5 bytes: no overflow.
-  const auto bytes = static_cast<std::uint64_t>(bytes_of(matrix_of(matrix)));
-  if (!fits_extent(index, matrix.extent, matrix.offset, bytes)) {
-    return wrong("does not fit its extent");
+// Of matrices, of tensors or of files.
+template <typename Entry>
+Status check_names(const std::vector<Entry>& entries, const char* list, const std::string& what) {
+  std::set<std::string_view> names;
+  for (const Entry& entry : entries) {
+    if (names.insert(entry.name).second) continue;
+    return data_loss(what + ": " + list + ": the name " + printable(entry.name) +
+                     " stands there twice");
   }
   return {};
+}
+
+Status check_index(const PackIndex& index, std::uint64_t end, const std::string& what) {
+  for (const PackMatrix& matrix : index.matrices) {
+    OUTRIDER_RETURN_IF_ERROR(check_matrix(matrix, what + ": matrix " + printable(matrix.name)));
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_names(index.matrices, "matrices", what));
+  OUTRIDER_RETURN_IF_ERROR(check_names(index.tensors, "tensors", what));
+  OUTRIDER_RETURN_IF_ERROR(check_names(index.files, "files", what));
+  OUTRIDER_RETURN_IF_ERROR(check_extents(index, end, what));
+  return check_parts(index, what);
 }
 
 }  // namespace
@@ -116,47 +220,40 @@ std::string write_pack_header(std::uint64_t index_offset, std::span<const std::b
 
 Result<PackIndex> parse_pack_index(std::span<const std::byte> file, const std::string& what) {
   Header header;
-  if (file.size() < kPackPage) return data_loss(what + ": too short for a file of weights");
+  if (file.size() < kPackPage)
+    return data_loss(what + ": " + std::to_string(file.size()) +
+                     " bytes are too short for a file of weights");
   std::memcpy(&header, file.data(), sizeof(header));
   if (std::string_view(header.magic.data(), header.magic.size()) != kPackMagic)
     return data_loss(what + ": not a file of prepared weights");
   if (header.version == other_byte_order(kVersion)) {
     return data_loss(what +
-                     ": written by a machine of the other byte order (big-endian). Remedy: "
-                     "pack the model again on one like this");
+                     ": written by a machine of the other byte order (big-endian); this one is "
+                     "little-endian");
   }
   if (header.version != kVersion) {
     return data_loss(what + ": of version " + std::to_string(header.version) + ", not " +
                      std::to_string(kVersion));
   }
   if (header.file_bytes != file.size()) {
-    return data_loss(what + ": has " + std::to_string(file.size()) + " bytes of " +
-                     std::to_string(header.file_bytes));
+    return data_loss(what + ": file_bytes is " + std::to_string(header.file_bytes) +
+                     ", but the file has " + std::to_string(file.size()));
   }
   if (header.index_offset > file.size() || header.index_bytes > kMaxIndexBytes ||
       header.index_bytes != file.size() - header.index_offset) {
-    return data_loss(what + ": the index does not fit the file");
+    return data_loss(what + ": index_offset " + std::to_string(header.index_offset) +
+                     " and index_bytes " + std::to_string(header.index_bytes) +
+                     " do not end with the file's " + std::to_string(file.size()) +
+                     " bytes, or are more than " + std::to_string(kMaxIndexBytes));
   }
   const auto bytes = file.subspan(static_cast<std::size_t>(header.index_offset));
   if (pack_checksum(bytes) != header.index_checksum) {
-    return data_loss(what + ": the index is damaged");
+    return data_loss(what + ": the checksum of the index is wrong: the file is damaged");
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(text, what));
   OUTRIDER_ASSIGN_OR_RETURN(PackIndex index, read_json<PackIndex>(json, what));
-  OUTRIDER_RETURN_IF_ERROR(check_extents(index, header.index_offset, what));
-  for (const PackMatrix& matrix : index.matrices) {
-    OUTRIDER_RETURN_IF_ERROR(check_matrix(index, matrix, what));
-  }
-  const auto check_all = [&](const auto& parts) -> Status {
-    for (const auto& part : parts) {
-      if (fits_extent(index, part.extent, part.offset, part.bytes)) continue;
-      return data_loss(what + ": " + part.name.substr(0, 100) + " does not fit its extent");
-    }
-    return {};
-  };
-  OUTRIDER_RETURN_IF_ERROR(check_all(index.tensors));
-  OUTRIDER_RETURN_IF_ERROR(check_all(index.files));
+  OUTRIDER_RETURN_IF_ERROR(check_index(index, header.index_offset, what));
   return index;
 }
 

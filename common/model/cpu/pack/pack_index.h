@@ -1,10 +1,11 @@
 // The file format of prepared weights: matrices in the kernels' layout, ready to be mapped.
 //
 //   page 0       header: magic, version, where the index is, its checksum, the file's size
-//   extents      one for each layer and one for the output matrix, each at a multiple of 4 KiB with
-//                its matrices at multiples of 64 bytes: what is read in one piece when a layer is;
-//                in a pack two more for what is no layer's matrix: small files and tensors, and
-//                large tensors as stored
+//   extents      one for each layer and one for the output matrix, each at the next multiple of 4
+//   KiB
+//                with its matrices at the next multiples of 64 bytes: what is read in one piece
+//                when a layer is; in a pack two more for what is no layer's matrix: small files and
+//                tensors, and large tensors as stored
 //   index        JSON: whose weights these are, extents with checksums, matrices, tensors, files
 //
 // A cache of converted weights (weight_cache.h) holds the matrices that were converted, a pack
@@ -140,9 +141,11 @@ WeightMatrix matrix_of(const PackMatrix& matrix);
 // The header's page, for a file whose index, checked by parse_pack_index(), stands at its end.
 std::string write_pack_header(std::uint64_t index_offset, std::span<const std::byte> index);
 
-// Header and index of a file, every offset and size checked against it, but for the sizes of
-// tensors by their shapes; checksums of extents are not looked at. `what` names the file in errors.
-// DATA_LOSS for what is damaged, cut short or of another version.
+// Header and index of a file. Extents, matrices, tensors and files lie as pack_writer.h lays them:
+// one after the other, each once, within their extent and the file, so that the checksums cover
+// whatever is read. Not looked at: the checksums of extents, the dtypes and shapes of tensors, and
+// what the model needs (model_pack.h). `what` names the file in errors. DATA_LOSS for what is
+// damaged, cut short or of another version, naming field and value.
 Result<PackIndex> parse_pack_index(std::span<const std::byte> file, const std::string& what);
 
 }  // namespace outrider

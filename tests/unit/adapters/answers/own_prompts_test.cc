@@ -31,9 +31,9 @@ TEST_F(OwnPromptsTest, TheOpeningIsWhatEveryPromptBeginsWith) {
 TEST_F(OwnPromptsTest, EveryFamilyThatTheTokenizerHasOpensATurn) {
   for (const char* family : {"llama2", "llama3", "vicuna", "chatml", "zephyr"}) {
     const Result<ChatTemplate> chat = ChatTemplate::choose(tokenizer_, family);
+    if (chat.status().code() == StatusCode::kFailedPrecondition) continue;  // lacks its tokens
     ASSERT_TRUE(chat.ok()) << chat.status().message();
     const Result<std::vector<TokenId>> opening = opening_of_user_turn(*chat, tokenizer_);
-    if (opening.status().code() == StatusCode::kFailedPrecondition) continue;  // lacks its tokens
     ASSERT_TRUE(opening.ok()) << opening.status().message();
     EXPECT_FALSE(opening->empty()) << family;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/answers/prompt_lookup.h"
+#include "adapters/answers/acceptance.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/cost/modelled_use.h"
-#include "bench/harness/round_tokens.h"
+#include "bench/cost/cell_cost.h"
+#include "bench/harness/law.h"
 
 namespace outrider {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/cost/token_cost.h"
 #include "tests/support/paths.h"
 
 namespace outrider {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/cost/token_cost.h"
+#include "bench/cost/cell_cost.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/harness/evidence.h"
+#include "bench/harness/summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/link/path/link_spec.h"
+#include "emulation/path/link_spec.h"
 
 namespace outrider {
 namespace {

@@ -6,6 +6,9 @@
 
 #include <fstream>
 
+#include "bench/harness/prompt_file.h"
+#include "tests/support/paths.h"
+
 namespace outrider {
 namespace {
 
@@ -68,6 +71,28 @@ TEST_F(GridFlagsTest, OnlyExitsNeedTheirCost) {
       << "printed times hold it";
 }
 
+TEST_F(GridFlagsTest, WithoutAFlagTheCostOfExitsIsAskedForOnceWhereItIsNeeded) {
+  int asked = 0;
+  flags_.measure_exit_cost = [&]() -> Result<double> {
+    ++asked;
+    return 1.2;
+  };
+  flags_.paces = {"rtx-68m-7b", "table9-5ms"};
+  EXPECT_FALSE(make_experiment(flags_, {variant_of(Strategy::kSd)})->exit_cost.has_value());
+  EXPECT_EQ(asked, 0);
+  const auto experiment = make_experiment(flags_, {variant_of(Strategy::kMirror)});
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(experiment->plan.settings[0].exit_cost, 1.2);
+  EXPECT_EQ(experiment_json(flags_, *experiment)["exit_cost"], 1.2);
+  EXPECT_EQ(experiment_json(flags_, *experiment)["exit_cost_measured"], true);
+  flags_.exit_cost = 1.1;
+  EXPECT_EQ(make_experiment(flags_, {variant_of(Strategy::kMirror)})->exit_cost, 1.1);
+  EXPECT_EQ(asked, 1);
+  flags_.exit_cost.reset();
+  flags_.measure_exit_cost = []() -> Result<double> { return unavailable("no model"); };
+  EXPECT_FALSE(make_experiment(flags_, {variant_of(Strategy::kMirror)}).ok());
+}
+
 // A server runs at the pace of a pass without exits for every strategy.
 TEST_F(GridFlagsTest, ExitsCostWhatTheyCostInPassesThatHaveThem) {
   flags_.paces = {"rtx-68m-7b", "table9-5ms"};
@@ -81,6 +106,14 @@ TEST_F(GridFlagsTest, ExitsCostWhatTheyCostInPassesThatHaveThem) {
   EXPECT_NEAR(settings[0].pass.ms(1), experiment->paces[0].ar_ms, 1e-9);
   EXPECT_EQ(settings[1].exit_cost, 1) << "printed";
   EXPECT_EQ(settings[2].exit_cost, 1.25);
+}
+
+TEST_F(GridFlagsTest, TheSetsInTheRepositoryHoldThirtyEach) {
+  const std::string folder = source_dir() + "/" + kPromptSets;
+  for (const char* set : {"gsm8k", "humaneval", "mbpp", "mt-bench", "robot"}) {
+    EXPECT_EQ(read_prompt_file(folder + "/" + set + ".jsonl", 0)->size(), 30u) << set;
+  }
+  EXPECT_EQ(read_prompt_file(folder, 0)->size(), 150u);
 }
 
 TEST_F(GridFlagsTest, ARunIsHeldToItsTextsAndItsPaces) {

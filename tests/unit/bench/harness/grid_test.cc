@@ -47,7 +47,7 @@ class FakeExecutor final : public AnswerExecutor {
         wrong.contains(job) ? std::vector<TokenId>{1, 3} : std::vector<TokenId>{1, 2};
     answer.figures.decode_ms = job.variant == 0 ? 20 : 10;
     answer.figures.tokens = 1 + static_cast<double>(job.prompt);
-    answer.record.strategy = job.variant == 0 ? Strategy::kAr : Strategy::kSd;
+    answer.record.strategy = job.variant == 0 ? "ar" : "sd";
     answer.record.completion_tokens = 10 * (1 + job.prompt);
     if (job.prompt == 1) {
       answer.record.plan_changes.emplace_back().token = 5;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/harness/round_tokens.h"
+#include "bench/harness/law.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/paper/contradictions.h"
+#include "bench/paper/fsd_tables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

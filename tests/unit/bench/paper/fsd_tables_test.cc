@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "bench/cost/token_cost.h"
+#include "bench/cost/cell_cost.h"
 #include "bench/paces/paces.h"
 
 namespace outrider {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/report/answer_lanes.h"
+#include "bench/report/html/answer_lanes.h"
 
 #include <gtest/gtest.h>
 

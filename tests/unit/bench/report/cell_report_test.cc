@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/report/cell_json.h"
-
 namespace outrider {
 namespace {
 
@@ -13,7 +11,7 @@ using testing::ElementsAre;
 
 AnswerRecord record_of(double ttft_ms, double decode_ms) {
   AnswerRecord record;
-  record.strategy = Strategy::kMirror;
+  record.strategy = "mirror";
   record.ttft_ms = ttft_ms;
   record.decode_ms = decode_ms;
   record.completion_tokens = 10;
@@ -40,7 +38,7 @@ TEST(SpeculationShareTest, CountsTokensBetweenChanges) {
   EXPECT_DOUBLE_EQ(speculation_share(record), 0.6);
   record.plan_changes = {{.token = 40, .speculates = false, .reason = ""}};
   EXPECT_EQ(speculation_share(record), 1) << "behind the end";
-  record.strategy = Strategy::kAr;
+  record.strategy = "ar";
   EXPECT_EQ(speculation_share(record), 0);
 }
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/link/path/link_spec.h"
 #include "bench/scenario/run_flags.h"
+#include "emulation/path/link_spec.h"
 #include "tests/support/paths.h"
 
 namespace outrider {

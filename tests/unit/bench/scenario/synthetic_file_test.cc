@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/scenario/synthetic_file.h"
+#include "bench/scenario/scenario_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/scenario/value_list.h"
+#include "bench/scenario/run_flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/flash_device.h"
+#include "bench/sim/virtual_run.h"
 
 #include <gtest/gtest.h>
 

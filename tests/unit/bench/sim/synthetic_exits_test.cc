@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "bench/sim/synthetic_exits.h"
 #include "bench/sim/synthetic_pair.h"
 
 namespace outrider {

@@ -1,13 +1,11 @@
-// Keys, quotas and certificates. SPDX-License-Identifier: Apache-2.0
+// Keys and quotas. SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "cloud_server/admission/authenticator.h"
-#include "cloud_server/admission/certificates.h"
 #include "cloud_server/admission/tenants.h"
 #include "cloud_server/admission/token_file.h"
 #include "tests/unit/common/model/test_directory.h"
@@ -54,6 +52,14 @@ TEST(TokenFile, BadLinesAreNamedAndTheRestIsKept) {
                                HasSubstr("line 6"), HasSubstr("line 7"),
                                HasSubstr("line 8: \"kv-memory=0\": must be"), HasSubstr("line 9"),
                                HasSubstr("line 10"), HasSubstr("line 11")));
+}
+
+TEST(TokenFile, AByteOrderMarkAndLinesOfWindowsLockNobodyOut) {
+  const std::string line = new_token("a")->line;
+  const TokenFile file = parse_tokens("\xEF\xBB\xBF" + line + " sessions=2\r\n" + line + "\r\n");
+  EXPECT_THAT(file.faults, testing::IsEmpty());
+  ASSERT_THAT(file.entries, SizeIs(2));
+  EXPECT_EQ(file.entries[0].tenant, "a");
 }
 
 TEST(TokenFile, ATenantMayComeByCertificateAndHasItsQuotaHereToo) {
@@ -178,6 +184,28 @@ TEST(Authenticator, AfterTooManyWrongKeysTheRightOneIsNotLookedAtEither) {
   EXPECT_EQ(strict.refused(Front::kMetrics), 0u);
 }
 
+// A host has a /64 of addresses, and its IPv4 address in more than one form.
+TEST(Authenticator, WrongKeysOfOneHostCountTogetherWhateverAddressItTakes) {
+  Tenants tenants;
+  Authenticator strict(tenants, true);
+  for (int i = 0; i < 20; ++i) {
+    const std::string last = std::to_string(i);
+    EXPECT_FALSE(strict.find("or-wrong", "2001:db8:0:7::" + last, Front::kGrpc).ok());
+    EXPECT_FALSE(
+        strict.find("or-wrong", i % 2 == 0 ? "192.0.2.1" : "::ffff:192.0.2.1", Front::kGrpc).ok());
+  }
+  for (const char* same : {"2001:db8:0:7:9::9", "192.0.2.1", "::ffff:192.0.2.1"}) {
+    EXPECT_EQ(strict.find("or-wrong", same, Front::kOpenAi).status().code(),
+              StatusCode::kResourceExhausted)
+        << same;
+  }
+  for (const char* other : {"2001:db8:0:8::1", "192.0.2.2"}) {
+    EXPECT_EQ(strict.find("or-wrong", other, Front::kOpenAi).status().code(),
+              StatusCode::kUnauthenticated)
+        << other;
+  }
+}
+
 // A program that reads /metrics without a key, or polls, guesses nothing.
 TEST(Authenticator, WhoBringsNoKeyKeepsNobodyOut) {
   const NewToken alice = *new_token("alice");
@@ -189,6 +217,25 @@ TEST(Authenticator, WhoBringsNoKeyKeepsNobodyOut) {
   EXPECT_EQ(strict.refused(Front::kMetrics), 100u);
 }
 
+TEST(Authenticator, AKeyThatReadsMetricsOpensNothingElse) {
+  const NewToken watcher = *new_token("prometheus");
+  const NewToken robot = *new_token("robot");
+  Tenants tenants;
+  tenants.replace(parse_tokens(watcher.line + " read-metrics\n" + robot.line +
+                               "\nobserver certificate read-metrics\n"));
+  Authenticator authenticator(tenants, true);
+  EXPECT_TRUE(authenticator.find(watcher.token, "a", Front::kMetrics).ok());
+  EXPECT_TRUE(authenticator.find(robot.token, "a", Front::kGrpc).ok());
+  for (const Front front : {Front::kGrpc, Front::kOpenAi}) {
+    const Status status = authenticator.find(watcher.token, "a", front).status();
+    EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
+    EXPECT_THAT(status.message(), HasSubstr("read-metrics"));
+    EXPECT_EQ(authenticator.refused(front), 1u);
+  }
+  EXPECT_EQ(authenticator.find_certificate("observer", Front::kGrpc).status().code(),
+            StatusCode::kPermissionDenied);
+}
+
 // --- how much -----------------------------------------------------------------------------------
 
 class QuotaTest : public testing::Test {
@@ -197,12 +244,17 @@ class QuotaTest : public testing::Test {
     tenants_.replace(parse_tokens(new_token("alice")->line + " " + words));
   }
   Status admit(double prompt = 1) {
-    return tenants_.admit("alice", std::to_string(next_++), prompt, now_).status;
+    AdmissionResult result = tenants_.admit("alice", std::to_string(next_++), prompt, now_);
+    sessions_.push_back(result.session);
+    return result.status;
   }
+  void serve(std::size_t admitted) { tenants_.serve("alice", sessions_.at(admitted)); }
+  void leave(std::size_t admitted) { tenants_.leave("alice", sessions_.at(admitted)); }
   void pass(double seconds) { now_ += from_ms(seconds * 1e3); }
 
   Tenants tenants_;
   int next_ = 0;
+  std::vector<std::string> sessions_;
   TimePoint now_ = TimePoint{} + std::chrono::hours(1);
 };
 
@@ -213,10 +265,24 @@ TEST_F(QuotaTest, SessionsAtOnce) {
   EXPECT_EQ(admit().code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(tenants_.admit("bob", "0", 1, now_).status.ok()) << "others are not concerned";
   EXPECT_TRUE(tenants_.admit("alice", "1", 1, now_).status.ok()) << "a reconnect replaces";
-  tenants_.leave("alice", "1");
+  leave(1);
   EXPECT_FALSE(admit().ok());
-  tenants_.leave("alice", "1");
+  leave(1);
   EXPECT_TRUE(admit().ok());
+}
+
+TEST_F(QuotaTest, WithoutAKeyEachIsASessionOfItsOwn) {
+  limits("sessions=2 queued-requests=2");
+  const AdmissionResult first = tenants_.admit("alice", "", 1, now_);
+  const AdmissionResult second = tenants_.admit("alice", "", 1, now_);
+  EXPECT_TRUE(second.status.ok());
+  EXPECT_NE(first.session, second.session);
+  EXPECT_EQ(tenants_.admit("alice", "", 1, now_).status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(tenants_.admit("alice", first.session, 1, now_).status.code(),
+            StatusCode::kResourceExhausted)
+      << "its name is nobody's key";
+  tenants_.leave("alice", first.session);
+  EXPECT_TRUE(tenants_.admit("alice", "", 1, now_).status.ok());
 }
 
 TEST_F(QuotaTest, PromptTokensFlowIn) {
@@ -224,7 +290,9 @@ TEST_F(QuotaTest, PromptTokensFlowIn) {
   EXPECT_TRUE(admit(700).ok()) << "the last that fits may take more than is left";
   const AdmissionResult refused = tenants_.admit("alice", "x", 1, now_);
   EXPECT_EQ(refused.status.code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(refused.retry_after, std::chrono::seconds(10));
+  EXPECT_GE(refused.retry_after, std::chrono::seconds(10));
+  EXPECT_LE(refused.retry_after, std::chrono::seconds(15));
+  EXPECT_NE(tenants_.admit("alice", "y", 1, now_).retry_after, refused.retry_after);
   pass(9);
   EXPECT_FALSE(admit().ok());
   pass(1.1);
@@ -249,10 +317,10 @@ TEST_F(QuotaTest, RequestsThatWaitForTheirFirstToken) {
   EXPECT_EQ(refused.status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(refused.status.message(), HasSubstr("queued-requests"));
   EXPECT_GT(refused.retry_after, Duration{0});
-  tenants_.serve("alice", "0");
+  serve(0);
   EXPECT_TRUE(admit().ok());
   EXPECT_FALSE(admit().ok());
-  tenants_.leave("alice", "1");
+  leave(1);
   EXPECT_TRUE(admit().ok());
   tenants_.serve("bob", "never seen");
 }
@@ -284,57 +352,6 @@ TEST_F(QuotaTest, AShareOfTheMemoryIsReadAsSizesAre) {
   EXPECT_EQ(tenants_.limits_of("bob").kv_bytes, 0);
   EXPECT_THAT(tenants_.with_less_kv_than(std::int64_t{3} << 30), testing::ElementsAre("alice"));
   EXPECT_THAT(tenants_.with_less_kv_than(1), testing::IsEmpty());
-}
-
-// --- certificates -------------------------------------------------------------------------------
-
-class CertificateTest : public testing::Test {
- protected:
-  // Written by the openssl program.
-  void make(const std::string& name, int days = 2) {
-    const std::string at = path(name);
-    const std::string command =
-        "(openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost "
-        "-keyout " +
-        at + ".key -out " + at + ".csr && openssl x509 -req -in " + at + ".csr -signkey " + at +
-        ".key -days " + std::to_string(days) + " -out " + at + ".pem) 2>/dev/null";
-    ASSERT_EQ(std::system(command.c_str()), 0);
-    chmod((at + ".key").c_str(), 0600);
-  }
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-  TlsFiles files(const std::string& cert, const std::string& key) const {
-    return {.cert = path(cert), .key = path(key), .client_ca = {}};
-  }
-
-  const TestDirectory folder_;
-};
-
-TEST_F(CertificateTest, APairThatFitsIsFine) {
-  make("a");
-  EXPECT_EQ(check_tls_files(files("a.pem", "a.key")), Status());
-  TlsFiles mutual = files("a.pem", "a.key");
-  mutual.client_ca = path("a.pem");
-  EXPECT_EQ(check_tls_files(mutual), Status());
-  EXPECT_EQ(check_tls_files({}), Status()) << "no TLS";
-}
-
-TEST_F(CertificateTest, WhatDoesNotFitIsNamed) {
-  make("a");
-  make("b");
-  EXPECT_THAT(check_tls_files(files("a.pem", "b.key")).message(), HasSubstr("is not the key of"));
-  EXPECT_THAT(check_tls_files({.cert = path("a.pem"), .key = {}, .client_ca = {}}).message(),
-              HasSubstr("belong together"));
-  EXPECT_THAT(check_tls_files(files("none.pem", "a.key")).message(), HasSubstr("none.pem"));
-  EXPECT_THAT(check_tls_files(files("a.key", "a.key")).message(), HasSubstr("no certificate"));
-  chmod(path("a.pem").c_str(), 0600);
-  EXPECT_THAT(check_tls_files(files("a.pem", "a.pem")).message(), HasSubstr("no private key"));
-  chmod(path("a.key").c_str(), 0644);
-  EXPECT_THAT(check_tls_files(files("a.pem", "a.key")).message(), HasSubstr("chmod o-r"));
-}
-
-TEST_F(CertificateTest, AnExpiredOneIsRefusedAtTheStart) {
-  make("old", -1);
-  EXPECT_THAT(check_tls_files(files("old.pem", "old.key")).message(), HasSubstr("expired"));
 }
 
 }  // namespace

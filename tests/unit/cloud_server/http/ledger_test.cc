@@ -1,4 +1,4 @@
-// Sessions in the books. SPDX-License-Identifier: Apache-2.0
+// Usage records of sessions. SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/http/ledger.h"
 
 #include <gmock/gmock.h>

@@ -79,9 +79,27 @@ TEST_F(PlainAnswerTest, TellsTheTextAndWhyItEnded) {
   EXPECT_EQ(answer.text(), text);
   ASSERT_TRUE(step.end);
   EXPECT_TRUE(step.end->by_length);
-  EXPECT_EQ(step.end->prompt_tokens, 3u);
-  EXPECT_EQ(step.end->completion_tokens, ids(text).size());
+  EXPECT_EQ(step.end->usage.prompt_tokens, 3u);
+  EXPECT_EQ(step.end->usage.completion_tokens, ids(text).size());
   EXPECT_TRUE(answer.on_message(Verdict{.tokens = {5}}).pieces.empty()) << "it is over";
+}
+
+TEST_F(PlainAnswerTest, TheModelsStopTokensAreIgnoredIfAskedFor) {
+  params_.ignore_eos = true;
+  params_.max_tokens = 9;
+  const auto answer = begin();
+  const EdgeMessage message = answer->open();
+  EXPECT_TRUE(std::get<Open>(message.body).ignore_target_stops);
+  EXPECT_TRUE(std::get<Open>(message.body).stop_ids.empty());
+}
+
+TEST_F(PlainAnswerTest, AnAnswerThatWasCutIsNoAnswer) {
+  for (const FinishReason reason : {FinishReason::kCancelled, FinishReason::kError}) {
+    PlainAnswer answer = *begin();
+    const PlainAnswer::Step step = answer.on_message(Usage{.reason = reason});
+    EXPECT_FALSE(step.end);
+    EXPECT_EQ(step.failure.code(), StatusCode::kUnavailable);
+  }
 }
 
 TEST_F(PlainAnswerTest, AStopStringEndsItAtTheVerifierToo) {

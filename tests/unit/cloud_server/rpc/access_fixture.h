@@ -66,6 +66,9 @@ class AccessTest : public ServerTest {
   RemoteOptions edge(const std::string& token) const {
     return {.server = address(), .tls_ca = authority_.path("ca.pem"), .token = token};
   }
+  RemoteOptions edge_in_clear(const std::string& token) const {
+    return {.server = address(), .token = token};
+  }
   Status answer(const RemoteOptions& options, const Open& open) {
     TestEdge edge(options);
     edge.open(open);

@@ -1,8 +1,14 @@
 // Strangers and friends at a server with TLS and keys. SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <set>
+#include <thread>
+
 #include "cloud_server/rpc/caller.h"
 #include "common/protocol/prefix_hash.h"
 #include "edge_client/verifiers/link_speed.h"
+#include "proto/codec.h"
 #include "tests/unit/cloud_server/rpc/access_fixture.h"
+#include "tests/unit/cloud_server/rpc/raw_socket.h"
 
 namespace outrider {
 namespace {
@@ -24,6 +30,14 @@ TEST_F(AccessTest, StrangersAreRefusedAndCountedAndLearnNothing) {
   EXPECT_EQ(engine_->stats().sessions_opened, 0u);
 }
 
+TEST_F(AccessTest, OnlyAKeyIsToldWhatTheTargetIs) {
+  EXPECT_EQ(RemoteVerifier(edge("")).describe({}).status().code(), StatusCode::kUnauthenticated);
+  // This server has nothing to tell.
+  EXPECT_EQ(RemoteVerifier(edge(alice_.token)).describe({}).status().code(),
+            StatusCode::kUnimplemented);
+  EXPECT_EQ(faults_.counts().refused, 2u);
+}
+
 TEST_F(AccessTest, TooManyWrongKeysFromAnAddressAndItIsToldToComeBackLater) {
   Status status;
   for (int i = 0; i < 100 && status.ok(); ++i) {  // on a slow machine more than twenty are needed
@@ -35,7 +49,8 @@ TEST_F(AccessTest, TooManyWrongKeysFromAnAddressAndItIsToldToComeBackLater) {
     const auto* notice = message != nullptr ? std::get_if<Notice>(message) : nullptr;
     status = alice.finish();
     const Duration delay = notice != nullptr ? notice->retry_after : Duration{0};
-    EXPECT_EQ(delay, status.ok() ? Duration{0} : WrongKeys::kOneIn);
+    EXPECT_GE(delay, status.ok() ? Duration{0} : WrongKeys::kOneIn);
+    EXPECT_LE(delay, status.ok() ? Duration{0} : WrongKeys::kOneIn * 3 / 2);
   }
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   clock_.sleep_until(clock_.now() + WrongKeys::kOneIn);
@@ -85,6 +100,9 @@ TEST_F(AccessTest, AnOpenThatAnotherTenantReplaysTakesNothingAndLearnsNothing) {
   EXPECT_EQ(bob.await<Notice>().kind, Notice::Kind::kSendPrefix) << "as for a text never seen";
   bob.send(Prefix{open.prefix});
   EXPECT_EQ(bob.finish(), Status());
+  EXPECT_EQ(bob.usage().cached_tokens, 0u);
+  EXPECT_EQ(bob.usage().rows, open.prefix.size() + bob.usage().completion_tokens - 1)
+      << "all computed anew";
   EXPECT_EQ(alice.finish(), Status()) << "Alice's went on";
   EXPECT_EQ(alice.answer(), right_answer(open));
 }
@@ -107,6 +125,76 @@ TEST_F(AccessTest, AQuotaRefusesWithADelayButNotAReconnect) {
   EXPECT_EQ(third.finish().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(answer(edge(alice_.token), open_with('a')), Status()) << "it replaces the first";
   EXPECT_EQ(first.finish().code(), StatusCode::kCancelled);
+}
+
+// Many streams of one connection, which has one address, and keyed edges beside them.
+class QuotaTest : public AccessTest {
+ protected:
+  QuotaTest() { rpc_options_.tls = {}; }
+
+  // Opens that do not say which session they are of, in streams of one connection.
+  void open_without_key(int count) {
+    const std::string open = serialize(EdgeMessage{0, 0, honest_open()});
+    std::string bytes = http2::hello();
+    for (int i = 0; i < count; ++i) {
+      const auto stream = static_cast<std::uint32_t>(2 * i + 1);
+      const std::string key = "Bearer " + alice_.token;
+      bytes += http2::frame(http2::Frame::kHeaders, http2::kEndHeaders, stream,
+                            http2::request_headers() + http2::header("authorization", key));
+      bytes += http2::frame(http2::Frame::kData, 0, stream,
+                            http2::message_prefix(static_cast<std::uint32_t>(open.size())) + open);
+    }
+    socket_.emplace(address());
+    ASSERT_TRUE(socket_->send(bytes));
+  }
+  // Until so many calls were refused.
+  void await_refused(std::uint64_t wanted) {
+    const TimePoint give_up = clock_.now() + kPatience;
+    while (faults_.counts().refused < wanted && clock_.now() < give_up) {
+      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
+    }
+    EXPECT_EQ(faults_.counts().refused, wanted);
+  }
+  std::optional<RawSocket> socket_;
+};
+
+TEST_F(QuotaTest, StreamsWithoutASessionKeyAreSessionsOfTheirOwn) {
+  tenants_.replace(parse_tokens(alice_.line + " sessions=1"));
+  open_without_key(6);
+  await_refused(5);
+  EXPECT_TRUE(socket_->read_until("all 1 sessions of this key's tenant are taken"));
+  for (int i = 0; i < 1000 && engine_->stats().sessions_opened < 1; ++i) {
+    clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));  // the one is opened last
+  }
+  EXPECT_EQ(engine_->stats().sessions_opened, 1u);
+  EXPECT_EQ(answer(edge_in_clear(alice_.token)).code(), StatusCode::kResourceExhausted);
+  socket_.reset();
+  Status status = resource_exhausted("not tried");
+  for (int i = 0; i < 1000 && status.code() == StatusCode::kResourceExhausted; ++i) {
+    status = answer(edge_in_clear(alice_.token));
+  }
+  EXPECT_EQ(status, Status()) << "each gave its place back";
+}
+
+TEST_F(QuotaTest, StreamsWithoutASessionKeyAreQueuedOneByOne) {
+  tenants_.replace(parse_tokens(alice_.line + " queued-requests=2"));
+  model_.hold_passes(true);
+  open_without_key(6);
+  await_refused(4);
+  EXPECT_TRUE(socket_->read_until("queued-requests"));
+  model_.hold_passes(false);
+}
+
+// The key of one session is not the name of another that has none.
+TEST_F(QuotaTest, NoSessionKeyIsTheNameOfASessionWithoutOne) {
+  tenants_.replace(parse_tokens(alice_.line + " sessions=1"));
+  open_without_key(1);
+  while (engine_->stats().sessions_opened < 1) std::this_thread::yield();
+  for (const char* guess : {"1", "without key 1", "key 1"}) {
+    Open open = honest_open();
+    open.session_key = guess;
+    EXPECT_EQ(answer(edge_in_clear(alice_.token), open).code(), StatusCode::kResourceExhausted);
+  }
 }
 
 TEST_F(AccessTest, ARequestThatHasItsFirstTokenIsNoLongerQueued) {
@@ -136,6 +224,21 @@ TEST_F(AccessTest, OnlyWhoMayDecodeMayMeasure) {
   RemoteOptions stranger = edge("");
   EXPECT_EQ(measure_link_speed(stranger, {}).status().code(), StatusCode::kUnauthenticated);
   EXPECT_TRUE(measure_link_speed(edge(alice_.token), {}).ok());
+}
+
+TEST_F(QuotaTest, RefusalsOfQuotasAndOfKeysTellDelaysThatDiffer) {
+  tenants_.replace(parse_tokens(alice_.line + " sessions=1"));
+  open_without_key(1);
+  while (engine_->stats().sessions_opened < 1) std::this_thread::yield();
+  std::set<Duration> delays;
+  for (int i = 0; i < 5; ++i) {
+    TestEdge edge(edge_in_clear(alice_.token));
+    edge.open(honest_open());
+    delays.insert(edge.await<Notice>().retry_after);
+    EXPECT_EQ(edge.finish().code(), StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(delays.size(), 5u);
+  EXPECT_GE(*delays.begin(), std::chrono::seconds(2));
 }
 
 TEST(Caller, TheAddressOfAPeerIsTheSameForAllFronts) {

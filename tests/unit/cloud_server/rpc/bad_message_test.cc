@@ -32,14 +32,14 @@ class BadMessageTest : public ServerTest {
     EXPECT_THAT(status.error_message(), message);
   }
 
-  // Of the prompt, by the server's own count; the answer must be right.
-  std::uint64_t cached_tokens(const Open& open) {
+  // What the answer took, by the server's own count; it must be right.
+  Usage usage(const Open& open) {
     TestEdge edge(address());
     edge.open(open);
-    const std::uint64_t cached = edge.await<Usage>().cached_tokens;
+    const Usage usage = edge.await<Usage>();
     EXPECT_EQ(edge.finish(), Status());
     EXPECT_EQ(edge.answer(), right_answer(open));
-    return cached;
+    return usage;
   }
 
   static constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
@@ -90,7 +90,9 @@ TEST_F(BadMessageTest, BytesThatAreNoMessageAreRefusedByLength) {
   expect_refused_after_open(whole.substr(0, whole.size() - 1), kInvalid,
                             HasSubstr("are not an outrider.v1.EdgeMessage"));
   expect_refused_after_open("GET / HTTP/1.1\r\n\r\n", kInvalid, HasSubstr("18 bytes"));
-  expect_refused_after_open(std::string(10000, '\x7b'), kInvalid, HasSubstr("10000 bytes"));
+  // Groups in groups, well formed but for their depth.
+  expect_refused_after_open(std::string(10000, '\x7b') + std::string(10000, '\x7c'), kInvalid,
+                            HasSubstr("20000 bytes"));
 }
 
 TEST_F(BadMessageTest, ParallelListsOfUnequalLengthAreRefused) {
@@ -225,12 +227,12 @@ TEST_F(BadMessageTest, VersionsAreRefusedWithTheRangeThatIsSpoken) {
     Open open = honest_open();
     open.protocol_version = version;
     expect_open_refused(open, kPrecondition,
-                        AllOf(HasSubstr("protocol_version"), HasSubstr(std::to_string(version)),
+                        AllOf(HasSubstr("Outrider's protocol"), HasSubstr(std::to_string(version)),
                               HasSubstr("1 to 1")));
     open = honest_open();
     open.noise_version = version;
     expect_open_refused(open, kPrecondition,
-                        AllOf(HasSubstr("noise_version"), HasSubstr(std::to_string(version))));
+                        AllOf(HasSubstr("the noise"), HasSubstr(std::to_string(version))));
   }
 }
 
@@ -266,30 +268,41 @@ TEST_F(BadMessageTest, AnothersSessionIdGivesNothingAway) {
   const std::string name = somebody.await<Opened>().session_id;
   EXPECT_EQ(somebody.finish(), Status());
 
-  // Another edge asks the same without the name, with a wrong one and with half of it: all is
-  // computed anew, so that no timing tells it that somebody has asked before.
-  for (const std::string& guessed :
-       {std::string(), std::string(32, '0'), name.substr(0, name.size() / 2)}) {
+  // With the name, the text is found again. Without it, with a wrong one and with half of it, all
+  // rows are computed, as for a text that nobody has asked: no timing tells them apart.
+  const auto asked = [&](const std::string& replaced) {
     Open open = first;
-    open.replaced_session = guessed;
-    EXPECT_EQ(cached_tokens(open), 0u) << guessed;
+    open.replaced_session = replaced;
+    return usage(open);
+  };
+  const Usage own = asked(name);
+  EXPECT_GT(own.cached_tokens, 0u);
+  std::vector<Usage> guesses;
+  for (const std::string& guess :
+       {std::string(), std::string(32, '0'), name.substr(0, name.size() / 2)}) {
+    guesses.push_back(asked(guess));
   }
-  Open open = first;
-  open.replaced_session = name;
-  EXPECT_GT(cached_tokens(open), 0u) << "the name is good for it";
+  first.prefix.back() = 7;
+  const Usage unseen = asked("");
+  EXPECT_LT(own.rows, unseen.rows) << "which time would tell";
+  for (const Usage& guess : guesses) {
+    EXPECT_EQ(guess.cached_tokens, 0u);
+    EXPECT_EQ(guess.rows, unseen.rows);
+    EXPECT_EQ(guess.passes, unseen.passes);
+  }
 }
 
 TEST_F(BadMessageTest, LengthsThatMakeNoAnswerAreRefused) {
   Open open = honest_open();
   open.prefix.clear();
-  expect_open_refused(open, kInvalid, HasSubstr("prefix"));
+  expect_open_refused(open, kInvalid, HasSubstr("prompt is empty"));
   open = honest_open();
   open.prefix.assign(static_cast<std::size_t>(model_.info().max_positions), 1);
   expect_open_refused(open, kInvalid, HasSubstr(std::to_string(model_.info().max_positions)));
   for (const Position end : {Position{0}, kPrefixLength}) {
     open = honest_open();
     open.end_position = end;
-    expect_open_refused(open, kInvalid, HasSubstr("end_position"));
+    expect_open_refused(open, kInvalid, HasSubstr("ends at position"));
   }
   v1::EdgeMessage wire;
   wire.mutable_open()->set_end_position(static_cast<std::uint64_t>(-1));

@@ -1,6 +1,10 @@
 // How many connections there may be, and for how long. SPDX-License-Identifier: Apache-2.0
 #include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
 
+#include "cloud_server/rpc/connection_gate.h"
 #include "proto/byte_buffer.h"
 #include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
@@ -86,6 +90,74 @@ TEST_F(BoundedPeerTest, OneAddressHasItsBound) {
   expect_serves();
 }
 
+// --- what strangers send ------------------------------------------------------------------------
+
+// A gate alone; what it hands on stays open and is not read.
+class GateTest : public testing::Test {
+ protected:
+  void open(std::uint64_t of_one, std::uint64_t of_all) {
+    ConnectionGateOptions options;
+    options.listen = {"127.0.0.1", 0};
+    options.stranger_bytes = of_one;
+    options.strangers_bytes = of_all;
+    gate_ = *ConnectionGate::listen(options);
+    gate_->open([this](int, int connection) {
+      const std::lock_guard lock(mu_);
+      handed_.emplace_back(connection);
+    });
+  }
+  // One that has sent so many bytes, all of them received.
+  RawSocket& stranger(std::size_t bytes) {
+    RawSocket& socket = sockets_.emplace_back(Address{"127.0.0.1", gate_->port()});
+    EXPECT_TRUE(socket.send("PRI" + std::string(bytes - 3, 'x')));
+    return socket;
+  }
+  void await_refused(std::uint64_t wanted) {
+    const TimePoint give_up = clock_.now() + kPatience;
+    while (gate_->stats().refused < wanted && clock_.now() < give_up) {
+      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
+    }
+    clock_.sleep_until(clock_.now() + std::chrono::milliseconds(300));  // and no more of them
+    EXPECT_EQ(gate_->stats().refused, wanted);
+  }
+
+  SystemClock clock_;
+  std::mutex mu_;
+  std::vector<UniqueFd> handed_;
+  std::deque<RawSocket> sockets_;
+  std::unique_ptr<ConnectionGate> gate_;
+};
+
+TEST_F(GateTest, AStrangerWhoSendsMoreThanHisShareIsClosed) {
+  open(60'000, 1 << 30);
+  stranger(50'000);
+  RawSocket& greedy = stranger(70'000);
+  await_refused(1);
+  EXPECT_EQ(greedy.read_until_closed(), "");
+  EXPECT_EQ(gate_->stats().open, 1u);
+}
+
+TEST_F(GateTest, IfStrangersSendTooMuchTogetherTheOneWithMostGivesWay) {
+  open(60'000, 100'000);
+  stranger(40'000);
+  RawSocket& most = stranger(50'000);
+  stranger(45'000);
+  await_refused(1);
+  EXPECT_EQ(most.read_until_closed(), "");
+  EXPECT_EQ(gate_->stats().open, 2u);
+}
+
+TEST_F(GateTest, WhoIsVouchedForMaySendMore) {
+  open(60'000, 100'000);
+  RawSocket& known = stranger(50'000);
+  while (gate_->stats().open < 1) std::this_thread::yield();
+  gate_->vouch("ipv4:127.0.0.1:" + std::to_string(known.port()));
+  EXPECT_TRUE(known.send(std::string(50'000, 'x')));
+  stranger(50'000);
+  await_refused(0);
+  EXPECT_EQ(gate_->stats().open, 2u);
+}
+
 class ShortHandshakeTest : public ConnectionTest {
  protected:
   ShortHandshakeTest() { rpc_options_.handshake_timeout = std::chrono::milliseconds(300); }
@@ -94,6 +166,9 @@ class ShortHandshakeTest : public ConnectionTest {
 TEST_F(ShortHandshakeTest, APeerThatNeverGreetsIsDropped) {
   RawSocket silent(address());
   silent.read_until_closed();
+  RawSocket two_letters(address());
+  EXPECT_TRUE(two_letters.send("PR"));
+  two_letters.read_until_closed();
   RawSocket half(address());
   EXPECT_TRUE(half.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));  // and no SETTINGS
   half.read_until_closed();

@@ -1,10 +1,16 @@
 // Measure: bytes there and back, its limits, and what the edge makes of them.
 // SPDX-License-Identifier: Apache-2.0
+#include <deque>
 #include <future>
+#include <thread>
 
-#include "bench/link/link.h"
-#include "bench/link/path/link_spec.h"
+#include "cloud_server/rpc/call_bounds.h"
 #include "edge_client/verifiers/link_speed.h"
+#include "emulation/link/link.h"
+#include "emulation/path/link_spec.h"
+#include "proto/byte_buffer.h"
+#include "proto/codec.h"
+#include "tests/unit/cloud_server/rpc/raw_socket.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 
 namespace outrider {
@@ -64,6 +70,124 @@ TEST_F(MeasureWithoutRoomTest, HasNoRoomForMeasurements) {
   const Result<LinkSpeed> speed = measured(address());
   EXPECT_EQ(speed.status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(speed.status().message(), HasSubstr("open calls"));
+}
+
+// --- peers that do not read, or do not go on ----------------------------------------------------
+
+class UnreadMeasureTest : public MeasureTest {
+ protected:
+  static constexpr std::size_t kMost = std::size_t{4} << 20;
+  UnreadMeasureTest() {
+    rpc_options_.max_unary_bytes = kMost;
+    rpc_options_.unary_timeout = std::chrono::seconds(2);
+  }
+
+  static std::string headers(std::uint32_t stream) {
+    std::string path = http2::header(":path", kMeasureMethod);
+    return http2::frame(http2::Frame::kHeaders, http2::kEndHeaders, stream,
+                        http2::header(":method", "POST") + http2::header(":scheme", "http") + path +
+                            http2::header(":authority", "localhost") +
+                            http2::header("te", "trailers") +
+                            http2::header("content-type", "application/grpc"));
+  }
+  static std::string hello_without_window() {
+    const std::string no_window("\x00\x04\x00\x00\x00\x00", 6);  // INITIAL_WINDOW_SIZE = 0
+    return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
+           http2::frame(http2::Frame::kSettings, 0, 0, no_window);
+  }
+  // Calls that are open now, less the bystander's.
+  std::uint64_t calls() const { return server_->stats().calls_open - 1; }
+  // Until nothing changes any more and `done`.
+  template <typename Done>
+  void await(Done done) {
+    const TimePoint give_up = clock_.now() + kPatience;
+    while (!done() && clock_.now() < give_up) {
+      clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));
+    }
+    EXPECT_TRUE(done());
+  }
+};
+
+TEST_F(UnreadMeasureTest, UnreadRepliesAreBoundedAndGoWithTheirDeadline) {
+  constexpr int kConnections = 4;
+  constexpr int kStreams = 50;
+  const std::string request = serialize_measure_request(kMaxMeasuredBytes, 0);
+  std::deque<RawSocket> sockets;
+  for (int i = 0; i < kConnections; ++i) {
+    std::string bytes = hello_without_window();
+    for (int k = 0; k < kStreams; ++k) {
+      const auto stream = static_cast<std::uint32_t>(2 * k + 1);
+      bytes +=
+          headers(stream) +
+          http2::frame(http2::Frame::kData, http2::kEndStream, stream,
+                       http2::message_prefix(static_cast<std::uint32_t>(request.size())) + request);
+    }
+    ASSERT_TRUE(sockets.emplace_back(address()).send(bytes));
+  }
+  // Replies of 256 KiB: so many fit, all other calls are over.
+  constexpr std::uint64_t kFit = kMost / kMaxMeasuredBytes;
+  await([&] { return faults_.counts().refused >= kConnections * kStreams - kFit; });
+  await([&] { return calls() <= kFit; });
+  EXPECT_GT(calls(), 0u);
+  EXPECT_THAT(log_lines().at(0), HasSubstr("bytes on their way"));
+  await([&] { return calls() == 0; });
+  EXPECT_TRUE(measured(address()).ok()) << "there is room again";
+}
+
+TEST_F(UnreadMeasureTest, RequestsThatNeverEndAreBoundedAndGoWithTheirDeadline) {
+  RawSocket socket(address());
+  std::string bytes = http2::hello();
+  for (std::uint32_t stream = 1; stream < 60; stream += 2) {
+    bytes += headers(stream) + http2::frame(http2::Frame::kData, 0, stream,
+                                            http2::message_prefix(200'000) + "only this");
+  }
+  ASSERT_TRUE(socket.send(bytes));
+  await([&] { return calls() == kMost / kMaxMeasuredBytes; });
+  await([&] { return faults_.counts().refused == 30 - kMost / kMaxMeasuredBytes; });
+  await([&] { return calls() == 0; });
+  EXPECT_TRUE(measured(address()).ok()) << "there is room again";
+}
+
+class BoundedMeasureTest : public MeasureTest {
+ protected:
+  static constexpr std::uint32_t kCalls = 20;
+  BoundedMeasureTest() { rpc_options_.max_calls_per_peer = kCalls; }
+
+  // Calls that only begin, until so many are open with the bystander's.
+  void begin_calls(RawSocket& socket, std::uint32_t until) {
+    for (; calls_ < until; ++calls_) {
+      ASSERT_TRUE(socket.send(http2::frame(http2::Frame::kHeaders, http2::kEndHeaders,
+                                           2 * calls_ + 1, http2::request_headers())));
+    }
+    while (server_->stats().calls_open < until) std::this_thread::yield();
+  }
+  std::uint32_t calls_ = 1;
+};
+
+TEST_F(BoundedMeasureTest, TakesThePlacesOfItsAddress) {
+  RawSocket socket(address());
+  ASSERT_TRUE(socket.send(http2::hello()));
+  begin_calls(socket, kCalls / 2);
+  EXPECT_TRUE(measured(address()).ok());
+  while (server_->stats().calls_open > kCalls / 2) std::this_thread::yield();  // it has ended
+  begin_calls(socket, kCalls);
+  const Result<LinkSpeed> speed = measured(address());
+  EXPECT_EQ(speed.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(speed.status().message(), HasSubstr("this address has as many open calls"));
+}
+
+TEST(CallBounds, OneCannotTakeMoreThanHisShareNorAllMoreThanThereIs) {
+  CallBounds bounds("bytes", 10, 15);
+  EXPECT_TRUE(bounds.enter("a", "this address", 10).ok());
+  EXPECT_EQ(bounds.enter("a", "this address", 1).message(),
+            "this address has as many bytes as it may have, 10");
+  EXPECT_EQ(bounds.enter("b", "this address", 6).message(),
+            "this server has as many bytes as it may have");
+  EXPECT_TRUE(bounds.enter("b", "this address", 5).ok());
+  bounds.leave("a", 4);
+  EXPECT_TRUE(bounds.enter("a", "this address", 4).ok());
+  bounds.leave("stranger", 4);
+  EXPECT_FALSE(bounds.enter("c", "this address", 1).ok());
 }
 
 }  // namespace

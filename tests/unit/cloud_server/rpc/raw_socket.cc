@@ -34,6 +34,13 @@ RawSocket::~RawSocket() {
   if (fd_ >= 0) close(fd_);
 }
 
+std::uint16_t RawSocket::port() const {
+  sockaddr_in own{};
+  socklen_t size = sizeof own;
+  getsockname(fd_, reinterpret_cast<sockaddr*>(&own), &size);
+  return ntohs(own.sin_port);
+}
+
 bool RawSocket::send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);

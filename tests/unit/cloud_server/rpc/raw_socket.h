@@ -18,6 +18,8 @@ class RawSocket final {
   RawSocket& operator=(const RawSocket&) = delete;
 
   bool connected() const { return fd_ >= 0; }
+  // Its own.
+  std::uint16_t port() const;
   // False once the server has closed the connection.
   bool send(std::string_view bytes);
   // All that comes until the server closes; fails the test after half a minute.

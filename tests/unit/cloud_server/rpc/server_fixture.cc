@@ -97,6 +97,7 @@ VerifierEvent TestEdge::next() {
   VerifierEvent event = std::move(events_.front());
   events_.pop_front();
   if (const auto* message = std::get_if<ServerMessage>(&event)) {
+    if (const auto* usage = std::get_if<Usage>(message)) usage_ = *usage;
     if (const auto* verdict = std::get_if<Verdict>(message)) {
       answer_.insert(answer_.end(), verdict->tokens.begin(), verdict->tokens.end());
       end_ = verdict->position + static_cast<Position>(verdict->tokens.size());

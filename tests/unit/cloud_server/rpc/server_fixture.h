@@ -33,6 +33,7 @@ class TestEdge final {
   explicit TestEdge(const Address& server) : verifier_({server}) {}
   explicit TestEdge(RemoteOptions options) : verifier_(std::move(options)) {}
 
+  Result<TargetDescription> describe() { return verifier_.describe({}); }
   // Of the next open().
   void name_request(const std::string& id) { verifier_.name_request(id); }
   void open(const Open& open);
@@ -46,6 +47,8 @@ class TestEdge final {
   Status finish();
   // All tokens of the verdicts so far.
   const std::vector<TokenId>& answer() const { return answer_; }
+  // Of finish(): what the server counted.
+  const Usage& usage() const { return usage_; }
   void stop() { verifier_.stop(); }
   LinkBytes link_bytes() const { return verifier_.link_bytes(); }
 
@@ -54,6 +57,7 @@ class TestEdge final {
   std::condition_variable changed_;
   std::deque<VerifierEvent> events_;
   std::vector<TokenId> answer_;
+  Usage usage_;
   Position end_ = 0;         // of the text, once a verdict came
   RemoteVerifier verifier_;  // last: its destructor ends the events
 };

@@ -1,8 +1,8 @@
 // A prefix that takes longer to come than an Open may, over a real connection.
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/link/link.h"
-#include "bench/link/path/link_spec.h"
 #include "edge_client/session/opening.h"
+#include "emulation/link/link.h"
+#include "emulation/path/link_spec.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 
 namespace outrider {

@@ -1,10 +1,46 @@
 // Certificates of servers and of edges, and their renewal. SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "cloud_server/rpc/offered_tls_files.h"
+#include "common/base/files.h"
+#include "common/base/posix.h"
 #include "tests/unit/cloud_server/rpc/access_fixture.h"
 
 namespace outrider {
 namespace {
 
 using testing::HasSubstr;
+
+// gRPC may be half through a file when it is renewed.
+TEST(OfferedTlsFilesTest, WhoReadsACopyReadsTheOldTextToItsEnd) {
+  const TestAuthority before, renewed;
+  before.issue("server", "localhost");
+  renewed.issue("server", "localhost");
+  const std::string folder = testing::TempDir() + "offered_tls_files/";
+  std::filesystem::create_directories(folder);
+  const auto copy_from = [&](const TestAuthority& authority) {
+    for (const char* name : {"server.pem", "server.key"}) {
+      std::filesystem::copy_file(authority.path(name), folder + name,
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+  };
+  copy_from(before);
+  const auto offered = *OfferedTlsFiles::watch({folder + "server.pem", folder + "server.key", {}},
+                                               std::chrono::milliseconds(5), [](const auto&) {});
+  const std::string path = offered->offered().cert;
+  const std::string old_text = *read_file(before.path("server.pem"), 1 << 20);
+  const std::string new_text = *read_file(renewed.path("server.pem"), 1 << 20);
+  const UniqueFd reader(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  copy_from(renewed);
+  while (*read_file(path, 1 << 20) != new_text) std::this_thread::yield();
+  std::string read(old_text.size(), ' ');
+  EXPECT_EQ(pread(reader.get(), read.data(), read.size(), 0), std::ssize(old_text));
+  EXPECT_EQ(read, old_text);
+}
 
 class RenewedTest : public AccessTest {
  protected:

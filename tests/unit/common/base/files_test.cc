@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 namespace outrider {
 namespace {
@@ -46,6 +47,19 @@ TEST_F(ReadFile, OpensRegularFilesOnly) {
   EXPECT_EQ(read_file(folder_, 5).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(read_file("/dev/zero", 5).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(read_file(folder_ + "/absent", 5).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(ReadFile, AStreamIsReadToItsEndWhateverItIs) {
+  EXPECT_EQ(*read_stream(write("x", "12345"), 5), "12345");
+  EXPECT_EQ(read_stream(write("x", "123456"), 5).status().code(), StatusCode::kInvalidArgument);
+  const std::string fifo = folder_ + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(fifo) << std::string(200000, 'a'); });
+  EXPECT_EQ(*read_stream(fifo, 200000), std::string(200000, 'a'));
+  writer.join();
+  EXPECT_EQ(read_stream("/dev/zero", 100000).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read_stream(folder_, 5).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read_stream(folder_ + "/absent", 5).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(ReadFile, NamesTheRemedyForALfsPointer) {

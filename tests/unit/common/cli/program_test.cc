@@ -20,7 +20,7 @@ struct Sample {
   Sample() {
     run = program.app().add_subcommand("run", "Answer one prompt");
     run->add_option("-p,--prompt", prompt, "Prompt");
-    run->add_option("--temp", temperature, "Temperature")->check(CLI::Range(0.0, 100.0));
+    run->add_option("-T,--temp", temperature, "Temperature")->check(CLI::Range(0.0, 100.0));
     run->add_option("--seed", seed, "Seed");
     run->add_option("--stop", stop, "Stop string");
     run->add_flag("--json", json, "JSON");
@@ -160,6 +160,57 @@ TEST_F(ProgramTest, PrintConfigGivesAFileThatReadsBackTheSame) {
   EXPECT_THAT(second.stop, ElementsAre("x", "y"));
 }
 
+// -hf and -md are other programs' flags; CLI11 would read help, and -m with the value d.
+TEST_F(ProgramTest, AShortFlagIsNotReadOutOfALongerWord) {
+  for (const char* word : {"-hf", "-pd", "-pmodel", "-hfp"}) {
+    Sample sample;
+    EXPECT_EQ(sample.parse({"run", word, "x"}), kExitUsage) << word;
+    EXPECT_THAT(sample.err, HasSubstr(std::string("unknown argument '") + word + "'"));
+    EXPECT_EQ(sample.out, "");
+  }
+  Sample after_value;
+  EXPECT_EQ(after_value.parse({"run", "-p", "-hf", "--stop", "-pd"}), -1) << after_value.err;
+  EXPECT_EQ(after_value.prompt, "-hf");
+  Sample number;
+  EXPECT_EQ(number.parse({"run", "-T3"}), -1) << number.err;
+  EXPECT_EQ(number.temperature, 3.0f);
+  Sample unknown;
+  EXPECT_EQ(unknown.parse({"run", "-xyz"}), kExitUsage);
+  EXPECT_THAT(unknown.err, HasSubstr("unknown argument '-xyz'"));
+}
+
+TEST_F(ProgramTest, AWrongValueIsBlamedOnWhoeverSetIt) {
+  setenv("OUTRIDER_TEMP", "hot", 1);
+  Sample environment;
+  EXPECT_EQ(environment.parse({"run"}), kExitUsage);
+  EXPECT_THAT(environment.err, HasSubstr("OUTRIDER_TEMP in the environment: --temp"));
+  Sample flag;
+  EXPECT_EQ(flag.parse({"run", "--temp", "cold"}), kExitUsage);
+  EXPECT_THAT(flag.err, ::testing::Not(HasSubstr("environment")));
+  unsetenv("OUTRIDER_TEMP");
+  Sample file;
+  EXPECT_EQ(file.parse({"run", "--config", write_config("seed = 1\ntemp = 101\n")}), kExitUsage);
+  EXPECT_THAT(file.err, HasSubstr(path_ + ":2: --temp"));
+}
+
+TEST_F(ProgramTest, KubernetesLinkToAServiceNamedOutriderIsPassedOverAndSaid) {
+  struct WithPort : Sample {
+    WithPort() { program.app().add_option("--port", port, "Port")->check(CLI::Range(0, 65535)); }
+    int port = 8001;
+  };
+  setenv("OUTRIDER_PORT", "tcp://10.0.0.1:8001", 1);
+  WithPort sample;
+  EXPECT_EQ(sample.parse({"run"}), -1) << sample.err;
+  EXPECT_EQ(sample.port, 8001);
+  EXPECT_THAT(sample.err, HasSubstr("OUTRIDER_PORT is passed over"));
+  EXPECT_EQ(getenv("OUTRIDER_PORT"), nullptr);
+  setenv("OUTRIDER_PORT", "9000", 1);
+  WithPort number;
+  EXPECT_EQ(number.parse({"run"}), -1) << number.err;
+  EXPECT_EQ(number.port, 9000);
+  unsetenv("OUTRIDER_PORT");
+}
+
 TEST_F(ProgramTest, HelpAndVersionEndWell) {
   Sample help;
   EXPECT_EQ(help.parse({"run", "--help"}), kExitOk);
@@ -170,11 +221,39 @@ TEST_F(ProgramTest, HelpAndVersionEndWell) {
   EXPECT_THAT(version.out, ::testing::StartsWith("sample 0."));
 }
 
+TEST_F(ProgramTest, RarelyNeededFlagsStandInHelpAllOnly) {
+  for (const auto& [flag, shown] : {std::pair("--help", false), std::pair("--help-all", true)}) {
+    Sample sample;
+    sample.run->add_option("--patience", sample.seed, "Of saints")
+        ->group(std::string("Virtues") + kRarelyNeeded);
+    EXPECT_EQ(sample.parse({"run", flag}), kExitOk);
+    EXPECT_THAT(sample.out, HasSubstr("--temp"));
+    EXPECT_EQ(sample.out.find("--patience") != std::string::npos, shown) << sample.out;
+    EXPECT_EQ(sample.out.find("Virtues") != std::string::npos, shown) << sample.out;
+  }
+}
+
 TEST_F(ProgramTest, FinishTellsUsageFromRuntimeFailures) {
   Sample sample;
   EXPECT_EQ(sample.program.finish({}), kExitOk);
   EXPECT_EQ(sample.program.finish(unavailable("gone")), kExitRuntime);
   EXPECT_EQ(sample.program.finish(invalid_argument("--kernel")), kExitUsage);
+}
+
+// Packages are made where no flag that must be given is given.
+TEST_F(ProgramTest, CompletionAndManPageArePrintedWithoutAnyOtherFlag) {
+  Sample sample;
+  EXPECT_EQ(sample.parse({"--print-completion", "bash"}), kExitOk);
+  EXPECT_THAT(sample.out,
+              HasSubstr("'run') words='-h --help --help-all -p --prompt -T --temp --seed --stop"));
+  EXPECT_THAT(sample.out, HasSubstr("words='text json'"));
+  EXPECT_EQ(Sample().parse({"--print-completion", "zsh"}), kExitOk);
+  Sample page;
+  EXPECT_EQ(page.parse({"--print-man"}), kExitOk);
+  EXPECT_THAT(page.out, HasSubstr(".SH OPTIONS OF CHAT\n.TP\n\\fB\\-\\-temp\\fR"));
+  Sample wrong;
+  EXPECT_EQ(wrong.parse({"--print-completion", "fish"}), kExitUsage);
+  EXPECT_THAT(wrong.err, HasSubstr("--print-completion bash, --print-completion zsh"));
 }
 
 }  // namespace

@@ -5,8 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <map>
 
+#include "common/base/sha256.h"
+#include "common/conversation/named_templates.h"
+#include "tests/support/paths.h"
+#include "tests/unit/common/model/test_directory.h"
 #include "tests/unit/common/text/family_tokenizers.h"
 #include "tests/unit/common/text/small_tokenizers.h"
 
@@ -58,14 +66,13 @@ class GoldenChats : public testing::TestWithParam<const char*> {
 TEST_P(GoldenChats, TextAndIdsEqualThoseOfTransformers) {
   if (!tokenizer()) GTEST_SKIP() << "needs " << kSharedData;
   const ChatTemplate chat = *ChatTemplate::choose(*tokenizer(), "");
-  EXPECT_EQ(chat.name(), GetParam());
+  EXPECT_EQ(chat.name(), "the model's own");
   int compared = 0;
   for (const Json& chat_json : golden()["chats"]) {
     if (chat_json["template"] != GetParam()) continue;
     const std::vector<ChatMessage> messages = messages_of(chat_json["messages"]);
     const bool prompt = chat_json["add_generation_prompt"];
-    EXPECT_EQ(text_of(*chat.render(*tokenizer(), messages, prompt)),
-              chat_json["text"].get<std::string>());
+    EXPECT_EQ(text_of(*chat.render(messages, prompt)), chat_json["text"].get<std::string>());
     EXPECT_EQ(*chat.encode_chat(*tokenizer(), messages, prompt),
               chat_json["ids"].get<std::vector<TokenId>>());
     ++compared;
@@ -87,29 +94,13 @@ TEST_P(GoldenChats, EachTurnIsAPrefixOfTheNext) {
     const std::vector<ChatMessage> messages(all.begin(), all.begin() + static_cast<long>(count));
     const bool users_turn = messages.back().role == ChatRole::kUser;
     const std::vector<TokenId> ids = *chat.encode_chat(*tokenizer(), messages, users_turn);
-    const bool vicuna_prompt = chat.family() == ChatTemplate::Family::kVicuna && !users_turn;
+    const bool vicuna_prompt = GetParam() == std::string("vicuna") && !users_turn;
     // "ASSISTANT:" and its space may merge with the answer: the text is a prefix, the last id not.
     const std::size_t kept = before.size() - (vicuna_prompt ? 1 : 0);
     ASSERT_LE(kept, ids.size());
     EXPECT_TRUE(std::equal(before.begin(), before.begin() + static_cast<long>(kept), ids.begin()));
     before = ids;
   }
-}
-
-// The ids that continue a conversation are those of the whole, where the answer's are.
-TEST_P(GoldenChats, TheNextTurnGoesOnWhereTheAnswerEnded) {
-  if (!tokenizer()) GTEST_SKIP() << "needs " << kSharedData;
-  const ChatTemplate chat = *ChatTemplate::choose(*tokenizer(), "");
-  const TokenId end = *chat.end_of_turn(*tokenizer());
-  const std::vector<TokenId> open = *chat.encode_next_turn(*tokenizer(), "and now?", false);
-  std::vector<TokenId> closed = *chat.encode_next_turn(*tokenizer(), "and now?", true);
-  closed.insert(closed.begin(), end);
-  EXPECT_EQ(open, closed);
-  const std::vector<TokenId> whole = *chat.encode_chat(
-      *tokenizer(),
-      {{ChatRole::kUser, "hello"}, {ChatRole::kAssistant, "hi"}, {ChatRole::kUser, "and now?"}});
-  ASSERT_LE(open.size(), whole.size());
-  EXPECT_TRUE(std::equal(open.rbegin(), open.rend(), whole.rbegin()));
 }
 
 TEST_P(GoldenChats, MarkersInAMessageStayText) {
@@ -135,7 +126,7 @@ TEST(ChatTemplate, OfSmolLm2SaysItsDefaultSystemMessage) {
   const std::optional<Tokenizer> tokenizer = family_tokenizer("smollm2");
   if (!tokenizer) GTEST_SKIP() << "models/smollm2 is not there; ./run model smollm2 fetches it";
   const ChatTemplate chat = *ChatTemplate::choose(*tokenizer, "");
-  EXPECT_EQ(text_of(*chat.render(*tokenizer, {{ChatRole::kUser, "Hi"}}, true)),
+  EXPECT_EQ(text_of(*chat.render({{ChatRole::kUser, "Hi"}}, true)),
             "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
             "Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
   EXPECT_EQ(*chat.end_of_turn(*tokenizer), 2);
@@ -146,7 +137,15 @@ TEST(ChatTemplate, IsChosenByNameBeforeAllElse) {
   EXPECT_EQ(ChatTemplate::choose(tokenizer, "chatml")->name(), "chatml");
   EXPECT_THAT(ChatTemplate::choose(tokenizer, "chatm").status().message(), HasSubstr("chatml"));
   EXPECT_EQ(ChatTemplate::choose(tokenizer, "").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ChatTemplate::choose(tokenizer, "chatml")->render({}, true).status().code(),
+            StatusCode::kInvalidArgument);
 }
+
+constexpr char kChatml[] =
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
 // As tokenizer_config.json lists several.
 Tokenizer with_templates(const Json& list) {
@@ -154,54 +153,194 @@ Tokenizer with_templates(const Json& list) {
 }
 
 TEST(ChatTemplate, OfAListIsTheDefaultOneOrTheOneNamed) {
-  const Json tools = {{"name", "tool_use"},
-                      {"template", "{{ '<|im_start|>system\nUse tools.<|im_end|>' }}"}};
-  const Json usual = {{"name", "default"},
-                      {"template", "{{ '<|im_start|>system\nBe brief.<|im_end|>' }}"}};
-  const Json strange = {{"name", "rag"}, {"template", "[DOC] {{ x }}"}};
-  const std::vector<ChatMessage> messages = {{ChatRole::kUser, "Hi"}};
-  const Tokenizer both = with_templates(Json::array({tools, usual, strange}));
-  const auto said = [&](const Tokenizer& tokenizer, const char* name) {
-    return text_of(*ChatTemplate::choose(tokenizer, name)->render(tokenizer, messages, false));
+  const std::string qwen2 = golden()["configs"]["chatml"]["chat_template"];
+  const Json tools = {{"name", "tool_use"}, {"template", qwen2}};
+  const Json usual = {{"name", "default"}, {"template", kChatml}};
+  const Json strange = {{"name", "rag"}, {"template", "[DOC] {% include x %}"}};
+  const Tokenizer all = with_templates(Json::array({tools, usual, strange}));
+  const auto chosen = [](const Tokenizer& tokenizer, const char* name) {
+    return text_of(
+        *ChatTemplate::choose(tokenizer, name)->render({{ChatRole::kUser, "Hi"}}, false));
   };
-  EXPECT_THAT(said(both, ""), HasSubstr("Be brief."));
-  EXPECT_THAT(said(both, "tool_use"), HasSubstr("Use tools."));
-  EXPECT_THAT(said(both, "chatml"), HasSubstr("Be brief."));
-  EXPECT_THAT(said(with_templates(Json::array({tools})), ""), HasSubstr("Use tools."));
+  const std::string kHi = "<|im_start|>user\nHi<|im_end|>\n";
+  const std::string kSystemAndHi =
+      "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n" + kHi;
+  EXPECT_EQ(chosen(all, ""), kHi);
+  EXPECT_EQ(chosen(all, "tool_use"), kSystemAndHi);
+  EXPECT_THAT(chosen(all, "smollm2"), HasSubstr("SmolLM"));
+  EXPECT_EQ(chosen(with_templates(Json::array({tools})), ""), kSystemAndHi);
   const auto error = [](const Tokenizer& tokenizer, const char* name) {
     return ChatTemplate::choose(tokenizer, name).status().message();
   };
-  EXPECT_THAT(error(both, "rag"), HasSubstr("no known family; choose one with --chat-template"));
-  EXPECT_THAT(error(both, "other"), HasSubstr("own are \"default\", \"rag\", \"tool_use\""));
+  EXPECT_THAT(error(all, "rag"), HasSubstr("Remedy: choose one with --chat-template"));
+  EXPECT_THAT(error(all, "other"), HasSubstr("own are \"default\", \"rag\", \"tool_use\""));
   EXPECT_THAT(error(with_templates(Json::array({tools, strange})), ""),
-              HasSubstr("none of the tokenizer's"));
-  EXPECT_THAT(error(with_templates("[INST] {{ x }}"), ""), HasSubstr("no known family"));
+              HasSubstr("none of the model's"));
 }
 
-TEST(ChatTemplate, RefusesMessagesOutOfTurn) {
-  const Tokenizer tokenizer = load_or_die(small_byte_level());
-  const ChatTemplate chat = *ChatTemplate::choose(tokenizer, "chatml");
-  const ChatMessage system{ChatRole::kSystem, "s"};
-  const ChatMessage user{ChatRole::kUser, "u"};
-  const ChatMessage assistant{ChatRole::kAssistant, "a"};
-  using Messages = std::vector<ChatMessage>;
-  for (const Messages& messages :
-       {Messages{}, Messages{system}, Messages{assistant}, Messages{user, user},
-        Messages{user, system}, Messages{user, assistant, system}}) {
-    EXPECT_EQ(chat.encode_chat(tokenizer, messages).status().code(), StatusCode::kInvalidArgument);
+TEST(ChatTemplate, MayBeAFile) {
+  const TestDirectory folder;
+  folder.write("short.jinja", "{{ messages[0].content }}{{ eos_token }}");
+  const std::string path = folder.path("short.jinja");
+  const ChatSource model{.templates = {{"default", kChatml}}, .bos = "<s>", .eos = "</s>"};
+  const ChatSource source = **source_of_file(model, path);
+  const ChatTemplate chat = *ChatTemplate::choose(source, "");
+  EXPECT_EQ(text_of(*chat.render({{ChatRole::kUser, "Hi"}}, true)), "Hi</s>");
+  EXPECT_EQ(chat.hash(), template_hash(source));
+  EXPECT_EQ(ChatTemplate::choose(source, "default")->hash(), "");
+  EXPECT_FALSE((*source_of_file(model, "chatml")).has_value());
+  EXPECT_FALSE((*source_of_file(model, "")).has_value());
+  EXPECT_THAT(source_of_file(model, "./none").status().message(), HasSubstr("./none"));
+}
+
+TEST(ChatTemplate, IsToldFromOthersByItsHash) {
+  const ChatSource usual{.templates = {{"default", kChatml}, {"other", "x"}}};
+  EXPECT_EQ(template_hash(usual).size(), 64U);
+  EXPECT_EQ(ChatTemplate::choose(usual, "")->hash(), template_hash(usual));
+  EXPECT_EQ(ChatTemplate::choose(usual, "chatml")->hash(), "");  // the user decided
+  EXPECT_EQ(template_hash({}), "");
+  ChatSource chosen = usual;
+  chosen.chosen = "smollm2";
+  EXPECT_EQ(ChatTemplate::choose(chosen, "")->name(), "smollm2");
+  EXPECT_EQ(ChatTemplate::choose(chosen, "")->hash(), template_hash(chosen));
+  EXPECT_NE(template_hash(chosen), template_hash(usual));
+  chosen.chosen = "other";
+  EXPECT_EQ(template_hash(chosen), template_hash({.templates = {{"default", "x"}}}));
+}
+
+// What jinja2 said of the models' own templates of these families
+// (tests/golden/make_chat_goldens.py).
+class NamedTemplates : public testing::TestWithParam<const char*> {};
+
+std::string hash_of(const std::string& text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.finish_hex().substr(0, 16);
+}
+
+const Json& rendered() {
+  static const Json kRendered = Json::parse(read_whole(kGoldenText + "/templates.json"));
+  return kRendered;
+}
+
+// Some tell the day; the goldens were made on another.
+std::string on_the_goldens_day(std::string text) {
+  const std::time_t now = std::time(nullptr);
+  char today[32];
+  std::strftime(today, sizeof today, "%d %b %Y", std::localtime(&now));
+  const std::size_t at = text.find(std::string("Today Date: ") + today);
+  if (at != std::string::npos) {
+    text.replace(at + 12, std::strlen(today), rendered()["date"].get<std::string>());
   }
-  EXPECT_TRUE(chat.encode_chat(tokenizer, {system, user, assistant}).ok());
+  return text;
+}
+
+TEST_P(NamedTemplates, EqualJinjaInFortyConversations) {
+  const ChatSource model{.bos = rendered()["bos"], .eos = rendered()["eos"]};
+  const Result<ChatTemplate> chat = ChatTemplate::choose(model, GetParam());
+  ASSERT_TRUE(chat.ok()) << chat.status().message();
+  EXPECT_EQ(chat->name(), GetParam());
+  const Json& expected = rendered()["forms"][GetParam()];
+  std::size_t compared = 0;
+  int refused = 0;
+  for (const Json& conversation : rendered()["conversations"]) {
+    for (const bool prompt : {false, true}) {
+      const auto said = chat->render(messages_of(conversation), prompt);
+      const std::string ours = said.ok() ? hash_of(on_the_goldens_day(text_of(*said))) : "refused";
+      EXPECT_EQ(ours, expected.at(compared++).get<std::string>())
+          << conversation << "\nsays\n"
+          << (said.ok() ? text_of(*said) : said.status().message());
+      refused += said.ok() ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(compared, 80U);
+  EXPECT_LT(refused, 60);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, NamedTemplates,
+                         testing::Values("chatml", "qwen2", "qwen2.5", "qwen3", "smollm2", "llama2",
+                                         "llama3", "llama3.0", "llama3.1", "llama3.2",
+                                         "mistral-v0.1", "mistral-v0.2", "mistral-v1", "mistral-v3",
+                                         "mistral-v3-tekken", "mistral-v7", "vicuna", "vicuna-1.1",
+                                         "vicuna-orca", "zephyr"));
+
+TEST(NamedTemplates, AreAllInTheGoldens) {
+  for (const auto& [name, said] : rendered()["forms"].items()) {
+    EXPECT_TRUE(named_chat_template(name).has_value()) << name;
+  }
+  EXPECT_EQ(std::ranges::count(chat_template_names(), ',') + 1, std::ssize(rendered()["forms"]));
+}
+
+TEST(ChatTemplate, OfQwen3ForgetsThoughtsAndKeepsThemText) {
+  const ChatTemplate chat = *ChatTemplate::choose(ChatSource{}, "qwen3");
+  const std::vector<ChatMessage> messages = {{ChatRole::kUser, "q"},
+                                             {ChatRole::kAssistant, "<think>\nHm.\n</think>\n\nA"},
+                                             {ChatRole::kUser, "r"}};
+  EXPECT_EQ(text_of(*chat.render(messages, true)),
+            "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n"
+            "<|im_start|>user\nr<|im_end|>\n<|im_start|>assistant\n");
+  const auto open = *chat.render({messages[0], messages[1]}, false);
+  EXPECT_THAT(text_of(open), HasSubstr("<think>\nHm.\n</think>\n\nA"));
+  for (const ChatSegment& segment : open) {
+    EXPECT_TRUE(segment.text.find("Hm.") == std::string::npos || !segment.is_template);
+  }
 }
 
 TEST(ChatTemplate, NamesTheTokenThatTheTokenizerLacks) {
   const Tokenizer tokenizer = load_or_die(small_byte_level());
-  const auto encode = [&](const char* name) {
-    return ChatTemplate::choose(tokenizer, name)
-        ->encode_chat(tokenizer, {{ChatRole::kUser, "u"}})
-        .status();
-  };
-  EXPECT_THAT(encode("llama2").message(), HasSubstr("bos_token"));
-  EXPECT_THAT(encode("zephyr").message(), HasSubstr("eos_token"));
+  EXPECT_THAT(
+      ChatTemplate::choose(tokenizer, "vicuna-1.1")->end_of_turn(tokenizer).status().message(),
+      HasSubstr("no special token"));
+  EXPECT_THAT(ChatTemplate::choose(tokenizer, "llama2").status().message(), HasSubstr("bos_token"));
+  EXPECT_THAT(ChatTemplate::choose(tokenizer, "zephyr").status().message(), HasSubstr("eos_token"));
+}
+
+// Templates of shapes that a marker would mistake for another's, with the demo's tokenizer.
+TEST(ExecutedTemplates, WriteWhatTheyAskFor) {
+  const std::string folder = source_dir() + "/../shared/data/cases/chat-templates/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs " << folder;
+  const Tokenizer tokenizer = *Tokenizer::load(source_dir() + "/models/demo-target");
+  const std::vector<ChatMessage> messages = {{ChatRole::kUser, "Hi<|im_end|>"},
+                                             {ChatRole::kAssistant, "<think>\nhm\n</think>\n\nHo"},
+                                             {ChatRole::kUser, "Go"}};
+  const std::string user = "<|im_start|>user\nHi<|im_end|><|im_end|>";
+  const std::string thought = "<|im_start|>assistant\n<think>\nhm\n</think>\n\nHo<|im_end|>";
+  const std::string rest = "<|im_start|>user\nGo<|im_end|>";
+  const std::string prompt = "<|im_start|>assistant\n";
+  const std::map<std::string, std::string> cases = {
+      {"bos", "<|endoftext|>" + user + "\n" + thought + "\n" + rest + "\n" + prompt},
+      {"nonl", user + thought + rest + prompt},
+      {"think", user + "\n<|im_start|>assistant\nHo<|im_end|>\n" + rest + "\n" + prompt},
+      {"toolsys", user + "\n" + thought + "\n" + rest + "\n" + prompt}};
+  for (const auto& [name, text] : cases) {
+    SCOPED_TRACE(name);
+    ChatSource source{.templates = {{"default", read_whole(folder + name + ".jinja")}},
+                      .bos = "<|endoftext|>",
+                      .eos = "<|endoftext|>"};
+    const Result<ChatTemplate> chat = ChatTemplate::choose(source, "");
+    ASSERT_TRUE(chat.ok()) << chat.status().message();
+    EXPECT_EQ(text_of(*chat->render(messages, true)), text);
+    EXPECT_EQ(chat->end_of_turn(tokenizer).ok() ? *chat->end_of_turn(tokenizer) : -1,
+              *tokenizer.find("<|im_end|>"));
+    // The user's own end mark stays text: one token of that kind for each turn that ends.
+    const std::vector<TokenId> ids = *chat->encode_chat(tokenizer, messages);
+    EXPECT_EQ(std::ranges::count(ids, *tokenizer.find("<|im_end|>")), 3);
+    // jinja2's text in one piece, but for the user's mark.
+    std::string plain = text;
+    plain.replace(plain.find("Hi<|im_end|>"), 12, "Hi");
+    std::vector<ChatMessage> harmless = messages;
+    harmless[0].content = "Hi";
+    EXPECT_EQ(*chat->encode_chat(tokenizer, harmless),
+              *tokenizer.encode(plain, {.add_special_tokens = false, .parse_special = true}));
+  }
+}
+
+TEST(ExecutedTemplates, AreRefusedWithTheRemedyWhereTheyAreNotValid) {
+  const ChatSource source{.templates = {{"default", "{% include 'x' %}"}}};
+  const Result<ChatTemplate> chat = ChatTemplate::choose(source, "");
+  ASSERT_FALSE(chat.ok());
+  EXPECT_THAT(chat.status().message(), HasSubstr("line 1"));
+  EXPECT_THAT(chat.status().message(), HasSubstr("Remedy: choose one with --chat-template"));
 }
 
 }  // namespace

@@ -98,6 +98,20 @@ TEST_F(GgufFileTest, ACutFileIsSeenBeforeItIsRead) {
   EXPECT_EQ(gguf->check_unchanged().code(), StatusCode::kDataLoss);
 }
 
+TEST_F(GgufFileTest, FilesOfOtherKindsAreNotTakenForModels) {
+  const auto status = [&](const char* key, const char* value) {
+    directory_.write("other.gguf", GgufBuilder().text(key, value).build());
+    return GgufFile::open(directory_.path("other.gguf")).status();
+  };
+  EXPECT_EQ(status("general.type", "model"), Status());
+  EXPECT_EQ(status("general.name", "adapter"), Status());
+  EXPECT_THAT(status("general.type", "adapter").message(), HasSubstr("is a LoRA adapter, not a"));
+  EXPECT_THAT(status("adapter.type", "lora").message(), HasSubstr("is a LoRA adapter, not a"));
+  EXPECT_THAT(status("general.type", "imatrix").message(), HasSubstr("importance matrix"));
+  EXPECT_THAT(status("general.type", "mmproj").message(), HasSubstr("image part"));
+  EXPECT_THAT(status("general.type", "else").message(), HasSubstr("\"else\" (general.type)"));
+}
+
 TEST_F(GgufFileTest, ADirectoryStandsForItsOneModel) {
   const auto found = find_gguf(directory_.path());
   ASSERT_TRUE(found.ok());

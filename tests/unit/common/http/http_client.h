@@ -37,12 +37,15 @@ class HttpClient final {
     fd_ = -1;
   }
 
+  // It has nothing more to say, and goes on reading.
+  void end_sending() { shutdown(fd_, SHUT_WR); }
   void send(const std::string& bytes) { ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   void get(const std::string& path, const std::string& headers = "") {
-    send("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + headers + "\r\n");
+    send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + headers +
+         "\r\n");
   }
   void post(const std::string& path, const std::string& body, const std::string& headers = "") {
-    send("POST " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+    send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body);
   }
 

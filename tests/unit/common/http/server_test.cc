@@ -2,11 +2,16 @@
 #include "common/http/server.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <fstream>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "tests/unit/common/http/http_client.h"
 
@@ -20,17 +25,34 @@ class HttpServerTest : public testing::Test {
  protected:
   void start(HttpServerOptions options = {}) {
     options.listen = {"127.0.0.1", 0};
+    const auto echo = [](const HttpRequest& request) {
+      return HttpResponse{.body = request.method + " " + request.path + " " + request.body + " " +
+                                  request.header("x-name") + " " + request.peer};
+    };
+    const auto later = [this](const HttpRequest&, const std::shared_ptr<HttpExchange>& exchange) {
+      const std::lock_guard lock(mu_);
+      waiting_.push_back(exchange);
+      changed_.notify_all();
+    };
+    const auto slow = [this](const HttpRequest& request,
+                             const std::shared_ptr<HttpExchange>& exchange) {
+      std::unique_lock lock(mu_);
+      changed_.wait(lock, [this] { return may_go_on_; });
+      exchange->respond({.body = "slowly " + request.body});
+    };
+    HttpRoute alive = page_route("GET", "/alive", echo);
+    alive.is_health = true;
+    const auto locked = [](HttpRequest& request) {
+      return request.bearer_key() == "key" ? Status() : unauthenticated("no key");
+    };
     auto server = HttpServer::start(
-        options, [this](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
-          if (request.path == "/later") {
-            const std::lock_guard lock(mu_);
-            waiting_.push_back(exchange);
-            changed_.notify_all();
-            return;
-          }
-          exchange->respond({.body = request.method + " " + request.path + " " + request.body +
-                                     " " + request.header("x-name") + " " + request.peer});
-        });
+        options, {page_route("GET", "/a", echo),
+                  page_route("POST", "/b", echo),
+                  page_route("GET", "/below/*", echo),
+                  page_route("POST", "/locked", echo, locked),
+                  {.method = "GET", .path = "/later", .handler = later},
+                  {.method = "POST", .path = "/slow", .handler = slow, .is_slow = true},
+                  alive});
     ASSERT_TRUE(server.ok()) << server.status().to_string();
     server_ = *std::move(server);
   }
@@ -44,8 +66,15 @@ class HttpServerTest : public testing::Test {
     return first;
   }
 
+  void let_slow_ones_go_on() {
+    const std::lock_guard lock(mu_);
+    may_go_on_ = true;
+    changed_.notify_all();
+  }
+
   std::mutex mu_;
   std::condition_variable changed_;
+  bool may_go_on_ = false;
   std::deque<std::shared_ptr<HttpExchange>> waiting_;
   std::unique_ptr<HttpServer> server_;
 };
@@ -57,6 +86,23 @@ TEST_F(HttpServerTest, AnswersAtOnce) {
   HttpClient client(address());
   client.post("/b", "body");
   EXPECT_THAT(client.read_all(), HasSubstr("POST /b body"));
+}
+
+TEST_F(HttpServerTest, TheRouteDecidesWhoAnswers) {
+  start();
+  EXPECT_THAT(http_get(address(), "/below/x/y"), HasSubstr("GET /below/x/y"));
+  EXPECT_THAT(http_get(address(), "/below/"), HasSubstr("HTTP/1.1 404"));
+  EXPECT_THAT(http_get(address(), "/none"),
+              AllOf(HasSubstr("HTTP/1.1 404"), HasSubstr("no such page"), HasSubstr("\"error\"")));
+  EXPECT_THAT(http_get(address(), "/b"),
+              AllOf(HasSubstr("HTTP/1.1 405"), HasSubstr("Allow: POST")));
+  HttpClient stranger(address());
+  stranger.post("/locked", "body");
+  EXPECT_THAT(stranger.read_all(),
+              AllOf(HasSubstr("HTTP/1.1 401"), HasSubstr("WWW-Authenticate: Bearer")));
+  HttpClient friendly(address());
+  friendly.post("/locked", "body", "Authorization: Bearer key\r\n");
+  EXPECT_THAT(friendly.read_all(), HasSubstr("POST /locked body"));
 }
 
 TEST_F(HttpServerTest, AnswersLaterFromAnotherThread) {
@@ -97,7 +143,7 @@ TEST_F(HttpServerTest, AnswersWhileManyStreamsAreOpen) {
     ASSERT_NE(streams.back(), nullptr);
     streams.back()->begin({.body = "first "});
   }
-  EXPECT_THAT(http_get(address(), "/health"), HasSubstr("200 OK"));
+  EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK"));
   for (auto& stream : streams) {
     EXPECT_TRUE(stream->write("last"));
     stream->end();
@@ -116,6 +162,60 @@ TEST_F(HttpServerTest, SeesThatAClientHasGoneThoughNothingIsWritten) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EXPECT_TRUE(exchange->client_is_gone());
+}
+
+TEST_F(HttpServerTest, AClientThatHasSaidAllItWillIsAnswered) {
+  start();
+  for (const bool streams : {false, true}) {
+    HttpClient client(address());
+    client.get("/later");
+    client.end_sending();
+    const std::shared_ptr<HttpExchange> exchange = next_waiting();
+    ASSERT_NE(exchange, nullptr);
+    if (streams) exchange->begin({.body = "first "}, ": filler ");
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_FALSE(exchange->client_is_gone());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (streams) {
+      EXPECT_TRUE(exchange->write("last"));
+      exchange->end();
+      EXPECT_THAT(client.read_all(), AllOf(HasSubstr("first "), HasSubstr("last")));
+    } else {
+      exchange->respond({.body = "whole"});
+      EXPECT_THAT(client.read_all(), AllOf(HasSubstr("200 OK"), HasSubstr("whole")));
+    }
+  }
+}
+
+TEST_F(HttpServerTest, SeesThatAStreamsReaderHasGone) {
+  start();
+  HttpClient client(address());
+  client.get("/later");
+  const std::shared_ptr<HttpExchange> exchange = next_waiting();
+  ASSERT_NE(exchange, nullptr);
+  exchange->begin({.body = "first"}, ": filler ");
+  client.read_until("first");
+  client.close();
+  for (int i = 0; i < 2000 && !exchange->client_is_gone(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(exchange->client_is_gone());
+}
+
+TEST_F(HttpServerTest, OnlyNamesThatAreAllowedLeadHere) {
+  HttpServerOptions options;
+  options.allowed_hosts = {"robot.example"};
+  start(options);
+  const auto ask = [&](const std::string& head) {
+    HttpClient client(address());
+    client.send("GET /a HTTP/1.1\r\nConnection: close\r\n" + head + "\r\n");
+    return client.read_all();
+  };
+  EXPECT_THAT(ask("Host: robot.example\r\n"), HasSubstr("200 OK"));
+  EXPECT_THAT(ask("Host: evil.example\r\n"), HasSubstr("HTTP/1.1 403"));
+  EXPECT_THAT(ask("Host: evil.example\r\nOrigin: http://evil.example\r\n"),
+              HasSubstr("HTTP/1.1 403"));
 }
 
 TEST_F(HttpServerTest, AReaderThatDoesNotReadLosesItsStream) {
@@ -147,6 +247,133 @@ TEST_F(HttpServerTest, RefusesBodiesThatAreTooLargeAndSurvivesGarbage) {
   EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK"));
 }
 
+// How long a request of health takes.
+std::chrono::milliseconds time_to_answer(const Address& address) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(http_get(address, "/alive"), HasSubstr("200 OK"));
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               begin);
+}
+
+// Of this process, which holds the server and its clients.
+std::size_t resident_bytes() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST_F(HttpServerTest, RequestsThatAreHalfSentKeepNobodyOut) {
+  HttpServerOptions options;
+  options.bounds.requests = options.bounds.requests_per_network = 8;
+  start(options);
+  std::deque<HttpClient> strangers;
+  for (int i = 0; i < 200; ++i) {
+    strangers.emplace_back(address()).send("GET /a HTTP/1.1\r\nHost: local");
+    if (i % 10 != 0) continue;
+    EXPECT_LT(time_to_answer(address()), std::chrono::seconds(1)) << i;
+  }
+  EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK")) << "who asks at once has a place";
+  EXPECT_EQ(strangers.front().read_all(), "") << "who has been there longest has left";
+}
+
+TEST_F(HttpServerTest, ASlowRequestIsAnsweredWhileThereIsRoom) {
+  start();
+  HttpClient slow(address());
+  for (const char c : std::string("POST /b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                                  "Content-Length: 4\r\n\r\nslow")) {
+    slow.send(std::string(1, c));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_THAT(slow.read_all(), AllOf(HasSubstr("200 OK"), HasSubstr("POST /b slow")));
+}
+
+TEST_F(HttpServerTest, ARequestKeepsItsPlaceUntilItIsAnswered) {
+  HttpServerOptions options;
+  options.bounds.requests = options.bounds.requests_per_network = 2;
+  start(options);
+  std::deque<HttpClient> clients;
+  std::deque<std::shared_ptr<HttpExchange>> exchanges;
+  for (int i = 0; i < 2; ++i) {
+    clients.emplace_back(address()).get("/later");
+    exchanges.push_back(next_waiting());
+    ASSERT_NE(exchanges.back(), nullptr);
+  }
+  EXPECT_THAT(http_get(address(), "/a"),
+              AllOf(HasSubstr("HTTP/1.1 429"), HasSubstr("Retry-After: ")));
+  std::deque<HttpClient> strangers;
+  for (int i = 0; i < 100; ++i) strangers.emplace_back(address()).send("GET /a");
+  EXPECT_LT(time_to_answer(address()), std::chrono::seconds(1));
+  for (int i = 0; i < 2; ++i) {
+    exchanges[static_cast<std::size_t>(i)]->respond({.body = "answered"});
+    EXPECT_THAT(clients[static_cast<std::size_t>(i)].read_all(), HasSubstr("answered"));
+  }
+  EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK"));
+}
+
+TEST_F(HttpServerTest, UnfinishedBodiesHoldLittleMemory) {
+#ifdef OUTRIDER_SANITIZED
+  GTEST_SKIP() << "a sanitizer keeps freed memory";
+#endif
+  start();
+  const std::string part(std::size_t{1} << 20, 'x');
+  const auto unfinished = [&](const char* path, int count) {
+    const std::size_t before = resident_bytes();
+    std::deque<HttpClient> clients;
+    for (int i = 0; i < count; ++i) {
+      HttpClient& client = clients.emplace_back(address());
+      client.send("POST " + std::string(path) +
+                  " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n");
+      client.send(part.substr(1));
+    }
+    EXPECT_LT(time_to_answer(address()), std::chrono::seconds(1));
+    return (resident_bytes() - std::min(before, resident_bytes())) >> 20;
+  };
+  EXPECT_LT(unfinished("/none", 60), 8u) << "MiB";
+  EXPECT_LT(unfinished("/locked", 60), 8u) << "MiB";
+  EXPECT_LT(unfinished("/b", 60), 24u) << "MiB";
+  HttpClient whole(address());
+  whole.post("/b", part);
+  EXPECT_THAT(whole.read_all(), HasSubstr("200 OK")) << "those before had to leave for it";
+}
+
+TEST_F(HttpServerTest, ARefusedBodyIsReadToItsEndSoThatTheAnswerArrives) {
+  start();
+  const std::string body(std::size_t{3} << 20, 'x');
+  for (const auto& [path, code] : {std::pair("/none", "404"), {"/locked", "401"}, {"/b", "413"}}) {
+    HttpClient client(address());
+    client.post(path, body);
+    EXPECT_THAT(client.read_all(), HasSubstr("HTTP/1.1 " + std::string(code)));
+  }
+  HttpClient careful(address());
+  careful.send(
+      "POST /locked HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+      "Content-Length: 3000000\r\n\r\n");
+  EXPECT_THAT(careful.read_until("\r\n"), HasSubstr("HTTP/1.1 401")) << "before it sends the body";
+}
+
+TEST_F(HttpServerTest, ASlowHandlerKeepsNobodyWaiting) {
+  start();
+  HttpClient slow(address());
+  slow.post("/slow", "body");
+  for (int i = 0; i < 10; ++i) EXPECT_LT(time_to_answer(address()), std::chrono::seconds(1));
+  EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK"));
+  let_slow_ones_go_on();
+  EXPECT_THAT(slow.read_all(), HasSubstr("slowly body"));
+}
+
+TEST_F(HttpServerTest, WhatWaitsToBeReadIsBounded) {
+  HttpServerOptions options;
+  options.work.bytes_per_address = 2 * WorkQueue::kMinBytes;
+  start(options);
+  std::deque<HttpClient> clients;
+  for (int i = 0; i < 3; ++i) clients.emplace_back(address()).post("/slow", "body");
+  EXPECT_THAT(clients.back().read_all(), HasSubstr("HTTP/1.1 429"));
+  let_slow_ones_go_on();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(clients[static_cast<std::size_t>(i)].read_all(), HasSubstr("slowly body"));
+  }
+}
+
 TEST_F(HttpServerTest, EndsWhatWaitsWhenItEnds) {
   start();
   HttpClient client(address());
@@ -169,7 +396,7 @@ TEST_F(HttpServerTest, EndsWhatWaitsWhenItEnds) {
 
 TEST_F(HttpServerTest, ATakenPortIsNamedWithItsRemedy) {
   start();
-  const auto second = HttpServer::start({.listen = address()}, [](const auto&, const auto&) {});
+  const auto second = HttpServer::start({.listen = address()}, {});
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().message(),
               AllOf(HasSubstr(address().to_string()), HasSubstr("already in use")));

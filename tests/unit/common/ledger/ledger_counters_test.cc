@@ -1,4 +1,4 @@
-// The books in all. SPDX-License-Identifier: Apache-2.0
+// Sums of usage records. SPDX-License-Identifier: Apache-2.0
 #include "common/ledger/ledger_counters.h"
 
 #include <gmock/gmock.h>

@@ -27,7 +27,9 @@ TEST(OpenaiRequest, ReadsWhatClientsSend) {
   EXPECT_EQ(request.params.max_tokens, 7);
   EXPECT_EQ(request.params.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(request.stream);
-  EXPECT_TRUE(request.stream_usage);
+  EXPECT_TRUE(request.extras.usage);
+  EXPECT_FALSE(request.extras.usage_so_far || request.extras.figures);
+  EXPECT_TRUE(request.ignored.empty()) << "a null says nothing";
   ASSERT_EQ(request.messages.size(), 1u);
   EXPECT_EQ(request.messages[0].content, "Hi");
 }
@@ -42,6 +44,39 @@ TEST(OpenaiRequest, SpeculationMayBeTurnedOffAndOnlyOnWhereThereIsADraft) {
   EXPECT_EQ(chat(R"("speculation":1)").status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
+  EXPECT_EQ(chat(R"("max_tokens":16.0)")->params.max_tokens, 16);
+  EXPECT_EQ(chat(R"("max_completion_tokens":5)")->params.max_tokens, 5);
+  EXPECT_EQ(chat(R"("seed":18446744073709551615)")->params.seed, ~std::uint64_t{0});
+  EXPECT_EQ(chat(R"("seed":-9223372036854775808)")->params.seed, std::uint64_t{1} << 63);
+  EXPECT_TRUE(chat(R"("ignore_eos":true)")->params.ignore_eos);
+  EXPECT_TRUE(chat(R"("stream_options":{"continuous_usage_stats":true})")->extras.usage_so_far);
+  EXPECT_TRUE(chat(R"("outrider":true)")->extras.figures);
+  EXPECT_EQ(parse_completion(R"({"prompt":["The robot"]})", false, {})->prompt, "The robot");
+  EXPECT_FALSE(parse_completion(R"({"prompt":["a","b"]})", false, {}).ok());
+  EXPECT_FALSE(parse_completion(R"({"prompt":[]})", false, {}).ok());
+  const auto roles = [](const std::vector<std::string>& said) {
+    std::string messages;
+    for (const std::string& role : said) {
+      messages +=
+          (messages.empty() ? "" : ",") + std::string(R"({"content":"x","role":")") + role + "\"}";
+    }
+    return parse_completion("{\"messages\":[" + messages + "]}", true, {}).ok();
+  };
+  EXPECT_TRUE(roles({"user", "user"}));
+  EXPECT_TRUE(roles({"system", "system", "user"}));
+  EXPECT_TRUE(roles({"system"}));
+  EXPECT_FALSE(roles({"user", "assistant"}));
+}
+
+TEST(OpenaiRequest, FieldsThatCannotChangeTheTextAreIgnoredAndNamed) {
+  const auto request = chat(R"("user":"ada","service_tier":"auto","store":true,"model":"x",
+                               "prompt_cache_key":"k","logit_bias":{},"min_tokens":0)");
+  ASSERT_TRUE(request.ok()) << request.status().to_string();
+  EXPECT_THAT(request->ignored,
+              testing::UnorderedElementsAre("user", "service_tier", "store", "prompt_cache_key"));
+}
+
 TEST(OpenaiRequest, JoinsContentInParts) {
   const std::string parts =
       R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":[
@@ -49,6 +84,33 @@ TEST(OpenaiRequest, JoinsContentInParts) {
   const CompletionRequest request = *parse_completion(parts, true, {});
   EXPECT_EQ(request.messages[0].role, ChatRole::kSystem);
   EXPECT_EQ(request.messages[1].content, "one two");
+}
+
+TEST(OpenaiRequest, AFilledKeyInsideAMessageIsRefusedByItsName) {
+  const auto with = [](const std::string& keys) {
+    return parse_completion(R"({"messages":[{"role":"user","content":"Hi",)" + keys + "}]}", true,
+                            {})
+        .status();
+  };
+  for (const char* nothing :
+       {R"("name":null,"refusal":"","tool_calls":[],"function_call":{},"audio":null)",
+        R"("annotations":[])"}) {
+    EXPECT_EQ(with(nothing), Status()) << nothing;
+  }
+  for (const std::string key :
+       {"tool_calls", "name", "refusal", "function_call", "audio", "extra"}) {
+    for (const char* value : {R"([{"id":"1"}])", R"("x")", "1", "false"}) {
+      const Status refused = with("\"" + key + "\":" + value);
+      EXPECT_EQ(refused.code(), StatusCode::kUnimplemented) << key << value;
+      EXPECT_THAT(refused.message(), HasSubstr("messages[]." + key));
+    }
+  }
+  const Status part =
+      parse_completion(
+          R"({"messages":[{"role":"user","content":[{"type":"text","text":"a","audio":"b"}]}]})",
+          true, {})
+          .status();
+  EXPECT_THAT(part.message(), HasSubstr("messages[].content[].audio"));
 }
 
 TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
@@ -64,11 +126,42 @@ TEST(OpenaiRequest, WhatIsNotSupportedIsRefusedByItsName) {
   }
 }
 
+TEST(OpenaiRequest, SetsVariablesOfTheChatTemplate) {
+  const CompletionRequest request = *chat(R"("chat_template_kwargs":{"enable_thinking":false})");
+  const ChatTemplate chat_template = *ChatTemplate::choose(
+      ChatSource{.templates = {{"default", "{{ enable_thinking }} {{ messages[0].content }}"}}},
+      "");
+  const auto said = *chat_template.render(request.messages, true, request.template_variables);
+  std::string text;
+  for (const ChatSegment& segment : said) text += segment.text;
+  EXPECT_EQ(text, "False Hi");
+  const auto refused = [](const char* value) {
+    return chat(R"("chat_template_kwargs":)" + std::string(value)).status();
+  };
+  EXPECT_EQ(refused("5").code(), StatusCode::kInvalidArgument);
+  for (const char* taken : {"messages", "bos_token", "tools", "add_generation_prompt"}) {
+    EXPECT_THAT(refused((R"({")" + std::string(taken) + R"(":"x"})").c_str()).message(),
+                HasSubstr("chat_template_kwargs." + std::string(taken)));
+  }
+}
+
+// A template's variable may hold what looks like a marker: it is the user's text.
+TEST(OpenaiRequest, TextsOfVariablesAreTheUsers) {
+  const CompletionRequest request = *chat(R"("chat_template_kwargs":{"name":"<|im_end|>"})");
+  const ChatTemplate chat_template =
+      *ChatTemplate::choose(ChatSource{.templates = {{"default", "[{{ name }}]"}}}, "");
+  const auto said = *chat_template.render(request.messages, true, request.template_variables);
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_TRUE(said[0].is_template && !said[1].is_template && said[2].is_template);
+  EXPECT_EQ(said[1].text, "<|im_end|>");
+}
+
 TEST(OpenaiRequest, WrongValuesAreNamedWithWhatIsExpected) {
   for (const char* field :
        {R"("temperature":-1)", R"("temperature":1e400)", R"("temperature":"hot")", R"("top_p":2)",
         R"("max_tokens":0)", R"("max_tokens":1.5)", R"("max_tokens":-1)",
-        R"("max_tokens":99999999999999999999)", R"("seed":"x")", R"("stop":[1])", R"("stop":[""])",
+        R"("max_tokens":99999999999999999999)", R"("max_tokens":1e300)", R"("seed":1.5)",
+        R"("seed":36893488147419103232)", R"("seed":"x")", R"("stop":[1])", R"("stop":[""])",
         R"("stop":["a","b","c","d","e"])", R"("stream":1)", R"("top_k":-1)"}) {
     EXPECT_EQ(chat(field).status().code(), StatusCode::kInvalidArgument) << field;
   }

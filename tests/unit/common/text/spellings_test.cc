@@ -3,6 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <set>
+#include <sstream>
+#include <string>
+
 #include "tests/unit/common/text/gguf_of.h"
 #include "tests/unit/common/text/golden_texts.h"
 
@@ -71,6 +75,25 @@ std::size_t expect_equal(const Tokenizer& tokenizer, const Json& spelling) {
         << remedy;
   }
   return num_lines;
+}
+
+// Another version may decode otherwise: what is compared with is said, and is what the scripts ask
+// for.
+TEST(Spellings, GoldensNameTheLibrariesThatMadeThem) {
+  std::istringstream requirements(read_whole(kGoldenText + "/../requirements.txt"));
+  std::set<std::string> pinned;
+  for (std::string line; std::getline(requirements, line);) pinned.insert(line);
+  ASSERT_TRUE(spellings()["made_with"].contains("tokenizers"));
+  for (const auto& [package, version] : spellings()["made_with"].items()) {
+    EXPECT_TRUE(pinned.contains(package + "==" + version.get<std::string>()))
+        << package << " " << version << " made spellings.json";
+  }
+  std::istringstream ids(read_whole(kGoldenText + "/ids.txt"));
+  std::string made_with, package, version;
+  ids >> made_with >> package >> version;
+  EXPECT_EQ(made_with, "made-with");
+  EXPECT_EQ(package, "tokenizers");
+  EXPECT_TRUE(pinned.contains(package + "==" + version)) << version << " made ids.txt";
 }
 
 TEST(Spellings, OfEveryKindGiveTheIdsAndTextsOfHuggingFace) {

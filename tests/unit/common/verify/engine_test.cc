@@ -109,8 +109,9 @@ class GatedModel final : public Model {
   std::atomic<bool> open_ = false;
 };
 
-// A model whose passes wait at their end, when the exits have spoken, until the test lets them go.
-class HeldModel final : public Model {
+// A model whose passes wait before their second exit, and again at their end, until the test lets
+// them go.
+class HeldModel final : public Model, private LayerTap {
  public:
   explicit HeldModel(Model& model) : model_(model) {}
   const ModelInfo& info() const override { return model_.info(); }
@@ -118,19 +119,36 @@ class HeldModel final : public Model {
     return model_.new_cache(capacity);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
+    tap_ = out.tap;
+    exits_shown_ = 0;
+    if (tap_ != nullptr) out.tap = this;
     const Status status = model_.forward(rows, out);
-    held_.wait(true);
+    held_.wait(kAtEnd);
     return status;
   }
-  void hold() { held_ = true; }
+  void hold() { held_ = kBetweenExits; }
+  void let_second_exit_speak() {
+    held_ = kAtEnd;
+    held_.notify_all();
+  }
   void let_go() {
-    held_ = false;
+    held_ = kNowhere;
     held_.notify_all();
   }
 
  private:
+  enum Hold { kNowhere, kBetweenExits, kAtEnd };
+
+  bool wants(std::int32_t layer) const override { return tap_->wants(layer); }
+  void on_layer(const HiddenRows& rows) override {
+    if (exits_shown_++ > 0) held_.wait(kBetweenExits);
+    tap_->on_layer(rows);
+  }
+
   Model& model_;
-  std::atomic<bool> held_ = false;
+  LayerTap* tap_ = nullptr;
+  int exits_shown_ = 0;
+  std::atomic<Hold> held_ = kNowhere;
 };
 
 Open open_message(std::vector<TokenId> prefix, Position tokens, PassPolicy policy) {
@@ -389,10 +407,10 @@ TEST_F(EngineTest, AnAcknowledgementDuringThePassMakesRoomForWhatWaits) {
   open.policy.wants_exits = true;
   engine.post(stream, {.body = open});
   // Pass after pass without an acknowledgement of reports, nor of text that would settle them,
-  // until the window is full.
+  // until no more may be on their way.
   constexpr Position kAcked = 2;
   Position end = 3;
-  for (; listener.reports() < 10; ++end) {
+  for (; listener.reports() < 8; ++end) {
     listener.wait_for_tokens(static_cast<std::size_t>(end) - 2);
     engine.post(stream, {.acked_position = kAcked, .body = Grow{1, end, {}}});
     ASSERT_LT(end, 100);
@@ -400,12 +418,13 @@ TEST_F(EngineTest, AnAcknowledgementDuringThePassMakesRoomForWhatWaits) {
   listener.wait_for_tokens(static_cast<std::size_t>(end) - 2);
   held.hold();
   engine.post(stream, {.acked_position = kAcked, .body = Grow{1, end, {}}});
-  EXPECT_EQ(listener.reports(), 10u);
-  engine.post(stream, {.acked_position = kAcked, .acked_reports = 10, .body = AckOnly{}});
-  listener.wait_for_reports(11);
+  EXPECT_EQ(listener.reports(), 8u);
+  engine.post(stream, {.acked_position = kAcked, .acked_reports = 8, .body = AckOnly{}});
+  held.let_second_exit_speak();
+  listener.wait_for_reports(9);
   EXPECT_EQ(listener.answer().size(), static_cast<std::size_t>(end) - 2);
   held.let_go();
-  engine.post(stream, {.acked_position = kAcked, .acked_reports = 11, .body = Cancel{}});
+  engine.post(stream, {.acked_position = kAcked, .acked_reports = 9, .body = Cancel{}});
   EXPECT_TRUE(listener.wait_for_end().ok());
 }
 

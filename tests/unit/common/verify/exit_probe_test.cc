@@ -32,9 +32,8 @@ class ExitProbeTest : public testing::Test {
   }
   void connect() {
     reports_ = std::make_shared<ExitReportChannel>(
-        options_.report_queue, clock_,
-        [this](const ExitReport& report) { reported_.push_back(report); });
-    scheduler_->connect(1, "session", clock_.now(), reports_);
+        options_.report_queue, [this](const ExitReport& report) { reported_.push_back(report); });
+    scheduler_->connect(1, "session", clock_.now(), {.reports = reports_});
   }
   void post(const EdgeMessage& message) {
     reports_->acknowledge(message);
@@ -113,7 +112,7 @@ TEST_F(ExitProbeTest, EachOutcomeIsReportedOnceByTheFirstExitThatNamesIt) {
 TEST_F(ExitProbeTest, AnExitWalksTheNodesOfThePass) {
   begin(true);
   turn();
-  // A chain of what the last exit (right but for few texts) chooses.
+  // A chain of what the last exit (right except for few texts) chooses.
   std::vector<TokenId> guessed = text();
   std::vector<GrowNode> nodes;
   for (int i = 0; i < 4; ++i) {
@@ -209,19 +208,19 @@ class FindingsTest : public ExitProbeTest {
     open_.end_position = 60;
     VerifySession session(open_, target, {.session_id = "", .prefill_chunk = 8}, clock_.now());
     EXPECT_TRUE(session.on_message({.body = Grow{1, 2, nodes}}, clock_.now()).ok());
-    const PassPlan plan = session.start(clock_.now());
-    EXPECT_THAT(plan.nodes, SizeIs(nodes.size()));
+    const auto cache = *model_.new_cache(16);
+    Rider rider{.plan = session.start(clock_.now()), .cache = cache.get(), .tap = &probe};
+    EXPECT_THAT(rider.plan.nodes, SizeIs(nodes.size()));
     std::vector<std::vector<RowEvidence>> found(3);
     probe.observe([&](const ExitProbe::Finding& finding) {
       found[finding.exit].assign(finding.rows.begin(), finding.rows.end());
     });
     confidences_.resize(3);
-    probe.begin(session, plan, 12, [&](const ExitGuess& guess) {
+    probe.begin(session, rider.plan, 12, [&](const ExitGuess& guess) {
       confidences_[static_cast<std::size_t>(guess.exit)] = guess.confidence;
     });
-    const auto cache = *model_.new_cache(16);
-    PassRunner runner(model_);
-    EXPECT_TRUE(runner.compute(plan, *cache, {.tap = &probe}).ok());
+    PassRunner(model_).compute({&rider, 1});
+    EXPECT_TRUE(rider.status.ok());
     return found;
   }
   // Of the last exit behind the text 1, 2, by rank.

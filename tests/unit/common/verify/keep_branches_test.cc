@@ -5,7 +5,7 @@
 //     `---0.3- 1 -0.2- 4                1: 0.3   4: 0.06
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "common/verify/keep_branches.h"
+#include "common/verify/branch_pruner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

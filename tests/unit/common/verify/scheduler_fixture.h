@@ -28,8 +28,7 @@ class SchedulerTest : public testing::Test {
   TimePoint now() const { return clock_.now(); }
 
   void connect(StreamId stream, StreamOwner owner = {}) {
-    scheduler().connect(stream, "session-" + std::to_string(stream), now(), nullptr,
-                        std::move(owner));
+    scheduler().connect(stream, "session-" + std::to_string(stream), now(), {}, std::move(owner));
   }
   static Open open_message(std::vector<TokenId> prefix, Position tokens = 6) {
     Open open;
@@ -48,7 +47,7 @@ class SchedulerTest : public testing::Test {
     clock_.advance(from_ms(2));
     scheduler().compute();
     scheduler().finish(now());
-    return scheduler().last_served();
+    return scheduler().last_served().front();
   }
   std::vector<StreamId> turns(int count) {
     std::vector<StreamId> served;

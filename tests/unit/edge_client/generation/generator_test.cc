@@ -94,7 +94,7 @@ TEST_F(GeneratorTest, EveryStrategyGivesTheTargetsText) {
       const Result<AnswerReport> report = generator.answer(std::move(one), stop_.get_token());
       ASSERT_TRUE(report.ok()) << report.status().to_string();
       EXPECT_EQ(report->ids, expected(prompt, 60)) << name_of(strategy);
-      EXPECT_EQ(report->strategy, strategy);
+      EXPECT_EQ(report->strategy, name_of(strategy));
       EXPECT_EQ(report->finish.ending, Ending::kLength);
       EXPECT_EQ(report->text, listener_.text);
       EXPECT_EQ(report->text, *tokenizer_.decode(report->ids));
@@ -229,7 +229,7 @@ TEST_F(GeneratorTest, WithoutADraftTheTargetDecodesAlone) {
   one.config.strategy.reset();
   const AnswerReport report = *generator.answer(std::move(one), {});
   EXPECT_EQ(report.ids, expected({1, 2, 3}, 20));
-  EXPECT_EQ(report.strategy, Strategy::kAr);
+  EXPECT_EQ(report.strategy, "ar");
   EXPECT_EQ(report.speculation, "OFF because no draft was given (--model DIR)");
 }
 
@@ -243,7 +243,8 @@ TEST(EdgeSetupTest, PutsAnEdgeTogetherFromDirectories) {
   ASSERT_TRUE(setup.ok()) << setup.status().to_string();
   Listener listener;
   Generator generator((*setup)->parts(), listener);
-  const EncodedPrompt prompt = *encode_prompt((*setup)->tokenizer(), "Find the red cup.", "");
+  const EncodedPrompt prompt =
+      *encode_prompt((*setup)->tokenizer(), *(*setup)->chat().now(), "Find the red cup.", "");
   const AnswerReport drafted = *generator.answer({.prompt = prompt, .config = config.answer}, {});
   config.answer.strategy = Strategy::kAr;
   const AnswerReport plain = *generator.answer({.prompt = prompt, .config = config.answer}, {});

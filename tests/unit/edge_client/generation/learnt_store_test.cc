@@ -12,7 +12,7 @@ namespace {
 
 const LearningSide kEdge = {"draft-a", "a small device"};
 
-LearntPair learnt(double step_ms) {
+PairProfile learnt(double step_ms) {
   return {.tried = {10, 6},
           .stood = {7, 3},
           .step_ms = step_ms,
@@ -43,7 +43,7 @@ TEST_F(LearntStoreTest, WhatOneAnswerTaughtTheNextOneKnows) {
   ASSERT_TRUE(store_.write(kEdge, "target-1", learnt(8)).ok());
   ASSERT_TRUE(store_.write(kEdge, "target-2", learnt(9)).ok());
   ASSERT_TRUE(store_.write(kEdge, "target-1", learnt(7)).ok());
-  const LearntPairs pairs = store_.read(kEdge).pairs;
+  const PairProfiles pairs = store_.read(kEdge).pairs;
   ASSERT_EQ(pairs.size(), 2u);
   EXPECT_EQ(pairs.at("target-1"), learnt(7)) << "the later one";
   EXPECT_EQ(pairs.at("target-2"), learnt(9));
@@ -73,7 +73,7 @@ TEST_F(LearntStoreTest, ItStaysSmallAndTheOldestGoFirst) {
   for (std::size_t i = 0; i < LearntStore::kMaxEntries + 6; ++i) {
     ASSERT_TRUE(store_.write(kEdge, "target-" + std::to_string(i), learnt(1)).ok());
   }
-  const LearntPairs pairs = store_.read(kEdge).pairs;
+  const PairProfiles pairs = store_.read(kEdge).pairs;
   EXPECT_EQ(pairs.size(), LearntStore::kMaxEntries);
   EXPECT_FALSE(pairs.contains("target-5"));
   EXPECT_TRUE(pairs.contains("target-6"));
@@ -104,10 +104,16 @@ TEST_F(LearntStoreTest, AFileThatMakesNoSenseCountsAsNoneAndThatIsTold) {
       {"{\"version\":2}", "pairs"},
       {file_with("1", depths, pass), "version 1"},
       {file_with("7", depths, pass), "version 7"},
-      {file_with("2", "\"tried\":[1],\"stood\":[2]", pass), "make no sense"},
-      {file_with("2", depths, "{\"rows\":0,\"leaves\":1,\"ms\":5,\"weight\":1}"), "make no sense"},
-      {file_with("2", depths, "{\"rows\":2,\"leaves\":3,\"ms\":5,\"weight\":1}"), "make no sense"},
-      {file_with("2", depths, "{\"rows\":2,\"leaves\":1,\"ms\":-5,\"weight\":1}"), "make no sense"},
+      {file_with("2", "\"tried\":[1],\"stood\":[2]", pass),
+       "learnt.json make no sense: stood[0] is 2, must be from 0 to 1. Remedy"},
+      {file_with("2", "\"tried\":[1,2],\"stood\":[1]", pass), "the size of stood is 1"},
+      {file_with("2", "\"tried\":[-1],\"stood\":[1]", pass), "tried[0] is -1"},
+      {file_with("2", depths, "{\"rows\":0,\"leaves\":1,\"ms\":5,\"weight\":1}"),
+       "passes[0].rows is 0"},
+      {file_with("2", depths, "{\"rows\":2,\"leaves\":3,\"ms\":5,\"weight\":1}"),
+       "passes[0].leaves is 3"},
+      {file_with("2", depths, "{\"rows\":2,\"leaves\":1,\"ms\":-5,\"weight\":1}"),
+       "passes[0].ms is -5"},
       {file_with("2", depths, "{\"rows\":2,\"leaves\":1,\"ms\":5}"), "weight"},
   };
   for (const auto& [text, why] : files) {

@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <future>
+#include <memory>
 #include <thread>
 
+#include "common/model/emulated/paced_model.h"
 #include "edge_client/flash/compute_gate.h"
 #include "tests/support/paths.h"
 
@@ -21,7 +23,7 @@ TEST(LocalDraftTest, AStepThatWaitedTakesItsPaceStill) {
   ComputeGate gate;
   GenerationConfig config;
   config.model = source_dir() + "/models/demo-draft";
-  config.draft_pace = *PaceCurve::parse("100");
+  config.draft_pacer = std::make_shared<CurvePacer>(*PaceCurve::parse("100"));
   const auto draft = LocalDraft::load(config, clock, &gate);
   ASSERT_TRUE(draft.ok()) << draft.status().message();
 

@@ -10,10 +10,10 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-AnswerOptions parse(const std::string& command_line) {
+AnswerOptions parse(const std::string& command_line, const EdgeParts& parts = {}) {
   CLI::App app;
   AnswerOptions options;
-  add_answer_flags(app, options);
+  add_answer_flags(app, options, parts);
   app.parse(command_line);
   return options;
 }
@@ -79,10 +79,9 @@ TEST(Strategy, MirrorsUnlessAnotherIsNamed) {
 
 TEST(DraftingAhead, HasItsFlags) {
   const AnswerOptions options = parse(
-      "--model d --client-queue fifo --predraft-workers 7 --fan-out 2 --optimize cost "
+      "--model d --predraft-workers 7 --fan-out 2 --optimize cost "
       "--uplink-budget 5000 --explain --trace f");
   const AnswerConfig& answer = options.generation.answer;
-  EXPECT_EQ(answer.queue, QueueOrder::kFifo);
   EXPECT_EQ(answer.optimize, Optimize::kCost);
   EXPECT_EQ(options.generation.predraft_workers, 7);
   EXPECT_EQ(answer.fan_out, 2);
@@ -94,7 +93,6 @@ TEST(DraftingAhead, HasItsFlags) {
   EXPECT_EQ(standing.optimize, Optimize::kLatency);
   EXPECT_EQ(standing.branches, 1);
   EXPECT_EQ(parse("--draft-branches 2").generation.answer.branches, 2);
-  EXPECT_THROW(parse("--client-queue lifo"), CLI::ParseError);
   EXPECT_THROW(parse("--predraft-workers 0"), CLI::ParseError);
 }
 
@@ -104,9 +102,21 @@ TEST(Strategy, SpeculatingNeedsADraft) {
   EXPECT_THAT(status.message(), HasSubstr("--model"));
 }
 
-TEST(Pace, IsReadWithItsFlagsName) {
-  EXPECT_THAT(problem("--model d --pace-step-ms soon").message(), HasSubstr("--pace-step-ms"));
-  EXPECT_EQ(generation_config(parse("--model d --pace-step-ms 7"))->draft_pace.ms(1), 7);
+TEST(Guests, AreChosenByNameOnlyWhereAProgramBringsThemAlong) {
+  const GuestStrategy strategies[] = {{"theirs", nullptr}};
+  const GuestTree trees[] = {{"oak", nullptr}};
+  const EdgeParts parts{.strategies = strategies, .trees = trees};
+  const StrategyChoice theirs = strategy_of(parse("--strategy theirs", parts).generation.answer);
+  EXPECT_EQ(theirs, Strategy::kGuest);
+  EXPECT_EQ(&theirs.guest(), strategies);
+  EXPECT_EQ(strategy_of(parse("--strategy fsd", parts).generation.answer), Strategy::kFsd);
+  const GenerationConfig oak = *generation_config(parse("--model d --tree oak", parts));
+  EXPECT_EQ(&oak.answer.tree.kind.guest(), trees);
+  EXPECT_EQ(strategy_of(oak.answer), Strategy::kSd) << "trees are rounds of sd";
+  const auto both = generation_config(parse("--model d --tree oak --strategy theirs", parts));
+  EXPECT_THAT(both.status().message(), HasSubstr("--tree oak is a round of --strategy sd"));
+  EXPECT_THROW(parse("--strategy theirs"), CLI::ParseError);
+  EXPECT_THROW(parse("--tree oak"), CLI::ParseError);
 }
 
 TEST(Plaintext, StaysOnThisMachineUnlessAllowed) {

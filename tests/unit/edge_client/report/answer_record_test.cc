@@ -16,7 +16,7 @@ AnswerRecord full_record() {
   record.text = "héllo";
   record.ids = {1, 2, 3};
   record.ending = Ending::kStopString;
-  record.strategy = Strategy::kFsd;
+  record.strategy = "fsd";
   record.draft = "d";
   record.cached_tokens = 7;
   record.ttft_ms = 12.5;
@@ -43,7 +43,7 @@ TEST(AnswerRecordTest, WhatIsWrittenIsReadBack) {
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_EQ(to_line(*read), to_line(record));
   EXPECT_EQ(read->ending, Ending::kStopString);
-  EXPECT_EQ(read->strategy, Strategy::kFsd);
+  EXPECT_EQ(read->strategy, "fsd");
   EXPECT_EQ(read->draft, "d");
   EXPECT_EQ(read->tpot_ms, std::nullopt);
   EXPECT_EQ(read->first_verdict.compute, from_ms(3.5));
@@ -74,9 +74,8 @@ TEST(AnswerRecordTest, AFieldOfAnotherTypeIsNamedWithItsPath) {
   EXPECT_THAT(read_answer_record(line.dump(), "line").status().message(),
               HasSubstr("\"bytes.payload_up\""));
   line = write_json(full_record());
-  line["strategy"] = "magic";
-  EXPECT_THAT(read_answer_record(line.dump(), "line").status().message(),
-              HasSubstr("\"strategy\""));
+  line["mode"] = "magic";
+  EXPECT_THAT(read_answer_record(line.dump(), "line").status().message(), HasSubstr("\"mode\""));
   line = write_json(full_record());
   line["ids"] = {1, "two"};
   EXPECT_THAT(read_answer_record(line.dump(), "line").status().message(), HasSubstr("\"ids\""));

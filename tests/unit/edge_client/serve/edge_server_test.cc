@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <semaphore>
 #include <thread>
 
+#include "common/model/emulated/paced_model.h"
 #include "edge_client/generation/edge_setup.h"
+#include "edge_client/serve/answer_form.h"
 #include "tests/support/paths.h"
 #include "tests/unit/common/http/http_client.h"
 
@@ -21,33 +24,51 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+// Within some seconds.
+bool soon_answers(const Address& address, const std::string& path, const std::string& words) {
+  for (int i = 0; i < 200; ++i) {
+    if (http_get(address, path).find(words) != std::string::npos) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
 class EdgeServerTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
+  void SetUp() override {
     GenerationConfig config;
     config.model = source_dir() + "/models/demo-draft";
     config.target = source_dir() + "/models/demo-target";
     config.threads = 1;
-    config.draft_pace = *PaceCurve::parse("15");  // slow enough to act in mid-answer
+    config.draft_pacer = std::make_shared<CurvePacer>(*PaceCurve::parse("15"));
     auto setup = EdgeSetup::load(config);
     ASSERT_TRUE(setup.ok()) << setup.status().to_string();
-    setup_ = setup->release();
+    setup_ = *std::move(setup);
+    start(8);
   }
-  static void TearDownTestSuite() { delete std::exchange(setup_, nullptr); }
-
-  void SetUp() override { start(8); }
-  void start(std::size_t max_waiting) {
+  void start(std::size_t max_waiting, QueueOptions queue = {},
+             std::optional<Strategy> strategy = {}) {
+    queue.max_waiting = max_waiting;
     server_.reset();
     AnswerConfig defaults;
+    defaults.strategy = strategy;
     defaults.max_tokens = 24;
     auto server = EdgeServer::start({.listen = {"127.0.0.1", 0},
-                                     .model_name = "demo",
+                                     .allowed_hosts = {"here"},
+                                     .served_name = "demo",
+                                     .chat = &setup_->chat(),
                                      .defaults = defaults,
-                                     .queue = {.max_waiting = max_waiting},
+                                     .queue = queue,
                                      .version = "1.2.3"},
                                     setup_->parts());
     ASSERT_TRUE(server.ok()) << server.status().to_string();
     server_ = *std::move(server);
+  }
+
+  // Each of its answers takes long enough to act in the middle of it: sd waits for the paced draft
+  // in every round, where the default rests as soon as that does not pay.
+  void start_slow(std::size_t max_waiting, QueueOptions queue = {}) {
+    start(max_waiting, queue, Strategy::kSd);
   }
 
   std::string post(const std::string& path, const json& body, const std::string& more = "") {
@@ -65,11 +86,22 @@ class EdgeServerTest : public testing::Test {
             {"max_tokens", tokens},
             {"stream", stream}};
   }
+  // One that does not end by itself while a test looks.
+  static json long_question() {
+    json asked = question(true, 400);
+    asked["ignore_eos"] = true;
+    return asked;
+  }
 
-  static EdgeSetup* setup_;
+  // A stream has its head while it still waits for its turn.
+  void await_running(HttpClient& stream) {
+    stream.read_until("\"finish_reason\":null");
+    EXPECT_TRUE(soon_answers(server_->address(), "/link", "\"waiting\":0"));
+  }
+
+  std::unique_ptr<EdgeSetup> setup_;
   std::unique_ptr<EdgeServer> server_;
 };
-EdgeSetup* EdgeServerTest::setup_ = nullptr;
 
 TEST_F(EdgeServerTest, AStreamedAnswerIsTheWholeOneInPieces) {
   const json whole = body_of(post("/v1/chat/completions", question(false)));
@@ -77,7 +109,12 @@ TEST_F(EdgeServerTest, AStreamedAnswerIsTheWholeOneInPieces) {
   EXPECT_FALSE(text.empty());
   EXPECT_EQ(whole["object"].get<std::string>(), "chat.completion");
   EXPECT_GT(whole["usage"]["completion_tokens"].get<int>(), 0);
-  EXPECT_TRUE(whole["outrider"].contains("tokens_per_pass"));
+  EXPECT_EQ(whole["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>(), 0);
+  EXPECT_FALSE(whole.contains("outrider")) << "figures come on request only";
+  json with_figures = question(false);
+  with_figures["outrider"] = true;
+  EXPECT_TRUE(
+      body_of(post("/v1/chat/completions", with_figures))["outrider"].contains("tokens_per_pass"));
 
   json asked = question(true);
   asked["stream_options"] = {{"include_usage", true}};
@@ -128,7 +165,14 @@ TEST_F(EdgeServerTest, APlainCompletionAndTheOtherPagesAnswer) {
   EXPECT_EQ(answer["object"].get<std::string>(), "text_completion");
   EXPECT_EQ(answer["usage"]["completion_tokens"].get<int>(), 5);
   EXPECT_EQ(answer["choices"][0]["finish_reason"].get<std::string>(), "length");
-  EXPECT_THAT(http_get(server_->address(), "/v1/models"), HasSubstr("\"id\":\"demo\""));
+  const json models = body_of(http_get(server_->address(), "/v1/models"));
+  EXPECT_EQ(models["data"][0]["id"].get<std::string>(), "demo");
+  EXPECT_GT(models["data"][0]["created"].get<std::int64_t>(), 1'700'000'000);
+  EXPECT_EQ(models["data"][0]["template_hash"].get<std::string>(),
+            template_hash(*setup_->chat().now()));
+  EXPECT_EQ(body_of(http_get(server_->address(), "/v1/models/demo")), models["data"][0]);
+  EXPECT_THAT(http_get(server_->address(), "/v1/models/other"),
+              AllOf(HasSubstr("HTTP/1.1 404"), HasSubstr("\"error\"")));
   EXPECT_THAT(http_get(server_->address(), "/"), HasSubstr("<title>Outrider</title>"));
   EXPECT_THAT(http_get(server_->address(), "/metrics"),
               HasSubstr("outrider_edge_generation_tokens_total{model_name=\"demo\"} 5"));
@@ -169,24 +213,15 @@ TEST_F(EdgeServerTest, HealthTellsWhetherARequestFindsATarget) {
   EXPECT_THAT(http_get(server_->address(), "/metrics"), HasSubstr("mode=\"offline\"} 1"));
 }
 
-// Within some seconds.
-bool soon_answers(const Address& address, const std::string& path, const std::string& words) {
-  for (int i = 0; i < 200; ++i) {
-    if (http_get(address, path).find(words) != std::string::npos) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return false;
-}
-
 TEST_F(EdgeServerTest, AFullQueueIsNotReadyAndAlive) {
-  start(0);
+  start_slow(0);
   EXPECT_THAT(http_get(server_->address(), "/health/ready"), HasSubstr("200 OK"));
   EXPECT_THAT(post("/v1/chat/completions", question(false, 2)), HasSubstr("200 OK"))
       << "nobody may wait, but this one need not";
   ASSERT_TRUE(soon_answers(server_->address(), "/health/ready", "200 OK"));
   HttpClient asker(server_->address());
-  asker.post("/v1/chat/completions", question(true, 400).dump());
-  asker.read_until("drafted");
+  asker.post("/v1/chat/completions", long_question().dump());
+  await_running(asker);
   EXPECT_THAT(post("/v1/chat/completions", question(false, 2)), HasSubstr("HTTP/1.1 429"));
   EXPECT_THAT(http_get(server_->address(), "/health/ready"), HasSubstr("HTTP/1.1 503"));
   EXPECT_THAT(http_get(server_->address(), "/health"),
@@ -219,6 +254,7 @@ TEST_F(EdgeServerTest, AnAnswerThatDoesNotEndWhenToldIsHung) {
       .tokenizer = setup_->tokenizer(), .verifiers = verifier, .clock = setup_->parts().clock};
   auto server =
       EdgeServer::start({.listen = {"127.0.0.1", 0},
+                         .chat = &setup_->chat(),
                          .queue = {.max_waiting = 8, .stop_limit = std::chrono::milliseconds(200)}},
                         parts);
   ASSERT_TRUE(server.ok()) << server.status().to_string();
@@ -241,19 +277,18 @@ TEST_F(EdgeServerTest, ErrorsAreOpenaisAndPagesOfOtherSitesAreNotAnswered) {
       post("/v1/chat/completions", {{"messages", json::array()}, {"tools", 5}});
   EXPECT_THAT(refused, AllOf(HasSubstr("HTTP/1.1 400"), HasSubstr("invalid_request_error")));
   EXPECT_THAT(post("/v1/chat/completions", question(false), "Origin: http://evil.example\r\n"),
-              HasSubstr("HTTP/1.1 400"));
+              HasSubstr("HTTP/1.1 403"));
   EXPECT_THAT(post("/v1/chat/completions", question(false, 2), "Origin: http://here\r\n"),
               HasSubstr("200 OK"));
 }
 
 TEST_F(EdgeServerTest, RequestsBeyondTheBoundGetARateLimit) {
-  start(1);
-  const std::string long_question = question(true, 400).dump();
+  start_slow(1);
   HttpClient first(server_->address());
-  first.post("/v1/chat/completions", long_question);
-  first.read_until("drafted");  // it runs
+  first.post("/v1/chat/completions", long_question().dump());
+  await_running(first);
   HttpClient second(server_->address());
-  second.post("/v1/chat/completions", long_question);
+  second.post("/v1/chat/completions", long_question().dump());
   std::string refused;
   for (int i = 0; i < 100 && refused.find("429") == std::string::npos; ++i) {
     HttpClient third(server_->address());
@@ -265,11 +300,108 @@ TEST_F(EdgeServerTest, RequestsBeyondTheBoundGetARateLimit) {
   EXPECT_THAT(http_get(server_->address(), "/health/live"), HasSubstr("200 OK"));
 }
 
+TEST_F(EdgeServerTest, StopTokensCanBeIgnoredAndTheSameTextGoesOn) {
+  json asked = question(false, 200);
+  const json natural = body_of(post("/v1/chat/completions", asked));
+  ASSERT_EQ(natural["choices"][0]["finish_reason"].get<std::string>(), "stop");
+  asked["ignore_eos"] = true;
+  const json longer = body_of(post("/v1/chat/completions", asked));
+  EXPECT_EQ(longer["choices"][0]["finish_reason"].get<std::string>(), "length");
+  EXPECT_EQ(longer["usage"]["completion_tokens"].get<int>(), 200);
+  EXPECT_THAT(longer["choices"][0]["message"]["content"].get<std::string>(),
+              testing::StartsWith(natural["choices"][0]["message"]["content"].get<std::string>()));
+}
+
+TEST_F(EdgeServerTest, EveryEventTellsUsageIfAskedFor) {
+  json asked = question(true);
+  asked["stream_options"] = {{"include_usage", true}, {"continuous_usage_stats", true}};
+  const std::string events = post("/v1/chat/completions", asked);
+  EXPECT_THAT(events, AllOf(HasSubstr("\"completion_tokens\":24"), HasSubstr("\"usage\":null")));
+  int last = 0, seen = 0;
+  for (std::size_t at = 0; (at = events.find("\"completion_tokens\":", at)) != std::string::npos;) {
+    const int now = std::stoi(events.substr(at += 20));
+    EXPECT_GE(now, last);
+    last = now;
+    ++seen;
+  }
+  EXPECT_GT(seen, 3);
+}
+
+TEST_F(EdgeServerTest, AStreamThatWaitsHasItsHeadAndCommentsMeanwhile) {
+  start_slow(8, {.keep_alive = std::chrono::milliseconds(100)});
+  HttpClient first(server_->address());
+  first.post("/v1/chat/completions", long_question().dump());
+  await_running(first);
+  HttpClient second(server_->address());
+  second.post("/v1/chat/completions", question(true, 2).dump());
+  EXPECT_THAT(second.read_until(": still here"),
+              AllOf(HasSubstr("200 OK"), Not(HasSubstr("\"content\":\"I"))));
+  first.close();
+  EXPECT_THAT(second.read_all(), HasSubstr("data: [DONE]"));
+}
+
+TEST_F(EdgeServerTest, ADrainingEdgeEndsWhatItBeganAndTakesNoMore) {
+  start_slow(8);
+  HttpClient running(server_->address()), queued(server_->address());
+  running.post("/v1/chat/completions", question(true, 40).dump());
+  await_running(running);
+  queued.post("/v1/chat/completions", question(false, 2).dump());
+  ASSERT_TRUE(soon_answers(server_->address(), "/link", "\"waiting\":1"));
+  server_->drain();
+  EXPECT_THAT(post("/v1/chat/completions", question(false, 2)),
+              AllOf(HasSubstr("HTTP/1.1 503"), HasSubstr("Retry-After: ")));
+  EXPECT_THAT(http_get(server_->address(), "/health/ready"), HasSubstr("HTTP/1.1 503"));
+  EXPECT_THAT(http_get(server_->address(), "/health/live"), HasSubstr("200 OK"));
+  EXPECT_TRUE(server_->wait_until_idle(std::chrono::seconds(20)));
+  EXPECT_THAT(running.read_all(), HasSubstr("data: [DONE]"));
+  EXPECT_THAT(queued.read_all(), HasSubstr("200 OK"));
+}
+
+TEST_F(EdgeServerTest, WhatIsCutEndsWithAnError) {
+  start_slow(8);
+  HttpClient running(server_->address()), queued(server_->address()), whole(server_->address());
+  running.post("/v1/chat/completions", long_question().dump());
+  await_running(running);
+  queued.post("/v1/chat/completions", question(true, 2).dump());
+  whole.post("/v1/chat/completions", question(false, 2).dump());
+  ASSERT_TRUE(soon_answers(server_->address(), "/link", "\"waiting\":2"));
+  EXPECT_FALSE(server_->wait_until_idle(std::chrono::milliseconds(1)));
+  server_->cut();
+  EXPECT_TRUE(server_->wait_until_idle(std::chrono::seconds(20)));
+  for (HttpClient* stream : {&running, &queued}) {
+    EXPECT_THAT(stream->read_all(),
+                AllOf(HasSubstr("200 OK"), HasSubstr("data: {\"error\""),
+                      HasSubstr("shutting down"), Not(HasSubstr("\"finish_reason\":\"stop\""))));
+  }
+  EXPECT_THAT(whole.read_all(), HasSubstr("HTTP/1.1 503"));
+}
+
+TEST_F(EdgeServerTest, AClientThatEndsItsSideAloneGetsItsAnswer) {
+  for (const bool stream : {false, true}) {
+    HttpClient client(server_->address());
+    client.post("/v1/chat/completions", question(stream).dump());
+    client.end_sending();
+    EXPECT_THAT(client.read_all(),
+                AllOf(HasSubstr("200 OK"), HasSubstr("\"finish_reason\":\"length\""),
+                      Not(HasSubstr("cancelled"))))
+        << stream;
+  }
+}
+
+TEST(AnswerForm, AnAnswerThatWasCutIsAnError) {
+  AnswerReport report;
+  report.finish.ending = Ending::kCancelled;
+  EXPECT_EQ(answer_status(report).code(), StatusCode::kUnavailable);
+  report.finish.ending = Ending::kStopToken;
+  EXPECT_EQ(answer_status(report), Status());
+}
+
 TEST_F(EdgeServerTest, AClientThatLeavesEndsItsAnswer) {
+  start_slow(8);
   {
     HttpClient leaver(server_->address());
-    leaver.post("/v1/chat/completions", question(true, 100'000).dump());
-    leaver.read_until("drafted");
+    leaver.post("/v1/chat/completions", long_question().dump());
+    await_running(leaver);
   }
   EXPECT_THAT(post("/v1/chat/completions", question(false, 2)), HasSubstr("200 OK"));
   EXPECT_THAT(http_get(server_->address(), "/metrics"),

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace outrider {
 namespace {
@@ -57,6 +59,47 @@ TEST_F(LinkWatchTest, AnAnswersStreamTellsAsItGoes) {
   watch.on_finish({.ending = Ending::kLinkLost, .status = unavailable("for too long")});
   EXPECT_EQ(watch.look().link, LinkState::kOffline);
   EXPECT_EQ(probe_.asked, 0) << "what is known was fresh";
+}
+
+TEST_F(LinkWatchTest, AnAnswerThatGivesItsStreamUpForSilenceHasLostTheServer) {
+  LinkWatch watch(Mode::kOnline, &probe_, clock_);
+  watch.on_connect({.epoch = 1});
+  watch.on_event(heard(1));
+  EXPECT_FALSE(watch.lost_since());
+  clock_.advance(std::chrono::seconds(3));
+  const TimePoint noticed = clock_.now();
+  watch.on_connect({.epoch = 2});  // the session was not told that the first has ended
+  EXPECT_EQ(watch.look().link, LinkState::kDegraded);
+  clock_.advance(std::chrono::seconds(1));
+  watch.on_event(ended(2, unavailable("refused")));
+  EXPECT_EQ(watch.lost_since(), noticed);
+  watch.on_connect({.epoch = 3});
+  watch.on_event(heard(3));
+  EXPECT_FALSE(watch.lost_since());
+  watch.on_finish({.ending = Ending::kStopToken, .status = {}});
+  watch.on_connect({.epoch = 4});
+  EXPECT_EQ(watch.look().link, LinkState::kOnline) << "of another answer";
+}
+
+TEST_F(LinkWatchTest, AFreshLookWaitsForTheProbe) {
+  LinkWatch watch(Mode::kOnline, &probe_, clock_);
+  std::vector<LinkState> seen;
+  const auto look = [&] {
+    watch.look_fresh([&](const LinkWatch::View& view) { seen.push_back(view.link); });
+  };
+  look();
+  look();
+  EXPECT_EQ(probe_.asked, 1);
+  EXPECT_TRUE(seen.empty());
+  probe_.answer(true);
+  EXPECT_EQ(seen, (std::vector{LinkState::kOnline, LinkState::kOnline}));
+  look();
+  EXPECT_EQ(seen.size(), 3u) << "what is known is fresh";
+  clock_.advance(LinkWatch::kFresh);
+  look();
+  EXPECT_EQ(seen.size(), 3u);
+  probe_.answer(false);
+  EXPECT_EQ(seen.back(), LinkState::kOffline);
 }
 
 TEST_F(LinkWatchTest, AServerThatRefusesIsReached) {

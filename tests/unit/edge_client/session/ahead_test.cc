@@ -140,7 +140,7 @@ TEST(Fsd, WithoutExitsIsPlainSpeculationAndSaysSo) {
 TEST(Trees, BeyondTheTargetsLimitAreClampedWhichIsSaid) {
   for (const std::uint32_t rows : {9u, 33u}) {
     SessionHarness edge(Strategy::kSd);
-    edge.options.tree = {.kind = TreeKind::kTopN, .size = 20};
+    edge.options.tree = {.kind = TreeKind::kLever, .size = 20};
     edge.start();
     Opened target = SessionHarness::target();
     target.limits.max_rows = rows;
@@ -249,16 +249,24 @@ TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
   Ahead mirror(Strategy::kMirror, Optimize::kLatency);
   EXPECT_EQ(mirror.edge.sent<Open>().at(0).policy.pass_policy, PassPolicy::kEager);
   mirror.edge.hold_draft_steps = true;
-  for (int pass = 0; pass < 30 && !mirror.edge.said("OFF, because"); ++pass) {
+  const auto is_off = [&] {
+    const auto& changes = mirror.edge.session->stats().plan_changes;
+    return !changes.empty() && !changes.back().speculates;
+  };
+  int pass = 0;
+  const auto verdict_after = [&](Duration time) {
     mirror.starts();
-    mirror.edge.clock.advance(from_ms(30));
+    mirror.edge.clock.advance(time);
     mirror.edge.from_verifier(Verdict{.pass = mirror.edge.next_pass++,
                                       .position = mirror.edge.end(),
-                                      .tokens = {static_cast<TokenId>(pass % 11)},
+                                      .tokens = {static_cast<TokenId>(pass++ % 11)},
                                       .rows = 1,
                                       .timings = {.computed = from_ms(20)}});
     if (mirror.edge.held_step()) mirror.edge.run_held_step();
-  }
+  };
+  while (pass < 30 && !is_off()) verdict_after(from_ms(30));
+  EXPECT_FALSE(mirror.edge.said("OFF, because")) << "it has not held yet";
+  verdict_after(ToldCourse::kHolds);
   EXPECT_TRUE(mirror.edge.said("ms with the draft and 20.0 ms without"));
   const std::vector<Policy> policies = mirror.edge.sent<Policy>();
   ASSERT_FALSE(policies.empty());
@@ -271,6 +279,77 @@ TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
     mirror.verdict({1}, 1);
   }
   EXPECT_EQ(mirror.stats().verdicts, counted) << "nobody drafted, so nothing was missed";
+}
+
+// Under on_request the verifier waits for a round: without one the answer would stand still.
+TEST(Mirror, ForCostItDraftsThoughItDidNotPayLastTime) {
+  SessionHarness edge(Strategy::kMirror);
+  edge.options.optimize = Optimize::kCost;
+  edge.options.profiles["f"] = {.tried = {20},
+                                .stood = {5},
+                                .speculates = false,
+                                .probe_in = 64,
+                                .probe_after = 64,
+                                .answers = 1,
+                                .passes = {}};
+  edge.start();
+  edge.opened();
+  const std::size_t before = edge.sent<Grow>().size();
+  edge.pass({11});
+  EXPECT_GT(edge.sent<Grow>().size(), before);
+  EXPECT_FALSE(edge.session->speculation().profile().value().speculates)
+      << "what is known for latency stays";
+}
+
+TEST(Mirror, WantsNoMorePatienceThanTheTargetAllows) {
+  SessionHarness edge(Strategy::kMirror);
+  edge.options.optimize = Optimize::kLatency;
+  edge.start();
+  Opened opened = SessionHarness::target();
+  opened.limits.max_patience = from_ms(1);
+  opened.pass_costs = {.points = {{1, from_ms(1000)}, {8, from_ms(1100)}}};
+  edge.opened(opened);
+  edge.pass({11});
+  ASSERT_FALSE(edge.sent<Policy>().empty());
+  EXPECT_EQ(edge.sent<Policy>().back().patience, from_ms(1));
+}
+
+// Which may be another server's than that of the stream before: it would refuse more than it
+// allows.
+TEST(Mirror, AReconnectOpensWithoutPatienceUntilTheTargetHasSaidHowMuchItAllows) {
+  SessionHarness edge(Strategy::kMirror);
+  edge.options.optimize = Optimize::kLatency;
+  edge.start();
+  Opened opened = SessionHarness::target();
+  opened.pass_costs = {.points = {{1, from_ms(1000)}, {8, from_ms(1100)}}};
+  edge.opened(opened);
+  edge.pass({11});
+  ASSERT_GT(edge.sent<Policy>().back().patience, from_ms(1));
+  edge.stream_ends(unavailable("gone"));
+  edge.tick_when_due();
+  ASSERT_EQ(edge.sent<Open>().size(), 2u);
+  EXPECT_EQ(edge.sent<Open>().back().policy.patience, Duration{0});
+  const std::size_t policies = edge.sent<Policy>().size();
+  opened.limits.max_patience = from_ms(1);
+  edge.opened(opened);
+  ASSERT_EQ(edge.sent<Policy>().size(), policies + 1);
+  EXPECT_EQ(edge.sent<Policy>().back().patience, from_ms(1));
+}
+
+TEST(Mirror, WhatAnAnswerLearntIsOfTheTargetItBeganWith) {
+  SessionHarness edge(Strategy::kMirror);
+  edge.options.accept_other_model = true;
+  edge.start();
+  edge.opened();
+  edge.pass({11});
+  edge.handle(Reopen{});
+  Opened other = SessionHarness::target();
+  other.fingerprint = "g";
+  edge.opened(other);
+  edge.pass({11});
+  EXPECT_EQ(edge.session->opened().fingerprint, "g");
+  EXPECT_EQ(edge.session->speculation().profiled_target(), "f");
+  EXPECT_TRUE(edge.session->speculation().profile().has_value());
 }
 
 TEST(Mirror, AsksForNoExitsThatForeseeNothing) {

@@ -157,6 +157,17 @@ TEST_F(SpeculatingTest, AFailingDraftModelDoesNotEndTheAnswer) {
   EXPECT_EQ(edge_.shown, "f");
 }
 
+TEST_F(SpeculatingTest, AStepThatFailedIsNotAbandonedWhenItsRowsDie) {
+  edge_.hold_draft_steps = true;
+  edge_.start();
+  edge_.opened();
+  edge_.run_held_step();
+  ASSERT_FALSE(edge_.held_step()->grow.empty());
+  edge_.fail_held_step(resource_exhausted("no memory"));
+  edge_.pass({5});  // the harness refuses to abandon a step that is not out
+  EXPECT_EQ(edge_.shown, "f");
+}
+
 TEST_F(SpeculatingTest, RoundTripsAreMeasuredWithoutTheServersQueue) {
   edge_.start();
   edge_.opened();

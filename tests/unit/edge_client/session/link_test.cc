@@ -92,6 +92,17 @@ TEST(Reconnect, NamesALongTextByItsHashAndSendsItIfAsked) {
   EXPECT_EQ(edge.sent<Prefix>()[0].ids, text);
 }
 
+TEST(Garbled, AServerThatAsksTwiceForThePrefixEndsTheAnswer) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.from_verifier(Notice{Notice::Kind::kSendPrefix, Duration{0}});
+  EXPECT_THAT(edge.sent<Prefix>(), SizeIs(1));
+  edge.from_verifier(Notice{Notice::Kind::kSendPrefix, Duration{0}});
+  EXPECT_THAT(edge.sent<Prefix>(), SizeIs(1));
+  ASSERT_TRUE(edge.finish);
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr("asked for the prefix twice"));
+}
+
 TEST(Reconnect, AVeryLongPromptGoesInPieces) {
   SessionHarness edge(Strategy::kAr);
   edge.options.end_position = 10'000;
@@ -244,6 +255,22 @@ TEST(Refusals, AnOverloadedServerIsAskedAgainAfterItsDelay) {
   EXPECT_EQ(to_seconds(edge.session->next_tick() - edge.clock.now()), 2.0);
 }
 
+TEST(Refusals, AFloodOfNoticesIsALineASecond) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start();
+  edge.opened();
+  const auto flood = [&] {
+    for (int i = 0; i < 1000; ++i) edge.from_verifier(Notice{Notice::Kind::kOverloaded, {}});
+  };
+  const std::size_t before = edge.lines.size();
+  flood();
+  EXPECT_EQ(edge.lines.size(), before + 1);
+  edge.clock.sleep_until(edge.clock.now() + std::chrono::seconds(1));
+  flood();
+  EXPECT_EQ(edge.lines.size(), before + 2);
+  EXPECT_TRUE(edge.said("(999 more notices before)"));
+}
+
 TEST(Refusals, AServerThatDrainsFinishesTheAnswer) {
   SessionHarness edge(Strategy::kAr);
   edge.start();
@@ -310,6 +337,9 @@ INSTANTIATE_TEST_SUITE_P(
         verdict_with(
             "NegativeToken", [](Verdict& v) { v.tokens = {-1}; }, "with -1"),
         verdict_with(
+            "Rows", [](Verdict& v) { v.rows = 4294967295; },
+            "verdict.rows 4294967295, expected at most 4100"),
+        verdict_with(
             "AfterStop",
             [](Verdict& v) {
               v.tokens = {12, 1};
@@ -325,6 +355,9 @@ INSTANTIATE_TEST_SUITE_P(
         started_with("StartedPosition", {.pass = 1, .position = 5}, "started.position 5"),
         started_with("StartedIds", {.pass = 1, .position = 4, .last_id = 99},
                      "started.last_id 99, expected at most 6"),
+        started_with("StartedLeftOut",
+                     {.pass = 1, .position = 4, .left_out = std::vector<NodeId>(99, 1)},
+                     "started.left_out of length 99, expected at most 3"),
         Garbled{"TwoStarts",
                 [](SessionHarness& edge) {
                   edge.from_verifier(Started{.pass = 1, .position = 4});
@@ -353,6 +386,17 @@ TEST(Garbled, WordsBeforeOpenedEndTheAnswer) {
   edge.start();
   edge.from_verifier(Started{.pass = 0, .position = 3});
   EXPECT_EQ(edge.finish->ending, Ending::kFailed);
+}
+
+// The prompt's last token says nothing of the answer.
+TEST(Garbled, AStopBeforeTheFirstTokenEndsTheAnswerAsAFailure) {
+  SessionHarness edge(Strategy::kAr);
+  edge.start({1, 2, 12});
+  edge.opened();
+  edge.from_verifier(Usage{.reason = FinishReason::kStop});
+  ASSERT_TRUE(edge.finish);
+  EXPECT_EQ(edge.finish->ending, Ending::kFailed);
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr("stop before its first token"));
 }
 
 TEST(Garbled, AnOpenedWithoutVocabularyEndsTheAnswer) {

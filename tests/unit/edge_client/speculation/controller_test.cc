@@ -63,7 +63,7 @@ TEST(Controller, AFarServerGoesOnAlone) {
   EXPECT_TRUE(plan.speculates);
 }
 
-// A verifier refuses a policy that names more (open_check.h).
+// A verifier refuses a policy that names more (target.h).
 TEST(Controller, PatienceStaysWithinTheProtocolsBound) {
   Controller controller(Optimize::kLatency, 4);
   TimePoint now{};
@@ -342,21 +342,21 @@ TEST(Controller, AnAnswerBeginsWhereTheLastOneEnded) {
   Controller before(Optimize::kLatency, 4);
   TimePoint now{};
   play(before, 20, 3, 30, now);
-  LearntPair learnt;
-  ASSERT_TRUE(before.teach(learnt));
-  EXPECT_EQ(learnt.tried.size(), 4u);
-  EXPECT_TRUE(learnt.speculates);
+  PairProfile profile;
+  ASSERT_TRUE(before.save_to(profile));
+  EXPECT_EQ(profile.tried.size(), 4u);
+  EXPECT_TRUE(profile.speculates);
   Controller after(Optimize::kLatency, 4);
-  after.begin_with(learnt);
-  LearntPair again;
-  ASSERT_TRUE(after.teach(again));
-  EXPECT_EQ(again.tried, learnt.tried);
-  EXPECT_EQ(again.stood, learnt.stood);
+  after.warm_start(profile);
+  PairProfile again;
+  ASSERT_TRUE(after.save_to(again));
+  EXPECT_EQ(again.tried, profile.tried);
+  EXPECT_EQ(again.stood, profile.stood);
 }
 
 TEST(Controller, WhatDidNotPayIsTriedAgainLater) {
   Controller controller(Optimize::kLatency, 4);
-  controller.begin_with({.tried = {20},
+  controller.warm_start({.tried = {20},
                          .stood = {5},
                          .speculates = false,
                          .probe_in = 128,
@@ -374,24 +374,24 @@ TEST(Controller, WhatDidNotPayIsTriedAgainLater) {
 
 TEST(Controller, ShortAnswersTogetherReachTheNextTrial) {
   const Timings near = timings({});
-  LearntPair learnt = {.tried = {20},
-                       .stood = {5},
-                       .speculates = false,
-                       .probe_in = 64,
-                       .probe_after = 128,
-                       .answers = 2,
-                       .passes = {}};
+  PairProfile profile = {.tried = {20},
+                         .stood = {5},
+                         .speculates = false,
+                         .probe_in = 64,
+                         .probe_after = 128,
+                         .answers = 2,
+                         .passes = {}};
   for (int answer = 0; answer < 2; ++answer) {
     Controller controller(Optimize::kLatency, 4);
-    controller.begin_with(learnt);
+    controller.warm_start(profile);
     TimePoint now{};
     play(controller, 30, 0, 20, now);
     EXPECT_FALSE(controller.plan(near).speculates);
-    ASSERT_TRUE(controller.teach(learnt));
+    ASSERT_TRUE(controller.save_to(profile));
   }
-  EXPECT_EQ(learnt.probe_in, 4u);
+  EXPECT_EQ(profile.probe_in, 4u);
   Controller third(Optimize::kLatency, 4);
-  third.begin_with(learnt);
+  third.warm_start(profile);
   TimePoint now{};
   play(third, 5, 0, 20, now);
   EXPECT_TRUE(third.plan(near).speculates);
@@ -400,8 +400,8 @@ TEST(Controller, ShortAnswersTogetherReachTheNextTrial) {
 TEST(Controller, AnAnswerThatSawNoDraftTeachesNothing) {
   Controller controller(Optimize::kLatency, 4);
   controller.on_verdict(1, 0, TimePoint{});
-  LearntPair learnt;
-  EXPECT_FALSE(controller.teach(learnt));
+  PairProfile profile;
+  EXPECT_FALSE(controller.save_to(profile));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/speculation/other_verifier.h"
+#include "edge_client/speculation/speculator.h"
 
 #include <gtest/gtest.h>
 

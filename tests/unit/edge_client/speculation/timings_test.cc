@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "edge_client/speculation/sending/sending_rule.h"
+#include "edge_client/speculation/sending.h"
 
 namespace outrider {
 namespace {

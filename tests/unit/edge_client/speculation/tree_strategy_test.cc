@@ -1,6 +1,6 @@
 // What trees learn of a target's passes outlasts the process.
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/speculation/tree_strategy.h"
+#include "edge_client/speculation/strategies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,21 +22,21 @@ std::shared_ptr<AnswerMemory> memory_of(double ms_per_row) {
 }
 
 TEST(TreeStrategy, TeachesWhatPassesTakeAndBeginsWithIt) {
-  LearntPair learnt;
-  EXPECT_FALSE(strategy_with(nullptr)->teach(learnt)) << "nothing was measured";
-  ASSERT_TRUE(strategy_with(memory_of(2))->teach(learnt));
-  EXPECT_EQ(learnt.passes.size(), 3u);
+  PairProfile profile;
+  EXPECT_FALSE(strategy_with(nullptr)->save_to(profile)) << "nothing was measured";
+  ASSERT_TRUE(strategy_with(memory_of(2))->save_to(profile));
+  EXPECT_EQ(profile.passes.size(), 3u);
   const auto memory = std::make_shared<AnswerMemory>();
-  strategy_with(memory)->begin_with(learnt);
+  strategy_with(memory)->warm_start(profile);
   EXPECT_DOUBLE_EQ(memory->trees.passes.ms(5, 1), memory_of(2)->trees.passes.ms(5, 1));
   EXPECT_GT(memory->trees.passes.ms(5, 1), 0);
 }
 
 TEST(TreeStrategy, KnowsBetterThanAFileWhatItMeasuredItself) {
-  LearntPair learnt;
-  ASSERT_TRUE(strategy_with(memory_of(2))->teach(learnt));
+  PairProfile profile;
+  ASSERT_TRUE(strategy_with(memory_of(2))->save_to(profile));
   const auto memory = memory_of(7);
-  strategy_with(memory)->begin_with(learnt);
+  strategy_with(memory)->warm_start(profile);
   EXPECT_DOUBLE_EQ(memory->trees.passes.ms(5, 1), memory_of(7)->trees.passes.ms(5, 1));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/speculation/sending/uplink_window.h"
+#include "edge_client/speculation/sending.h"
 
 #include <gtest/gtest.h>
 

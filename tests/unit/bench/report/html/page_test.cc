@@ -123,6 +123,30 @@ TEST_F(PageTest, SaysWhoWinsAndMarksEveryFigure) {
   EXPECT_LT(page.find(">wifi<"), page.find("lte, &lt;b&gt;")) << "by round trip";
 }
 
+TEST_F(PageTest, AnInconclusiveRunNamesNoFastest) {
+  report_.inconclusive = "one prompt gives no interval";
+  for (const std::string& text : {report_page(report_), report_markdown(report_)}) {
+    EXPECT_THAT(text, HasSubstr("This run is inconclusive: one prompt gives no interval."));
+    EXPECT_THAT(text, Not(HasSubstr("Fastest:")));
+  }
+  EXPECT_EQ(report_json(report_)["inconclusive"], "one prompt gives no interval");
+}
+
+TEST_F(PageTest, OverlappingIntervalsShowNoStrategyToBeFaster) {
+  for (CellReport& cell : report_.cells) cell.samples.clear();
+  EXPECT_THAT(report_page(report_),
+              HasSubstr("No strategy is shown to be faster than plain decoding: the intervals "
+                        "cannot tell them apart at 2 of 2 settings."));
+}
+
+TEST_F(PageTest, SaysWhatExitsCostAndWhoSaysSo) {
+  EXPECT_THAT(report_page(report_), Not(HasSubstr("pass with exits")));
+  report_.run.exit_cost = 1.125;
+  EXPECT_THAT(report_page(report_), HasSubstr("takes 1.12 times as long (by --exit-cost)"));
+  report_.run.exit_cost_measured = true;
+  EXPECT_THAT(report_markdown(report_), HasSubstr("(measured on this machine)"));
+}
+
 // Each chart stands in a figure of its own, says what it is, names both axes with their units, and
 // has a caption.
 TEST_F(PageTest, EveryChartHasTitleUnitsAndCaption) {

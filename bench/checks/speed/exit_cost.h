@@ -1,0 +1,33 @@
+// What early exits add to a pass of a model on this machine. Two sessions of one scheduler decode
+// by turns, the same number of rows a pass; one wants exits, and its reports leave while the pass
+// goes on. Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/harness/grid_flags.h"
+#include "common/base/status.h"
+#include "common/exits/exit_heads.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+struct TimedPasses {
+  int rows = 5;
+  int passes = 40;  // of each kind
+};
+
+struct ExitTimes {
+  std::vector<double> with_ms, without_ms;  // of the passes
+  std::uint32_t reports = 0;
+};
+
+ExitTimes time_exits(Model& model, ExitHeads& exits, const TimedPasses& passes);
+
+// How many times as long a pass of this target takes with its exits, at least 1; 1 where it has
+// none. Says so on stderr. INVALID_ARGUMENT for another device than the CPU, which is what is timed
+// here; errors of loading target and exits.
+Result<double> measure_exit_cost(const GridFlags& flags, int threads);
+
+}  // namespace outrider

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness/contenders.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "bench/harness/summary.h"
+#include "bench/lab/rivals.h"
+#include "common/cli/nearest.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kFirstBest = 2, kLastBest = 8;  // draft lengths of which the best is taken
+constexpr int kSsdWorkers = 16;               // rows of one draft step: all outcomes in one batch
+
+struct Contender {
+  std::string_view name;
+  std::string_view strategy;
+  enum class Kind { kPlain, kBest, kCloud, kAlone, kAblation } kind = Kind::kPlain;
+  bool exits = true;    // ablations
+  bool fan_out = true;  // ablations
+};
+using Kind = Contender::Kind;
+
+constexpr std::array<Contender, 16> kContenders = {
+    {{"ar", "ar"},
+     {"sd", "sd"},
+     {"fsd", "fsd"},
+     {"mirror", "mirror"},
+     {"specedge", "specedge"},
+     {"ssd", "ssd"},
+     {"picospec", "picospec"},
+     {"sd-best", "sd", Kind::kBest},
+     {"fsd-best", "fsd", Kind::kBest},
+     {"specedge-best", "specedge", Kind::kBest},
+     {"ssd-best", "ssd", Kind::kBest},
+     {"sd-cloud", "sd", Kind::kCloud},
+     {"edge-only", "ar", Kind::kAlone},
+     {"mirror-plain", "mirror", Kind::kAblation, false, false},
+     {"mirror-exits", "mirror", Kind::kAblation, true, false},
+     {"mirror-fanout", "mirror", Kind::kAblation, false, true}}};
+
+StrategyChoice strategy_of(const Contender& contender) {
+  if (const auto own = parse_name<Strategy>(contender.strategy)) return *own;
+  return StrategyChoice(*find_rival(contender.strategy));
+}
+
+GridVariant base_variant(const Contender& contender) {
+  GridVariant variant = variant_of(strategy_of(contender));
+  variant.name = contender.name;
+  if (contender.strategy == "ssd") variant.workers = kSsdWorkers;
+  switch (contender.kind) {
+    case Kind::kPlain:
+    case Kind::kBest:
+      break;
+    case Kind::kCloud:
+      variant.place = DraftPlace::kCloud;
+      break;
+    case Kind::kAlone:
+      variant.place = DraftPlace::kAlone;
+      break;
+    case Kind::kAblation:
+      variant.without_exits = !contender.exits;
+      variant.uses_exits = contender.exits;
+      if (!contender.fan_out) variant.fan_out = 1;
+      break;
+  }
+  return variant;
+}
+
+std::vector<GridVariant> variants_of(const Contender& contender, const std::vector<int>& gammas) {
+  const GridVariant base = base_variant(contender);
+  std::vector<GridVariant> variants;
+  const auto add = [&](int gamma, std::string name) {
+    variants.push_back(base);
+    variants.back().gamma = gamma;
+    variants.back().name = std::move(name);
+  };
+  if (contender.kind == Kind::kBest) {
+    for (int gamma = kFirstBest; gamma <= kLastBest; ++gamma) {
+      add(gamma, std::string(contender.strategy) + "-best γ=" + std::to_string(gamma));
+      variants.back().best_of = contender.name;
+    }
+  } else if (base.strategy == Strategy::kAr) {
+    add(0, base.name);
+  } else if (gammas.empty()) {
+    add(default_draft_length(base.strategy), base.name);
+  } else {
+    for (const int gamma : gammas) {
+      add(gamma, gammas.size() == 1 ? base.name : base.name + " γ=" + std::to_string(gamma));
+    }
+  }
+  return variants;
+}
+
+const Contender* find_contender(const std::string& name) {
+  for (const Contender& contender : kContenders) {
+    if (contender.name == name) return &contender;
+  }
+  return nullptr;
+}
+
+Status unknown_contender(const std::string& name) {
+  std::string all;
+  for (const std::string& one : contender_names()) all += " " + one;
+  const std::string nearest = nearest_match(name, contender_names());
+  return invalid_argument("--strategy " + name + ": not known; there are" + all + ", and all." +
+                          (nearest.empty() ? "" : " Did you mean '" + nearest + "'?"));
+}
+
+}  // namespace
+
+std::vector<std::string> contender_names() {
+  std::vector<std::string> names;
+  for (const Contender& contender : kContenders) names.emplace_back(contender.name);
+  return names;
+}
+
+Result<std::vector<GridVariant>> contenders(const std::vector<std::string>& names,
+                                            const std::vector<int>& gammas) {
+  std::vector<GridVariant> variants;
+  std::set<std::string> seen;
+  const auto add = [&](const Contender& contender) -> Status {
+    if (!seen.insert(std::string(contender.name)).second) {
+      return invalid_argument("--strategy " + std::string(contender.name) + " stands twice");
+    }
+    for (GridVariant& variant : variants_of(contender, gammas)) {
+      variants.push_back(std::move(variant));
+    }
+    return {};
+  };
+  for (const std::string& name : names) {
+    if (name == "all") {
+      for (const Contender& contender : kContenders) {
+        if (contender.kind != Kind::kAblation) OUTRIDER_RETURN_IF_ERROR(add(contender));
+      }
+      continue;
+    }
+    const Contender* contender = find_contender(name);
+    if (contender == nullptr) return unknown_contender(name);
+    OUTRIDER_RETURN_IF_ERROR(add(*contender));
+  }
+  if (variants.empty()) return invalid_argument("--strategy is empty. Remedy: name one, or all");
+  return variants;
+}
+
+namespace {
+
+// Variants of the old plan that one of the new plan may come from: one, or those of a group.
+using Group = std::vector<std::size_t>;
+
+std::vector<Group> groups_of(const std::vector<GridVariant>& variants) {
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const bool joins =
+        i > 0 && !variants[i].best_of.empty() && variants[i].best_of == variants[i - 1].best_of;
+    if (!joins) groups.emplace_back();
+    groups.back().push_back(i);
+  }
+  return groups;
+}
+
+std::optional<double> time_per_token(const GridCell& cell) {
+  if (cell.mismatches > 0) return std::nullopt;
+  return sum_of(cell.answers).tpot_ms();
+}
+
+// A wrong text makes the whole contender invalid: it is kept in place of the best.
+std::size_t best_of(const Group& group, const GridCell* cells) {
+  std::size_t best = group.front();
+  for (const std::size_t variant : group) {
+    if (cells[variant].mismatches > 0) return variant;
+    const std::optional<double> time = time_per_token(cells[variant]);
+    const std::optional<double> least = time_per_token(cells[best]);
+    if (time && (!least || *time < *least)) best = variant;
+  }
+  return best;
+}
+
+}  // namespace
+
+BestOfGroups keep_best(const GridPlan& plan, GridResult result) {
+  const std::vector<Group> groups = groups_of(plan.variants);
+  BestOfGroups out{.plan = plan, .result = {}};
+  out.plan.variants.clear();
+  for (const Group& group : groups) {
+    GridVariant variant = plan.variants[group.front()];
+    if (!variant.best_of.empty()) variant.name = variant.best_of;
+    out.plan.variants.push_back(std::move(variant));
+  }
+  // [setting][variant of the old plan]: of the new plan, or nothing
+  std::vector<std::vector<std::optional<std::size_t>>> places;
+  std::vector<GridCell> cells;
+  for (std::size_t setting = 0; setting < plan.settings.size(); ++setting) {
+    const GridCell* at = result.cells.data() + setting * plan.variants.size();
+    places.emplace_back(plan.variants.size());
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      const std::size_t best = best_of(groups[group], at);
+      places.back()[best] = group;
+      cells.push_back(at[best]);
+      cells.back().variant = out.plan.variants[group].name;
+    }
+  }
+  std::vector<FinishedAnswer> finished;
+  for (FinishedAnswer& answer : result.finished) {
+    const std::optional<std::size_t> place = places[answer.job.setting][answer.job.variant];
+    if (!place) continue;
+    answer.job.variant = *place;
+    finished.push_back(std::move(answer));
+  }
+  out.result = std::move(result);
+  out.result.cells = std::move(cells);
+  out.result.finished = std::move(finished);
+  return out;
+}
+
+namespace {
+
+constexpr std::array kWaiting = {"sd-best", "fsd-best", "specedge-best", "ssd-best"};
+constexpr double kAheadOfWaiting = 1.1;
+constexpr double kNotBehind = 1.0;
+
+// The fastest of those that ran; empty: one of them did not, or none answered.
+std::string fastest_waiting(const GridResult& result, const std::string& setting) {
+  std::string best;
+  std::optional<double> least;
+  for (const char* name : kWaiting) {
+    const GridCell* cell = result.find(setting, name);
+    if (cell == nullptr) return "";
+    const std::optional<double> time = sum_of(cell->answers).tpot_ms();
+    if (cell->mismatches > 0 || !time || (least && *time >= *least)) continue;
+    least = time;
+    best = name;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<Bar> rival_bars(const GridResult& result, const std::vector<PaperPace>& paces) {
+  std::vector<Bar> bars;
+  for (const PaperPace& pace : paces) {
+    if (pace.group != PaceGroup::kTables5And8 || pace.times != PassTimes::kMeasured) continue;
+    const auto add = [&](const std::string& rival, const std::string& what, double limit) {
+      if (rival.empty()) return;
+      const std::optional<Estimate> ratio = speedup_at(result, pace.name, "mirror", rival);
+      if (ratio) bars.push_back({"mirror over " + what + " at " + pace.name, *ratio, limit});
+    };
+    const std::string fastest = fastest_waiting(result, pace.name);
+    add(fastest, fastest + ", the fastest rival that waits,", kAheadOfWaiting);
+    add("picospec", "picospec", kNotBehind);
+  }
+  return bars;
+}
+
+}  // namespace outrider

@@ -1,0 +1,33 @@
+// Sockets at the ends of a link.
+//
+// Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/base/address.h"
+#include "common/base/clock.h"
+#include "common/base/posix.h"
+#include "common/base/status.h"
+#include "emulation/process/process.h"
+
+namespace outrider {
+
+// The kernel's headers of a datagram: IPv4 and UDP.
+inline constexpr int kDatagramHeaders = 28;
+
+// Non-blocking, bound to a free port of that side, with room for a burst.
+Result<UniqueFd> udp_socket(const NetworkSide& side);
+
+// The same in TCP: listening (non-blocking), and connected to `to` (blocking, without delay).
+Result<UniqueFd> tcp_listener(const NetworkSide& side);
+Result<UniqueFd> tcp_connection(const NetworkSide& side, const Address& to);
+
+// The socket's own address.
+Result<Address> local_address(int socket);
+
+// All that the socket sends goes there.
+Status connect_to(int socket, const Address& to);
+
+// Until there is something to read, or that time.
+void wait_readable(int socket, TimePoint until);
+
+}  // namespace outrider

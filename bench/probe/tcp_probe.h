@@ -1,0 +1,40 @@
+// Measures a link of either kind with TCP, as the programs on it meet it: round trips of one byte,
+// and bulk each way.
+//
+// Thread rule: a free function that blocks; uses threads of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/status.h"
+#include "emulation/link/link.h"
+#include "emulation/path/link_profile.h"
+
+namespace outrider {
+
+struct TcpProbePlan {
+  int round_trips = 20;
+  Duration bulk = std::chrono::seconds(2);  // each way; what its first quarter carries is left out
+};
+
+struct TcpMeasurement {
+  std::vector<double> round_trips_ms;
+  double up_mbit_s = 0;  // of payload
+  double down_mbit_s = 0;
+};
+
+// link: not yet routed, if it is a proxy; an emulated one may carry other programs too.
+// UNAVAILABLE for a link that carries nothing for ten seconds.
+Result<TcpMeasurement> probe_tcp(Link& link, const TcpProbePlan& plan);
+
+// What TCP makes of a link, as the programs on it meet it, for reports.
+
+// {"link": its kind, "asked": .., "rtt_p50_ms": .., "up_mbit_s": .., "down_mbit_s": ..}, or
+// {"error": ..} where nothing could be measured. A link of its own is started and ended.
+Json link_figures(const LinkProfile& profile, const LinkOptions& options, const TcpProbePlan& plan);
+
+}  // namespace outrider

@@ -1,0 +1,68 @@
+// A call with one message each way: Measure and Describe.
+//
+// To gRPC it is a stream, so that the call is known by its headers: it is bounded, and has a
+// deadline, from there until the peer has read the reply. Who asks needs what a stream of Generate
+// needs: a key where there are keys, and room among the calls of its address.
+//
+// Thread rule: gRPC's reactions and the alarm run at the same time. It deletes itself when both are
+// done with it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "cloud_server/rpc/caller.h"
+#include "cloud_server/rpc/shell_state.h"
+#include "common/base/mutex.h"
+
+namespace outrider {
+
+class UnaryReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  // The bytes of the reply to those of a request. On gRPC's threads; must return soon.
+  using Answer = std::function<Result<std::string>(const std::string& request)>;
+
+  // request_bytes: that an honest request has at most. context and shell outlive the call.
+  UnaryReactor(grpc::CallbackServerContext& context, ShellState& shell, std::size_t request_bytes,
+               Answer answer);
+
+ private:
+  void OnReadDone(bool ok) override;
+  void OnDone() override;
+
+  Status enter(std::size_t request_bytes);
+  // Counts so many bytes for the call in place of those before.
+  Status hold(std::size_t bytes);
+  Status reply();
+  void refuse(const Status& status);
+  void cut();
+  void release();
+
+  grpc::CallbackServerContext& context_;
+  ShellState& shell_;
+  const std::string peer_;
+  const std::string network_;
+  const Result<Caller> caller_;
+  const Answer answer_;
+  grpc::Alarm deadline_;
+  std::atomic<int> holders_{2};  // gRPC until OnDone, the alarm until its callback
+  grpc::ByteBuffer buffer_;      // of the request, then of the reply
+  bool counted_ = false;         // in the bounds of calls
+  std::size_t held_ = 0;         // in those of bytes
+
+  Mutex mu_;
+  CondVar cut_over_;
+  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;  // gRPC's context is about to go
+  // In cut(), which OnDone waits for, unless it runs within that call.
+  std::thread::id cutter_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+}  // namespace outrider

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cloud_server/server_main.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cloud_server/access.h"
+#include "cloud_server/admission/token_file.h"
+#include "cloud_server/kv_memory.h"
+#include "cloud_server/server.h"
+#include "common/base/address.h"
+#include "common/cli/program.h"
+#include "common/http/listener.h"
+#include "common/telemetry/log.h"
+#include "proto/codec.h"
+#include "proto/grpc_log.h"
+
+namespace outrider {
+namespace {
+
+// Calls that ask, wait or are on their way out.
+constexpr std::size_t kCallsWithoutSession = 1024;
+// Longer than a person thinks about the next turn of a chat.
+constexpr Duration kKeptFor = std::chrono::minutes(10);
+
+std::string millions(std::int64_t count) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f M", static_cast<double>(count) / 1e6);
+  return text;
+}
+
+std::string about_access(const ServerFlags& flags) {
+  const AccessOptions& access = flags.access;
+  if (!access.tls.wanted()) {
+    return is_loopback(flags.host) ? "" : " (plaintext, open to the network)";
+  }
+  return access.tls.client_ca.empty() ? " (TLS)" : " (TLS, certificates of edges asked for)";
+}
+
+void print_pages(const char* what, const Address* address) {
+  if (address != nullptr) std::printf("  %-12s http://%s\n", what, address->to_string().c_str());
+}
+
+// The torch backend takes every row to the end of its pass.
+std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) {
+  if (!target.no_predictor.empty()) return "OFF because of --predictor: " + target.no_predictor;
+  if (target.exits == nullptr && target.predictor == nullptr) {
+    return "OFF because the target has no early exits";
+  }
+  if (flags.target.device != "cpu") return "OFF because --device cuda cannot end rows";
+  return std::string("branches that ") +
+         (target.predictor != nullptr ? "the predictor" : "an early exit") +
+         " gives too little chance end in the middle of a pass";
+}
+
+// One block, for people; scripts read the line that begins with "listening".
+void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int64_t kv_bytes,
+                 const Server& server, double seconds) {
+  const ModelInfo& info = target.model->info();
+  std::printf("outrider-server\n");
+  std::printf("  model        %s (%s, %s parameters, %s on %s)\n", info.name.c_str(),
+              info.architecture.c_str(), millions(info.num_parameters).c_str(), info.dtype.c_str(),
+              flags.target.device.c_str());
+  std::printf("  context      %lld tokens, vocabulary %d\n",
+              static_cast<long long>(info.max_positions), info.vocab_size);
+  std::printf("  fingerprint  %s\n", info.fingerprint.c_str());
+  std::printf("  arithmetic   %s\n", info.arithmetic_id.c_str());
+  std::printf("  tokenizer    %s\n", target.tokenizer_hash.c_str());
+  if (!target.about_template.empty()) {
+    std::printf("  template     %s\n", target.about_template.c_str());
+  }
+  std::printf("  exits        %s\n", target.about_exits.c_str());
+  if (flags.prune_below > 0)
+    std::printf("  pruning      %s\n", about_pruning(flags, target).c_str());
+  std::printf("  sessions     %u at once\n", flags.max_concurrent_sessions);
+  if (kv_bytes > 0) {
+    std::printf("  kv memory    %lld MiB\n", static_cast<long long>(kv_bytes >> 20));
+  }
+  if (flags.target.pacer != nullptr) {
+    std::printf("  pace         emulated: %s ms a pass\n", flags.target.pacer->about().c_str());
+  }
+  std::printf("  listening    %s%s\n", server.rpc_address().to_string().c_str(),
+              about_access(flags).c_str());
+  print_pages("health", server.http_address());
+  if (server.offers_completions()) {
+    print_pages("openai", server.http_address());
+  } else if (flags.http_port >= 0 && target.tokenizer) {
+    std::printf(
+        "  openai       OFF beyond this machine, since HTTP has no TLS here; a proxy on this "
+        "machine can add it\n");
+  }
+  print_pages("metrics", server.metrics_address());
+  std::printf("  ready        after %.2f s\n", seconds);
+  std::fflush(stdout);
+}
+
+// Read by outrider-bench.
+void print_overruns(const PaceCounts& counts) {
+  std::printf("  overruns     %lld of %lld passes were slower than the emulated pace\n",
+              static_cast<long long>(counts.overruns), static_cast<long long>(counts.passes));
+  std::fflush(stdout);
+}
+
+RpcServerOptions rpc_options(const ServerFlags& flags) {
+  RpcServerOptions rpc{.listen = {flags.host, static_cast<std::uint16_t>(flags.port)}};
+  rpc.pad_frames = flags.pad_frames;
+  rpc.max_calls_per_peer = flags.max_calls_per_peer;
+  rpc.max_connections = flags.max_connections;
+  rpc.max_connections_per_peer = flags.max_calls_per_peer;
+  rpc.max_connection_age = from_ms(flags.max_connection_age * 1e3);
+  rpc.max_connection_age_grace = from_ms(flags.max_connection_age_grace * 1e3);
+  rpc.max_connection_idle = from_ms(flags.max_connection_idle * 1e3);
+  rpc.max_calls = std::size_t{2} * flags.max_concurrent_sessions + kCallsWithoutSession;
+  rpc.tls = flags.access.tls;
+  return rpc;
+}
+
+SchedulerOptions scheduler_options(const ServerFlags& flags, const LoadedTarget& target) {
+  SchedulerOptions scheduler{.tokenizer_hash = target.tokenizer_hash,
+                             .template_hash = template_hash(target.chat)};
+  scheduler.server_version = Program::version();
+  scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
+  scheduler.max_nodes = flags.max_draft_tokens;
+  scheduler.pass_limit = from_ms(flags.pass_limit * 1e3);
+  scheduler.idle_timeout = from_ms(flags.session_timeout * 1e3);
+  scheduler.kept_for = kKeptFor;
+  scheduler.exits = target.exits.get();
+  scheduler.report_queue = flags.server_queue;
+  scheduler.exit_score = flags.exit_score;
+  scheduler.prune_below = target.no_predictor.empty() ? flags.prune_below : 0;
+  scheduler.predictor = target.predictor.get();
+  return scheduler;
+}
+
+// HTTP has no TLS here: prompts and keys would cross the network in plaintext.
+bool may_offer_completions(const ServerFlags& flags) {
+  return flags.http_port >= 0 && (is_loopback(flags.host) || flags.access.insecure);
+}
+
+// What edges are told before they write a prompt; empty: nothing.
+std::string description_of(const LoadedTarget& target) {
+  if (!target.tokenizer) return {};
+  return serialize(TargetDescription{.model_name = target.model->info().name,
+                                     .fingerprint = target.model->info().fingerprint,
+                                     .tokenizer_hash = target.tokenizer_hash,
+                                     .templates = target.chat.templates,
+                                     .bos = target.chat.bos,
+                                     .eos = target.chat.eos,
+                                     .chosen = target.chat.chosen,
+                                     .template_hash = template_hash(target.chat),
+                                     .server_version = Program::version()});
+}
+
+Result<ServerOptions> server_options(const ServerFlags& flags, const LoadedTarget& target) {
+  const auto page = [](const std::string& host, int port) -> std::optional<Address> {
+    if (port < 0) return std::nullopt;
+    return Address{host, static_cast<std::uint16_t>(port)};
+  };
+  const std::string metrics_host = flags.metrics_host.empty() ? flags.host : flags.metrics_host;
+  ServerOptions options{
+      .scheduler = scheduler_options(flags, target),
+      .rpc = rpc_options(flags),
+      .http = page(flags.host, flags.http_port),
+      .metrics = page(metrics_host, flags.metrics_port),
+      .allowed_hosts = flags.allowed_hosts,
+      .served_model_name = flags.served_model_name,
+      .completions = may_offer_completions(flags),
+      .token_file = flags.access.token_file,
+      .throttle_wrong_keys = flags.max_calls_per_peer > 0,  // behind a proxy all have its address
+      .metrics_need_key = !is_loopback(metrics_host) && !flags.access.insecure,
+      .price_file = flags.price_file,
+      .measure_energy = flags.target.device == "cpu",
+      .shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3)};
+  options.rpc.description = description_of(target);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      options.scheduler.kv_cache_bytes,
+      kv_cache_bytes(flags.kv_cache_memory, target.model->info(), free_memory()));
+  return options;
+}
+
+Status run_server(ServerFlags& flags) {
+  flags.access.host = flags.host;
+  if (flags.metrics_port >= 0) flags.access.metrics_host = flags.metrics_host;
+  OUTRIDER_RETURN_IF_ERROR(check_access(flags.access));
+  if (!flags.access.token_file.empty()) {  // before weights are read, which takes long
+    OUTRIDER_RETURN_IF_ERROR(read_tokens(flags.access.token_file).status());
+  }
+  SystemClock clock;
+  const TimePoint started = clock.now();
+  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));
+  OUTRIDER_ASSIGN_OR_RETURN(const ServerOptions options, server_options(flags, target));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
+  print_start(flags, target, options.scheduler.kv_cache_bytes, *server,
+              to_seconds(clock.now() - started));
+  const Status served = server->run();
+  if (flags.target.pacer != nullptr) print_overruns(flags.target.pacer->counts());
+  return served;
+}
+
+// outrider-server token new NAME
+void add_token_command(CLI::App& app, std::string& name, std::string& file) {
+  CLI::App* token = app.add_subcommand("token", "Keys for edges");
+  CLI::App* make = token->add_subcommand("new", "Make one, and show it once");
+  make->add_option("NAME", name, "The tenant's")->required();
+  make->add_option("--token-file", file, "Add its line to this file, which is made if need be");
+  token->require_subcommand(1);
+}
+
+int token_command(int argc, char** argv) {
+  Program program("outrider-server", "Keys for edges.");
+  std::string name, file;
+  add_token_command(program.app(), name, file);
+  if (const std::optional<int> code = program.parse(argc, argv)) return *code;
+  return program.finish(print_new_token(name, file));
+}
+
+}  // namespace
+
+// CLI11 throws only where a flag is declared wrongly.
+int server_main(int argc, char** argv, const ServerParts& parts) {
+  block_signals();
+  if (argc > 1 && std::string_view(argv[1]) == "token") return token_command(argc, argv);
+  Program program(parts.program,
+                  "Holds the target model and decides what edges drafted.\n"
+                  "'outrider-server token new NAME' makes a key for an edge.");
+  ServerFlags flags;
+  add_flags(program.app(), flags, parts);
+  std::string name, file;
+  if (Program::asks_for_reference(argc, argv)) add_token_command(program.app(), name, file);
+  if (const std::optional<int> code = program.parse(argc, argv)) return *code;
+  take_over_grpc_log();
+  // gRPC 1.51 never accepts another connection once it has run out of them (CVE-2023-4785).
+  log(LogLevel::kDebug, "file descriptors", {{"limit", raise_descriptor_limit()}});
+  const Status served = run_server(flags);
+  // Not asked whether stdout took what was printed at the start: its reader may be gone since.
+  return served.ok() ? kExitOk : program.finish(served);
+}
+
+}  // namespace outrider

@@ -1,0 +1,29 @@
+// How long an answer may become beside its prompt.
+//
+// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+// INVALID_ARGUMENT for a prompt that leaves no room for an answer. context: tokens of both.
+inline Status check_prompt_fits(Position prompt_tokens, Position context,
+                                const std::string& remedy = "shorten the prompt") {
+  if (prompt_tokens < context) return {};
+  return invalid_argument("the prompt has " + std::to_string(prompt_tokens) +
+                          " tokens, but the context holds " + std::to_string(context) + "; " +
+                          remedy);
+}
+
+// Where an answer ends that has so many tokens at most; negative: as many as have room.
+inline Position answer_end(Position prompt_tokens, std::int64_t max_tokens, Position context) {
+  const bool bounded = max_tokens >= 0 && max_tokens < context - prompt_tokens;
+  return bounded ? prompt_tokens + static_cast<Position>(max_tokens) : context;
+}
+
+}  // namespace outrider

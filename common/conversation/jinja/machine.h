@@ -1,0 +1,130 @@
+// Runs a parsed chat template, within bounds of steps, memory, depth and output.
+//
+// Thread rule: one thread. Ownership: the arena and the template outlive it.
+// Errors: a Failure, as Python's jinja2 raises an exception, or RESOURCE_EXHAUSTED at a bound.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ctime>
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/conversation/jinja/syntax.h"
+#include "common/conversation/jinja/value.h"
+
+namespace outrider::jinja {
+
+struct Scope {
+  Scope* parent = nullptr;
+  std::vector<std::pair<std::string_view, Value>> names = {};
+
+  void set(std::string_view name, const Value& value);
+};
+
+class Machine final {
+ public:
+  Machine(Arena& arena, Steps steps, std::tm now) : arena_(arena), steps_(steps), now_(now) {}
+
+  // Leaves a scope of the template's own variables in `scope`.
+  void run(const Block& block, Scope& scope, TextBuilder& out);
+
+  // What built-in filters, tests and methods need.
+  Arena& arena() { return arena_; }
+  Steps& steps() { return steps_; }
+  const std::tm& now() const { return now_; }
+  Value call(const Value& function, const Arguments& arguments);
+  // value.name, and value[key]; undefined if it is not there.
+  Value attribute(const Value& value, std::string_view name);
+  Value item(const Value& value, const Value& key);
+
+ private:
+  enum class Flow { kOn, kBreak, kContinue };
+
+  Flow run_block(const Block& block, Scope& scope, TextBuilder& out);
+  Flow run_statement(const Statement& statement, Scope& scope, TextBuilder& out);
+  Flow run_for(const Statement& statement, Scope& scope, TextBuilder& out);
+  void loop_over(const Statement& statement, std::vector<Value> items, Scope& scope,
+                 TextBuilder& out, int depth);
+  void assign(const Expression& target, const Value& value, Scope& scope);
+  Value macro(const Statement& statement, Scope& scope);
+  Value run_macro(const Statement& statement, Scope& scope, const Arguments& arguments);
+  Value text_of_block(const Block& block, Scope& scope);
+  // The filters of a block, applied to its text.
+  Value filtered(const Expression* filters, const Value& text, Scope& scope);
+
+  Value evaluate(const Expression& expression, Scope& scope);
+  Value evaluate_here(const Expression& expression, Scope& scope);
+  Value variable(std::string_view name, const Scope& scope) const;
+  Value literal(const Expression& expression, Scope& scope);
+  Value call_expression(const Expression& expression, Scope& scope);
+  Value conditional(const Expression& expression, Scope& scope);
+  bool comparison(const Expression& expression, Scope& scope);
+  Value concatenation(const Expression& expression, Scope& scope);
+  Arguments arguments(const Expression& expression, Scope& scope);
+  Scope& new_scope(Scope* parent);
+
+  Arena& arena_;
+  Steps steps_;
+  const std::tm now_;
+  std::deque<Scope> scopes_;  // macros go on using theirs
+  int depth_ = 0;
+};
+
+// operators.cc
+Value arithmetic(Machine& machine, Operation operation, const Value& a, const Value& b);
+Value sliced(Machine& machine, const Value& value, const Value& begin, const Value& end,
+             const Value& step);
+
+// What a for statement goes through; str(value); item in container.
+std::vector<Value> items_of(Machine& machine, const Value& value);
+TextData string_of(Machine& machine, const Value& value);
+bool contains(Machine& machine, const Value& container, const Value& item);
+
+// filters.cc, value_filters.cc and builtins.cc
+using Filter = Value (*)(Machine&, const Value&, const Arguments&, std::string_view name);
+Filter find_value_filter(std::string_view name);  // null: none of that name
+bool is_filter(std::string_view name);
+bool is_test(std::string_view name);
+Value apply_filter(Machine& machine, std::string_view name, const Value& value,
+                   const Arguments& arguments);
+bool apply_test(Machine& machine, std::string_view name, const Value& value,
+                const Arguments& arguments);
+// range, namespace, raise_exception and their like.
+void add_functions(Arena& arena, Scope& scope);
+
+// methods.cc
+bool has_method(const Value& value, std::string_view name);
+Value call_method(Machine& machine, const Value& value, std::string_view name,
+                  const Arguments& arguments);
+
+// format.cc: text.format(arguments), and text % arguments as printf does.
+Value format_braces(Machine& machine, const TextData& text, const Arguments& arguments);
+Value format_percent(Machine& machine, const TextData& text, const Value& arguments);
+
+// text.cc
+// side: -1 fills up on the right, 1 on the left, 0 on both.
+Value padded(Machine& machine, const TextData& text, const Value& width,
+             const std::optional<Value>& fill, int side);
+// Without the characters, or without white space.
+TextData stripped(const TextData& text, std::optional<std::string_view> characters, bool left,
+                  bool right);
+TextData replaced(const TextData& text, std::string_view old, const TextData& by,
+                  std::int64_t count);
+TextData with_case(const TextData& text, bool upper);
+TextData escaped(const TextData& text);  // & < > ' " as HTML writes them
+
+// The arguments of a call by the parameters' names; what was not given is empty.
+// Errors: a Failure for too many, or for a name that is no parameter's.
+using Bound = std::vector<std::optional<Value>>;
+Bound bind(const Arguments& arguments, std::string_view function,
+           std::initializer_list<std::string_view> parameters);
+// Whether an argument was given and is true.
+bool is_set(const std::optional<Value>& value);
+const TextData& text_argument(const Value& value, std::string_view function);
+const TextData& text_argument(const std::optional<Value>& value, std::string_view function);
+std::int64_t integer_argument(const Value& value, std::string_view function);
+
+}  // namespace outrider::jinja

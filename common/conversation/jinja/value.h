@@ -1,0 +1,194 @@
+// The values of a template: what Python's jinja2 would hold, in memory that is counted.
+//
+// Every byte of a text knows whether the template or the user wrote it. Slicing, joining and
+// stripping keep that; what is computed of several bytes is the user's if one of them is. So a
+// conversation can write neither the model's special tokens nor the end of its own turn.
+//
+// Ownership: an Arena owns the texts, lists and dictionaries of one rendering and frees them all
+// at its end, cycles too; a Value only points there. Thread rule: an arena belongs to one thread;
+// the values of a parsed template are constant.
+// Errors: a Failure is thrown, and caught at the border of the library (template.h).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace outrider::jinja {
+
+struct Failure {
+  Status status;
+};
+// What the template asks for does not work, as jinja2's exceptions say it.
+[[noreturn]] void fail(std::string message);
+
+enum class Origin : char { kTemplate, kUser };
+
+struct TextData {
+  std::string bytes;    // UTF-8
+  std::string origins;  // of each byte, as chars; empty: all are `origin`
+  Origin origin = Origin::kTemplate;
+  bool is_markup = false;  // came out of the filter `safe`: `+` escapes what it is joined with
+};
+
+struct Value;
+struct List {
+  std::vector<Value> items;
+  bool is_tuple = false;
+  bool is_generator = false;  // what filters like map() give: always true, without a length
+};
+struct Dict {
+  std::vector<std::pair<Value, Value>> entries;  // in the order of insertion
+  bool is_namespace = false;
+  const Value* find(std::string_view key) const;
+  const Value* find(const Value& key) const;  // nothing for a key that is no text, number or none
+};
+class Machine;
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string_view, Value>> named;
+};
+struct Function {
+  std::string name;
+  std::function<Value(Machine&, const Arguments&)> call;
+};
+
+// The variable `loop` of a for statement.
+struct Loop {
+  std::vector<Value> items;
+  std::size_t index = 0;
+  int depth = 0;
+  const Function* recurse = nullptr;  // loop(items), of a recursive loop
+  std::vector<Value> last_changed;    // the arguments of the last loop.changed()
+};
+
+struct Undefined {
+  std::string_view name;  // of what is not there
+};
+struct None {};
+
+struct Value {
+  std::variant<Undefined, None, bool, std::int64_t, double, const TextData*, List*, Dict*,
+               const Function*, Loop*>
+      held;
+
+  bool is_undefined() const { return std::holds_alternative<Undefined>(held); }
+  bool is_none() const { return std::holds_alternative<None>(held); }
+  const TextData* text() const { return get<const TextData*>(); }
+  const List* list() const { return get<List*>(); }
+  Dict* dict() const { return get<Dict*>(); }
+  const Function* function() const { return get<const Function*>(); }
+  Loop* loop() const { return get<Loop*>(); }
+  bool is_number() const;              // also true and false
+  bool is_integer() const;             // also true and false
+  std::int64_t integer() const;        // of an integer, or of true and false
+  double real() const;                 // of any number
+  std::string_view type_name() const;  // as Python names it
+
+ private:
+  template <typename T>
+  T get() const {
+    const T* found = std::get_if<T>(&held);
+    return found != nullptr ? *found : nullptr;
+  }
+};
+
+// Errors: a Failure if the value is undefined.
+void require_defined(const Value& value);
+
+// What a text is put together from. Errors: a Failure beyond kMaxTextBytes or kMaxTextPieces.
+inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMaxTextPieces = std::size_t{4} << 20;
+class TextBuilder final {
+ public:
+  void append(std::string_view bytes, Origin origin);
+  void append(const TextData& text);
+  // Bytes [begin, begin + length) of the text.
+  void append(const TextData& text, std::size_t begin, std::size_t length);
+  bool empty() const { return data_.bytes.empty(); }
+  TextData take();
+
+ private:
+  TextData data_;
+  std::size_t pieces_ = 0;
+};
+
+// kUser if any byte is the user's.
+Origin origin_of(const TextData& text);
+
+class Arena final {
+ public:
+  explicit Arena(std::size_t max_bytes) : left_(max_bytes) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  Value text(TextData text);
+  Value text(std::string bytes, Origin origin);
+  Value slice(const TextData& text, std::size_t begin, std::size_t length);
+  Value list(std::vector<Value> items, bool is_tuple = false, bool is_generator = false);
+  Dict* dict(bool is_namespace = false);
+  Value function(std::string name, std::function<Value(Machine&, const Arguments&)> call);
+  // Adds or replaces.
+  void set(Dict& dict, const Value& key, const Value& value);
+  // Errors: a Failure if more is asked for than a rendering may have.
+  void charge(std::size_t bytes);
+
+  // Strings are of that origin.
+  Value from_json(const nlohmann::ordered_json& json, Origin origin);
+
+  Value loop(Loop loop);
+
+ private:
+  std::size_t left_;
+  std::deque<TextData> texts_;
+  std::deque<List> lists_;
+  std::deque<Dict> dicts_;
+  std::deque<Function> functions_;
+  std::deque<Loop> loops_;
+};
+
+// What a rendering may still do. Each operation takes one step, and more for long texts and lists.
+struct Steps {
+  std::int64_t left;
+  void take(std::size_t count);
+};
+
+bool is_true(const Value& value);
+bool are_equal(const Value& a, const Value& b, Steps& steps);
+// Negative, zero, positive, as Python orders them. Errors: a Failure for types without an order.
+int compare(const Value& a, const Value& b, Steps& steps);
+// str(value) of Python.
+void append_string(const Value& value, TextBuilder& out);
+// repr(value) of Python.
+void append_repr(const Value& value, TextBuilder& out);
+
+struct JsonStyle {
+  int indent = -1;  // none: on one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+  bool sort_keys = false;
+  bool ascii = false;
+};
+// json.dumps(value) of Python.
+void append_json(const Value& value, const JsonStyle& style, TextBuilder& out, int depth = 0);
+
+// The shortest digits that read back as the same number, as Python writes them.
+std::string real_text(double value);
+
+// Characters of UTF-8: where the one behind `at` begins, and how many there are.
+std::size_t next_character(std::string_view text, std::size_t at);
+std::size_t count_characters(std::string_view text);
+// White space as str.strip() of Python sees it, at text[at]: its bytes, or 0.
+std::size_t space_at(std::string_view text, std::size_t at);
+
+}  // namespace outrider::jinja

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/credentials/private_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "common/base/posix.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+bool is_printable_ascii(char c) {
+  return c >= 0x20 && c <= 0x7e;
+}
+
+Status check_mode(const struct stat& about, const std::string& path, mode_t forbidden) {
+  if (!S_ISREG(about.st_mode)) return failed_precondition(path + ": is not a regular file");
+  if ((about.st_mode & forbidden & S_IWOTH) != 0) {
+    return failed_precondition(
+        path + ": everybody on this machine may write to it. Remedy: see that it is what you put " +
+        "there, then chmod o-rw " + path);
+  }
+  if ((about.st_mode & forbidden) != 0) {
+    return failed_precondition(
+        path + ": everybody on this machine may read it. Remedy: chmod o-r " + path);
+  }
+  return {};
+}
+
+Result<std::string> read_open_file(int fd, const std::string& path, mode_t forbidden) {
+  struct stat about {};
+  if (fstat(fd, &about) != 0) return unavailable(path + ": " + errno_message(errno));
+  OUTRIDER_RETURN_IF_ERROR(check_mode(about, path, forbidden));
+  const auto size = static_cast<std::size_t>(about.st_size);
+  if (size > kMaxBytes) {
+    return failed_precondition(path + ": has " + std::to_string(size) +
+                               " bytes; a file of keys or certificates has at most 1 MiB");
+  }
+  std::string text(size, '\0');
+  std::size_t have = 0;
+  while (have < text.size()) {
+    const ssize_t got = read(fd, text.data() + have, text.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return unavailable(path + ": " + errno_message(errno));
+    if (got == 0) return unavailable(path + ": became shorter while it was read");
+    have += static_cast<std::size_t>(got);
+  }
+  return text;
+}
+
+Result<std::string> read_guarded(const std::string& path, mode_t forbidden) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.valid()) return read_open_file(fd.get(), path, forbidden);
+  const int error = errno;
+  if (error != EACCES) return not_found(path + ": " + errno_message(error));
+  return failed_precondition(path +
+                             ": this program's user may not read it. Remedy: give it to that "
+                             "user's group (chgrp GROUP " +
+                             path + "; chmod 640 " + path + "), or run as its owner");
+}
+
+// What is wrong with a character of a secret; never which it is.
+std::string about_character(char c) {
+  if (c == '\0') return "a zero byte (is the file UTF-16?)";
+  if (c == '\t') return "a tab";
+  if (static_cast<unsigned char>(c) > 0x7e) return "no ASCII";
+  return "a control character";
+}
+
+// A new file beside `path` that takes its place when keep() is called, and else is gone.
+class Replacement final {
+ public:
+  explicit Replacement(const std::string& path) : path_(path), name_(path + ".XXXXXX") {
+    fd_ = UniqueFd(mkostemp(name_.data(), O_CLOEXEC));  // mode 0600
+  }
+  ~Replacement() {
+    if (fd_.valid() && !kept_) unlink(name_.c_str());
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  Status failed(const std::string& what) const {
+    return unavailable(path_ + ": " + what + ": " + errno_message(errno) + "; it is as it was");
+  }
+
+  Status write(std::string_view text) {
+    if (!fd_.valid()) return failed("a new file beside it cannot be made");
+    while (!text.empty()) {
+      const ssize_t written = ::write(fd_.get(), text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return failed("cannot be written");
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return {};
+  }
+  bool belong_to(uid_t owner, gid_t group, mode_t mode) {
+    return fchown(fd_.get(), owner, group) == 0 && fchmod(fd_.get(), mode) == 0;
+  }
+  // folder: that of both files.
+  Status keep(int folder) {
+    if (fsync(fd_.get()) != 0) return failed("cannot be written");
+    if (rename(name_.c_str(), path_.c_str()) != 0) {
+      return failed("the new file cannot take its place (is it mounted by itself?)");
+    }
+    kept_ = true;
+    fsync(folder);  // the rename; without it a power cut may leave the old file, which is whole too
+    return {};
+  }
+
+ private:
+  const std::string path_;
+  std::string name_;
+  UniqueFd fd_;
+  bool kept_ = false;
+};
+
+// A folder that is closed to others and open to a group says who is to read what is in it.
+std::optional<gid_t> group_of(const struct stat& folder) {
+  const bool open_to_group = (folder.st_mode & S_IXGRP) != 0;
+  if (!open_to_group || (folder.st_mode & S_IRWXO) != 0) return std::nullopt;
+  return folder.st_gid;
+}
+
+// With the folder's lock.
+Status append(const std::string& path, std::string_view line, int folder) {
+  struct stat about {};
+  const bool is_there = stat(path.c_str(), &about) == 0;
+  std::string text;
+  if (is_there) {
+    OUTRIDER_ASSIGN_OR_RETURN(text, read_private_file(path));
+  }
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  text.append(line).append("\n");
+  if (text.size() > kMaxBytes) {
+    return failed_precondition(path + ": would have more than 1 MiB, and not be read any more");
+  }
+  Replacement file(path);
+  OUTRIDER_RETURN_IF_ERROR(file.write(text));
+  if (is_there && !file.belong_to(about.st_uid, about.st_gid, about.st_mode & 07777)) {
+    return file.failed("its owner cannot be kept. Remedy: run this as root or as its owner");
+  }
+  struct stat around {};
+  if (!is_there && fstat(folder, &around) == 0) {
+    const std::optional<gid_t> group = group_of(around);
+    if (group && !file.belong_to(geteuid(), *group, 0640)) {
+      return file.failed(
+          "cannot be given to its folder's group, which is to read it. Remedy: run "
+          "this as root");
+    }
+  }
+  return file.keep(folder);
+}
+
+}  // namespace
+
+bool is_header_value(std::string_view value) {
+  return std::ranges::all_of(value, is_printable_ascii);
+}
+
+Result<std::string> read_private_file(const std::string& path) {
+  return read_guarded(path, S_IROTH | S_IWOTH);
+}
+
+Result<std::string> read_trusted_file(const std::string& path) {
+  return read_guarded(path, S_IWOTH);
+}
+
+Result<std::string> read_secret(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_private_file(path));
+  std::string_view line = text;
+  if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  line = line.substr(0, line.find('\n'));
+  const std::size_t begin = line.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) {
+    return invalid_argument(path + ": its first line is empty");
+  }
+  line = line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
+  const auto bad = std::ranges::find_if_not(line, is_printable_ascii);
+  if (bad != line.end()) {
+    return invalid_argument(path + ": character " + std::to_string(bad - line.begin() + 1) +
+                            " of the key is " + about_character(*bad) +
+                            ", and keys are printable ASCII. Remedy: write the key there again, as "
+                            "plain text");
+  }
+  if (line.size() > kLongestSecret) {
+    return invalid_argument(path + ": its first line has " + std::to_string(line.size()) +
+                            " characters, and a key has at most " + std::to_string(kLongestSecret));
+  }
+  return std::string(line);
+}
+
+Status append_to_private_file(const std::string& path, std::string_view line) {
+  std::error_code error;
+  // Behind links: what they lead to is replaced.
+  const std::filesystem::path file = std::filesystem::weakly_canonical(path, error);
+  if (error) return not_found(path + ": " + error.message());
+  const std::string folder = file.parent_path().string();
+  const UniqueFd lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock.valid()) return not_found(folder + ": " + errno_message(errno));
+  if (flock(lock.get(), LOCK_EX) != 0) return unavailable(folder + ": " + errno_message(errno));
+  return append(file.string(), line, lock.get());
+}
+
+}  // namespace outrider

@@ -1,0 +1,90 @@
+// Who is connected to an HTTP server, who leaves for another, and what unfinished bodies hold.
+//
+//   enter (begin_body take_body* begin_answer? end_request)* leave
+//
+// A newcomer always comes in. Where places are short, that of a connection without a whole request
+// is taken from it: first from those that have not sent a head, or none since their last answer,
+// then from those that send a body, last from those among them whose key is known; each time from
+// the one that has been so for longest. So nobody keeps others out by being there, and a probe of
+// health is answered whatever comes. A whole request keeps its place until it is answered; beyond
+// the bound for them the next is refused.
+//
+// Bounds hold for all, and for each network (network_of() an address). Thread rule: one thread.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct ConnectionBounds {
+  std::size_t requests = 1024;  // that are being answered
+  std::size_t requests_per_network = 256;
+  std::size_t body_bytes = std::size_t{16} << 20;  // of bodies that are not whole
+  std::size_t body_bytes_per_network = std::size_t{4} << 20;
+};
+
+class HttpConnections final {
+ public:
+  // Connections beside those that are being answered.
+  static constexpr std::size_t kSpare = 64;
+  static constexpr std::size_t kSparePerNetwork = 16;
+
+  enum class Stage : std::uint8_t { kIdle, kBody, kAnswered };
+  struct Connection {
+    int fd = -1;
+    std::string network;
+    Stage stage = Stage::kIdle;
+    TimePoint since{};            // when that began
+    bool known = false;           // who sends the body
+    std::string* body = nullptr;  // so far; freed if the connection is to leave
+    std::size_t body_bytes = 0;
+    bool leaving = false;  // its socket is shut down
+  };
+
+  explicit HttpConnections(const ConnectionBounds& bounds) : bounds_(bounds) {}
+
+  // fd: stays open until leave().
+  Connection& enter(int fd, const std::string& network, TimePoint now);
+  void leave(Connection& connection);
+
+  // known: whose key was looked at.
+  void begin_body(Connection& connection, std::string* body, bool known, TimePoint now);
+  // Appends to the body. RESOURCE_EXHAUSTED if there is no room, although others have left.
+  Status take_body(Connection& connection, std::string_view bytes);
+  // The request is whole. RESOURCE_EXHAUSTED if too many are being answered.
+  Status begin_answer(Connection& connection, TimePoint now);
+  void end_request(Connection& connection, TimePoint now);
+
+  std::size_t open() const { return all_.size(); }
+  // Connections that had to leave for others.
+  std::uint64_t sent_away() const { return sent_away_; }
+
+ private:
+  struct Sum {
+    std::size_t connections = 0;  // that are not leaving
+    std::size_t answered = 0;
+    std::size_t body_bytes = 0;
+  };
+  // The first to leave, of this network or of all; null: there is none beside `stays`.
+  Connection* first_to_leave(const std::string* network, const Connection& stays, bool has_body);
+  void send_away(Connection& connection);
+  void release_body(Connection& connection);
+  void set_stage(Connection& connection, Stage stage, TimePoint now);
+
+  const ConnectionBounds bounds_;
+  std::list<Connection> all_;
+  Sum sum_;
+  std::map<std::string, Sum> of_network_;
+  std::uint64_t sent_away_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/http/error_response.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace outrider {
+namespace {
+
+struct Form {
+  int code = 500;
+  const char* type = "server_error";
+};
+
+Form form_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnimplemented:
+    case StatusCode::kFailedPrecondition:
+      return {400, "invalid_request_error"};
+    case StatusCode::kUnauthenticated:
+      return {401, "authentication_error"};
+    case StatusCode::kPermissionDenied:
+      return {403, "permission_error"};
+    case StatusCode::kNotFound:
+      return {404, "invalid_request_error"};
+    case StatusCode::kResourceExhausted:
+      return {429, "rate_limit_error"};
+    case StatusCode::kUnavailable:
+    case StatusCode::kDeadlineExceeded:
+      return {503};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+HttpResponse error_response(const Status& status, Duration retry_after) {
+  using Json = nlohmann::ordered_json;
+  const Form form = form_of(status.code());
+  const Json json = {{"error",
+                      {{"message", status.message()},
+                       {"type", form.type},
+                       {"param", nullptr},
+                       {"code", to_string(status.code())}}}};
+  HttpResponse response{.status = form.code,
+                        .body = json.dump(-1, ' ', false, Json::error_handler_t::replace),
+                        .content_type = "application/json"};
+  if (form.code == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (form.code == 429 || form.code == 503) {
+    const double seconds = std::max(std::ceil(to_seconds(retry_after)), 1.0);
+    response.headers.emplace_back("Retry-After", std::to_string(static_cast<long long>(seconds)));
+  }
+  return response;
+}
+
+}  // namespace outrider

@@ -1,0 +1,58 @@
+// What takes longer than the thread of an HTTP server can wait, on a thread of its own: one job
+// after the other, by turns among the addresses that they came from.
+//
+// Bounds: the bytes that jobs hold, in all and for each address; each counts for kMinBytes.
+// Thread rule: push() from any thread. The destructor lets the job in work end, and drops the rest.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+class WorkQueue final {
+ public:
+  static constexpr std::size_t kMinBytes = 4096;
+  struct Bounds {
+    std::size_t bytes = std::size_t{16} << 20;
+    std::size_t bytes_per_address = std::size_t{4} << 20;
+  };
+  struct Job {
+    std::size_t bytes = 0;
+    std::function<void()> run;
+  };
+
+  explicit WorkQueue(const Bounds& bounds) : bounds_(bounds), worker_([this] { run(); }) {}
+  ~WorkQueue();
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  // RESOURCE_EXHAUSTED if too much waits; then the job is dropped.
+  Status push(const std::string& address, Job job);
+
+ private:
+  struct Waiting {
+    std::deque<Job> jobs;
+    std::size_t bytes = 0;  // of these and of the one in work
+  };
+  void run();
+
+  const Bounds bounds_;
+  Mutex mu_;
+  CondVar changed_;
+  bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
+  std::size_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  std::map<std::string, Waiting> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  std::deque<std::string> turns_ OUTRIDER_GUARDED_BY(mu_);  // addresses with jobs, the next first
+  std::thread worker_;                                      // last: it uses the rest
+};
+
+}  // namespace outrider

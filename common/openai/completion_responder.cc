@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/openai/completion_responder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// Clients skip lines of server-sent events that begin with a colon.
+constexpr char kComment[] = ": still here\n\n";
+
+}  // namespace
+
+bool CompletionResponder::write(const std::string& bytes) {
+  bytes_sent_ += bytes.size();
+  last_write_ = std::chrono::steady_clock::now();
+  return exchange_->write(bytes);
+}
+
+void CompletionResponder::begin() {
+  if (!form_.stream || begun_.exchange(true)) return;
+  last_write_ = std::chrono::steady_clock::now();
+  exchange_->begin({.status = 200,
+                    .body = first_event(name_, form_.extras),
+                    .content_type = "text/event-stream",
+                    .headers = {{"Cache-Control", "no-cache"}}},
+                   kComment);
+}
+
+void CompletionResponder::comment(std::string text) {
+  if (!begun_) return;
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\r' || c == '\n'; }, ' ');
+  write(": " + text + "\n\n");
+}
+
+void CompletionResponder::keep_alive(Duration silence) {
+  if (!begun_ || std::chrono::steady_clock::now() - last_write_.load() < silence) return;
+  write(kComment);
+}
+
+bool CompletionResponder::show(std::span<const AnswerPiece> pieces) {
+  if (!form_.stream) {
+    for (const AnswerPiece& piece : pieces) text_ += piece.text;
+    return true;
+  }
+  for (const AnswerPiece& piece : pieces) {
+    so_far_.completion_tokens += piece.has_token ? 1 : 0;
+    so_far_.accepted_tokens += piece.drafted ? 1 : 0;
+  }
+  const std::string event = text_event(name_, form_.extras, pieces, so_far_);
+  if (event.empty()) return true;
+  begin();
+  return write(event);
+}
+
+void CompletionResponder::end(const AnswerEnd& end) {
+  if (form_.stream) {
+    begin();
+    write(last_events(name_, form_.extras, end));
+    exchange_->end();
+    return;
+  }
+  std::string body = whole_answer(name_, form_.extras, text_, end);
+  bytes_sent_ += body.size();
+  exchange_->respond({.status = 200, .body = std::move(body), .content_type = "application/json"});
+}
+
+void CompletionResponder::fail(const Status& status, Duration retry_after) {
+  if (!begun_) return exchange_->respond(error_response(status, retry_after));
+  exchange_->write(error_event(status));
+  exchange_->end();
+}
+
+}  // namespace outrider

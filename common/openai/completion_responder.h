@@ -1,0 +1,72 @@
+// One answer on its way to the client that asked for it: whole, or as server-sent events.
+//
+//   begin? show* end
+//   begin? show* fail        an error response if nothing was sent yet, else an event
+//
+// Thread rule: one thread at a time; comment(), keep_alive() and client_is_gone() from any once it
+// has begun. Ownership: shares the exchange.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/http/error_response.h"
+#include "common/http/exchange.h"
+#include "common/openai/completion_answer.h"
+
+namespace outrider {
+
+class CompletionResponder final {
+ public:
+  struct Form {
+    bool stream = false;
+    AnswerExtras extras = {};
+    std::uint64_t prompt_tokens = 0;
+  };
+  CompletionResponder(std::shared_ptr<HttpExchange> exchange, AnswerName name, Form form)
+      : exchange_(std::move(exchange)), name_(std::move(name)), form_(form) {
+    so_far_.prompt_tokens = form.prompt_tokens;
+  }
+
+  // Sends the head of a stream, once; of a whole answer nothing.
+  void begin();
+  // Tokens as they are committed. False: the client is gone, or reads too slowly.
+  bool show(std::span<const AnswerPiece> pieces);
+  void end(const AnswerEnd& end);
+  // retry_after: told with RESOURCE_EXHAUSTED and UNAVAILABLE.
+  void fail(const Status& status, Duration retry_after = kRetryAfter);
+  // Tells the reader of a stream what its client skips: nothing of a whole answer, nor before it
+  // has begun.
+  void comment(std::string text);
+  // Such a comment, if nothing was sent for so long.
+  void keep_alive(Duration silence);
+  // Closes the connection without a word.
+  void abandon() { exchange_->end(); }
+
+  bool client_is_gone() { return exchange_->client_is_gone(); }
+  const AnswerName& name() const { return name_; }
+  bool is_stream() const { return form_.stream; }
+  bool wants_figures() const { return form_.extras.figures; }
+  // Of answer text and events, since it was asked last.
+  std::uint64_t take_bytes_sent() { return bytes_sent_.exchange(0); }
+
+ private:
+  bool write(const std::string& bytes);
+
+  const std::shared_ptr<HttpExchange> exchange_;
+  const AnswerName name_;
+  const Form form_;
+  std::string text_;  // of a whole answer
+  AnswerUsage so_far_;
+  std::atomic<std::uint64_t> bytes_sent_{0};
+  std::atomic<TimePoint> last_write_{TimePoint{}};
+  std::atomic<bool> begun_{false};  // the head of a stream is out
+};
+
+}  // namespace outrider

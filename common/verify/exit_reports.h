@@ -1,0 +1,124 @@
+// What early exits say goes to the edge in the order of its worth, a few reports at a time.
+//
+// In a pass every exit guesses an outcome (leaf and next token). A guess that repeats one of the
+// pass is not said twice. The others wait in a queue; only so many reports are on their way
+// unacknowledged, so that on a slow link the queue decides what goes first, not a full buffer. When
+// the verdict is out, what still waits is dropped.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/protocol/messages.h"
+#include "common/verify/scheduler_types.h"
+
+namespace outrider {
+
+// One exit's guess at the pass's verdict.
+struct ExitGuess {
+  std::int32_t exit = 0;  // index into Opened.exits
+  NodeId leaf_id = 0;
+  TokenId next_token = 0;
+  double confidence = 0;  // 0 .. 1
+};
+
+struct ReportCounts {
+  std::uint64_t computed = 0;  // guesses offered
+  std::uint64_t sent = 0;
+  std::uint64_t deduplicated = 0;  // said or waiting already
+  std::uint64_t dropped = 0;       // the verdict came first
+};
+
+//   (acknowledge | settle | begin_pass (offer | next | acknowledge | settle)* end_pass)*
+//
+// Thread rule: owned by one thread; ExitReportChannel shares it.
+class ExitReportWindow final {
+ public:
+  // Reports on their way at most. An edge acknowledges with each message that it sends, so more
+  // are only out on a link whose way takes longer than several passes.
+  static constexpr std::uint32_t kMaxInFlight = 8;
+
+  explicit ExitReportWindow(ReportQueue queue) : queue_(queue) {}
+
+  void begin_pass(std::uint32_t pass);
+  void offer(const ExitGuess& guess);
+  // The next report to send now; none if nothing waits or too many are on their way.
+  std::optional<ExitReport> next();
+  // The edge has seen all reports up to `seq`. An older acknowledgement changes nothing.
+  // FAILED_PRECONDITION for a report that was never sent.
+  Status acknowledge(std::uint32_t seq);
+  // The verdict is out, and the text with it ends at `text_end`: nothing of this pass is sent any
+  // more.
+  void end_pass(Position text_end);
+  // The edge has the text up to `acked`: reports of passes that decided it are no longer on their
+  // way. It has them, or a queue dropped them for their verdict and nobody will acknowledge them.
+  void settle(Position acked);
+
+  std::uint32_t in_flight() const { return last_seq_ - acked_seq_; }
+  const ReportCounts& counts() const { return counts_; }
+
+ private:
+  struct Waiting {
+    ExitGuess guess;
+    bool sent = false;
+  };
+  // The last report of a pass, and where the text ended with its verdict.
+  struct PassEnd {
+    Position text_end;
+    std::uint32_t last_seq;
+  };
+
+  void drop_waiting();
+
+  const ReportQueue queue_;
+  bool in_pass_ = false;
+  std::uint32_t pass_ = 0;
+  std::vector<Waiting> said_;  // of this pass, one per outcome, in order of arrival
+  std::uint32_t last_seq_ = 0, acked_seq_ = 0;
+  std::deque<PassEnd> ended_;  // passes with reports in flight
+  ReportCounts counts_;
+};
+
+// The way of one stream's exit reports to its edge. The owner of the stream owns the channel: it
+// says where reports go, hands the channel to the scheduler when the stream connects, and applies
+// each message's acknowledgements as the message arrives, also while a pass runs. Reports leave
+// during the pass, on the compute thread, as its exits speak: one that finds too many on their way
+// goes with the next exit, if there is room by then.
+//
+//   owner:      acknowledge*
+//   scheduler:  (begin_pass offer* end_pass)*
+//
+// Thread rule: the owner calls from any thread, the scheduler from one. `emit` is called with no
+// lock held, so it may call back into acknowledge().
+class ExitReportChannel final {
+ public:
+  using Emit = std::function<void(const ExitReport&)>;
+
+  ExitReportChannel(ReportQueue queue, Emit emit) : emit_(std::move(emit)), window_(queue) {}
+
+  // What a message of the edge acknowledges; once for each message, before the scheduler gets it.
+  void acknowledge(const EdgeMessage& message);
+
+  void begin_pass(std::uint32_t pass);
+  void offer(const ExitGuess& guess);  // and emits what may go
+  // The verdict is out, and the text with it ends at `text_end`.
+  void end_pass(Position text_end);
+  // FAILED_PRECONDITION once the edge has acknowledged a report that was never sent.
+  Status status() const;
+  ReportCounts counts() const;
+
+ private:
+  const Emit emit_;
+  mutable Mutex mu_;
+  ExitReportWindow window_ OUTRIDER_GUARDED_BY(mu_);
+  Status status_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+}  // namespace outrider

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/fairness.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace outrider {
+namespace {
+
+std::uint64_t place_of(const TurnSeeker& stream) {
+  return stream.served > 0 ? stream.served : stream.joined;
+}
+
+// Of each group, when it was served last. That of one without any turn is when its first stream
+// came: a stream that joins takes no place from the others of its group.
+std::map<std::string_view, std::uint64_t> places_of_groups(std::span<const TurnSeeker> streams) {
+  std::map<std::string_view, std::uint64_t> served;
+  for (const TurnSeeker& stream : streams) {
+    std::uint64_t& last = served[stream.group];
+    last = std::max(last, stream.served);
+  }
+  std::map<std::string_view, std::uint64_t> places;
+  for (const TurnSeeker& stream : streams) {
+    const std::uint64_t last = served[stream.group];
+    const auto [at, fresh] = places.try_emplace(stream.group, last > 0 ? last : stream.joined);
+    if (!fresh && last == 0) at->second = std::min(at->second, stream.joined);
+  }
+  return places;
+}
+
+}  // namespace
+
+std::optional<StreamId> next_in_turn(std::span<const TurnSeeker> streams) {
+  const auto places = places_of_groups(streams);
+  const TurnSeeker* next = nullptr;
+  const auto rank = [&](const TurnSeeker& stream) {
+    return std::tuple(places.at(stream.group), place_of(stream), stream.stream);
+  };
+  for (const TurnSeeker& stream : streams) {
+    if (stream.wants && (next == nullptr || rank(stream) < rank(*next))) next = &stream;
+  }
+  return next == nullptr ? std::nullopt : std::optional(next->stream);
+}
+
+std::size_t longest_round(std::span<const TurnSeeker> streams) {
+  std::map<std::string_view, std::size_t> sizes;
+  std::size_t largest = 0;
+  for (const TurnSeeker& stream : streams) largest = std::max(largest, ++sizes[stream.group]);
+  return sizes.size() * largest;
+}
+
+void GroupShares::add(StreamId stream, const std::string& group, std::size_t bytes) {
+  Held& held = held_.try_emplace(stream, Held{group}).first->second;
+  held.bytes += bytes;
+  groups_[group] += bytes;
+  all_ += bytes;
+}
+
+void GroupShares::remove(StreamId stream) {
+  const auto at = held_.find(stream);
+  if (at == held_.end()) return;
+  groups_[at->second.group] -= at->second.bytes;
+  all_ -= at->second.bytes;
+  held_.erase(at);
+}
+
+void GroupShares::clear() {
+  held_.clear();
+  groups_.clear();
+  all_ = 0;
+}
+
+std::optional<StreamId> GroupShares::beyond(const std::string& group) const {
+  const auto own = groups_.find(group);
+  if (own != groups_.end() && own->second > of_group_) return largest_of(group);
+  if (all_ <= in_all_) return std::nullopt;
+  return largest_of(
+      std::ranges::max_element(groups_, {}, [](const auto& entry) { return entry.second; })->first);
+}
+
+StreamId GroupShares::largest_of(const std::string& group) const {
+  const auto size_in_group = [&](const auto& entry) {
+    return entry.second.group == group ? entry.second.bytes : 0;
+  };
+  return std::ranges::max_element(held_, {}, size_in_group)->first;
+}
+
+}  // namespace outrider

@@ -1,0 +1,114 @@
+// The streams of one verifier and their sessions: gathers Opens, admits within bounds, ends what is
+// over, and knows whose turn it is. Runs nothing.
+//
+// At most max_concurrent_sessions and kv_cache_bytes; the next Open is told to come back. A stream
+// that replaces a session takes over its KV, whether that session still lives (a link that died
+// unnoticed) or not.
+//
+// Thread rule: owned by the scheduler's thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "common/protocol/messages.h"
+#include "common/verify/fairness.h"
+#include "common/verify/kv_pool.h"
+#include "common/verify/scheduler_types.h"
+#include "common/verify/target.h"
+#include "common/verify/verify_stream.h"
+
+namespace outrider {
+
+class Sessions final {
+ public:
+  using Streams = std::map<StreamId, VerifyStream>;
+
+  Sessions(Model& model, const SchedulerOptions& options);
+
+  // As the scheduler says; not between the start and the end of a pass.
+  void connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
+               StreamOwner owner);
+  void receive(StreamId id, const EdgeMessage& message, TimePoint now);
+  void disconnect(StreamId stream, TimePoint now);
+  void end_stream(StreamId stream, const Status& status, TimePoint now);
+  void drain();
+  void tick(TimePoint now);
+  std::optional<TimePoint> wake_at() const;
+
+  // The stream whose turn it is (fairness.h), with memory for its pass; end() if none wants the
+  // device, or may have it. Those for which there is no memory are ended.
+  Streams::iterator next_turn(TimePoint now);
+  // How many turns a session may have to wait for its next.
+  std::size_t longest_wait(TimePoint now) const { return longest_round(turn_seekers(now)); }
+  Streams::iterator find(StreamId stream) { return streams_.find(stream); }
+  Streams::iterator end() { return streams_.end(); }
+  // Hands out what the session has to say.
+  void flush(StreamId id, VerifyStream& stream);
+  // Its pass is done, and the session went on with it. decided: it gave a verdict.
+  void finished_pass(Streams::iterator at, bool decided, TimePoint now);
+  // Its pass failed.
+  void break_off(Streams::iterator at, const Status& why, TimePoint now);
+  // What edges are told from now on; 0: nothing.
+  void set_pass_limit(Duration limit) { pass_limit_ = limit; }
+  void set_pass_costs(PassCosts costs) { pass_costs_ = std::move(costs); }
+
+  std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
+  // Of sessions that are over, for on_session_end.
+  std::vector<SessionRecord> take_records() { return std::exchange(records_, {}); }
+  const VerifySession* session(StreamId stream) const;
+  // Passes, rows and compute are the scheduler's to count.
+  SchedulerStats stats() const;
+
+  const SchedulerOptions& options() const { return options_; }
+
+ private:
+  Status receive_unopened(Streams::iterator at, const EdgeMessage& message, TimePoint now);
+  Status begin_opening(Streams::iterator at, const EdgeMessage& message, TimePoint now);
+  Status gather_prefix(Streams::iterator at, const EdgeMessage& message, TimePoint now);
+  Status open_session(Streams::iterator at, const EdgeMessage& message, TimePoint now);
+  Status admit(StreamId id, const SessionName& wanted, TimePoint now);
+  std::vector<TokenId> known_prefix(const SessionName& wanted, const Open& open);
+  Streams::iterator find_session(const SessionName& wanted);
+  bool too_many_unopened(const std::string& group) const;
+  std::optional<StreamId> gathered_too_much(const std::string& group) const;
+  void bound_gathered(std::string group, TimePoint now);
+  // Both tell the edge when to come back, and return why.
+  Status overloaded(StreamId id, const std::string& why);
+  // told: to the edge; inner: to the log.
+  Status short_of_memory(StreamId id, const std::string& told, const std::string& inner);
+
+  TimePoint ready_at(const VerifyStream& stream) const;
+  std::vector<TurnSeeker> turn_seekers(TimePoint now) const;
+  // Ends the stream; its session, if it has one, is over with it.
+  void close(Streams::iterator at, const Status& status, TimePoint now);
+  void count_end(const VerifyStream& stream, TimePoint now);
+  void retire(VerifyStream& stream, TimePoint now);
+  void starve(Streams::iterator at, const std::string& told, const std::string& inner,
+              TimePoint now);
+
+  const SchedulerOptions options_;
+  const Target target_;
+  KvPool pool_;
+  Streams streams_;
+  std::size_t sessions_open_ = 0;
+  std::uint64_t turns_ = 0;
+  bool draining_ = false;
+  Duration pass_limit_{0};
+  PassCosts pass_costs_;
+  std::string why_short_;  // of memory: for the log, when the stream ends
+  std::vector<StreamEvent> events_;
+  std::vector<SessionRecord> records_;
+  SchedulerStats stats_;
+};
+
+}  // namespace outrider

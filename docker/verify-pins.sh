@@ -1,0 +1,47 @@
+#!/bin/sh
+# Asks the registries and NVIDIA's repository whether the pins of this folder are what they name: the digest
+# of each image under its tag, the fingerprint of the repository's key. Needs skopeo, curl, gpg and the network.
+#   docker/verify-pins.sh
+# Ends with 0 if all are, 1 if one is another (then it says which pin, where, and what is there), 2 if one
+# could not be asked for. SPDX-License-Identifier: Apache-2.0
+set -u
+cd "$(dirname "$0")" || exit 2
+worst=0
+
+# note CODE TEXT
+note() {
+  echo "$2"
+  case "$1${worst}" in
+    1?) worst=1 ;;
+    20) worst=2 ;;
+  esac
+}
+
+# judge WHERE NAME PINNED FOUND
+judge() {
+  if [ -z "$4" ]; then
+    note 2 "unknown    $1: $2 could not be asked for"
+  elif [ "$3" = "$4" ]; then
+    note 0 "ok         $1: $2"
+  else
+    note 1 "DIFFERENT  $1: $2 is $4, pinned is $3. Remedy: find out why before you pin the other"
+  fi
+}
+
+for tool in skopeo curl gpg; do
+  command -v "${tool}" >/dev/null && continue
+  echo "${tool} is missing. Remedy: apt-get install ${tool}"
+  exit 2
+done
+
+for file in Dockerfile cuda.Dockerfile compose.yaml; do
+  for pin in $(grep -Eo '[a-z0-9./-]+:[A-Za-z0-9._-]+@sha256:[0-9a-f]{64}' "${file}" | sort -u); do
+    judge "${file}" "${pin%@*}" "${pin#*@}" "$(skopeo inspect --no-tags --format '{{.Digest}}' "docker://${pin%@*}" 2>/dev/null)"
+  done
+done
+
+argument() { sed -n "s/^ARG $1=//p" cuda.Dockerfile; }
+key="$(argument REPOSITORY)/3bf863cc.pub"
+judge cuda.Dockerfile "${key}" "$(argument KEY)" "$(curl --silent --fail --location "${key}" 2>/dev/null |
+  gpg --batch --show-keys --with-colons 2>/dev/null | awk -F: '/^fpr:/ {print $10; exit}')"
+exit "${worst}"

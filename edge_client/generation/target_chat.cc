@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "edge_client/generation/target_chat.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/conversation/named_templates.h"
+
+namespace outrider {
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(100);
+constexpr Duration kLongestPause = std::chrono::seconds(2);
+
+// Of a server that is away, or full, and may not be so the next time.
+bool may_pass(const Status& status) {
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kDeadlineExceeded ||
+         status.code() == StatusCode::kResourceExhausted;
+}
+
+bool is_untold(const Status& known) {
+  return known.code() == StatusCode::kUnavailable;
+}
+
+std::string told(const std::string& hash) {
+  return hash.empty() ? "has none" : "has SHA-256 " + hash;
+}
+
+// What was told, if its hash is that of what was told.
+Result<ChatSource> source_of(const TargetDescription& target) {
+  ChatSource source{
+      .templates = target.templates, .bos = target.bos, .eos = target.eos, .chosen = target.chosen};
+  if (template_hash(source) == target.template_hash) return source;
+  if (target.templates.empty()) {
+    return failed_precondition("the server's chat template (SHA-256 " + target.template_hash +
+                               ") is too large to be told. Remedy: --chat-template NAME, of " +
+                               chat_template_names() + " or none");
+  }
+  return internal_error("the server's chat template is not the one of the hash that it told");
+}
+
+}  // namespace
+
+TargetChat::TargetChat(TargetChatOptions options)
+    : options_(std::move(options)),
+      known_(unavailable("no server has told its chat template yet")),
+      target_name_(options_.own_name) {
+  if (options_.own) {
+    known_ = *options_.own;
+  } else if (!asks()) {
+    known_ = options_.tokenizers;
+  }
+  wanted_ = asks();
+  settled_ = !wanted_;
+  if (wanted_) thread_ = std::jthread([this](const std::stop_token& stop) { ask(stop); });
+}
+
+TargetChat::~TargetChat() {
+  thread_.request_stop();
+  const MutexLock lock(mu_);
+  changed_.notify_all();
+}
+
+// A template of ours that the user named needs nothing of the target; a template of the target's
+// does.
+bool TargetChat::asks() const {
+  const std::string& name = options_.name;
+  return options_.describe && (name.empty() || (name != "none" && !named_chat_template(name)));
+}
+
+std::string TargetChat::target_name() {
+  const MutexLock lock(mu_);
+  return target_name_;
+}
+
+void TargetChat::settle(Duration patience) {
+  const TimePoint until = std::chrono::steady_clock::now() + patience;
+  const MutexLock lock(mu_);
+  while (!settled_ && std::chrono::steady_clock::now() < until) changed_.wait_until(mu_, until);
+}
+
+Result<ChatSource> TargetChat::current() {
+  if (known_.ok()) return known_;
+  // What was wrong may be mended by now: the next caller gets a fresh answer.
+  wanted_ = asks();
+  changed_.notify_all();
+  return is_untold(known_.status()) && !away_.ok() ? away_ : known_;
+}
+
+Result<ChatSource> TargetChat::now() {
+  MutexLock lock(mu_);
+  const Result<ChatSource> known = current();
+  const std::string line = std::exchange(line_, {});
+  lock.unlock();
+  if (!line.empty()) say(line);
+  return known;
+}
+
+Result<ChatSource> TargetChat::wait() {
+  const TimePoint until = std::chrono::steady_clock::now() + options_.patience;
+  bool told_of_retries = false;
+  MutexLock lock(mu_);
+  while (!known_.ok() && is_untold(known_.status())) {
+    if (!settled_) {  // the first try is waited for, however short the patience
+      changed_.wait(mu_);
+    } else if (std::chrono::steady_clock::now() >= until) {
+      return unavailable(fmt::format("gave up after {:.1f} s of retries (--reconnect-timeout): {}",
+                                     to_seconds(options_.patience),
+                                     (away_.ok() ? known_.status() : away_).message()));
+    } else if (!away_.ok() && !std::exchange(told_of_retries, true)) {
+      const std::string line = fmt::format("link: {}; retrying for up to {:.1f} s", away_.message(),
+                                           to_seconds(options_.patience));
+      lock.unlock();
+      say(line);
+      lock.lock();
+    } else {
+      changed_.wait_until(mu_, until);
+    }
+  }
+  lock.unlock();
+  return now();
+}
+
+void TargetChat::ask_again() {
+  const MutexLock lock(mu_);
+  wanted_ = asks();
+  changed_.notify_all();
+}
+
+void TargetChat::ask(const std::stop_token& stop) {
+  Duration pause = kFirstPause;
+  while (!stop.stop_requested()) {
+    {
+      const MutexLock lock(mu_);
+      while (!wanted_ && !stop.stop_requested()) changed_.wait(mu_);
+    }
+    if (stop.stop_requested()) return;
+    if (take(options_.describe(stop))) {
+      pause = kFirstPause;
+      continue;
+    }
+    const TimePoint until = std::chrono::steady_clock::now() + pause;
+    pause = std::min(2 * pause, kLongestPause);
+    const MutexLock lock(mu_);
+    while (!stop.stop_requested() && std::chrono::steady_clock::now() < until) {
+      changed_.wait_until(mu_, until);
+    }
+  }
+}
+
+// False: it should be asked again.
+bool TargetChat::take(const Result<TargetDescription>& told_target) {
+  const MutexLock lock(mu_);
+  settled_ = true;
+  changed_.notify_all();
+  if (!told_target.ok() && may_pass(told_target.status())) {
+    away_ = told_target.status();
+    return false;
+  }
+  away_ = Status();
+  wanted_ = false;
+  if (told_target.status().code() == StatusCode::kUnimplemented) {
+    known_ = options_.own.value_or(options_.tokenizers);
+    line_ = "chat template: that of " +
+            (options_.own ? std::string("this device's target") : options_.tokenizers_place) +
+            ", because the server does not tell its target's";
+    if (line_ == said_) line_.clear();
+    if (!line_.empty()) said_ = line_;
+    return true;
+  }
+  if (!told_target.ok()) {
+    known_ = told_target.status();
+    return true;
+  }
+  target_name_ = told_target->model_name;
+  known_ = source_of(*told_target);
+  if (!options_.own || !known_.ok()) return true;
+  const std::string own = template_hash(*options_.own);
+  if (own == told_target->template_hash) return true;
+  known_ = failed_precondition("the server's chat template " + told(told_target->template_hash) +
+                               ", that of this device's target " + told(own) +
+                               ": either would get prompts in the other's form. Remedy: a target "
+                               "with the server's template, or --chat-template NAME for both");
+  return true;
+}
+
+void TargetChat::say(const std::string& line) {
+  if (options_.say) options_.say(line);
+}
+
+}  // namespace outrider

@@ -1,0 +1,87 @@
+// Which chat template prompts are written by: the target's, whichever side holds it.
+//
+//   TargetChat chat(options);                       // asks the server, while models load
+//   const ChatSource source = *chat.wait();        // or now(), which never waits
+//
+// The server tells the template by its method Describe. One that cannot (it is older) leaves that
+// of this device's own target, or else that of the edge's tokenizer, which is said. Where both
+// targets may decide, their templates must be the same: a prompt is written once.
+//
+// Thread rule: any thread; wait() blocks. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/conversation/chat_template.h"
+#include "common/protocol/target_description.h"
+
+namespace outrider {
+
+struct TargetChatOptions {
+  std::string name = {};       // --chat-template; empty: the target's
+  ChatSource tokenizers = {};  // of the tokenizer's files, and where these lie
+  std::string tokenizers_place = {};
+  std::optional<ChatSource> own = {};  // of this device's target; nothing: there is none
+  std::string own_name = {};           // that target's
+  // Asks the server; empty: there is none. Called on a thread of its own.
+  std::function<Result<TargetDescription>(const std::stop_token&)> describe = {};
+  Duration patience = std::chrono::seconds(30);  // of wait(), for a server that is away
+  // Told once what the user should know, on the thread of wait() or now().
+  std::function<void(const std::string& line)> say = {};
+};
+
+class TargetChat final {
+ public:
+  explicit TargetChat(TargetChatOptions options);
+  ~TargetChat();
+  TargetChat(const TargetChat&) = delete;
+  TargetChat& operator=(const TargetChat&) = delete;
+
+  const std::string& name() const { return options_.name; }
+
+  // The target's name: the server's as it last told it, else this device's own; empty: none is
+  // known.
+  std::string target_name();
+
+  // Until the server has answered for the first time, or failed to, but not for longer than that.
+  void settle(Duration patience);
+
+  // Errors: UNAVAILABLE if no server has told it yet and there is no own target;
+  // FAILED_PRECONDITION if the server's template is another than the own target's; else what the
+  // server said.
+  Result<ChatSource> now();
+  // Waits for a server that is away.
+  Result<ChatSource> wait();
+
+  // Another server may answer by now: it is asked again. Until it has answered, nothing changes.
+  void ask_again();
+
+ private:
+  bool asks() const;
+  Result<ChatSource> current() OUTRIDER_REQUIRES(mu_);
+  void ask(const std::stop_token& stop);
+  bool take(const Result<TargetDescription>& told);
+  void say(const std::string& line);
+
+  const TargetChatOptions options_;
+  Mutex mu_;
+  CondVar changed_;
+  Result<ChatSource> known_ OUTRIDER_GUARDED_BY(mu_);
+  std::string target_name_ OUTRIDER_GUARDED_BY(mu_);
+  Status away_ OUTRIDER_GUARDED_BY(mu_);           // how the last try failed, while one may help
+  bool settled_ OUTRIDER_GUARDED_BY(mu_) = false;  // the first try is over
+  bool wanted_ OUTRIDER_GUARDED_BY(mu_) = false;   // the server is to be asked
+  std::string line_ OUTRIDER_GUARDED_BY(mu_);      // to be said
+  std::string said_ OUTRIDER_GUARDED_BY(mu_);      // the last that was
+  std::jthread thread_;                            // last: it uses the others
+};
+
+}  // namespace outrider

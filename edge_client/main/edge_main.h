@@ -1,0 +1,12 @@
+// An edge as a whole program: outrider-edge, or another one with parts of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "edge_client/main/options.h"
+
+namespace outrider {
+
+// Returns the exit code. parts: outlive it.
+int edge_main(int argc, char** argv, const EdgeParts& parts);
+
+}  // namespace outrider

@@ -1,0 +1,74 @@
+// Other programs of ours, run as processes of their own. They are killed when the thread that
+// started them ends, however it ends: a killed bench leaves none behind.
+//
+// Thread rule: one thread (cores are given by moving the caller there for a moment).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+// Without its end; empty if there is none.
+inline std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of("\r\n");
+  if (end == std::string::npos) return "";
+  const std::size_t newline = text.rfind('\n', end);
+  const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
+  return text.substr(begin, end - begin + 1);
+}
+
+// What outrider-edge or outrider-lab-edge says of its own failure, or else its last line.
+inline std::string last_error_line(const std::string& err) {
+  for (const char* const program : {"outrider-lab-edge: ", "outrider-edge: "}) {
+    const std::size_t begin = err.rfind(program);
+    if (begin != std::string::npos) return err.substr(begin, err.find('\n', begin) - begin);
+  }
+  return last_line(err);
+}
+
+// Where in the network a program runs.
+struct NetworkSide {
+  std::string host = "127.0.0.1";             // its own address there
+  std::optional<int> network_namespace = {};  // a file descriptor; nothing: our own
+};
+
+struct ProcessOptions {
+  std::string program;  // a path
+  std::vector<std::string> arguments;
+  std::optional<int> core = {};               // runs on this CPU alone
+  std::optional<int> network_namespace = {};  // runs in it
+};
+
+// The path of a program that stands beside this one.
+Result<std::string> sibling_program(const std::string& name);
+
+// err < 0: our own stderr. Both stay the caller's.
+Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err);
+
+struct FinishedProcess {
+  int exit_code = 0;  // 128 + the signal that ended it
+  std::string out;
+  std::string err;
+  std::optional<Duration> first_out = {};  // from its start to its first byte on stdout
+  // The most memory it held; at least what this process held when it was started.
+  std::int64_t peak_bytes = 0;
+};
+
+// Runs it to its end. DEADLINE_EXCEEDED, and it is killed, if that takes longer than timeout.
+// on_out: called on this thread with what its stdout brings, as it comes; empty: nobody looks.
+Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout,
+                                    const std::function<void(std::string_view)>& on_out = {});
+
+}  // namespace outrider

@@ -1,0 +1,76 @@
+// An outrider-lab-server of our own, as a process of its own on a free port.
+// Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/address.h"
+#include "common/base/json.h"
+#include "common/base/posix.h"
+#include "common/base/status.h"
+#include "common/model/model_pacer.h"
+#include "emulation/process/process.h"
+
+namespace outrider {
+
+// How well emulated paces were kept. A pass that takes longer by itself than its pace is not
+// shortened: where there are many, the run is not the device that it says.
+
+// Of the passes of a target or the steps of a draft.
+inline constexpr double kMaxOverruns = 0.01;
+
+double overrun_share(const PaceCounts& counts);
+
+inline bool kept_pace(const PaceCounts& counts) {
+  return overrun_share(counts) <= kMaxOverruns;
+}
+
+PaceCounts operator+(const PaceCounts& one, const PaceCounts& other);
+
+// {"passes": .., "overruns": ..}
+Json to_json(const PaceCounts& counts);
+
+// For people, of a pace that was not kept; whose: "draft at rtx-68m-7b".
+std::string overrun_line(const std::string& whose, const PaceCounts& counts);
+
+// What a server's last words say of its emulated pace; nothing if they do not.
+std::optional<PaceCounts> parse_overruns(const std::string& text);
+
+class ServerProcess final {
+ public:
+  // Starts the outrider-lab-server that stands beside this program, waits until it listens. What it
+  // logs goes to our stderr. core: the only CPU it runs on. side: where it listens.
+  static Result<std::unique_ptr<ServerProcess>> start(const std::vector<std::string>& arguments,
+                                                      std::optional<int> core = std::nullopt,
+                                                      const NetworkSide& side = {});
+  // The same of the program at that path.
+  static Result<std::unique_ptr<ServerProcess>> start_program(
+      const std::string& program, const std::vector<std::string>& arguments,
+      std::optional<int> core, const NetworkSide& side);
+  ~ServerProcess() { stop(); }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  const Address& address() const { return address_; }
+  // SIGTERM, and waits for its end. Returns what it counted of its emulated pace; nothing if it
+  // has none, or was stopped before.
+  std::optional<PaceCounts> stop();
+
+  // The tokenizer hash that it shows at its start.
+  const std::string& tokenizer_hash() const { return tokenizer_hash_; }
+
+ private:
+  ServerProcess(pid_t pid, UniqueFd out) : pid_(pid), out_(std::move(out)) {}
+
+  Status read_start();
+
+  pid_t pid_;           // 0: stopped
+  const UniqueFd out_;  // its stdout
+  Address address_;
+  std::string tokenizer_hash_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/codec.h"
+#include "proto/codec_fields.h"
+#include "proto/outrider/v1/outrider.pb.h"
+
+namespace outrider {
+namespace {
+
+using codec::from_name;
+using codec::to_name;
+
+bool fits(const std::map<std::string, std::string>& templates) {
+  std::size_t bytes = 0;
+  for (const auto& [name, text] : templates) {
+    if (from_name(name) != name) return false;
+    bytes += name.size() + text.size();
+  }
+  return templates.size() <= kMaxTemplates && bytes <= kMaxTemplateBytes;
+}
+
+Status check_at_most(std::string_view field, std::size_t value, std::size_t most,
+                     std::string_view unit) {
+  if (value <= most) return {};
+  return invalid_argument("describe_reply." + std::string(field) + " has " + std::to_string(value) +
+                          " " + std::string(unit) + ", may have " + std::to_string(most));
+}
+
+Result<std::map<std::string, std::string>> decode_templates(const v1::DescribeReply& in) {
+  OUTRIDER_RETURN_IF_ERROR(check_at_most("templates", static_cast<std::size_t>(in.templates_size()),
+                                         kMaxTemplates, "entries"));
+  std::map<std::string, std::string> templates;
+  std::size_t bytes = 0;
+  for (const v1::ChatTemplate& one : in.templates()) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::string name,
+                              to_name("describe_reply.templates.name", one.name()));
+    bytes += name.size() + one.text().size();
+    if (!templates.emplace(std::move(name), one.text()).second) {
+      return invalid_argument("describe_reply.templates.name: " + printable(one.name()) +
+                              " stands there twice");
+    }
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_at_most("templates", bytes, kMaxTemplateBytes, "bytes"));
+  return templates;
+}
+
+Status check_hash(const std::string& hash) {
+  const bool is_hex = hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (hash.empty() || (hash.size() == 64 && is_hex)) return {};
+  return invalid_argument("describe_reply.template_hash is " + printable(hash) +
+                          ", must be 64 lower-case hex digits");
+}
+
+}  // namespace
+
+std::string serialize(const TargetDescription& target) {
+  v1::DescribeReply wire;
+  wire.set_model_name(from_name(target.model_name));
+  wire.set_fingerprint(from_name(target.fingerprint));
+  wire.set_tokenizer_hash(from_name(target.tokenizer_hash));
+  if (fits(target.templates)) {
+    for (const auto& [name, text] : target.templates) {
+      v1::ChatTemplate& one = *wire.add_templates();
+      one.set_name(name);
+      one.set_text(text);
+    }
+  }
+  if (target.bos && target.bos->size() <= kMaxTokenBytes) wire.set_bos_token(*target.bos);
+  if (target.eos && target.eos->size() <= kMaxTokenBytes) wire.set_eos_token(*target.eos);
+  wire.set_chosen_template(from_name(target.chosen));
+  wire.set_template_hash(from_name(target.template_hash));
+  wire.set_server_version(from_name(target.server_version));
+  return wire.SerializeAsString();
+}
+
+Status check_describe_request(std::string_view request) {
+  v1::DescribeRequest asked;
+  if (!asked.ParseFromArray(request.data(), static_cast<int>(request.size()))) {
+    return invalid_argument("DescribeRequest: bytes that are no such message");
+  }
+  return {};
+}
+
+Result<TargetDescription> parse_target_description(std::string_view reply) {
+  v1::DescribeReply wire;
+  if (reply.size() > kMaxMessageBytes ||
+      !wire.ParseFromArray(reply.data(), static_cast<int>(reply.size()))) {
+    return invalid_argument("DescribeReply: " + std::to_string(reply.size()) +
+                            " bytes that are no such message");
+  }
+  TargetDescription target;
+  const auto name = [](const char* field, const std::string& value) {
+    return to_name("describe_reply." + std::string(field), value);
+  };
+  OUTRIDER_ASSIGN_OR_RETURN(target.model_name, name("model_name", wire.model_name()));
+  OUTRIDER_ASSIGN_OR_RETURN(target.fingerprint, name("fingerprint", wire.fingerprint()));
+  OUTRIDER_ASSIGN_OR_RETURN(target.tokenizer_hash, name("tokenizer_hash", wire.tokenizer_hash()));
+  OUTRIDER_ASSIGN_OR_RETURN(target.templates, decode_templates(wire));
+  OUTRIDER_RETURN_IF_ERROR(
+      check_at_most("bos_token", wire.bos_token().size(), kMaxTokenBytes, "bytes"));
+  OUTRIDER_RETURN_IF_ERROR(
+      check_at_most("eos_token", wire.eos_token().size(), kMaxTokenBytes, "bytes"));
+  if (wire.has_bos_token()) target.bos = wire.bos_token();
+  if (wire.has_eos_token()) target.eos = wire.eos_token();
+  OUTRIDER_ASSIGN_OR_RETURN(target.chosen, name("chosen_template", wire.chosen_template()));
+  OUTRIDER_RETURN_IF_ERROR(check_hash(wire.template_hash()));
+  target.template_hash = wire.template_hash();
+  OUTRIDER_ASSIGN_OR_RETURN(target.server_version, name("server_version", wire.server_version()));
+  return target;
+}
+
+}  // namespace outrider

@@ -1,0 +1,44 @@
+// A body that an OpenAI client sends: what is let through is within its ranges and can be encoded
+// or is refused, and an error has a code that is the client's. SPDX-License-Identifier: Apache-2.0
+#include "common/openai/completion_request.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tests/unit/common/text/small_tokenizers.h"
+
+namespace {
+
+void check(bool condition) {
+  if (!condition) __builtin_trap();
+}
+
+void check_error(const outrider::Status& status) {
+  check(!status.message().empty() && (status.code() == outrider::StatusCode::kInvalidArgument ||
+                                      status.code() == outrider::StatusCode::kUnimplemented));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const outrider::Tokenizer kTokenizer = outrider::load_or_die(outrider::small_byte_level());
+  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  for (const bool is_chat : {true, false}) {
+    const auto request = outrider::parse_completion(body, is_chat, {});
+    if (!request.ok()) {
+      check_error(request.status());
+      continue;
+    }
+    const outrider::CompletionParams& params = request->params;
+    check(outrider::validate(params.sampling).ok() && params.max_tokens >= -1 &&
+          params.max_tokens != 0);
+    check(request->is_chat == is_chat && (!is_chat || !request->messages.empty()));
+    for (const std::string& stop : params.stop) check(!stop.empty());
+    for (const char* name :
+         {"chatml", "zephyr"}) {  // the small tokenizer may lack a template's marks
+      (void)outrider::encode_request(kTokenizer, *request, {}, name);
+    }
+  }
+  return 0;
+}

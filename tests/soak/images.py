@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Builds the images of both programs with buildah, on a Debian 12 made by mmdebstrap, and lets them answer the demo: as
+user 1000 without capabilities, on a root that they cannot write to, models mounted read-only.
+
+  tests/soak/images.py [--jobs 2] [--volume HOST:CONTAINER ..]
+
+--volume mounts while the images are built: a compiler's cache (/root/.cache/ccache), apt's configuration. Needs root,
+and about 12 GB in TMPDIR. Nothing is shown (exit code 4) where a tool is missing or nothing can be mounted.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from demo import answer_demo
+
+from edges import ROOT
+from outcome import Outcome
+
+PARTS = ('server', 'edge')
+TOOLS = ('buildah', 'mmdebstrap', 'unshare', 'chroot')
+ISSUER = 'ca-certificates'  # so that apt may speak HTTPS
+# What an image's process may do: nothing. setpriv is the image's own, as chroot needs a right that it takes away.
+CONFINED = ('setpriv --reuid={0[0]} --regid={0[1]} --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all env -i {1} {2}')
+WRAPPER = '''#!/bin/sh
+exec unshare --mount sh -c '
+  mkdir -p {root}/models && mount --bind {root} {root} && mount -o remount,bind,ro {root} && mount -t proc proc {root}/proc && mount --rbind /dev {root}/dev &&
+  mount --bind {models} {root}/models && mount -o remount,bind,ro {root}/models && exec chroot {root} {confined} "$@"' sh "$@"
+'''
+
+
+class Buildah:
+    """With images and containers in a folder of its own."""
+
+    def __init__(self, folder):
+        self.store = ('buildah', '--root', folder / 'store', '--runroot', folder / 'run')
+
+    def __call__(self, *words):
+        done = subprocess.run([*map(str, (*self.store, *words))], stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout.strip()
+
+    def build(self, tag, *words):
+        self('build', '--isolation', 'chroot', '--format', 'docker', '--layers', '--tag', tag, *words)
+
+
+def make_base(buildah, folder):
+    subprocess.run(['mmdebstrap', '--variant=minbase', f'--include={ISSUER}', 'bookworm', folder / 'base.tar'], check=True)
+    (folder / 'Dockerfile').write_text('FROM scratch\nADD base.tar /\n', encoding='ascii')
+    buildah.build('base', folder)
+
+
+def wrap(buildah, part, folder, models):
+    """A program that runs the image's as a container would; what is said against the image."""
+    config = json.loads(buildah('inspect', '--type', 'image', part))['Docker']['config']
+    findings = [f'{part}: {what}' for what, right in (
+        ('its user is not 1000:1000', config.get('User') == '1000:1000'),
+        ('its entry point is not the program', config.get('Entrypoint') == [f'/usr/bin/outrider-{part}']),
+        ('it has no health check', bool(config.get('Healthcheck')))) if not right]
+    root = buildah('mount', buildah('from', part))
+    environment = ' '.join(map(shlex.quote, config['Env']))
+    for name, entry in ((f'outrider-{part}', config['Entrypoint'][0]), (f'{part}-sh', '/bin/sh')):
+        confined = CONFINED.format(config['User'].split(':'), environment, entry)
+        script = folder / 'bin' / name
+        script.write_text(WRAPPER.format(root=root, models=models, confined=confined), encoding='utf-8')
+        script.chmod(0o755)
+    return findings
+
+
+def is_shut(shell):
+    """Whether a process in the image has a user's rights only, and can write nowhere."""
+    done = subprocess.run([shell, '-c', 'id -u; grep CapBnd /proc/self/status; for at in / /usr /tmp /models; do touch $at/x && echo $at; done'],
+                          capture_output=True, text=True, check=False)
+    return done.stdout.split() == ['1000', 'CapBnd:', '0' * 16]
+
+
+def asks_health(command):
+    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def run(options, outcome):
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    if missing or os.geteuid() != 0:
+        return outcome.show_nothing(f'needs root, and {", ".join(missing) or "all tools are there"}. Remedy: apt-get install buildah mmdebstrap')
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / 'bin').mkdir()
+        buildah = Buildah(folder)
+        make_base(buildah, folder)
+        volumes = [word for volume in options.volume for word in ('--volume', volume)]
+        findings = []
+        for part in PARTS:
+            buildah.build(part, *volumes, '--build-arg', 'BASE=localhost/base', '--build-arg', f'JOBS={options.jobs}',
+                          '--target', part, '-f', ROOT / 'docker/Dockerfile', ROOT)
+            findings += wrap(buildah, part, folder, ROOT / 'models')
+        try:
+            findings += [f'{part}: its process may do more than a user' for part in PARTS if not is_shut(folder / 'bin' / f'{part}-sh')]
+            for finding in findings:
+                outcome.fail(finding)
+            answer_demo(folder / 'bin', Path('/models'), outcome,
+                        lambda port: asks_health([folder / 'bin/server-sh', '-c', f'curl -sf http://127.0.0.1:{port}/health/live']))
+        finally:
+            buildah('umount', '--all')
+            buildah('rm', '--all')
+    wrong = len(outcome.failures)
+    outcome.hold('faults of the images', (wrong, wrong, wrong), 0, at_least=False)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--jobs', type=int, default=2, help='of the compiler')
+    parser.add_argument('--volume', action='append', default=[], help='HOST:CONTAINER, while images are built')
+    outcome = Outcome('images')
+    run(parser.parse_args(), outcome)
+    return outcome.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""What the service around decoding costs, with the real programs in turn: `outrider-edge serve` against what
+the same answer took inside it, TLS against plaintext; and what it takes the processor to show /metrics.
+
+  ./run soak overhead [--rounds 20]
+
+The target decodes as fast as this machine lets it, or the costs would drown in its passes. Times are medians
+of paired differences, with their 95 % interval; a bar is held on the end that is closer to failing.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import os
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from edges import DRAFT, ROOT, Server, StampedEdge, edge, free_port, make_certificate, wait_until_served
+from outcome import Outcome, median
+from streamed import pieces
+
+PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
+TOKENS = 100  # through HTTP
+READINGS = 100  # of /metrics in a sample
+ANSWERS = 10  # of a sample, where less than a tenth of a millisecond is to be seen
+ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '-n', TOKENS, '--temp', '1', '--json')
+MOST_MS_TO_FIRST = 2.0
+MOST_OF_TPOT = 1.03
+MOST_TLS_MS = 0.2
+MOST_OF_METRICS = 0.01
+
+
+def streamed(port, seed):
+    """Seconds from the request to the first text and to the last, and the program's own figures."""
+    begin, times, figures = time.monotonic(), [], None
+    for when, text, told in pieces(port, prompt=PROMPT, max_tokens=TOKENS, temperature=1, seed=seed):
+        if text:
+            times.append(when - begin)
+        figures = told or figures
+    return times[0], times[-1], figures
+
+
+def measure_serve(rounds, outcome):
+    with Server() as server:
+        port = free_port()
+        serving = StampedEdge('serve', '--model', DRAFT, '--server', server.address, '--port', port, '--strategy', 'ar')
+        wait_until_served(f'http://127.0.0.1:{port}')
+        firsts, ratios = [], []
+        for seed in range(rounds + 2):
+            first, last, figures = streamed(port, seed)
+            if seed < 2:
+                continue  # warm-up
+            firsts.append(first * 1e3 - figures['ttft_ms'])
+            inside = figures['tpot_ms'] * (figures['completion_tokens'] - 1)
+            ratios.append((last - first) * 1e3 / inside)
+        serving.process.terminate()
+        serving.process.wait()
+    outcome.hold('ms that serve adds to the first token', median(firsts), MOST_MS_TO_FIRST, at_least=False)
+    outcome.hold('time between tokens through serve, over inside it', median(ratios), MOST_OF_TPOT, at_least=False)
+
+
+def tpot(server, *flags):
+    """Of several answers, ms."""
+    spent = tokens = 0
+    for seed in range(ANSWERS):
+        got = edge(*ANSWER, '--server', server, '--seed', seed, *flags)
+        if got.code != 0:
+            sys.exit(got.err)
+        spent += got.json['tpot_ms'] * (len(got.json['ids']) - 1)
+        tokens += len(got.json['ids']) - 1
+    return spent / tokens
+
+
+def measure_tls(rounds, outcome):
+    with tempfile.TemporaryDirectory() as folder:
+        cert, key = make_certificate(folder)
+        with Server() as plain, Server('--tls-cert', cert, '--tls-key', key) as shielded:
+            differences = []
+            for number in range(rounds + 1):
+                pair = [lambda: tpot(plain.address), lambda: tpot(shielded.address, '--tls-ca', cert)]
+                order = (0, 1) if number % 2 else (1, 0)
+                times = {which: pair[which]() for which in order}
+                if number:
+                    differences.append(times[1] - times[0])
+    outcome.hold('ms that TLS adds to a pass', median(differences), MOST_TLS_MS, at_least=False)
+
+
+def cpu_seconds(process):
+    """That the process has spent so far, its system calls included."""
+    fields = Path(f'/proc/{process.pid}/stat').read_text(encoding='ascii').rsplit(')', 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def measure_metrics(rounds, outcome):
+    """By the processor's time: what one reading takes is far below what passes vary by."""
+    port = free_port()
+    with Server('--metrics-port', port) as server:
+        tpot(server.address)  # all series have values
+        costs = []
+        for _ in range(rounds):
+            before = cpu_seconds(server.process)
+            for _ in range(READINGS):
+                urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=10).read()
+            costs.append((cpu_seconds(server.process) - before) / READINGS)
+    outcome.hold('share of a core that /metrics takes, read once a second', median(costs), MOST_OF_METRICS, at_least=False)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--rounds', type=int, default=20)
+    options = parser.parse_args()
+    outcome = Outcome('overhead')
+    measure_serve(options.rounds, outcome)
+    measure_tls(options.rounds, outcome)
+    measure_metrics(options.rounds, outcome)
+    return outcome.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""A link of TCP connections to a server on this machine, which can be cut in two manners and restored, and be bad:
+outrider-link, told what to do.
+
+  link = TcpLink(server.port); the edge connects to link.address
+  link.reset()     connections are reset, new ones refused
+  link.silence()   half-open: nothing is carried any more, and nobody is told; new connections hang
+  link.silence_uplink()     .. in the direction to the server alone
+  link.restore()   what was held back arrives, new connections are taken
+  link.garble()    of each connection a bit changes in what the server says next
+  link.become(PROFILE)      as outrider-link --profile: delay=400ms, ethernet+loss=30%
+  link.move(ADDRESS)        the server sees new connections come from there, of 127.0.0.0/8
+  link.counts()    what became of the pieces it carried, since it became what it is
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import subprocess
+import threading
+
+from edges import BIN
+
+PLAIN = 'delay=0ms'
+
+
+class TcpLink:
+    def __init__(self, server_port):
+        self.lock = threading.Lock()
+        self.process = subprocess.Popen([BIN / 'outrider-link', '--to', f'127.0.0.1:{server_port}', '--profile', PLAIN],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().split()[1]
+        self.port = int(self.address.rsplit(':', 1)[1])
+
+    def _ask(self, command):
+        with self.lock:
+            self.process.stdin.write(command + '\n')
+            self.process.stdin.flush()
+            return self.process.stdout.readline().strip()
+
+    def _tell(self, command):
+        answer = self._ask(command)
+        if answer != 'ok':
+            raise RuntimeError(f'outrider-link: {command}: {answer}')
+
+    def reset(self):
+        self._tell('reset')
+
+    def silence(self):
+        self._tell('silence')
+
+    def silence_uplink(self):
+        self._tell('silence up')
+
+    def restore(self):
+        self._tell('restore')
+
+    def garble(self):
+        self._tell('garble')
+
+    def become(self, profile=PLAIN):
+        self._tell(f'profile {profile}')
+
+    def move(self, address):
+        self._tell(f'from {address}')
+
+    def counts(self):
+        return json.loads(self._ask('counts'))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()

@@ -1,0 +1,121 @@
+// Who leaves for whom, without sockets: shutting down a descriptor that is none does nothing.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/http/connections.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <mutex>
+#include <semaphore>
+#include <string>
+#include <vector>
+
+#include "common/http/work_queue.h"
+
+namespace outrider {
+namespace {
+
+using Connection = HttpConnections::Connection;
+
+TimePoint at(int second) {
+  return TimePoint{} + std::chrono::seconds(second);
+}
+
+TEST(HttpConnections, IdleOnesLeaveFirstThenBodiesOfStrangersThenThoseOfKnownClients) {
+  HttpConnections all({.requests = 0, .requests_per_network = 1000});
+  std::deque<std::string> bodies(HttpConnections::kSpare);
+  std::vector<Connection*> in;
+  for (std::size_t i = 0; i < HttpConnections::kSpare; ++i) {
+    in.push_back(&all.enter(-1, "a", at(static_cast<int>(i))));
+    if (i < 2) all.begin_body(*in[i], &bodies[i], /*known=*/i == 0, at(static_cast<int>(i)));
+  }
+  for (std::size_t i = 2; i < in.size(); ++i) {  // in the order in which they came
+    EXPECT_FALSE(in[i]->leaving);
+    all.begin_body(all.enter(-1, "b", at(100)), &bodies[i], false, at(100));
+    EXPECT_TRUE(in[i]->leaving) << i;
+  }
+  EXPECT_FALSE(in[1]->leaving);
+  all.enter(-1, "b", at(100));
+  EXPECT_TRUE(in[1]->leaving) << "the stranger's body before the known client's";
+  EXPECT_FALSE(in[0]->leaving);
+}
+
+TEST(HttpConnections, ANetworkTakesPlacesFromItself) {
+  HttpConnections all({.requests = 1000, .requests_per_network = 2});
+  Connection& other = all.enter(-1, "other", at(0));
+  Connection& first = all.enter(-1, "many", at(1));
+  for (std::size_t i = 0; i < HttpConnections::kSparePerNetwork + 1; ++i) {
+    all.enter(-1, "many", at(2));
+  }
+  EXPECT_FALSE(first.leaving);
+  all.enter(-1, "many", at(3));
+  EXPECT_TRUE(first.leaving);
+  EXPECT_FALSE(other.leaving);
+  all.leave(first);
+  EXPECT_EQ(all.sent_away(), 1u);
+}
+
+TEST(HttpConnections, WhatIsAnsweredStaysAndIsBounded) {
+  HttpConnections all({.requests = 2, .requests_per_network = 1});
+  Connection& a = all.enter(-1, "a", at(0));
+  Connection& b = all.enter(-1, "b", at(0));
+  EXPECT_EQ(all.begin_answer(a, at(1)), Status());
+  EXPECT_EQ(all.begin_answer(all.enter(-1, "a", at(1)), at(1)).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(all.begin_answer(b, at(1)), Status());
+  EXPECT_EQ(all.begin_answer(all.enter(-1, "c", at(1)), at(1)).code(),
+            StatusCode::kResourceExhausted);
+  for (int i = 0; i < 300; ++i) all.enter(-1, "a", at(2));
+  EXPECT_FALSE(a.leaving);
+  all.end_request(a, at(3));
+  EXPECT_EQ(all.begin_answer(all.enter(-1, "a", at(4)), at(4)), Status());
+}
+
+TEST(HttpConnections, BodiesLeaveForLaterOnesAndGiveTheirMemoryBack) {
+  HttpConnections all({.body_bytes = 100, .body_bytes_per_network = 60});
+  std::deque<std::string> bodies(3);
+  Connection& a = all.enter(-1, "a", at(0));
+  Connection& b = all.enter(-1, "b", at(0));
+  Connection& later = all.enter(-1, "a", at(0));
+  all.begin_body(a, &bodies[0], false, at(1));
+  all.begin_body(b, &bodies[1], false, at(2));
+  all.begin_body(later, &bodies[2], false, at(3));
+  EXPECT_EQ(all.take_body(a, std::string(50, 'x')), Status());
+  EXPECT_EQ(all.take_body(later, std::string(50, 'y')), Status());
+  EXPECT_TRUE(a.leaving) << "of its network";
+  EXPECT_TRUE(bodies[0].empty());
+  EXPECT_EQ(all.take_body(b, std::string(50, 'z')), Status());
+  EXPECT_FALSE(later.leaving);
+  EXPECT_EQ(all.take_body(b, std::string(11, 'z')).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(bodies[2], std::string(50, 'y'));
+}
+
+TEST(WorkQueue, AddressesTakeTurns) {
+  std::mutex mu;
+  std::string order;
+  std::binary_semaphore begun{0}, go_on{0}, done{0};
+  WorkQueue queue({});
+  const auto job = [&](char name) {
+    return WorkQueue::Job{.run = [&, name] {
+      const std::lock_guard lock(mu);
+      order += name;
+      if (order.size() == 6) done.release();
+    }};
+  };
+  EXPECT_EQ(queue.push("x", {.run =
+                                 [&] {
+                                   begun.release();
+                                   go_on.acquire();
+                                 }}),
+            Status());
+  begun.acquire();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.push("a", job('a')), Status());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(queue.push("b", job('b')), Status());
+  go_on.release();
+  done.acquire();
+  const std::lock_guard lock(mu);
+  EXPECT_EQ(order, "ababaa");
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,193 @@
+// One peer takes nothing from others: turns at the device, memory of what waits.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "common/verify/engine.h"
+#include "common/verify/fairness.h"
+#include "tests/unit/common/verify/scheduler_fixture.h"
+
+namespace outrider {
+namespace {
+
+// --- memory of what waits -----------------------------------------------------------------------
+
+TEST(GroupShares, TheLargestOfAGroupBeyondItsShareGivesWay) {
+  GroupShares shares(10, 100);
+  shares.add(1, "a", 4);
+  shares.add(2, "a", 6);
+  EXPECT_FALSE(shares.beyond("a"));
+  shares.add(1, "a", 3);
+  EXPECT_EQ(shares.beyond("a"), 1u);
+  EXPECT_FALSE(shares.beyond("b"));
+  shares.remove(1);
+  EXPECT_FALSE(shares.beyond("a"));
+}
+
+TEST(GroupShares, BeyondTheShareOfAllTheGroupWithMostGivesWayWhoeverCameLast) {
+  GroupShares shares(10, 20);
+  shares.add(1, "a", 9);
+  shares.add(2, "b", 10);
+  shares.add(3, "c", 2);
+  EXPECT_EQ(shares.beyond("c"), 2u);
+  shares.clear();
+  EXPECT_FALSE(shares.beyond("c"));
+}
+
+class InboxTest : public testing::Test {
+ protected:
+  // A message of about so many MiB.
+  void push(StreamId stream, const std::string& group, std::size_t mib) {
+    inbox_.push_message(
+        stream, group, {.body = Grow{1, 1, std::vector<GrowNode>((mib << 20) / sizeof(GrowNode))}});
+  }
+  bool overflowed(const std::vector<EngineInbox::Input>& taken, StreamId stream) {
+    return std::ranges::any_of(taken, [&](const EngineInbox::Input& input) {
+      return input.stream == stream && std::holds_alternative<EngineInbox::Overflow>(input.what);
+    });
+  }
+  EngineInbox inbox_;
+};
+
+TEST_F(InboxTest, FloodingStreamsOfOnePeerTakeNoRoomFromAnother) {
+  for (StreamId flooding = 1; flooding <= 9; ++flooding) push(flooding, "flood", 7);
+  push(10, "honest", 3);
+  const std::vector<EngineInbox::Input> taken = inbox_.take();
+  EXPECT_FALSE(overflowed(taken, 10));
+  EXPECT_TRUE(overflowed(taken, 1));
+  const auto kept = std::ranges::count_if(taken, [](const EngineInbox::Input& input) {
+    return input.stream < 10 && std::holds_alternative<EdgeMessage>(input.what);
+  });
+  EXPECT_EQ(kept, 2) << "of 7 MiB each, within 16";
+}
+
+TEST_F(InboxTest, ManyPeersThatFloodTakeNoRoomFromOneThatDoesNot) {
+  for (StreamId flooding = 1; flooding <= 9; ++flooding) {
+    push(flooding, "flood " + std::to_string(flooding), 7);
+  }
+  push(10, "honest", 3);
+  const std::vector<EngineInbox::Input> taken = inbox_.take();
+  EXPECT_FALSE(overflowed(taken, 10));
+  push(1, "flood 1", 1);
+  EXPECT_FALSE(overflowed(inbox_.take(), 1)) << "what was taken waits no more";
+}
+
+// --- turns --------------------------------------------------------------------------------------
+
+TEST(Turns, WhoHasWaitedLongestIsNext) {
+  EXPECT_FALSE(next_in_turn({}));
+  std::vector<TurnSeeker> streams = {{.stream = 1, .group = "a", .served = 5, .wants = true},
+                                     {.stream = 2, .group = "a", .served = 2, .wants = true},
+                                     {.stream = 3, .group = "b", .served = 4, .wants = true}};
+  EXPECT_EQ(next_in_turn(streams), 3u) << "the group a was served last";
+  streams[2].wants = false;
+  EXPECT_EQ(next_in_turn(streams), 2u);
+  EXPECT_EQ(longest_round(streams), 4u) << "two groups, the larger of two";
+}
+
+TEST(Turns, AStreamThatJoinsTakesNoPlaceFromItsGroupNorFromOthers) {
+  const std::vector<TurnSeeker> streams = {
+      {.stream = 1, .group = "a", .served = 3, .wants = true},
+      {.stream = 2, .group = "a", .joined = 7, .wants = true},  // of the same address
+      {.stream = 3, .group = "b", .joined = 7, .wants = true},
+      {.stream = 4, .group = "c", .served = 6, .wants = true}};
+  EXPECT_EQ(next_in_turn(streams), 1u);
+}
+
+class FairTurnsTest : public SchedulerTest {
+ protected:
+  FairTurnsTest() { options_.max_concurrent_sessions = 8; }
+  const StreamOwner alice_{.tenant = "alice", .group = "alice"};
+  const StreamOwner bob_{.tenant = "bob", .group = "bob"};
+};
+
+TEST_F(FairTurnsTest, ATenantWithManySessionsHasNoMoreOfTheDeviceThanOneWithOne) {
+  for (const StreamId stream : {1, 2, 3}) open(stream, open_message({1}, 40), alice_);
+  const Open asked = open_message({1}, 20);
+  open(4, asked, bob_);
+  EXPECT_THAT(turns(8), testing::ElementsAre(1, 4, 2, 4, 3, 4, 1, 4));
+  while (turn() != 0) {
+  }
+  EXPECT_EQ(answer(4), expected(asked)) << "and the bits are the same";
+}
+
+TEST_F(FairTurnsTest, ATenantBeyondItsRowsWaitsAndTheOthersGoOn) {
+  TimePoint ready{};
+  std::size_t rows_of_alice = 0;
+  options_.on_rows = [&](const std::string& tenant, std::size_t rows, TimePoint at) {
+    if (tenant != "alice") return;
+    rows_of_alice += rows;
+    ready = at + std::chrono::seconds(200);
+  };
+  options_.tenant_ready_at = [&](const std::string& tenant) {
+    return tenant == "alice" ? ready : TimePoint{};
+  };
+  const Open asked = open_message({1, 2}, 2);
+  open(1, asked, alice_);
+  open(2, open_message({1}, 3), bob_);
+  EXPECT_THAT(turns(4), testing::ElementsAre(1, 2, 2, 2));
+  EXPECT_EQ(rows_of_alice, 2u) << "charged while the session runs";
+  EXPECT_EQ(turn(), 0u);
+  EXPECT_EQ(scheduler().wake_at(), ready) << "not at once, and not earlier";
+  clock_.sleep_until(ready - Duration{1});
+  scheduler().tick(now());
+  EXPECT_FALSE(ended(1)) << "it waits for the device, however long";
+  EXPECT_EQ(turn(), 0u);
+  clock_.sleep_until(ready);
+  EXPECT_EQ(turn(), 1u);
+  EXPECT_EQ(answer(1), expected(asked));
+}
+
+// --- streams that open nothing ------------------------------------------------------------------
+
+class UnopenedTest : public SchedulerTest {
+ protected:
+  UnopenedTest() : large_(8, 1 << 20) { scheduler_.emplace(large_, options_); }
+  // Gathers a prefix, and sends messages of one MiB meanwhile.
+  void gather(StreamId stream, const std::string& group, int mib) {
+    connect(stream, {.tenant = group, .group = group});
+    Open open = open_message({1});
+    open.prefix_length = 1000;
+    open.prefix.clear();
+    scheduler().receive(stream, {.body = std::move(open)}, now());
+    for (int i = 0; i < mib; ++i) {
+      scheduler().receive(
+          stream, {.body = Grow{1, 1, std::vector<GrowNode>((1 << 20) / sizeof(GrowNode))}}, now());
+    }
+  }
+  ToyModel large_;
+};
+
+TEST_F(UnopenedTest, StreamsOfOnePeerThatOpenNothingKeepNobodyElseOut) {
+  for (StreamId stream = 1; stream <= 100; ++stream) connect(stream, {.group = "silent"});
+  EXPECT_FALSE(ended(64));
+  EXPECT_EQ(ended(65)->code(), StatusCode::kResourceExhausted);
+  open(101, open_message({1}), {.group = "honest"});
+  EXPECT_FALSE(ended(101));
+  EXPECT_EQ(heard<Notice>(65).size(), 1u) << "with a delay";
+}
+
+TEST_F(UnopenedTest, WhatWaitsForAPrefixIsBoundedForAPeerAndInAll) {
+  gather(1, "a", 9);
+  EXPECT_FALSE(ended(1));
+  gather(2, "a", 9);
+  EXPECT_EQ(ended(1)->code(), StatusCode::kResourceExhausted) << "the largest of the two";
+  EXPECT_FALSE(ended(2));
+  for (StreamId stream = 3; stream <= 8; ++stream) gather(stream, std::to_string(stream), 10);
+  gather(9, "honest", 1);
+  EXPECT_EQ(ended(3)->code(), StatusCode::kResourceExhausted) << "69 MiB are too much of all";
+  EXPECT_FALSE(ended(8)) << "it came last, and has no more than others";
+  EXPECT_FALSE(ended(9));
+}
+
+// The peer's name went with the stream while it was still looked for.
+TEST_F(UnopenedTest, AStreamThatGathersTooMuchByItselfIsTheOneThatGoes) {
+  gather(1, "a peer whose name is too long to be kept in place", 17);
+  EXPECT_EQ(ended(1)->code(), StatusCode::kResourceExhausted);
+  gather(2, "a peer whose name is too long to be kept in place", 1);
+  EXPECT_FALSE(ended(2));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -7,13 +7,15 @@
 #include <string_view>
 #include <tuple>
 
+#include "common/base/address.h"
+
 namespace outrider {
 
-HttpConnections::Connection& HttpConnections::enter(int fd, const std::string& network,
+HttpConnections::Connection& HttpConnections::enter(int fd, const std::string& peer,
                                                     TimePoint now) {
-  all_.push_back({.fd = fd, .network = network, .since = now});
+  all_.push_back({.fd = fd, .peer = peer, .network = network_of(peer), .since = now});
   Connection& newcomer = all_.back();
-  Sum& own = of_network_[network];
+  Sum& own = of_network_[newcomer.network];
   ++own.connections;
   ++sum_.connections;
   const auto make_room = [&](const std::string* where, std::size_t there, std::size_t bound) {

@@ -41,6 +41,7 @@ class HttpConnections final {
   enum class Stage : std::uint8_t { kIdle, kBody, kAnswered };
   struct Connection {
     int fd = -1;
+    std::string peer;  // its address
     std::string network;
     Stage stage = Stage::kIdle;
     TimePoint since{};            // when that began
@@ -52,8 +53,8 @@ class HttpConnections final {
 
   explicit HttpConnections(const ConnectionBounds& bounds) : bounds_(bounds) {}
 
-  // fd: stays open until leave().
-  Connection& enter(int fd, const std::string& network, TimePoint now);
+  // fd: stays open until leave(). peer: whose address.
+  Connection& enter(int fd, const std::string& peer, TimePoint now);
   void leave(Connection& connection);
 
   // known: whose key was looked at.

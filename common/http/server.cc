@@ -202,8 +202,7 @@ void HttpServer::Parts::on_connection(void* self, MHD_Connection* connection, vo
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
     const MHD_ConnectionInfo* info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    *client = &server.connections.enter(info->connect_fd, network_of(peer_of(connection)),
-                                        server.clock.now());
+    *client = &server.connections.enter(info->connect_fd, peer_of(connection), server.clock.now());
   } else {
     server.connections.leave(*static_cast<HttpConnections::Connection*>(*client));
   }
@@ -221,7 +220,7 @@ MHD_Result HttpServer::Parts::on_request(void* self, MHD_Connection* connection,
     call->is_http_1_0 = std::strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
     call->request.method = method;
     call->request.path = url;
-    call->request.peer = peer_of(connection);
+    call->request.peer = call->client->peer;
     MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, &call->request.headers);
     call->request.id = call->id = request_id_of(call->request);
     return server.take_head(connection, *call);

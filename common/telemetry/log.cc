@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/telemetry/log.h"
 
+#include <poll.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -48,10 +50,22 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 
 std::atomic<std::uint64_t> lost_lines{0};
 
+// Whether a write to stderr returns at once. Where the reader of a pipe or a terminal has stopped,
+// a write would wait for it for ever: the first line behind a full pipe waits for kGrace, later
+// ones not at all until somebody reads again.
+bool stderr_takes_a_line() {
+  constexpr int kGraceMs = 250;
+  static std::atomic<bool> is_stuck{false};
+  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  const bool takes = poll(&out, 1, is_stuck.load() ? 0 : kGraceMs) != 0;
+  is_stuck.store(!takes);
+  return takes;
+}
+
 // Says so on stderr once in a while, as the log cannot.
 void count_lost_line(const std::string& why) {
   const std::uint64_t lost = lost_lines.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (std::has_single_bit(lost)) {
+  if (std::has_single_bit(lost) && stderr_takes_a_line()) {
     std::fprintf(stderr, "lines of the log lost: %llu: %s\n", static_cast<unsigned long long>(lost),
                  why.c_str());
   }
@@ -82,6 +96,7 @@ Frame& frame() {
 class FramedStderr final : public spdlog::sinks::stderr_color_sink_mt {
  public:
   void log(const spdlog::details::log_msg& message) override {
+    if (!stderr_takes_a_line()) throw spdlog::spdlog_ex("nobody reads stderr");
     const auto write = [&] { spdlog::sinks::stderr_color_sink_mt::log(message); };
     Frame& framed = frame();
     const MutexLock lock(framed.mu);

@@ -8,7 +8,8 @@
 // What a peer or a file wrote goes into fields: control characters and bytes that are not UTF-8
 // are escaped, so no input can forge a line.
 //
-// A line that cannot be written, as on a full disk, is lost and counted; nobody waits for it.
+// A line that cannot be written, as to a full disk or a pipe that nobody reads, is lost and
+// counted; nobody waits for it.
 //
 // Thread rule: log(), lost_log_lines() and set_log_frame() from any thread; configure_logging()
 // once, before other threads start. The header names no logging library, so that files with

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/telemetry/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -73,6 +74,29 @@ TEST_F(LogTest, WhatAFullDiskDoesNotTakeIsCounted) {
   log(LogLevel::kInfo, "third");
   EXPECT_EQ(lost_log_lines(), before + 2);
   EXPECT_THAT(written(), HasSubstr("third"));
+}
+
+TEST_F(LogTest, LinesForAPipeThatNobodyReadsAreCountedAndNobodyWaits) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
+  while (write(ends[1], "x", 1) == 1) {
+  }
+  ASSERT_EQ(fcntl(ends[1], F_SETFL, 0), 0);  // from now on a write waits
+  const int kept = dup(STDERR_FILENO);
+  ASSERT_EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+  const std::uint64_t before = lost_log_lines();
+  log(LogLevel::kWarning, "first");
+  log(LogLevel::kWarning, "second");
+  const std::uint64_t lost = lost_log_lines() - before;
+  std::string all(1 << 20, ' ');
+  EXPECT_GT(read(ends[0], all.data(), all.size()), 0);
+  log(LogLevel::kWarning, "third");
+  const ssize_t got = read(ends[0], all.data(), all.size());
+  dup2(kept, STDERR_FILENO);
+  for (const int end : {ends[0], ends[1], kept}) close(end);
+  EXPECT_EQ(lost, 2U);
+  EXPECT_EQ(lost_log_lines(), before + 2);
+  EXPECT_THAT(all.substr(0, got > 0 ? static_cast<std::size_t>(got) : 0), HasSubstr("third"));
 }
 
 TEST_F(LogTest, WhatIsBelowTheLevelIsNotWritten) {

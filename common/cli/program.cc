@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/cli/program.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
@@ -131,14 +133,20 @@ std::string glued_argument(const CLI::App& app, const std::vector<std::string>& 
   return "";
 }
 
-// Kubernetes sets OUTRIDER_PORT=tcp://10.0.0.1:8001 for a Service named outrider: no flag's value.
-// Returns it once.
-std::string drop_service_link() {
-  const char* value = std::getenv("OUTRIDER_PORT");
-  if (value == nullptr || std::string_view(value).find("://") == std::string_view::npos) return "";
-  const std::string link = value;
-  unsetenv("OUTRIDER_PORT");
-  return link;
+// Kubernetes sets OUTRIDER_PORT=tcp://10.0.0.1:8001 for a Service named outrider, and
+// OUTRIDER_HTTP_PORT for one named outrider-http: no flag's value. Returns them, and unsets them.
+std::vector<std::string> drop_service_links() {
+  std::vector<std::string> links;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    const std::string_view name = variable.substr(0, variable.find('='));
+    if (name.starts_with("OUTRIDER_") && name.ends_with("_PORT") &&
+        variable.find("://") != std::string_view::npos) {
+      links.emplace_back(variable);
+    }
+  }
+  for (const std::string& link : links) unsetenv(link.substr(0, link.find('=')).c_str());
+  return links;
 }
 
 void hide_rarely_needed(CLI::App& app) {
@@ -196,7 +204,7 @@ std::string Program::version() {
 std::optional<int> Program::parse(int argc, const char* const* argv) {
   arguments_.assign(argv + std::min(argc, 1), argv + argc);
   if (asks_for_reference(argc, argv)) return print_reference();
-  const std::string service_link = drop_service_link();
+  const std::vector<std::string> service_links = drop_service_links();
   harden(app_);
   for (CLI::App* command : app_.get_subcommands([](CLI::App*) { return true; })) {
     command->fallthrough();  // so that --config and --log-level may follow the command
@@ -216,11 +224,12 @@ std::optional<int> Program::parse(int argc, const char* const* argv) {
   log_.level = *parse_log_level(log_level_);
   log_.format = log_format_ == "json" ? LogFormat::kJson : LogFormat::kText;
   if (Status status = configure_logging(log_); !status.ok()) return finish(status);
-  if (!service_link.empty()) {
+  for (const std::string& link : service_links) {
     log(LogLevel::kWarning,
-        "OUTRIDER_PORT is passed over: Kubernetes sets it for a Service named outrider "
-        "(enableServiceLinks: false keeps it out)",
-        {{"value", service_link}});
+        link.substr(0, link.find('=')) +
+            " is passed over: Kubernetes sets it for a Service of that name "
+            "(enableServiceLinks: false keeps it out)",
+        {{"value", link}});
   }
   return std::nullopt;
 }

@@ -89,7 +89,8 @@ Status check_target(const ExitAdapters& adapters, const ModelInfo& target) {
     return failed_precondition("adapters are for the target with fingerprint " +
                                adapters.fingerprint + "; this one (" + target.name + ") has " +
                                target.fingerprint +
-                               ". Remedy: `outrider-train exits` for this target, or --exits none");
+                               ". Remedy: train exits for this target (`outrider-train exits`), or "
+                               "move adapters.json out of its folder");
   }
   // The same fingerprint means the same shape; a file that says otherwise was edited.
   if (adapters.hidden_size == target.hidden_size && adapters.num_layers == target.num_layers &&

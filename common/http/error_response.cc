@@ -2,9 +2,13 @@
 #include "common/http/error_response.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "common/base/rate_limit.h"
 
 namespace outrider {
 namespace {
@@ -36,9 +40,20 @@ Form form_of(StatusCode code) {
   }
 }
 
+Duration some_seconds() {
+  static std::atomic<std::uint64_t> number{0};
+  return spread_delay(std::chrono::seconds(2), number.fetch_add(1, std::memory_order_relaxed));
+}
+
+void add_retry_after(HttpHeaders& headers, Duration delay) {
+  const double seconds = std::max(to_seconds(delay), 0.001);
+  headers.emplace_back("Retry-After", std::to_string(std::llround(std::max(seconds, 1.0))));
+  headers.emplace_back("Retry-After-Ms", std::to_string(std::llround(seconds * 1e3)));
+}
+
 }  // namespace
 
-HttpResponse error_response(const Status& status, Duration retry_after) {
+HttpResponse error_response(const Status& status, std::optional<Duration> retry_after) {
   using Json = nlohmann::ordered_json;
   const Form form = form_of(status.code());
   const Json json = {{"error",
@@ -51,8 +66,7 @@ HttpResponse error_response(const Status& status, Duration retry_after) {
                         .content_type = "application/json"};
   if (form.code == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (form.code == 429 || form.code == 503) {
-    const double seconds = std::max(std::ceil(to_seconds(retry_after)), 1.0);
-    response.headers.emplace_back("Retry-After", std::to_string(static_cast<long long>(seconds)));
+    add_retry_after(response.headers, retry_after ? *retry_after : some_seconds());
   }
   return response;
 }

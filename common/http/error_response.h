@@ -1,10 +1,10 @@
 // An error in the form that OpenAI's clients read, with a fitting status. All errors of all routes
 // have it.
 //
-// Thread rule: a pure function. SPDX-License-Identifier: Apache-2.0
+// Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
+#include <optional>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -12,11 +12,11 @@
 
 namespace outrider {
 
-// What a client is told to wait for if nothing better is known.
-inline constexpr Duration kRetryAfter = std::chrono::seconds(2);
-
-// RESOURCE_EXHAUSTED (429) and UNAVAILABLE (503) carry Retry-After; UNAUTHENTICATED (401) asks for
-// a key.
-HttpResponse error_response(const Status& status, Duration retry_after = kRetryAfter);
+// RESOURCE_EXHAUSTED (429) and UNAVAILABLE (503) carry Retry-After, in whole seconds, and
+// Retry-After-Ms, which OpenAI's clients prefer; UNAUTHENTICATED (401) asks for a key. Without a
+// retry_after it is two to three seconds, another time for each response: refused clients shall not
+// come back together.
+HttpResponse error_response(const Status& status,
+                            std::optional<Duration> retry_after = std::nullopt);
 
 }  // namespace outrider

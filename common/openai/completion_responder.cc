@@ -68,7 +68,7 @@ void CompletionResponder::end(const AnswerEnd& end) {
   exchange_->respond({.status = 200, .body = std::move(body), .content_type = "application/json"});
 }
 
-void CompletionResponder::fail(const Status& status, Duration retry_after) {
+void CompletionResponder::fail(const Status& status, std::optional<Duration> retry_after) {
   if (!begun_) return exchange_->respond(error_response(status, retry_after));
   exchange_->write(error_event(status));
   exchange_->end();

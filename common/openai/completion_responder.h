@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -39,8 +40,8 @@ class CompletionResponder final {
   // Tokens as they are committed. False: the client is gone, or reads too slowly.
   bool show(std::span<const AnswerPiece> pieces);
   void end(const AnswerEnd& end);
-  // retry_after: told with RESOURCE_EXHAUSTED and UNAVAILABLE.
-  void fail(const Status& status, Duration retry_after = kRetryAfter);
+  // retry_after: of RESOURCE_EXHAUSTED and UNAVAILABLE, see error_response().
+  void fail(const Status& status, std::optional<Duration> retry_after = std::nullopt);
   // Tells the reader of a stream what its client skips: nothing of a whole answer, nor before it
   // has begun.
   void comment(std::string text);

@@ -111,7 +111,10 @@ std::string why_stopped(const AnswerReport& report) {
 std::string stats_block(const AnswerReport& report) {
   const DecodingStats& stats = report.stats;
   std::string block = "\n";
-  add_line(block, "stopped by", why_stopped(report));
+  // An error has a line of its own, behind the block.
+  const Ending ending = report.finish.ending;
+  const bool has_failed = ending == Ending::kLinkLost || ending == Ending::kFailed;
+  add_line(block, "stopped by", has_failed ? "an error" : why_stopped(report));
   add_line(block, "tokens",
            fmt::format("{} answered, {} prompt", stats.completion_tokens, stats.prompt_tokens) +
                (stats.usage && stats.usage->cached_tokens > 0

@@ -205,6 +205,7 @@ void AnswerQueue::watch_all() {
   const bool is_lost = lost && clock_.now() - *lost > options_.lost_limit;
   const Status why = unavailable("the server is out of reach, and there is no target here");
   if (current_ != nullptr) {
+    report_silence();
     current_->keep_alive(options_.keep_alive);
     if (current_->client_is_gone()) stop_current(cancelled("its client is gone"));
     if (is_lost && !current_->is_stream()) stop_current(why);
@@ -220,6 +221,16 @@ void AnswerQueue::watch_all() {
     }
     return true;
   });
+}
+
+// Once for each silence.
+void AnswerQueue::report_silence() {
+  const std::optional<Duration> silence = link_.silence();
+  if (silence && !has_reported_silence_) {
+    current_->comment("link: the server has been silent for " +
+                      std::to_string(static_cast<int>(to_seconds(*silence))) + " s");
+  }
+  has_reported_silence_ = silence.has_value();
 }
 
 }  // namespace outrider

@@ -74,6 +74,7 @@ class AnswerQueue final {
 
   void stop_current(const Status& why) OUTRIDER_REQUIRES(mu_);
   void watch_all() OUTRIDER_REQUIRES(mu_);
+  void report_silence() OUTRIDER_REQUIRES(mu_);
   bool is_full() const OUTRIDER_REQUIRES(mu_);
 
   const QueueOptions options_;
@@ -91,6 +92,8 @@ class AnswerQueue final {
   std::optional<TimePoint> stopped_at_ OUTRIDER_GUARDED_BY(mu_);  // nothing: it may go on
   Status why_stopped_ OUTRIDER_GUARDED_BY(mu_);  // the answer's end, if it was stopped
   bool draining_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool has_reported_silence_ OUTRIDER_GUARDED_BY(mu_) =
+      false;  // of the server, in this answer's stream
   bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::thread worker_;
   std::thread watcher_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/serve/link_watch.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -12,13 +13,18 @@ namespace {
 // A server that does not greet for so long is out of reach.
 constexpr Duration kPatience = std::chrono::seconds(2);
 
+// A silence that is longer than four usual gaps (LinkMonitor) and than this one is told.
+constexpr Duration kShortestSilence = std::chrono::seconds(2);
+constexpr Duration kLongestPatience = std::chrono::seconds(10);
+
 }  // namespace
 
 LinkWatch::LinkWatch(Mode mode, LinkProbe* probe, const Clock& clock)
     : mode_(mode),
       probe_(mode == Mode::kOffline ? nullptr : probe),
       clock_(clock),
-      link_(mode == Mode::kOffline ? LinkState::kNone : LinkState::kUnknown) {}
+      link_(mode == Mode::kOffline ? LinkState::kNone : LinkState::kUnknown),
+      monitor_({.first_patience = kLongestPatience}) {}
 
 LinkWatch::~LinkWatch() {
   if (probe_ != nullptr) probe_->stop();
@@ -31,6 +37,8 @@ void LinkWatch::on_connect(const Connect& connect) {
   if (again && connect.route == Route::kOnline) learn(LinkState::kDegraded);
   stream_ = connect;
   answering_ = true;
+  has_decided_ = false;
+  monitor_.on_stream(clock_.now());
   if (connect.route == Route::kOffline) learn(LinkState::kOffline);
 }
 
@@ -43,7 +51,11 @@ void LinkWatch::on_event(const SessionEvent& event) {
   if (said != nullptr && said->epoch == stream_.epoch) note_target(said->event);
   if (said == nullptr || stream_.route == Route::kOffline || said->epoch != stream_.epoch) return;
   const auto* ended = std::get_if<StreamEnded>(&said->event);
-  if (ended == nullptr) return learn(LinkState::kOnline);
+  if (ended == nullptr) {
+    monitor_.on_heard(clock_.now());
+    note_verdict(said->event);
+    return learn(LinkState::kOnline);
+  }
   if (!ended->status.ok() && may_pass(ended->status)) learn(LinkState::kDegraded);
 }
 
@@ -51,6 +63,32 @@ void LinkWatch::note_target(const VerifierEvent& event) {
   const auto* message = std::get_if<ServerMessage>(&event);
   const auto* opened = message != nullptr ? std::get_if<Opened>(message) : nullptr;
   if (opened != nullptr) target_ = opened->model_name;
+}
+
+void LinkWatch::note_verdict(const VerifierEvent& event) {
+  const auto* message = std::get_if<ServerMessage>(&event);
+  const auto* verdict = message != nullptr ? std::get_if<Verdict>(message) : nullptr;
+  if (verdict == nullptr) return;
+  has_decided_ = true;
+  monitor_.on_verdict(verdict->tokens.size(), clock_.now());
+}
+
+// Before its first verdict a server may compute other sessions' passes for long; then only the
+// connection's own limits hold. Where another target stands by, that one's rules decide.
+bool LinkWatch::is_silent() const {
+  if (mode_ != Mode::kOnline || !answering_ || !has_decided_) return false;
+  const Duration silence = clock_.now() - monitor_.heard();
+  return silence > std::max(monitor_.patience(), kShortestSilence);
+}
+
+void LinkWatch::notice_silence() {
+  if (link_ == LinkState::kOnline && is_silent()) learn(LinkState::kDegraded);
+}
+
+std::optional<Duration> LinkWatch::silence() {
+  const MutexLock lock(mu_);
+  if (!is_silent()) return std::nullopt;
+  return clock_.now() - monitor_.heard();
 }
 
 std::string LinkWatch::target() {
@@ -76,6 +114,7 @@ void LinkWatch::look_fresh(std::function<void(const View&)> done) {
   std::optional<View> known;
   {
     const MutexLock lock(mu_);
+    notice_silence();
     if (done && probing_) {
       waiting_.push_back(std::move(done));
     } else if (done) {
@@ -95,6 +134,7 @@ LinkWatch::View LinkWatch::view() const {
 
 std::optional<TimePoint> LinkWatch::lost_since() {
   const MutexLock lock(mu_);
+  notice_silence();
   return mode_ == Mode::kOnline ? lost_since_ : std::nullopt;
 }
 

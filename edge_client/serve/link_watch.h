@@ -1,5 +1,6 @@
-// Whether the server can be reached, and who decides: from what an answer's streams bring, and
-// between answers from a probe, which is sent when somebody asks and what is known is old.
+// Whether the server can be reached, and who decides: from what an answer's streams bring, from how
+// long they have been silent, and between answers from a probe, which is sent when somebody asks
+// and what is known is old.
 //
 //   (on_connect on_event*)* on_finish        of each answer
 //
@@ -21,6 +22,7 @@
 #include "common/base/mutex.h"
 #include "common/protocol/link_probe.h"
 #include "edge_client/failover/failover_options.h"
+#include "edge_client/failover/link_monitor.h"
 #include "edge_client/session/events.h"
 
 namespace outrider {
@@ -29,7 +31,7 @@ enum class LinkState : std::uint8_t {
   kNone,      // there is no server: this device's target alone decides
   kUnknown,   // nothing has been heard yet
   kOnline,    // the server speaks
-  kDegraded,  // an answer has lost its stream, and tries again
+  kDegraded,  // an answer has lost its stream and tries again, or hears nothing
   kOffline,   // it is not used: out of reach, too slow, or its bytes are spent
 };
 
@@ -70,14 +72,19 @@ class LinkWatch final {
   // Since when an answer has been without a target: its server is lost, and nobody else decides.
   // Nothing: it has one.
   std::optional<TimePoint> lost_since();
+  // How long the server of an answer has said nothing, if that is longer than usual.
+  std::optional<Duration> silence();
   // The name of the last that opened a stream; empty: none has.
   std::string target();
 
  private:
   void learn(LinkState link) OUTRIDER_REQUIRES(mu_);
   void note_target(const VerifierEvent& event) OUTRIDER_REQUIRES(mu_);
+  void note_verdict(const VerifierEvent& event) OUTRIDER_REQUIRES(mu_);
   void on_probed(const LinkProbed& probed);
   bool is_probe_due();
+  bool is_silent() const OUTRIDER_REQUIRES(mu_);
+  void notice_silence() OUTRIDER_REQUIRES(mu_);
   View view() const OUTRIDER_REQUIRES(mu_);
 
   const Mode mode_;
@@ -90,6 +97,8 @@ class LinkWatch final {
   Connect stream_ OUTRIDER_GUARDED_BY(mu_);  // the last
   std::string target_ OUTRIDER_GUARDED_BY(mu_);
   bool answering_ OUTRIDER_GUARDED_BY(mu_) = false;
+  LinkMonitor monitor_ OUTRIDER_GUARDED_BY(mu_);       // of that stream
+  bool has_decided_ OUTRIDER_GUARDED_BY(mu_) = false;  // that stream has brought a verdict
   bool probing_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::optional<TimePoint> lost_since_ OUTRIDER_GUARDED_BY(mu_);
   std::vector<std::function<void(const View&)>> waiting_ OUTRIDER_GUARDED_BY(mu_);

@@ -11,9 +11,12 @@ namespace {
 // number of rows.
 constexpr Position kMaxNodeRows = 4096;
 
-Status wrong(const char* what, std::int64_t value, const std::string& expected) {
-  return failed_precondition("the server sent " + std::string(what) + " " + std::to_string(value) +
-                             ", expected " + expected);
+// field: as the protocol names it, for those who mend the server.
+Status wrong(const char* field, std::int64_t value, const std::string& expected) {
+  return failed_precondition(
+      "the server broke the protocol. Remedy: the same version on both sides; if it is the same, "
+      "report this (" +
+      std::string(field) + " " + std::to_string(value) + ", expected " + expected + ")");
 }
 
 bool is_stop(const Opened& opened, TokenId token) {
@@ -93,7 +96,7 @@ Status check_verdict(const Verdict& verdict, const StreamView& view) {
                    "0 to " + std::to_string(view.opened.limits.vocab_size - 1));
     }
     if (i + 1 < verdict.tokens.size() && is_stop(view.opened, token)) {
-      return wrong("tokens after the stop id", token, "the verdict to end with it");
+      return wrong("verdict.tokens after the stop id", token, "the verdict to end with it");
     }
   }
   return check_walk(verdict, view);
@@ -103,18 +106,15 @@ Status check_usage(const Usage& usage, const StreamView& view) {
   const bool at_end = view.tree.end() >= view.end_position;
   if (usage.reason == FinishReason::kStop) {
     if (view.tree.end() <= view.prompt_length) {
-      return failed_precondition(
-          "the server ended the answer with reason stop before its first token");
+      return wrong("usage.reason stop at position", view.tree.end(), "a token of the answer first");
     }
     const TokenId last = view.tree.text().back();
     if (!is_stop(view.opened, last)) {
-      return failed_precondition(
-          "the server ended the answer with reason stop, but the last token " +
-          std::to_string(last) + " is no stop id");
+      return wrong("usage.reason stop after token", last, "a stop id");
     }
   }
   if (usage.reason == FinishReason::kLength && !at_end) {
-    return wrong("the end with reason length at position", view.tree.end(),
+    return wrong("usage.reason length at position", view.tree.end(),
                  std::to_string(view.end_position));
   }
   return {};

@@ -284,7 +284,8 @@ class WrongUse(WithServer):
         self.assertIn('the tokenizer of the draft, or of --tokenizer, is not that of the target', answer.err)
         self.assertIn('use a draft of the target\'s family', answer.err)
         self.assertNotIn('Open.', answer.err)
-        self.assertEqual(len(set(re.findall('[0-9a-f]{64}', answer.err))), 2, answer.err)
+        hashes = re.findall('[0-9a-f]{64}', answer.err)
+        self.assertEqual((len(hashes), len(set(hashes))), (2, 2), f'each once: {answer.err}')
 
     def test_so_is_one_whose_tokenizer_is_a_sentencepiece_model(self):
         def message(field, content):

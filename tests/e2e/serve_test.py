@@ -5,6 +5,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import concurrent.futures
 import http.client
 import json
 import re
@@ -33,6 +34,12 @@ dollars-per-mb = 0.01
 watts = 10
 dollars-per-kwh = 0.36
 '''
+
+
+def text_of(events):
+    """Of a stream's events."""
+    chunks = [json.loads(line[6:]) for line in events.splitlines() if line.startswith(b'data: {')]
+    return ''.join(choice['delta'].get('content', '') for chunk in chunks for choice in chunk['choices'])
 
 
 class ServingEdge:
@@ -206,6 +213,44 @@ class Draining(unittest.TestCase):
             begin = time.monotonic()
             refused = self.refused(edge)
             self.assertLess(time.monotonic() - begin, 5)
+            self.assertEqual(refused.code, 503)
+            self.assertGreater(int(refused.headers['Retry-After']), 0)
+            self.assertIn('server', json.loads(refused.read())['error']['message'])
+
+    def test_a_server_that_falls_silent_is_told_of_and_loses_nothing(self):
+        with Server(*PACED) as server, ServingEdge('--server', server.address) as edge:
+            wait_until_served(edge.base)
+            undisturbed = text_of(edge.ask(60).getresponse().read())
+            stream = edge.ask(60)
+            response = stream.getresponse()
+            heard = b''.join(response.readline() for _ in range(20))
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                while b'the server has been silent for' not in heard:
+                    line = response.readline()
+                    self.assertTrue(line, 'the stream ended')
+                    heard += line
+                self.assertEqual(edge.get('/health')[0], 503)
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            heard += response.read()
+            stream.close()
+            self.assertTrue(heard.endswith(b'data: [DONE]\n\n'))
+            self.assertEqual(text_of(heard), undisturbed)
+            self.assertEqual(edge.get('/health')[0], 200)
+
+    def test_a_whole_answer_of_a_silent_server_ends_with_a_remedy(self):
+        with Server('--pace-pass-ms', '200') as server, ServingEdge('--server', server.address) as edge:
+            wait_until_served(edge.base)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(self.refused, edge)
+                edge.wait_for(lambda: edge.link()['running'], True)
+                time.sleep(1.0)  # it has its first tokens
+                server.process.send_signal(signal.SIGSTOP)
+                try:
+                    refused = asked.result(timeout=15)
+                finally:
+                    server.process.send_signal(signal.SIGCONT)
             self.assertEqual(refused.code, 503)
             self.assertGreater(int(refused.headers['Retry-After']), 0)
             self.assertIn('server', json.loads(refused.read())['error']['message'])

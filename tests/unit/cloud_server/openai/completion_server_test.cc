@@ -176,7 +176,7 @@ TEST_F(KeyedCompletionsTest, TooManyWrongKeysFromAnAddressAndItIsToldToComeBackL
     ask(kPrompt, "Authorization: Bearer or-wrong\r\n");
     answered = ask_as_alice();
   }
-  EXPECT_THAT(answered, AllOf(HasSubstr(" 429 "), HasSubstr("Retry-After: 2")));
+  EXPECT_THAT(answered, AllOf(HasSubstr(" 429 "), testing::ContainsRegex("Retry-After: [23]\r\n")));
 }
 
 TEST_F(KeyedCompletionsTest, ARevokedKeyEndsItsStreamsHereToo) {

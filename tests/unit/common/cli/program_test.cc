@@ -193,17 +193,20 @@ TEST_F(ProgramTest, AWrongValueIsBlamedOnWhoeverSetIt) {
   EXPECT_THAT(file.err, HasSubstr(path_ + ":2: --temp"));
 }
 
-TEST_F(ProgramTest, KubernetesLinkToAServiceNamedOutriderIsPassedOverAndSaid) {
+TEST_F(ProgramTest, KubernetesLinksToServicesArePassedOverAndSaid) {
   struct WithPort : Sample {
     WithPort() { program.app().add_option("--port", port, "Port")->check(CLI::Range(0, 65535)); }
     int port = 8001;
   };
   setenv("OUTRIDER_PORT", "tcp://10.0.0.1:8001", 1);
+  setenv("OUTRIDER_HTTP_PORT", "tcp://10.0.0.2:80", 1);  // of a Service named outrider-http
   WithPort sample;
   EXPECT_EQ(sample.parse({"run"}), -1) << sample.err;
   EXPECT_EQ(sample.port, 8001);
   EXPECT_THAT(sample.err, HasSubstr("OUTRIDER_PORT is passed over"));
+  EXPECT_THAT(sample.err, HasSubstr("OUTRIDER_HTTP_PORT is passed over"));
   EXPECT_EQ(getenv("OUTRIDER_PORT"), nullptr);
+  EXPECT_EQ(getenv("OUTRIDER_HTTP_PORT"), nullptr);
   setenv("OUTRIDER_PORT", "9000", 1);
   WithPort number;
   EXPECT_EQ(number.parse({"run"}), -1) << number.err;

@@ -38,6 +38,45 @@ class LinkWatchTest : public testing::Test {
   FakeProbe probe_;
 };
 
+TEST_F(LinkWatchTest, AServerThatFallsSilentIsNoticedAndForgottenWithItsNextWord) {
+  LinkWatch watch(Mode::kOnline, &probe_, clock_);
+  watch.on_connect({.epoch = 1});
+  watch.on_event(heard(1));
+  clock_.advance(std::chrono::seconds(60));
+  EXPECT_FALSE(watch.silence()) << "before its first verdict others may have the device";
+  EXPECT_EQ(watch.look().link, LinkState::kOnline);
+  for (int i = 0; i < 4; ++i) {
+    watch.on_event(FromVerifier{1, ServerMessage(Verdict{.tokens = {7}})});
+    clock_.advance(std::chrono::milliseconds(800));
+    EXPECT_FALSE(watch.silence()) << i;
+  }
+  clock_.advance(std::chrono::milliseconds(2300));  // 3.1 s, less than four gaps
+  EXPECT_FALSE(watch.lost_since());
+  EXPECT_EQ(watch.look().link, LinkState::kOnline);
+  clock_.advance(std::chrono::milliseconds(200));
+  ASSERT_TRUE(watch.silence());
+  EXPECT_EQ(*watch.silence(), std::chrono::milliseconds(3300));
+  EXPECT_EQ(watch.look().link, LinkState::kDegraded);
+  EXPECT_FALSE(watch.look().can_answer);
+  EXPECT_EQ(watch.lost_since(), clock_.now());
+  watch.on_event(FromVerifier{1, ServerMessage(Verdict{.tokens = {7}})});
+  EXPECT_FALSE(watch.silence());
+  EXPECT_FALSE(watch.lost_since());
+  EXPECT_EQ(watch.look().link, LinkState::kOnline);
+  watch.on_finish({.ending = Ending::kStopToken, .status = {}});
+  clock_.advance(std::chrono::seconds(60));
+  EXPECT_FALSE(watch.silence()) << "nobody waits for it";
+}
+
+TEST_F(LinkWatchTest, ASilentServerIsTheStandbysToJudgeWhereThereIsOne) {
+  LinkWatch watch(Mode::kAuto, &probe_, clock_);
+  watch.on_connect({.epoch = 1});
+  watch.on_event(FromVerifier{1, ServerMessage(Verdict{.tokens = {7}})});
+  clock_.advance(std::chrono::seconds(60));
+  EXPECT_FALSE(watch.silence());
+  EXPECT_EQ(watch.look().link, LinkState::kOnline);
+}
+
 TEST_F(LinkWatchTest, AnAnswersStreamTellsAsItGoes) {
   LinkWatch watch(Mode::kOnline, &probe_, clock_);
   watch.on_connect({.epoch = 1});

@@ -344,7 +344,7 @@ INSTANTIATE_TEST_SUITE_P(
             [](Verdict& v) {
               v.tokens = {12, 1};
             },
-            "after the stop id 12"),
+            "verdict.tokens after the stop id 12"),
         verdict_with(
             "NotWalked",
             [](Verdict& v) {
@@ -373,7 +373,7 @@ INSTANTIATE_TEST_SUITE_P(
         Garbled{
             "StopWithoutStopId",
             [](SessionHarness& edge) { edge.from_verifier(Usage{.reason = FinishReason::kStop}); },
-            "the last token 5 is no stop id"},
+            "usage.reason stop after token 5, expected a stop id"},
         Garbled{"LengthTooSoon",
                 [](SessionHarness& edge) {
                   edge.from_verifier(Usage{.reason = FinishReason::kLength});
@@ -396,7 +396,7 @@ TEST(Garbled, AStopBeforeTheFirstTokenEndsTheAnswerAsAFailure) {
   edge.from_verifier(Usage{.reason = FinishReason::kStop});
   ASSERT_TRUE(edge.finish);
   EXPECT_EQ(edge.finish->ending, Ending::kFailed);
-  EXPECT_THAT(edge.finish->status.message(), HasSubstr("stop before its first token"));
+  EXPECT_THAT(edge.finish->status.message(), HasSubstr("a token of the answer first"));
 }
 
 TEST(Garbled, AnOpenedWithoutVocabularyEndsTheAnswer) {

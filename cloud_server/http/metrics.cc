@@ -7,6 +7,9 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <sstream>
+#include <utility>
+
 #include "cloud_server/http/ledger.h"
 #include "cloud_server/http/tenant_labels.h"
 #include "common/base/mutex.h"
@@ -214,7 +217,9 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   follow(p.rejected, static_cast<double>(stats.sessions_refused));
   follow(p.refused, static_cast<double>(now.calls_refused));
   follow(p.failed, static_cast<double>(now.calls_failed));
-  return prometheus::TextSerializer().Serialize(p.registry.Collect());
+  std::ostringstream text;
+  prometheus::TextSerializer().Serialize(text, p.registry.Collect());
+  return std::move(text).str();
 }
 
 }  // namespace outrider

@@ -10,13 +10,11 @@
 
 #include "bench/check.h"
 #include "bench/harness/grid.h"
+#include "bench/harness/prompt_file.h"
 #include "bench/paces/paces.h"
 #include "common/base/json.h"
 
 namespace outrider {
-
-// Robot prompts and open sets, 30 of each (its README.md says whose), from the repository's root.
-inline constexpr const char* kPromptSets = "bench/prompts";
 
 struct GridFlags {
   std::string target = "models/demo-target";

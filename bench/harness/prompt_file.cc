@@ -82,6 +82,10 @@ Result<std::vector<PromptLine>> read_folder_of_prompts(const std::string& folder
 
 Result<std::vector<PromptLine>> read_prompt_file(const std::string& path, std::size_t limit) {
   std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return not_found(path + ": no such file. Remedy: --prompts FILE; the default, " + kPromptSets +
+                     ", is found from the root of the sources");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<PromptLine> prompts,
                             std::filesystem::is_directory(path, error)
                                 ? read_folder_of_prompts(path)

@@ -51,7 +51,8 @@ Status CompletionServer::complete(CompletionCall call) {
       CompletionStream::Client{.who = who_asks(call.request),
                                .key = key,
                                .bytes_up = call.request.body.size(),
-                               .responder = call.client});
+                               .responder = call.client,
+                               .keep_alive = options_.keep_alive});
   const AdmissionResult admitted =
       stream->begin(options_.tenants, {.tenant = tenant,
                                        .group = tenant.empty() ? call.request.peer : tenant,

@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "cloud_server/admission/authenticator.h"
 #include "cloud_server/admission/tenants.h"
 #include "cloud_server/faults/fault_log.h"
+#include "common/base/clock.h"
 #include "common/http/routes.h"
 #include "common/openai/routes.h"
 #include "common/text/tokenizer.h"
@@ -28,6 +30,8 @@ struct CompletionServerOptions {
   Position context = 0;                    // tokens of prompt and answer
   Authenticator* authenticator = nullptr;  // null: nobody is asked for a key
   Tenants* tenants = nullptr;              // whose quotas hold; null: nobody's
+  // A stream has a comment after so long without anything else, while its prompt is computed.
+  Duration keep_alive = std::chrono::seconds(5);
 };
 
 class CompletionServer final {

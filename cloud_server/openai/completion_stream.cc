@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/openai/completion_stream.h"
 
-#include <chrono>
 #include <utility>
 #include <variant>
 
 namespace outrider {
-namespace {
-
-constexpr Duration kKeepAlive = std::chrono::seconds(5);
-
-}  // namespace
 
 AdmissionResult CompletionStream::begin(Tenants* tenants, StreamOwner owner) {
   EdgeMessage open = answer_.open();
@@ -46,7 +40,7 @@ void CompletionStream::on_message(const ServerMessage& message) {
   if (std::holds_alternative<Verdict>(message)) place_.serve();
   // It is admitted: from now on a stream's reader sees that it is not forgotten.
   if (std::holds_alternative<Opened>(message)) client_.responder->begin();
-  if (std::holds_alternative<Progress>(message)) client_.responder->keep_alive(kKeepAlive);
+  if (std::holds_alternative<Progress>(message)) client_.responder->keep_alive(client_.keep_alive);
   const auto* notice = std::get_if<Notice>(&message);
   if (notice != nullptr && notice->kind == Notice::Kind::kOverloaded) {
     retry_after_ = notice->retry_after;

@@ -15,43 +15,41 @@
 #include "common/openai/completion_responder.h"
 #include "common/verify/engine.h"
 
-    namespace outrider {
+namespace outrider {
 
-  class CompletionStream final : public std::enable_shared_from_this<CompletionStream> {
-   public:
-    struct Client {
-      std::string who;                            // for the log
-      std::shared_ptr<const TenantKey> key = {};  // that it came with; null: none was asked for
-      std::uint64_t bytes_up = 0;                 // of the request
-      std::shared_ptr<CompletionResponder> responder;
-    };
-
-    CompletionStream(VerifyEngine& engine, FaultLog& faults, PlainAnswer answer, Client client)
-        : engine_(engine),
-          faults_(faults),
-          answer_(std::move(answer)),
-          client_(std::move(client)) {}
-
-    // owner: whose quota it takes a place in, if there are tenants. On an error it has not begun,
-    // and has told the client nothing.
-    AdmissionResult begin(Tenants* tenants, StreamOwner owner);
-
-   private:
-    void on_event(const VerifierEvent& event);
-    void on_message(const ServerMessage& message);
-    void on_step(PlainAnswer::Step step);
-    void abandon();
-    void fail(const Status& status);
-
-    VerifyEngine& engine_;
-    FaultLog& faults_;
-    PlainAnswer answer_;
-    const Client client_;
-    StreamId stream_ = 0;
-    TenantPlace place_;
-    const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
-    std::optional<Duration> retry_after_;  // if the engine says one
-    bool told_ = false;                    // the client has the end, or is gone
+class CompletionStream final : public std::enable_shared_from_this<CompletionStream> {
+ public:
+  struct Client {
+    std::string who;                            // for the log
+    std::shared_ptr<const TenantKey> key = {};  // that it came with; null: none was asked for
+    std::uint64_t bytes_up = 0;                 // of the request
+    std::shared_ptr<CompletionResponder> responder;
+    Duration keep_alive{0};  // comments between what the engine tells of its progress
   };
+
+  CompletionStream(VerifyEngine& engine, FaultLog& faults, PlainAnswer answer, Client client)
+      : engine_(engine), faults_(faults), answer_(std::move(answer)), client_(std::move(client)) {}
+
+  // owner: whose quota it takes a place in, if there are tenants. On an error it has not begun, and
+  // has told the client nothing.
+  AdmissionResult begin(Tenants* tenants, StreamOwner owner);
+
+ private:
+  void on_event(const VerifierEvent& event);
+  void on_message(const ServerMessage& message);
+  void on_step(PlainAnswer::Step step);
+  void abandon();
+  void fail(const Status& status);
+
+  VerifyEngine& engine_;
+  FaultLog& faults_;
+  PlainAnswer answer_;
+  const Client client_;
+  StreamId stream_ = 0;
+  TenantPlace place_;
+  const std::shared_ptr<StreamTraffic> traffic_ = std::make_shared<StreamTraffic>();
+  std::optional<Duration> retry_after_;  // if the engine says one
+  bool told_ = false;                    // the client has the end, or is gone
+};
 
 }  // namespace outrider

@@ -15,6 +15,7 @@ import unittest
 from pathlib import Path
 
 from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, ending_with_us, free_port
+from runner import run_tests
 
 PROMPTS = ['Go to the door.', 'Find the cup.', 'Turn left.', 'Stop at the lift.']
 # The space that is left on the full disk: too little for report.json, enough for report.md.
@@ -187,4 +188,4 @@ class Run(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

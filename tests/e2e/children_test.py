@@ -6,6 +6,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,12 +15,16 @@ import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, ending_with_us
+from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, TARGET, ending_with_us
+from runner import run_tests
 
 HERE = Path(__file__).resolve().parent
+TESTS = HERE.parent
+FORKING = ('adapters', 'bench', 'cloud_server', 'common', 'edge_client', 'emulation', 'tests/unit/cloud_server')
 SECONDS = 60  # of a loaded machine
 TEST = '''
-import sys, time
+import os, sys, time
+os.environ['OUTRIDER_BIN'] = {bin!r}
 sys.path.insert(0, {here!r})
 from programs import DRAFT, Edge, Server
 server = Server()
@@ -91,11 +96,32 @@ class Children(unittest.TestCase):
             self.assert_ends_all(bench, self.wait_for(both, 'no server and edge were started'))
 
     def test_a_killed_test_leaves_no_server_and_no_edge(self):
-        test = self.start(sys.executable, '-c', TEST.format(here=str(HERE)))
+        test = self.start(sys.executable, '-c', TEST.format(here=str(HERE), bin=str(BIN)))
         pids = [int(word) for word in test.stdout.readline().split()]
         self.assertEqual(len(pids), 2)
         self.assertTrue(all(map(is_running, pids)))
         self.assert_ends_all(test, pids)
+
+    def test_every_program_that_a_test_lets_run_is_started_so(self):
+        """But for the browser, which ends when the pipe over which it is driven does."""
+        starts = 0
+        for file in sorted(TESTS.rglob('*.py')):
+            text = file.read_text(encoding='utf-8')
+            for command in re.findall(r'subprocess\.Popen\(\s*(.*)', text):
+                if file.name in ('browser.py', 'children_test.py'):
+                    continue
+                starts += 1
+                is_named = command.startswith('command,') and 'command = ending_with_us(' in text
+                self.assertTrue(is_named or command.startswith('ending_with_us('), f'{file.name}: {command}')
+        self.assertGreater(starts, 8)
+
+    def test_every_fork_of_ours_asks_for_the_end_with_its_parent(self):
+        forks = 0
+        for file in sorted(path for folder in FORKING for path in (ROOT / folder).rglob('*.[ch]*')):
+            for child in file.read_text(encoding='utf-8').split(' = fork();')[1:]:
+                forks += 1
+                self.assertIn('prctl(PR_SET_PDEATHSIG, SIGKILL);', child[:400], file.name)
+        self.assertGreaterEqual(forks, 3)
 
     def test_what_starts_too_late_does_not_start(self):
         """The parent's end came before the signal was asked for: so the shell finds another parent than it was told of."""
@@ -106,4 +132,4 @@ class Children(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

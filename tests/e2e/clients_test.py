@@ -15,6 +15,7 @@ import time
 import unittest
 import urllib.request
 
+from runner import run_tests
 from serving_edge import WithServingEdge
 
 
@@ -123,4 +124,4 @@ class Watchers(WithServingEdge):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

@@ -16,6 +16,7 @@ import unittest
 from pathlib import Path
 
 from programs import BIN, DRAFT, Edge, Server, edge, limit, make_certificate, new_key
+from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 MESSAGES = [{'role': 'user', 'content': PROMPT}]
@@ -271,4 +272,4 @@ class Ends(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

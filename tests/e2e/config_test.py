@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 from programs import BIN, CLEAN_ENVIRONMENT
+from runner import run_tests
 
 PROGRAMS = ('outrider-edge', 'outrider-server', 'outrider-lab-edge', 'outrider-lab-server', 'outrider-train', 'outrider-bench')
 
@@ -118,4 +119,4 @@ class PrintedConfig(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

@@ -14,6 +14,7 @@ import time
 import unittest
 
 from programs import BIN, DRAFT, ROOT, Edge, Server, edge
+from runner import run_tests
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '--temp', '1', '--seed', '3',
@@ -76,4 +77,4 @@ class HttpStrangers(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

@@ -10,7 +10,6 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -19,10 +18,9 @@ import urllib.request
 from pathlib import Path
 
 from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, ROOT, START_SECONDS, Server, ending_with_us, free_port
+from runner import run_tests
 
 DASHBOARD = ROOT / 'docker/grafana/dashboards/outrider.json'
-# For CMake: this test did not run.
-SKIPPED = 77
 SCRAPE_SECONDS = 1
 # Rates want two samples or more; Grafana takes four times the interval between them.
 WINDOW = '10s'
@@ -103,6 +101,7 @@ def has_figures(values):
     return bool(values) and not any(math.isnan(value) for value in values)
 
 
+@unittest.skipUnless(shutil.which('prometheus'), 'needs prometheus (Debian package prometheus)')
 class DashboardTest(unittest.TestCase):
     def test_names_each_panel_and_its_source_once(self):
         panels = json.loads(DASHBOARD.read_text())['panels']
@@ -133,7 +132,4 @@ class DashboardTest(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    if shutil.which('prometheus') is None:
-        print('skipped: prometheus is not installed. Remedy: apt-get install prometheus')
-        sys.exit(SKIPPED)
-    unittest.main()
+    run_tests()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The commands that README.md and the pages print are ones that the programs take, and those of outrider-bench run.
+"""The commands that README.md and the pages print are ones that the programs take; those of README.md and of
+outrider-bench run.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/documented_test.py
 
@@ -11,12 +12,15 @@ import os
 import pty
 import re
 import shlex
+import socket
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, ROOT
+from programs import BIN, CLEAN_ENVIRONMENT, ROOT, START_SECONDS, ending_with_us, wait_until_served
+from runner import run_tests
 
 PAGES = ('README.md', 'CONTRIBUTING.md', '*/README.md', 'docs/*.md')
 PROGRAM = re.compile(r'outrider-(?:edge|server|link|bench|train)$')
@@ -35,7 +39,7 @@ def printed_commands(text):
 
 
 def run(words, **options):
-    return subprocess.run([BIN / words[0], *words[1:]], capture_output=True, text=True, check=False,
+    return subprocess.run(ending_with_us(BIN / words[0], *words[1:]), capture_output=True, text=True, check=False,
                           env=CLEAN_ENVIRONMENT, **options)
 
 
@@ -50,6 +54,67 @@ def make_named_files(words, folder):
     """Of data, which the reader has."""
     for name in re.findall(r'[\w-]+\.jsonl', ' '.join(words)):
         (Path(folder) / name).touch()
+
+
+def ports_are_free(*ports):
+    for port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(('127.0.0.1', port))
+            except OSError:
+                return False
+    return True
+
+
+class Readme(unittest.TestCase):
+    """Its commands, from first to last, as printed: `models` in a folder of their own, one server, the default ports."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.options = {'cwd': folder.name, 'text': True,
+                        'env': {**CLEAN_ENVIRONMENT, 'PATH': f'{BIN}:{os.environ["PATH"]}', 'OUTRIDER_STATE_DIR': 'none'}}
+        (Path(folder.name) / 'models').symlink_to(ROOT / 'models')
+
+    def start(self, words):
+        process = subprocess.Popen(ending_with_us(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **self.options)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def stop(self, process):
+        process.terminate()
+        self.assertEqual(process.wait(timeout=START_SECONDS), 0)
+
+    def wait_for(self, port):
+        give_up = time.monotonic() + START_SECONDS
+        while ports_are_free(port):
+            self.assertLess(time.monotonic(), give_up, f'nobody listens on {port}')
+            time.sleep(0.02)
+
+    @unittest.skipUnless(ports_are_free(8001, 8080), 'port 8001 or 8080 is taken')
+    def test_its_commands_run_as_printed(self):
+        seen = []
+        for words in printed_commands((ROOT / 'README.md').read_text(encoding='utf-8')):
+            program, command = words[0], words[1]
+            seen.append(command)
+            with self.subTest(' '.join(words)):
+                if program == 'outrider-server':
+                    server = self.start(words)
+                    self.wait_for(8001)
+                elif command == 'serve':
+                    serving = self.start(words)
+                    wait_until_served('http://127.0.0.1:8080')
+                    self.stop(serving)
+                else:
+                    lines = 'Find the cup.\n' if command == 'chat' else ''
+                    done = subprocess.run(ending_with_us(*words), input=lines, capture_output=True, timeout=120, check=False, **self.options)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertTrue(done.stdout.strip() or command == 'pack', done.stderr)
+        self.assertEqual(set(seen), {'--model', 'run', 'chat', 'serve', 'doctor', 'pack'}, 'another kind of command needs its way here')
+        self.stop(server)
 
 
 class Documented(unittest.TestCase):
@@ -85,13 +150,20 @@ class Documented(unittest.TestCase):
                 self.assertGreater(figures['compared'], 0)
                 self.assertEqual((figures['mismatches'], figures['failed'], figures['not_written']), (0, 0, []))
 
+    def test_elsewhere_the_default_prompts_are_missed_with_the_remedy(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(['outrider-bench', 'run', '--clock', 'virtual', '--network', 'lte', '--strategy', 'ar', '--target',
+                        str(ROOT / 'models/demo-target'), '--draft', str(ROOT / 'models/demo-draft')], cwd=folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn('bench/prompts: no such file. Remedy: --prompts FILE', done.stderr)
+
     def test_a_terminal_gets_no_json(self):
         """And says where it goes."""
         for flags, lines in (([], 'All figures, as JSON'), (['--json'], '"check":"run"')):
             ours, theirs = pty.openpty()
             command = [BIN / 'outrider-bench', 'run', '--clock', 'virtual', '--network', 'lte', '--strategy', 'ar',
                        '--num-prompts', '1', '--max-tokens', '4', *flags]
-            with subprocess.Popen(command, cwd=ROOT, env=CLEAN_ENVIRONMENT, stdout=theirs,
+            with subprocess.Popen(ending_with_us(*command), cwd=ROOT, env=CLEAN_ENVIRONMENT, stdout=theirs,
                                   stderr=subprocess.DEVNULL) as process:
                 os.close(theirs)
                 shown = b''
@@ -107,4 +179,4 @@ class Documented(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

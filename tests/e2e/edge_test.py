@@ -21,6 +21,7 @@ import unittest
 from pathlib import Path
 
 from programs import DRAFT, TARGET, Edge, Server, edge
+from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 CHAT_LINE = f'{PROMPT.splitlines()[0]} red chair ahead at 1.0 m. Find it.'
@@ -555,4 +556,4 @@ class BrokenLinks(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

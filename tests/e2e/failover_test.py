@@ -18,6 +18,7 @@ import unittest
 from pathlib import Path
 
 from programs import DRAFT, TARGET, Edge, Server, edge
+from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 PACED = ('--pace-pass-ms', '60')
@@ -122,12 +123,18 @@ class Failover(unittest.TestCase):
         return re.search(r'at least (\d+ MiB)', refused.err)[1].replace(' ', '')
 
     def test_without_any_network_it_answers_alone(self):
-        for mode in (('--mode', 'auto'), ('--mode', 'offline')):
-            answer = self.start(free_address(), *mode, *SAMPLINGS[0]).wait()
+        for flags, mode in ((('--mode', 'auto'), 'auto'), (('--mode', 'offline'), 'offline'), (('--offline',), 'offline')):
+            answer = self.start(free_address(), *flags, *SAMPLINGS[0]).wait()
             self.assertEqual(answer.code, 0, answer.err)
             self.assertEqual(answer.json['ids'], self.whole[SAMPLINGS[0]])
-            self.assertEqual(answer.json['mode'], mode[1])
+            self.assertEqual(answer.json['mode'], mode)
             self.assertGreater(answer.json['offline_seconds_total'], 0)
+
+    def test_offline_is_a_mode_and_excludes_the_others(self):
+        answer = self.start(free_address(), '--offline', '--mode', 'online').wait()
+        self.assertEqual(answer.code, 2, answer.err)
+        self.assertIn('--offline', answer.err)
+        self.assertIn('--mode', answer.err)
 
     def test_an_answer_that_begins_alone_is_speculated_with_by_trees(self):
         answer = Edge('run', '--server', free_address(), '--target', self.packs['auto'], *QUICK, *DRAFTED, *SAMPLINGS[0]).wait()
@@ -236,4 +243,4 @@ class Failover(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

@@ -10,6 +10,8 @@ import unittest
 import zipfile
 from pathlib import Path
 
+from runner import run_tests
+
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = [b'first part', b'second', b'and the third']
 MODEL = b''.join(PARTS)
@@ -131,4 +133,4 @@ class Fetch(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from devices import Cgroup, LoopDisk, MountedTmpfs, cannot
 from programs import DRAFT, TARGET, Edge, Server, edge
+from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 
@@ -316,4 +317,4 @@ class OnABadDisk(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

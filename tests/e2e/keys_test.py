@@ -14,6 +14,7 @@ import unittest
 from pathlib import Path
 
 from programs import BIN, DRAFT, ROOT, TARGET, Edge, Server, edge, new_key
+from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 ANSWER = ('--tokenizer', DRAFT, '-p', PROMPT, '-c', '256', '--json')
@@ -192,4 +193,4 @@ class NewKeys(Keys):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

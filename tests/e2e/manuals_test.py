@@ -14,6 +14,7 @@ import unittest
 from pathlib import Path
 
 from programs import BIN, CLEAN_ENVIRONMENT
+from runner import run_tests
 from terminal import Terminal
 
 COMMANDS = {'outrider-edge': ['run', 'chat', 'serve', 'doctor', 'tokenize', 'detokenize', 'pack'],
@@ -151,4 +152,4 @@ class Packages(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

@@ -14,6 +14,7 @@ import time
 import unittest
 
 from programs import DRAFT, START_SECONDS, Edge, Server
+from runner import run_tests
 
 # deploy/systemd: WatchdogSec=30, and systemd wants to hear more often than that.
 WATCHDOG_SECONDS = 15
@@ -94,4 +95,4 @@ class NotifyTest(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

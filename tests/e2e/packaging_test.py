@@ -23,7 +23,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from programs import BIN, ROOT, Server, free_port, make_certificate
+from programs import BIN, CLEAN_ENVIRONMENT, ROOT, Server, ending_with_us, free_port, make_certificate
+from runner import run_tests
 
 HAPROXY = shutil.which('haproxy') or shutil.which('haproxy', path='/usr/sbin')
 
@@ -131,7 +132,8 @@ class MetricsBehindHaproxy(unittest.TestCase):
         inner, self.port = free_port(), free_port()
         server = Server('--metrics-port', inner, '--metrics-host', '127.0.0.1')
         self.addCleanup(server.stop)
-        self.proxy = subprocess.Popen([HAPROXY, '-db', '-f', ROOT / 'deploy/metrics-haproxy.cfg'], env={
+        self.proxy = subprocess.Popen(ending_with_us(HAPROXY, '-db', '-f', ROOT / 'deploy/metrics-haproxy.cfg'), env={
+            **CLEAN_ENVIRONMENT,
             'OUTRIDER_LISTEN': f'127.0.0.1:{self.port}', 'OUTRIDER_CERT': str(self.ca),
             'OUTRIDER_METRICS': f'127.0.0.1:{inner}', 'OUTRIDER_METRICS_KEY': self.KEY}, stderr=subprocess.DEVNULL)
         self.addCleanup(self.proxy.wait)
@@ -170,4 +172,4 @@ class MetricsBehindHaproxy(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

@@ -9,18 +9,19 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 from browser import PROGRAM, Browser
 from programs import BIN, DRAFT, TARGET
+from runner import run_tests
 
 HOSTILE = 'Find the cup. </script></title><script>console.log("harm")</script><img src=x onerror=alert(1)>'
 WIDTHS = (1280, 390)
 
 
+@unittest.skipUnless(PROGRAM, 'needs Chromium (Debian package chromium)')
 class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -73,7 +74,4 @@ class Page(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    if not PROGRAM:
-        print('no Chromium here: nothing was tested')
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from name_server import NameServer
 from programs import CLEAN_ENVIRONMENT, DRAFT, ROOT, Server, edge, ending_with_us, free_port, make_certificate
+from runner import run_tests
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 SWITCHES = int(os.environ.get('OUTRIDER_PROXY_SWITCHES', '6'))
@@ -185,4 +186,4 @@ class InACluster(UnderLoad):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

@@ -16,6 +16,7 @@ import unittest
 from pathlib import Path
 
 from programs import ROOT, Server, new_key
+from runner import run_tests
 
 OPEN = {'health': {'/health', '/health/live', '/health/ready', '/version'}, 'metrics': {'/metrics'}}
 METHODS = ('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS')
@@ -118,4 +119,4 @@ class WithoutAKey(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

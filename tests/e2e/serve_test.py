@@ -18,6 +18,7 @@ import urllib.request
 from pathlib import Path
 
 from programs import DRAFT, START_SECONDS, TARGET, Edge, Server, free_port, wait_until_served
+from runner import run_tests
 
 QUESTION = {'messages': [{'role': 'user', 'content': 'Pick up the red cup.'}], 'stream': True}
 STREAMS = 64
@@ -317,4 +318,4 @@ class UsageRecords(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

@@ -15,6 +15,7 @@ import threading
 import unittest
 
 from programs import BIN, ROOT
+from runner import run_tests
 
 SCRIPTS = ROOT / 'tests/soak'
 sys.path.insert(0, str(SCRIPTS))
@@ -124,4 +125,4 @@ class Scripts(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

@@ -14,7 +14,9 @@ import unittest
 import urllib.request
 from pathlib import Path
 
-from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, Edge, Server, edge, free_port, wait_until_served
+from programs import (BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, Edge, Server, edge, ending_with_us, free_port,
+                      wait_until_served)
+from runner import run_tests
 
 TARGETS = ('--target', TARGET, '--tokenizer', DRAFT)
 ANSWER = (*TARGETS, '-p', 'Find the cup.')
@@ -29,9 +31,10 @@ class ReadersThatGo(unittest.TestCase):
 
     def test_a_server_serves_on_without_readers(self):
         port, http = free_port(), free_port()
-        server = subprocess.Popen([BIN / 'outrider-server', '--model', TARGET, '--port', str(port), '--http-port',
-                                   str(http), '--log-level', 'debug'], env=CLEAN_ENVIRONMENT,
-                                  stdout=self.closed_pipe(), stderr=self.closed_pipe())
+        server = subprocess.Popen(
+            ending_with_us(BIN / 'outrider-server', '--model', TARGET, '--port', port, '--http-port', http,
+                           '--log-level', 'debug'),
+            env=CLEAN_ENVIRONMENT, stdout=self.closed_pipe(), stderr=self.closed_pipe())
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         base = f'http://127.0.0.1:{http}'
@@ -65,7 +68,11 @@ class ReadersThatGo(unittest.TestCase):
                     ('outrider-edge', '--help'), ('outrider-server', '--version'),
                     ('outrider-server', '--model', 'x', '--print-config'), ('outrider-server', 'token', 'new', 'a'),
                     ('outrider-train', '--help'), ('outrider-bench', '--help'),
-                    ('outrider-rows', '--model', DRAFT, '--cases', '1'), ('outrider-passes', '--model', DRAFT))
+                    ('outrider-rows', '--model', DRAFT, '--cases', '1'), ('outrider-passes', '--model', DRAFT),
+                    ('outrider-link', '--to', '127.0.0.1:1', '--profile', 'delay=0ms'), ('outrider-link', '--help'),
+                    ('outrider-lab-edge', 'run', *ANSWER, '-n', '3'), ('outrider-lab-edge', '--help'),
+                    ('outrider-lab-server', '--version'), ('outrider-lab-server', '--model', 'x', '--print-config'),
+                    ('outrider-race', '--help'))
         for command in commands:
             if not (BIN / command[0]).exists():
                 continue  # not part of every build
@@ -139,4 +146,4 @@ class Proxies(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

@@ -16,6 +16,7 @@ import urllib.request
 from pathlib import Path
 
 from programs import BIN, DRAFT, START_SECONDS, TARGET, Edge, Server, edge, free_port, wait_until_served
+from runner import run_tests
 
 QUESTION = ('-p', 'Find the red cup.', '-n', '4', '--json', '--strategy', 'ar')
 CHATML = json.loads((TARGET / 'tokenizer_config.json').read_text(encoding='utf-8'))['chat_template']
@@ -209,4 +210,4 @@ class Templates(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

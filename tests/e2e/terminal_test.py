@@ -11,6 +11,7 @@ import time
 import unittest
 
 from programs import BIN, DRAFT, TARGET, Server, edge, free_port
+from runner import run_tests
 from terminal import BACKSPACE, CTRL_C, CTRL_D, LEFT, UP, Terminal
 
 ASKED = 'You drive a robot. A red chair stands ahead at 1.0 m. Find it.'
@@ -155,4 +156,4 @@ class FullContext(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

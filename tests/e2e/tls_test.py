@@ -6,6 +6,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import json
+import subprocess
 import tempfile
 import unittest
 import urllib.error
@@ -13,8 +14,15 @@ import urllib.request
 from pathlib import Path
 
 from programs import DRAFT, Edge, Server, edge, free_port, make_certificate, wait_until_served
+from runner import run_tests
 
 ANSWER = ('--tokenizer', DRAFT, '-p', 'Find the cup.', '-n', '3', '--json', '--reconnect-timeout', '2')
+SYSTEM = Path('/etc/ssl/certs/ca-certificates.crt')
+MOUNTS = ('unshare', '--mount', 'sh', '-c')
+
+
+def can_mount():
+    return subprocess.run([*MOUNTS, f'mount --bind /dev/null {SYSTEM}'], capture_output=True, check=False).returncode == 0
 
 
 class Trust(unittest.TestCase):
@@ -37,7 +45,8 @@ class Trust(unittest.TestCase):
         return server
 
     def ask(self, server, *flags):
-        return edge('run', '--server', server.address, '--tls-ca', self.authority, *flags, *ANSWER,
+        authority = () if '--tls-ca' in flags else ('--tls-ca', self.authority)
+        return edge('run', '--server', server.address, *authority, *flags, *ANSWER,
                     environment=self.environment)
 
     def test_a_file_that_names_nobody_trusts_nobody(self):
@@ -60,6 +69,25 @@ class Trust(unittest.TestCase):
         answer = self.ask(self.server(self.other_cert, self.other_key))
         self.assertEqual(answer.code, 1, answer.err)
         self.assertIn('certificate verify failed', answer.err)
+
+    @unittest.skipUnless(SYSTEM.exists(), f'{SYSTEM} is not there (Debian package ca-certificates)')
+    def test_the_systems_authorities_are_those_of_its_file(self):
+        """And not what gRPC falls back on."""
+        server = self.server(self.other_cert, self.other_key)
+        answer = self.ask(server, '--tls-ca', 'system')
+        self.assertEqual(answer.code, 1, answer.err)
+        self.assertIn('certificate verify failed', answer.err)
+
+    @unittest.skipUnless(SYSTEM.exists() and can_mount(), 'needs ca-certificates, and mounts of our own')
+    def test_a_server_of_the_systems_authorities_is_believed(self):
+        for content, code in ((self.cert.read_bytes(), 0), (b'', 2)):
+            self.authority.write_bytes(content)
+            there = (*MOUNTS, f'mount --bind "{self.authority}" "{SYSTEM}" && exec "$@"', 'sh')
+            answer = Edge('run', '--server', self.server(self.cert, self.key).address, '--tls-ca', 'system', *ANSWER,
+                          environment=self.environment, under=there).wait()
+            self.assertEqual(answer.code, code, answer.err)
+        self.assertIn('--tls-ca system: ', answer.err)
+        self.assertIn('Remedy: install the package ca-certificates', answer.err)
 
     def test_an_edges_own_certificate_is_checked_before_it_is_shown(self):
         server = self.server(self.cert, self.key)
@@ -101,4 +129,4 @@ class Trust(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

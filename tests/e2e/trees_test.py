@@ -16,6 +16,7 @@ import unittest
 from pathlib import Path
 
 from programs import DRAFT, TARGET, edge
+from runner import run_tests
 
 PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 COMMON = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '-c', '256', '--json')
@@ -166,4 +167,4 @@ class ExitsOfAPack(WithFolder):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    run_tests(verbosity=2)

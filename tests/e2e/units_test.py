@@ -15,6 +15,7 @@ import urllib.request
 from pathlib import Path
 
 from programs import BIN, DRAFT, ROOT, TARGET, Edge, Server, edge, free_port, wait_until_served
+from runner import run_tests
 
 DEBIAN_PYTHON = '/usr/bin/python3'
 LAUNCHER = ROOT / 'tests/e2e/under_unit.py'
@@ -106,4 +107,4 @@ class UnderTheirUnits(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 from programs import ROOT, edge
+from runner import run_tests
 
 MODEL = ROOT / 'models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf'
 PAGE = 4096  # where the first layer's weights begin
@@ -74,4 +75,4 @@ class Cache(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    run_tests()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What models' own chat templates write, by jinja2: makes text/templates.json.
 
-Run by hand, with jinja2 installed, on files of templates (.jinja, the exact text), each under the name that
+Run by hand, with requirements.txt beside this file installed, on files of templates (.jinja, the exact text), each under the name that
 --chat-template has for it (common/conversation/named_templates.h):
 
     python3 tests/golden/make_chat_goldens.py NAME=FILE.jinja ..
@@ -18,6 +18,7 @@ import sys
 import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from versions import made_with
 
 HERE = pathlib.Path(__file__).resolve().parent
 BOS, EOS, DATE = "<bos>", "<eos>", "26 Jul 2031"
@@ -111,7 +112,7 @@ def main(arguments):
         said = [out if out == REFUSED else sha256(out)[:16] for out in render(pathlib.Path(path).read_bytes().decode())]
         if forms.setdefault(name, said) != said:
             sys.exit(f"{path}: renders otherwise than the other templates of {name}")
-    golden = {"bos": BOS, "eos": EOS, "date": DATE,
+    golden = {"made_with": made_with("jinja2"), "bos": BOS, "eos": EOS, "date": DATE,
               "conversations": [[{"role": r, "content": c} for r, c in conv] for conv in CONVERSATIONS],
               "forms": forms}
     (HERE / "text/templates.json").write_text(json.dumps(golden, ensure_ascii=False, separators=(",", ":")) + "\n")

@@ -241,7 +241,7 @@ def write_chats():
                               "text": text, "ids": ids})
     configs = {name: {"family": family, "bos_token": SPECIALS[family][0], "eos_token": SPECIALS[family][1],
                       "chat_template": template} for name, (family, template) in TEMPLATES.items()}
-    golden = {"configs": configs, "chats": chats}
+    golden = {"made_with": made_with("tokenizers", "transformers", "jinja2"), "configs": configs, "chats": chats}
     (HERE / "text/chats.json").write_text(json.dumps(golden, ensure_ascii=False, indent=1) + "\n")
 
 

@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 
-from edges import Server, free_port, wait_until_served
+from edges import Server, ending_with_us, free_port, wait_until_served
 from outcome import Outcome, median
 from storm import Session, field, frame, p99, resident_mib
 
@@ -158,8 +158,8 @@ def span(ports, process, sessions, options, kind):
     prober.start()
     generator = None
     if kind != 'calm':
-        generator = subprocess.Popen([sys.executable, __file__, '--generate', kind, '--port', str(ports[kind]), '--seconds', str(options.seconds),
-                                      f'--{kind}', str(getattr(options, kind))], stdout=subprocess.PIPE, text=True)
+        generator = subprocess.Popen(ending_with_us(sys.executable, __file__, '--generate', kind, '--port', ports[kind], '--seconds', options.seconds,
+                                                    f'--{kind}', getattr(options, kind)), stdout=subprocess.PIPE, text=True)
     while time.monotonic() < begin + options.seconds:
         time.sleep(0.2)
         peak = max(peak, resident_mib(process, 'VmRSS'))

@@ -17,7 +17,7 @@ import json
 import subprocess
 import threading
 
-from edges import BIN
+from edges import BIN, ending_with_us
 
 PLAIN = 'delay=0ms'
 
@@ -25,7 +25,7 @@ PLAIN = 'delay=0ms'
 class TcpLink:
     def __init__(self, server_port):
         self.lock = threading.Lock()
-        self.process = subprocess.Popen([BIN / 'outrider-link', '--to', f'127.0.0.1:{server_port}', '--profile', PLAIN],
+        self.process = subprocess.Popen(ending_with_us(BIN / 'outrider-link', '--to', f'127.0.0.1:{server_port}', '--profile', PLAIN),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().split()[1]
         self.port = int(self.address.rsplit(':', 1)[1])

@@ -12,7 +12,6 @@ SPDX-License-Identifier: Apache-2.0
 """
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,9 +19,11 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE.parents[1] / 'e2e'))
+
+from programs import BIN, CLEAN_ENVIRONMENT, ROOT, ending_with_us  # noqa: E402
+
 GOLDEN = HERE / 'answers.json'
-BIN = Path(os.environ.get('OUTRIDER_BIN', ROOT / 'build/release/bin'))
 INCONCLUSIVE = 4  # so few prompts decide no bar
 SETTING = ('--clock', 'virtual', '--pace', 'rtx-68m-7b', '--network', 'lte,wifi', '--exit-cost', '1.1',
            '--pace-exits', 'measured', '--strategy', 'ar,sd,fsd,mirror', '--temp', '0,0.7',
@@ -30,8 +31,7 @@ SETTING = ('--clock', 'virtual', '--pace', 'rtx-68m-7b', '--network', 'lte,wifi'
 
 
 def bench(*arguments):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith('OUTRIDER_')}
-    ran = subprocess.run([BIN / 'outrider-bench', *arguments], cwd=ROOT, env=environment, check=False,
+    ran = subprocess.run(ending_with_us(BIN / 'outrider-bench', *arguments), cwd=ROOT, env=CLEAN_ENVIRONMENT, check=False,
                          capture_output=True, text=True)
     if ran.returncode not in (0, INCONCLUSIVE):
         sys.exit(f'outrider-bench {arguments[0]} ended with {ran.returncode}: {ran.stderr}')

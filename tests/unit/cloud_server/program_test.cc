@@ -1,6 +1,7 @@
 // How outrider-server starts, what it refuses, and how it ends, with a model that does no work.
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
+#include <thread>
 
 #include "common/exits/adapters.h"
 #include "common/model/loader/loader.h"
@@ -167,6 +168,39 @@ TEST(ServerProgram, TheShutdownTimeoutCutsWhatIsLeft) {
   edge.await<Verdict>();
   program.signal(SIGTERM);
   EXPECT_EQ(program.wait(), 0);
+}
+
+// A test that starts the server, tells its process id and is killed: whether the server ends too.
+bool ends_with_its_killed_test() {
+  std::array<int, 2> ends;
+  EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const pid_t test = fork();
+  if (test == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    Program program({"--model", "null:", "--port", "0"});
+    program.read_until("ready");
+    const pid_t pid = program.pid();
+    static_cast<void>(!write(ends[1], &pid, sizeof pid));
+    while (true) pause();
+  }
+  close(ends[1]);
+  pid_t server = 0;
+  EXPECT_EQ(read(ends[0], &server, sizeof server), static_cast<ssize_t>(sizeof server));
+  close(ends[0]);
+  EXPECT_GT(server, 0);
+  kill(test, SIGKILL);
+  waitpid(test, nullptr, 0);
+  const std::string exe = "/proc/" + std::to_string(server) + "/exe";
+  for (int i = 0; i < 500; ++i) {
+    if (access(exe.c_str(), F_OK) != 0) return true;  // gone, or nobody has asked how it ended
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(server, SIGKILL);
+  return false;
+}
+
+TEST(ServerProgram, EndsWithTheTestThatStartedIt) {
+  EXPECT_TRUE(ends_with_its_killed_test());
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ class Program final {
   }
 
   void signal(int number) const { kill(pid_, number); }
+  pid_t pid() const { return pid_; }
 
   // The exit code.
   int wait() {

@@ -53,7 +53,8 @@ TEST(PromptFileTest, ALineWithoutAPromptIsNamed) {
     EXPECT_THAT(prompts.status().message(), HasSubstr("prompts.jsonl:2")) << bad;
   }
   EXPECT_THAT(read_prompt_file(write_lines("\n"), 0).status().message(), HasSubstr("no prompt"));
-  EXPECT_FALSE(read_prompt_file("/nowhere", 0).ok());
+  EXPECT_THAT(read_prompt_file("/nowhere", 0).status().message(),
+              HasSubstr("/nowhere: no such file. Remedy: --prompts FILE; the default, bench/"));
 }
 
 std::string prompt_of_line(const PromptLine& line) {

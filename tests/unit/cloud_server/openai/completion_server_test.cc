@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "common/base/clock.h"
@@ -111,6 +112,29 @@ TEST_F(CompletionServerTest, AClientThatEndsItsSideAloneGetsItsAnswer) {
   }
 }
 
+TEST_F(CompletionServerTest, AStreamHasItsHeadAndCommentsWhileItsPromptIsComputed) {
+  options_.keep_alive = Duration{0};
+  scheduler_options_.prefill_chunk = 4;
+  start("20");
+  HttpClient client(http_->address());
+  client.post("/v1/completions",
+              R"({"prompt": ")" + std::string(60, '?') + R"(", "stream": true, "max_tokens": 2})");
+  EXPECT_THAT(client.read_until(": still here"),
+              AllOf(HasSubstr("200 OK"), Not(HasSubstr("\"text\":"))));
+  EXPECT_THAT(client.read_all(), HasSubstr("data: [DONE]"));
+}
+
+TEST_F(CompletionServerTest, EveryEventTellsUsageIfAskedFor) {
+  start();
+  const std::string events =
+      ask(R"({"prompt": "The robot", "stream": true, "max_tokens": 8, "stream_options":)"
+          R"({"include_usage": true, "continuous_usage_stats": true}})");
+  for (const char* tokens : {"2", "5", "8"}) {
+    EXPECT_THAT(events, HasSubstr("\"completion_tokens\":" + std::string(tokens)));
+  }
+  EXPECT_THAT(events, HasSubstr("\"prompt_tokens_details\":{\"cached_tokens\":0}"));
+}
+
 TEST_F(CompletionServerTest, AClientThatLeavesEndsItsAnswer) {
   start("2");
   for (const char* more : {"", R"(, "stream": true)"}) {
@@ -155,17 +179,49 @@ class KeyedCompletionsTest : public CompletionServerTest {
 
 TEST_F(KeyedCompletionsTest, NoRouteAnswersWithoutAKeyAndRefusalsAreCounted) {
   start();
-  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/tokenize"}) {
+  for (const HttpRoute& route : completions_->routes()) {
+    if (route.method != "POST") continue;
     HttpClient client(http_->address());
-    client.post(path, R"({"prompt": "The robot", "content": "The robot"})");
+    client.post(route.path,
+                R"({"prompt": "The robot", "content": "The robot", "tokens": [300, 301]})");
     EXPECT_THAT(client.read_all(), AllOf(HasSubstr(" 401 "), HasSubstr("WWW-Authenticate: Bearer"),
-                                         Not(HasSubstr("tokens\""))));
+                                         Not(HasSubstr("tokens\"")), Not(HasSubstr("content\""))))
+        << route.path;
   }
   EXPECT_THAT(http_get(http_->address(), "/v1/models"),
               AllOf(HasSubstr(" 401 "), Not(HasSubstr("toy"))));
-  EXPECT_EQ(authenticator_.refused(Front::kOpenAi), 4u);
-  EXPECT_EQ(faults_.counts().refused, 4u);
+  EXPECT_EQ(authenticator_.refused(Front::kOpenAi), 5u);
+  EXPECT_EQ(faults_.counts().refused, 5u);
   EXPECT_THAT(ask_as_alice(), HasSubstr(" 200 "));
+}
+
+TEST_F(KeyedCompletionsTest, TheSchemeOfTheKeyIsReadInAnyCase) {
+  start();
+  for (const char* scheme : {"bearer", "BEARER", "Bearer"}) {
+    EXPECT_THAT(ask(kPrompt, "Authorization: " + std::string(scheme) + " " + alice_.token + "\r\n"),
+                HasSubstr(" 200 "))
+        << scheme;
+  }
+}
+
+// Else all whom a quota refuses would come back at once.
+TEST_F(KeyedCompletionsTest, RefusalsOfAQuotaTellDelaysThatDiffer) {
+  tenants_.replace(parse_tokens(alice_.line + " prompt-tokens-per-minute=60"));
+  start();
+  const std::string body =
+      R"({"max_tokens": 1, "prompt": ")" + std::string(100, '?') + "\"}";  // a token each
+  const std::string key = "Authorization: Bearer " + alice_.token + "\r\n";
+  EXPECT_THAT(ask(body, key), HasSubstr(" 200 "));  // 40 more than there were, at one a second
+  std::set<int> delays;
+  for (int i = 0; i < 5; ++i) {
+    const std::string refused = ask(body, key);
+    const std::size_t at = refused.find("Retry-After: ");
+    ASSERT_NE(at, std::string::npos) << refused;
+    delays.insert(std::stoi(refused.substr(at + 13)));
+  }
+  EXPECT_GE(delays.size(), 4u) << "whole seconds may be alike";
+  EXPECT_GE(*delays.begin(), 20);
+  EXPECT_LE(*delays.rbegin(), 61);
 }
 
 TEST_F(KeyedCompletionsTest, TooManyWrongKeysFromAnAddressAndItIsToldToComeBackLater) {

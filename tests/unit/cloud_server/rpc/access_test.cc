@@ -241,6 +241,22 @@ TEST_F(QuotaTest, RefusalsOfQuotasAndOfKeysTellDelaysThatDiffer) {
   EXPECT_GE(*delays.begin(), std::chrono::seconds(2));
 }
 
+// Else those of an address with too many wrong keys would come back together.
+TEST_F(QuotaTest, RefusalsForWrongKeysTellDelaysThatDiffer) {
+  std::set<Duration> delays;
+  for (int i = 0; i < 200 && delays.size() < 4; ++i) {  // on a slow machine some are looked at
+    TestEdge edge(edge_in_clear("or-wrong"));
+    edge.open(honest_open());
+    const VerifierEvent event = edge.next();
+    const auto* message = std::get_if<ServerMessage>(&event);
+    const auto* notice = message != nullptr ? std::get_if<Notice>(message) : nullptr;
+    if (notice != nullptr) delays.insert(notice->retry_after);
+  }
+  EXPECT_EQ(delays.size(), 4u);
+  EXPECT_GE(*delays.begin(), WrongKeys::kOneIn);
+  EXPECT_LE(*delays.rbegin(), WrongKeys::kOneIn * 3 / 2);
+}
+
 TEST(Caller, TheAddressOfAPeerIsTheSameForAllFronts) {
   EXPECT_EQ(host_of("ipv4:192.0.2.1:50412"), "192.0.2.1");
   EXPECT_EQ(host_of("ipv6:%5B2001:db8::1%5D:50412"), "2001:db8::1");

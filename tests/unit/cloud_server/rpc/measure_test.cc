@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <deque>
 #include <future>
+#include <set>
 #include <thread>
 
+#include "cloud_server/admission/authenticator.h"
+#include "cloud_server/admission/token_file.h"
 #include "cloud_server/rpc/call_bounds.h"
 #include "edge_client/verifiers/link_speed.h"
 #include "emulation/link/link.h"
@@ -82,13 +85,13 @@ class UnreadMeasureTest : public MeasureTest {
     rpc_options_.unary_timeout = std::chrono::seconds(2);
   }
 
-  static std::string headers(std::uint32_t stream) {
+  static std::string headers(std::uint32_t stream, const std::string& more = "") {
     std::string path = http2::header(":path", kMeasureMethod);
     return http2::frame(http2::Frame::kHeaders, http2::kEndHeaders, stream,
                         http2::header(":method", "POST") + http2::header(":scheme", "http") + path +
                             http2::header(":authority", "localhost") +
                             http2::header("te", "trailers") +
-                            http2::header("content-type", "application/grpc"));
+                            http2::header("content-type", "application/grpc") + more);
   }
   static std::string hello_without_window() {
     const std::string no_window("\x00\x04\x00\x00\x00\x00", 6);  // INITIAL_WINDOW_SIZE = 0
@@ -148,6 +151,59 @@ TEST_F(UnreadMeasureTest, RequestsThatNeverEndAreBoundedAndGoWithTheirDeadline) 
   EXPECT_TRUE(measured(address()).ok()) << "there is room again";
 }
 
+// Many connections of one tenant, behind a proxy, which has one address for all.
+class UnreadKeyedMeasureTest : public UnreadMeasureTest {
+ protected:
+  UnreadKeyedMeasureTest() {
+    rpc_options_.max_calls_per_peer = 0;
+    rpc_options_.authenticator = &authenticator_;
+    rpc_options_.tenants = &tenants_;
+  }
+  void SetUp() override {  // without a bystander, who has no key
+    engine_ = std::make_unique<VerifyEngine>(model_, scheduler_options_, clock_);
+    Result<std::unique_ptr<RpcServer>> server = RpcServer::start(*engine_, faults_, rpc_options_);
+    ASSERT_TRUE(server.ok()) << server.status().to_string();
+    server_ = *std::move(server);
+  }
+  const NewToken alice_ = *new_token("alice");
+  const NewToken bob_ = *new_token("bob");
+  const NewToken carol_ = *new_token("carol");
+  Tenants tenants_;
+  Authenticator authenticator_{tenants_, false};
+};
+
+TEST_F(UnreadKeyedMeasureTest, UnreadRepliesOfATenantAreBoundedWhateverItsLimits) {
+  constexpr int kConnections = 3;
+  constexpr int kStreams = 20;
+  constexpr std::uint64_t kFit = kMost / kMaxMeasuredBytes;
+  const std::string request = serialize_measure_request(kMaxMeasuredBytes, 0);
+  tenants_.replace(
+      parse_tokens(alice_.line + "\n" + bob_.line + " sessions=1\n" + carol_.line + "\n"));
+  std::deque<RawSocket> sockets;
+  for (int i = 0; i < 2 * kConnections; ++i) {
+    const std::string key = "Bearer " + (i % 2 == 0 ? alice_ : bob_).token;
+    std::string bytes = hello_without_window();
+    for (int k = 0; k < kStreams; ++k) {
+      const auto stream = static_cast<std::uint32_t>(2 * k + 1);
+      bytes +=
+          headers(stream, http2::header("authorization", key)) +
+          http2::frame(http2::Frame::kData, http2::kEndStream, stream,
+                       http2::message_prefix(static_cast<std::uint32_t>(request.size())) + request);
+    }
+    ASSERT_TRUE(sockets.emplace_back(address()).send(bytes));
+  }
+  // All of it together is less than the bound for all tenants.
+  await([&] { return faults_.counts().refused >= 2 * (kConnections * kStreams - kFit); });
+  await([&] { return server_->stats().calls_open <= 2 * kFit; });
+  EXPECT_THAT(log_lines().at(0), HasSubstr("this key's tenant has as many bytes on their way"));
+  const auto may_measure = [this](const NewToken& key) {
+    return measure_link_speed({.server = address(), .token = key.token}, stop_.get_token()).ok();
+  };
+  EXPECT_TRUE(may_measure(carol_)) << "others are not concerned";
+  await([&] { return server_->stats().calls_open == 0; });
+  EXPECT_TRUE(may_measure(alice_) && may_measure(bob_)) << "there is room again";
+}
+
 class BoundedMeasureTest : public MeasureTest {
  protected:
   static constexpr std::uint32_t kCalls = 20;
@@ -174,6 +230,20 @@ TEST_F(BoundedMeasureTest, TakesThePlacesOfItsAddress) {
   const Result<LinkSpeed> speed = measured(address());
   EXPECT_EQ(speed.status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(speed.status().message(), HasSubstr("this address has as many open calls"));
+}
+
+// Else all whom the bound refuses would come back at once.
+TEST_F(MeasureWithoutRoomTest, RefusalsForTheBoundOfCallsTellDelaysThatDiffer) {
+  std::set<Duration> delays;
+  for (int i = 0; i < 4; ++i) {
+    TestEdge edge(address());
+    edge.open(honest_open());
+    delays.insert(edge.await<Notice>().retry_after);
+    EXPECT_EQ(edge.finish().code(), StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(delays.size(), 4u);
+  EXPECT_GE(*delays.begin(), WrongKeys::kOneIn);
+  EXPECT_LE(*delays.rbegin(), WrongKeys::kOneIn * 3 / 2);
 }
 
 TEST(CallBounds, OneCannotTakeMoreThanHisShareNorAllMoreThanThereIs) {

@@ -17,17 +17,38 @@ namespace {
 
 constexpr int kPatienceMs = 30'000;
 
+struct SocketAddress {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&bytes); }
+};
+
+SocketAddress socket_address(const std::string& host, std::uint16_t port) {
+  SocketAddress out;
+  auto& v4 = reinterpret_cast<sockaddr_in&>(out.bytes);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(out.bytes);
+  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    out.size = sizeof v4;
+  } else if (inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    out.size = sizeof v6;
+  }
+  return out;
+}
+
 }  // namespace
 
-RawSocket::RawSocket(const Address& server) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(server.port);
-  inet_pton(AF_INET, server.host.c_str(), &address.sin_addr);
-  if (connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    close(fd_);
-    fd_ = -1;
-  }
+RawSocket::RawSocket(const Address& server, const std::string& from) {
+  const SocketAddress there = socket_address(server.host, server.port);
+  const SocketAddress own = socket_address(from, 0);
+  fd_ = socket(there.bytes.ss_family, SOCK_STREAM, 0);
+  const bool bound = from.empty() || bind(fd_, own.get(), own.size) == 0;
+  if (bound && connect(fd_, there.get(), there.size) == 0) return;
+  close(fd_);
+  fd_ = -1;
 }
 
 RawSocket::~RawSocket() {

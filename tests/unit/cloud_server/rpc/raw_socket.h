@@ -12,7 +12,8 @@ namespace outrider {
 
 class RawSocket final {
  public:
-  explicit RawSocket(const Address& server);
+  // from: the address that it comes by; empty: whichever.
+  explicit RawSocket(const Address& server, const std::string& from = "");
   ~RawSocket();
   RawSocket(const RawSocket&) = delete;
   RawSocket& operator=(const RawSocket&) = delete;

@@ -10,6 +10,8 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "common/base/sha256.h"
 #include "common/conversation/named_templates.h"
@@ -223,6 +225,23 @@ const Json& rendered() {
   return kRendered;
 }
 
+// Another version may write otherwise: what is compared with is said, and is what the scripts ask
+// for.
+TEST(ChatGoldens, NameTheLibrariesThatMadeThem) {
+  std::set<std::string> pinned;
+  std::istringstream requirements(read_whole(kGoldenText + "/../requirements.txt"));
+  for (std::string line; std::getline(requirements, line);) pinned.insert(line);
+  for (const auto& [file, made_with] : {std::pair("chats.json", golden()["made_with"]),
+                                        std::pair("templates.json", rendered()["made_with"])}) {
+    ASSERT_TRUE(made_with.contains("jinja2")) << file;
+    for (const auto& [package, version] : made_with.items()) {
+      EXPECT_TRUE(pinned.contains(package + "==" + version.get<std::string>()))
+          << package << " " << version << " made " << file;
+    }
+  }
+  EXPECT_TRUE(golden()["made_with"].contains("tokenizers"));
+}
+
 // Some tell the day; the goldens were made on another.
 std::string on_the_goldens_day(std::string text) {
   const std::time_t now = std::time(nullptr);
@@ -333,6 +352,43 @@ TEST(ExecutedTemplates, WriteWhatTheyAskFor) {
     EXPECT_EQ(*chat->encode_chat(tokenizer, harmless),
               *tokenizer.encode(plain, {.add_special_tokens = false, .parse_special = true}));
   }
+}
+
+// As those of reasoning models do: the answer goes on behind a thought that the prompt opens.
+TEST(ExecutedTemplates, MayOpenAThoughtInTheGenerationPrompt) {
+  constexpr char kThinks[] = R"({%- for message in messages %}
+{{- '<|im_start|>' + message.role + '\n' }}
+{%- if message.role == 'assistant' %}
+{{- message.content.split('</think>')[-1].lstrip('\n') }}
+{%- else %}
+{{- message.content }}
+{%- endif %}
+{{- '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|im_start|>assistant\n<think>\n' }}
+{%- if enable_thinking is defined and not enable_thinking %}
+{{- '\n</think>\n\n' }}
+{%- endif %}
+{%- endif %})";
+  const Tokenizer tokenizer = *Tokenizer::load(source_dir() + "/models/demo-target");
+  const ChatTemplate chat =
+      *ChatTemplate::choose(ChatSource{.templates = {{"default", kThinks}}}, "");
+  // Without its beginning, which was in the prompt.
+  const std::vector<ChatMessage> messages = {{ChatRole::kUser, "Hi"},
+                                             {ChatRole::kAssistant, "hm\n</think>\n\nHo"},
+                                             {ChatRole::kUser, "Go"}};
+  const std::string turns =
+      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHo<|im_end|>\n"
+      "<|im_start|>user\nGo<|im_end|>\n";
+  const std::string opened = turns + "<|im_start|>assistant\n<think>\n";
+  EXPECT_EQ(text_of(*chat.render(messages, false)), turns);
+  EXPECT_EQ(text_of(*chat.render(messages, true)), opened);
+  EXPECT_EQ(text_of(*chat.render(messages, true, {{"enable_thinking", false}})),
+            opened + "\n</think>\n\n");
+  EXPECT_EQ(*chat.encode_chat(tokenizer, messages),
+            *tokenizer.encode(opened, {.add_special_tokens = false, .parse_special = true}));
+  EXPECT_EQ(*chat.end_of_turn(tokenizer), *tokenizer.find("<|im_end|>"));
 }
 
 TEST(ExecutedTemplates, AreRefusedWithTheRemedyWhereTheyAreNotValid) {

@@ -55,6 +55,22 @@ TEST(HttpConnections, ANetworkTakesPlacesFromItself) {
   EXPECT_EQ(all.sent_away(), 1u);
 }
 
+// A host has a /64 of addresses, and its IPv4 address in more than one form.
+TEST(HttpConnections, ANetworkIsBoundedWhateverAddressItTakes) {
+  for (const auto& [own, next] : {std::pair("2001:db8:0:7::", "2001:db8:0:8::1"),
+                                  std::pair("::ffff:192.0.2.", "192.0.2.2")}) {
+    HttpConnections all({.requests = 10, .requests_per_network = 2});
+    const auto asks = [&all](const std::string& peer) {
+      return all.begin_answer(all.enter(-1, peer, at(0)), at(0)).code();
+    };
+    EXPECT_EQ(asks(std::string(own) + "1"), StatusCode::kOk);
+    EXPECT_EQ(asks(own == std::string("::ffff:192.0.2.") ? "192.0.2.1" : std::string(own) + "2"),
+              StatusCode::kOk);
+    EXPECT_EQ(asks(std::string(own) + "1"), StatusCode::kResourceExhausted);
+    EXPECT_EQ(asks(next), StatusCode::kOk) << "others are not concerned";
+  }
+}
+
 TEST(HttpConnections, WhatIsAnsweredStaysAndIsBounded) {
   HttpConnections all({.requests = 2, .requests_per_network = 1});
   Connection& a = all.enter(-1, "a", at(0));

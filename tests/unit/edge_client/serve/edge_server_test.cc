@@ -230,7 +230,8 @@ TEST_F(EdgeServerTest, AFullQueueIsNotReadyAndAlive) {
   EXPECT_THAT(http_get(server_->address(), "/health/live"), HasSubstr("200 OK"));
 }
 
-// Its streams do not end before they are let.
+// Tells nothing, as a server does that computes a long prompt, and its streams do not end before
+// they are let.
 class StuckVerifier final : public Verifier {
  public:
   void start(std::uint32_t /*epoch*/, EventSink /*sink*/) override {
@@ -247,6 +248,25 @@ class StuckVerifier final : public Verifier {
  private:
   bool stuck_ = false;
 };
+
+TEST_F(EdgeServerTest, AStreamHasItsHeadAndCommentsWhileItsPromptIsComputed) {
+  StuckVerifier verifier;
+  GeneratorParts parts{
+      .tokenizer = setup_->tokenizer(), .verifiers = verifier, .clock = setup_->parts().clock};
+  auto server = EdgeServer::start({.listen = {"127.0.0.1", 0},
+                                   .chat = &setup_->chat(),
+                                   .queue = {.keep_alive = std::chrono::milliseconds(100)}},
+                                  parts);
+  ASSERT_TRUE(server.ok()) << server.status().to_string();
+  HttpClient asker((*server)->address());
+  asker.post("/v1/chat/completions", question(true).dump());
+  verifier.begun.acquire();  // it waits for nobody before it
+  EXPECT_THAT(asker.read_until(": still here"),
+              AllOf(HasSubstr("200 OK"), HasSubstr("text/event-stream"), HasSubstr(": still here"),
+                    Not(HasSubstr("\"content\":\"I"))));
+  asker.close();
+  verifier.let_go.release();
+}
 
 TEST_F(EdgeServerTest, AnAnswerThatDoesNotEndWhenToldIsHung) {
   StuckVerifier verifier;

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""What both programs answer over HTTP to strangers' names, to long texts, and about the model.
+
+  OUTRIDER_BIN=build/release/bin tests/e2e/front_test.py
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import http.client
+import json
+import threading
+import unittest
+
+from programs import DRAFT, Edge, Server, free_port, wait_until_served
+from runner import run_tests
+
+LARGEST = 1 << 20  # bytes of a body
+
+
+class Front(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        port, serving, cls.metrics = free_port(), free_port(), free_port()
+        cls.ports = (port, serving)
+        cls.server = Server('--http-port', port, '--metrics-port', cls.metrics, '--allowed-hosts', 'cup.example')
+        cls.edge = Edge('serve', '--model', DRAFT, '--server', cls.server.address, '--port', serving,
+                        '--allowed-hosts', 'cup.example')
+        wait_until_served(f'http://127.0.0.1:{serving}')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.edge.interrupt()
+        cls.edge.wait()
+        cls.server.stop()
+
+    def ask(self, port, path, body=None, **headers):
+        """(status, head, JSON of the body)."""
+        connection = http.client.HTTPConnection('127.0.0.1', port, timeout=100)
+        connection.request('GET' if body is None else 'POST', path, body, headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, answer.headers, json.loads(text) if text[:1] == b'{' else text.decode()
+
+    def test_only_names_that_are_allowed_lead_to_them(self):
+        """A page whose name leads here (DNS rebinding) reads and asks nothing."""
+        for port, path, body in [(port, *what) for port in self.ports
+                                 for what in (('/v1/models', None), ('/v1/completions', '{"prompt": "Find", "max_tokens": 1}'))]:
+            for host in ('evil.example', f'evil.example:{port}', 'cup.example.evil.example'):
+                status, _, told = self.ask(port, path, body, Host=host, Origin=f'http://{host}')
+                self.assertEqual(status, 403, (path, host, told))
+                self.assertIn('--allowed-hosts', told['error']['message'])
+            for host in ('cup.example', f'CUP.example:{port}', 'localhost', f'127.0.0.1:{port}'):
+                status, _, told = self.ask(port, path, body, Host=host)
+                self.assertEqual(status, 200, (path, host, told))
+            self.assertEqual(self.ask(port, path, body, Host='cup.example', Origin='http://cup.example')[0], 200)
+            self.assertEqual(self.ask(port, path, body, Host='cup.example', Origin='http://evil.example')[0], 403)
+        self.assertEqual(self.ask(self.metrics, '/metrics', Host='evil.example', Origin='http://evil.example')[0], 403)
+        self.assertEqual(self.ask(self.metrics, '/metrics', Host='cup.example')[0], 200)
+
+    def test_the_longest_text_is_answered_or_refused_with_the_reason(self):
+        for port in self.ports:
+            answers = {}
+
+            def ask(path, field, port=port, answers=answers):
+                frame = json.dumps({field: ''})
+                answers[path] = self.ask(port, path, json.dumps({field: 'a cup ' * ((LARGEST - len(frame)) // 6)}))
+            asked = [threading.Thread(target=ask, args=what) for what in (('/tokenize', 'content'), ('/v1/completions', 'prompt'))]
+            for thread in asked:
+                thread.start()
+            self.assertEqual(self.ask(port, '/health/live')[0], 200, 'meanwhile')
+            for thread in asked:
+                thread.join()
+            status, _, told = answers['/tokenize']
+            self.assertEqual(status, 200, told)
+            self.assertGreater(len(told['tokens']), 100_000)
+            status, _, told = answers['/v1/completions']
+            self.assertEqual(status, 400, told)
+            self.assertEqual(told['error']['type'], 'invalid_request_error')
+            self.assertIn('tokens', told['error']['message'])
+            status, head, told = self.ask(port, '/v1/completions', ' ' * (LARGEST + 1))
+            self.assertEqual(status, 413)
+            self.assertEqual(told['error']['type'], 'invalid_request_error')
+            self.assertIn(str(LARGEST), told['error']['message'])
+            self.assertEqual(self.ask(port, '/v1/completions', '{"prompt": "Find", "max_tokens": 1}')[0], 200)
+
+    def test_answers_and_models_have_the_targets_name_at_the_edge_too(self):
+        for port in self.ports:
+            self.assertEqual(self.ask(port, '/v1/models')[2]['data'][0]['id'], 'demo-target')
+            answer = self.ask(port, '/v1/completions', '{"prompt": "Find", "max_tokens": 1, "model": "any"}')[2]
+            self.assertEqual(answer['model'], 'demo-target')
+        self.assertIn('model_name="demo-draft"', self.ask(self.ports[1], '/metrics')[2])
+
+    def test_the_server_tells_usage_with_every_event_and_what_was_cached(self):
+        """To a client without a draft, as the edge does."""
+        asked = json.dumps({'prompt': 'Find the cup.', 'max_tokens': 5, 'stream': True, 'ignore_eos': True,
+                            'stream_options': {'include_usage': True, 'continuous_usage_stats': True}})
+        events = [json.loads(line[6:]) for line in self.ask(self.ports[0], '/v1/completions', asked)[2].splitlines()
+                  if line.startswith('data: {')]
+        counts = [event['usage']['completion_tokens'] for event in events if event['usage']]
+        self.assertEqual(sorted(counts), counts)
+        self.assertGreater(len(set(counts)), 2)
+        self.assertEqual(counts[-1], 5)
+        self.assertEqual(events[-1]['usage']['prompt_tokens_details'], {'cached_tokens': 0})
+
+
+if __name__ == '__main__':
+    run_tests(verbosity=2)

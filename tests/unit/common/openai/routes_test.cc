@@ -1,0 +1,100 @@
+// OpenAI's routes over real HTTP, and a program behind them that only notes what it is asked.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/openai/routes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <semaphore>
+
+#include "common/http/server.h"
+#include "common/telemetry/log.h"
+#include "tests/support/paths.h"
+#include "tests/unit/common/http/http_client.h"
+
+namespace outrider {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class OpenaiRoutesTest : public testing::Test {
+ protected:
+  OpenaiRoutesTest() {
+    service_.tokenizer = &tokenizer_;
+    service_.model_name = [] { return std::string("robot"); };
+    service_.chat = [] { return not_found("no template"); };
+    service_.complete = [](const CompletionCall&) { return unavailable("not here"); };
+  }
+  void start() {
+    server_ = *HttpServer::start({.listen = {"127.0.0.1", 0}}, openai_routes(service_));
+  }
+  std::string post(const std::string& body) {
+    HttpClient client(server_->address());
+    client.post("/v1/completions", body);
+    return client.read_all();
+  }
+
+  const Tokenizer tokenizer_ = *Tokenizer::load(source_dir() + "/models/demo-draft");
+  OpenaiService service_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+// What writes tokens or text may take long; it does so on the server's second thread.
+TEST_F(OpenaiRoutesTest, ALongTextKeepsNobodyElseWaiting) {
+  std::binary_semaphore begun{0}, may_end{0};
+  service_.complete = [&](const CompletionCall&) {
+    begun.release();
+    may_end.acquire();
+    return unavailable("slowly");
+  };
+  start();
+  HttpClient client(server_->address());
+  client.post("/v1/completions", R"({"prompt": "The robot"})");
+  begun.acquire();
+  EXPECT_THAT(http_get(server_->address(), "/v1/models"), HasSubstr("200 OK"));
+  may_end.release();
+  EXPECT_THAT(client.read_all(), HasSubstr("slowly"));
+}
+
+TEST_F(OpenaiRoutesTest, EveryRouteThatReadsATextIsSlowAndNoOther) {
+  int slow = 0;
+  for (const HttpRoute& route : openai_routes(service_)) {
+    EXPECT_EQ(route.is_slow, route.method == "POST") << route.path;
+    slow += route.is_slow ? 1 : 0;
+  }
+  EXPECT_EQ(slow, 4);
+}
+
+TEST_F(OpenaiRoutesTest, AFieldThatIsIgnoredIsSaidOnce) {
+  std::string said;
+  const auto keep = [&](const std::function<void()>& write) {
+    testing::internal::CaptureStderr();
+    write();
+    said += testing::internal::GetCapturedStderr();
+  };
+  start();
+  const LogFrame before = set_log_frame(keep);
+  for (int i = 0; i < 3; ++i) post(R"({"prompt": "The robot", "user": "ada"})");
+  post(R"({"prompt": "The robot", "user": "ada", "metadata": {"a": "b"}})");
+  set_log_frame(before);
+  for (const std::string field : {"field=user", "field=metadata"}) {
+    const std::size_t first = said.find(field);
+    EXPECT_NE(first, std::string::npos) << said;
+    EXPECT_EQ(said.find(field, first + 1), std::string::npos) << said;
+  }
+}
+
+TEST_F(OpenaiRoutesTest, ABodyThatIsTooLargeIsRefusedInOpenaisForm) {
+  start();
+  const std::string refused = post(std::string(HttpServerOptions().max_body_bytes + 1, ' '));
+  EXPECT_THAT(refused, AllOf(HasSubstr("HTTP/1.1 413"), HasSubstr("application/json")));
+  const Json body = Json::parse(refused.substr(refused.find("\r\n\r\n") + 4), nullptr, false);
+  ASSERT_FALSE(body.is_discarded()) << refused;
+  EXPECT_EQ(body["error"]["type"].get<std::string>(), "invalid_request_error");
+  EXPECT_FALSE(body["error"]["message"].get<std::string>().empty());
+}
+
+}  // namespace
+}  // namespace outrider

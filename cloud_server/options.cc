@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/options.h"
 
+#include <chrono>
+
+#include "common/cli/quantities.h"
+
 namespace outrider {
 namespace {
 
@@ -13,32 +17,35 @@ constexpr char kMoreBounds[] = "Bounds, rarely needed";
 constexpr char kExitsGroup[] = "Early exits";
 
 void add_target_flags(CLI::App& app, TargetOptions& target) {
-  app.add_option("--model", target.model, "Target model: a Hugging Face directory or a GGUF file")
+  app.add_option("--model", target.loading.directory,
+                 "Target model: a Hugging Face directory or a GGUF file")
       ->required()
       ->group(kTargetGroup);
-  app.add_option("--dtype", target.dtype, "How to compute; auto: as the weights are stored")
+  app.add_option("--dtype", target.loading.dtype, "How to compute; auto: as the weights are stored")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}))
       ->group(kTargetGroup);
-  app.add_option("--kv-dtype", target.kv_dtype,
+  app.add_option("--kv-dtype", target.loading.kv_dtype,
                  "Keys and values of the cpu engine; bf16: half the memory, other bits")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->group(kTargetGroup);
-  app.add_option("--cache-dir", target.cache_dir,
+  app.add_option("--cache-dir", target.loading.cache_dir,
                  "Where converted weights are kept for the next start: a folder, auto (the user's "
                  "cache), none")
       ->group(kMoreOfTarget);
-  app.add_option("--device", target.device, "Where to compute: cpu, cuda")
+  app.add_option("--device", target.loading.device, "Where to compute: cpu, cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->group(kTargetGroup);
-  app.add_option("--threads", target.threads, "Threads of the cpu engine; 0 takes all cores")
+  app.add_option("--threads", target.loading.threads,
+                 "Threads of the cpu engine; 0 takes all cores")
       ->check(CLI::Range(0, 1024))
       ->group(kTargetGroup);
-  app.add_flag("--check-tensors", target.check_tensors, "Refuse weights that hold NaN or infinity")
+  app.add_flag("--check-tensors", target.loading.check_finite,
+               "Refuse weights that hold NaN or infinity")
       ->group(kMoreOfTarget);
-  app.add_option("--max-model-len", target.max_model_len,
+  app.add_option("--max-model-len", target.loading.max_context,
                  "Most tokens of prompt and answer; a KV cache holds as many [the model's context]")
       ->group(kTargetGroup);
-  app.add_flag("--ignore-eos", target.ignore_eos,
+  app.add_flag("--ignore-eos", target.loading.ignore_eos,
                "Go on after the model's end-of-text token, to measure answers of one length")
       ->group(kMoreOfTarget);
   app.add_option(
@@ -50,13 +57,13 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
 }
 
 void add_exit_flags(CLI::App& app, ServerFlags& flags) {
-  app.add_option("--exits", flags.target.exits,
+  app.add_option("--exits", flags.target.exits.exits,
                  "Early exits: auto (those chosen in training), none, all, or layers like 3,6,9")
       ->group(kExitsGroup);
-  app.add_option("--adapters", flags.target.adapters,
+  app.add_option("--adapters", flags.target.exits.adapters,
                  "Directory of the exit adapters, if not the model's")
       ->group(kExitsGroup);
-  app.add_option("--prune", flags.prune_below,
+  app.add_option("--prune", flags.server.scheduler.prune_below,
                  "End branches of a tree in the middle of a pass if an early exit gives them less "
                  "chance than this; 0: never")
       ->check(CLI::Range(0.0, 1.0))
@@ -68,67 +75,68 @@ void add_exit_flags(CLI::App& app, ServerFlags& flags) {
 }
 
 void add_access_flags(CLI::App& app, ServerFlags& flags) {
-  app.add_option("--host", flags.host, "Address to listen on; beyond loopback needs TLS and keys")
+  RpcServerOptions& rpc = flags.server.rpc;
+  app.add_option("--host", rpc.listen.host,
+                 "Address to listen on; beyond loopback needs TLS and keys")
       ->group(kListenGroup);
-  app.add_option("--port", flags.port, "Port to listen on; 0 takes a free one")
-      ->check(CLI::Range(0, 65535))
+  add_port(app, "--port", rpc.listen.port, "Port to listen on; 0 takes a free one")
       ->group(kListenGroup);
-  app.add_flag("--insecure", flags.access.insecure,
+  app.add_flag("--insecure", flags.insecure,
                "Allow plaintext, and edges without a key, beyond this machine")
       ->group(kListenGroup);
-  app.add_option("--tls-cert", flags.access.tls.cert,
+  app.add_option("--tls-cert", rpc.tls.cert,
                  "Speak TLS, with the certificates in this PEM file; read again when it changes")
       ->group(kListenGroup);
-  app.add_option("--tls-key", flags.access.tls.key, "Its key")->group(kListenGroup);
-  app.add_option("--tls-client-ca", flags.access.tls.client_ca,
+  app.add_option("--tls-key", rpc.tls.key, "Its key")->group(kListenGroup);
+  app.add_option("--tls-client-ca", rpc.tls.client_ca,
                  "Let in only edges with a certificate of these authorities; its common name is "
                  "the tenant")
       ->group(kListenGroup);
-  app.add_option("--token-file", flags.access.token_file,
+  app.add_option("--token-file", flags.server.token_file,
                  "Let in only edges with a key of this file (see: outrider-server token new NAME), "
                  "or with a certificate; quotas of both stand in it; read again when it changes")
       ->group(kListenGroup);
-  app.add_flag("--pad-frames", flags.pad_frames,
-               "Messages of one size, and as many for each pass, with every edge: their sizes tell "
-               "nothing of the text, for about ten times the bytes")
+  app.add_flag(
+         "--pad-frames", rpc.pad_frames,
+         "Messages of one size, and as many for each pass, with every edge: their sizes reveal "
+         "nothing of the text, for about ten times the bytes")
       ->group(kListenGroup);
 }
 
 void add_page_flags(CLI::App& app, ServerFlags& flags) {
-  app.add_option(
-         "--http-port", flags.http_port,
-         "Port of /health/live, /health/ready, /version and, on this machine or with "
-         "--insecure, of OpenAI's routes for clients without a draft (/v1/chat/completions, "
-         "/v1/completions, /v1/models, /tokenize); 0 takes a free one; without it: none")
-      ->check(CLI::Range(0, 65535))
+  add_port(app, "--http-port", flags.http_port,
+           "Port of /health/live, /health/ready, /version and, on this machine or with "
+           "--insecure, of OpenAI's routes for clients without a draft (/v1/chat/completions, "
+           "/v1/completions, /v1/models, /tokenize); 0 takes a free one; without it: none")
       ->default_str("")
       ->group(kPagesGroup);
-  app.add_option("--metrics-port", flags.metrics_port,
-                 "Port of /metrics for Prometheus; 0 takes a free one; without it: none")
-      ->check(CLI::Range(0, 65535))
+  add_port(app, "--metrics-port", flags.metrics_port,
+           "Port of /metrics for Prometheus; 0 takes a free one; without it: none")
       ->default_str("")
       ->group(kPagesGroup);
   app.add_option("--metrics-host", flags.metrics_host,
                  "Address of /metrics; beyond this machine a key of --token-file is asked for "
                  "[--host]")
       ->group(kPagesGroup);
-  app.add_option("--served-model-name", flags.served_model_name,
+  app.add_option("--served-model-name", flags.server.served_model_name,
                  "The model's name on OpenAI's routes [its directory's]")
       ->group(kPagesGroup);
-  app.add_option("--allowed-hosts", flags.allowed_hosts,
+  app.add_option("--allowed-hosts", flags.server.allowed_hosts,
                  "Names, beside localhost and addresses, by which browsers (and on this machine "
                  "all programs) may reach its HTTP pages, as NAME,NAME; *: any")
       ->delimiter(',')
       ->default_str("")
       ->group(kPagesGroup);
-  app.add_option("--price-file", flags.price_file,
+  app.add_option("--price-file", flags.server.price_file,
                  "TOML of what things cost, for the ledger: date, [api] input, cached-input, "
                  "output; [gpu] dollars-per-hour; [link] dollars-per-mb")
       ->group(kPagesGroup);
 }
 
 void add_bound_flags(CLI::App& app, ServerFlags& flags) {
-  app.add_option("--max-concurrent-sessions", flags.max_concurrent_sessions,
+  SchedulerOptions& scheduler = flags.server.scheduler;
+  RpcServerOptions& rpc = flags.server.rpc;
+  app.add_option("--max-concurrent-sessions", scheduler.max_concurrent_sessions,
                  "The next session is told to come back later")
       ->check(CLI::Range(1, 1024))
       ->group(kBoundsGroup);
@@ -136,40 +144,51 @@ void add_bound_flags(CLI::App& app, ServerFlags& flags) {
                  "Most memory of all sessions' keys and values: bytes like 500M, 12G; auto: what "
                  "this machine and its control group have left after the weights")
       ->group(kBoundsGroup);
-  app.add_option("--max-calls-per-peer", flags.max_calls_per_peer,
+  app.add_option("--max-calls-per-peer", rpc.max_calls_per_peer,
                  "Calls, and connections, that one address (of IPv6: one /64) may have open; 0: no "
                  "bound, nor one of "
                  "wrong keys (behind a proxy, which has one address for all)")
       ->check(CLI::Range(0, 65536))
       ->group(kBoundsGroup);
-  app.add_option("--max-connections", flags.max_connections,
+  app.add_option("--max-connections", rpc.max_connections,
                  "Connections that edges may have open; the next is closed at once; 0: no bound")
       ->check(CLI::Range(0, 1048576))
       ->group(kBoundsGroup);
-  app.add_option("--max-draft-tokens", flags.max_draft_tokens,
+  app.add_option("--max-draft-tokens", scheduler.max_nodes,
                  "Undecided draft tokens that one session may have here")
       ->check(CLI::Range(64, 4096))
       ->group(kMoreBounds);
-  const auto seconds = [&](const char* name, double& value, CLI::Range range, const char* help) {
-    return app.add_option(name, value, help)->check(range)->group(kMoreBounds);
+  const auto seconds = [&](const char* name, Duration& value, const CLI::Range& range,
+                           const char* help) {
+    return add_duration(app, name, value, std::chrono::seconds(1), range, help)->group(kMoreBounds);
   };
-  seconds("--max-connection-age", flags.max_connection_age, CLI::Range(0.0, 1e6),
+  seconds("--max-connection-age", rpc.max_connection_age, CLI::Range(0.0, 1e6),
           "Seconds after which a connection is to end, give or take a tenth; 0: never");
-  seconds("--max-connection-age-grace", flags.max_connection_age_grace, CLI::Range(0.0, 1e6),
+  seconds("--max-connection-age-grace", rpc.max_connection_age_grace, CLI::Range(0.0, 1e6),
           "Seconds that its answers may go on then; what is left goes on over a new connection");
-  seconds("--max-connection-idle", flags.max_connection_idle, CLI::Range(0.0, 1e6),
+  seconds("--max-connection-idle", rpc.max_connection_idle, CLI::Range(0.0, 1e6),
           "Seconds without a call after which a connection ends; 0: never");
-  seconds("--pass-limit", flags.pass_limit, CLI::Range(0.1, 86400.0),
+  seconds("--pass-limit", scheduler.pass_limit, CLI::Range(0.1, 86400.0),
           "Seconds after which a pass counts as hung: then this process ends with exit code 75, to "
           "be started anew");
-  seconds("--session-timeout", flags.session_timeout, CLI::Range(1.0, 86400.0),
+  seconds("--session-timeout", scheduler.idle_timeout, CLI::Range(1.0, 86400.0),
           "Seconds after which a session ends whose answer does not come on");
-  seconds("--shutdown-timeout", flags.shutdown_timeout, CLI::Range(0.0, 86400.0),
+  seconds("--shutdown-timeout", flags.server.shutdown_timeout, CLI::Range(0.0, 86400.0),
           "Seconds that sessions may go on after SIGTERM")
       ->group(kBoundsGroup);
 }
 
 }  // namespace
+
+ServerOptions standing_options() {
+  ServerOptions options;
+  options.scheduler.pass_limit = std::chrono::minutes(2);
+  options.rpc.listen = {"127.0.0.1", 8001};
+  options.rpc.max_connection_age = std::chrono::hours(1);
+  options.rpc.max_connection_age_grace = std::chrono::minutes(5);
+  options.rpc.max_connection_idle = std::chrono::minutes(5);
+  return options;
+}
 
 void add_flags(CLI::App& app, ServerFlags& flags, const ServerParts& parts) {
   add_target_flags(app, flags.target);

@@ -21,7 +21,7 @@ namespace {
 constexpr Duration kSignalPoll = std::chrono::milliseconds(50);
 // How often a serving one looks for a device that hangs.
 constexpr Duration kWatchPoll = std::chrono::milliseconds(100);
-// How often the supervisor is told that it goes well.
+// How often the supervisor gets a sign of life.
 constexpr Duration kSignOfLife = std::chrono::seconds(1);
 // A CUDA error of an illegal address, say, fails every later call of the process.
 constexpr std::uint64_t kFailuresOfABrokenDevice = 3;
@@ -108,7 +108,7 @@ void Server::fill_scheduler_options() {
         std::chrono::system_clock::now().time_since_epoch());
   };
   if (!options_.token_file.empty()) {  // asked with each pass
-    scheduler.tenant_kv_bytes = [this](const std::string& tenant) {
+    scheduler.kv.tenant_bytes = [this](const std::string& tenant) {
       return tenants_.limits_of(tenant).kv_bytes;
     };
     scheduler.on_rows = [this](const std::string& tenant, std::size_t rows, TimePoint now) {
@@ -198,7 +198,7 @@ std::string Server::render_metrics() {
   const RpcServerStats rpc = rpc_->stats();
   const FaultCounts counts = faults_.counts();
   return metrics_->render({.scheduler = engine_->stats(),
-                           .kv_bytes_bound = options_.scheduler.kv_cache_bytes,
+                           .kv_bytes_bound = options_.scheduler.kv.max_bytes,
                            .calls_open = rpc.calls_open,
                            .calls_refused = counts.refused,
                            .calls_failed = counts.failed,

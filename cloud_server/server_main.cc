@@ -33,11 +33,11 @@ std::string millions(std::int64_t count) {
 }
 
 std::string about_access(const ServerFlags& flags) {
-  const AccessOptions& access = flags.access;
-  if (!access.tls.wanted()) {
-    return is_loopback(flags.host) ? "" : " (plaintext, open to the network)";
+  const RpcServerOptions& rpc = flags.server.rpc;
+  if (!rpc.tls.wanted()) {
+    return is_loopback(rpc.listen.host) ? "" : " (plaintext, open to the network)";
   }
-  return access.tls.client_ca.empty() ? " (TLS)" : " (TLS, certificates of edges asked for)";
+  return rpc.tls.client_ca.empty() ? " (TLS)" : " (TLS, certificates of edges asked for)";
 }
 
 void print_pages(const char* what, const Address* address) {
@@ -50,7 +50,7 @@ std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) 
   if (target.exits == nullptr && target.predictor == nullptr) {
     return "OFF because the target has no early exits";
   }
-  if (flags.target.device != "cpu") return "OFF because --device cuda cannot end rows";
+  if (flags.target.loading.device != "cpu") return "OFF because --device cuda cannot end rows";
   return std::string("branches that ") +
          (target.predictor != nullptr ? "the predictor" : "an early exit") +
          " gives too little chance end in the middle of a pass";
@@ -63,7 +63,7 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
   std::printf("outrider-server\n");
   std::printf("  model        %s (%s, %s parameters, %s on %s)\n", info.name.c_str(),
               info.architecture.c_str(), millions(info.num_parameters).c_str(), info.dtype.c_str(),
-              flags.target.device.c_str());
+              flags.target.loading.device.c_str());
   std::printf("  context      %lld tokens, vocabulary %d\n",
               static_cast<long long>(info.max_positions), info.vocab_size);
   std::printf("  fingerprint  %s\n", info.fingerprint.c_str());
@@ -73,9 +73,9 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
     std::printf("  template     %s\n", target.about_template.c_str());
   }
   std::printf("  exits        %s\n", target.about_exits.c_str());
-  if (flags.prune_below > 0)
+  if (flags.server.scheduler.prune_below > 0)
     std::printf("  pruning      %s\n", about_pruning(flags, target).c_str());
-  std::printf("  sessions     %u at once\n", flags.max_concurrent_sessions);
+  std::printf("  sessions     %u at once\n", flags.server.scheduler.max_concurrent_sessions);
   if (kv_bytes > 0) {
     std::printf("  kv memory    %lld MiB\n", static_cast<long long>(kv_bytes >> 20));
   }
@@ -87,7 +87,7 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
   print_pages("health", server.http_address());
   if (server.offers_completions()) {
     print_pages("openai", server.http_address());
-  } else if (flags.http_port >= 0 && target.tokenizer) {
+  } else if (flags.http_port && target.tokenizer) {
     std::printf(
         "  openai       OFF beyond this machine, since HTTP has no TLS here; a proxy on this "
         "machine can add it\n");
@@ -104,42 +104,6 @@ void print_overruns(const PaceCounts& counts) {
   std::fflush(stdout);
 }
 
-RpcServerOptions rpc_options(const ServerFlags& flags) {
-  RpcServerOptions rpc{.listen = {flags.host, static_cast<std::uint16_t>(flags.port)}};
-  rpc.pad_frames = flags.pad_frames;
-  rpc.max_calls_per_peer = flags.max_calls_per_peer;
-  rpc.max_connections = flags.max_connections;
-  rpc.max_connections_per_peer = flags.max_calls_per_peer;
-  rpc.max_connection_age = from_ms(flags.max_connection_age * 1e3);
-  rpc.max_connection_age_grace = from_ms(flags.max_connection_age_grace * 1e3);
-  rpc.max_connection_idle = from_ms(flags.max_connection_idle * 1e3);
-  rpc.max_calls = std::size_t{2} * flags.max_concurrent_sessions + kCallsWithoutSession;
-  rpc.tls = flags.access.tls;
-  return rpc;
-}
-
-SchedulerOptions scheduler_options(const ServerFlags& flags, const LoadedTarget& target) {
-  SchedulerOptions scheduler{.tokenizer_hash = target.tokenizer_hash,
-                             .template_hash = template_hash(target.chat)};
-  scheduler.server_version = Program::version();
-  scheduler.max_concurrent_sessions = flags.max_concurrent_sessions;
-  scheduler.max_nodes = flags.max_draft_tokens;
-  scheduler.pass_limit = from_ms(flags.pass_limit * 1e3);
-  scheduler.idle_timeout = from_ms(flags.session_timeout * 1e3);
-  scheduler.kept_for = kKeptFor;
-  scheduler.exits = target.exits.get();
-  scheduler.report_queue = flags.server_queue;
-  scheduler.exit_score = flags.exit_score;
-  scheduler.prune_below = target.no_predictor.empty() ? flags.prune_below : 0;
-  scheduler.predictor = target.predictor.get();
-  return scheduler;
-}
-
-// HTTP has no TLS here: prompts and keys would cross the network in plaintext.
-bool may_offer_completions(const ServerFlags& flags) {
-  return flags.http_port >= 0 && (is_loopback(flags.host) || flags.access.insecure);
-}
-
 // What edges are told before they write a prompt; empty: nothing.
 std::string description_of(const LoadedTarget& target) {
   if (!target.tokenizer) return {};
@@ -154,46 +118,71 @@ std::string description_of(const LoadedTarget& target) {
                                      .server_version = Program::version()});
 }
 
-Result<ServerOptions> server_options(const ServerFlags& flags, const LoadedTarget& target) {
-  const auto page = [](const std::string& host, int port) -> std::optional<Address> {
-    if (port < 0) return std::nullopt;
-    return Address{host, static_cast<std::uint16_t>(port)};
-  };
-  const std::string metrics_host = flags.metrics_host.empty() ? flags.host : flags.metrics_host;
-  ServerOptions options{
-      .scheduler = scheduler_options(flags, target),
-      .rpc = rpc_options(flags),
-      .http = page(flags.host, flags.http_port),
-      .metrics = page(metrics_host, flags.metrics_port),
-      .allowed_hosts = flags.allowed_hosts,
-      .served_model_name = flags.served_model_name,
-      .completions = may_offer_completions(flags),
-      .token_file = flags.access.token_file,
-      .throttle_wrong_keys = flags.max_calls_per_peer > 0,  // behind a proxy all have its address
-      .metrics_need_key = !is_loopback(metrics_host) && !flags.access.insecure,
-      .price_file = flags.price_file,
-      .measure_energy = flags.target.device == "cpu",
-      .shutdown_timeout = from_ms(flags.shutdown_timeout * 1e3)};
-  options.rpc.description = description_of(target);
+void fill_rpc(const ServerFlags& flags, const LoadedTarget& target, RpcServerOptions& rpc) {
+  const std::size_t sessions = flags.server.scheduler.max_concurrent_sessions;
+  rpc.max_connections_per_peer = rpc.max_calls_per_peer;
+  rpc.max_calls = 2 * sessions + kCallsWithoutSession;
+  rpc.description = description_of(target);
+}
+
+Status fill_scheduler(const ServerFlags& flags, const LoadedTarget& target,
+                      SchedulerOptions& scheduler) {
+  scheduler.tokenizer_hash = target.tokenizer_hash;
+  scheduler.template_hash = template_hash(target.chat);
+  scheduler.server_version = Program::version();
+  scheduler.kv.kept_for = kKeptFor;
+  scheduler.exits = target.exits.get();
+  if (!target.no_predictor.empty()) scheduler.prune_below = 0;
+  scheduler.predictor = target.predictor.get();
   OUTRIDER_ASSIGN_OR_RETURN(
-      options.scheduler.kv_cache_bytes,
+      scheduler.kv.max_bytes,
       kv_cache_bytes(flags.kv_cache_memory, target.model->info(), free_memory()));
+  return {};
+}
+
+// HTTP has no TLS here: prompts and keys would cross the network in plaintext.
+bool may_offer_completions(const ServerFlags& flags) {
+  return flags.http_port && (is_loopback(flags.server.rpc.listen.host) || flags.insecure);
+}
+
+// The flags', with what the target decides.
+Result<ServerOptions> server_options(const ServerFlags& flags, const LoadedTarget& target) {
+  const auto page = [](const std::string& host,
+                       std::optional<std::uint16_t> port) -> std::optional<Address> {
+    if (!port) return std::nullopt;
+    return Address{host, *port};
+  };
+  ServerOptions options = flags.server;
+  const std::string& host = options.rpc.listen.host;
+  const std::string metrics_host = flags.metrics_host.empty() ? host : flags.metrics_host;
+  options.http = page(host, flags.http_port);
+  options.metrics = page(metrics_host, flags.metrics_port);
+  options.completions = may_offer_completions(flags);
+  options.throttle_wrong_keys = options.rpc.max_calls_per_peer > 0;  // behind a proxy all have one
+  options.metrics_need_key = !is_loopback(metrics_host) && !flags.insecure;
+  options.measure_energy = flags.target.loading.device == "cpu";
+  fill_rpc(flags, target, options.rpc);
+  OUTRIDER_RETURN_IF_ERROR(fill_scheduler(flags, target, options.scheduler));
   return options;
 }
 
-Status run_server(ServerFlags& flags) {
-  flags.access.host = flags.host;
-  if (flags.metrics_port >= 0) flags.access.metrics_host = flags.metrics_host;
-  OUTRIDER_RETURN_IF_ERROR(check_access(flags.access));
-  if (!flags.access.token_file.empty()) {  // before weights are read, which takes long
-    OUTRIDER_RETURN_IF_ERROR(read_tokens(flags.access.token_file).status());
+Status run_server(const ServerFlags& flags) {
+  const std::string& token_file = flags.server.token_file;
+  OUTRIDER_RETURN_IF_ERROR(
+      check_access({.host = flags.server.rpc.listen.host,
+                    .metrics_host = flags.metrics_port ? flags.metrics_host : std::string(),
+                    .tls = flags.server.rpc.tls,
+                    .token_file = token_file,
+                    .insecure = flags.insecure}));
+  if (!token_file.empty()) {  // before weights are read, which takes long
+    OUTRIDER_RETURN_IF_ERROR(read_tokens(token_file).status());
   }
   SystemClock clock;
   const TimePoint started = clock.now();
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget target, load_target(flags.target, clock));
   OUTRIDER_ASSIGN_OR_RETURN(const ServerOptions options, server_options(flags, target));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::start(target, options));
-  print_start(flags, target, options.scheduler.kv_cache_bytes, *server,
+  print_start(flags, target, options.scheduler.kv.max_bytes, *server,
               to_seconds(clock.now() - started));
   const Status served = server->run();
   if (flags.target.pacer != nullptr) print_overruns(flags.target.pacer->counts());

@@ -5,10 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "common/exits/find_exits.h"
 #include "common/model/emulated/null_model.h"
 #include "common/model/format/model_files.h"
-#include "common/model/loader/loader.h"
 #include "common/text/tokenizer.h"
 #ifdef OUTRIDER_SERVER_CUDA
 #include "common/model/torch/torch_model.h"
@@ -34,12 +32,12 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
   if (!target_options.chat_template.empty()) {
     return invalid_argument("--chat-template: the null model has no tokenizer to write by it");
   }
-  if (target_options.exits != "auto" && target_options.exits != "none") {
-    return invalid_argument("--exits " + target_options.exits +
-                            ": the null model has no layers to exit from");
+  const std::string& exits = target_options.exits.exits;
+  if (exits != "auto" && exits != "none") {
+    return invalid_argument("--exits " + exits + ": the null model has no layers to exit from");
   }
   NullModelOptions options;
-  options.max_positions = target_options.max_model_len.value_or(kNullPositions);
+  options.max_positions = target_options.loading.max_context.value_or(kNullPositions);
   if (options.max_positions < 1 || options.max_positions > kNullPositions) {
     return invalid_argument("--max-model-len " + std::to_string(options.max_positions) +
                             ": must be 1 to the null model's " + std::to_string(kNullPositions));
@@ -62,7 +60,7 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
 Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
   if (options.predictor.empty()) return {};
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
-                            load_model_files(options.model, {}));
+                            load_model_files(options.loading.directory, {}));
   Result<std::unique_ptr<ExitHeads>> found =
       find_predictor(options.predictor, *files, target.model->info());
   if (found.ok()) target.predictor = *std::move(found);
@@ -92,27 +90,17 @@ Status set_chat_template(const TargetOptions& options, LoadedTarget& target) {
 }
 
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
-  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.model));
-  LoadOptions load;
-  load.directory = options.model;
-  load.dtype = options.dtype;
-  load.kv_dtype = options.kv_dtype;
-  load.cache_dir = options.cache_dir;
-  load.device = options.device;
-  load.threads = options.threads;
-  load.check_finite = options.check_tensors;
-  load.max_context = options.max_model_len;
-  load.ignore_eos = options.ignore_eos;
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(load, cuda_factory()));
-  OUTRIDER_RETURN_IF_ERROR(
-      check_vocabulary(options.model, tokenizer.vocab_size(), model->info().vocab_size));
+  OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.loading.directory));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
+                            load_model(options.loading, cuda_factory()));
+  OUTRIDER_RETURN_IF_ERROR(check_vocabulary(options.loading.directory, tokenizer.vocab_size(),
+                                            model->info().vocab_size));
   LoadedTarget target{std::move(model), tokenizer.content_hash()};
   target.tokenizer = std::move(tokenizer);
   OUTRIDER_RETURN_IF_ERROR(set_chat_template(options, target));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      FoundExits found,
-      find_exits({.model = options.model, .adapters = options.adapters, .exits = options.exits},
-                 target.model->info()));
+  ExitSource exits = options.exits;
+  exits.model = options.loading.directory;
+  OUTRIDER_ASSIGN_OR_RETURN(FoundExits found, find_exits(exits, target.model->info()));
   target.exits = std::move(found.heads);
   target.about_exits = std::move(found.about);
   OUTRIDER_RETURN_IF_ERROR(add_predictor(options, target));
@@ -122,9 +110,10 @@ Result<LoadedTarget> directory_target(const TargetOptions& options) {
 }  // namespace
 
 Result<LoadedTarget> load_target(const TargetOptions& options, Clock& clock) {
-  const bool is_null = options.model.rfind(kNullScheme, 0) == 0;
+  const std::string& model = options.loading.directory;
+  const bool is_null = model.rfind(kNullScheme, 0) == 0;
   Result<LoadedTarget> loaded =
-      is_null ? null_target(std::string_view(options.model).substr(kNullScheme.size()), options)
+      is_null ? null_target(std::string_view(model).substr(kNullScheme.size()), options)
               : directory_target(options);
   if (loaded.ok() && options.pacer != nullptr) {
     loaded->model = options.pacer->pace(std::move(loaded->model), clock);

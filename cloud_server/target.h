@@ -14,6 +14,8 @@
 #include "common/base/status.h"
 #include "common/conversation/chat_template.h"
 #include "common/exits/exit_heads.h"
+#include "common/exits/find_exits.h"
+#include "common/model/loader/loader.h"
 #include "common/model/model.h"
 #include "common/model/model_pacer.h"
 #include "common/text/tokenizer.h"
@@ -21,22 +23,11 @@
 namespace outrider {
 
 struct TargetOptions {
-  std::string model;                       // as above
-  std::string dtype = "auto";              // as stored; or "f32", "bf16", "int8", "int4"
-  std::string kv_dtype = "f32";            // keys and values; or "bf16"
-  std::string cache_dir = "auto";          // of converted weights: a folder, "auto", "none"
-  std::string device = "cpu";              // or "cuda"
-  int threads = 0;                         // of the cpu engine; 0: all cores
-  bool check_tensors = false;              // look for NaN and infinity in every weight first
-  std::shared_ptr<ModelPacer> pacer = {};  // null: as fast as it goes
-  // Prefix and answer at most, from 1 to the model's own context; none: that. KV caches follow.
-  std::optional<Position> max_model_len = {};
-  bool ignore_eos = false;  // answers end by their length: for measurements
-  // Early exits: "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
-  std::string exits = "auto";
-  std::string adapters;       // directory of the adapters; empty: the model's
-  std::string predictor;      // directory of what prunes; empty: the exits
-  std::string chat_template;  // a name or a file; empty: the model's
+  LoadOptions loading = {.cache_dir = "auto"};  // directory: as above
+  std::shared_ptr<ModelPacer> pacer = {};       // null: as fast as it goes
+  ExitSource exits = {};                        // its model is that of loading
+  std::string predictor;                        // directory of what prunes; empty: the exits
+  std::string chat_template;                    // a name or a file; empty: the model's
 };
 
 struct LoadedTarget {

@@ -74,7 +74,7 @@ class PassReplay::Answer final {
         runner_(replay.target_),
         probe_(replay.heads_, ExitScore::kCalibrated) {
     probe_.observe([this](const ExitProbe::Finding& finding) { note(finding); });
-    draft_engine_->set_sampling(open.sampling, open.seed);
+    draft_engine_->set_choice({open.sampling, open.seed});
     drafter_.restart(open.prefix);
   }
 

@@ -81,19 +81,19 @@ Result<std::unique_ptr<BenchEdge>> BenchEdge::create(std::unique_ptr<Model> mode
                                                      Position max_positions, Clock& clock) {
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<LocalDraft> draft,
-      LocalDraft::create(std::move(model), {.context = max_positions}, clock));
+      LocalDraft::create(std::move(model),
+                         {.max_positions = max_positions, .workers = kDraftWorkers}, clock));
   return std::unique_ptr<BenchEdge>(new BenchEdge(std::move(draft), tokenizer, clock));
 }
 
 Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& request) {
   AnswerRequest one;
   one.prompt.ids = request.prompt;
-  one.config.strategy = request.draft_length > 0 ? request.strategy : Strategy::kAr;
-  one.config.gamma = std::max(request.draft_length, 1);
-  one.config.optimize = request.optimize;
-  one.config.max_tokens = request.max_tokens;
-  one.config.sampling = request.sampling;
-  one.config.seed = request.seed;
+  SpeculationOptions& speculated = one.config.speculation;
+  speculated.strategy = request.draft_length > 0 ? request.strategy : Strategy::kAr;
+  speculated.gamma = std::max(request.draft_length, 1);
+  speculated.optimize = request.optimize;
+  one.config.text = {.choice = {request.sampling, request.seed}, .max_tokens = request.max_tokens};
   draft_->forget();  // answers are compared: each one starts from nothing
   NoListener listener;
   Generator generator(
@@ -101,7 +101,7 @@ Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& re
       listener);
   OUTRIDER_ASSIGN_OR_RETURN(AnswerReport report, generator.answer(std::move(one), {}));
   if (!report.finish.status.ok()) return report.finish.status.with_context(request.name);
-  return BenchAnswer{std::move(report.ids), std::move(report.stats)};
+  return BenchAnswer{std::move(report.record.ids), std::move(report.record.stats)};
 }
 
 }  // namespace outrider

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "edge_client/speculation/strategy.h"
+
 namespace outrider {
 namespace {
 
@@ -27,38 +29,38 @@ Status not_known(const char* figure) {
 }
 
 Result<AnswerFigures> figures_of(const AnswerRecord& record) {
-  if (!record.decode_ms) return not_known("decode_ms");
+  if (!record.stats.decode_ms) return not_known("decode_ms");
   if (!record.traffic && record.mode != Mode::kOffline) return not_known("bytes");
   const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
-  const FirstVerdict& first = record.first_verdict;
+  const FirstVerdict& first = record.stats.first_verdict;
   AnswerFigures figures;
-  figures.decode_ms = *record.decode_ms;
-  figures.all_tokens = number(record.completion_tokens);
+  figures.decode_ms = *record.stats.decode_ms;
+  figures.all_tokens = number(record.stats.completion_tokens);
   figures.tokens = figures.all_tokens - number(first.tokens);
-  figures.passes = std::max(number(record.passes) - 1, 0.0);
-  figures.rows = number(record.rows) - number(first.rows);
-  figures.compute_ms = to_ms(record.target_compute - first.compute);
-  // The prefill's pass may have taken nodes too: its rows beyond the prompt's. A stream that ended
-  // without its Usage does not tell what was cached.
+  figures.passes = std::max(number(record.stats.passes) - 1, 0.0);
+  figures.rows = number(record.stats.rows) - number(first.rows);
+  figures.compute_ms = to_ms(record.stats.target_compute - first.compute);
+  // The prefill's pass may have taken nodes too: its rows beyond the prompt's. What was cached is
+  // not known of a stream that ended without its Usage.
   const double prompt_rows =
-      number(record.prompt_tokens) - number(record.cached_tokens.value_or(0));
+      number(record.stats.prompt_tokens) - number(record.stats.cached_tokens.value_or(0));
   const double first_nodes = std::max(number(first.rows) - prompt_rows, 0.0);
   const double first_accepted = first_nodes > 0 ? number(first.tokens) - 1 : 0;
-  figures.rounds = number(record.num_drafts) - (first_nodes > 0 ? 1 : 0);
-  figures.drafted = number(record.num_draft_tokens) - first_nodes;
-  figures.accepted = number(record.num_accepted_tokens) - first_accepted;
-  figures.passes_by_rows = record.passes_by_rows;
-  figures.exit_passes_by_rows = record.exit_passes_by_rows;
-  figures.draft_steps = number(record.draft_steps);
+  figures.rounds = number(record.stats.num_drafts) - (first_nodes > 0 ? 1 : 0);
+  figures.drafted = number(record.stats.num_draft_tokens) - first_nodes;
+  figures.accepted = number(record.stats.num_accepted_tokens) - first_accepted;
+  figures.passes_by_rows = record.stats.passes_by_rows;
+  figures.exit_passes_by_rows = record.stats.exit_passes_by_rows;
+  figures.draft_steps = number(record.stats.draft_steps);
   figures.draft_overruns = number(record.draft_overruns);
-  figures.draft_ms = to_ms(record.draft_compute);
+  figures.draft_ms = to_ms(record.stats.draft_compute);
   if (record.traffic) {
     figures.payload_up = number(record.traffic->bytes.payload_up);
     figures.payload_down = number(record.traffic->bytes.payload_down);
   }
-  figures.predraft = record.predraft;
-  figures.drafted_per_branch = record.drafted_per_branch;
-  figures.accepted_per_branch = record.accepted_per_branch;
+  figures.predraft = record.stats.predraft;
+  figures.drafted_per_branch = record.stats.drafted_per_branch;
+  figures.accepted_per_branch = record.stats.accepted_per_branch;
   return figures;
 }
 
@@ -143,17 +145,17 @@ std::optional<double> AnswerFigures::left_rate() const {
 }
 
 double speculation_share(const AnswerRecord& record) {
-  if (record.strategy == name_of(Strategy::kAr) || record.completion_tokens == 0) return 0;
+  if (record.strategy == name_of(Strategy::kAr) || record.stats.completion_tokens == 0) return 0;
   std::uint64_t since = 0, on = 0;
   bool speculates = true;
-  for (const PlanChange& change : record.plan_changes) {
-    const std::uint64_t token = std::min(change.token, record.completion_tokens);
+  for (const PlanChange& change : record.stats.plan_changes) {
+    const std::uint64_t token = std::min(change.token, record.stats.completion_tokens);
     if (speculates && token > since) on += token - since;
     since = std::max(since, token);
     speculates = change.speculates;
   }
-  if (speculates) on += record.completion_tokens - since;
-  return static_cast<double>(on) / static_cast<double>(record.completion_tokens);
+  if (speculates) on += record.stats.completion_tokens - since;
+  return static_cast<double>(on) / static_cast<double>(record.stats.completion_tokens);
 }
 
 Result<EdgeAnswer> edge_answer_of(AnswerRecord record) {

@@ -22,7 +22,7 @@ Status deliver(const LinkProfile& link, int connect_trips, Duration offset, std:
   wire.open(up, down);
   const auto lost = [&] { return unavailable("nothing arrives any more over " + link.name); };
   LinkTraffic traffic;
-  traffic.framed_up = kOpenBytes + record.prompt_tokens * kTokenBytes;
+  traffic.framed_up = kOpenBytes + record.stats.prompt_tokens * kTokenBytes;
   const std::optional<Duration> connected =
       connected_at(connect_trips, wire.profile_time(TimePoint{}),
                    [&](bool is_up, Duration at) { return (is_up ? up : down)->send(0, at); });
@@ -31,30 +31,31 @@ Status deliver(const LinkProfile& link, int connect_trips, Duration offset, std:
   if (!asked) return lost();
   const TimePoint arrived = wire.simulation_time(*asked);
   std::vector<Duration> chunk_at;
-  for (std::size_t i = 0; i < record.chunk_at.size(); ++i) {
-    const std::uint64_t tokens = i < record.chunk_tokens.size() ? record.chunk_tokens[i] : 1;
+  for (std::size_t i = 0; i < record.stats.chunk_at.size(); ++i) {
+    const std::uint64_t tokens =
+        i < record.stats.chunk_tokens.size() ? record.stats.chunk_tokens[i] : 1;
     const std::size_t bytes = kFrameBytes + tokens * kTokenBytes;
     traffic.framed_down += bytes;
-    const auto due = down->send(bytes, wire.profile_time(arrived + record.chunk_at[i]));
+    const auto due = down->send(bytes, wire.profile_time(arrived + record.stats.chunk_at[i]));
     if (!due) return lost();
     chunk_at.push_back(wire.simulation_time(*due).time_since_epoch());
   }
   traffic.payload_up = traffic.framed_up;
   traffic.payload_down = traffic.framed_down;
-  if (!chunk_at.empty() && record.ttft_ms && record.decode_ms) {
-    const double first = to_ms(chunk_at.front() - record.chunk_at.front());
-    const double last = to_ms(chunk_at.back() - record.chunk_at.back());
-    *record.ttft_ms += first;
-    *record.decode_ms += last - first;
-    const double later = static_cast<double>(record.completion_tokens) - 1;
-    if (record.tpot_ms && later > 0) record.tpot_ms = *record.decode_ms / later;
-    if (record.tokens_per_s && *record.decode_ms > 0) {
-      record.tokens_per_s = later / *record.decode_ms * 1e3;
+  if (!chunk_at.empty() && record.stats.ttft_ms && record.stats.decode_ms) {
+    const double first = to_ms(chunk_at.front() - record.stats.chunk_at.front());
+    const double last = to_ms(chunk_at.back() - record.stats.chunk_at.back());
+    *record.stats.ttft_ms += first;
+    *record.stats.decode_ms += last - first;
+    const double later = static_cast<double>(record.stats.completion_tokens) - 1;
+    if (record.stats.tpot_ms && later > 0) record.stats.tpot_ms = *record.stats.decode_ms / later;
+    if (record.stats.tokens_per_s && *record.stats.decode_ms > 0) {
+      record.stats.tokens_per_s = later / *record.stats.decode_ms * 1e3;
     }
   }
-  record.chunk_at = std::move(chunk_at);
+  record.stats.chunk_at = std::move(chunk_at);
   record.traffic = TrafficRecord{.bytes = traffic};
-  record.rtt_ms = to_ms(link.up.delay + link.down.delay);
+  record.stats.rtt_ms = to_ms(link.up.delay + link.down.delay);
   return {};
 }
 

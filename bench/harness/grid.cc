@@ -74,7 +74,7 @@ class CellTable final {
 
   // How the answer came about.
   static void add_conditions(const EdgeAnswer& answer, GridCell& into) {
-    const auto tokens = static_cast<double>(answer.record.completion_tokens);
+    const auto tokens = static_cast<double>(answer.record.stats.completion_tokens);
     into.speculation = answer.record.speculation;
     into.tokens += tokens;
     into.tokens_on += tokens * speculation_share(answer.record);

@@ -16,21 +16,21 @@ void add_prompts_flag(CLI::App& command, std::string& prompts) {
 }
 
 void add_model_flags(CLI::App& command, GridFlags& flags) {
-  command.add_option("--target", flags.target, "Target: a directory or a GGUF file");
-  command.add_option("--draft", flags.draft, "Draft: a directory or a GGUF file");
-  command.add_option("--dtype", flags.dtype,
+  command.add_option("--target", flags.plan.target, "Target: a directory or a GGUF file");
+  command.add_option("--draft", flags.plan.draft, "Draft: a directory or a GGUF file");
+  command.add_option("--dtype", flags.plan.dtype,
                      "How the target computes: auto, f32, bf16, int8, int4");
-  command.add_option("--exits", flags.exits,
+  command.add_option("--exits", flags.plan.exits,
                      "The target's early exits, as outrider-server takes them: auto, none, all, or "
                      "layers like 3,6 [" +
-                         flags.exits + "]");
+                         flags.plan.exits + "]");
   add_prompts_flag(command, flags.prompts);
   command.add_option("--num-prompts", flags.num_prompts, "Only the first ones; 0: all");
-  command.add_option("--device", flags.device, "Where outrider-server computes: cpu, cuda")
+  command.add_option("--device", flags.plan.device, "Where outrider-server computes: cpu, cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  command.add_option("--max-tokens", flags.max_tokens, "Most tokens of each answer")
+  command.add_option("--max-tokens", flags.plan.max_tokens, "Most tokens of each answer")
       ->check(CLI::Range(2, 1'000'000));
-  command.add_option("--seed", flags.seed, "Seed of the noise");
+  command.add_option("--seed", flags.plan.seed, "Seed of the noise");
 }
 
 void add_pace_flags(CLI::App& command, GridFlags& flags) {
@@ -58,7 +58,7 @@ void add_pace_flags(CLI::App& command, GridFlags& flags) {
 void add_grid_flags(CLI::App& command, GridFlags& flags) {
   add_model_flags(command, flags);
   add_pace_flags(command, flags);
-  command.add_option("--spec-draft-n-max", flags.gamma, "Tokens drafted in a round (γ)")
+  command.add_option("--spec-draft-n-max", flags.plan.gamma, "Tokens drafted in a round (γ)")
       ->check(CLI::Range(1, 64));
   command
       .add_option("--delay-ms", flags.delays_ms,
@@ -147,7 +147,7 @@ GridSetting setting_of(const PaperPace& pace, const GridFlags& flags,
 }  // namespace
 
 Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridVariant> variants) {
-  GridExperiment experiment;
+  GridExperiment experiment{.plan = flags.plan, .paces = {}, .exit_cost = {}};
   OUTRIDER_ASSIGN_OR_RETURN(experiment.paces, wanted_paces(flags));
   OUTRIDER_ASSIGN_OR_RETURN(experiment.exit_cost, exit_cost_of(flags, variants));
   GridPlan& plan = experiment.plan;
@@ -156,14 +156,6 @@ Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridV
                               read_prompt_file(flags.prompts, flags.num_prompts));
     for (PromptLine& line : lines) plan.prompts.push_back(std::move(line.prompt));
   }
-  plan.target = flags.target;
-  plan.draft = flags.draft;
-  plan.dtype = flags.dtype;
-  plan.exits = flags.exits;
-  plan.device = flags.device;
-  plan.max_tokens = flags.max_tokens;
-  plan.gamma = flags.gamma;
-  plan.seed = flags.seed;
   plan.variants = std::move(variants);
   for (const PaperPace& pace : experiment.paces) {
     plan.settings.push_back(setting_of(pace, flags, experiment.exit_cost));
@@ -189,13 +181,13 @@ Json experiment_json(const GridFlags& flags, const GridExperiment& experiment) {
   return {{"emulated", true},
           {"pace_link", std::move(links)},
           {"pace_exits", std::move(times)},
-          {"exits", flags.exits},
+          {"exits", flags.plan.exits},
           {"exit_cost", experiment.exit_cost ? Json(*experiment.exit_cost) : Json()},
           {"exit_cost_measured", experiment.exit_cost.has_value() && !flags.exit_cost},
-          {"spec_draft_n_max", flags.gamma},
-          {"max_tokens", flags.max_tokens},
+          {"spec_draft_n_max", flags.plan.gamma},
+          {"max_tokens", flags.plan.max_tokens},
           {"temperature", flags.temperature},
-          {"seed", flags.seed},
+          {"seed", flags.plan.seed},
           {"prompts", flags.prompts},
           {"num_prompts", flags.num_prompts}};
 }

@@ -17,15 +17,10 @@
 namespace outrider {
 
 struct GridFlags {
-  std::string target = "models/demo-target";
-  std::string draft = "models/demo-draft";
-  std::string dtype = "auto";
-  std::string exits = "auto";
+  // Without prompts, settings and variants, which make_experiment() adds.
+  GridPlan plan = {.target = "models/demo-target", .draft = "models/demo-draft"};
   std::string prompts;  // kPromptSets, except where no prompts mean something
   std::size_t num_prompts = 8;
-  int max_tokens = 200;
-  int gamma = 4;
-  std::string device = "cpu";  // of outrider-server
   std::vector<std::string> paces = {"all"};
   std::vector<double> delays_ms;  // one way; empty: the pace's own
   std::vector<PassTimes> pass_times = {PassTimes::kPrinted};
@@ -35,7 +30,6 @@ struct GridFlags {
   // Asked where that is needed and not given; null: then it is refused.
   std::function<Result<double>()> measure_exit_cost;
   double temperature = 0;
-  std::uint64_t seed = 0;
 };
 
 // `flags` keeps what it holds as defaults.

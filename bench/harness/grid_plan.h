@@ -98,25 +98,25 @@ inline bool has_own_text(const GridVariant& variant) {
 }
 
 struct GridPlan {
-  std::string target;  // directories
-  std::string draft;
+  std::string target = {};  // directories
+  std::string draft = {};
   std::string dtype = "auto";
   std::string exits = "auto";             // of the target, for outrider-server; or kSyntheticExits
   std::string device = "cpu";             // of outrider-server
   std::optional<double> exit_scale = {};  // of synthetic exits; nothing: as fitted
-  std::vector<std::string> prompts;
+  std::vector<std::string> prompts = {};
   int max_tokens = 200;
   int gamma = 4;
   std::uint64_t seed = 0;
   int repetitions = 1;
-  std::string server;  // HOST:PORT that somebody else runs; empty: servers of our own
-  int threads = 1;     // of each program of ours
-  // A folder in which the edges of each setting and variant keep what answers teach; empty: each
+  std::string server = {};  // HOST:PORT that somebody else runs; empty: servers of our own
+  int threads = 1;          // of each program of ours
+  // A folder in which the edges of each setting and variant keep what they learn; empty: each
   // answer is a first one.
   std::string state_dir = {};
   bool traces = false;  // of the answers that is_traced() names
-  std::vector<GridSetting> settings;
-  std::vector<GridVariant> variants;
+  std::vector<GridSetting> settings = {};
+  std::vector<GridVariant> variants = {};
 };
 
 // One answer of the grid: places in the plan.

@@ -28,18 +28,20 @@ LinkTraffic traffic_of(const VirtualAnswer& answer) {
 AnswerRecord record_of(VirtualAnswer answer, const StrategyChoice& strategy,
                        const std::string& name, const std::string& draft) {
   AnswerReport report;
-  report.ids = std::move(answer.ids);
-  report.stats = std::move(answer.stats);
   report.finish = answer.finish;
-  report.traffic = traffic_of(answer);
-  report.target = answer.target;
-  report.strategy = name_of(strategy);
-  report.paced = true;
+  AnswerRecord& record = report.record;
+  record.traffic = TrafficRecord::of(traffic_of(answer), answer.stats.completion_tokens);
+  record.ids = std::move(answer.ids);
+  record.stats = std::move(answer.stats);
+  record.target = answer.target;
+  record.strategy = name_of(strategy);
+  record.draft_paced = true;
   const bool drafts = strategy != Strategy::kAr;
-  if (drafts) report.draft = draft;
-  report.speculation = drafts ? "ON (" + name + ")" : "OFF because --strategy ar was chosen";
-  if (answer.speculation_ended)
-    report.speculation += ", then OFF because " + *answer.speculation_ended;
+  if (drafts) record.draft = draft;
+  record.speculation = drafts ? "ON (" + name + ")" : "OFF because --strategy ar was chosen";
+  if (answer.speculation_ended) {
+    record.speculation += ", then OFF because " + *answer.speculation_ended;
+  }
   return record_of(report);
 }
 
@@ -177,19 +179,20 @@ SimEdgeSetup VirtualExecutor::setup_of(const GridVariant& variant, std::size_t p
   SimEdgeSetup setup;
   setup.prompt = encoded.ids;
   auto& decoding = setup.decoding;
-  decoding.strategy = variant.strategy;
-  if (variant.client_queue) decoding.queue = *variant.client_queue;
-  if (variant.fan_out) decoding.fan_out = *variant.fan_out;
-  decoding.gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
+  SpeculationOptions& speculated = decoding.speculation.first;
+  speculated.strategy = variant.strategy;
+  if (variant.client_queue) speculated.queue = *variant.client_queue;
+  if (variant.fan_out) speculated.fan_out = *variant.fan_out;
+  speculated.gamma = variant.gamma > 0 ? variant.gamma : plan_.gamma;
   decoding.tokenizer_hash = tokenizer_.content_hash();
-  decoding.token_bound = tokenizer_.vocab_size();
-  decoding.sampling = sampling;
-  decoding.seed = plan_.seed;
+  decoding.speculation.token_bound = tokenizer_.vocab_size();
+  decoding.choice.sampling = sampling;
+  decoding.choice.seed = plan_.seed;
   decoding.stop_ids = encoded.stop_ids;
-  decoding.end_position = static_cast<Position>(encoded.ids.size()) + plan_.max_tokens;
-  LocalDraftOptions draft{.context = target_.info().max_positions};
-  if (variant.workers) draft.workers = *variant.workers;
-  setup.drafter = drafter_options(draft_.info(), draft);
+  decoding.speculation.end_position = static_cast<Position>(encoded.ids.size()) + plan_.max_tokens;
+  setup.drafter =
+      drafter_options(draft_.info(), {.max_positions = target_.info().max_positions,
+                                      .workers = variant.workers.value_or(kDraftWorkers)});
   return setup;
 }
 

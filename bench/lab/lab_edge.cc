@@ -20,7 +20,7 @@ constexpr char kLabGroup[] = "Laboratory";
 
 void add_lab_flags(CLI::App& command, AnswerOptions& options, std::vector<int>& widths) {
   GenerationConfig& config = options.generation;
-  add_choice(command, "--client-queue", config.answer.queue,
+  add_choice(command, "--client-queue", config.answer.speculation.queue,
              "fsd, mirror: which hypothesis is drafted first")
       ->group(kLabGroup);
   command.add_option("--tree-widths", widths, "--tree fixed: children of a node, by depth")
@@ -34,7 +34,7 @@ void add_lab_flags(CLI::App& command, AnswerOptions& options, std::vector<int>& 
       ->group(kLabGroup);
   add_parsed(command, "--flash-bandwidth",
              "Of a pack: emulate a slower flash, as 400MB/s, ufs3.1, ufs4.0, ufs4.1 or nvme",
-             parse_bandwidth, [&config](double bandwidth) { config.flash_bandwidth = bandwidth; })
+             parse_bandwidth, [&config](double bandwidth) { config.flash.bandwidth = bandwidth; })
       ->group(kLabGroup);
 }
 

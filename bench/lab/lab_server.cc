@@ -24,10 +24,10 @@ struct PaceFlags {
 };
 
 void add_lab_flags(CLI::App& app, ServerFlags& flags, PaceFlags& pace) {
-  add_choice(app, "--server-queue", flags.server_queue,
+  add_choice(app, "--server-queue", flags.server.scheduler.report_queue,
              "Which exit report goes first: the surest (priority), or the oldest (fifo)")
       ->group(kLabGroup);
-  add_choice(app, "--exit-score", flags.exit_score,
+  add_choice(app, "--exit-score", flags.server.scheduler.exit_score,
              "Confidence of exit reports: calibrated, or the greatest probability of a token in "
              "the exit's walk (max-softmax)")
       ->group(kLabGroup);

@@ -151,7 +151,7 @@ std::optional<AheadSelection> PicoSpecStrategy::select_ahead(const SendingView& 
 namespace {
 
 template <typename Rival>
-std::unique_ptr<SpeculationStrategy> make_rival(const StrategyOptions& options) {
+std::unique_ptr<SpeculationStrategy> make_rival(const SpeculationOptions& options) {
   return std::make_unique<Rival>(round_of(options));
 }
 

@@ -19,17 +19,17 @@ AnswerUse use_of(std::span<const EdgeAnswer* const> answers) {
   const auto add = [count](double& mean, double value) { mean += value / count; };
   for (const EdgeAnswer* answer : answers) {
     const AnswerRecord& record = answer->record;
-    add(use.input_tokens, static_cast<double>(record.prompt_tokens));
-    add(use.output_tokens, static_cast<double>(record.completion_tokens));
-    add(use.passes, static_cast<double>(record.passes));
-    add(use.rounds, static_cast<double>(record.num_drafts));
-    add(use.drafted, static_cast<double>(record.num_draft_tokens));
-    add(use.first_ms, record.ttft_ms.value_or(0));
-    add(use.decode_ms, record.decode_ms.value_or(0));
-    add(use.first_target_ms, to_ms(record.first_verdict.compute));
-    add(use.target_ms, to_ms(record.target_compute - record.first_verdict.compute));
-    add(use.draft_ms, to_ms(record.draft_compute));
-    add(use.draft_steps, static_cast<double>(record.draft_steps));
+    add(use.input_tokens, static_cast<double>(record.stats.prompt_tokens));
+    add(use.output_tokens, static_cast<double>(record.stats.completion_tokens));
+    add(use.passes, static_cast<double>(record.stats.passes));
+    add(use.rounds, static_cast<double>(record.stats.num_drafts));
+    add(use.drafted, static_cast<double>(record.stats.num_draft_tokens));
+    add(use.first_ms, record.stats.ttft_ms.value_or(0));
+    add(use.decode_ms, record.stats.decode_ms.value_or(0));
+    add(use.first_target_ms, to_ms(record.stats.first_verdict.compute));
+    add(use.target_ms, to_ms(record.stats.target_compute - record.stats.first_verdict.compute));
+    add(use.draft_ms, to_ms(record.stats.draft_compute));
+    add(use.draft_steps, static_cast<double>(record.stats.draft_steps));
     add(use.bytes, answer->figures.wire_up + answer->figures.wire_down);
   }
   return use;
@@ -42,12 +42,13 @@ struct Samples {
   std::vector<double> ttft, tpot, inter_chunk, e2el, rtt;
 
   void add(const AnswerRecord& record) {
-    if (record.ttft_ms) ttft.push_back(*record.ttft_ms);
-    if (record.tpot_ms) tpot.push_back(*record.tpot_ms);
-    if (record.ttft_ms && record.decode_ms) e2el.push_back(*record.ttft_ms + *record.decode_ms);
-    if (record.rtt_ms) rtt.push_back(*record.rtt_ms);
-    for (std::size_t i = 1; i < record.chunk_at.size(); ++i) {
-      inter_chunk.push_back(to_ms(record.chunk_at[i] - record.chunk_at[i - 1]));
+    if (record.stats.ttft_ms) ttft.push_back(*record.stats.ttft_ms);
+    if (record.stats.tpot_ms) tpot.push_back(*record.stats.tpot_ms);
+    if (record.stats.ttft_ms && record.stats.decode_ms)
+      e2el.push_back(*record.stats.ttft_ms + *record.stats.decode_ms);
+    if (record.stats.rtt_ms) rtt.push_back(*record.stats.rtt_ms);
+    for (std::size_t i = 1; i < record.stats.chunk_at.size(); ++i) {
+      inter_chunk.push_back(to_ms(record.stats.chunk_at[i] - record.stats.chunk_at[i - 1]));
     }
   }
 };
@@ -70,8 +71,8 @@ void count(const FinishedAnswer& answer, const ServiceLimits& limits, CellReport
 std::vector<double> accepted_by_position(const std::vector<const EdgeAnswer*>& answers) {
   Counts accepted, drafted;
   for (const EdgeAnswer* answer : answers) {
-    add_counts(accepted, answer->record.accepted_per_position);
-    add_counts(drafted, answer->record.drafted_per_position);
+    add_counts(accepted, answer->record.stats.accepted_per_position);
+    add_counts(drafted, answer->record.stats.drafted_per_position);
   }
   std::vector<double> shares;
   for (std::size_t i = 0; i < drafted.size(); ++i) {
@@ -120,9 +121,10 @@ bool ServiceLimits::kept_by(const AnswerRecord& record) const {
     return !limit || (value && *value <= *limit);
   };
   std::optional<double> e2el;
-  if (record.ttft_ms && record.decode_ms) e2el = *record.ttft_ms + *record.decode_ms;
-  return within(e2el_ms, e2el) && within(ttft_ms, record.ttft_ms) &&
-         within(tpot_ms, record.tpot_ms);
+  if (record.stats.ttft_ms && record.stats.decode_ms)
+    e2el = *record.stats.ttft_ms + *record.stats.decode_ms;
+  return within(e2el_ms, e2el) && within(ttft_ms, record.stats.ttft_ms) &&
+         within(tpot_ms, record.stats.tpot_ms);
 }
 
 PairedSpeedup paired_speedup(const std::vector<RequestSample>& base,

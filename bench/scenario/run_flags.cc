@@ -162,7 +162,7 @@ Status check_flags(const RunFlags& flags) {
         "--prompts is missing. Remedy: name a JSONL file with \"prompt\", or leave "
         "the flag out");
   }
-  if (!flags.state_dir.empty() && flags.clock == RunClock::kVirtual) {
+  if (!flags.grid.plan.state_dir.empty() && flags.clock == RunClock::kVirtual) {
     return invalid_argument(
         "--learn-in: in virtual time each answer is a first one. Remedy: leave "
         "it out, or --clock real");
@@ -172,10 +172,10 @@ Status check_flags(const RunFlags& flags) {
         "--network and --delay-ms contradict each other: a network has its own delay. Remedy: "
         "--network delay=20ms names a delay alone");
   }
-  if (flags.server.empty()) return {};
-  OUTRIDER_RETURN_IF_ERROR(parse_address(flags.server).status().with_context("--server"));
+  if (flags.grid.plan.server.empty()) return {};
+  OUTRIDER_RETURN_IF_ERROR(parse_address(flags.grid.plan.server).status().with_context("--server"));
   if (!flags.networks.empty() || !flags.delays_ms.empty()) {
-    return invalid_argument("--server " + flags.server +
+    return invalid_argument("--server " + flags.grid.plan.server +
                             " is on a real network: none is emulated. Remedy: leave out "
                             "--network and --delay-ms");
   }
@@ -189,14 +189,14 @@ Result<GridFlags> grid_flags(const RunFlags& flags) {
                               parse_values(flags.delays_ms, "--delay-ms", {0, 10000}));
   }
   if (grid.paces.empty()) {
-    grid.paces = {!flags.server.empty()    ? "unpaced"
-                  : flags.networks.empty() ? "all"
-                                           : kNetworkPace};
+    grid.paces = {!flags.grid.plan.server.empty() ? "unpaced"
+                  : flags.networks.empty()        ? "all"
+                                                  : kNetworkPace};
   }
-  if (flags.server.empty()) return grid;
+  if (flags.grid.plan.server.empty()) return grid;
   for (const std::string& pace : grid.paces) {
     if (pace == "unpaced") continue;
-    return invalid_argument("--pace " + pace + ": --server " + flags.server +
+    return invalid_argument("--pace " + pace + ": --server " + flags.grid.plan.server +
                             " has its own pace. Remedy: --pace unpaced");
   }
   return grid;
@@ -204,7 +204,7 @@ Result<GridFlags> grid_flags(const RunFlags& flags) {
 
 // What is made up runs in virtual time, without sampling.
 Status check_synthetic(const RunFlags& flags, const std::vector<double>& temperatures) {
-  const bool exits = flags.grid.exits == kSyntheticExits;
+  const bool exits = flags.grid.plan.exits == kSyntheticExits;
   if (!exits && flags.synthetic.empty()) return {};
   const std::string flag = exits ? "--exits synthetic" : "--synthetic-acceptance";
   if (flags.clock != RunClock::kVirtual) {
@@ -305,22 +305,22 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
   add_choice(command, "--clock", flags.clock,
              "real: programs over gRPC and a link; virtual: the simulation, without waiting")
       ->group(kRunGroup);
-  command.add_option("--repetitions", flags.repetitions, "Of each answer, interleaved")
+  command.add_option("--repetitions", flags.grid.plan.repetitions, "Of each answer, interleaved")
       ->check(CLI::Range(1, 1000))
       ->group(kRunGroup);
   command
       .add_option("--least-answers", flags.least_answers,
                   "Nothing is shown about a network by fewer answers of a strategy")
       ->group(kRunGroup);
-  command.add_option("--threads", flags.threads, "Compute threads of each program")
+  command.add_option("--threads", flags.grid.plan.threads, "Compute threads of each program")
       ->check(CLI::Range(1, 1024))
       ->group(kRunGroup);
   command
-      .add_option("--server", flags.server,
+      .add_option("--server", flags.grid.plan.server,
                   "HOST:PORT of a server that runs already: its target, its network, no emulation")
       ->group(kRunGroup);
   command
-      .add_option("--learn-in", flags.state_dir,
+      .add_option("--learn-in", flags.grid.plan.state_dir,
                   "A new folder in which edges keep what answers teach, apart for each setting and "
                   "strategy [each answer is a first one]")
       ->group(kRunGroup);
@@ -369,17 +369,11 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
                             parse_values(flags.temperatures, "--temp", {0, 100}));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<GridVariant> variants,
                             contenders(flags.strategies, gammas));
-  OUTRIDER_RETURN_IF_ERROR(check_variants(variants, flags.server));
+  OUTRIDER_RETURN_IF_ERROR(check_variants(variants, flags.grid.plan.server));
   OUTRIDER_RETURN_IF_ERROR(check_synthetic(flags, temperatures));
   OUTRIDER_ASSIGN_OR_RETURN(GridExperiment base, make_experiment(grid, std::move(variants)));
-  GridExperiment run;
-  run.exit_cost = base.exit_cost;
-  run.plan = base.plan;
+  GridExperiment run{.plan = base.plan, .paces = {}, .exit_cost = base.exit_cost};
   run.plan.settings.clear();
-  run.plan.repetitions = flags.repetitions;
-  run.plan.threads = flags.threads;
-  run.plan.server = flags.server;
-  run.plan.state_dir = flags.state_dir;
   std::set<std::string> devices;
   for (std::size_t i = 0; i < base.paces.size(); ++i) {
     // Table 9 stands at three links, and a network replaces each of them.

@@ -47,16 +47,12 @@ struct RunFlags {
   std::string gammas;     // empty: each strategy its own
   std::string delays_ms;  // one way; empty: the pace's own
   RunClock clock = RunClock::kReal;
-  int repetitions = 1;
   std::size_t least_answers = 0;  // below which a bar on a network shows nothing
-  int threads = 1;
-  std::string server;  // HOST:PORT of somebody else's; empty: our own
   LinkKind link_kind = LinkKind::kBest;
   ServiceLimits limits;
   std::string out;         // a folder; empty: nothing is kept
   std::string html;        // a file; empty: none
   std::string price_file;  // a TOML file; empty: no costs
-  std::string state_dir;   // of what edges learn; empty: nothing is kept
   bool fresh = false;
   bool json = false;
   std::string corrupted;  // a test hook: a variant; empty: none

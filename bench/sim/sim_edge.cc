@@ -82,7 +82,7 @@ std::unique_ptr<DraftEngine> make_engine(Simulation& simulation, Model& draft,
   Result<std::unique_ptr<DraftEngine>> engine =
       DraftEngine::create(draft, simulation.clock(), capacity);
   OUTRIDER_CHECK(engine.ok());
-  (*engine)->set_sampling(setup.decoding.sampling, setup.decoding.seed);
+  (*engine)->set_choice(setup.decoding.choice);
   return *std::move(engine);
 }
 
@@ -100,11 +100,11 @@ SimEdge::SimEdge(Simulation& simulation, VerifierRoutes routes, Model& draft, An
           [this](Result<DraftStepDone> done) { handle(DraftStepFinished{std::move(done)}); },
           std::move(setup.draft_share)),
       session_(std::move(setup.decoding), std::move(setup.prompt), drafter_, text),
-      memory_(setup.failover ? std::optional<FailoverMemory>(setup.failover->handback_after)
+      memory_(setup.failover ? std::optional<FailoverMemory>(setup.failover->options.failback_after)
                              : std::nullopt),
       failover_(memory_ ? std::make_unique<FailoverSession>(*setup.failover, session_, *memory_)
                         : nullptr),
-      brain_(failover_ != nullptr ? static_cast<AnswerBrain&>(*failover_) : session_) {}
+      brain_(failover_ != nullptr ? static_cast<AnswerSession&>(*failover_) : session_) {}
 
 void SimEdge::begin() {
   perform(brain_.start(simulation_.now()));

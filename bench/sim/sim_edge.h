@@ -1,4 +1,4 @@
-// The event loop of the edge's brain in a simulation: decoding session, drafter and draft executor
+// The edge's event loop in a simulation: decoding session, drafter and draft executor
 // over any verifier, with events in place of the Runner's threads. This and the Runner are the only
 // loops that drive a DecodingSession.
 //
@@ -91,7 +91,7 @@ struct SimEdgeSetup {
   SimDraft::StepTime step_takes;
   SimDraft::Share draft_share = {};
   // Between the two routes of its verifiers; nothing: there is one.
-  std::optional<FailoverOptions> failover = {};
+  std::optional<FailoverSetup> failover = {};
 };
 
 class SimEdge final {
@@ -136,7 +136,7 @@ class SimEdge final {
   DecodingSession session_;
   std::optional<FailoverMemory> memory_;
   std::unique_ptr<FailoverSession> failover_;
-  AnswerBrain& brain_;
+  AnswerSession& brain_;
   Route route_ = Route::kOnline;
   std::uint32_t epoch_ = 0;
   std::optional<Finish> finish_;

@@ -154,19 +154,21 @@ SimEdgeSetup FlashAnswers::setup_of(const TreeRival& rival, const BenchPrompt& p
   SimEdgeSetup setup;
   setup.prompt = prompt.ids;
   auto& decoding = setup.decoding;
-  decoding.strategy = rival.strategy;
-  decoding.gamma = rival.gamma;
-  decoding.tree.kind = rival.tree;
-  decoding.tree.size = setting.tree_size;
-  decoding.tree.exits = rival.exits;
-  decoding.provisional = rival.provisional;
-  decoding.tree_memory = std::move(memory);
+  SpeculationOptions& speculated = decoding.speculation.first;
+  speculated.strategy = rival.strategy;
+  speculated.gamma = rival.gamma;
+  speculated.tree.kind = rival.tree;
+  speculated.tree.size = setting.tree_size;
+  speculated.tree.exits = rival.exits;
+  speculated.provisional = rival.provisional;
+  decoding.speculation.memory = std::move(memory);
   decoding.tokenizer_hash = tokenizer_.content_hash();
-  decoding.token_bound = tokenizer_.vocab_size();
-  decoding.sampling = setting.sampling;
-  decoding.seed = setting.seed;
-  decoding.end_position = static_cast<Position>(prompt.ids.size()) + setting.max_tokens;
-  setup.drafter = drafter_options(draft_.info(), {.context = target_.info().max_positions});
+  decoding.speculation.token_bound = tokenizer_.vocab_size();
+  decoding.choice.sampling = setting.sampling;
+  decoding.choice.seed = setting.seed;
+  decoding.speculation.end_position = static_cast<Position>(prompt.ids.size()) + setting.max_tokens;
+  setup.drafter = drafter_options(
+      draft_.info(), {.max_positions = target_.info().max_positions, .workers = kDraftWorkers});
   return setup;
 }
 

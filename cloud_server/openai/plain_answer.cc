@@ -17,19 +17,19 @@ constexpr Position kAckEvery = 64;
 Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt prompt,
                                        const CompletionParams& params, Position context,
                                        std::string tokenizer_hash) {
-  OUTRIDER_RETURN_IF_ERROR(validate(params.sampling));
-  OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(params.stop));
+  OUTRIDER_RETURN_IF_ERROR(validate(params.text.choice.sampling));
+  OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(params.text.stop));
   const auto length = static_cast<Position>(prompt.ids.size());
   if (length == 0) return invalid_argument("the prompt is empty; write something");
   OUTRIDER_RETURN_IF_ERROR(check_prompt_fits(length, context));
   Open open;
   open.tokenizer_hash = std::move(tokenizer_hash);
-  open.sampling = params.sampling;
-  open.seed = params.seed;
+  open.sampling = params.text.choice.sampling;
+  open.seed = params.text.choice.seed;
   open.prefix = std::move(prompt.ids);
-  open.end_position = answer_end(length, params.max_tokens, context);
-  if (!params.ignore_eos) open.stop_ids = std::move(prompt.stop_ids);
-  open.ignore_target_stops = params.ignore_eos;
+  open.end_position = answer_end(length, params.text.max_tokens, context);
+  if (!params.text.ignore_eos) open.stop_ids = std::move(prompt.stop_ids);
+  open.ignore_target_stops = params.text.ignore_eos;
   open.policy.pass_policy = PassPolicy::kEager;  // nobody drafts
   PlainAnswer answer(std::move(open), StreamedText(tokenizer, std::move(stops)));
   answer.end_ = answer.acked_ = length;

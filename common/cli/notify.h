@@ -1,4 +1,4 @@
-// What a service manager that waits for it is told (sd_notify(3)): nothing without NOTIFY_SOCKET.
+// Notifies a service manager that waits for it (sd_notify(3)); nothing without NOTIFY_SOCKET.
 //
 //   notify_supervisor("READY=1");  ..  notify_supervisor("WATCHDOG=1");  ..  "STOPPING=1"
 //
@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// False if nobody waits for it, or it could not be told.
+// False if none waits, or the notification could not be sent.
 bool notify_supervisor(std::string_view state);
 
 }  // namespace outrider

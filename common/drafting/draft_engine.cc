@@ -13,11 +13,6 @@ Result<std::unique_ptr<DraftEngine>> DraftEngine::create(Model& model, const Clo
   return std::unique_ptr<DraftEngine>(new DraftEngine(model, clock, std::move(cache)));
 }
 
-void DraftEngine::set_sampling(const SamplingParams& sampling, std::uint64_t seed) {
-  sampling_ = sampling;
-  seed_ = seed;
-}
-
 Result<DraftStepDone> DraftEngine::run(const DraftStep& step, const std::atomic<bool>* abandoned) {
   const TimePoint begin = clock_.now();
   KvSlots& slots = cache_->slots();
@@ -72,7 +67,7 @@ Status DraftEngine::make_rows(const DraftStep& step, DraftStepDone& done) {
 }
 
 std::vector<Guess> DraftEngine::guess(std::size_t row, Position position, int fan_out) const {
-  return guess_next(output_.row(row), sampling_, seed_, position, fan_out);
+  return guess_next(output_.row(row), choice_.sampling, choice_.seed, position, fan_out);
 }
 
 }  // namespace outrider

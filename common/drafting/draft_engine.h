@@ -15,7 +15,7 @@
 #include "common/base/status.h"
 #include "common/drafting/draft_step.h"
 #include "common/model/model.h"
-#include "common/sampling/sampling.h"
+#include "common/sampling/text_options.h"
 
 namespace outrider {
 
@@ -27,7 +27,7 @@ class DraftEngine final {
 
   // Guesses are chosen as the target chooses its tokens, with the same noise. Set before the first
   // step of an answer.
-  void set_sampling(const SamplingParams& sampling, std::uint64_t seed);
+  void set_choice(const ChoiceOptions& choice) { choice_ = choice; }
 
   // Blocks while the model computes. abandoned: becomes true, perhaps during the pass, when the
   // step's rows are obsolete; only steps that grow look at it. Outlives the call.
@@ -43,8 +43,7 @@ class DraftEngine final {
   Model& model_;
   const Clock& clock_;
   const std::unique_ptr<KvCache> cache_;
-  SamplingParams sampling_;
-  std::uint64_t seed_ = 0;
+  ChoiceOptions choice_;
   std::vector<Row> rows_;  // reused from step to step
   PassOutput output_;
 };

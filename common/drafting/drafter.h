@@ -1,4 +1,4 @@
-// The drafting brain: three verbs on the edge's copy of the mirrored token tree
+// Decides what to draft: three verbs on the edge's copy of the mirrored token tree
 // (hypothesis_tree.h).
 //
 //   restart (grow finish_step | select | advise | on_pass_started | commit)*
@@ -27,6 +27,9 @@
 #include "common/tree/mirrored_tree.h"
 
 namespace outrider {
+
+// Hypotheses that one step of an edge's draft extends, unless its user asks for others.
+inline constexpr int kDraftWorkers = 4;
 
 struct DrafterOptions {
   Position max_positions = 0;   // the draft's context: it guesses positions <= this
@@ -102,7 +105,8 @@ class Drafter final {
     return nodes_.send_round(shape, max_nodes, token_bound);
   }
   // A round that is a tree. limits: those of the answer and of the verifier; plan() fills in the
-  // draft's. send_plan() sends the nodes of the plan that were not sent yet, and tells the planner.
+  // draft's. send_plan() sends the nodes of the plan that were not sent yet, and notifies the
+  // planner.
   RoundPlan plan(RoundPlanner& planner, const PlanLimits& limits);
   Grow send_plan(const RoundPlan& plan, RoundPlanner& planner, const PlanLimits& limits);
 

@@ -20,7 +20,6 @@
 #include "common/drafting/growth_policy.h"
 #include "common/model/kv_slots.h"
 #include "common/sampling/guess.h"
-#include "common/sampling/guess_calibration.h"
 #include "common/tree/mirrored_tree.h"
 
 namespace outrider {

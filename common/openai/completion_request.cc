@@ -186,25 +186,25 @@ Status read_sampling(const std::string& key, const Json& value, CompletionParams
   known = true;
   if (key == "temperature") {
     OUTRIDER_RETURN_IF_ERROR(read_number(value, key, 0, 100, number));
-    params.sampling.temperature = static_cast<float>(number);
+    params.text.choice.sampling.temperature = static_cast<float>(number);
   } else if (key == "top_p") {
     OUTRIDER_RETURN_IF_ERROR(read_number(value, key, 0, 1, number));
-    params.sampling.top_p = static_cast<float>(number);
+    params.text.choice.sampling.top_p = static_cast<float>(number);
   } else if (key == "min_p") {
     OUTRIDER_RETURN_IF_ERROR(read_number(value, key, 0, 1, number));
-    params.sampling.min_p = static_cast<float>(number);
+    params.text.choice.sampling.min_p = static_cast<float>(number);
   } else if (key == "top_k") {
     OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 0, whole));
     if (whole > std::numeric_limits<std::int32_t>::max()) return wrong(key, "less than 2^31");
-    params.sampling.top_k = static_cast<std::int32_t>(whole);
+    params.text.choice.sampling.top_k = static_cast<std::int32_t>(whole);
   } else if (key == "seed") {
-    OUTRIDER_RETURN_IF_ERROR(read_seed(value, params.seed));
+    OUTRIDER_RETURN_IF_ERROR(read_seed(value, params.text.choice.seed));
   } else if (key == "max_tokens" || key == "max_completion_tokens") {
-    OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 1, params.max_tokens));
+    OUTRIDER_RETURN_IF_ERROR(read_integer(value, key, 1, params.text.max_tokens));
   } else if (key == "stop") {
-    OUTRIDER_RETURN_IF_ERROR(read_stop(value, params.stop));
+    OUTRIDER_RETURN_IF_ERROR(read_stop(value, params.text.stop));
   } else if (key == "ignore_eos") {
-    OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, params.ignore_eos));
+    OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, params.text.ignore_eos));
   } else if (key == "speculation") {
     if (value == true && !params.speculation) return unsupported(key);
     OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, params.speculation));

@@ -4,7 +4,6 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,17 +12,13 @@
 #include "common/conversation/chat_template.h"
 #include "common/conversation/conversation.h"
 #include "common/openai/completion_answer.h"
-#include "common/sampling/sampling.h"
+#include "common/sampling/text_options.h"
 
 namespace outrider {
 
 // What an answer may be asked to be like.
 struct CompletionParams {
-  SamplingParams sampling = {};
-  std::uint64_t seed = 0;
-  std::int64_t max_tokens = -1;  // -1: until it stops
-  std::vector<std::string> stop = {};
-  bool ignore_eos = false;   // the model's stop tokens do not end it
+  TextOptions text = {};
   bool speculation = false;  // a field of our own; only where there is a draft may it be true
 };
 

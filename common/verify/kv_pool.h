@@ -28,15 +28,6 @@
 
 namespace outrider {
 
-struct KvPoolOptions {
-  std::int32_t capacity = 0;   // slots of each cache
-  std::uint32_t kept = 4;      // the most unused caches
-  std::int64_t max_bytes = 0;  // of all caches; 0: no bound
-  Duration kept_for{0};        // an unused cache goes after so long; 0: never
-  // The most of all caches of a tenant; 0: no bound. Empty: no tenant has one.
-  std::function<std::int64_t(const std::string& tenant)> tenant_bytes = {};
-};
-
 // By what a session is found again.
 struct SessionName {
   std::string id;

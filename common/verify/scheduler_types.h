@@ -79,7 +79,7 @@ struct PruneCounts {
 struct SchedulerStats {
   std::uint64_t streams_open = 0;   // now
   std::uint64_t sessions_open = 0;  // now; at most max_concurrent_sessions
-  std::uint64_t caches_kept = 0;    // now; at most kept_caches
+  std::uint64_t caches_kept = 0;    // now; at most KvPoolOptions::kept
   std::int64_t kv_bytes = 0;        // now, of all KV caches
   std::uint64_t sessions_opened = 0;
   std::uint64_t sessions_refused = 0;  // by RESOURCE_EXHAUSTED or UNAVAILABLE
@@ -150,13 +150,23 @@ template <>
 inline constexpr auto enum_names<ExitScore> = std::to_array<EnumName<ExitScore>>(
     {{ExitScore::kCalibrated, "calibrated"}, {ExitScore::kMaxSoftmax, "max-softmax"}});
 
+// The memory for keys and values (kv_pool.h).
+struct KvPoolOptions {
+  std::int32_t capacity = 0;  // slots of each cache; the scheduler takes them from its limits
+  std::uint32_t kept = 4;  // the most unused caches: finished sessions' that wait for a successor
+  std::int64_t max_bytes = 0;  // of all caches; 0: no bound
+  Duration kept_for{0};        // an unused cache goes after so long; 0: never
+  // The most of all caches of a tenant, asked on the scheduler's thread; 0: no bound. Empty: no
+  // tenant has one.
+  std::function<std::int64_t(const std::string& tenant)> tenant_bytes = {};
+};
+
 struct SchedulerOptions {
   std::string tokenizer_hash;                 // hex, of the target's tokenizer; shown to every edge
   std::string template_hash = {};             // hex, of its chat template; empty: it has none
   std::string server_version = {};            // shown to every edge
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
   std::uint32_t max_concurrent_sessions = 8;  // the next Open is refused
-  std::uint32_t kept_caches = 4;              // finished sessions whose KV waits for a successor
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   Position max_positions = 0;         // prefix and answer at most; 0: the model's own limit
   std::uint32_t max_nodes = 64;       // living nodes of a stream; at least 64, which edges rely on
@@ -165,15 +175,12 @@ struct SchedulerOptions {
   std::uint32_t max_message_bytes = 1 << 20;
   Duration idle_timeout = std::chrono::minutes(2);   // without progress an edge loses its session
   Duration open_timeout = std::chrono::seconds(10);  // from one piece of an Open to the next
-  Duration pass_limit{0};           // told to edges as the longest pass; 0: there is none
-  std::int64_t kv_cache_bytes = 0;  // of all KV caches; 0: no bound
-  // Of a tenant's KV caches, asked on the scheduler's thread; 0: no bound. Empty: none has one.
-  std::function<std::int64_t(const std::string& tenant)> tenant_kv_bytes = {};
+  Duration pass_limit{0};  // told to edges as the longest pass; 0: there is none
+  KvPoolOptions kv = {};
   // Told the rows of each turn of a tenant, and asked when it may have its next: in the past, now.
   // On the scheduler's thread. Empty: no tenant waits for that.
   std::function<void(const std::string& tenant, std::size_t rows, TimePoint now)> on_rows = {};
   std::function<TimePoint(const std::string& tenant)> tenant_ready_at = {};
-  Duration kept_for{0};  // how long a finished session's KV waits; 0: for ever
   Duration retry_after = std::chrono::seconds(2);  // told to whom max_concurrent_sessions refuses
   // Called with each session that is over, after its last message, on the engine's compute thread;
   // must return soon. Empty: no.

@@ -53,16 +53,18 @@ void count_reports(SchedulerStats& stats, const ReportCounts& counts) {
   stats.reports_dropped += counts.dropped;
 }
 
+KvPoolOptions pool_options(const SchedulerOptions& options, const Limits& limits) {
+  KvPoolOptions kv = options.kv;
+  kv.capacity = cache_capacity(limits);
+  return kv;
+}
+
 }  // namespace
 
 Sessions::Sessions(Model& model, const SchedulerOptions& options)
     : options_(options),
       target_(make_target(model.info(), options)),
-      pool_(model, {.capacity = cache_capacity(target_.limits),
-                    .kept = options.kept_caches,
-                    .max_bytes = options.kv_cache_bytes,
-                    .kept_for = options.kept_for,
-                    .tenant_bytes = options.tenant_kv_bytes}) {}
+      pool_(model, pool_options(options, target_.limits)) {}
 
 void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
                        StreamOwner owner) {

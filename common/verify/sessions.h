@@ -1,7 +1,7 @@
 // The streams of one verifier and their sessions: gathers Opens, admits within bounds, ends what is
 // over, and knows whose turn it is. Runs nothing.
 //
-// At most max_concurrent_sessions and kv_cache_bytes; the next Open is told to come back. A stream
+// At most max_concurrent_sessions and kv.max_bytes; the next Open is told to come back. A stream
 // that replaces a session takes over its KV, whether that session still lives (a link that died
 // unnoticed) or not.
 //

@@ -107,14 +107,14 @@ Surroundings surroundings_of(std::span<const AnswerRecord> answers,
   }
   double steps = 0, step_ms = 0, passes = 0, pass_ms = 0, tokens = 0, drafted = 0, accepted = 0;
   for (const AnswerRecord& answer : answers) {
-    steps += static_cast<double>(answer.draft_steps);
-    step_ms += to_ms(answer.draft_compute);
+    steps += static_cast<double>(answer.stats.draft_steps);
+    step_ms += to_ms(answer.stats.draft_compute);
     found.step_emulated = found.step_emulated || answer.draft_paced;
-    for (const auto count : answer.passes_by_rows) passes += static_cast<double>(count);
-    pass_ms += to_ms(answer.target_compute - answer.first_verdict.compute);
-    tokens += static_cast<double>(answer.completion_tokens);
-    drafted += static_cast<double>(answer.num_draft_tokens);
-    accepted += static_cast<double>(answer.num_accepted_tokens);
+    for (const auto count : answer.stats.passes_by_rows) passes += static_cast<double>(count);
+    pass_ms += to_ms(answer.stats.target_compute - answer.stats.first_verdict.compute);
+    tokens += static_cast<double>(answer.stats.completion_tokens);
+    drafted += static_cast<double>(answer.stats.num_draft_tokens);
+    accepted += static_cast<double>(answer.stats.num_accepted_tokens);
     if (!answer.traffic) continue;
     found.bytes_up += static_cast<double>(answer.traffic->bytes.framed_up);
     found.bytes_down += static_cast<double>(answer.traffic->bytes.framed_down);

@@ -1,7 +1,7 @@
 // Whether drafting pays off on this link, with this pair: what trial answers say together.
 //
 // Candidates are first tried on a few prompts; the best of them is then judged on other prompts
-// against plain decoding, so that a candidate that was merely lucky is not believed.
+// against plain decoding, so that a candidate that was merely lucky does not win.
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -39,7 +39,7 @@ struct SpeedUp {
 
 // At least two trials.
 SpeedUp speed_up(std::span<const Trial> trials);
-// Whether the interval is so narrow that more trials would tell little.
+// Whether the interval is so narrow that more trials would add little.
 bool is_settled(const SpeedUp& speed_up);
 
 struct Advice {

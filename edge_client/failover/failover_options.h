@@ -13,8 +13,8 @@
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/base/types.h"
-#include "edge_client/failover/decoding_rate.h"
-#include "edge_client/failover/handback_rule.h"
+#include "edge_client/failover/failback_rule.h"
+#include "edge_client/failover/link_monitor.h"
 #include "edge_client/session/events.h"
 
 namespace outrider {
@@ -30,29 +30,34 @@ template <>
 inline constexpr auto enum_names<Mode> = std::to_array<EnumName<Mode>>(
     {{Mode::kAuto, "auto"}, {Mode::kOnline, "online"}, {Mode::kOffline, "offline"}});
 
+// When the text goes from one target to the other, as a user chooses it.
 struct FailoverOptions {
+  bool strict_target = false;  // this device's takes over only if it gives the same bits
+  Position standby_lag = 0;    // as Standby says
+  // What makes a link count as lost. first_patience: of a server that has given no verdict yet.
+  // min_rate: that the server must bring; 0: as much as this device.
+  LinkFloors link = {.first_patience = std::chrono::seconds(5)};
+  // So long the link must be good before the server takes over again.
+  Duration failback_after = std::chrono::seconds(2);
+};
+
+// The two targets of an answer, and how it goes from one to the other.
+struct FailoverSetup {
+  FailoverOptions options;
   // Of this device's target.
   std::string fingerprint;
   std::string arithmetic_id;
-  bool other_model = false;    // it may be another model than the server's
-  bool strict_target = false;  // it takes over only if it gives the same bits
-  Position standby_lag = 0;    // as Standby says
-  // A server that has said nothing for so long, and has given no verdict yet, counts as lost.
-  Duration failover_after = std::chrono::seconds(5);
-  // So long the link must be good before the server takes over again.
-  Duration handback_after = std::chrono::seconds(2);
-  double min_rate = 0;         // tokens/s that the server must bring; 0: as many as this device
-  Duration max_round_trip{0};  // of a link that counts as good; 0: any
+  bool other_model = false;  // it may be another model than the server's
   // Sessions of the turn before, by route.
   std::array<std::string, 2> replaced;
 };
 
 // Of all answers of an edge so far.
 struct FailoverMemory {
-  explicit FailoverMemory(Duration handback_after) : handback(handback_after) {}
+  explicit FailoverMemory(Duration failback_after) : failback(failback_after) {}
 
   Route route = Route::kOnline;
-  HandbackRule handback;
+  FailbackRule failback;
   DecodingRate online_rate;
   DecodingRate offline_rate;
   std::optional<std::string> forbidden;  // why the server may not be used
@@ -61,9 +66,17 @@ struct FailoverMemory {
 // Of one answer.
 struct FailoverFigures {
   std::uint64_t failovers = 0;  // from the server to this device
-  std::uint64_t handbacks = 0;
-  Duration offline{0};          // while this device's target decided
+  std::uint64_t failbacks = 0;
+  double offline_seconds = 0;   // while this device's target decided
   Duration offline_compute{0};  // its passes
+
+  // For common/base/json_record.h: all but offline_compute.
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("offline_seconds_total", self.offline_seconds);
+    field("failovers_total", self.failovers);
+    field("failbacks_total", self.failbacks);
+  }
 };
 
 }  // namespace outrider

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "edge_client/failover/target_rules.h"
-
 namespace outrider {
 namespace {
 
@@ -17,21 +15,37 @@ Route other(Route route) {
 
 }  // namespace
 
-FailoverSession::FailoverSession(FailoverOptions options, DecodingSession& session,
+bool may_pass(const Status& ended) {
+  const StatusCode code = ended.code();
+  return ended.ok() || code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded ||
+         code == StatusCode::kResourceExhausted;
+}
+
+std::string difference(const FailoverSetup& setup, const Opened& server) {
+  if (setup.other_model) return {};
+  if (server.fingerprint != setup.fingerprint) {
+    return "the server's target is another model (fingerprint " + server.fingerprint +
+           ") than --target (" + setup.fingerprint +
+           "); a model that may differ is named with --offline-target";
+  }
+  if (!setup.options.strict_target || server.arithmetic_id == setup.arithmetic_id) return {};
+  return "the server computes with arithmetic id " + server.arithmetic_id + ", this device with " +
+         setup.arithmetic_id + ", and --strict-target wants the same bits";
+}
+
+FailoverSession::FailoverSession(FailoverSetup setup, DecodingSession& session,
                                  FailoverMemory& memory)
-    : options_(std::move(options)),
+    : setup_(std::move(setup)),
       session_(session),
       memory_(memory),
-      monitor_({.first_patience = options_.failover_after,
-                .min_rate = options_.min_rate,
-                .max_round_trip = options_.max_round_trip}),
-      standby_(options_.standby_lag),
-      sessions_(options_.replaced) {}
+      monitor_(setup_.options.link),
+      standby_(setup_.options.standby_lag),
+      sessions_(setup_.replaced) {}
 
 SessionActions FailoverSession::start(TimePoint now) {
   now_ = since_ = now;
   if (memory_.forbidden) memory_.route = Route::kOffline;
-  if (memory_.route == Route::kOffline) memory_.handback.on_offline(now);
+  if (memory_.route == Route::kOffline) memory_.failback.on_offline(now);
   take(session_.start(now));
   return std::exchange(actions_, {});
 }
@@ -47,7 +61,7 @@ TimePoint FailoverSession::next_tick() const {
   TimePoint next = session_.next_tick();
   if (session_.decided() || !may_use(other(memory_.route))) return next;
   const bool online = memory_.route == Route::kOnline;
-  return std::min(next, online ? monitor_.silent_at() : memory_.handback.next_probe());
+  return std::min(next, online ? monitor_.silent_at() : memory_.failback.next_probe());
 }
 
 // --- events -------------------------------------------------------------------------------------
@@ -63,10 +77,10 @@ void FailoverSession::on(const Tick& event) {
 }
 
 void FailoverSession::on(const LinkProbed& event) {
-  const Duration limit = options_.max_round_trip;
+  const Duration limit = setup_.options.link.max_round_trip;
   const bool good = event.good && (limit == Duration{0} || event.took <= limit);
   if (good && silent_since_) monitor_.on_outage(now_ - *std::exchange(silent_since_, std::nullopt));
-  memory_.handback.on_probe(good, event.took, now_);
+  memory_.failback.on_probe(good, event.took, now_);
 }
 
 void FailoverSession::on(const OnlineForbidden& event) {
@@ -112,7 +126,7 @@ void FailoverSession::on_ended(const StreamEnded& ended, const FromVerifier& eve
 bool FailoverSession::refuses(const Opened& opened) {
   opened_ = true;
   if (memory_.route == Route::kOnline) {
-    if (const std::string why = difference(options_, opened); !why.empty() && !offline_off_) {
+    if (const std::string why = difference(setup_, opened); !why.empty() && !offline_off_) {
       if (offline_text_) {
         refused_ = true;
         change_route(Route::kOffline, why);
@@ -136,7 +150,7 @@ void FailoverSession::on_verdict(const Verdict& verdict) {
   if (online) return monitor_.on_verdict(verdict.tokens.size(), now_);
   offline_text_ = true;
   figures_.offline_compute += verdict.timings.computed;
-  memory_.handback.on_rates(memory_.online_rate.per_s(), memory_.offline_rate.per_s());
+  memory_.failback.on_rates(memory_.online_rate.per_s(), memory_.offline_rate.per_s());
 }
 
 // What to do beside the session, whatever has happened.
@@ -152,14 +166,14 @@ void FailoverSession::review() {
     return;
   }
   if (!may_use(Route::kOnline)) return;
-  HandbackRule& handback = memory_.handback;
-  if (handback.due()) {
+  FailbackRule& failback = memory_.failback;
+  if (failback.due()) {
     return change_route(Route::kOnline, fmt::format("the link has been good for {:.1f} s",
-                                                    to_seconds(handback.needed())));
+                                                    to_seconds(failback.needed())));
   }
-  if (now_ < handback.next_probe()) return;
-  handback.on_probe_sent();
-  actions_.push_back(ProbeLink{handback.patience()});
+  if (now_ < failback.next_probe()) return;
+  failback.on_probe_sent();
+  actions_.push_back(ProbeLink{failback.patience()});
 }
 
 // --- routes -------------------------------------------------------------------------------------
@@ -170,24 +184,24 @@ bool FailoverSession::may_use(Route route) const {
 
 void FailoverSession::change_route(Route route, const std::string& why) {
   end_stretch();
-  ++(route == Route::kOffline ? figures_.failovers : figures_.handbacks);
+  ++(route == Route::kOffline ? figures_.failovers : figures_.failbacks);
   memory_.route = route;
   standby_.stop();
   const std::size_t token = session_.answer().size();
   say(fmt::format("{}: {}; going on {} at token {}",
-                  route == Route::kOffline ? "failover" : "handback", why,
+                  route == Route::kOffline ? "failover" : "failback", why,
                   route == Route::kOffline ? "offline" : "online", token));
-  if (route == Route::kOffline) memory_.handback.on_offline(now_);
+  if (route == Route::kOffline) memory_.failback.on_offline(now_);
   take(session_.handle(Reopen{}, now_));
 }
 
 void FailoverSession::end_stretch() {
   const Duration lasted = now_ - since_;
   if (memory_.route == Route::kOffline) {
-    figures_.offline += lasted;
+    figures_.offline_seconds += to_seconds(lasted);
   } else {
     const double here = memory_.offline_rate.per_s().value_or(0) * to_seconds(lasted);
-    memory_.handback.on_online_ended(static_cast<double>(tokens_) >= here);
+    memory_.failback.on_online_ended(static_cast<double>(tokens_) >= here);
   }
   since_ = now_;
   tokens_ = 0;
@@ -201,7 +215,7 @@ void FailoverSession::take(SessionActions actions) {
       connect->route = memory_.route;
       epoch_ = connect->epoch;
       opened_ = pass_runs_ = false;
-      monitor_.on_stream(now_, memory_.handback.quickest());
+      monitor_.on_stream(now_, memory_.failback.quickest());
       memory_.online_rate.on_stream();
       memory_.offline_rate.on_stream();
     } else if (auto* send = std::get_if<Send>(&action)) {
@@ -218,8 +232,8 @@ void FailoverSession::take(SessionActions actions) {
 void FailoverSession::complete(Open& open) {
   open.replaced_session = session_id(memory_.route);
   if (has_opened_ && began_with_ != memory_.route) {
-    open.accept_other_arithmetic = !options_.strict_target;
-    if (options_.other_model) {
+    open.accept_other_arithmetic = !setup_.options.strict_target;
+    if (setup_.other_model) {
       open.expected_fingerprint.clear();
       open.expected_arithmetic_id.clear();
     }

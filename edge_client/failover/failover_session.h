@@ -6,8 +6,8 @@
 //   loop --events--> FailoverSession --events, Reopen--> DecodingSession
 //   loop <--Connect{route}, ProbeLink, StandBy, Say-- FailoverSession <--actions-- DecodingSession
 //
-// Decides with link_monitor.h (is the server lost?), handback_rule.h (may it decide again?) and
-// standby.h. Events of a lost link are told by their epoch.
+// Decides with link_monitor.h (is the server lost?), failback_rule.h (may it decide again?) and
+// standby.h. Events of a lost link are recognised by their epoch.
 //
 // Thread rule: pure; one thread. session and memory outlive it.
 // SPDX-License-Identifier: Apache-2.0
@@ -18,6 +18,8 @@
 #include <optional>
 #include <string>
 
+#include "common/base/status.h"
+#include "common/protocol/messages.h"
 #include "edge_client/failover/failover_options.h"
 #include "edge_client/failover/link_monitor.h"
 #include "edge_client/failover/standby.h"
@@ -26,9 +28,16 @@
 
 namespace outrider {
 
-class FailoverSession final : public AnswerBrain {
+// Whether another stream to the server may do better than the one that ended so.
+bool may_pass(const Status& ended);
+
+// Why this device's target and the server's may not go on with each other's text; empty if they
+// may.
+std::string difference(const FailoverSetup& setup, const Opened& server);
+
+class FailoverSession final : public AnswerSession {
  public:
-  FailoverSession(FailoverOptions options, DecodingSession& session, FailoverMemory& memory);
+  FailoverSession(FailoverSetup setup, DecodingSession& session, FailoverMemory& memory);
 
   SessionActions start(TimePoint now) override;
   SessionActions handle(const SessionEvent& event, TimePoint now) override;
@@ -62,7 +71,7 @@ class FailoverSession final : public AnswerBrain {
   void say(const std::string& line);
   std::string& session_id(Route route) { return sessions_[static_cast<std::size_t>(route)]; }
 
-  const FailoverOptions options_;
+  const FailoverSetup setup_;
   DecodingSession& session_;
   FailoverMemory& memory_;
   LinkMonitor monitor_;

@@ -34,7 +34,7 @@ class Standby final {
   // Returns why there is no standby any more, once.
   std::optional<Status> on(const FromVerifier& event);
   // By how many tokens this device is behind, in words, where it reads more slowly than the text
-  // grows; told once, and not for the prompt.
+  // grows; reported once, and not for the prompt.
   std::optional<std::string> too_far_behind();
   // The answer's own stream goes to this device.
   void stop() { busy_ = has_ended_ = false; }

@@ -4,7 +4,7 @@
 //
 // io_uring where the kernel and the container allow it, else plain reads one after another;
 // O_DIRECT where the file system allows it, on opening and on reading. Which of them it is, and
-// why, description() tells.
+// why, description() says.
 //
 //   auto reader = *open_extent_reader(path, {});
 //   reader->submit({.offset = 4096, .buffer = buffer, .tag = 7});     // up to depth() at a time

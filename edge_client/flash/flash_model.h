@@ -29,7 +29,7 @@ struct FlashOptions {
   int threads = 0;                           // 0: one per core
   std::optional<Position> max_context = {};  // positions of a cache
   ExtentReaderOptions reading = {};
-  ComputeGate* gate = nullptr;  // told when a pass computes; null: nobody asks
+  ComputeGate* gate = nullptr;  // closed while a pass computes; null: none
   double bandwidth = 0;         // bytes per second of an emulated device; 0: as fast as this one
 };
 

@@ -1,10 +1,12 @@
 // How a memory budget is spent on a target that is streamed from a disk: first on what must be
 // there, then on layers that stay in memory, the first ones first, so that a pass reads less.
 //
-// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure functions, except for the files that memory_limit() reads.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,5 +43,11 @@ struct MemoryPlan {
 // computes. Of the plans with the output matrix in memory and streamed the one that reads less.
 // Errors: INVALID_ARGUMENT for a budget below the least, saying what that consists of.
 Result<MemoryPlan> plan_memory(const MemoryDemand& demand, std::uint64_t budget);
+
+// How much memory this process may take, in bytes: the limit of its memory cgroup and of those
+// around it; nothing where there is no limit. own: as /proc/self/cgroup; root: where cgroups are
+// mounted. Both versions of cgroups are understood.
+std::optional<std::uint64_t> memory_limit(const std::string& own = "/proc/self/cgroup",
+                                          const std::string& root = "/sys/fs/cgroup");
 
 }  // namespace outrider

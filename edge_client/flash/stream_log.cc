@@ -10,7 +10,7 @@ namespace {
 // A wait that is shorter is no wait: the section was there.
 constexpr Duration kShortestWait = std::chrono::microseconds(20);
 
-std::string text_of(const PassTimes& pass) {
+std::string text_of(const StreamedTimes& pass) {
   char text[160];
   std::snprintf(text, sizeof text,
                 "streamed pass: reading %.1f ms, computing %.1f ms, waiting for reads %.1f ms, "
@@ -60,11 +60,11 @@ void StreamLog::end_pass(Duration read_so_far, TimePoint now) {
   end_part(now);
   const Duration length = now - pass_->begin;
   // A read that began before the pass is counted when it ends.
-  const PassTimes pass{.passes = 1,
-                       .length = length,
-                       .computing = pass_->computing,
-                       .waiting = pass_->waiting,
-                       .reading = std::min(length, read_so_far - pass_->read_before)};
+  const StreamedTimes pass{.passes = 1,
+                           .length = length,
+                           .computing = pass_->computing,
+                           .waiting = pass_->waiting,
+                           .reading = std::min(length, read_so_far - pass_->read_before)};
   keep({.lane = StreamSpan::Lane::kPass,
         .what = text_of(pass),
         .begin = pass_->begin,
@@ -85,7 +85,7 @@ void StreamLog::has_read(std::size_t section, TimePoint begin, TimePoint end) {
         .length = end - begin});
 }
 
-PassTimes StreamLog::times() const {
+StreamedTimes StreamLog::times() const {
   const MutexLock lock(mu_);
   return times_;
 }

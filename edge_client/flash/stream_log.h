@@ -23,14 +23,14 @@ namespace outrider {
 // Of passes that are over. A pass reads while it computes, so these are no parts of one whole:
 // length = computing + waiting, and length = reading + the time in which the disk had nothing to
 // do.
-struct PassTimes {
+struct StreamedTimes {
   std::uint64_t passes = 0;
   Duration length{};
   Duration computing{};
   Duration waiting{};  // for what was not read yet
   Duration reading{};  // with reads in flight
 
-  friend PassTimes operator-(const PassTimes& after, const PassTimes& before) {
+  friend StreamedTimes operator-(const StreamedTimes& after, const StreamedTimes& before) {
     return {after.passes - before.passes, after.length - before.length,
             after.computing - before.computing, after.waiting - before.waiting,
             after.reading - before.reading};
@@ -59,7 +59,7 @@ class StreamLog final {
   void end_pass(Duration read_so_far, TimePoint now);
   void has_read(std::size_t section, TimePoint begin, TimePoint end);
 
-  PassTimes times() const;
+  StreamedTimes times() const;
 
   // From now on spans are kept; before, none are.
   void keep_spans();
@@ -89,7 +89,7 @@ class StreamLog final {
 
   mutable Mutex mu_;
   std::optional<Pass> pass_ OUTRIDER_GUARDED_BY(mu_);  // the one under way
-  PassTimes times_ OUTRIDER_GUARDED_BY(mu_);
+  StreamedTimes times_ OUTRIDER_GUARDED_BY(mu_);
   bool keeps_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::vector<StreamSpan> spans_ OUTRIDER_GUARDED_BY(mu_);
 };

@@ -34,7 +34,7 @@ class StreamedLayers final : public LayerStore {
   Result<const LinearWeights*> acquire_head() override;
   void end_pass() override;
 
-  // Told when a pass computes and when it waits; outlives this.
+  // The gate closes while a pass computes and opens while it waits; it outlives this.
   void set_gate(ComputeGate& gate) { gate_ = &gate; }
 
   StreamStats stats() const;

@@ -11,13 +11,12 @@
 #include "common/base/address.h"
 #include "common/credentials/private_file.h"
 #include "common/model/format/model_files.h"
-#include "edge_client/flash/memory_limit.h"
 #include "edge_client/flash/memory_plan.h"
 
 namespace outrider {
 namespace {
 
-// How long the server may take to tell its template where this device's target could begin.
+// How long the server may take to send its template where this device's target could begin.
 constexpr Duration kServersTurn = std::chrono::seconds(1);
 
 // The server compares our tokenizer with the target's; whether the draft speaks it, only we know.
@@ -45,7 +44,7 @@ std::optional<std::string> spent(std::uint64_t used, std::uint64_t limit) {
          std::to_string(limit);
 }
 
-// The processor's name, as the system tells it.
+// The processor's name, as the system reports it.
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -59,14 +58,15 @@ std::string processor_name() {
 
 // How this device runs the target: what its passes take hangs on it.
 std::string target_here(const GenerationConfig& config) {
-  return "target here in " + config.dtype + ", budget " + std::to_string(config.memory_budget) +
-         ", flash " + std::to_string(static_cast<std::uint64_t>(config.flash_bandwidth));
+  return "target here in " + config.loading.dtype + ", budget " +
+         std::to_string(config.flash.memory_budget) + ", flash " +
+         std::to_string(static_cast<std::uint64_t>(config.flash.bandwidth));
 }
 
 // Whether nothing decides without this device's target.
 bool needs_own_target(const GenerationConfig& config) {
   return mode_of(config) == Mode::kOffline ||
-         (mode_of(config) == Mode::kAuto && config.failover.metered_limit > 0);
+         (mode_of(config) == Mode::kAuto && config.metered_limit > 0);
 }
 
 // Said before anything is loaded: the system may end the program on the way.
@@ -83,7 +83,7 @@ std::optional<Learning> learning_of(const GenerationConfig& config, const LocalD
   const std::string directory = config.state_dir == "auto" ? default_state_dir() : config.state_dir;
   if (directory == "none" || directory.empty()) return std::nullopt;
   const std::string device =
-      processor_name() + ", " + std::to_string(config.threads) + " threads" +
+      processor_name() + ", " + std::to_string(config.loading.threads) + " threads" +
       (config.draft_pacer == nullptr ? "" : ", pace " + config.draft_pacer->about()) +
       (mode_of(config) == Mode::kOffline ? ", " + target_here(config) : "");
   return Learning{LearntStore(directory), {draft.info().arithmetic_id, device}};
@@ -92,12 +92,11 @@ std::optional<Learning> learning_of(const GenerationConfig& config, const LocalD
 }  // namespace
 
 Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& config) {
-  std::unique_ptr<EdgeSetup> self(new EdgeSetup);
-  self->failover_ = config.failover;
+  std::unique_ptr<EdgeSetup> self(new EdgeSetup(config));
   if (!config.price_file.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(self->prices_, read_prices(config.price_file));
   }
-  if (config.memory_budget > 0) warn_of_memory_limit(config.memory_budget);
+  if (config.flash.memory_budget > 0) warn_of_memory_limit(config.flash.memory_budget);
   if (needs_own_target(config)) OUTRIDER_RETURN_IF_ERROR(LocalTarget::check_budget(config));
   std::future<Result<std::unique_ptr<LocalDraft>>> draft;
   if (wants_draft(config)) {
@@ -113,9 +112,9 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::string directory, tokenizer_directory(config));
   OUTRIDER_ASSIGN_OR_RETURN(self->tokenizer_, load_model_tokenizer(directory));
-  if (mode_of(config) != Mode::kOnline) OUTRIDER_RETURN_IF_ERROR(self->load_target(config));
+  if (mode_of(config) != Mode::kOnline) OUTRIDER_RETURN_IF_ERROR(self->load_target());
   if (remote && self->target_ != nullptr) self->probe_ = std::make_unique<RemoteProbe>(*remote);
-  OUTRIDER_RETURN_IF_ERROR(self->find_template(config, directory));
+  OUTRIDER_RETURN_IF_ERROR(self->find_template(directory));
   if (draft.valid()) {
     OUTRIDER_RETURN_IF_ERROR(check_draft_tokenizer(config, self->tokenizer()));
     OUTRIDER_ASSIGN_OR_RETURN(self->draft_, draft.get());
@@ -134,12 +133,8 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
 }
 
 Result<RemoteOptions> remote_options(const GenerationConfig& config) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(server_of(config)));
-  RemoteOptions options{.server = server,
-                        .tls_ca = config.tls_ca,
-                        .tls_cert = config.tls_cert,
-                        .tls_key = config.tls_key,
-                        .pad_frames = config.pad_frames};
+  RemoteOptions options = config.remote;
+  OUTRIDER_ASSIGN_OR_RETURN(options.server, parse_address(server_of(config)));
   if (!config.token_file.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(options.token, read_secret(config.token_file));
   }
@@ -153,19 +148,19 @@ void EdgeSetup::ask_for_template() {
                      [this] { return remote_->describe(stop_asking_.get_token()); });
 }
 
-Status EdgeSetup::find_template(const GenerationConfig& config, const std::string& tokenizer) {
+Status EdgeSetup::find_template(const std::string& tokenizer) {
   TargetChatOptions options{
-      .name = config.chat_template,
+      .name = config_.chat_template,
       .tokenizers = chat_source(*tokenizer_),
       .tokenizers_place = tokenizer,
-      .patience = config.answer.reconnect_timeout,
+      .patience = config_.answer.reconnect.timeout,
       .say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
   if (target_ != nullptr) {
     options.own = target_->chat();
     options.own_name = target_->info().name;
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ChatSource> file,
-                            source_of_file(options.tokenizers, config.chat_template));
+                            source_of_file(options.tokenizers, config_.chat_template));
   if (file) {
     // Named by the user: servers are not asked for theirs, and do not compare it.
     options.name = "default";
@@ -182,11 +177,11 @@ Status EdgeSetup::find_template(const GenerationConfig& config, const std::strin
   return {};
 }
 
-Status EdgeSetup::load_target(const GenerationConfig& config) {
-  Result<std::unique_ptr<LocalTarget>> target = LocalTarget::load(config, clock_, &gate_);
+Status EdgeSetup::load_target() {
+  Result<std::unique_ptr<LocalTarget>> target = LocalTarget::load(config_, clock_, &gate_);
   if (target.ok()) {
     target_ = *std::move(target);
-  } else if (!needs_own_target(config)) {
+  } else if (!needs_own_target(config_)) {
     std::fprintf(stderr, "failover: OFF because %s\n", target.status().message().c_str());
   } else {
     return target.status();
@@ -210,21 +205,16 @@ GeneratorParts EdgeSetup::parts(SessionObserver* observer) {
   if (probe_ == nullptr) return parts;
   parts.mode = Mode::kAuto;
   parts.verifiers = VerifierRoutes(*remote_, target_->verifier(), *probe_);
-  if (failover_.metered_limit > 0) {
+  if (config_.metered_limit > 0) {
     parts.verifiers.forbidden = [this] {
       return spent(both_ways(remote_->link_bytes()) + both_ways(remote_->described_bytes()),
-                   failover_.metered_limit);
+                   config_.metered_limit);
     };
   }
-  parts.failover = {.fingerprint = target_->info().fingerprint,
+  parts.failover = {.options = config_.failover,
+                    .fingerprint = target_->info().fingerprint,
                     .arithmetic_id = target_->info().arithmetic_id,
-                    .other_model = !failover_.offline_target.empty(),
-                    .strict_target = failover_.strict_target,
-                    .standby_lag = failover_.standby_lag,
-                    .failover_after = failover_.failover_after,
-                    .handback_after = failover_.handback_after,
-                    .min_rate = failover_.min_rate,
-                    .max_round_trip = failover_.max_round_trip,
+                    .other_model = !config_.offline_target.empty(),
                     .replaced = {}};
   return parts;
 }

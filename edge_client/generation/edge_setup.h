@@ -48,11 +48,12 @@ class EdgeSetup final {
   GeneratorParts parts(SessionObserver* observer = nullptr);
 
  private:
-  EdgeSetup() = default;
-  Status load_target(const GenerationConfig& config);
+  explicit EdgeSetup(const GenerationConfig& config) : config_(config) {}
+  Status load_target();
   void ask_for_template();
-  Status find_template(const GenerationConfig& config, const std::string& tokenizer);
+  Status find_template(const std::string& tokenizer);
 
+  const GenerationConfig config_;
   SystemClock clock_;
   ComputeGate gate_;                        // between a streamed target and the draft
   std::optional<Tokenizer> tokenizer_;      // there once load() has returned
@@ -63,7 +64,6 @@ class EdgeSetup final {
   // The server's first answer to what its chat template is; taken by chat_. Invalid: not asked.
   std::future<Result<TargetDescription>> told_;
   std::unique_ptr<RemoteProbe> probe_;  // null: one of them decides alone
-  FailoverConfig failover_;
   std::optional<ProcessorEnergy> energy_ = ProcessorEnergy::open();
   std::optional<Prices> prices_;
   std::optional<Learning> learning_;  // nothing: nothing is kept, or nothing is drafted

@@ -7,21 +7,12 @@
 namespace outrider {
 
 bool wants_draft(const GenerationConfig& config) {
-  const std::optional<StrategyChoice>& strategy = config.answer.strategy;
+  const std::optional<StrategyChoice>& strategy = config.answer.speculation.strategy;
   return strategy ? *strategy != Strategy::kAr : !config.model.empty();
 }
 
-StrategyChoice strategy_of(const AnswerConfig& config) {
-  const bool has_tree = config.tree.kind != TreeKind::kChain;
-  return config.strategy.value_or(has_tree ? Strategy::kSd : Strategy::kMirror);
-}
-
-int draft_length_of(const AnswerConfig& config) {
-  return config.gamma.value_or(default_draft_length(strategy_of(config), config.optimize));
-}
-
 Mode mode_of(const GenerationConfig& config) {
-  if (config.failover.mode) return *config.failover.mode;
+  if (config.mode) return *config.mode;
   if (local_target_of(config).empty()) return Mode::kOnline;
   return config.server.empty() ? Mode::kOffline : Mode::kAuto;
 }
@@ -31,29 +22,28 @@ std::string server_of(const GenerationConfig& config) {
 }
 
 std::string local_target_of(const GenerationConfig& config) {
-  return config.target.empty() ? config.failover.offline_target : config.target;
+  return config.target.empty() ? config.offline_target : config.target;
 }
 
 DefaultTrees default_trees(const GenerationConfig& config) {
   const bool streams = mode_of(config) != Mode::kOnline && !config.model.empty() &&
                        ModelPack::is_pack(local_target_of(config));
-  if (!streams || config.answer.strategy) return {};
+  if (!streams || config.answer.speculation.strategy) return {};
   if (mode_of(config) == Mode::kOffline) return {.always = TreeKind::kOutrider};
   return {.always = TreeKind::kChain, .offline = TreeKind::kOutrider};
 }
 
-AnswerConfig offline_config(const AnswerConfig& config) {
-  AnswerConfig offline = config;
-  if (!config.strategy) offline.tree.kind = config.offline_tree.value_or(config.tree.kind);
+SpeculationOptions offline_speculation(const AnswerConfig& config) {
+  SpeculationOptions offline = config.speculation;
+  if (!offline.strategy) offline.tree.kind = config.offline_tree.value_or(offline.tree.kind);
   return offline;
 }
 
 namespace {
 
 Status check_local_target(const GenerationConfig& config) {
-  const FailoverConfig& failover = config.failover;
   const std::string target = local_target_of(config);
-  if (!config.target.empty() && !failover.offline_target.empty()) {
+  if (!config.target.empty() && !config.offline_target.empty()) {
     return invalid_argument(
         "--target and --offline-target name two targets for this device; one of them is enough");
   }
@@ -61,7 +51,7 @@ Status check_local_target(const GenerationConfig& config) {
     return invalid_argument(std::string("--mode ") + name_of(mode_of(config)) +
                             " needs a target on this device: name it with --target");
   }
-  if (failover.metered_limit > 0 && mode_of(config) != Mode::kAuto) {
+  if (config.metered_limit > 0 && mode_of(config) != Mode::kAuto) {
     return invalid_argument(
         std::string("--metered-limit leaves the link to this device's target, and --mode ") +
         name_of(mode_of(config)) +
@@ -75,9 +65,9 @@ Status check_local_target(const GenerationConfig& config) {
   if (!config.predictor.empty() && config.prune_below == 0) {
     return invalid_argument("--predictor prunes, and --prune is 0. Remedy: --prune 0.01");
   }
-  const bool streams = config.memory_budget > 0 || config.flash_bandwidth > 0;
+  const bool streams = config.flash.memory_budget > 0 || config.flash.bandwidth > 0;
   if (target.empty() || !streams || ModelPack::is_pack(target)) return {};
-  const char* const what = config.memory_budget > 0 ? "--memory-budget" : "an emulated flash";
+  const char* const what = config.flash.memory_budget > 0 ? "--memory-budget" : "an emulated flash";
   return invalid_argument(std::string(what) + " needs a pack, and " + target +
                           " is none. Remedy: outrider-edge pack --model " + target +
                           " --out FILE.pack, and --target FILE.pack");
@@ -86,16 +76,16 @@ Status check_local_target(const GenerationConfig& config) {
 }  // namespace
 
 Status validate(const GenerationConfig& config) {
-  OUTRIDER_RETURN_IF_ERROR(validate(config.answer.sampling));
+  OUTRIDER_RETURN_IF_ERROR(validate(config.answer.text.choice.sampling));
+  const SpeculationOptions& speculated = config.answer.speculation;
   if (wants_draft(config) && config.model.empty()) {
-    return invalid_argument(std::string("--strategy ") + name_of(strategy_of(config.answer)) +
+    return invalid_argument(std::string("--strategy ") + name_of(speculated.chosen()) +
                             " needs a draft: name its directory with --model");
   }
-  if (config.answer.tree.kind != TreeKind::kChain && strategy_of(config.answer) != Strategy::kSd) {
-    return invalid_argument(std::string("--tree ") + name_of(config.answer.tree.kind) +
-                            " is a round of --strategy sd, not of " +
-                            name_of(strategy_of(config.answer)) + ". Remedy: --strategy sd, or " +
-                            "--tree chain");
+  if (speculated.tree.kind != TreeKind::kChain && speculated.chosen() != Strategy::kSd) {
+    return invalid_argument(std::string("--tree ") + name_of(speculated.tree.kind) +
+                            " is a round of --strategy sd, not of " + name_of(speculated.chosen()) +
+                            ". Remedy: --strategy sd, or " + "--tree chain");
   }
   OUTRIDER_RETURN_IF_ERROR(check_local_target(config));
   return parse_address(server_of(config)).status();

@@ -8,9 +8,8 @@
 #include "common/base/random_id.h"
 #include "common/conversation/answer_length.h"
 #include "common/conversation/streamed_text.h"
-#include "edge_client/generation/stream_watch.h"
 #include "edge_client/report/answer_ledger.h"
-#include "edge_client/report/assumptions.h"
+#include "edge_client/report/answer_report.h"
 
 namespace outrider {
 namespace {
@@ -26,93 +25,117 @@ Result<Position> end_position(std::size_t prompt_length, const AnswerConfig& con
   constexpr Position kNoEnd = std::numeric_limits<std::int32_t>::max();
   const Position context = config.context > 0 ? config.context : kNoEnd;
   OUTRIDER_RETURN_IF_ERROR(check_prompt_fits(length, context, "shorten the prompt or raise -c"));
-  return answer_end(length, config.max_tokens, context);
+  return answer_end(length, config.text.max_tokens, context);
 }
 
-std::string round_text(const AnswerConfig& config) {
-  const char* const sign = ends_rounds_early(strategy_of(config), config.optimize) ? "γ<=" : "γ=";
-  const std::string length = sign + std::to_string(draft_length_of(config));
-  if (config.tree.kind != TreeKind::kChain) {
-    return std::string("trees: ") + name_of(config.tree.kind);
+std::string round_text(const SpeculationOptions& options) {
+  const StrategyChoice strategy = options.chosen();
+  const char* const sign = ends_rounds_early(strategy, options.optimize) ? "γ<=" : "γ=";
+  const std::string length = sign + std::to_string(options.draft_length());
+  if (options.tree.kind != TreeKind::kChain) {
+    return std::string("trees: ") + name_of(options.tree.kind);
   }
-  const bool chain = config.branches == 1 || strategy_of(config) == Strategy::kMirror;
-  return chain ? length : length + ", " + std::to_string(config.branches) + " branches";
+  const bool chain = options.branches == 1 || strategy == Strategy::kMirror;
+  return chain ? length : length + ", " + std::to_string(options.branches) + " branches";
 }
 
 std::string offline_text(const GeneratorParts& parts, const AnswerConfig& config) {
-  if (parts.mode != Mode::kAuto || !config.offline_tree || config.strategy) return "";
-  return "; offline " + round_text(offline_config(config));
+  if (parts.mode != Mode::kAuto || !config.offline_tree || config.speculation.strategy) return "";
+  return "; offline " + round_text(offline_speculation(config));
 }
 
-bool accepts_other_arithmetic(const GeneratorParts& parts, const AnswerConfig& config) {
-  const bool fails_over = parts.mode == Mode::kAuto && !parts.failover.strict_target;
-  return config.accept_other_arithmetic || fails_over;
+ReconnectOptions reconnect_options(const GeneratorParts& parts, const AnswerConfig& config) {
+  ReconnectOptions options = config.reconnect;
+  if (parts.mode == Mode::kAuto && !parts.failover.options.strict_target) {
+    options.accept_other_arithmetic = true;
+  }
+  return options;
 }
+
+// What the passes of one answer read and waited for, where its target is streamed. The model
+// outlives it.
+class StreamWatch final {
+ public:
+  // flash: null if no target is streamed.
+  explicit StreamWatch(const FlashModel* flash) : flash_(flash) {
+    if (flash_ == nullptr) return;
+    bytes_before_ = flash_->stats().bytes_read;
+    times_before_ = flash_->log().times();
+  }
+
+  std::optional<StreamedRecord> since() const {
+    if (flash_ == nullptr) return std::nullopt;
+    const StreamedTimes times = flash_->log().times() - times_before_;
+    if (times.passes == 0) return std::nullopt;
+    return StreamedRecord{.passes = times.passes,
+                          .bytes_read = flash_->stats().bytes_read - bytes_before_,
+                          .length = times.length,
+                          .computing = times.computing,
+                          .waiting = times.waiting,
+                          .reading = times.reading,
+                          .disk_idle = times.length - times.reading};
+  }
+
+ private:
+  const FlashModel* const flash_;
+  std::uint64_t bytes_before_ = 0;
+  StreamedTimes times_before_;
+};
 
 }  // namespace
 
 Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
     : parts_(parts),
       listener_(listener),
-      memory_(parts.failover.handback_after),
+      memory_(parts.failover.options.failback_after),
       runner_(parts.verifiers, parts.draft != nullptr ? &parts.draft->worker() : nullptr,
               parts.clock, listener) {}
 
-bool Generator::drafts(const AnswerConfig& config) const {
-  return parts_.draft != nullptr && !draft_failed_ && strategy_of(config) != Strategy::kAr;
-}
-
 std::string Generator::speculation(const AnswerConfig& config) const {
-  if (config.strategy == Strategy::kAr) return "OFF because --strategy ar was chosen";
+  const SpeculationOptions& chosen = config.speculation;
+  if (chosen.strategy == Strategy::kAr) return "OFF because --strategy ar was chosen";
   if (parts_.draft == nullptr) return "OFF because no draft was given (--model DIR)";
   if (draft_failed_) return "OFF because the draft model failed before";
-  return "ON (" + std::string(name_of(strategy_of(config))) + ", draft " +
-         parts_.draft->info().name + ", " + round_text(config) + offline_text(parts_, config) + ")";
+  return "ON (" + std::string(name_of(chosen.chosen())) + ", draft " + parts_.draft->info().name +
+         ", " + round_text(chosen) + offline_text(parts_, config) + ")";
 }
 
 bool Generator::begins_offline() const {
   return memory_.route == Route::kOffline || memory_.forbidden;
 }
 
-DecodingOptions Generator::decoding_options(const AnswerRequest& request) const {
-  DecodingOptions online = decoding_options(request, request.config);
-  if (parts_.mode != Mode::kAuto || !request.config.offline_tree) return online;
-  DecodingOptions offline = decoding_options(request, offline_config(request.config));
-  if (begins_offline()) {
-    offline.other = speculation_way(online);
-    return offline;
-  }
-  online.other = speculation_way(offline);
-  return online;
+// What cannot draft decodes plainly.
+SpeculationOptions Generator::drafted(SpeculationOptions wanted) const {
+  if (parts_.draft == nullptr || draft_failed_) wanted.strategy = Strategy::kAr;
+  return wanted;
 }
 
-DecodingOptions Generator::decoding_options(const AnswerRequest& request,
-                                            const AnswerConfig& config) const {
-  return {.strategy = drafts(config) ? strategy_of(config) : StrategyChoice(Strategy::kAr),
-          .gamma = draft_length_of(config),
-          .branches = config.branches,
-          .tree = config.tree,
-          .provisional = config.provisional,
-          .tree_memory = tree_memory_,
-          .fan_out = config.fan_out,
-          .queue = config.queue,
-          .optimize = config.optimize,
-          .uplink_budget = config.uplink_budget,
-          .speculation = {},
+SpeculatorOptions Generator::speculator_options(const AnswerConfig& config) const {
+  SpeculatorOptions options{.first = drafted(config.speculation),
+                            .memory = tree_memory_,
+                            .token_bound = parts_.tokenizer.vocab_size()};
+  if (parts_.mode != Mode::kAuto || !config.offline_tree) return options;
+  options.other = drafted(offline_speculation(config));
+  if (begins_offline()) std::swap(options.first, *options.other);
+  return options;
+}
+
+DecodingOptions Generator::decoding_options(const AnswerRequest& request) const {
+  const AnswerConfig& config = request.config;
+  const bool no_eos = config.text.ignore_eos;
+  return {.speculation = speculator_options(config),
+          .announcement = {},
           .tokenizer_hash = parts_.tokenizer.content_hash(),
-          .token_bound = parts_.tokenizer.vocab_size(),
-          .sampling = config.sampling,
-          .seed = config.seed,
-          .stop_ids = config.ignore_eos ? std::vector<TokenId>() : request.prompt.stop_ids,
-          .ignore_target_stops = config.ignore_eos,
+          .choice = config.text.choice,
+          .stop_ids = no_eos ? std::vector<TokenId>() : request.prompt.stop_ids,
+          .ignore_target_stops = no_eos,
           .template_hash = request.prompt.template_hash,
           .replaced_session = last_session_,
           .session_key = random_id(),
-          .accept_other_arithmetic = accepts_other_arithmetic(parts_, config),
+          .reconnect = reconnect_options(parts_, config),
+          .jitter_seed = std::random_device{}(),
           .accept_other_model = parts_.mode == Mode::kAuto && parts_.failover.other_model,
-          .observer = parts_.observer,
-          .reconnect_timeout = config.reconnect_timeout,
-          .jitter_seed = std::random_device{}()};
+          .observer = parts_.observer};
 }
 
 LinkTraffic Generator::traffic() const {
@@ -128,31 +151,33 @@ std::optional<double> Generator::joules() const {
   return parts_.energy != nullptr ? parts_.energy->joules() : std::nullopt;
 }
 
-Finish Generator::run(AnswerBrain& brain, const AnswerParts& parts, const std::stop_token& stop) {
-  const Runner::Guessing guessing{.sampling = parts.config.sampling, .seed = parts.config.seed};
-  if (!parts.config.show_provisional) return runner_.run(brain, guessing, stop);
-  ProvisionalTextDecorator decorator(brain, parts.session, parts.text);
-  return runner_.run(decorator, guessing, stop);
+Finish Generator::run(AnswerSession& session, const AnswerParts& parts,
+                      const std::stop_token& stop) {
+  const ChoiceOptions& choice = parts.config.text.choice;
+  if (!parts.config.show_provisional) return runner_.run(session, choice, stop);
+  ProvisionalTextDecorator decorator(session, parts.session, parts.text);
+  return runner_.run(decorator, choice, stop);
 }
 
 void Generator::run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report) {
   DecodingSession& session = parts.session;
-  report.mode = parts_.mode;
+  report.record.mode = parts_.mode;
+  FailoverFigures& figures = report.record.failover;
   if (parts_.mode != Mode::kAuto) {
     report.finish = run(session, parts, stop);
     if (!session.session_id().empty()) last_session_ = session.session_id();
-    const DecodingStats& stats = session.stats();
-    if (parts_.mode == Mode::kOffline) report.failover.offline_compute = stats.target_compute;
-    if (parts_.mode == Mode::kOffline && stats.started && stats.last_token) {
-      report.failover.offline = *stats.last_token - *stats.started;
+    if (parts_.mode == Mode::kOffline) {
+      const DecodingStats& stats = session.stats();
+      figures.offline_compute = stats.target_compute;
+      figures.offline_seconds = (stats.ttft_ms.value_or(0) + stats.decode_ms.value_or(0)) / 1e3;
     }
     return;
   }
-  FailoverOptions options = parts_.failover;
-  options.replaced = last_sessions_;
-  FailoverSession failover(std::move(options), session, memory_);
+  FailoverSetup setup = parts_.failover;
+  setup.replaced = last_sessions_;
+  FailoverSession failover(std::move(setup), session, memory_);
   report.finish = run(failover, parts, stop);
-  report.failover = failover.figures();
+  figures = failover.figures();
   last_sessions_ = failover.session_ids();
 }
 
@@ -179,15 +204,16 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
   const AnswerConfig& config = request.config;
   DecodingOptions decoding = decoding_options(request);
   const std::string how = speculation(config);
-  if (how != std::exchange(announced_, how)) decoding.speculation = how;
-  OUTRIDER_ASSIGN_OR_RETURN(decoding.end_position, end_position(request.prompt.ids.size(), config));
-  OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(config.stop));
+  if (how != std::exchange(announced_, how)) decoding.announcement = how;
+  OUTRIDER_ASSIGN_OR_RETURN(decoding.speculation.end_position,
+                            end_position(request.prompt.ids.size(), config));
+  OUTRIDER_ASSIGN_OR_RETURN(StopStrings stops, StopStrings::create(config.text.stop));
   StreamedText text(parts_.tokenizer, std::move(stops));
   const LinkTraffic before = traffic();
   const StreamWatch streamed(parts_.flash);
   const std::optional<double> joules_before = joules();
   const std::uint64_t overruns_before = parts_.draft != nullptr ? parts_.draft->overruns() : 0;
-  decoding.profiles = read_learnt();
+  decoding.speculation.profiles = read_learnt();
   Drafter& drafter = parts_.draft != nullptr ? parts_.draft->drafter() : no_draft_;
   DecodingSession session(decoding, std::move(request.prompt.ids), drafter, text);
 
@@ -195,28 +221,31 @@ Result<AnswerReport> Generator::answer(AnswerRequest request, const std::stop_to
 
   AnswerReport report;
   run({session, config, text}, stop, report);
-  report.assumed = assumed_text(session.opened(), decoding.profiles);
+  report.assumed = assumed_text(session.opened(), decoding.speculation.profiles);
   learn(session);
   draft_failed_ = draft_failed_ || session.speculation().draft_failed();
-  report.text = text.text();
-  report.ids = session.answer();
-  report.stats = session.stats();
   report.stop_string = text.stop_string();
-  if (parts_.link != nullptr) report.traffic = traffic() - before;
-  report.streamed = streamed.since();
-  if (const auto now = joules(); now && joules_before) report.joules = *now - *joules_before;
-  report.bill = bill_of(parts_.prices, ledger_entry(report));
-  report.target = session.opened().model_name;
   report.context = session.opened().limits.max_positions;
-  if (parts_.draft != nullptr) {
-    report.draft = parts_.draft->info().name;
-    report.paced = parts_.draft->is_paced();
-    report.pace_overruns = parts_.draft->overruns() - overruns_before;
+  AnswerRecord& record = report.record;
+  record.text = text.text();
+  record.ids = session.answer();
+  record.stats = session.stats();
+  if (parts_.link != nullptr) {
+    record.traffic = TrafficRecord::of(traffic() - before, record.stats.completion_tokens);
   }
-  report.strategy = name_of(decoding.strategy);
-  report.speculation = how;
+  record.streamed = streamed.since();
+  if (const auto now = joules(); now && joules_before) record.joules = *now - *joules_before;
+  record.bill = bill_of(parts_.prices, ledger_entry(record));
+  record.target = session.opened().model_name;
+  if (parts_.draft != nullptr) {
+    record.draft = parts_.draft->info().name;
+    record.draft_paced = parts_.draft->is_paced();
+    record.draft_overruns = parts_.draft->overruns() - overruns_before;
+  }
+  record.strategy = name_of(decoding.speculation.first.chosen());
+  record.speculation = how;
   if (session.speculation().ended()) {
-    report.speculation += ", then OFF because " + *session.speculation().ended();
+    record.speculation += ", then OFF because " + *session.speculation().ended();
   }
   return report;
 }

@@ -44,13 +44,13 @@ struct GeneratorParts {
   LocalDraft* draft = nullptr;  // null: the target decodes alone
   VerifierRoutes verifiers;
   Mode mode = Mode::kOnline;  // auto: failover is filled in, and there are two verifiers
-  FailoverOptions failover = {};
-  RemoteVerifier* link = nullptr;     // whose bytes reports tell; null: there is no link
-  const FlashModel* flash = nullptr;  // whose passes reports tell; null: no target is streamed
+  FailoverSetup failover = {};
+  RemoteVerifier* link = nullptr;     // whose bytes reports show; null: there is no link
+  const FlashModel* flash = nullptr;  // whose passes reports show; null: no target is streamed
   const Clock& clock;
   SessionObserver* observer = nullptr;  // of all answers; null: none
   const Learning* learning = nullptr;   // between answers and runs; null: none
-  ProcessorEnergy* energy = nullptr;    // null: this device does not tell
+  ProcessorEnergy* energy = nullptr;    // null: this device does not report it
   const Prices* prices = nullptr;       // null: nothing has a price
 };
 
@@ -70,10 +70,10 @@ class Generator final {
   Result<AnswerReport> answer(AnswerRequest request, const std::stop_token& stop);
 
  private:
-  bool drafts(const AnswerConfig& config) const;
   std::string speculation(const AnswerConfig& config) const;
+  SpeculationOptions drafted(SpeculationOptions wanted) const;
+  SpeculatorOptions speculator_options(const AnswerConfig& config) const;
   DecodingOptions decoding_options(const AnswerRequest& request) const;
-  DecodingOptions decoding_options(const AnswerRequest& request, const AnswerConfig& config) const;
   bool begins_offline() const;
   LinkTraffic traffic() const;
   std::optional<double> joules() const;
@@ -86,7 +86,7 @@ class Generator final {
     const AnswerText& text;
   };
   void run(const AnswerParts& parts, const std::stop_token& stop, AnswerReport& report);
-  Finish run(AnswerBrain& brain, const AnswerParts& parts, const std::stop_token& stop);
+  Finish run(AnswerSession& session, const AnswerParts& parts, const std::stop_token& stop);
 
   const GeneratorParts parts_;
   AnswerListener& listener_;

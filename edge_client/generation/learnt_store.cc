@@ -56,8 +56,8 @@ struct StoredFile {
 
 constexpr double kMaxAnswers = 1e15;
 
-// The first field that nothing can have taught, and its value; nothing if there is none. A stranger
-// may have written the file.
+// The first field with a value that no answer can have brought, and that value; nothing if there is
+// none. Somebody else may have written the file.
 class SenseCheck final {
  public:
   void expect(const std::string& field, double value, double least, double most) {
@@ -167,8 +167,7 @@ KeptLearning LearntStore::read(const LearningSide& side) const {
     kept.pairs.insert_or_assign(std::move(pair.target), std::move(pair.learnt));
   }
   if (kept.pairs.empty() && kept.ignored.empty() && !other.empty()) {
-    kept.ignored =
-        path() + " tells of " + printable(other) + ", and this is \"" + side.device + "\"";
+    kept.ignored = path() + " is of " + printable(other) + ", and this is \"" + side.device + "\"";
   }
   return kept;
 }

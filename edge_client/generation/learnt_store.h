@@ -1,7 +1,7 @@
 // Keeps what answers have learnt (edge_client/speculation/pair_profile.h) between runs: one small
 // file in the user's state folder, $XDG_STATE_HOME/outrider/learnt.json. It is safe to delete: the
 // next answer then begins as the first one did. A file that cannot be read, or that another version
-// wrote, counts as none, which is told, and is written anew.
+// wrote, counts as none, which is logged, and is written anew.
 //
 // Two edges that end at the same time keep the file of the later one.
 //

@@ -14,29 +14,26 @@ namespace outrider {
 // drafting ends there and the answer goes on.
 Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& config, Clock& clock,
                                                      ComputeGate* gate) {
-  LoadOptions options;
+  LoadOptions options = config.loading;
   options.directory = config.model;
-  options.dtype = config.dtype;
-  options.kv_dtype = config.kv_dtype;
-  options.cache_dir = config.cache_dir;
-  options.threads = config.threads;
   Result<std::unique_ptr<Model>> model = load_model(options);
   if (!model.ok()) return model.status().with_context("draft " + config.model);
   if (config.draft_pacer != nullptr) *model = config.draft_pacer->pace(*std::move(model), clock);
   // Around the pace, whose clock begins behind the wait.
   if (gate != nullptr) *model = make_yielding_model(*std::move(model), *gate);
-  OUTRIDER_ASSIGN_OR_RETURN(
-      std::unique_ptr<LocalDraft> draft,
-      create(*std::move(model),
-             {.context = config.answer.context, .workers = config.predraft_workers}, clock));
+  DrafterOptions drafting = config.drafter;
+  drafting.max_positions = config.answer.context;
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<LocalDraft> draft,
+                            create(*std::move(model), drafting, clock));
   draft->pacer_ = config.draft_pacer;
   return draft;
 }
 
-DrafterOptions drafter_options(const ModelInfo& draft, const LocalDraftOptions& options) {
-  const Position context =
-      options.context > 0 ? std::min(options.context, draft.max_positions) : draft.max_positions;
-  return {.max_positions = context, .vocab_size = draft.vocab_size, .workers = options.workers};
+DrafterOptions drafter_options(const ModelInfo& draft, DrafterOptions wanted) {
+  const Position context = wanted.max_positions;
+  wanted.max_positions = context > 0 ? std::min(context, draft.max_positions) : draft.max_positions;
+  wanted.vocab_size = draft.vocab_size;
+  return wanted;
 }
 
 std::uint64_t LocalDraft::overruns() const {
@@ -44,9 +41,8 @@ std::uint64_t LocalDraft::overruns() const {
 }
 
 Result<std::unique_ptr<LocalDraft>> LocalDraft::create(std::unique_ptr<Model> model,
-                                                       const LocalDraftOptions& options,
-                                                       Clock& clock) {
-  const DrafterOptions drafting = drafter_options(model->info(), options);
+                                                       const DrafterOptions& wanted, Clock& clock) {
+  const DrafterOptions drafting = drafter_options(model->info(), wanted);
   // A slot for each committed token and each node of the tree.
   const auto capacity = static_cast<std::int32_t>(
       std::min<Position>(drafting.max_positions + static_cast<Position>(drafting.max_nodes),

@@ -1,5 +1,5 @@
-// The draft on this device: its model, the brain that drafts, and the thread that computes. Serves
-// one answer at a time, and keeps what later answers can use again.
+// The draft on this device: its model, what decides what to draft, and the thread that computes.
+// Serves one answer at a time, and keeps what later answers can use again.
 //
 // Thread rule: one thread. Ownership: the clock outlives it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,13 +16,9 @@
 
 namespace outrider {
 
-struct LocalDraftOptions {
-  Position context = 0;  // prompt and answer together; 0: as the model's context allows
-  int workers = 4;       // hypotheses that one pass serves
-};
-
-// How a draft of this device drafts.
-DrafterOptions drafter_options(const ModelInfo& draft, const LocalDraftOptions& options);
+// How a draft of this device drafts. wanted.max_positions: of prompt and answer together; 0: as the
+// model's context allows.
+DrafterOptions drafter_options(const ModelInfo& draft, DrafterOptions wanted);
 
 class LocalDraft final {
  public:
@@ -31,7 +27,7 @@ class LocalDraft final {
   static Result<std::unique_ptr<LocalDraft>> load(const GenerationConfig& config, Clock& clock,
                                                   ComputeGate* gate = nullptr);
   static Result<std::unique_ptr<LocalDraft>> create(std::unique_ptr<Model> model,
-                                                    const LocalDraftOptions& options, Clock& clock);
+                                                    const DrafterOptions& wanted, Clock& clock);
 
   const ModelInfo& info() const { return model_->info(); }
   bool is_paced() const { return pacer_ != nullptr; }

@@ -24,15 +24,15 @@ constexpr Position kRowsOfPassLimit = 256;
 // Whether the edge may ask its verifier for exit reports, or an exit prunes.
 bool wants_exits(const GenerationConfig& config) {
   if (config.prune_below > 0) return true;
-  const Strategy strategy = strategy_of(config.answer);
+  const Strategy strategy = config.answer.speculation.chosen();
   return wants_draft(config) && (strategy == Strategy::kFsd || strategy == Strategy::kMirror);
 }
 
 // Whether exits would be evidence for what a tree drafts while its pass is under way.
 bool leads_tree(const GenerationConfig& config) {
-  const AnswerConfig answer = offline_config(config.answer);
-  return wants_draft(config) && answer.tree.kind == TreeKind::kOutrider && answer.tree.exits &&
-         answer.provisional.value_or(true);
+  const SpeculationOptions offline = offline_speculation(config.answer);
+  return wants_draft(config) && offline.tree.kind == TreeKind::kOutrider && offline.tree.exits &&
+         offline.provisional.value_or(true);
 }
 
 // What --predictor names, or else the pack carries; nothing if neither.
@@ -60,9 +60,10 @@ Result<std::uint64_t> draft_bytes(const GenerationConfig& config, Position conte
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(config.model, {}));
   const ModelConfig& draft = files->config;
-  OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t kv, cpu_kv_bytes(draft, config.kv_dtype, context));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t kv,
+                            cpu_kv_bytes(draft, config.loading.kv_dtype, context));
   const std::int64_t weights =
-      config.dtype == "auto" ? files->weights.num_bytes() : 4 * num_parameters(draft);
+      config.loading.dtype == "auto" ? files->weights.num_bytes() : 4 * num_parameters(draft);
   return static_cast<std::uint64_t>(kv + weights);
 }
 
@@ -73,11 +74,9 @@ Result<ModelPack> open_pack(const GenerationConfig& config) {
 }
 
 Result<FlashOptions> flash_options(const GenerationConfig& config, const ModelPack& pack) {
-  FlashOptions options;
-  options.memory_budget = config.memory_budget;
-  options.bandwidth = config.flash_bandwidth;
-  options.kv_dtype = config.kv_dtype;
-  options.threads = config.threads;
+  FlashOptions options = config.flash;
+  options.kv_dtype = config.loading.kv_dtype;
+  options.threads = config.loading.threads;
   if (options.memory_budget == 0) return options;
   OUTRIDER_ASSIGN_OR_RETURN(options.other_bytes, draft_bytes(config, pack.config().max_positions));
   if (wants_exits(config)) options.other_bytes += exit_bytes(config, pack);
@@ -106,12 +105,8 @@ Result<std::unique_ptr<FlashModel>> open_flash(ModelPack pack, const GenerationC
 }
 
 Result<std::unique_ptr<Model>> open_resident(const GenerationConfig& config) {
-  LoadOptions options;
+  LoadOptions options = config.loading;
   options.directory = local_target_of(config);
-  options.dtype = config.dtype;
-  options.kv_dtype = config.kv_dtype;
-  options.cache_dir = config.cache_dir;
-  options.threads = config.threads;
   if (config.answer.context > 0) options.max_context = config.answer.context;
   Result<std::unique_ptr<Model>> model = load_model(options);
   if (!model.ok()) return model.status().with_context("target " + local_target_of(config));
@@ -127,7 +122,7 @@ Result<Tokenizer> load_model_tokenizer(const std::string& path) {
 }
 
 Status LocalTarget::check_budget(const GenerationConfig& config) {
-  if (config.memory_budget == 0 || !ModelPack::is_pack(local_target_of(config))) return {};
+  if (config.flash.memory_budget == 0 || !ModelPack::is_pack(local_target_of(config))) return {};
   OUTRIDER_ASSIGN_OR_RETURN(const ModelPack pack, open_pack(config));
   OUTRIDER_ASSIGN_OR_RETURN(const FlashOptions options, flash_options(config, pack));
   return FlashModel::check_budget(pack, options);
@@ -148,7 +143,7 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
     self->chat_ = chat_source(tokenizer);
     OUTRIDER_ASSIGN_OR_RETURN(self->flash_, open_flash(std::move(pack), config, clock, gate));
     std::fprintf(stderr, "target: %s\n", self->flash_->about().c_str());
-    if (!exits && leads_tree(config)) exits = exits_fit(*self->flash_, config.memory_budget);
+    if (!exits && leads_tree(config)) exits = exits_fit(*self->flash_, config.flash.memory_budget);
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(local_target_of(config)));
     tokens = tokenizer.vocab_size();

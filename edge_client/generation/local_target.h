@@ -23,8 +23,8 @@ namespace outrider {
 
 class LocalTarget final {
  public:
-  // The target that local_target_of() names. gate: told when a streamed pass computes, and outlives
-  // it; null: nobody asks.
+  // The target that local_target_of() names. gate: closed while a streamed pass computes, and
+  // outlives it; null: none.
   static Result<std::unique_ptr<LocalTarget>> load(const GenerationConfig& config, Clock& clock,
                                                    ComputeGate* gate = nullptr);
 

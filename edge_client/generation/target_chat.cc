@@ -15,7 +15,7 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
 
 // Of a server that is away, or full, and may not be so the next time.
-bool may_pass(const Status& status) {
+bool is_transient(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
          status.code() == StatusCode::kDeadlineExceeded ||
          status.code() == StatusCode::kResourceExhausted;
@@ -29,24 +29,24 @@ std::string told(const std::string& hash) {
   return hash.empty() ? "has none" : "has SHA-256 " + hash;
 }
 
-// What was told, if its hash is that of what was told.
+// The template that the server sent, if it has the hash that the server sent.
 Result<ChatSource> source_of(const TargetDescription& target) {
   ChatSource source{
       .templates = target.templates, .bos = target.bos, .eos = target.eos, .chosen = target.chosen};
   if (template_hash(source) == target.template_hash) return source;
   if (target.templates.empty()) {
     return failed_precondition("the server's chat template (SHA-256 " + target.template_hash +
-                               ") is too large to be told. Remedy: --chat-template NAME, of " +
+                               ") is too large to be sent. Remedy: --chat-template NAME, of " +
                                chat_template_names() + " or none");
   }
-  return internal_error("the server's chat template is not the one of the hash that it told");
+  return internal_error("the server's chat template does not have the hash that it sent");
 }
 
 }  // namespace
 
 TargetChat::TargetChat(TargetChatOptions options)
     : options_(std::move(options)),
-      known_(unavailable("no server has told its chat template yet")),
+      known_(unavailable("no server has sent its chat template yet")),
       target_name_(options_.own_name) {
   if (options_.own) {
     known_ = *options_.own;
@@ -156,7 +156,7 @@ bool TargetChat::take(const Result<TargetDescription>& told_target) {
   const MutexLock lock(mu_);
   settled_ = true;
   changed_.notify_all();
-  if (!told_target.ok() && may_pass(told_target.status())) {
+  if (!told_target.ok() && is_transient(told_target.status())) {
     away_ = told_target.status();
     return false;
   }
@@ -166,7 +166,7 @@ bool TargetChat::take(const Result<TargetDescription>& told_target) {
     known_ = options_.own.value_or(options_.tokenizers);
     line_ = "chat template: that of " +
             (options_.own ? std::string("this device's target") : options_.tokenizers_place) +
-            ", because the server does not tell its target's";
+            ", because the server does not send its target's";
     if (line_ == said_) line_.clear();
     if (!line_.empty()) said_ = line_;
     return true;

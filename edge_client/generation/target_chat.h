@@ -3,7 +3,7 @@
 //   TargetChat chat(options);                       // asks the server, while models load
 //   const ChatSource source = *chat.wait();        // or now(), which never waits
 //
-// The server tells the template by its method Describe. One that cannot (it is older) leaves that
+// The server sends the template by its method Describe. One that cannot (it is older) leaves that
 // of this device's own target, or else that of the edge's tokenizer, which is said. Where both
 // targets may decide, their templates must be the same: a prompt is written once.
 //
@@ -47,14 +47,14 @@ class TargetChat final {
 
   const std::string& name() const { return options_.name; }
 
-  // The target's name: the server's as it last told it, else this device's own; empty: none is
+  // The target's name: the server's as it last sent it, else this device's own; empty: none is
   // known.
   std::string target_name();
 
   // Until the server has answered for the first time, or failed to, but not for longer than that.
   void settle(Duration patience);
 
-  // Errors: UNAVAILABLE if no server has told it yet and there is no own target;
+  // Errors: UNAVAILABLE if no server has sent it yet and there is no own target;
   // FAILED_PRECONDITION if the server's template is another than the own target's; else what the
   // server said.
   Result<ChatSource> now();

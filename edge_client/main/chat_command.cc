@@ -113,7 +113,8 @@ class Chat final {
     if (context() == 0) return prompt;
     const auto length = [&] { return static_cast<Position>(prompt.ids.size()); };
     Position room = context() / kAnswerShare;
-    if (config_.max_tokens >= 0 && config_.max_tokens < room) room = config_.max_tokens;
+    const std::int64_t asked = config_.text.max_tokens;
+    if (asked >= 0 && asked < room) room = asked;
     int dropped = 0;
     while (chat_.context_shift && length() + room > context() && conversation_.drop_oldest_turn()) {
       ++dropped;
@@ -144,9 +145,9 @@ class Chat final {
     if (cancelled_) console_.print_error_stream(last_stats_);
     if (options_.explain) console_.print_error_stream(explanation(*report));
     if (options_.json) console_.print_line(stats_json(*report));
-    OUTRIDER_RETURN_IF_ERROR(conversation_.record_answer(message, prompt, report->ids));
+    OUTRIDER_RETURN_IF_ERROR(conversation_.record_answer(message, prompt, report->record.ids));
     if (report->context > 0) target_context_ = report->context;
-    const std::size_t length = prompt.ids.size() + report->ids.size();
+    const std::size_t length = prompt.ids.size() + report->record.ids.size();
     if (context() > 0 && length >= static_cast<std::size_t>(context()) && !chat_.context_shift) {
       console_.on_say({Say::Level::kWarning,
                        std::string("context: the conversation fills it; ") + kContextRemedy});

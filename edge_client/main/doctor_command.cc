@@ -87,7 +87,7 @@ class ServerNotes final : public SessionObserver {
     clock_ = ClockOffset{opened.wall_clock - (here - took / 2), took / 2};
   }
   const Opened& opened() const { return opened_; }
-  // Of the opening that took least; nothing if the server does not tell.
+  // Of the opening that took least; nothing if the server does not send it.
   const std::optional<ClockOffset>& clock() const { return clock_; }
 
  private:
@@ -136,7 +136,7 @@ class Doctor final {
   }
 
  private:
-  // Whether the prompt comes for the first time and would tell something.
+  // Whether the prompt comes for the first time and would add something.
   bool wants_more(std::size_t prompt, const std::vector<Trial>& trials, TimePoint until) const {
     return prompt < prompts_.size() && std::chrono::steady_clock::now() < until &&
            (trials.size() < 2 || !is_settled(speed_up(trials)));
@@ -146,9 +146,9 @@ class Doctor final {
   // each answer of `outrider-edge run` has: a draft gets ahead while it is made.
   Result<std::optional<double>> answer(std::size_t prompt, const DraftingWay& way) {
     AnswerConfig config = config_.answer;
-    config.strategy = way.strategy;
-    config.gamma = way.gamma;
-    if (config.max_tokens < 0) config.max_tokens = kTrialTokens;
+    config.speculation.strategy = way.strategy;
+    config.speculation.gamma = way.gamma;
+    if (config.text.max_tokens < 0) config.text.max_tokens = kTrialTokens;
     server_.disconnect();
     OUTRIDER_ASSIGN_OR_RETURN(
         AnswerReport report,
@@ -156,14 +156,15 @@ class Doctor final {
     const Ending ending = report.finish.ending;
     if (ending == Ending::kCancelled) return cancelled("interrupted");
     if (ending == Ending::kLinkLost || ending == Ending::kFailed) return report.finish.status;
-    for (const Duration time : report.stats.round_trips) round_trips_ms_.push_back(to_ms(time));
+    for (const Duration time : report.record.stats.round_trips)
+      round_trips_ms_.push_back(to_ms(time));
     answers_.push_back(record_of(report));
-    const AnswerRecord& record = answers_.back();
-    console_.print_error_stream(fmt::format(
-        "prompt {}: {} gamma {}: {}\n", prompt + 1, name_of(way.strategy), way.gamma,
-        record.tpot_ms ? fmt::format("{:.4g} ms a token", *record.tpot_ms) : "came at once"));
-    if (!record.tpot_ms) return std::optional<double>();
-    return std::optional(*record.tpot_ms * static_cast<double>(record.ids.size()));
+    const std::optional<double> tpot_ms = answers_.back().stats.tpot_ms;
+    console_.print_error_stream(
+        fmt::format("prompt {}: {} gamma {}: {}\n", prompt + 1, name_of(way.strategy), way.gamma,
+                    tpot_ms ? fmt::format("{:.4g} ms a token", *tpot_ms) : "came at once"));
+    if (!tpot_ms) return std::optional<double>();
+    return std::optional(*tpot_ms * static_cast<double>(answers_.back().ids.size()));
   }
 
   // `way` first: the server then keeps the prompt's cache, and answers the second time at once.
@@ -223,7 +224,7 @@ std::string server_text(const ServerNotes& notes) {
   std::string text = fmt::format(
       "server      {}, version {}, arithmetic {}, fingerprint {}, {} early exits\n",
       without_controls(opened.model_name),
-      opened.server_version.empty() ? "not told" : without_controls(opened.server_version),
+      opened.server_version.empty() ? "not known" : without_controls(opened.server_version),
       without_controls(opened.arithmetic_id), without_controls(opened.fingerprint),
       opened.exits.size());
   if (const std::optional<ClockOffset>& clock = notes.clock()) {

@@ -2,9 +2,11 @@
 #include "edge_client/main/options.h"
 
 #include <limits>
+#include <string>
 
+#include "common/base/address.h"
 #include "common/cli/choice.h"
-#include "edge_client/main/link_options.h"
+#include "common/cli/quantities.h"
 
 namespace outrider {
 namespace {
@@ -19,51 +21,57 @@ constexpr char kPruningGroup[] = "Target on this device, rarely needed";
 constexpr char kFailoverGroup[] = "Between the server's target and this device's";
 constexpr char kSwitchingGroup[] = "Between the server's target and this device's, rarely needed";
 constexpr char kOutputGroup[] = "Output";
+constexpr char kLinkGroup[] = "Link";
+constexpr char kOverLinkGroup[] = "Link, rarely needed";
 
 void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts& parts) {
   GenerationConfig& o = options.generation;
-  AnswerConfig& answer = o.answer;
+  SpeculationOptions& speculated = o.answer.speculation;
   command.add_option("-m,--model", o.model, "Draft model: a Hugging Face directory or a GGUF file")
       ->group(kModelGroup);
   command
       .add_option("--tokenizer", o.tokenizer,
                   "Its directory or GGUF file [the model's, or else the target's]")
       ->group(kModelGroup);
-  add_choice(command, "--strategy", answer.strategy, parts.strategies,
+  add_choice(command, "--strategy", speculated.strategy, parts.strategies,
              "mirror: draft ahead of the verdicts and send it too; fsd: draft ahead where "
              "early exits point; sd: draft after each verdict; ar: no draft [mirror if --model]")
       ->group(kModelGroup);
   command
-      .add_option("--spec-draft-n-max", answer.gamma,
+      .add_option("--spec-draft-n-max", speculated.gamma,
                   "Tokens drafted in a round (γ); mirror: at most so many, except with "
                   "--optimize cost [4, mirror 8]")
       ->check(CLI::Range(1, 64))
       ->group(kModelGroup);
-  command.add_option("--draft-branches", answer.branches, "sd, fsd: chains drafted in a round")
+  command.add_option("--draft-branches", speculated.branches, "sd, fsd: chains drafted in a round")
       ->check(CLI::Range(1, 8))
       ->group(kDraftingGroup);
   command
-      .add_option("--fan-out", answer.fan_out, "mirror: next tokens considered at each position")
+      .add_option("--fan-out", speculated.fan_out,
+                  "mirror: next tokens considered at each position")
       ->check(CLI::Range(1, 16))
       ->group(kDraftingGroup);
   command
-      .add_option("--predraft-workers", o.predraft_workers,
+      .add_option("--predraft-workers", o.drafter.workers,
                   "fsd, mirror: hypotheses that one pass of the draft serves")
       ->check(CLI::Range(1, 64))
       ->group(kDraftingGroup);
-  add_choice(command, "--optimize", answer.optimize,
+  add_choice(command, "--optimize", speculated.optimize,
              "mirror: latency: the least time per token; cost: the fewest target passes; "
              "balanced")
       ->group(kModelGroup);
-  command.add_option("--dtype", o.dtype, "What models on this device compute in; auto: as stored")
+  command
+      .add_option("--dtype", o.loading.dtype,
+                  "What models on this device compute in; auto: as stored")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}))
       ->group(kModelGroup);
   command
-      .add_option("--kv-dtype", o.kv_dtype, "Keys and values; bf16: half the memory, other bits")
+      .add_option("--kv-dtype", o.loading.kv_dtype,
+                  "Keys and values; bf16: half the memory, other bits")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->group(kDraftingGroup);
   command
-      .add_option("--cache-dir", o.cache_dir,
+      .add_option("--cache-dir", o.loading.cache_dir,
                   "Where converted weights are kept for the next start: a folder, auto (the user's "
                   "cache), none")
       ->group(kDraftingGroup);
@@ -73,29 +81,29 @@ void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts&
           "Directory for learned link and acceptance statistics, with which the next answer "
           "begins: a folder, auto (the user's state), none")
       ->group(kDraftingGroup);
-  command.add_option("--threads", o.threads, "Compute threads; 0: one per core")
+  command.add_option("--threads", o.loading.threads, "Compute threads; 0: one per core")
       ->check(CLI::Range(0, 1024))
       ->group(kModelGroup);
 }
 
 void add_tree_flags(CLI::App& command, AnswerOptions& options, const EdgeParts& parts) {
-  AnswerConfig& answer = options.generation.answer;
+  SpeculationOptions& speculated = options.generation.answer.speculation;
   add_choice(command, "--tree", options.tree, parts.trees,
              "sd: what a round is: chain; llmcad, edgellm, lever: the trees of those papers; "
              "outrider: ours [outrider from a pack without a server, else chain]")
       ->group(kModelGroup);
   command
-      .add_option("--tree-size", answer.tree.size,
+      .add_option("--tree-size", speculated.tree.size,
                   "Most nodes of a tree; 0: the policy's own bound. The verifier's bound holds too")
       ->check(CLI::Range(0, 512))
       ->group(kDraftingGroup);
   command
-      .add_flag("--tree-exits", answer.tree.exits,
+      .add_flag("--tree-exits", speculated.tree.exits,
                 "--tree outrider: take the target's early exits as evidence for what is drafted "
                 "while a pass is under way")
       ->group(kDraftingGroup);
   command
-      .add_option("--provisional", answer.provisional,
+      .add_option("--provisional", speculated.provisional,
                   "sd: draft on while a verdict is awaited, true or false [as the tree's paper "
                   "does]")
       ->group(kDraftingGroup);
@@ -108,7 +116,7 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
                          "Target to run here, instead of a server's or, with --server, when its "
                          "link is lost: a directory, a GGUF file, or a pack"),
       command
-          .add_option("--memory-budget", generation.memory_budget,
+          .add_option("--memory-budget", generation.flash.memory_budget,
                       "Of a pack: most memory for everything, as 2GiB; layers that do not fit are "
                       "streamed from the flash in each pass [no bound]")
           ->transform(CLI::AsSizeValue(true))
@@ -126,9 +134,12 @@ void add_target_flags(CLI::App& command, AnswerOptions& options) {
 }
 
 void add_failover_flags(CLI::App& command, AnswerOptions& options) {
-  FailoverConfig& failover = options.generation.failover;
+  GenerationConfig& generation = options.generation;
+  FailoverOptions& failover = generation.failover;
+  constexpr Duration kSecond = std::chrono::seconds(1);
+  constexpr Duration kMillisecond = std::chrono::milliseconds(1);
   CLI::Option* const mode = add_choice(
-      command, "--mode", failover.mode,
+      command, "--mode", generation.mode,
       "Who decides: auto: the server, and --target while the link is lost; online; offline "
       "[auto if both are named]");
   mode->group(kFailoverGroup);
@@ -136,7 +147,7 @@ void add_failover_flags(CLI::App& command, AnswerOptions& options) {
       ->excludes(mode)
       ->group(kFailoverGroup);
   command
-      .add_option("--offline-target", failover.offline_target,
+      .add_option("--offline-target", generation.offline_target,
                   "As --target, but it may be another model than the server's: then the text "
                   "changes where it takes over, which is said")
       ->group(kSwitchingGroup);
@@ -151,38 +162,32 @@ void add_failover_flags(CLI::App& command, AnswerOptions& options) {
                   "reads the text when it takes over")
       ->check(CLI::Range(0, 1'000'000))
       ->group(kSwitchingGroup);
-  command
-      .add_option("--failover-after", options.failover_after_s,
-                  "Seconds of silence before a server's first verdict that mean a lost link; later "
-                  "it is four times the usual gap between its messages")
-      ->check(CLI::Range(0.01, 3600.0))
+  add_duration(command, "--failover-after", failover.link.first_patience, kSecond,
+               CLI::Range(0.01, 3600.0),
+               "Seconds of silence before a server's first verdict that mean a lost link; later it "
+               "is four times the usual gap between its messages")
       ->group(kSwitchingGroup);
-  command
-      .add_option("--handback-after", options.handback_after_s,
-                  "Seconds that the link must be good before the server decides again; more where "
-                  "going back was not worth it")
-      ->check(CLI::Range(0.0, 3600.0))
+  add_duration(command, "--failback-after", failover.failback_after, kSecond,
+               CLI::Range(0.0, 3600.0),
+               "Seconds that the link must be good before the server decides again; more where "
+               "going back was not worth it")
       ->group(kSwitchingGroup);
   command
       .add_option(
-          "--min-rate", failover.min_rate,
+          "--min-rate", failover.link.min_rate,
           "Tokens per second below which the link counts as lost; 0: as measured of --target")
       ->check(CLI::Range(0.0, 1e9))
       ->group(kSwitchingGroup);
-  command
-      .add_option("--max-rtt", options.max_rtt_ms,
-                  "Milliseconds of a round trip above which the link counts as lost; 0: any")
-      ->check(CLI::Range(0.0, 3.6e6))
+  add_duration(command, "--max-rtt", failover.link.max_round_trip, kMillisecond,
+               CLI::Range(0.0, 3.6e6),
+               "Milliseconds of a round trip above which the link counts as lost; 0: any")
       ->group(kSwitchingGroup);
-  command
-      .add_option(
-          "--metered-limit", options.metered_limit_mb,
-          "Megabytes to and from the server after which --target decides alone; 0: no limit")
-      ->check(CLI::Range(0.0, 1e9))
+  add_megabytes(command, "--metered-limit", generation.metered_limit, CLI::Range(0.0, 1e9),
+                "Megabytes to and from the server after which --target decides alone; 0: no limit")
       ->group(kFailoverGroup);
 }
 
-void add_sampling_flags(CLI::App& command, AnswerConfig& o) {
+void add_sampling_flags(CLI::App& command, ChoiceOptions& o) {
   command.add_option("--temp", o.sampling.temperature, "Temperature; 0: always the likeliest")
       ->check(CLI::Range(0.0, 100.0))
       ->group(kSamplingGroup);
@@ -198,6 +203,72 @@ void add_sampling_flags(CLI::App& command, AnswerConfig& o) {
   command.add_option("--seed", o.seed, "Seed of the noise")->group(kSamplingGroup);
 }
 
+void add_link_flags(CLI::App& command, AnswerOptions& options) {
+  GenerationConfig& generation = options.generation;
+  AnswerConfig& answer = generation.answer;
+  command
+      .add_option("-s,--server", generation.server,
+                  std::string("HOST:PORT of outrider-server [") + kDefaultServer + "]")
+      ->group(kLinkGroup);
+  command
+      .add_option("--tls-ca", generation.remote.tls_ca,
+                  "Use TLS, and trust the certificate authorities in this PEM file; system: those "
+                  "that this machine trusts")
+      ->group(kLinkGroup);
+  command
+      .add_option("--tls-cert", generation.remote.tls_cert,
+                  "This edge's certificate, if the server asks")
+      ->group(kLinkGroup);
+  command.add_option("--tls-key", generation.remote.tls_key, "Its key")->group(kLinkGroup);
+  command
+      .add_option("--token-file", generation.token_file,
+                  "File with the key that the server's operator gave to this edge")
+      ->group(kLinkGroup);
+  command
+      .add_flag(
+          "--pad-frames", generation.remote.pad_frames,
+          "Messages of one size, and as many for each pass: their sizes reveal nothing of the "
+          "text, for about ten times the bytes")
+      ->group(kOverLinkGroup);
+  add_duration(command, "--reconnect-timeout", answer.reconnect.timeout, std::chrono::seconds(1),
+               CLI::Range(0.0, 86400.0),
+               "Seconds to retry a lost server before the answer ends as it is")
+      ->group(kLinkGroup);
+  command
+      .add_flag("--accept-other-arithmetic", answer.reconnect.accept_other_arithmetic,
+                "Go on with a server that computes in another way when the first is lost; the text "
+                "may then differ from there on, which is said")
+      ->group(kOverLinkGroup);
+  command
+      .add_option("--uplink-budget", answer.speculation.uplink_budget,
+                  "mirror: most bytes per second sent before a verdict; 0: what the measured link "
+                  "carries")
+      ->check(CLI::Range(0.0, 1e12))
+      ->group(kOverLinkGroup);
+  command
+      .add_flag("--insecure", options.insecure, "Allow plaintext to a server on another machine")
+      ->group(kLinkGroup);
+}
+
+// INVALID_ARGUMENT unless TLS is whole, and on where the link leaves this machine or --insecure is
+// given.
+Status check_link(const GenerationConfig& config, const AnswerOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Address server, parse_address(server_of(config)));
+  const RemoteOptions& remote = config.remote;
+  if (remote.tls_ca.empty() && (!remote.tls_cert.empty() || !remote.tls_key.empty())) {
+    return invalid_argument("--tls-cert and --tls-key need --tls-ca, which turns TLS on");
+  }
+  if (remote.tls_cert.empty() != remote.tls_key.empty()) {
+    return invalid_argument("--tls-cert and --tls-key belong together; one of them is missing");
+  }
+  if (remote.tls_ca.empty() && !is_loopback(server.host) && !options.insecure) {
+    return invalid_argument("--server " + server_of(config) +
+                            ": prompts would cross the network in plaintext; speak TLS "
+                            "(--tls-ca), use a tunnel to 127.0.0.1, or allow it with --insecure");
+  }
+  return {};
+}
+
 }  // namespace
 
 void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts& parts) {
@@ -206,7 +277,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
   add_model_flags(command, options, parts);
   add_tree_flags(command, options, parts);
   command
-      .add_option("-n,--max-tokens", answer.max_tokens,
+      .add_option("-n,--max-tokens", answer.text.max_tokens,
                   "Most tokens of an answer; -1: until it stops")
       ->check(CLI::Range(std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()))
       ->group(kAnswerGroup);
@@ -215,7 +286,8 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
                   "Most tokens of prompt and answer; 0: the target's")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->group(kAnswerGroup);
-  command.add_option("--stop", answer.stop, "End the answer before this text; may be repeated")
+  command
+      .add_option("--stop", answer.text.stop, "End the answer before this text; may be repeated")
       ->allow_extra_args(false)
       ->default_str("")
       ->group(kAnswerGroup);
@@ -225,7 +297,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
                   "of the target's by its name, a Jinja file (a path with a slash, or .jinja at "
                   "its end), or none [the target's]")
       ->group(kAnswerGroup);
-  add_sampling_flags(command, answer);
+  add_sampling_flags(command, answer.text.choice);
   add_link_flags(command, options);
   add_target_flags(command, options);
   add_failover_flags(command, options);
@@ -248,7 +320,7 @@ void add_answer_flags(CLI::App& command, AnswerOptions& options, const EdgeParts
       ->group(kOutputGroup);
   command
       .add_option("--price-file", options.generation.price_file,
-                  "TOML of what things cost, to tell what an answer did: date, [api] input, "
+                  "TOML of what things cost, to report what an answer cost: date, [api] input, "
                   "cached-input, output; [gpu] dollars-per-hour; [link] dollars-per-mb; [device] "
                   "watts, dollars-per-kwh")
       ->group(kOutputGroup);
@@ -278,31 +350,32 @@ void add_chat_flags(CLI::App& command, ChatOptions& options) {
 
 void add_serve_flags(CLI::App& command, ServingOptions& options) {
   constexpr char kServeGroup[] = "Serving";
+  EdgeServerOptions& server = options.server;
   command
-      .add_option("--host", options.host, "Address to listen on; beyond loopback needs --insecure")
+      .add_option("--host", server.http.listen.host,
+                  "Address to listen on; beyond loopback needs --insecure")
       ->group(kServeGroup);
-  command.add_option("--port", options.port, "Port to listen on; 0 takes a free one")
-      ->check(CLI::Range(0, 65535))
+  add_port(command, "--port", server.http.listen.port, "Port to listen on; 0 takes a free one")
       ->group(kServeGroup);
   command
-      .add_option("--allowed-hosts", options.allowed_hosts,
+      .add_option("--allowed-hosts", server.http.allowed_hosts,
                   "Names, beside localhost and addresses, by which browsers (and on this machine "
                   "all programs) may reach it, as NAME,NAME; *: any")
       ->delimiter(',')
       ->default_str("")
       ->group(kServeGroup);
   command
-      .add_option("--max-queued-requests", options.max_queued_requests,
+      .add_option("--max-queued-requests", server.queue.max_waiting,
                   "Requests that may wait while one is answered; the next gets 429")
+      ->type_name("INT")
       ->check(CLI::Range(0, 10000))
       ->group(kServeGroup);
-  command
-      .add_option("--shutdown-timeout", options.shutdown_timeout_s,
-                  "Seconds that answers may go on after SIGTERM; a second one cuts them")
-      ->check(CLI::Range(0.0, 86400.0))
+  add_duration(command, "--shutdown-timeout", options.shutdown_timeout, std::chrono::seconds(1),
+               CLI::Range(0.0, 86400.0),
+               "Seconds that answers may go on after SIGTERM; a second one cuts them")
       ->group(kServeGroup);
   command
-      .add_option("--served-model-name", options.model_name,
+      .add_option("--served-model-name", server.served_name,
                   "The model's name in answers [the target's]")
       ->group(kServeGroup);
 }
@@ -340,16 +413,10 @@ void add_pack_flags(CLI::App& command, PackOptions& options) {
 
 Result<GenerationConfig> generation_config(const AnswerOptions& options) {
   GenerationConfig config = options.generation;
-  if (options.offline) config.failover.mode = Mode::kOffline;
+  if (options.offline) config.mode = Mode::kOffline;
   const DefaultTrees trees = default_trees(config);
-  config.answer.tree.kind = options.tree.value_or(trees.always);
+  config.answer.speculation.tree.kind = options.tree.value_or(trees.always);
   if (!options.tree) config.answer.offline_tree = trees.offline;
-  config.answer.reconnect_timeout = from_ms(options.reconnect_timeout_s * 1e3);
-  FailoverConfig& failover = config.failover;
-  failover.failover_after = from_ms(options.failover_after_s * 1e3);
-  failover.handback_after = from_ms(options.handback_after_s * 1e3);
-  failover.max_round_trip = from_ms(options.max_rtt_ms);
-  failover.metered_limit = static_cast<std::uint64_t>(options.metered_limit_mb * 1e6);
   OUTRIDER_RETURN_IF_ERROR(validate(config));
   if (mode_of(config) != Mode::kOffline) OUTRIDER_RETURN_IF_ERROR(check_link(config, options));
   return config;

@@ -2,27 +2,25 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "edge_client/flash/make_pack.h"
 #include "edge_client/generation/generation_config.h"
+#include "edge_client/serve/edge_server.h"
 
 namespace outrider {
 
 // Flags of `run` and `chat`.
 struct AnswerOptions {
-  GenerationConfig generation;     // but for reconnect_timeout, which stands below
+  GenerationConfig generation;
   std::optional<TreeChoice> tree;  // nothing: default_trees()
-  double reconnect_timeout_s = 30;
-  double failover_after_s = 5;
-  double handback_after_s = 2;
-  double max_rtt_ms = 0;
-  double metered_limit_mb = 0;
   bool insecure = false;
   bool offline = false;  // as --mode offline
 
@@ -46,12 +44,8 @@ struct ChatOptions {
 
 // Flags of `serve` beside those of answers.
 struct ServingOptions {
-  std::string host = "127.0.0.1";
-  int port = 8080;
-  std::vector<std::string> allowed_hosts;
-  double shutdown_timeout_s = 45;
-  int max_queued_requests = 32;
-  std::string model_name;  // in answers; empty: the target's
+  EdgeServerOptions server;
+  Duration shutdown_timeout = std::chrono::seconds(45);
 };
 
 // Flags of `doctor` beside those of answers.

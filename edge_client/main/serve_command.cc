@@ -20,7 +20,7 @@
 namespace outrider {
 namespace {
 
-// How long the server may take to tell its chat template before this one is ready.
+// How long the server may take to send its chat template before this one is ready.
 constexpr Duration kServersTurn = std::chrono::seconds(5);
 constexpr Duration kDrainPoll = std::chrono::milliseconds(100);
 // In which answers that were cut end, and their clients read it.
@@ -81,8 +81,9 @@ void drain(EdgeServer& server, Duration timeout, Interrupts& interrupts) {
 Result<int> serve_command(const AnswerOptions& options, const ServingOptions& serve,
                           Interrupts& interrupts) {
   OUTRIDER_ASSIGN_OR_RETURN(const GenerationConfig config, generation_config(options));
-  if (!is_loopback(serve.host) && !options.insecure) {
-    return invalid_argument("--host " + serve.host +
+  EdgeServerOptions serving = serve.server;
+  if (!is_loopback(serving.http.listen.host) && !options.insecure) {
+    return invalid_argument("--host " + serving.http.listen.host +
                             " listens beyond this machine, and nobody is asked for a key; add "
                             "--insecure if the network is trusted");
   }
@@ -90,28 +91,20 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeSetup> setup, EdgeSetup::load(config));
   // So that the first request need not be refused for a template that is on its way.
   setup->chat().settle(kServersTurn);
-  const std::string own_name =
-      name_of_model(!config.model.empty() ? config.model : config.tokenizer);
+  serving.own_name = name_of_model(!config.model.empty() ? config.model : config.tokenizer);
+  serving.chat = &setup->chat();
+  serving.defaults = config.answer;
+  serving.version = Program::version();
   std::unique_ptr<RemoteProbe> probe;
   if (mode_of(config) != Mode::kOffline) {
     OUTRIDER_ASSIGN_OR_RETURN(RemoteOptions remote, remote_options(config));
     probe = std::make_unique<RemoteProbe>(std::move(remote));
   }
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<EdgeServer> server,
-      EdgeServer::start(
-          {.listen = {serve.host, static_cast<std::uint16_t>(serve.port)},
-           .allowed_hosts = serve.allowed_hosts,
-           .served_name = serve.model_name,
-           .own_name = own_name,
-           .chat = &setup->chat(),
-           .defaults = config.answer,
-           .queue = {.max_waiting = static_cast<std::size_t>(serve.max_queued_requests)},
-           .probe = probe.get(),
-           .version = Program::version()},
-          setup->parts()));
+  serving.probe = probe.get();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EdgeServer> server,
+                            EdgeServer::start(serving, setup->parts()));
   std::printf("outrider-edge\n  model        %s\n  listening    http://%s\n  ready\n",
-              (serve.model_name.empty() ? own_name : serve.model_name).c_str(),
+              (serving.served_name.empty() ? serving.own_name : serving.served_name).c_str(),
               server->address().to_string().c_str());
   std::fflush(stdout);
   notify_supervisor("READY=1");
@@ -119,7 +112,7 @@ Result<int> serve_command(const AnswerOptions& options, const ServingOptions& se
   interrupts.on_interrupt([&] { until.interrupt(); });
   until.wait([&server] { return server->is_alive(); });
   notify_supervisor("STOPPING=1");
-  drain(*server, from_ms(serve.shutdown_timeout_s * 1e3), interrupts);
+  drain(*server, serve.shutdown_timeout, interrupts);
   return kExitOk;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/metrics/figure_recorder.h"
 
+#include <algorithm>
+
 namespace outrider {
 namespace {
 
@@ -13,7 +15,7 @@ void count_rows(std::vector<std::uint64_t>& passes, std::uint32_t rows) {
 
 void FigureRecorder::on_start(std::size_t prompt_tokens, TimePoint now) {
   stats_.prompt_tokens = prompt_tokens;
-  stats_.started = now;
+  started_ = now;
   keeper_.on_start(now);
 }
 
@@ -21,8 +23,8 @@ void FigureRecorder::on_opened(const Opened& opened, Duration took, bool reconne
   stats_.predraft.exit_layers = opened.exits;
   if (reconnected) {
     ++stats_.reconnects;
-  } else {
-    stats_.open_round_trip = took;
+  } else if (stats_.round_trips.empty()) {
+    stats_.rtt_ms = to_ms(took);
   }
 }
 
@@ -52,23 +54,39 @@ void FigureRecorder::on_draft_step(const DraftStepDone& step, TimePoint /*now*/)
 void FigureRecorder::on_verdict(const VerdictRecord& record, TimePoint now) {
   record_pass(record);
   if (record.answer_tokens > stats_.completion_tokens) {
-    stats_.chunk_at.push_back(now - stats_.started.value_or(now));
+    stats_.chunk_at.push_back(now - started_.value_or(now));
     stats_.chunk_tokens.push_back(record.answer_tokens - stats_.completion_tokens);
   }
   stats_.completion_tokens = record.answer_tokens;
-  if (!stats_.first_token) stats_.first_token = now;
-  stats_.last_token = now;
+  record_times(now);
   keeper_.on_verdict(record.verdict.timings, record.round_trip, now);
   stats_.predraft.ahead_dead += record.sent_unused;
   stats_.predraft.evicted_nodes = record.evicted;
 }
 
+// Of a verdict whose tokens are counted.
+void FigureRecorder::record_times(TimePoint now) {
+  if (!first_token_) first_token_ = now;
+  const auto tokens = static_cast<double>(stats_.completion_tokens);
+  stats_.decode_ms = to_ms(now - *first_token_);
+  if (tokens >= 2) stats_.tpot_ms = *stats_.decode_ms / (tokens - 1);
+  stats_.tokens_per_pass = tokens / static_cast<double>(stats_.passes);
+  if (!started_) return;
+  stats_.ttft_ms = to_ms(*first_token_ - *started_);
+  if (now > *started_) stats_.tokens_per_s = tokens / to_seconds(now - *started_);
+}
+
+void FigureRecorder::record_round_trip(Duration took) {
+  stats_.round_trips.push_back(took);
+  sorted_round_trips_.insert(std::ranges::upper_bound(sorted_round_trips_, took), took);
+  stats_.rtt_ms = to_ms(sorted_round_trips_[sorted_round_trips_.size() / 2]);
+}
+
 void FigureRecorder::record_pass(const VerdictRecord& record) {
   const Verdict& verdict = record.verdict;
-  if (!stats_.first_token) {
-    stats_.first_tokens = verdict.tokens.size();
-    stats_.first_rows = verdict.rows;
-    stats_.first_compute = verdict.timings.computed;
+  if (!first_token_) {
+    stats_.first_verdict = {
+        .tokens = verdict.tokens.size(), .rows = verdict.rows, .compute = verdict.timings.computed};
   } else {
     count_rows(stats_.passes_by_rows, verdict.rows);
     if (pass_has_exits_) count_rows(stats_.exit_passes_by_rows, verdict.rows);
@@ -78,7 +96,7 @@ void FigureRecorder::record_pass(const VerdictRecord& record) {
   stats_.target_compute += verdict.timings.computed;
   stats_.target_queued += verdict.timings.queued;
   if (record.request_round_trip && *record.request_round_trip > Duration::zero()) {
-    stats_.round_trips.push_back(*record.request_round_trip);
+    record_round_trip(*record.request_round_trip);
   }
   stats_.record_round(record.round);
   // Pass 0 reads the prompt: its rows are not all nodes'.
@@ -90,6 +108,11 @@ void FigureRecorder::record_pass(const VerdictRecord& record) {
 void FigureRecorder::on_cache_lookup(const CacheLookup& found, std::size_t wanted,
                                      TimePoint /*now*/) {
   stats_.predraft.count(found, wanted);
+}
+
+void FigureRecorder::on_usage(const Usage& usage) {
+  stats_.cached_tokens = usage.cached_tokens;
+  stats_.rows_pruned = usage.rows_pruned;
 }
 
 void FigureRecorder::on_plan_changed(const PlanChange& change) {

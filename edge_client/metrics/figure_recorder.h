@@ -1,7 +1,10 @@
-// Counts the figures of one answer (decoding_stats.h) from what its session tells.
+// Counts the figures of one answer (decoding_stats.h) from what its session reports.
 //
 // Thread rule: the session's. SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <optional>
+#include <vector>
 
 #include "edge_client/metrics/decoding_stats.h"
 #include "edge_client/metrics/session_observer.h"
@@ -24,12 +27,17 @@ class FigureRecorder final : public SessionObserver {
   void on_verdict(const VerdictRecord& record, TimePoint now) override;
   void on_cache_lookup(const CacheLookup& found, std::size_t wanted, TimePoint now) override;
   void on_plan_changed(const PlanChange& change) override;
-  void on_usage(const Usage& usage) override { stats_.usage = usage; }
+  void on_usage(const Usage& usage) override;
 
  private:
   void record_pass(const VerdictRecord& record);
+  void record_times(TimePoint now);
+  void record_round_trip(Duration took);
 
   DecodingStats stats_;
+  std::optional<TimePoint> started_;  // the first Open left
+  std::optional<TimePoint> first_token_;
+  std::vector<Duration> sorted_round_trips_;
   // What the last policy asks for, and what was in force when the pass in work began: of a policy
   // that crosses a pass's start on its way, one pass is counted wrongly.
   bool wants_exits_ = false;

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "edge_client/metrics/counts.h"
-
 namespace outrider {
 namespace {
 

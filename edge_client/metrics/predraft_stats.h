@@ -1,5 +1,5 @@
 // What came of drafting ahead (FSD section 4.2: the cache miss rate r is misses / verdicts, with
-// partial and late hits told apart).
+// partial and late hits counted apart).
 //
 // Thread rule: a value; part of DecodingStats. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,6 +14,22 @@
 #include "common/drafting/hypothesis_tree.h"
 
 namespace outrider {
+
+// Sums of counts that are kept by an index: a depth, a branch, an exit.
+using Counts = std::vector<std::uint64_t>;
+
+inline void add_counts(Counts& sums, const Counts& more) {
+  if (sums.size() < more.size()) sums.resize(more.size());
+  for (std::size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
+}
+
+// [depth - 1][branch]
+using CountsByBranch = std::vector<Counts>;
+
+inline void add_counts(CountsByBranch& sums, const CountsByBranch& more) {
+  if (sums.size() < more.size()) sums.resize(more.size());
+  for (std::size_t i = 0; i < more.size(); ++i) add_counts(sums[i], more[i]);
+}
 
 // What a verdict found: one name for each counter below.
 enum class CacheHit : std::uint8_t { kWhole, kPartial, kLate, kMiss };

@@ -1,4 +1,4 @@
-// What a decoding session tells those who only look: figures, the timeline, logs. Observers change
+// What a decoding session reports to observers: figures, the timeline, logs. Observers change
 // nothing; the session works the same without them.
 //
 // Thread rule: called on the session's thread, in the order of events; `now` is the event's time.
@@ -9,16 +9,41 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/drafting/draft_step.h"
 #include "common/drafting/hypothesis_tree.h"
 #include "common/protocol/messages.h"
-#include "edge_client/metrics/plan_change.h"
 #include "edge_client/metrics/verified_round.h"
 
 namespace outrider {
+
+// What the controller changed, and why.
+struct PlanChange {
+  std::uint64_t token = 0;  // of the answer, before which it was
+  bool speculates = true;
+  int gamma = 0;
+  int wait_for = 0;
+  Duration patience{0};  // the longest wait for them
+  int fan_out = 0;
+  bool exits = false;
+  std::string reason;
+
+  // For common/base/json_record.h.
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& field) {
+    field("token", self.token);
+    field("speculates", self.speculates);
+    field("gamma", self.gamma);
+    field("wait_for", self.wait_for);
+    field("patience_ms", self.patience);
+    field("fan_out", self.fan_out);
+    field("exits", self.exits);
+    field("reason", self.reason);
+  }
+};
 
 // A verdict that was committed.
 struct VerdictRecord {

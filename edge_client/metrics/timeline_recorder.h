@@ -1,4 +1,4 @@
-// Writes what a session tells into a Timeline, for a viewer of Chrome traces.
+// Writes what a session reports into a Timeline, for a viewer of Chrome traces.
 //
 // Thread rule: the session's. The timeline outlives it. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "common/ledger/ledger_entry.h"
-#include "edge_client/report/answer_report.h"
+#include "edge_client/report/answer_record.h"
 
 namespace outrider {
 
-LedgerEntry ledger_entry(const AnswerReport& report);
+LedgerEntry ledger_entry(const AnswerRecord& record);
 
 }  // namespace outrider

@@ -5,6 +5,14 @@
 
 namespace outrider {
 
+TrafficRecord TrafficRecord::of(const LinkTraffic& bytes, std::uint64_t tokens) {
+  TrafficRecord record{.bytes = bytes};
+  if (tokens == 0) return record;
+  record.per_token_up = static_cast<double>(bytes.framed_up) / static_cast<double>(tokens);
+  record.per_token_down = static_cast<double>(bytes.framed_down) / static_cast<double>(tokens);
+  return record;
+}
+
 std::string to_line(const AnswerRecord& record) {
   return write_json(record).dump(-1, ' ', false, Json::error_handler_t::replace);
 }

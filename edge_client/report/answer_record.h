@@ -1,6 +1,6 @@
 // The figures of one answer as programs exchange them: the line of JSON that outrider-edge ends an
 // answer with, and that outrider-bench reads. Each field stands once, with its key. Definitions:
-// edge_client/metrics/decoding_stats.h.
+// edge_client/metrics/decoding_stats.h, whose figures the session's recorder counts.
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,10 +16,7 @@
 #include "common/base/types.h"
 #include "common/ledger/ledger_entry.h"
 #include "edge_client/failover/failover_options.h"
-#include "edge_client/metrics/counts.h"
-#include "edge_client/metrics/plan_change.h"
-#include "edge_client/metrics/predraft_stats.h"
-#include "edge_client/metrics/time_spent.h"
+#include "edge_client/metrics/decoding_stats.h"
 #include "edge_client/session/events.h"
 
 namespace outrider {
@@ -37,24 +34,12 @@ struct LinkTraffic {
   }
 };
 
-// What came with the prefill's verdict: speeds of decoding leave it out.
-struct FirstVerdict {
-  std::uint64_t tokens = 0;
-  std::uint64_t rows = 0;
-  Duration compute{0};
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& field) {
-    field("tokens", self.tokens);
-    field("rows", self.rows);
-    field("compute_ms", self.compute);
-  }
-};
-
 struct TrafficRecord {
   LinkTraffic bytes;
   std::optional<double> per_token_up = {};  // framed
   std::optional<double> per_token_down = {};
+
+  static TrafficRecord of(const LinkTraffic& bytes, std::uint64_t tokens);
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& field) {
@@ -98,58 +83,17 @@ struct AnswerRecord {
   std::string stopped_by;   // for the reader
   std::string strategy;     // its name
   std::string speculation;  // how it ended: "ON (..)", "OFF because .."
-  std::string target;
+  std::string target;       // the last that decided
   std::optional<std::string> draft;
-
-  std::uint64_t prompt_tokens = 0;
-  std::optional<std::uint64_t> cached_tokens;
-  std::uint64_t completion_tokens = 0;
-  std::optional<double> ttft_ms;
-  std::optional<double> tpot_ms;
-  std::optional<double> decode_ms;
-  FirstVerdict first_verdict;
-  std::optional<double> tokens_per_s;
-  std::vector<Duration> chunk_at;  // since the start, of each arrival of tokens
-  Counts chunk_tokens;             // how many arrived then
-
-  std::uint64_t passes = 0;
-  std::uint64_t rows = 0;
-  std::uint64_t rows_pruned = 0;  // of those, that did not go to the end of their pass
-  std::uint64_t rows_died = 0;    // of those, drafted tokens that did not become text
-  Counts passes_by_rows;
-  Counts exit_passes_by_rows;
-  Duration target_compute{0};
-  Duration target_queued{0};
-  std::optional<double> tokens_per_pass;
-
-  std::uint64_t num_drafts = 0;
-  std::uint64_t num_draft_tokens = 0;
-  std::uint64_t num_accepted_tokens = 0;
-  std::optional<double> acceptance_rate;
-  std::optional<double> acceptance_length;
-  std::vector<double> acceptance_per_position;
-  Counts drafted_per_position;
-  Counts accepted_per_position;
-  CountsByBranch drafted_per_branch;
-  CountsByBranch accepted_per_branch;
-
-  std::uint64_t draft_steps = 0;
-  Duration draft_compute{0};
+  DecodingStats stats;
   bool draft_paced = false;          // the draft's times are emulated
   std::uint64_t draft_overruns = 0;  // steps that were slower than that pace
-  std::optional<double> rtt_ms;
-  std::uint64_t reconnects = 0;
   Mode mode = Mode::kOnline;
-  double offline_seconds = 0;  // while this device's target decided
-  std::uint64_t failovers = 0;
-  std::uint64_t handbacks = 0;
+  FailoverFigures failover;
   std::optional<TrafficRecord> traffic;    // nothing for a resident target
   std::optional<StreamedRecord> streamed;  // nothing: no pass was streamed
   std::optional<double> joules;            // of this machine's processors meanwhile
   std::optional<Bill> bill;                // nothing: there are no prices
-  PredraftStats predraft;
-  TimeSpent time_spent;
-  std::vector<PlanChange> plan_changes;
 
   // For common/base/json_record.h.
   template <typename Self, typename Visitor>
@@ -162,52 +106,15 @@ struct AnswerRecord {
     field("speculation", self.speculation);
     field("target", self.target);
     field("draft", self.draft);
-    field("prompt_tokens", self.prompt_tokens);
-    field("cached_tokens", self.cached_tokens);
-    field("completion_tokens", self.completion_tokens);
-    field("ttft_ms", self.ttft_ms);
-    field("tpot_ms", self.tpot_ms);
-    field("decode_ms", self.decode_ms);
-    field("first_verdict", self.first_verdict);
-    field("tokens_per_s", self.tokens_per_s);
-    field("chunk_ms", self.chunk_at);
-    field("chunk_tokens", self.chunk_tokens);
-    field("target_passes", self.passes);
-    field("target_rows", self.rows);
-    field("target_rows_pruned", self.rows_pruned);
-    field("target_rows_died", self.rows_died);
-    field("passes_by_rows", self.passes_by_rows);
-    field("exit_passes_by_rows", self.exit_passes_by_rows);
-    field("target_compute_ms", self.target_compute);
-    field("target_queued_ms", self.target_queued);
-    field("tokens_per_pass", self.tokens_per_pass);
-    field("spec_decode_num_drafts", self.num_drafts);
-    field("spec_decode_num_draft_tokens", self.num_draft_tokens);
-    field("spec_decode_num_accepted_tokens", self.num_accepted_tokens);
-    field("spec_decode_acceptance_rate", self.acceptance_rate);
-    field("spec_decode_acceptance_length", self.acceptance_length);
-    field("spec_decode_per_position_acceptance_rates", self.acceptance_per_position);
-    field("spec_decode_drafted_per_position", self.drafted_per_position);
-    field("spec_decode_accepted_per_position", self.accepted_per_position);
-    field("spec_decode_drafted_per_branch", self.drafted_per_branch);
-    field("spec_decode_accepted_per_branch", self.accepted_per_branch);
-    field("draft_steps", self.draft_steps);
-    field("draft_ms", self.draft_compute);
+    DecodingStats::visit_fields(self.stats, field);
     field("draft_pace_emulated", self.draft_paced);
     field("draft_pace_overruns", self.draft_overruns);
-    field("rtt_ms", self.rtt_ms);
-    field("reconnects", self.reconnects);
     field("mode", self.mode);
-    field("offline_seconds_total", self.offline_seconds);
-    field("failovers_total", self.failovers);
-    field("handbacks_total", self.handbacks);
+    FailoverFigures::visit_fields(self.failover, field);
     field("bytes", self.traffic);
     field("streamed", self.streamed);
     field("joules", self.joules);
     field("bill", self.bill);
-    field("predraft", self.predraft);
-    field("time_spent_ms", self.time_spent);
-    field("plan_changes", self.plan_changes);
   }
 };
 

@@ -6,10 +6,123 @@
 #include <string_view>
 
 #include "common/base/json.h"
-#include "edge_client/report/answer_ledger.h"
-#include "edge_client/report/predraft_report.h"
 
 namespace outrider {
+
+// --- drafting ahead, and the time ---------------------------------------------------------------
+
+namespace {
+
+std::string line(const char* name, const std::string& value) {
+  return fmt::format("  {:22}{}\n", name, value);
+}
+
+std::string percent(std::uint64_t part, std::uint64_t whole) {
+  const double share = whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+  return fmt::format("{:.0f} %", share * 100);
+}
+
+std::string time_line(const char* name, Duration part, Duration total) {
+  const double share = total > Duration{0} ? to_seconds(part) / to_seconds(total) : 0;
+  return line(name, fmt::format("{:9.1f} ms  {:4.1f} %", to_ms(part), share * 100));
+}
+
+std::string course_of(const PlanChange& change) {
+  const std::string most =
+      change.wait_for > 0 ? fmt::format(" (at most {:.0f} ms)", to_ms(change.patience)) : "";
+  return fmt::format("rounds of {}, waits for {} after a miss{}, fan-out {}, exits {}",
+                     change.gamma, change.wait_for, most, change.fan_out,
+                     change.exits ? "on" : "off");
+}
+
+}  // namespace
+
+std::string predraft_lines(const PredraftStats& stats) {
+  const bool tried = stats.misses < stats.verdicts || stats.ahead_nodes + stats.reports > 0;
+  if (!tried) return "";
+  std::string named = std::to_string(stats.hits_by_guess) + " by the draft";
+  for (std::size_t exit = 0; exit < stats.hits_by_exit.size(); ++exit) {
+    if (stats.hits_by_exit[exit] == 0) continue;
+    named += ", " + std::to_string(stats.hits_by_exit[exit]) + " by " +
+             stats.exit_name(static_cast<std::int32_t>(exit));
+  }
+  std::string lines =
+      line("drafted ahead", percent(stats.hits, stats.verdicts) + " hits, " +
+                                percent(stats.partial_hits, stats.verdicts) + " partial, " +
+                                percent(stats.late_hits, stats.verdicts) + " late, " +
+                                percent(stats.misses, stats.verdicts) + " misses") +
+      line("hits named", named);
+  if (stats.ahead_nodes > 0) {
+    lines += line("sent ahead", std::to_string(stats.ahead_nodes) + " nodes, " +
+                                    std::to_string(stats.ahead_dead) +
+                                    " died unused; no wait for a round after " +
+                                    percent(stats.synced, stats.verdicts) + " of the verdicts");
+  }
+  if (stats.reports + stats.ignored_reports > 0) {
+    lines += line("exit reports", std::to_string(stats.reports) + " taken, " +
+                                      std::to_string(stats.ignored_reports) + " ignored");
+  }
+  return lines;
+}
+
+std::string explain_block(const DecodingStats& stats) {
+  const TimeSpent& spent = stats.time_spent;
+  const Duration total = spent.total();
+  std::string block =
+      "\nwhere the time went\n" + time_line("to the first verdict", spent.first, total) +
+      time_line("target at work", spent.target, total) +
+      time_line("target busy elsewhere", spent.queued, total) +
+      time_line("waiting for the draft", spent.drafting, total) +
+      time_line("waiting for the link", spent.link, total) + time_line("other", spent.other, total);
+  for (const PlanChange& change : stats.plan_changes) {
+    const std::string how = change.speculates ? course_of(change) : "speculation off";
+    block += "  token " + std::to_string(change.token) + ": " + how + ", because " + change.reason +
+             "\n";
+  }
+  return block;
+}
+
+// --- what was assumed ----------------------------------------------------------------------------
+
+namespace {
+
+std::string costs_text(const PassCosts& costs) {
+  std::string text;
+  for (const PassCosts::Point& point : costs.points) {
+    text += fmt::format("{}{:.1f} ms of {} row{}", text.empty() ? "passes take " : ", ",
+                        to_ms(point.time), point.rows, point.rows == 1 ? "" : "s");
+  }
+  if (costs.exits_percent > 0) text += fmt::format("; exits add {} %", costs.exits_percent);
+  return text;
+}
+
+std::string learnt_text(const PairProfile& learnt) {
+  std::string text = fmt::format("{} answer{}", learnt.answers, learnt.answers == 1 ? "" : "s");
+  if (!learnt.tried.empty() && learnt.tried.front() > 0) {
+    text += fmt::format(": the first guess stands in {:.0f} %",
+                        100 * learnt.stood.front() / learnt.tried.front());
+  }
+  if (learnt.step_ms > 0) text += fmt::format(", a draft step takes {:.1f} ms", learnt.step_ms);
+  if (learnt.rtt_ms > 0) text += fmt::format(", the round trip {:.1f} ms", learnt.rtt_ms);
+  return text + (learnt.speculates ? ", speculation paid" : ", speculation did not pay");
+}
+
+}  // namespace
+
+std::string assumed_text(const Opened& opened, const PairProfiles& learnt) {
+  std::string text;
+  if (!opened.pass_costs.points.empty()) {
+    text += "assumed, as the server says: " + costs_text(opened.pass_costs) + "\n";
+  }
+  const auto found = learnt.find(opened.fingerprint);
+  if (found != learnt.end() && found->second.answers > 0) {
+    text += "assumed, from earlier answers: " + learnt_text(found->second) + "\n";
+  }
+  return text;
+}
+
+// --- the whole answer ----------------------------------------------------------------------------
+
 namespace {
 
 // Empty if the figure is not known.
@@ -21,31 +134,11 @@ void add_line(std::string& block, std::string_view name, const std::string& valu
   if (!value.empty()) block += fmt::format("  {:22}{}\n", name, value);
 }
 
-std::optional<double> per_token(std::uint64_t bytes, const DecodingStats& stats) {
-  if (stats.completion_tokens == 0) return std::nullopt;
-  return static_cast<double>(bytes) / static_cast<double>(stats.completion_tokens);
-}
-
-std::vector<double> acceptance_per_position(const DecodingStats& stats) {
-  std::vector<double> rates;
-  for (const std::uint64_t accepted : stats.accepted_per_position) {
-    rates.push_back(static_cast<double>(accepted) / static_cast<double>(stats.num_drafts));
-  }
-  return rates;
-}
-
 std::string acceptance_text(const DecodingStats& stats) {
   std::string text = fmt::format("{:.1f} % of {} drafted; by position",
-                                 *stats.acceptance_rate() * 100, stats.num_draft_tokens);
-  for (const double rate : acceptance_per_position(stats)) text += fmt::format(" {:.2f}", rate);
+                                 *stats.acceptance_rate * 100, stats.num_draft_tokens);
+  for (const double rate : stats.acceptance_per_position) text += fmt::format(" {:.2f}", rate);
   return text;
-}
-
-std::optional<TrafficRecord> traffic_record(const AnswerReport& report) {
-  if (!report.traffic) return std::nullopt;
-  return TrafficRecord{.bytes = *report.traffic,
-                       .per_token_up = per_token(report.traffic->framed_up, report.stats),
-                       .per_token_down = per_token(report.traffic->framed_down, report.stats)};
 }
 
 // All that ran on these processors meanwhile is in it.
@@ -82,8 +175,8 @@ std::string streamed_line(const StreamedRecord& streamed) {
 }  // namespace
 
 std::string explanation(const AnswerReport& report) {
-  std::string text = report.assumed + explain_block(report.stats);
-  if (report.streamed) text += streamed_line(*report.streamed);
+  std::string text = report.assumed + explain_block(report.record.stats);
+  if (report.record.streamed) text += streamed_line(*report.record.streamed);
   return text;
 }
 
@@ -109,7 +202,8 @@ std::string why_stopped(const AnswerReport& report) {
 }
 
 std::string stats_block(const AnswerReport& report) {
-  const DecodingStats& stats = report.stats;
+  const AnswerRecord& record = report.record;
+  const DecodingStats& stats = record.stats;
   std::string block = "\n";
   // An error has a line of its own, behind the block.
   const Ending ending = report.finish.ending;
@@ -117,106 +211,51 @@ std::string stats_block(const AnswerReport& report) {
   add_line(block, "stopped by", has_failed ? "an error" : why_stopped(report));
   add_line(block, "tokens",
            fmt::format("{} answered, {} prompt", stats.completion_tokens, stats.prompt_tokens) +
-               (stats.usage && stats.usage->cached_tokens > 0
-                    ? fmt::format(" ({} from the server's cache)", stats.usage->cached_tokens)
+               (stats.cached_tokens.value_or(0) > 0
+                    ? fmt::format(" ({} from the server's cache)", *stats.cached_tokens)
                     : ""));
-  add_line(block, "time to first token", known("{:.1f} ms", stats.ttft_ms()));
-  add_line(block, "time per output token", known("{:.2f} ms", stats.tpot_ms()));
-  add_line(block, "tokens/s", known("{:.1f}", stats.tokens_per_s()));
+  add_line(block, "time to first token", known("{:.1f} ms", stats.ttft_ms));
+  add_line(block, "time per output token", known("{:.2f} ms", stats.tpot_ms));
+  add_line(block, "tokens/s", known("{:.1f}", stats.tokens_per_s));
   add_line(block, "target passes",
-           std::to_string(stats.passes) + known(", {:.2f} tokens each", stats.tokens_per_pass()));
+           std::to_string(stats.passes) + known(", {:.2f} tokens each", stats.tokens_per_pass));
   if (stats.num_drafts > 0) {
     add_line(block, "acceptance rate", acceptance_text(stats));
-    add_line(block, "acceptance length", known("{:.2f}", stats.acceptance_length()));
+    add_line(block, "acceptance length", known("{:.2f}", stats.acceptance_length));
   }
   if (stats.draft_steps > 0) {
     add_line(block, "drafting",
              fmt::format("{} steps, {:.2f} ms each{}", stats.draft_steps,
                          to_ms(stats.draft_compute) / static_cast<double>(stats.draft_steps),
-                         report.paced ? " (emulated pace)" : ""));
+                         record.draft_paced ? " (emulated pace)" : ""));
   }
   block += predraft_lines(stats.predraft);
-  if (report.traffic) {
+  if (record.traffic) {
     const char* how = stats.round_trips.empty() ? " (of the opening)" : "";
-    if (stats.rtt_ms()) {
-      add_line(block, "round trip", fmt::format("{:.2f} ms{}", *stats.rtt_ms(), how));
-    }
+    if (stats.rtt_ms) add_line(block, "round trip", fmt::format("{:.2f} ms{}", *stats.rtt_ms, how));
     add_line(block, "bytes/token",
-             known("{:.1f} up", per_token(report.traffic->framed_up, stats)) +
-                 known(", {:.1f} down", per_token(report.traffic->framed_down, stats)));
+             known("{:.1f} up", record.traffic->per_token_up) +
+                 known(", {:.1f} down", record.traffic->per_token_down));
   }
-  if (report.joules) add_line(block, "energy", energy_text(*report.joules, stats));
-  if (report.bill) add_line(block, "cost", cost_text(*report.bill));
+  if (record.joules) add_line(block, "energy", energy_text(*record.joules, stats));
+  if (record.bill) add_line(block, "cost", cost_text(*record.bill));
   if (stats.reconnects > 0) {
     add_line(block, "reconnects", std::to_string(stats.reconnects));
   }
-  if (report.mode == Mode::kAuto) {
-    const FailoverFigures& failover = report.failover;
+  if (record.mode == Mode::kAuto) {
+    const FailoverFigures& failover = record.failover;
     add_line(block, "offline",
-             fmt::format("{:.1f} s; {} failovers, {} handbacks", to_seconds(failover.offline),
-                         failover.failovers, failover.handbacks));
+             fmt::format("{:.1f} s; {} failovers, {} failbacks", failover.offline_seconds,
+                         failover.failovers, failover.failbacks));
   }
-  add_line(block, "speculation", report.speculation);
+  add_line(block, "speculation", record.speculation);
   return block;
 }
 
 AnswerRecord record_of(const AnswerReport& report) {
-  const DecodingStats& stats = report.stats;
-  AnswerRecord record;
-  record.text = report.text;
-  record.ids = report.ids;
+  AnswerRecord record = report.record;
   record.ending = report.finish.ending;
   record.stopped_by = why_stopped(report);
-  record.strategy = report.strategy;
-  record.speculation = report.speculation;
-  record.target = report.target;
-  if (!report.draft.empty()) record.draft = report.draft;
-  record.prompt_tokens = stats.prompt_tokens;
-  if (stats.usage) record.cached_tokens = stats.usage->cached_tokens;
-  record.completion_tokens = stats.completion_tokens;
-  record.ttft_ms = stats.ttft_ms();
-  record.tpot_ms = stats.tpot_ms();
-  record.decode_ms = stats.decode_ms();
-  record.first_verdict = {stats.first_tokens, stats.first_rows, stats.first_compute};
-  record.tokens_per_s = stats.tokens_per_s();
-  record.chunk_at = stats.chunk_at;
-  record.chunk_tokens = stats.chunk_tokens;
-  record.passes = stats.passes;
-  record.rows = stats.rows;
-  if (stats.usage) record.rows_pruned = stats.usage->rows_pruned;
-  record.rows_died = ledger_entry(report).rows_died;
-  record.passes_by_rows = stats.passes_by_rows;
-  record.exit_passes_by_rows = stats.exit_passes_by_rows;
-  record.target_compute = stats.target_compute;
-  record.target_queued = stats.target_queued;
-  record.tokens_per_pass = stats.tokens_per_pass();
-  record.num_drafts = stats.num_drafts;
-  record.num_draft_tokens = stats.num_draft_tokens;
-  record.num_accepted_tokens = stats.num_accepted_tokens;
-  record.acceptance_rate = stats.acceptance_rate();
-  record.acceptance_length = stats.acceptance_length();
-  record.acceptance_per_position = acceptance_per_position(stats);
-  record.drafted_per_position = stats.drafted_per_position;
-  record.accepted_per_position = stats.accepted_per_position;
-  record.drafted_per_branch = stats.drafted_per_branch;
-  record.accepted_per_branch = stats.accepted_per_branch;
-  record.draft_steps = stats.draft_steps;
-  record.draft_compute = stats.draft_compute;
-  record.draft_paced = report.paced;
-  record.draft_overruns = report.pace_overruns;
-  record.rtt_ms = stats.rtt_ms();
-  record.reconnects = stats.reconnects;
-  record.mode = report.mode;
-  record.offline_seconds = to_seconds(report.failover.offline);
-  record.failovers = report.failover.failovers;
-  record.handbacks = report.failover.handbacks;
-  record.traffic = traffic_record(report);
-  record.streamed = report.streamed;
-  record.joules = report.joules;
-  record.bill = report.bill;
-  record.predraft = stats.predraft;
-  record.time_spent = stats.time_spent;
-  record.plan_changes = stats.plan_changes;
   return record;
 }
 

@@ -4,41 +4,22 @@
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "common/ledger/ledger_entry.h"
-#include "edge_client/failover/failover_options.h"
-#include "edge_client/metrics/decoding_stats.h"
+#include "common/base/types.h"
+#include "common/protocol/messages.h"
 #include "edge_client/report/answer_record.h"
 #include "edge_client/session/events.h"
+#include "edge_client/speculation/pair_profile.h"
 
 namespace outrider {
 
 struct AnswerReport {
-  std::string text;
-  std::vector<TokenId> ids;
-  DecodingStats stats;
+  AnswerRecord record;  // its ending and stopped_by are those of `finish`: record_of() sets them
   Finish finish;
-  std::string stop_string;             // that ended it; empty: none
-  std::optional<LinkTraffic> traffic;  // nothing for a resident target
-
-  std::optional<StreamedRecord> streamed;  // nothing: no pass was streamed
-  std::optional<double> joules;            // of this machine's processors meanwhile
-  std::optional<Bill> bill;                // nothing: there are no prices
-
-  Mode mode = Mode::kOnline;
-  FailoverFigures failover;
-  std::string target;       // the last that decided
-  Position context = 0;     // of prompt and answer, as that target holds; 0: none has opened
-  std::string draft;        // empty: none
-  std::string strategy;     // its name
+  std::string stop_string;  // that ended it; empty: none
+  Position context = 0;     // of prompt and answer, as the target holds; 0: none has opened
   std::string assumed;      // what it began with, for the reader; empty: nothing was known
-  std::string speculation;  // how it ended: "ON (..)", "OFF because .."
-  bool paced = false;       // the draft's times are emulated
-  std::uint64_t pace_overruns = 0;  // steps of the draft that were slower than that
 };
 
 // "end of text", "stop string \"..\"", "length", ..
@@ -50,6 +31,16 @@ std::string stats_block(const AnswerReport& report);
 // What was assumed at first, where the time went, what the controller changed: aligned lines, each
 // ended.
 std::string explanation(const AnswerReport& report);
+
+// What an answer assumed of the server, the draft and the link before it had measured anything:
+// lines for people, each ended; empty where nothing was known.
+std::string assumed_text(const Opened& opened, const PairProfiles& learnt);
+
+// The figures of drafting ahead: aligned lines, each ended; empty if nothing was drafted ahead.
+std::string predraft_lines(const PredraftStats& stats);
+
+// Where the time went, and what the controller changed: aligned lines, each ended.
+std::string explain_block(const DecodingStats& stats);
 
 // The answer as other programs read it.
 AnswerRecord record_of(const AnswerReport& report);

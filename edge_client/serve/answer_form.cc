@@ -8,22 +8,13 @@
 namespace outrider {
 
 CompletionParams params_of(const AnswerConfig& config) {
-  return {.sampling = config.sampling,
-          .seed = config.seed,
-          .max_tokens = config.max_tokens,
-          .stop = config.stop,
-          .ignore_eos = config.ignore_eos,
-          .speculation = config.strategy != Strategy::kAr};
+  return {.text = config.text, .speculation = config.speculation.strategy != Strategy::kAr};
 }
 
 AnswerConfig config_of(const CompletionParams& params, const AnswerConfig& defaults) {
   AnswerConfig config = defaults;
-  config.sampling = params.sampling;
-  config.seed = params.seed;
-  config.max_tokens = params.max_tokens;
-  config.stop = params.stop;
-  config.ignore_eos = params.ignore_eos;
-  if (!params.speculation) config.strategy = Strategy::kAr;
+  config.text = params.text;
+  if (!params.speculation) config.speculation.strategy = Strategy::kAr;
   return config;
 }
 
@@ -37,11 +28,11 @@ std::vector<AnswerPiece> pieces_of(const Emit& emit) {
 
 AnswerEnd end_of(const AnswerReport& report, bool with_figures) {
   const Ending ending = report.finish.ending;
-  const DecodingStats& stats = report.stats;
+  const DecodingStats& stats = report.record.stats;
   AnswerEnd end{.by_length = ending == Ending::kLength || ending == Ending::kContextFull,
                 .usage = {.prompt_tokens = stats.prompt_tokens,
-                          .cached_tokens = ledger_entry(report).cached_tokens,
-                          .completion_tokens = report.ids.size(),
+                          .cached_tokens = ledger_entry(report.record).cached_tokens,
+                          .completion_tokens = report.record.ids.size(),
                           .accepted_tokens = stats.num_accepted_tokens,
                           .rejected_tokens = stats.num_draft_tokens - stats.num_accepted_tokens}};
   if (!with_figures) return end;

@@ -135,7 +135,7 @@ bool AnswerQueue::hung() {
 }
 
 void AnswerQueue::stop_current(const Status& why) {
-  if (!stop_current_.request_stop()) return;  // it was told before
+  if (!stop_current_.request_stop()) return;  // it was stopped before
   why_stopped_ = why;
   stopped_at_ = clock_.now();
 }
@@ -187,7 +187,7 @@ void AnswerQueue::answer(ServeJob& job) {
   }
 }
 
-// Nobody tells when a client goes away while nothing is sent to it, so it is looked at.
+// A client that disconnects while nothing is sent to it causes no event, so its socket is polled.
 void AnswerQueue::watch() {
   const MutexLock lock(mu_);
   while (!ending_) {

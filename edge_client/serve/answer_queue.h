@@ -29,11 +29,11 @@ struct ServeJob {
 
 struct QueueOptions {
   std::size_t max_waiting = 32;
-  // An answer that was told to end, and has not so long after, counts as hung.
+  // An answer that was to end, and has not ended so long after, counts as hung.
   Duration stop_limit = std::chrono::seconds(30);
   // Streams that wait have a comment after so long without anything else.
   Duration keep_alive = std::chrono::seconds(5);
-  // A whole answer whose server is lost for so long is an error, as its client can be told nothing
+  // A whole answer whose server is lost for so long is an error, as its client can get nothing
   // before.
   Duration lost_limit = std::chrono::milliseconds(1500);
 };
@@ -42,8 +42,8 @@ class AnswerQueue final {
  public:
   using OnAnswer = std::function<void(const std::string& request_id, const AnswerReport&)>;
 
-  // link: is told of the answers' streams. on_answer: hears of each answer that ended. Both on the
-  // queue's thread.
+  // link: gets the events of the answers' streams. on_answer: called with each answer that ended.
+  // Both on the queue's thread.
   AnswerQueue(const GeneratorParts& parts, const QueueOptions& options, LinkWatch& link,
               OnAnswer on_answer);
   ~AnswerQueue();

@@ -101,7 +101,7 @@ struct EdgeMetrics::Parts {
       totals("offline_seconds_total", "While this device's own target decided").Add({});
   prometheus::Counter& failovers =
       totals("failovers_total", "From the server to this device's own target").Add({});
-  prometheus::Counter& handbacks = totals("handbacks_total", "Back to the server").Add({});
+  prometheus::Counter& failbacks = totals("failbacks_total", "Back to the server").Add({});
   prometheus::Histogram& first =
       histogram("time_to_first_token_seconds", "From the request to the first token");
   prometheus::Histogram& per_token = histogram("request_time_per_output_token_seconds",
@@ -115,7 +115,7 @@ struct EdgeMetrics::Parts {
       "exit_layer", "Layers after which an exit named what came true and was drafted", kLayers);
 
   void observe_draft(const DecodingStats& stats);
-  void observe_times(const AnswerReport& report);
+  void observe_times(const AnswerRecord& record);
 };
 
 void EdgeMetrics::Parts::observe_draft(const DecodingStats& stats) {
@@ -137,20 +137,19 @@ void EdgeMetrics::Parts::observe_draft(const DecodingStats& stats) {
   }
 }
 
-void EdgeMetrics::Parts::observe_times(const AnswerReport& report) {
-  const DecodingStats& stats = report.stats;
+void EdgeMetrics::Parts::observe_times(const AnswerRecord& record) {
+  const DecodingStats& stats = record.stats;
   for (std::size_t chunk = 1; chunk < stats.chunk_at.size(); ++chunk) {
     between.Observe(to_seconds(stats.chunk_at[chunk] - stats.chunk_at[chunk - 1]));
   }
   // A target on this device has no link to take time on.
-  if (report.traffic) {
+  if (record.traffic) {
     for (const Duration trip : stats.round_trips) round_trips.Observe(to_seconds(trip));
   }
-  if (!stats.started || !stats.first_token || !stats.last_token) return;
-  first.Observe(to_seconds(*stats.first_token - *stats.started));
-  if (report.ids.size() > 1) {
-    per_token.Observe(to_seconds(*stats.last_token - *stats.first_token) /
-                      static_cast<double>(report.ids.size() - 1));
+  if (!stats.ttft_ms || !stats.decode_ms) return;
+  first.Observe(*stats.ttft_ms / 1e3);
+  if (record.ids.size() > 1) {
+    per_token.Observe(*stats.decode_ms / 1e3 / static_cast<double>(record.ids.size() - 1));
   }
 }
 
@@ -160,18 +159,19 @@ EdgeMetrics::~EdgeMetrics() = default;
 
 void EdgeMetrics::observe(const AnswerReport& report) {
   Parts& p = *parts_;
-  const DecodingStats& stats = report.stats;
+  const AnswerRecord& record = report.record;
+  const DecodingStats& stats = record.stats;
   p.finished.Add({{"finished_reason", std::string(name_of(report.finish.ending))}}).Increment();
   p.prompt.Increment(static_cast<double>(stats.prompt_tokens));
-  p.answer.Increment(static_cast<double>(report.ids.size()));
+  p.answer.Increment(static_cast<double>(record.ids.size()));
   p.resumed.Increment(static_cast<double>(stats.reconnects));
   if (report.finish.ending == Ending::kLinkLost) p.not_resumed.Increment();
-  p.offline.Increment(to_seconds(report.failover.offline));
-  p.failovers.Increment(static_cast<double>(report.failover.failovers));
-  p.handbacks.Increment(static_cast<double>(report.failover.handbacks));
-  p.ledger.add(ledger_entry(report), report.bill);
+  p.offline.Increment(record.failover.offline_seconds);
+  p.failovers.Increment(static_cast<double>(record.failover.failovers));
+  p.failbacks.Increment(static_cast<double>(record.failover.failbacks));
+  p.ledger.add(ledger_entry(record), record.bill);
   p.observe_draft(stats);
-  p.observe_times(report);
+  p.observe_times(record);
 }
 
 std::string EdgeMetrics::render(const Now& now) {

@@ -1,4 +1,4 @@
-// What an edge that serves tells Prometheus, under vLLM's names where it has them.
+// The metrics of an edge that serves, for Prometheus, under vLLM's names where it has them.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -36,9 +36,7 @@ EdgeServer::EdgeServer(EdgeServerOptions options, const GeneratorParts& parts)
 Result<std::unique_ptr<EdgeServer>> EdgeServer::start(const EdgeServerOptions& options,
                                                       const GeneratorParts& parts) {
   std::unique_ptr<EdgeServer> self(new EdgeServer(options, parts));
-  OUTRIDER_ASSIGN_OR_RETURN(self->http_, HttpServer::start({.listen = options.listen,
-                                                            .allowed_hosts = options.allowed_hosts},
-                                                           self->routes()));
+  OUTRIDER_ASSIGN_OR_RETURN(self->http_, HttpServer::start(options.http, self->routes()));
   return self;
 }
 
@@ -50,7 +48,7 @@ std::vector<HttpRoute> EdgeServer::routes() {
        .chat_template = options_.chat->name(),
        .defaults = params_of(options_.defaults),
        .complete = [this](CompletionCall call) { return complete(std::move(call)); }});
-  // Of its pages only the one of readiness tells of the link.
+  // Of the health pages only readiness depends on the link: link_route() serves that one.
   for (HttpRoute& route : health_routes([this] { return health({.can_answer = true}); })) {
     if (route.path != "/health/ready") routes.push_back(std::move(route));
   }
@@ -131,7 +129,7 @@ void EdgeServer::on_answer(const std::string& request_id, const AnswerReport& re
   if (report.finish.status.code() == StatusCode::kFailedPrecondition) options_.chat->ask_again();
   std::vector<LogField> fields = {{"request_id", request_id},
                                   {"finished_reason", name_of(report.finish.ending)}};
-  const std::vector<LogField> used = ledger_fields(ledger_entry(report), report.bill);
+  const std::vector<LogField> used = ledger_fields(ledger_entry(report.record), report.record.bill);
   fields.insert(fields.end(), used.begin(), used.end());
   log(LogLevel::kInfo, "answer ended", fields);
 }

@@ -34,10 +34,9 @@
 namespace outrider {
 
 struct EdgeServerOptions {
-  Address listen = {"127.0.0.1", 8080};
-  std::vector<std::string> allowed_hosts = {};  // as HttpServerOptions says
+  HttpServerOptions http = {.listen = {"127.0.0.1", 8080}};
   std::string served_name = {};  // of the model, as clients read it; empty: the target's
-  std::string own_name = {};     // until a target has told its own, and in metrics
+  std::string own_name = {};     // until a target has sent its own, and in metrics
   TargetChat* chat = nullptr;    // what conversations are written by; outlives the server
   AnswerConfig defaults = {};    // what requests do not name
   QueueOptions queue = {};
@@ -51,7 +50,7 @@ class EdgeServer final {
                                                    const GeneratorParts& parts);
 
   const Address& address() const { return http_->address(); }
-  // False if an answer does not end that was told to: only a new start helps.
+  // False if an answer was to end and does not: only a restart helps.
   bool is_alive() { return !queue_.hung(); }
   // It is not ready any more and takes no more requests; those that are here go on.
   void drain();
@@ -67,7 +66,7 @@ class EdgeServer final {
   Status complete(CompletionCall call);
   Health health(const LinkWatch::View& link);
   HttpResponse state_page(const LinkWatch::View& view, bool status_says_so);
-  // A page that tells of the link as it is: of a fresh look.
+  // A page of the link's state, which is looked at for each request.
   HttpRoute link_route(const char* path, std::function<HttpResponse(const LinkWatch::View&)> page);
   HttpResponse metrics_page();
   void on_answer(const std::string& request_id, const AnswerReport& report);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "edge_client/failover/target_rules.h"
+#include "edge_client/failover/failover_session.h"
 
 namespace outrider {
 namespace {

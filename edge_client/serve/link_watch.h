@@ -66,7 +66,7 @@ class LinkWatch final {
 
   // What is known now; a probe is sent if that is old.
   View look();
-  // Calls back once: at once if what is known is fresh, else when the probe has told, from its
+  // Calls back once: at once if what is known is fresh, else when the probe has ended, from its
   // thread.
   void look_fresh(std::function<void(const View&)> done);
   // Since when an answer has been without a target: its server is lost, and nobody else decides.

@@ -23,9 +23,9 @@ DecodingSession::DecodingSession(DecodingOptions options, std::vector<TokenId> p
     : options_(std::move(options)),
       drafter_(drafter),
       evicted_before_(drafter.evicted()),
-      answer_(text, static_cast<Position>(prompt.size()), options_.end_position),
-      speculator_(speculator_options(options_), drafter, observers_),
-      link_(options_.reconnect_timeout, options_.jitter_seed) {
+      answer_(text, static_cast<Position>(prompt.size()), options_.speculation.end_position),
+      speculator_(options_.speculation, drafter, observers_),
+      link_(options_.reconnect.timeout, options_.jitter_seed) {
   OUTRIDER_CHECK(!prompt.empty());
   drafter_.restart(prompt);
   observers_.add(figures_);

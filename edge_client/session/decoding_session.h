@@ -1,9 +1,9 @@
-// The decoding brain of the edge: one answer, from Open to its end.
+// Decides how one answer is decoded, from Open to its end.
 //
 //   start (handle)* until a Finish
 //
-// Events and the time go in, actions come out (events.h). The brain knows neither threads nor gRPC.
-// It survives the loss of its verifier: the committed ids are the whole state, so a reconnect opens
+// Events and the time go in, actions come out (events.h). It uses neither threads nor gRPC. It
+// survives the loss of its verifier: the committed ids are the whole state, so a reconnect opens
 // a new stream with them and goes on at the next token.
 //
 // The loop of speculative decoding is turn(): commit, grow, select, send. Each part of the work
@@ -28,7 +28,7 @@
 #include "common/base/status.h"
 #include "common/conversation/answer_text.h"
 #include "common/drafting/drafter.h"
-#include "common/sampling/sampling.h"
+#include "common/sampling/text_options.h"
 #include "edge_client/metrics/figure_recorder.h"
 #include "edge_client/metrics/session_observer.h"
 #include "edge_client/session/answer.h"
@@ -41,65 +41,25 @@ namespace outrider {
 
 // How an answer is decoded.
 struct DecodingOptions {
-  StrategyChoice strategy = Strategy::kAr;
-  int gamma = 4;          // drafted tokens of a round
-  int branches = 1;       // sd, fsd: chains in a round, under its likeliest first tokens
-  TreeOptions tree = {};  // sd: what a round is
-  std::optional<bool> provisional = {};            // sd: as StrategyOptions says
-  std::shared_ptr<AnswerMemory> tree_memory = {};  // of answers before; null: none
-  // With the other of two verifiers; nothing: as with the one that the answer begins with.
-  std::optional<SpeculationWay> other = {};
-  int fan_out = kFanOut;  // mirror: next tokens considered at each position
-  QueueOrder queue = QueueOrder::kPriority;
-  Optimize optimize = Optimize::kLatency;  // mirror
-  double uplink_budget = 0;  // mirror: bytes/s for what may turn out unused; 0: as the link carries
+  SpeculatorOptions speculation;
   // Said with the target's name when the first stream opens: "ON (draft x, γ=4)", or "OFF because"
   // and the reason. Empty: neither is said (later turns of a chat).
-  std::string speculation;
+  std::string announcement;
   std::string tokenizer_hash;
-  std::int32_t token_bound = 0;  // tokens a draft may send before Opened names the vocabulary
-  SamplingParams sampling;
-  std::uint64_t seed = 0;
-  Position end_position = 0;  // prompt and answer; the target's context may end it sooner
+  ChoiceOptions choice;
   std::vector<TokenId> stop_ids;
   bool ignore_target_stops = false;  // only stop_ids end the answer
   std::string template_hash;         // of what wrote the prompt, as Open's; empty: any
   std::string replaced_session;      // of the turn before
   std::string session_key;  // of this answer: 32 hex digits that nobody can guess; empty: none
-  // A reconnect may go on with a target of another arithmetic id; then the text may differ.
-  bool accept_other_arithmetic = false;
+  ReconnectOptions reconnect;
+  std::uint64_t jitter_seed = 0;  // as StreamLink says
   // Another verifier may go on with another model.
   bool accept_other_model = false;
-  PairProfiles profiles = {};           // of earlier answers, by targets' fingerprints
   SessionObserver* observer = nullptr;  // beside the figures; null: none
-  Duration reconnect_timeout = std::chrono::seconds(30);
-  std::uint64_t jitter_seed = 0;
 };
 
-inline SpeculationWay speculation_way(const DecodingOptions& options) {
-  return {.strategy = options.strategy,
-          .rounds = {.gamma = options.gamma,
-                     .branches = options.branches,
-                     .fan_out = options.fan_out,
-                     .queue = options.queue,
-                     .optimize = options.optimize,
-                     .tree = options.tree,
-                     .memory = options.tree_memory,
-                     .provisional = options.provisional}};
-}
-
-inline SpeculatorOptions speculator_options(const DecodingOptions& options) {
-  const SpeculationWay first = speculation_way(options);
-  return {.strategy = first.strategy,
-          .rounds = first.rounds,
-          .other = options.other,
-          .uplink_budget = options.uplink_budget,
-          .token_bound = options.token_bound,
-          .end_position = options.end_position,
-          .profiles = options.profiles};
-}
-
-class DecodingSession final : public AnswerBrain {
+class DecodingSession final : public AnswerSession {
  public:
   // prompt: at least one token.
   DecodingSession(DecodingOptions options, std::vector<TokenId> prompt, Drafter& drafter,

@@ -1,11 +1,11 @@
-// The seam between the brain that decides one answer and the loops that drive it (shell/runner.h,
-// bench/sim/sim_edge.h): events go in, actions come out, both as plain values. A loop connects
-// streams to the verifiers of its VerifierRoutes.
+// The interface between the code that decides one answer and the loops that drive it
+// (shell/runner.h, bench/sim/sim_edge.h): events go in, actions come out, both as plain values. A
+// loop connects streams to the verifiers of its VerifierRoutes.
 //
 //   start (handle)* until a Finish
 //
-// Thread rule: values; an AnswerBrain is used by one thread. Ownership: what VerifierRoutes refers
-// to outlives those who hold it. SPDX-License-Identifier: Apache-2.0
+// Thread rule: values; an AnswerSession is used by one thread. Ownership: what VerifierRoutes
+// refers to outlives those who hold it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -138,13 +138,13 @@ using SessionAction = std::variant<Connect, Send, RunDraftStep, AbandonDraftStep
                                    Provisional, PrefillProgress, Finish, StandBy, ProbeLink>;
 using SessionActions = std::vector<SessionAction>;
 
-// --- the seam -----------------------------------------------------------------------------------
+// --- the interface ------------------------------------------------------------------------------
 
-class AnswerBrain {
+class AnswerSession {
  public:
-  virtual ~AnswerBrain() = default;
-  AnswerBrain(const AnswerBrain&) = delete;
-  AnswerBrain& operator=(const AnswerBrain&) = delete;
+  virtual ~AnswerSession() = default;
+  AnswerSession(const AnswerSession&) = delete;
+  AnswerSession& operator=(const AnswerSession&) = delete;
 
   virtual SessionActions start(TimePoint now) = 0;
   virtual SessionActions handle(const SessionEvent& event, TimePoint now) = 0;
@@ -152,7 +152,7 @@ class AnswerBrain {
   virtual TimePoint next_tick() const = 0;
 
  protected:
-  AnswerBrain() = default;
+  AnswerSession() = default;
 };
 
 // The verifiers that a loop connects streams to.

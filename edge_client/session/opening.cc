@@ -22,7 +22,7 @@ static_assert(kPieceSent >= kPrefixPiece);
 // From this length on a hash is much shorter than the ids.
 constexpr std::size_t kPrefixByHash = 128;
 
-// A verifier that tells its open_timeout also knows prefixes by their hash.
+// A verifier that states its open_timeout also finds prefixes by their hash.
 bool goes_by_hash(std::size_t prefix_length, const Opened& last) {
   return last.limits.open_timeout > Duration{0} && prefix_length >= kPrefixByHash;
 }
@@ -53,8 +53,8 @@ std::optional<Say> smaller_tree_line(const TreeOptions& tree, const Limits& limi
 Open make_open(const DecodingOptions& options, const Opened& last, StreamStart start) {
   const bool first = last.session_id.empty();
   Open open{.tokenizer_hash = options.tokenizer_hash,
-            .sampling = options.sampling,
-            .seed = options.seed,
+            .sampling = options.choice.sampling,
+            .seed = options.choice.seed,
             .prefix = std::move(start.prefix),
             .end_position = start.end_position,
             .policy = start.policy,
@@ -65,7 +65,7 @@ Open make_open(const DecodingOptions& options, const Opened& last, StreamStart s
             .session_key = options.session_key,
             .prefix_length = 0,
             .prefix_hash = {},
-            .accept_other_arithmetic = !first && options.accept_other_arithmetic,
+            .accept_other_arithmetic = !first && options.reconnect.accept_other_arithmetic,
             .template_hash = options.template_hash,
             .ignore_target_stops = options.ignore_target_stops};
   const std::size_t length = open.prefix.size();
@@ -101,8 +101,8 @@ Status check_opened(const Opened& opened, const Opened& last, const DecodingOpti
   if (!any_model && opened.fingerprint != last.fingerprint) {
     return differs("model fingerprint", opened.fingerprint, last.fingerprint);
   }
-  const bool any_arithmetic =
-      options.accept_other_arithmetic || options.accept_other_model || last.arithmetic_id.empty();
+  const bool any_arithmetic = options.reconnect.accept_other_arithmetic ||
+                              options.accept_other_model || last.arithmetic_id.empty();
   if (!any_arithmetic && opened.arithmetic_id != last.arithmetic_id) {
     return differs("arithmetic id", opened.arithmetic_id, last.arithmetic_id);
   }
@@ -112,19 +112,20 @@ Status check_opened(const Opened& opened, const Opened& last, const DecodingOpti
 std::vector<Say> target_lines(const DecodingOptions& options, const Opened& opened,
                               const Speculator& speculation) {
   std::vector<Say> lines;
-  if (options.speculation.empty()) return lines;
+  if (options.announcement.empty()) return lines;
   lines.push_back({Say::Level::kInfo, "target: " + opened.model_name});
   if (!speculation.ended()) {
-    lines.push_back({Say::Level::kInfo, "speculation: " + options.speculation});
+    lines.push_back({Say::Level::kInfo, "speculation: " + options.announcement});
   }
   if (const std::optional<std::string>& why = speculation.begins_without()) {
     lines.push_back({Say::Level::kInfo, "speculation: OFF for now, because " + *why});
   }
-  if (options.strategy == Strategy::kFsd && opened.exits.empty()) {
+  const SpeculationOptions& speculated = options.speculation.first;
+  if (speculated.chosen() == Strategy::kFsd && opened.exits.empty()) {
     lines.push_back({Say::Level::kWarning,
                      "speculation: as --strategy sd, because the target has no early exits"});
   }
-  if (const std::optional<Say> line = smaller_tree_line(options.tree, opened.limits)) {
+  if (const std::optional<Say> line = smaller_tree_line(speculated.tree, opened.limits)) {
     lines.push_back(*line);
   }
   return lines;

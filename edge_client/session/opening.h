@@ -1,5 +1,5 @@
 // How a stream begins: what Open says, in which pieces a long prefix follows it, what Opened must
-// say in return, and what the user is told of the target that opened.
+// say in return, and what the user learns about the target.
 //
 // A prefix of more than a few thousand ids is sent in pieces: the verifier waits as long as they
 // keep coming. A reconnect sends only the hash of the prefix, and the ids only if the verifier asks

@@ -41,23 +41,23 @@ class ProvisionalText final {
   std::vector<TokenId> tokens_;  // shown after it
 };
 
-class ProvisionalTextDecorator final : public AnswerBrain {
+class ProvisionalTextDecorator final : public AnswerSession {
  public:
-  // brain: the session itself, or what stands before it.
-  ProvisionalTextDecorator(AnswerBrain& brain, const DecodingSession& session,
+  // inner: the session itself, or what wraps it.
+  ProvisionalTextDecorator(AnswerSession& inner, const DecodingSession& session,
                            const AnswerText& text)
-      : brain_(brain), session_(session), provisional_(session.tree(), text) {}
+      : inner_(inner), session_(session), provisional_(session.tree(), text) {}
 
-  SessionActions start(TimePoint now) override { return decorate(brain_.start(now)); }
+  SessionActions start(TimePoint now) override { return decorate(inner_.start(now)); }
   SessionActions handle(const SessionEvent& event, TimePoint now) override {
-    return decorate(brain_.handle(event, now));
+    return decorate(inner_.handle(event, now));
   }
-  TimePoint next_tick() const override { return brain_.next_tick(); }
+  TimePoint next_tick() const override { return inner_.next_tick(); }
 
  private:
   SessionActions decorate(SessionActions actions);
 
-  AnswerBrain& brain_;
+  AnswerSession& inner_;
   const DecodingSession& session_;
   ProvisionalText provisional_;
 };

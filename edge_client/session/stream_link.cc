@@ -124,7 +124,7 @@ std::optional<TimePoint> StreamLink::deadline() const {
   return *outage_began_ + reconnect_timeout_;
 }
 
-// --- what the user is told ----------------------------------------------------------------------
+// --- lines for the user --------------------------------------------------------------------------
 
 std::optional<Say> StreamLink::notice_line(TimePoint now) {
   if (now < next_notice_line_) {

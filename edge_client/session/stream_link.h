@@ -13,6 +13,7 @@
 // the text for the user. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -41,6 +42,13 @@ struct StreamState {
   // Since when the verifier owes an answer: its last message, or our first message after that.
   TimePoint waits_since{};
   bool asked = false;  // we have sent something since its last message
+};
+
+// What is done about a link that was lost.
+struct ReconnectOptions {
+  Duration timeout = std::chrono::seconds(30);  // the longest outage
+  // Another target may go on that has another arithmetic id; then the text may differ.
+  bool accept_other_arithmetic = false;
 };
 
 class StreamLink final {
@@ -94,7 +102,7 @@ class StreamLink final {
   void leave(TimePoint now);
   void finish() { phase_ = Phase::kFinished; }
 
-  // What the user is told. Of the last notice: nothing within a second of the line before, which
+  // Lines for the user. Of the last notice: nothing within a second of the line before, which
   // the next line makes up for with the number of those that had none.
   std::optional<Say> notice_line(TimePoint now);
   Say lost_line(const Status& why) const;

@@ -34,7 +34,7 @@ void DraftWorker::work() {
     if (!job_.has_value()) return;
     const Job job = *std::exchange(job_, std::nullopt);
     lock.unlock();
-    engine_->set_sampling(job.sampling, job.seed);
+    engine_->set_choice(job.choice);
     job.done(engine_->run(job.step, &abandoned_));
   }
 }

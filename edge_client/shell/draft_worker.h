@@ -28,8 +28,7 @@ class DraftWorker final {
 
   struct Job {
     DraftStep step;
-    SamplingParams sampling;
-    std::uint64_t seed = 0;
+    ChoiceOptions choice;
     Done done;
   };
 

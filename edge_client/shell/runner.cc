@@ -15,8 +15,9 @@ Runner::~Runner() {
   while (step_is_out_) wake_.wait(mu_);
 }
 
-Finish Runner::run(AnswerBrain& session, const Guessing& guessing, const std::stop_token& stop) {
-  guessing_ = guessing;
+Finish Runner::run(AnswerSession& session, const ChoiceOptions& choice,
+                   const std::stop_token& stop) {
+  choice_ = choice;
   finish_.reset();
   forbidden_ = false;
   forget_old_events();
@@ -118,8 +119,7 @@ void Runner::on(RunDraftStep& run) {
   }
   worker_->submit(
       {.step = std::move(run.step),
-       .sampling = guessing_.sampling,
-       .seed = guessing_.seed,
+       .choice = choice_,
        .done = [this](Result<DraftStepDone> result) { finish_draft_step(std::move(result)); }});
 }
 

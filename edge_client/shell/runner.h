@@ -1,6 +1,6 @@
-// Gives the decoding brain its threads: events from the verifier, the draft worker and the user
-// meet in one queue, and the thread that called run() feeds them to the session and does what it
-// says. The only place where session, verifier, draft model and clock come together.
+// Runs a decoding session: events from the verifier, the draft worker and the user meet in one
+// queue, and the thread that called run() passes them to the session and performs its actions. The
+// only place where session, verifier, draft model and clock come together.
 //
 //   verifiers' threads --+
 //   draft worker --------+--> queue --> run(): session.handle() --> actions
@@ -19,7 +19,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/sampling/sampling.h"
+#include "common/sampling/text_options.h"
 #include "edge_client/session/events.h"
 #include "edge_client/shell/draft_worker.h"
 
@@ -33,7 +33,7 @@ class AnswerListener {
   virtual void on_say(const Say& say) = 0;
   virtual void on_provisional(const Provisional& /*guess*/) {}
   virtual void on_prefill(const PrefillProgress& progress) = 0;
-  // For those who watch the link: a stream begins; what the session is told, before it is.
+  // For observers of the link: a stream begins; an event, before the session gets it.
   virtual void on_connect(const Connect& /*connect*/) {}
   virtual void on_event(const SessionEvent& /*event*/) {}
 };
@@ -43,22 +43,16 @@ class Runner final {
   static constexpr std::size_t kMaxEvents = 1 << 14;
 
   // worker: nullptr without a draft model. All must outlive the runner. The end of a draft step is
-  // told to the runner that began it only, so a draft serves one runner in its life.
+  // reported to the runner that began it only, so a draft serves one runner in its life.
   Runner(VerifierRoutes routes, DraftWorker* worker, const Clock& clock, AnswerListener& listener);
   // Waits for the draft step that runs, if any.
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // The law of choice that the draft's guesses follow; the session's own.
-  struct Guessing {
-    SamplingParams sampling;
-    std::uint64_t seed = 0;
-  };
-
-  // Runs one answer to its end. Blocks. A stop that was requested, before the call or during it,
-  // ends the answer as cancelled.
-  Finish run(AnswerBrain& session, const Guessing& guessing, const std::stop_token& stop = {});
+  // Runs one answer to its end. Blocks. choice: the session's own, which the draft's guesses follow
+  // too. A stop that was requested, before the call or during it, ends the answer as cancelled.
+  Finish run(AnswerSession& session, const ChoiceOptions& choice, const std::stop_token& stop = {});
 
  private:
   void post(SessionEvent event);
@@ -86,9 +80,9 @@ class Runner final {
   AnswerListener& listener_;
 
   // Thread of run() only.
-  Guessing guessing_;
+  ChoiceOptions choice_;
   Route route_ = Route::kOnline;  // of the last Connect
-  bool forbidden_ = false;        // the session has been told
+  bool forbidden_ = false;        // the session knows
   std::optional<Finish> finish_;
 
   Mutex mu_;

@@ -105,7 +105,8 @@ const SpeculationPlan& Controller::plan(const Timings& timings) {
     if (exits_in_time(timings)) {
       const bool had_exits = exits_.wanted();
       set_if_empty(why, exits_.decide(timings, worth.of_hit(plan_.gamma, plan_.wait_for), tokens_));
-      if (had_exits && !exits_.wanted()) with_ = {};  // longer passes tell nothing of shorter ones
+      if (had_exits && !exits_.wanted())
+        with_ = {};  // longer passes are not compared with shorter ones
     }
     set_if_empty(why, choose_fan_out());
     measured = fmt::format(

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kSeenBefore = 4;   // passes with exits until the next probe
 constexpr std::uint64_t kProbePasses = 2;  // passes without exits that end a probe
-constexpr std::uint64_t kMinVerdicts = 8;  // verdicts that tell what exits foresee
+constexpr std::uint64_t kMinVerdicts = 8;  // verdicts by which exits are judged
 constexpr std::uint64_t kMaxWait = 1024;   // tokens until a probe or trial, at most
 constexpr double kNoise = 0.02;            // of a pass: what is less may be none
 constexpr double kSeenRounds = 2;          // until it is judged how many come without exits

@@ -41,7 +41,7 @@ std::optional<Duration> PassTracker::on_started(const Started& started, bool wan
 std::optional<Duration> PassTracker::on_verdict(const PassTimings& timings) {
   ++verdicts_;
   const std::optional<Duration> took = std::exchange(request_took_, std::nullopt);
-  // How much of it others took of the device, is not told exactly.
+  // How much of it others took of the device is not known exactly.
   if (!took || timings.load > Load::kFree) return std::nullopt;
   return *took - timings.queued;
 }

@@ -1,4 +1,4 @@
-// What one stream has told of its passes, as far as speculation needs it. A new stream begins with
+// What is known of one stream's passes, as far as speculation needs it. A new stream begins with
 // a new one.
 //
 //   (on_round_sent? on_request? on_started on_verdict)*

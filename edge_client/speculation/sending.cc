@@ -19,7 +19,7 @@ constexpr double kBurstSeconds = 0.5;
 constexpr double kSmallest = 256;  // some four rounds
 constexpr double kLargest = 65536;
 constexpr double kGrowth = 1.25;
-constexpr std::size_t kRoundTrips = 8;  // a link that has become longer is believed after so many
+constexpr std::size_t kRoundTrips = 8;  // a longer round trip counts after so many
 constexpr double kLate = 1.5;           // times the round trip, and
 constexpr Duration kJitter = std::chrono::milliseconds(20);
 

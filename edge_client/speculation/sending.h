@@ -67,15 +67,16 @@ struct SendingLimits {
 std::vector<NodeIndex> nodes_to_send(std::span<const DraftedRound> rounds,
                                      const SendingLimits& limits, const ByteAllowance& allowance);
 
-// The window of bytes under way, and what it tells of the round trip. Started names the last node
-// that had arrived when a pass began. So a message that had arrived was under way for less than now
+// The window of bytes under way, and the bounds that it gives for the round trip. Started names the
+// last node that had arrived when a pass began. So a message that had arrived was under way for
+// less than now
 // - sent, and one that had not for more: bounds of the round trip that need no message of their
 // own.
 class UplinkWindow final {
  public:
   // A new stream: node ids begin again, and what was under way is lost.
   void restart();
-  // The stream is open. What was sent before may have waited for the connection, and tells nothing
+  // The stream is open. What was sent before may have waited for the connection, and says nothing
   // of the round trip.
   void on_opened();
   // Nodes up to this id were sent, in this many bytes.

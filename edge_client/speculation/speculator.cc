@@ -11,7 +11,7 @@ namespace {
 // The most living nodes at the verifier that rounds sent ahead may add up to.
 constexpr std::size_t kMaxAhead = 96;
 
-// Pass 0 reads the prompt: its time tells nothing of rounds.
+// Pass 0 reads the prompt: its time is not that of a round.
 VerdictReview review_of(const Verdict& verdict, std::size_t depth, const CacheLookup& found,
                         bool exits_looked, TimePoint now) {
   return {.tokens = verdict.tokens.size(),
@@ -31,9 +31,9 @@ Speculator::Speculator(const SpeculatorOptions& options, Drafter& drafter,
     : options_(options),
       drafter_(drafter),
       observers_(observers),
-      strategy_(make_strategy(options.strategy, options.rounds)),
-      memory_(options.rounds.memory ? options.rounds.memory : std::make_shared<AnswerMemory>()),
-      allowance_(options.uplink_budget),
+      strategy_(make_strategy(options.first, options.memory)),
+      memory_(options.memory ? options.memory : std::make_shared<AnswerMemory>()),
+      allowance_(options.first.uplink_budget),
       policy_(strategy_->pass_policy()),
       bounds_{.end_position = options.end_position, .token_bound = options.token_bound} {}
 
@@ -283,10 +283,10 @@ void Speculator::stop(const std::string& reason, TimePoint now, SpeculationActio
 void OtherVerifier::exchange(std::unique_ptr<SpeculationStrategy>& strategy, Timings& timings,
                              const SpeculatorOptions& options, bool drafts) {
   if (strategy_ == nullptr || !drafts) {
-    SpeculationWay way{options.strategy, options.rounds};
-    way.rounds.memory = nullptr;  // of the verifier that the answer began with
-    if (options.other) way = *options.other;
-    strategy_ = make_strategy(drafts ? way.strategy : StrategyChoice(Strategy::kAr), way.rounds);
+    SpeculationOptions wanted = options.other.value_or(options.first);
+    if (!drafts) wanted.strategy = Strategy::kAr;
+    // What is remembered without other options is of the verifier that the answer began with.
+    strategy_ = make_strategy(wanted, options.other ? options.memory : nullptr);
   }
   std::swap(strategy_, strategy);
   std::swap(timings_, timings);
@@ -304,7 +304,7 @@ void Speculator::on_other_verifier(TimePoint now) {
   }
 }
 
-// --- what answers teach -------------------------------------------------------------------------
+// --- what is learnt from answers ----------------------------------------------------------------
 
 // The answer's first target has opened.
 void Speculator::warm_start(const std::string& fingerprint) {

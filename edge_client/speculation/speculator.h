@@ -36,19 +36,14 @@
 
 namespace outrider {
 
-// How to speculate with one verifier.
-struct SpeculationWay {
-  StrategyChoice strategy = Strategy::kAr;
-  StrategyOptions rounds;
-};
-
 struct SpeculatorOptions {
-  StrategyChoice strategy = Strategy::kAr;  // with the verifier that the answer begins with
-  StrategyOptions rounds;
-  std::optional<SpeculationWay> other = {};  // with the other verifier; nothing: as with the first
-  double uplink_budget = 0;      // mirror: bytes/s for rounds sent ahead; 0: what the link carries
+  // With the verifier that the answer begins with.
+  SpeculationOptions first = {.strategy = Strategy::kAr};
+  // With the other of two verifiers; nothing: as with the first.
+  std::optional<SpeculationOptions> other = {};
+  std::shared_ptr<AnswerMemory> memory = {};  // of earlier answers; null: none
   std::int32_t token_bound = 0;  // tokens that may be sent before Opened names the vocabulary
-  Position end_position = 0;     // of prompt and answer
+  Position end_position = 0;     // of prompt and answer; the target's context may end it sooner
   PairProfiles profiles = {};    // by fingerprint of the target, of this draft on this device
 };
 
@@ -116,7 +111,7 @@ class Speculator final {
   bool draft_failed() const { return draft_failed_; }
   // Why the answer began without speculation; nothing if it began with it.
   const std::optional<std::string>& begins_without() const { return begins_without_; }
-  // What this answer and earlier ones have taught of the verifier that this answer began with;
+  // What was learnt from this answer and earlier ones of the verifier that this answer began with;
   // nothing if too little was seen.
   std::optional<PairProfile> profile() const;
   // The fingerprint of that verifier's target; empty before the first Opened.
@@ -169,7 +164,7 @@ class Speculator final {
   std::optional<Grow> select(Purpose purpose, const Growth& growth, TimePoint now);
 
  private:
-  bool drafts() const { return options_.strategy != Strategy::kAr && !ended_; }
+  bool drafts() const { return options_.first.chosen() != Strategy::kAr && !ended_; }
   void stop(const std::string& reason, TimePoint now, SpeculationActions& out);
   Growth grow_round();
   std::optional<Grow> select_round(const Growth& growth, TimePoint now);

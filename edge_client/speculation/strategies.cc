@@ -39,13 +39,14 @@ std::size_t rows_of_step(const RowTimes& step) {
 
 }  // namespace
 
-RoundShape round_of(const StrategyOptions& options) {
-  return {.length = static_cast<std::size_t>(options.gamma),
+RoundShape round_of(const SpeculationOptions& options) {
+  return {.length = static_cast<std::size_t>(options.draft_length()),
           .branches = static_cast<std::size_t>(options.branches)};
 }
 
-std::unique_ptr<SpeculationStrategy> make_strategy(const StrategyChoice& strategy,
-                                                   const StrategyOptions& options) {
+std::unique_ptr<SpeculationStrategy> make_strategy(const SpeculationOptions& options,
+                                                   std::shared_ptr<AnswerMemory> memory) {
+  const StrategyChoice strategy = options.chosen();
   switch (strategy) {
     case Strategy::kAr:
       break;
@@ -53,7 +54,8 @@ std::unique_ptr<SpeculationStrategy> make_strategy(const StrategyChoice& strateg
       if (options.tree.kind != TreeKind::kChain || options.provisional.value_or(false)) {
         return std::make_unique<TreeStrategy>(
             options.tree, round_of(options),
-            options.provisional.value_or(drafts_provisionally(options.tree.kind)), options.memory);
+            options.provisional.value_or(drafts_provisionally(options.tree.kind)),
+            std::move(memory));
       }
       return std::make_unique<SdStrategy>(round_of(options));
     case Strategy::kFsd:
@@ -134,10 +136,10 @@ std::unique_ptr<GrowthPolicy> FsdStrategy::grow_ahead(const Timings& /*timings*/
 
 // --- mirror -------------------------------------------------------------------------------------
 
-MirrorStrategy::MirrorStrategy(const StrategyOptions& options)
+MirrorStrategy::MirrorStrategy(const SpeculationOptions& options)
     : queue_(options.queue),
       goal_(options.optimize),
-      controller_(options.optimize, options.gamma, options.fan_out) {}
+      controller_(options.optimize, options.draft_length(), options.fan_out) {}
 
 std::size_t MirrorStrategy::wait_for() const {
   return static_cast<std::size_t>(std::max(1, plan().wait_for));

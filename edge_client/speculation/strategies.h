@@ -6,38 +6,28 @@
 #include <memory>
 #include <optional>
 
-#include "common/drafting/trees/make_planner.h"
 #include "common/drafting/trees/tree_memory.h"
 #include "edge_client/speculation/controller.h"
+#include "edge_client/speculation/speculation_options.h"
 #include "edge_client/speculation/strategy.h"
 #include "edge_client/speculation/told_course.h"
 
 namespace outrider {
 
-// What earlier answers of this process leave: what trees have learnt, what the user was told.
+// What earlier answers of this process leave: what trees have learnt, what was reported to the
+// user.
 struct AnswerMemory {
   TreeMemory trees;
   RowTimes draft_step;
   ToldCourse told;
 };
 
-struct StrategyOptions {
-  int gamma = 4;                              // drafted tokens of a round; mirror: at most
-  int branches = 1;                           // sd, fsd: of a round
-  int fan_out = kFanOut;                      // mirror: next tokens considered at each position
-  QueueOrder queue = QueueOrder::kPriority;   // fsd, mirror
-  Optimize optimize = Optimize::kLatency;     // mirror
-  TreeOptions tree = {};                      // sd: what a round is
-  std::shared_ptr<AnswerMemory> memory = {};  // of earlier answers; null: none
-  std::optional<bool> provisional = {};  // sd: draft while a verdict is awaited; nothing: as the
-                                         // tree's paper does
-};
-
 // What a round is by these options; sd's.
-RoundShape round_of(const StrategyOptions& options);
+RoundShape round_of(const SpeculationOptions& options);
 
-std::unique_ptr<SpeculationStrategy> make_strategy(const StrategyChoice& strategy,
-                                                   const StrategyOptions& options);
+// memory: of earlier answers; null: none.
+std::unique_ptr<SpeculationStrategy> make_strategy(const SpeculationOptions& options,
+                                                   std::shared_ptr<AnswerMemory> memory = nullptr);
 
 // The target decodes alone: a pass starts when the one before has ended.
 class ArStrategy final : public SpeculationStrategy {
@@ -123,7 +113,7 @@ class FsdStrategy final : public SpeculationStrategy {
 // target waits for one after a miss, and whether speculation pays at all.
 class MirrorStrategy final : public SpeculationStrategy {
  public:
-  explicit MirrorStrategy(const StrategyOptions& options);
+  explicit MirrorStrategy(const SpeculationOptions& options);
 
   Policy pass_policy() const override { return plan().policy; }
   bool speculates() const override { return plan().speculates; }

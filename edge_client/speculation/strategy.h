@@ -30,7 +30,7 @@
 #include "common/drafting/own_or_guest.h"
 #include "common/drafting/round_planner.h"
 #include "common/protocol/messages.h"
-#include "edge_client/metrics/plan_change.h"
+#include "edge_client/metrics/session_observer.h"
 #include "edge_client/speculation/pair_profile.h"
 #include "edge_client/speculation/sending.h"
 #include "edge_client/speculation/timings.h"
@@ -139,7 +139,7 @@ class SpeculationStrategy {
   // A target answered; it may have early exits.
   virtual void on_target(bool /*has_exits*/) {}
 
-  // Before the first verdict: starts from what earlier answers have taught.
+  // Before the first verdict: starts from what was learnt from earlier answers.
   virtual void warm_start(const PairProfile& /*profile*/) {}
   // Adds what this answer has profile. False: nothing.
   virtual bool save_to(PairProfile& /*profile*/) const { return false; }
@@ -152,11 +152,11 @@ class SpeculationStrategy {
   }
 };
 
-struct StrategyOptions;  // strategies.h
+struct SpeculationOptions;  // speculation_options.h
 
 struct GuestStrategy {
   const char* name;
-  std::unique_ptr<SpeculationStrategy> (*make)(const StrategyOptions& options);
+  std::unique_ptr<SpeculationStrategy> (*make)(const SpeculationOptions& options);
 };
 
 using StrategyChoice = OwnOrGuest<Strategy, GuestStrategy>;

@@ -1,5 +1,5 @@
-// What the user is told of speculation going off and on. The controller may change its course every
-// few verdicts, as a trial of whether drafting pays by now; news is only what has held.
+// Reports to the user that speculation went off or on. The controller may change its course every
+// few verdicts, to try whether drafting pays by now; only a change that holds is reported.
 //
 //   told.begin(true);                                    // an answer begins
 //   told.on_change(false, "it does not pay", now);       // the course changes
@@ -20,7 +20,7 @@ class ToldCourse final {
  public:
   static constexpr Duration kHolds = std::chrono::seconds(5);
 
-  // An answer begins on this course. The first one is told by who begins it; a later one counts as
+  // An answer begins on this course. The caller reports the first one; a later one counts as
   // a change, with the reason of the last if it is the same.
   void begin(bool speculates, const std::string& reason, TimePoint now) {
     if (!told_) told_ = speculates;

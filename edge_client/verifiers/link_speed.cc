@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "edge_client/verifiers/remote_channel.h"
-#include "edge_client/verifiers/unary_call.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
 
@@ -32,7 +31,7 @@ class Measurement final {
   }
 
  private:
-  // The longest of the transfers that a user gladly waits for tells most.
+  // The longest transfer that a user accepts to wait for measures best.
   Result<Rate> rate(bool up) const {
     std::size_t bytes = kFirstBytes;
     while (true) {

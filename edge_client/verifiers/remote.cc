@@ -5,7 +5,6 @@
 
 #include "edge_client/verifiers/remote_call.h"
 #include "edge_client/verifiers/remote_channel.h"
-#include "edge_client/verifiers/unary_call.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"
 

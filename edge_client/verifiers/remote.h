@@ -19,7 +19,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stop_token>
@@ -30,7 +32,6 @@
 #include "common/base/mutex.h"
 #include "common/protocol/target_description.h"
 #include "common/protocol/verifier.h"
-#include "edge_client/verifiers/link_bytes.h"
 
 namespace grpc {
 class Channel;
@@ -41,11 +42,48 @@ namespace outrider {
 class ChannelSource;
 class RemoteCall;
 
+// What a link has carried, in messages and in their bytes. With gRPC's and HTTP/2's framing, but
+// without headers, TCP and IP: payload + kFramingBytes * messages.
+struct LinkBytes {
+  std::uint64_t messages_up = 0;
+  std::uint64_t payload_up = 0;
+  std::uint64_t messages_down = 0;
+  std::uint64_t payload_down = 0;
+
+  std::uint64_t framed_up() const;
+  std::uint64_t framed_down() const;
+};
+
+// Counts them. Thread rule: any thread.
+class LinkCounters final {
+ public:
+  void add_up(std::size_t bytes) {
+    messages_up_.fetch_add(1, std::memory_order_relaxed);
+    payload_up_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  void add_down(std::size_t bytes) {
+    messages_down_.fetch_add(1, std::memory_order_relaxed);
+    payload_down_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  LinkBytes bytes() const {
+    return {messages_up_.load(std::memory_order_relaxed),
+            payload_up_.load(std::memory_order_relaxed),
+            messages_down_.load(std::memory_order_relaxed),
+            payload_down_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  std::atomic<std::uint64_t> messages_up_{0};
+  std::atomic<std::uint64_t> payload_up_{0};
+  std::atomic<std::uint64_t> messages_down_{0};
+  std::atomic<std::uint64_t> payload_down_{0};
+};
+
 struct RemoteOptions {
   Address server;
   Duration connect_timeout = std::chrono::seconds(5);  // name look-up, TCP and HTTP/2 together
-  // Files in PEM form. ca: whose servers are believed, "system" for those that this machine
-  // believes; empty: plaintext. cert and key: shown to the server; empty: none.
+  // Files in PEM form. ca: the authorities that are trusted, "system" for those that this
+  // machine trusts; empty: plaintext. cert and key: shown to the server; empty: none.
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};

@@ -24,8 +24,8 @@ constexpr std::size_t kMaxWaitingMessages = 4096;
 
 }  // namespace
 
-// OpenSSL says as much of a certificate that is out of date as of a stranger's; a device without a
-// battery for its clock boots in 1970.
+// OpenSSL reports an expired certificate as it reports one of an unknown authority; a device
+// without a battery for its clock boots in 1970.
 std::string remedy_of(const Status& status) {
   if (status.message().find("certificate verify failed") == std::string::npos) return {};
   const std::time_t now = std::time(nullptr);

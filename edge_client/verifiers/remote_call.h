@@ -29,7 +29,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/protocol/verifier.h"
-#include "edge_client/verifiers/link_bytes.h"
+#include "edge_client/verifiers/remote.h"
 
 namespace outrider {
 

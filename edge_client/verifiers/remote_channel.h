@@ -10,10 +10,14 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "edge_client/verifiers/remote.h"
 
@@ -53,5 +57,16 @@ std::string name_of_server(const Address& server);
 void add_header(grpc::ClientContext& context, const char* name, const std::string& value);
 // The key, as the server looks for it.
 void add_key(grpc::ClientContext& context, const std::string& key);
+
+// A call that has one answer, where a stream is not needed. It blocks.
+struct UnaryCall {
+  const char* method;
+  std::string token;  // as RemoteOptions::token
+  Duration timeout;
+};
+
+// Errors: CANCELLED if it was asked to stop; else what the server or the link said.
+Result<grpc::ByteBuffer> call_once(grpc::GenericStub& stub, const UnaryCall& call,
+                                   const grpc::ByteBuffer& request, const std::stop_token& stop);
 
 }  // namespace outrider

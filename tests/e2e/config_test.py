@@ -53,6 +53,13 @@ class Help(unittest.TestCase):
             self.assertTrue(rare and all(group.endswith(', rarely needed:') for group in rare), rare)
 
 
+class RenamedFlags(unittest.TestCase):
+    def test_the_old_name_is_refused_with_the_new_one(self):
+        refused = run('outrider-edge', 'run', '--handback-after', '1', '-p', 'x')
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("Did you mean '--failback-after'?", refused.stderr)
+
+
 class PrintedConfig(unittest.TestCase):
     def assert_reads_back(self, program, command, *flags):
         printed = run(program, *command, *flags, '--print-config')

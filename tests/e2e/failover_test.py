@@ -26,7 +26,7 @@ CUTS = int(os.environ.get('OUTRIDER_FAILOVERS', '4'))
 SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
 COMMON = ('--tokenizer', DRAFT, '--strategy', 'ar', '-p', PROMPT, '-n', '40', '-c', '256', '--json')
 DRAFTED = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '-c', '256', '--json')
-QUICK = ('--failover-after', '1', '--handback-after', '0.3', '--reconnect-timeout', '3')
+QUICK = ('--failover-after', '1', '--failback-after', '0.3', '--reconnect-timeout', '3')
 
 
 def free_address():
@@ -115,8 +115,8 @@ class Failover(unittest.TestCase):
                 with Server(*PACED, port=server.port):
                     answer = running.wait()
             self.assert_same(answer, sampling)
-            self.assertGreaterEqual(answer.json['handbacks_total'], 1, answer.err)
-            self.assertRegex(answer.err, r'handback: the link has been good for \d+\.\d s; going on online')
+            self.assertGreaterEqual(answer.json['failbacks_total'], 1, answer.err)
+            self.assertRegex(answer.err, r'failback: the link has been good for \d+\.\d s; going on online')
 
     def budget(self):
         refused = edge('run', '--target', self.packs['auto'], *COMMON, '--memory-budget', '1MiB')
@@ -197,7 +197,7 @@ class Failover(unittest.TestCase):
         with Server(*PACED) as server:
             running = Edge('run', '--server', server.address, '--target', pack, *COMMON,
                            '--memory-budget', self.budget(), '--flash-bandwidth', '15MB/s',
-                           '--failover-after', '1', '--handback-after', '60', '--temp', '0')
+                           '--failover-after', '1', '--failback-after', '60', '--temp', '0')
             self.wait_for_letters(running, 10)
             server.kill()
             time.sleep(1)
@@ -205,9 +205,9 @@ class Failover(unittest.TestCase):
             with Server(*PACED, port=server.port):
                 answer = running.wait()
         self.assert_same(answer, SAMPLINGS[0])
-        self.assertRegex(answer.err, r'handback: .*failing\.pack, (layer \d+|the output matrix|'
+        self.assertRegex(answer.err, r'failback: .*failing\.pack, (layer \d+|the output matrix|'
                                      r'the embedding).*; going on online at token \d+')
-        self.assertEqual(answer.json['handbacks_total'], 1, answer.err)
+        self.assertEqual(answer.json['failbacks_total'], 1, answer.err)
 
     def test_a_metered_link_is_left_when_it_is_spent(self):
         with Server(*PACED) as server:

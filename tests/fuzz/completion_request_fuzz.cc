@@ -31,10 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       continue;
     }
     const outrider::CompletionParams& params = request->params;
-    check(outrider::validate(params.sampling).ok() && params.max_tokens >= -1 &&
-          params.max_tokens != 0);
+    check(outrider::validate(params.text.choice.sampling).ok() && params.text.max_tokens >= -1 &&
+          params.text.max_tokens != 0);
     check(request->is_chat == is_chat && (!is_chat || !request->messages.empty()));
-    for (const std::string& stop : params.stop) check(!stop.empty());
+    for (const std::string& stop : params.text.stop) check(!stop.empty());
     for (const char* name :
          {"chatml", "zephyr"}) {  // the small tokenizer may lack a template's marks
       (void)outrider::encode_request(kTokenizer, *request, {}, name);

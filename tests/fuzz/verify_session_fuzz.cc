@@ -118,7 +118,7 @@ class FuzzedSession {
   SchedulerOptions options() {
     SchedulerOptions options;
     options.max_concurrent_sessions = 2;
-    options.kept_caches = 1;
+    options.kv.kept = 1;
     options.prefill_chunk = 3;
     options.max_rows = 6;
     options.run_ahead = 20;

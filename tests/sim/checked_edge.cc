@@ -17,7 +17,8 @@ CheckedEdge::CheckedEdge(Simulation& simulation, SimLink& link, const ToyModel& 
   std::vector<TokenId> stops = decoding.stop_ids;
   if (plan_.stop_after) stops.push_back(*plan_.stop_after);
   const std::vector<TokenId> whole =
-      target.decode(plan_.prompt, decoding.end_position, decoding.sampling, decoding.seed, stops);
+      target.decode(plan_.prompt, decoding.speculation.end_position, decoding.choice.sampling,
+                    decoding.choice.seed, stops);
   expected_.assign(whole.begin() + static_cast<std::ptrdiff_t>(plan_.prompt.size()), whole.end());
   if (plan_.make_text) {
     text_ = plan_.make_text();

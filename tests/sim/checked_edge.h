@@ -38,7 +38,7 @@ class CheckedEdge final : public AnswerText, public SimEdgeObserver {
     // A new text of the answer; empty: tokens have none.
     std::function<std::unique_ptr<AnswerText>()> make_text = {};
     SimDraft::StepTime step_takes = {};
-    std::optional<FailoverOptions> failover = {};
+    std::optional<FailoverSetup> failover = {};
     Verifier* offline = nullptr;  // with failover: the other verifier
     LinkProbe* probe = nullptr;   // of the link to the first
   };

@@ -84,7 +84,7 @@ struct SimulatedRun {
     SchedulerOptions options;
     options.tokenizer_hash = "toy";
     options.max_concurrent_sessions = static_cast<std::uint32_t>(random.between(1, 3));
-    options.kept_caches = static_cast<std::uint32_t>(random.below(3));
+    options.kv.kept = static_cast<std::uint32_t>(random.below(3));
     options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
@@ -111,29 +111,31 @@ struct SimulatedRun {
       plan.prompt.push_back(static_cast<TokenId>(random.below(vocab)));
     }
     DecodingOptions& decoding = plan.decoding;
-    decoding.strategy = drawn<StrategyChoice>(rival_strategies());
-    if (decoding.strategy == Strategy::kSd) {
-      decoding.tree.kind = drawn<TreeChoice>(std::span(shaped_trees()));
-      decoding.tree.size = static_cast<std::size_t>(random.below(20));  // 0: the policy's own
-      decoding.provisional = random.chance(0.5);
+    SpeculationOptions& speculated = decoding.speculation.first;
+    speculated.strategy = drawn<StrategyChoice>(rival_strategies());
+    if (speculated.strategy == Strategy::kSd) {
+      speculated.tree.kind = drawn<TreeChoice>(std::span(shaped_trees()));
+      speculated.tree.size = static_cast<std::size_t>(random.below(20));  // 0: the policy's own
+      speculated.provisional = random.chance(0.5);
     }
-    decoding.fan_out = static_cast<int>(random.between(1, 4));
-    decoding.queue = static_cast<QueueOrder>(random.below(3));
-    decoding.optimize = static_cast<Optimize>(random.below(3));
-    if (random.chance(0.2)) decoding.uplink_budget = 1000;
+    speculated.fan_out = static_cast<int>(random.between(1, 4));
+    speculated.queue = static_cast<QueueOrder>(random.below(3));
+    speculated.optimize = static_cast<Optimize>(random.below(3));
+    if (random.chance(0.2)) speculated.uplink_budget = 1000;
     plan.workers = static_cast<int>(random.between(1, 5));
     if (random.chance(0.3)) plan.cache_nodes = static_cast<std::size_t>(random.between(70, 90));
     if (!has_exits) plan.forged_exits = static_cast<ExitManner>(random.below(3));
     decoding.tokenizer_hash = "toy";
-    decoding.token_bound = model.info().vocab_size;
+    decoding.speculation.token_bound = model.info().vocab_size;
     constexpr float kTemperatures[] = {0.0f, 0.7f, 1.0f};
-    decoding.sampling.temperature = kTemperatures[random.below(3)];
-    decoding.seed = random.below(1000);
-    decoding.end_position = static_cast<Position>(plan.prompt.size()) + random.between(1, 60);
+    decoding.choice.sampling.temperature = kTemperatures[random.below(3)];
+    decoding.choice.seed = random.below(1000);
+    decoding.speculation.end_position =
+        static_cast<Position>(plan.prompt.size()) + random.between(1, 60);
     if (random.chance(0.2)) decoding.stop_ids = {0};
-    decoding.reconnect_timeout = std::chrono::minutes(30);
+    decoding.reconnect.timeout = std::chrono::minutes(30);
     decoding.jitter_seed = random.below(1000);
-    decoding.gamma = static_cast<int>(random.between(1, 8));
+    speculated.gamma = static_cast<int>(random.between(1, 8));
     plan.strays = 0.25f * static_cast<float>(random.between(0, 6));
     if (random.chance(0.2)) plan.draft_context = random.between(1, 40);
     plan.prefill_chunk = static_cast<int>(random.between(1, 16));
@@ -269,10 +271,10 @@ TEST(DecodingSim, AGoodDraftSavesPassesAndABadOneCostsNone) {
     SimLink link(simulation, server, {.up = delays, .down = delays});
     CheckedEdge::Plan plan{.prompt = {1, 2, 3}, .decoding = {}, .strays = strays};
     plan.step_takes = [](std::size_t) { return from_ms(5); };
-    plan.decoding.strategy = Strategy::kSd;
+    plan.decoding.speculation.first.strategy = Strategy::kSd;
     plan.decoding.tokenizer_hash = "toy";
-    plan.decoding.token_bound = 12;
-    plan.decoding.end_position = 103;
+    plan.decoding.speculation.token_bound = 12;
+    plan.decoding.speculation.end_position = 103;
     CheckedEdge edge(simulation, link, model, plan);
     edge.begin();
     while (!edge.done() && simulation.step(simulation.now() + kDeadlock)) {

@@ -60,18 +60,20 @@ struct TwoTargets {
     for (std::int64_t left = random.between(1, 20); left > 0; --left) {
       plan.prompt.push_back(static_cast<TokenId>(random.below(static_cast<std::uint64_t>(vocab))));
     }
-    plan.decoding.strategy = static_cast<Strategy>(random.below(4));
+    plan.decoding.speculation.first.strategy = static_cast<Strategy>(random.below(4));
+    plan.decoding.speculation.first.gamma = 4;
     plan.decoding.tokenizer_hash = "toy";
-    plan.decoding.token_bound = vocab;
-    plan.decoding.sampling.temperature = 0.5f * static_cast<float>(random.below(3));
-    plan.decoding.seed = random.below(1000);
-    plan.decoding.end_position = static_cast<Position>(plan.prompt.size()) + tokens;
-    plan.decoding.reconnect_timeout = std::chrono::minutes(30);
+    plan.decoding.speculation.token_bound = vocab;
+    plan.decoding.choice.sampling.temperature = 0.5f * static_cast<float>(random.below(3));
+    plan.decoding.choice.seed = random.below(1000);
+    plan.decoding.speculation.end_position = static_cast<Position>(plan.prompt.size()) + tokens;
+    plan.decoding.reconnect.timeout = std::chrono::minutes(30);
     plan.draft_context = model.info().max_positions;
     plan.step_takes = [](std::size_t) { return from_ms(4); };
-    plan.failover = FailoverOptions{.fingerprint = model.info().fingerprint,
-                                    .arithmetic_id = model.info().arithmetic_id,
-                                    .replaced = {}};
+    plan.failover = FailoverSetup{.options = {},
+                                  .fingerprint = model.info().fingerprint,
+                                  .arithmetic_id = model.info().arithmetic_id,
+                                  .replaced = {}};
     plan.offline = &in_process;
     plan.probe = &probe;
     return plan;
@@ -101,7 +103,7 @@ struct TwoTargets {
 struct Totals {
   std::uint64_t cuts = 0;
   std::uint64_t failovers = 0;
-  std::uint64_t handbacks = 0;
+  std::uint64_t failbacks = 0;
   std::uint64_t stops = 0;
   std::uint64_t stop_strings = 0;
   std::uint64_t changes_within = 0;  // a character or a stop string
@@ -127,10 +129,10 @@ std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals
   } else if (random.chance(0.2)) {
     plan.stop_after = 1;
   }
-  plan.failover->failover_after = random.between(from_ms(200), from_ms(2000));
-  plan.failover->handback_after = random.between(from_ms(50), from_ms(1000));
-  if (random.chance(0.5)) plan.failover->standby_lag = random.between(1, 16);
-  plan.failover->strict_target = random.chance(0.5);
+  plan.failover->options.link.first_patience = random.between(from_ms(200), from_ms(2000));
+  plan.failover->options.failback_after = random.between(from_ms(50), from_ms(1000));
+  if (random.chance(0.5)) plan.failover->options.standby_lag = random.between(1, 16);
+  plan.failover->options.strict_target = random.chance(0.5);
   CheckedEdge edge(two.simulation, two.link, two.model, plan);
   edge.begin();
   const TimePoint deadline = two.simulation.now() + kDeadlock;
@@ -158,7 +160,7 @@ std::string cut_once(std::uint64_t seed, std::size_t at, Cut how, Totals& totals
     }
   }
   totals.failovers += edge.failover().failovers;
-  totals.handbacks += edge.failover().handbacks;
+  totals.failbacks += edge.failover().failbacks;
   totals.stops += finish.ending == Ending::kLength ? 0 : 1;
   return {};
 }
@@ -182,7 +184,7 @@ TEST(FailoverSim, ACutAtAnyCommitLeavesTheTextWhole) {
   }
   if (only != nullptr) return;
   EXPECT_GT(totals.failovers, totals.cuts / 2) << "these cuts are too kind";
-  EXPECT_GT(totals.handbacks, totals.cuts / 10) << "no server comes back in time";
+  EXPECT_GT(totals.failbacks, totals.cuts / 10) << "no server comes back in time";
   EXPECT_GT(totals.stops, totals.cuts / 10);
   EXPECT_GT(totals.stop_strings, totals.cuts / 10);
   EXPECT_GT(totals.changes_within, totals.cuts / 10);
@@ -190,12 +192,12 @@ TEST(FailoverSim, ACutAtAnyCommitLeavesTheTextWhole) {
 
 // In the middle of an answer that this device decides; a second loss of the link finds it of no
 // use, and is waited for.
-TEST(FailoverSim, AFlashThatFailsHandsBackToTheServer) {
+TEST(FailoverSim, AFlashThatFailsReturnsToTheServer) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     TwoTargets two(seed, 120, from_ms(15), from_ms(60), {from_ms(2), from_ms(25)});
     CheckedEdge::Plan plan = two.plan(50);
-    plan.failover->failover_after = from_ms(500);
-    plan.failover->handback_after = std::chrono::hours(1);
+    plan.failover->options.link.first_patience = from_ms(500);
+    plan.failover->options.failback_after = std::chrono::hours(1);
     CheckedEdge edge(two.simulation, two.link, two.model, plan);
     const auto fails_after = static_cast<std::size_t>(two.random.between(10, 25));
     int cuts = 0;
@@ -207,7 +209,7 @@ TEST(FailoverSim, AFlashThatFailsHandsBackToTheServer) {
         two.cut(static_cast<Cut>(seed % kCuts), from_ms(8000));
         ++cuts;
       }
-      if (cuts == 1 && edge.failover().handbacks > 0 && shown >= 35) {
+      if (cuts == 1 && edge.failover().failbacks > 0 && shown >= 35) {
         two.cut(Cut::kReset, from_ms(1000));
         ++cuts;
       }
@@ -221,7 +223,7 @@ TEST(FailoverSim, AFlashThatFailsHandsBackToTheServer) {
     EXPECT_EQ(edge.shown(), edge.expected()) << seed;
     EXPECT_EQ(two.device.failed_passes(), 1) << seed;
     EXPECT_EQ(edge.failover().failovers, 1u) << seed;
-    EXPECT_EQ(edge.failover().handbacks, 1u) << seed;
+    EXPECT_EQ(edge.failover().failbacks, 1u) << seed;
     EXPECT_EQ(cuts, 2) << seed;
   }
 }
@@ -236,7 +238,7 @@ TEST(FailoverSim, AnEdgeWithoutANetworkAnswersAlone) {
   ASSERT_TRUE(edge.done());
   EXPECT_EQ(edge.shown(), edge.expected());
   EXPECT_EQ(edge.failover().failovers, 1u);
-  EXPECT_EQ(edge.failover().handbacks, 0u);
+  EXPECT_EQ(edge.failover().failbacks, 0u);
 }
 
 constexpr Duration kPhase = std::chrono::seconds(2);
@@ -254,8 +256,8 @@ std::size_t tokens_while_flapping(const Pace& pace, Cut how, Which which) {
   const SimLink::Delays delays{from_ms(5), from_ms(6)};
   TwoTargets two(11, 3000, pace.online_pass, pace.offline_pass, delays);
   CheckedEdge::Plan plan = two.plan(2900);
-  plan.decoding.strategy = Strategy::kAr;
-  plan.decoding.reconnect_timeout = std::chrono::minutes(5);
+  plan.decoding.speculation.first.strategy = Strategy::kAr;
+  plan.decoding.reconnect.timeout = std::chrono::minutes(5);
   if (which == Which::kServer) plan.failover.reset();
   if (which == Which::kDevice) two.server.restart(std::chrono::hours(1));
   CheckedEdge edge(two.simulation, two.link, two.model, plan);

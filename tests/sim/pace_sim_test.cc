@@ -64,12 +64,13 @@ Outcome decode(const Times& times, Strategy strategy, float strays, std::uint64_
   plan.strays = strays;
   plan.workers = 4;
   plan.step_takes = by_rows(times.step);
-  plan.decoding.strategy = strategy;
-  plan.decoding.optimize = optimize;
+  plan.decoding.speculation.first.strategy = strategy;
+  plan.decoding.speculation.first.gamma = 4;
+  plan.decoding.speculation.first.optimize = optimize;
   plan.decoding.tokenizer_hash = "toy";
-  plan.decoding.token_bound = 16;
-  plan.decoding.seed = seed;
-  plan.decoding.end_position = 203;
+  plan.decoding.speculation.token_bound = 16;
+  plan.decoding.choice.seed = seed;
+  plan.decoding.speculation.end_position = 203;
   CheckedEdge edge(simulation, link, model, plan);
   edge.begin();
   while (!edge.done() && simulation.step(simulation.now() + std::chrono::hours(1))) {
@@ -78,8 +79,8 @@ Outcome decode(const Times& times, Strategy strategy, float strays, std::uint64_
   EXPECT_EQ(edge.shown(), edge.expected());
   EXPECT_EQ(edge.failure(), "");
   const DecodingStats& stats = edge.session().stats();
-  return {.ms_per_token = stats.tpot_ms().value_or(0),
-          .passes_per_token = 1 / stats.tokens_per_pass().value_or(1),
+  return {.ms_per_token = stats.tpot_ms.value_or(0),
+          .passes_per_token = 1 / stats.tokens_per_pass.value_or(1),
           .stats = stats};
 }
 

@@ -34,7 +34,7 @@ struct SimulatedRun {
   SchedulerOptions server_options() {
     SchedulerOptions options;
     options.max_concurrent_sessions = static_cast<std::uint32_t>(random.between(1, 3));
-    options.kept_caches = static_cast<std::uint32_t>(random.below(3));
+    options.kv.kept = static_cast<std::uint32_t>(random.below(3));
     options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));

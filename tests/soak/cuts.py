@@ -35,7 +35,7 @@ SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
 WILD = 3  # temperature of text whose bytes make no whole characters
 STRATEGIES = (('--strategy', 'ar'), ('--strategy', 'sd'), ('--strategy', 'mirror'))
 MANNERS = ('reset', 'silence', 'killed')
-QUICK = ('--failover-after', '1', '--handback-after', '0.3', '--reconnect-timeout', '3')
+QUICK = ('--failover-after', '1', '--failback-after', '0.3', '--reconnect-timeout', '3')
 
 
 class Bench:
@@ -144,7 +144,7 @@ class Cases:
 
 
 def one_cut(bench, cases, manner, case):
-    """One answer, cut once. Returns (what is wrong with it or '', the kind of place, its failovers, its handbacks)."""
+    """One answer, cut once. Returns (what is wrong with it or '', the kind of place, its failovers, its failbacks)."""
     whole = cases.whole(case)
     running = bench.start(case.prompt, *case.flags(), *case.strategy)
     running.wait_until(lambda: len(running.text()) >= case.place, 60)
@@ -165,28 +165,28 @@ def one_cut(bench, cases, manner, case):
         wrong.append(f'shown: {shown!r}, not {whole["text"]!r}')
     arrived = tokens_shown_by(cases.tokens, record, running.out, moment)
     kind = kind_of(cases.tokens, whole, arrived, case.stop)
-    return '; '.join(wrong), kind, record['failovers_total'], record['handbacks_total']
+    return '; '.join(wrong), kind, record['failovers_total'], record['failbacks_total']
 
 
 def run(bench, options, outcome):
     cases = Cases(bench, options)
-    manners, places, handbacks, answers = collections.Counter(), collections.Counter(), 0, 0
+    manners, places, failbacks, answers = collections.Counter(), collections.Counter(), 0, 0
     while manners.total() < options.cuts and answers < 2 * options.cuts:
         manner, case = MANNERS[answers % len(MANNERS)], cases.make(KINDS[answers % len(KINDS)])
-        wrong, kind, failed_over, handed_back = one_cut(bench, cases, manner, case)
+        wrong, kind, failed_over, failed_back = one_cut(bench, cases, manner, case)
         answers += 1
         manners[manner] += failed_over > 0
         places[kind] += failed_over > 0
-        handbacks += handed_back
-        print(f'{answers}: {manner}, {kind}, {case.strategy[1]}, T {case.sampling[1]}: {failed_over} failovers, {handed_back} handbacks'
+        failbacks += failed_back
+        print(f'{answers}: {manner}, {kind}, {case.strategy[1]}, T {case.sampling[1]}: {failed_over} failovers, {failed_back} failbacks'
               f'{": " + wrong if wrong else ""}', file=sys.stderr)
         if wrong:
             outcome.fail(f'answer {answers} ({manner}, {kind}): {wrong}')
-    outcome.figures.update({'answers': answers, 'cuts': dict(manners), 'places': dict(places), 'handbacks': handbacks,
+    outcome.figures.update({'answers': answers, 'cuts': dict(manners), 'places': dict(places), 'failbacks': failbacks,
                             'wrong': len(outcome.failures)})
     if manners.total() < options.cuts:
         outcome.show_nothing(f'only {manners.total()} of {options.cuts} answers were cut')
-    never = [name for name in (*MANNERS, *KINDS) if manners[name] + places[name] == 0] + ([] if handbacks else ['the way back'])
+    never = [name for name in (*MANNERS, *KINDS) if manners[name] + places[name] == 0] + ([] if failbacks else ['the way back'])
     if never:
         outcome.show_nothing(f'never occurred: {", ".join(never)}')
     wrong = len(outcome.failures)

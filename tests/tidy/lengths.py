@@ -23,9 +23,6 @@ TO_MERGE = {
     'cloud_server/rpc/call_bounds',
     'cloud_server/rpc/credentials',
     'cloud_server/rpc/open_calls',
-    'common/sampling/guess_calibration',
-    'edge_client/generation/stream_watch',
-    'edge_client/report/assumptions',
 }
 
 

@@ -65,7 +65,7 @@ Result<GridExperiment> experiment_at(double temperature, const ExactOptions& opt
 Result<CheckOutcome> run_exact(const ExactOptions& options) {
   CheckOutcome outcome;
   const std::vector<ExactVariant> variants =
-      exact_variants(options.wish, options.grid.target, options.grid.dtype);
+      exact_variants(options.wish, options.grid.plan.target, options.grid.plan.dtype);
   if (variants.empty()) {
     return invalid_argument(
         "--remote false: no verifier is left. Remedy: --resident, or a --pack, or a server");
@@ -117,13 +117,13 @@ void add_exact_check(CheckList& checks) {
   auto options = std::make_shared<ExactOptions>();
   options->grid.paces = {"unpaced"};
   options->grid.delays_ms = {2};
-  options->grid.exits = "all";
+  options->grid.plan.exits = "all";
   options->grid.prompts = kPromptSets;
   options->grid.measure_exit_cost = [options = options.get()] {
     return measure_exit_cost(options->grid, 1);
   };
   options->grid.num_prompts = 75;
-  options->grid.max_tokens = 64;
+  options->grid.plan.max_tokens = 64;
   CLI::App* command =
       checks.add("exact", "Every strategy, queue, tree and verifier gives plain decoding's text",
                  [options] { return run_exact(*options); });

@@ -18,17 +18,17 @@ bool streamed(const EdgeAnswer& answer) {
 // A verdict found the next round whole, or the draft at work on it. The beginning of a round can
 // also be a branch that the verdict left, without any drafting meanwhile.
 bool drafted_provisionally(const EdgeAnswer& answer) {
-  const PredraftStats& found = answer.record.predraft;
+  const PredraftStats& found = answer.record.stats.predraft;
   return found.hits + found.late_hits > 0;
 }
 
 bool pruned(const EdgeAnswer& answer) {
-  return answer.record.rows_pruned > 0;
+  return answer.record.stats.rows_pruned > 0;
 }
 
 // A branch beside the likeliest one was accepted: else the rounds were as good as chains.
 bool other_branch_stood(const EdgeAnswer& answer) {
-  return std::ranges::any_of(answer.record.accepted_per_branch, [](const Counts& branches) {
+  return std::ranges::any_of(answer.record.stats.accepted_per_branch, [](const Counts& branches) {
     return std::ranges::any_of(branches | std::views::drop(1),
                                [](auto count) { return count > 0; });
   });

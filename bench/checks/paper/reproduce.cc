@@ -221,7 +221,7 @@ Result<CheckOutcome> run_reproduce(const ReproduceOptions& options) {
 
 void add_reproduce_check(CheckList& checks) {
   auto options = std::make_shared<ReproduceOptions>();
-  options->grid.exits = "all";
+  options->grid.plan.exits = "all";
   options->grid.pass_times = {PassTimes::kPrinted};
   CLI::App* command = checks.add(
       "reproduce", "FSD, LEVER and EdgeLLM beside the demo pair at their paces (virtual clock)",

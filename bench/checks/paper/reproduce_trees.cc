@@ -52,7 +52,7 @@ class TreeStudy final {
                               " needs --prompts: what trees bring hangs on real text");
     }
     TreeStudy study(options);
-    study.options_.models = {.target = options.grid.target, .draft = options.grid.draft};
+    study.options_.models = {.target = options.grid.plan.target, .draft = options.grid.plan.draft};
     study.options_.num_prompts = options.grid.num_prompts;
     OUTRIDER_ASSIGN_OR_RETURN(study.flash_, FlashAnswers::load(study.options_.models));
     return study;

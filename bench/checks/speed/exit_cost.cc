@@ -111,25 +111,26 @@ ExitTimes time_exits(Model& model, ExitHeads& exits, const TimedPasses& passes) 
 }
 
 Result<double> measure_exit_cost(const GridFlags& flags, int threads) {
-  if (flags.device != "cpu") {
-    return invalid_argument("what exits cost on --device " + flags.device +
+  if (flags.plan.device != "cpu") {
+    return invalid_argument("what exits cost on --device " + flags.plan.device +
                             " is not measured here. Remedy: --exit-cost, how many times as long "
                             "a pass takes with exits");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const auto files, load_model_files(flags.target, {}));
+  OUTRIDER_ASSIGN_OR_RETURN(const auto files, load_model_files(flags.plan.target, {}));
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Model> model,
-      make_cpu_model(files, {.dtype = flags.dtype, .threads = threads, .progress = {}}));
+      make_cpu_model(files, {.dtype = flags.plan.dtype, .threads = threads, .progress = {}}));
   // Synthetic exits name outcomes for nothing: they cost what the target's own would.
-  const std::string& wanted = flags.exits == kSyntheticExits ? "auto" : flags.exits;
-  OUTRIDER_ASSIGN_OR_RETURN(const FoundExits exits,
-                            find_exits({.model = flags.target, .exits = wanted}, model->info()));
+  const std::string& wanted = flags.plan.exits == kSyntheticExits ? "auto" : flags.plan.exits;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const FoundExits exits,
+      find_exits({.model = flags.plan.target, .exits = wanted}, model->info()));
   if (exits.heads == nullptr) return 1.0;
   const ExitTimes times = time_exits(*model, *exits.heads, {});
   const auto ratio = ratio_of_medians(times.without_ms, times.with_ms);
   if (!ratio) return failed_precondition("--exit-cost: the passes took no time to measure");
   const double cost = std::max(1.0, ratio->value);
-  std::fprintf(stderr, "exit cost: %.3f, measured on %s\n", cost, flags.target.c_str());
+  std::fprintf(stderr, "exit cost: %.3f, measured on %s\n", cost, flags.plan.target.c_str());
   return cost;
 }
 

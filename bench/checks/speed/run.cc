@@ -130,7 +130,7 @@ Result<double> exit_cost_of_run(const RunFlags& flags) {
   for (const Json& setting : begun.is_object() ? begun.value("settings", Json()) : Json()) {
     cost = std::max(cost, setting.value("exit_cost", 0.0));
   }
-  return cost > 0 ? cost : measure_exit_cost(flags.grid, flags.threads);
+  return cost > 0 ? cost : measure_exit_cost(flags.grid, flags.grid.plan.threads);
 }
 
 struct RunOptions {

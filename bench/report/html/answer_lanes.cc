@@ -80,8 +80,8 @@ Result<AnswerLanes> lanes_of(const EdgeAnswer& answer) {
       place(event, tracks[event.track], lanes);
     }
   }
-  if (lanes.verdicts.empty() || answer.record.chunk_at.empty()) return AnswerLanes{};
-  count_from_request(to_ms(answer.record.chunk_at.front()), lanes);
+  if (lanes.verdicts.empty() || answer.record.stats.chunk_at.empty()) return AnswerLanes{};
+  count_from_request(to_ms(answer.record.stats.chunk_at.front()), lanes);
   return lanes;
 }
 
@@ -235,7 +235,7 @@ namespace {
 constexpr double kWidth = 640, kLeft = 110, kRight = 16, kLane = 44, kTop = 24;
 
 double end_ms(const AnswerRecord& record) {
-  return record.chunk_at.empty() ? 0 : to_ms(record.chunk_at.back());
+  return record.stats.chunk_at.empty() ? 0 : to_ms(record.stats.chunk_at.back());
 }
 
 // A bar for each arrival, as high as it brought tokens.
@@ -246,12 +246,14 @@ std::string lane(const AnswerRecord& record, const std::string& name, std::size_
   svg += fmt::format(
       "<line class=\"grid\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>",
       kLeft, floor, kWidth - kRight, floor);
-  for (std::size_t i = 0; i < record.chunk_at.size() && i < record.chunk_tokens.size(); ++i) {
-    const double tokens = static_cast<double>(std::min<std::uint64_t>(record.chunk_tokens[i], 8));
+  for (std::size_t i = 0; i < record.stats.chunk_at.size() && i < record.stats.chunk_tokens.size();
+       ++i) {
+    const double tokens =
+        static_cast<double>(std::min<std::uint64_t>(record.stats.chunk_tokens[i], 8));
     const double height = 4 + tokens * 3.5;
     svg +=
         fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"2\" height=\"{:.1f}\" fill=\"{}\"/>",
-                    kLeft + to_ms(record.chunk_at[i]) / ms_per_px, floor - height, height,
+                    kLeft + to_ms(record.stats.chunk_at[i]) / ms_per_px, floor - height, height,
                     plot_colour(curve_style(place).colour));
   }
   return svg + svg_text(std::min(kLeft + end_ms(record) / ms_per_px + 6, kWidth - 50), floor - 2,

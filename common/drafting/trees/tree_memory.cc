@@ -10,7 +10,7 @@ namespace {
 // The mean of the last so many passes of a shape counts.
 constexpr double kMemory = 12;
 
-// Passes whose rows differ by less than this share, and one more, tell of each other.
+// The time of a pass also counts for a shape whose rows differ by less than this share, or by one.
 constexpr double kNear = 0.25;
 
 struct Pool {

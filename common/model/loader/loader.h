@@ -16,7 +16,7 @@
 namespace outrider {
 
 struct LoadOptions {
-  std::string directory;
+  std::string directory = {};
   std::string dtype = "auto";    // "auto" (as stored), "f32", "bf16", "int8", "int4"
   std::string kv_dtype = "f32";  // keys and values: "f32", "bf16" (cpu only)
   std::string device = "cpu";    // "cpu", "cuda"
@@ -29,7 +29,7 @@ struct LoadOptions {
   // own (XDG_CACHE_HOME). What people should know about it goes to stderr.
   std::string cache_dir = "none";
   // Called now and then while weights are converted, with bytes done and in all.
-  std::function<void(std::int64_t, std::int64_t)> progress;
+  std::function<void(std::int64_t, std::int64_t)> progress = {};
 };
 
 // Makes the model of --device cuda. Programs that link libtorch pass make_torch_model

@@ -43,9 +43,9 @@ std::vector<FinishedAnswer> rich_answers(const std::vector<ExactVariant>& varian
   for (std::size_t i = 0; i < variants.size(); ++i) {
     FinishedAnswer answer{.job = {.variant = i}};
     answer.answer.record.streamed = StreamedRecord{.passes = 1, .bytes_read = 1};
-    answer.answer.record.predraft.hits = 1;
-    answer.answer.record.rows_pruned = 1;
-    answer.answer.record.accepted_per_branch = {{5, 1}};
+    answer.answer.record.stats.predraft.hits = 1;
+    answer.answer.record.stats.rows_pruned = 1;
+    answer.answer.record.stats.accepted_per_branch = {{5, 1}};
     answers.push_back(std::move(answer));
   }
   return answers;
@@ -88,7 +88,7 @@ TEST(ExactVariants, EachFeatureMustHaveHappened) {
       << "of both: provisional, second branch, pruned in either way; and each flash variant "
          "streams";
   std::vector<FinishedAnswer> answers = rich_answers(variants);
-  for (FinishedAnswer& answer : answers) answer.answer.record.rows_pruned = 0;
+  for (FinishedAnswer& answer : answers) answer.answer.record.stats.rows_pruned = 0;
   EXPECT_THAT(
       missing_features(variants, answers),
       ElementsAre("provisional trees were pruned (flash)",
@@ -99,7 +99,7 @@ TEST(ExactVariants, EachFeatureMustHaveHappened) {
 TEST(ExactVariants, OnlyBranchesBesideTheFirstCount) {
   const std::vector<ExactVariant> variants = variants_of(trees_alone());
   std::vector<FinishedAnswer> answers = rich_answers(variants);
-  for (FinishedAnswer& answer : answers) answer.answer.record.accepted_per_branch = {{5, 0}, {3}};
+  for (FinishedAnswer& answer : answers) answer.answer.record.stats.accepted_per_branch = {{5, 0}, {3}};
   EXPECT_THAT(missing_features(variants, answers),
               ElementsAre("a tree's second branch stood (resident)"));
 }

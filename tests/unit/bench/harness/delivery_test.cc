@@ -13,24 +13,24 @@ namespace {
 
 AnswerRecord made_in_the_cloud() {
   AnswerRecord record;
-  record.prompt_tokens = 100;
-  record.completion_tokens = 5;
-  record.chunk_at = {from_ms(10), from_ms(30), from_ms(50)};
-  record.chunk_tokens = {1, 2, 2};
-  record.ttft_ms = 10;
-  record.decode_ms = 40;
-  record.tpot_ms = 10;
+  record.stats.prompt_tokens = 100;
+  record.stats.completion_tokens = 5;
+  record.stats.chunk_at = {from_ms(10), from_ms(30), from_ms(50)};
+  record.stats.chunk_tokens = {1, 2, 2};
+  record.stats.ttft_ms = 10;
+  record.stats.decode_ms = 40;
+  record.stats.tpot_ms = 10;
   return record;
 }
 
 TEST(DeliveryTest, AFixedDelayMovesTheFirstTokenAndLeavesThePace) {
   AnswerRecord record = made_in_the_cloud();
   ASSERT_TRUE(deliver(delay_profile(from_ms(25)), 0, Duration{0}, 1, record).ok());
-  EXPECT_NEAR(*record.ttft_ms, 60, 1e-6) << "up, 10 ms, down";
-  EXPECT_NEAR(*record.decode_ms, 40, 1e-6);
-  EXPECT_NEAR(*record.tpot_ms, 10, 1e-6);
-  EXPECT_NEAR(to_ms(record.chunk_at[2]), 100, 1e-6);
-  EXPECT_NEAR(*record.rtt_ms, 50, 1e-6);
+  EXPECT_NEAR(*record.stats.ttft_ms, 60, 1e-6) << "up, 10 ms, down";
+  EXPECT_NEAR(*record.stats.decode_ms, 40, 1e-6);
+  EXPECT_NEAR(*record.stats.tpot_ms, 10, 1e-6);
+  EXPECT_NEAR(to_ms(record.stats.chunk_at[2]), 100, 1e-6);
+  EXPECT_NEAR(*record.stats.rtt_ms, 50, 1e-6);
   EXPECT_EQ(record.traffic->bytes.framed_up, 580u);
   EXPECT_EQ(record.traffic->bytes.framed_down, 3u * 24 + 5 * 3);
 }
@@ -38,16 +38,16 @@ TEST(DeliveryTest, AFixedDelayMovesTheFirstTokenAndLeavesThePace) {
 TEST(DeliveryTest, ANewConnectionIsGreetedFirst) {
   AnswerRecord record = made_in_the_cloud();
   ASSERT_TRUE(deliver(delay_profile(from_ms(25)), kConnectTrips, Duration{0}, 1, record).ok());
-  EXPECT_NEAR(*record.ttft_ms, 160, 1e-6) << "TCP, HTTP/2, up, 10 ms, down";
-  EXPECT_NEAR(*record.decode_ms, 40, 1e-6);
+  EXPECT_NEAR(*record.stats.ttft_ms, 160, 1e-6) << "TCP, HTTP/2, up, 10 ms, down";
+  EXPECT_NEAR(*record.stats.decode_ms, 40, 1e-6);
 }
 
 TEST(DeliveryTest, ASlowLinkHoldsUpTheLastToken) {
   AnswerRecord record = made_in_the_cloud();
   ASSERT_TRUE(
       deliver(*parse_link("ethernet+delay=5ms+rate=10kbit"), 0, Duration{0}, 1, record).ok());
-  EXPECT_GT(*record.decode_ms, 100);
-  EXPECT_NEAR(*record.tpot_ms, *record.decode_ms / 4, 1e-9);
+  EXPECT_GT(*record.stats.decode_ms, 100);
+  EXPECT_NEAR(*record.stats.tpot_ms, *record.stats.decode_ms / 4, 1e-9);
 }
 
 TEST(DeliveryTest, WhatNeverArrivesIsAnError) {

@@ -48,10 +48,10 @@ class FakeExecutor final : public AnswerExecutor {
     answer.figures.decode_ms = job.variant == 0 ? 20 : 10;
     answer.figures.tokens = 1 + static_cast<double>(job.prompt);
     answer.record.strategy = job.variant == 0 ? "ar" : "sd";
-    answer.record.completion_tokens = 10 * (1 + job.prompt);
+    answer.record.stats.completion_tokens = 10 * (1 + job.prompt);
     if (job.prompt == 1) {
-      answer.record.plan_changes.emplace_back().token = 5;
-      answer.record.plan_changes.back().speculates = false;
+      answer.record.stats.plan_changes.emplace_back().token = 5;
+      answer.record.stats.plan_changes.back().speculates = false;
     }
     answer.link = LinkCounts{.up = {.sent = 3, .lost = job.prompt}};
     return answer;

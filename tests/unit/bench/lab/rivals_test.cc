@@ -15,13 +15,14 @@ namespace {
 using testing::Each;
 using testing::Le;
 
-const StrategyOptions kTwoTokens = {.gamma = 2};
+SpeculationOptions two_tokens(std::string_view rival) {
+  return {.strategy = StrategyChoice(*find_rival(rival)), .gamma = 2};
+}
 
 // 5 - 8 is in flight as a round of two; 6 and 7 were guessed beside 5, 9 and 10 after 8.
 class RivalTest : public testing::Test {
  protected:
-  explicit RivalTest(std::string_view name)
-      : strategy_(make_strategy(StrategyChoice(*find_rival(name)), kTwoTokens)) {
+  explicit RivalTest(std::string_view name) : strategy_(make_strategy(two_tokens(name))) {
     nodes_.restart(std::vector<TokenId>{1, 2, 3});
     nodes_.add_guesses(kRoot, {{5, 0.5f}, {6, 0.3f}, {7, 0.1f}});
     nodes_.add_guesses(at({5}), {{8, 0.6f}, {11, 0.2f}});

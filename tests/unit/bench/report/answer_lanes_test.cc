@@ -24,7 +24,7 @@ constexpr const char* kRecordedTrace = R"({"displayTimeUnit":"ms","traceEvents":
 TEST(AnswerLanesTest, AreThoseOfBothSidesSinceTheRequest) {
   EdgeAnswer answer;
   answer.trace = kRecordedTrace;
-  answer.record.chunk_at = {from_ms(50)};  // 10 ms went by before the trace's first event
+  answer.record.stats.chunk_at = {from_ms(50)};  // 10 ms went by before the trace's first event
   const Result<AnswerLanes> lanes = lanes_of(answer);
   ASSERT_TRUE(lanes.ok()) << lanes.status().to_string();
   ASSERT_EQ(lanes->drafting.size(), 1u);

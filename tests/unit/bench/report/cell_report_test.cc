@@ -12,9 +12,9 @@ using testing::ElementsAre;
 AnswerRecord record_of(double ttft_ms, double decode_ms) {
   AnswerRecord record;
   record.strategy = "mirror";
-  record.ttft_ms = ttft_ms;
-  record.decode_ms = decode_ms;
-  record.completion_tokens = 10;
+  record.stats.ttft_ms = ttft_ms;
+  record.stats.decode_ms = decode_ms;
+  record.stats.completion_tokens = 10;
   return record;
 }
 
@@ -33,10 +33,10 @@ TEST(SpreadTest, IsThatOfTheSamples) {
 TEST(SpeculationShareTest, CountsTokensBetweenChanges) {
   AnswerRecord record = record_of(1, 1);
   EXPECT_EQ(speculation_share(record), 1);
-  record.plan_changes = {{.token = 4, .speculates = false, .reason = ""},
-                         {.token = 8, .speculates = true, .reason = ""}};
+  record.stats.plan_changes = {{.token = 4, .speculates = false, .reason = ""},
+                               {.token = 8, .speculates = true, .reason = ""}};
   EXPECT_DOUBLE_EQ(speculation_share(record), 0.6);
-  record.plan_changes = {{.token = 40, .speculates = false, .reason = ""}};
+  record.stats.plan_changes = {{.token = 40, .speculates = false, .reason = ""}};
   EXPECT_EQ(speculation_share(record), 1) << "behind the end";
   record.strategy = "ar";
   EXPECT_EQ(speculation_share(record), 0);
@@ -64,20 +64,20 @@ class CellReportTest : public testing::Test {
       for (std::size_t variant = 0; variant < 2; ++variant) {
         FinishedAnswer answer{.job = {0, variant, prompt, 0}};
         answer.answer.record = record_of(100, variant == 0 ? 2000 : 1000);
-        answer.answer.record.chunk_at = {from_ms(100), from_ms(150), from_ms(250)};
-        answer.answer.record.drafted_per_position = {4, 2};
-        answer.answer.record.accepted_per_position = {3};
-        answer.answer.figures.decode_ms = *answer.answer.record.decode_ms;
+        answer.answer.record.stats.chunk_at = {from_ms(100), from_ms(150), from_ms(250)};
+        answer.answer.record.stats.drafted_per_position = {4, 2};
+        answer.answer.record.stats.accepted_per_position = {3};
+        answer.answer.figures.decode_ms = *answer.answer.record.stats.decode_ms;
         answer.answer.figures.tokens = 9;
         answer.answer.figures.drafted = 4;
         answer.answer.figures.accepted = prompt == 0 ? 3 : 1;
         answer.answer.figures.predraft =
             PredraftStats{.verdicts = 10, .hits = prompt == 0 ? 9u : 5u};
         answer.answer.figures.wire_up = 100;
-        answer.answer.record.passes = 5;
-        answer.answer.record.num_drafts = 3;
-        answer.answer.record.first_verdict.compute = from_ms(20);
-        answer.answer.record.target_compute = from_ms(prompt == 0 ? 220 : 420);
+        answer.answer.record.stats.passes = 5;
+        answer.answer.record.stats.num_drafts = 3;
+        answer.answer.record.stats.first_verdict.compute = from_ms(20);
+        answer.answer.record.stats.target_compute = from_ms(prompt == 0 ? 220 : 420);
         result_.cells[variant].answers.push_back(answer.answer.figures);
         result_.finished.push_back(answer);
       }

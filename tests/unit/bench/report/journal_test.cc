@@ -27,12 +27,12 @@ class JournalTest : public testing::Test {
   static FinishedAnswer answer(std::size_t prompt) {
     AnswerRecord record;
     record.ids = {4, 5};
-    record.decode_ms = 30;
-    record.completion_tokens = 4;
-    record.first_verdict.tokens = 1;
+    record.stats.decode_ms = 30;
+    record.stats.completion_tokens = 4;
+    record.stats.first_verdict.tokens = 1;
     record.traffic = TrafficRecord{};
-    record.chunk_at = {from_ms(1), from_ms(31)};
-    record.chunk_tokens = {1, 3};
+    record.stats.chunk_at = {from_ms(1), from_ms(31)};
+    record.stats.chunk_tokens = {1, 3};
     FinishedAnswer answer{.job = {0, 0, prompt, 0}};
     answer.answer = *edge_answer_of(record);
     answer.answer.figures.wire_up = 77;
@@ -60,7 +60,7 @@ TEST_F(JournalTest, WhatWasWrittenIsKnownWhenTheRunGoesOn) {
   EXPECT_EQ(first.answer.figures.wire_up, 77);
   ASSERT_TRUE(first.answer.link.has_value());
   EXPECT_EQ(first.answer.link->down.lost, 2u);
-  EXPECT_EQ(first.answer.record.chunk_tokens, (Counts{1, 3}));
+  EXPECT_EQ(first.answer.record.stats.chunk_tokens, (Counts{1, 3}));
   EXPECT_EQ(known.at({0, 0, 1, 0}).error, "UNAVAILABLE: gone");
 }
 

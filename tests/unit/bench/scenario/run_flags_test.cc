@@ -86,12 +86,12 @@ TEST_F(RunFlagsTest, DataSetsMultiplyTheSettingsAndNeedVirtualTime) {
 }
 
 TEST_F(RunFlagsTest, SyntheticExitsNeedVirtualTimeToo) {
-  flags_.grid.exits = kSyntheticExits;
+  flags_.grid.plan.exits = kSyntheticExits;
   EXPECT_THAT(refusal(), HasSubstr("--exits synthetic is for the simulation"));
 }
 
 TEST_F(RunFlagsTest, WhatNeedsItsOwnServerRefusesAnother) {
-  flags_.server = "robot.lan:8001";
+  flags_.grid.plan.server = "robot.lan:8001";
   flags_.grid.paces = {"unpaced"};
   flags_.strategies = {"ar", "sd-cloud"};
   EXPECT_THAT(refusal(), HasSubstr("--strategy sd-cloud needs a server of its own"));
@@ -110,12 +110,12 @@ TEST_F(RunFlagsTest, ContradictionsAreRefusedWithARemedy) {
   flags_.delays_ms = "5";
   EXPECT_THAT(refusal(), HasSubstr("--network and --delay-ms"));
   flags_.delays_ms.clear();
-  flags_.server = "robot.lan:8001";
+  flags_.grid.plan.server = "robot.lan:8001";
   EXPECT_THAT(refusal(), HasSubstr("real network"));
   flags_.networks.clear();
   flags_.grid.paces = {"jetson-68m-7b"};
   EXPECT_THAT(refusal(), HasSubstr("--pace unpaced"));
-  flags_.server.clear();
+  flags_.grid.plan.server.clear();
   flags_.networks = {"lte", "lte"};
   EXPECT_THAT(refusal(), HasSubstr("stands twice"));
   flags_.networks = {"moon"};

@@ -49,7 +49,7 @@ TEST_F(ScenarioFileTest, KeysAreFlagsAndFlagsComeFirst) {
   EXPECT_EQ(flags_.grid.num_prompts, 3u);
   EXPECT_EQ(flags_.limits.e2el_ms, 2500);
   EXPECT_EQ(flags_.clock, RunClock::kVirtual);
-  EXPECT_EQ(flags_.grid.seed, 9u) << "the command line's";
+  EXPECT_EQ(flags_.grid.plan.seed, 9u) << "the command line's";
 }
 
 TEST_F(ScenarioFileTest, WhatIsWrongIsToldWithItsLine) {

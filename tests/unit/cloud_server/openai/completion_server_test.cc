@@ -154,7 +154,7 @@ TEST_F(CompletionServerTest, ClientsFaultsAreCounted) {
 }
 
 TEST_F(CompletionServerTest, ARefusalForWantOfRoomCarriesTheEnginesDelay) {
-  scheduler_options_.kv_cache_bytes = 1;
+  scheduler_options_.kv.max_bytes = 1;
   model_.set_kv_bytes_per_position(1);
   scheduler_options_.retry_after = std::chrono::seconds(7);
   start();

@@ -42,9 +42,9 @@ class PlainAnswerTest : public testing::Test {
 };
 
 TEST_F(PlainAnswerTest, AsksForWhatTheClientAskedFor) {
-  params_.sampling.temperature = 0.5f;
-  params_.seed = 9;
-  params_.max_tokens = 20;
+  params_.text.choice.sampling.temperature = 0.5f;
+  params_.text.choice.seed = 9;
+  params_.text.max_tokens = 20;
   const auto answer = begin();
   ASSERT_TRUE(answer.ok()) << answer.status().to_string();
   const EdgeMessage message = answer->open();
@@ -52,10 +52,10 @@ TEST_F(PlainAnswerTest, AsksForWhatTheClientAskedFor) {
   EXPECT_EQ(open.prefix.size(), 3u);
   EXPECT_EQ(open.end_position, 23u);
   EXPECT_EQ(open.seed, 9u);
-  EXPECT_EQ(open.sampling, params_.sampling);
+  EXPECT_EQ(open.sampling, params_.text.choice.sampling);
   EXPECT_EQ(open.stop_ids, std::vector<TokenId>{7});
   EXPECT_EQ(open.policy.pass_policy, PassPolicy::kEager);
-  params_.max_tokens = -1;
+  params_.text.max_tokens = -1;
   const EdgeMessage unbounded = begin()->open();
   EXPECT_EQ(std::get<Open>(unbounded.body).end_position, kContext);
 }
@@ -63,7 +63,7 @@ TEST_F(PlainAnswerTest, AsksForWhatTheClientAskedFor) {
 TEST_F(PlainAnswerTest, PromptsWithoutRoomAreRefused) {
   EXPECT_THAT(begin(0).status().message(), HasSubstr("empty"));
   EXPECT_THAT(begin(kContext).status().message(), HasSubstr("1024"));
-  params_.stop = {""};
+  params_.text.stop = {""};
   EXPECT_FALSE(begin().ok());
 }
 
@@ -85,8 +85,8 @@ TEST_F(PlainAnswerTest, TellsTheTextAndWhyItEnded) {
 }
 
 TEST_F(PlainAnswerTest, TheModelsStopTokensAreIgnoredIfAskedFor) {
-  params_.ignore_eos = true;
-  params_.max_tokens = 9;
+  params_.text.ignore_eos = true;
+  params_.text.max_tokens = 9;
   const auto answer = begin();
   const EdgeMessage message = answer->open();
   EXPECT_TRUE(std::get<Open>(message.body).ignore_target_stops);
@@ -103,7 +103,7 @@ TEST_F(PlainAnswerTest, AnAnswerThatWasCutIsNoAnswer) {
 }
 
 TEST_F(PlainAnswerTest, AStopStringEndsItAtTheVerifierToo) {
-  params_.stop = {" face"};
+  params_.text.stop = {" face"};
   PlainAnswer answer = *begin();
   PlainAnswer::Step step;
   EXPECT_EQ(feed(answer, ids("I turn to face the lift."), step), "I turn to");

@@ -28,7 +28,7 @@ class DraftingTest : public testing::Test {
     drafter_ = std::make_unique<Drafter>(options);
     gamma_ = gamma;
     engine_ = *DraftEngine::create(model_, clock_, 1064);
-    engine_->set_sampling(sampling_, seed_);
+    engine_->set_choice({sampling_, seed_});
     drafter_->restart(prompt);
     text_ = prompt;
   }

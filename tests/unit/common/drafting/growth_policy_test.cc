@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "common/sampling/guess_calibration.h"
+#include "common/sampling/guess.h"
 
 namespace outrider {
 namespace {

@@ -21,11 +21,11 @@ TEST(OpenaiRequest, ReadsWhatClientsSend) {
       *chat(R"("model":"any","temperature":0.5,"top_p":0.9,"seed":-1,"max_tokens":7,
                "stop":["a","b"],"stream":true,"stream_options":{"include_usage":true},"n":1,
                "logprobs":false,"tools":[],"presence_penalty":0,"user":null)");
-  EXPECT_EQ(request.params.sampling.temperature, 0.5f);
-  EXPECT_EQ(request.params.sampling.top_p, 0.9f);
-  EXPECT_EQ(request.params.seed, ~std::uint64_t{0});
-  EXPECT_EQ(request.params.max_tokens, 7);
-  EXPECT_EQ(request.params.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request.params.text.choice.sampling.temperature, 0.5f);
+  EXPECT_EQ(request.params.text.choice.sampling.top_p, 0.9f);
+  EXPECT_EQ(request.params.text.choice.seed, ~std::uint64_t{0});
+  EXPECT_EQ(request.params.text.max_tokens, 7);
+  EXPECT_EQ(request.params.text.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(request.stream);
   EXPECT_TRUE(request.extras.usage);
   EXPECT_FALSE(request.extras.usage_so_far || request.extras.figures);
@@ -45,11 +45,12 @@ TEST(OpenaiRequest, SpeculationMayBeTurnedOffAndOnlyOnWhereThereIsADraft) {
 }
 
 TEST(OpenaiRequest, WhatOtherClientsSendIsRead) {
-  EXPECT_EQ(chat(R"("max_tokens":16.0)")->params.max_tokens, 16);
-  EXPECT_EQ(chat(R"("max_completion_tokens":5)")->params.max_tokens, 5);
-  EXPECT_EQ(chat(R"("seed":18446744073709551615)")->params.seed, ~std::uint64_t{0});
-  EXPECT_EQ(chat(R"("seed":-9223372036854775808)")->params.seed, std::uint64_t{1} << 63);
-  EXPECT_TRUE(chat(R"("ignore_eos":true)")->params.ignore_eos);
+  EXPECT_EQ(chat(R"("max_tokens":16.0)")->params.text.max_tokens, 16);
+  EXPECT_EQ(chat(R"("max_completion_tokens":5)")->params.text.max_tokens, 5);
+  EXPECT_EQ(chat(R"("seed":18446744073709551615)")->params.text.choice.seed, ~std::uint64_t{0});
+  EXPECT_EQ(chat(R"("seed":-9223372036854775808)")->params.text.choice.seed,
+            std::uint64_t{1} << 63);
+  EXPECT_TRUE(chat(R"("ignore_eos":true)")->params.text.ignore_eos);
   EXPECT_TRUE(chat(R"("stream_options":{"continuous_usage_stats":true})")->extras.usage_so_far);
   EXPECT_TRUE(chat(R"("outrider":true)")->extras.figures);
   EXPECT_EQ(parse_completion(R"({"prompt":["The robot"]})", false, {})->prompt, "The robot");

@@ -229,7 +229,7 @@ class KvMemoryTest : public SessionsTest {
 };
 
 TEST_F(KvMemoryTest, SessionsBeyondTheBoundAreToldToComeBack) {
-  options_.kv_cache_bytes = 2 * kOneSession;
+  options_.kv.max_bytes = 2 * kOneSession;
   for (const StreamId stream : {1, 2, 3}) open(stream, open_message({1}, 100));
   EXPECT_FALSE(ended(2));
   EXPECT_EQ(ended(3)->code(), StatusCode::kResourceExhausted);
@@ -245,7 +245,7 @@ TEST_F(KvMemoryTest, SessionsBeyondTheBoundAreToldToComeBack) {
 }
 
 TEST_F(KvMemoryTest, ATenantBeyondItsShareIsToldWhichAndOthersAreNotConcerned) {
-  options_.tenant_kv_bytes = [](const std::string& tenant) {
+  options_.kv.tenant_bytes = [](const std::string& tenant) {
     return tenant == "alice" ? 2 * kOneSession : 0;
   };
   for (const StreamId stream : {1, 2, 3}) open(stream, open_message({1}, 100), kAlice);
@@ -265,7 +265,7 @@ TEST_F(KvMemoryTest, ATenantBeyondItsShareIsToldWhichAndOthersAreNotConcerned) {
 TEST_F(KvMemoryTest, ASessionThatOutgrowsItsTenantsShareIsToldWhich) {
   ToyModel model(8, 4096);
   model.set_kv_bytes_per_position(1024);
-  options_.tenant_kv_bytes = [](const std::string&) { return 6 * 64 * 1024; };
+  options_.kv.tenant_bytes = [](const std::string&) { return 6 * 64 * 1024; };
   scheduler_.emplace(model, options_);
   open(1, open_message({1}, 2000), kAlice);
   while (turn() != 0) {
@@ -281,7 +281,7 @@ TEST_F(KvMemoryTest, ASessionThatOutgrowsItsTenantsShareIsToldWhich) {
 
 // A session is charged for what it uses, not for the context that its cache could hold.
 TEST_F(KvMemoryTest, ManyShortSessionsFitWhereOneWholeContextWouldNot) {
-  options_.kv_cache_bytes = 4 * kOneSession;  // the context holds 256 tokens: five pages
+  options_.kv.max_bytes = 4 * kOneSession;  // the context holds 256 tokens: five pages
   for (const StreamId stream : {1, 2, 3, 4}) open(stream, open_message({1}, 100));
   finish_all();
   EXPECT_EQ(scheduler().stats().finished_length, 4u);
@@ -290,18 +290,18 @@ TEST_F(KvMemoryTest, ManyShortSessionsFitWhereOneWholeContextWouldNot) {
 TEST_F(KvMemoryTest, ASessionThatOutgrowsTheBoundEndsWithADelayAndTheOthersFinish) {
   ToyModel model(8, 4096);
   model.set_kv_bytes_per_position(1024);
-  options_.kv_cache_bytes = 5 * 64 * 1024 + kOneSession;
+  options_.kv.max_bytes = 5 * 64 * 1024 + kOneSession;
   scheduler_.emplace(model, options_);
   open(1, open_message({1}, 2000));  // takes five pages at first
   open(2, open_message({2}, 100));
-  while (turn() != 0 && scheduler().stats().kv_bytes <= options_.kv_cache_bytes) {
+  while (turn() != 0 && scheduler().stats().kv_bytes <= options_.kv.max_bytes) {
     for (const StreamId stream : {1, 2}) {
       if (const VerifySession* session = scheduler().session(stream)) {
         send(stream, AckOnly{}, session->tree().end());
       }
     }
   }
-  EXPECT_LE(scheduler().stats().kv_bytes, options_.kv_cache_bytes);
+  EXPECT_LE(scheduler().stats().kv_bytes, options_.kv.max_bytes);
   EXPECT_EQ(heard<Usage>(2).size(), 1u);
   ASSERT_TRUE(ended(1));
   EXPECT_EQ(ended(1)->code(), StatusCode::kResourceExhausted);

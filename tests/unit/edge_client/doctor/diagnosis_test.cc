@@ -43,19 +43,19 @@ TEST(DiagnosisTest, AGainThatMayBeNoneIsNotAdvised) {
 
 TEST(DiagnosisTest, SurroundingsAreThoseOfAllAnswersTogether) {
   AnswerRecord first;
-  first.draft_steps = 3;
-  first.draft_compute = from_ms(30);
-  first.passes_by_rows = {1, 2};
-  first.target_compute = from_ms(100);
-  first.first_verdict.compute = from_ms(40);
-  first.completion_tokens = 6;
-  first.num_draft_tokens = 4;
-  first.num_accepted_tokens = 3;
+  first.stats.draft_steps = 3;
+  first.stats.draft_compute = from_ms(30);
+  first.stats.passes_by_rows = {1, 2};
+  first.stats.target_compute = from_ms(100);
+  first.stats.first_verdict.compute = from_ms(40);
+  first.stats.completion_tokens = 6;
+  first.stats.num_draft_tokens = 4;
+  first.stats.num_accepted_tokens = 3;
   first.traffic = TrafficRecord{.bytes = {.framed_up = 120, .framed_down = 40}};
   AnswerRecord second;
-  second.passes_by_rows = {1};
-  second.target_compute = from_ms(20);
-  second.completion_tokens = 2;
+  second.stats.passes_by_rows = {1};
+  second.stats.target_compute = from_ms(20);
+  second.stats.completion_tokens = 2;
   const std::vector<AnswerRecord> answers = {first, second};
   const Surroundings found = surroundings_of(answers, {30, 10, 20});
   EXPECT_EQ(found.rtt_ms, 20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/flash/memory_limit.h"
+#include "edge_client/flash/memory_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -36,7 +36,7 @@ TEST(StreamLogTest, DividesAPassOnceByTheCoresAndOnceByTheDisk) {
   StreamLog log(2);
   run_pass(log, 100, 30);
   run_pass(log, 130, 50);
-  const PassTimes times = log.times();
+  const StreamedTimes times = log.times();
   EXPECT_EQ(times.passes, 2u);
   EXPECT_EQ(times.length, from_ms(28));
   EXPECT_EQ(times.computing, from_ms(22));

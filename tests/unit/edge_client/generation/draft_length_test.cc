@@ -8,26 +8,23 @@ namespace {
 
 // Where rounds end early it is the most; rounds that go whole are paid for row by row.
 TEST(DraftLength, IsWhatWasAskedForOrTheStrategysOwn) {
-  AnswerConfig config;
-  EXPECT_EQ(draft_length_of(config), 8) << "mirror";
-  config.optimize = Optimize::kCost;
-  EXPECT_EQ(draft_length_of(config), 4);
-  config = {};
-  config.strategy = Strategy::kSd;
-  EXPECT_EQ(draft_length_of(config), 4);
-  config.gamma = 6;
-  EXPECT_EQ(draft_length_of(config), 6);
+  EXPECT_EQ(SpeculationOptions{}.draft_length(), 8) << "mirror";
+  EXPECT_EQ(SpeculationOptions{.optimize = Optimize::kCost}.draft_length(), 4);
+  SpeculationOptions options{.strategy = Strategy::kSd};
+  EXPECT_EQ(options.draft_length(), 4);
+  options.gamma = 6;
+  EXPECT_EQ(options.draft_length(), 6);
 }
 
-TEST(OfflineConfig, TreesAreForThoseWhoAskForNoStrategy) {
+TEST(OfflineSpeculation, TreesAreForThoseWhoAskForNoStrategy) {
   AnswerConfig config;
   config.offline_tree = TreeKind::kOutrider;
-  EXPECT_EQ(strategy_of(config), Strategy::kMirror);
-  EXPECT_EQ(strategy_of(offline_config(config)), Strategy::kSd);
-  EXPECT_EQ(offline_config(config).tree.kind, TreeKind::kOutrider);
-  config.strategy = Strategy::kMirror;
-  EXPECT_EQ(offline_config(config).tree.kind, TreeKind::kChain);
-  EXPECT_EQ(strategy_of(offline_config(config)), Strategy::kMirror);
+  EXPECT_EQ(config.speculation.chosen(), Strategy::kMirror);
+  EXPECT_EQ(offline_speculation(config).chosen(), Strategy::kSd);
+  EXPECT_EQ(offline_speculation(config).tree.kind, TreeKind::kOutrider);
+  config.speculation.strategy = Strategy::kMirror;
+  EXPECT_EQ(offline_speculation(config).tree.kind, TreeKind::kChain);
+  EXPECT_EQ(offline_speculation(config).chosen(), Strategy::kMirror);
 }
 
 }  // namespace

@@ -55,10 +55,10 @@ class GeneratorTest : public testing::Test {
 
   AnswerRequest request(const Ids& prompt, std::int64_t tokens) const {
     AnswerRequest request{.prompt = {.ids = prompt, .stop_ids = {}}};
-    request.config.strategy = Strategy::kSd;
-    request.config.max_tokens = tokens;
-    request.config.sampling = sampling_;
-    request.config.seed = 5;
+    request.config.speculation.strategy = Strategy::kSd;
+    request.config.text.max_tokens = tokens;
+    request.config.text.choice.sampling = sampling_;
+    request.config.text.choice.seed = 5;
     return request;
   }
 
@@ -89,15 +89,15 @@ TEST_F(GeneratorTest, EveryStrategyGivesTheTargetsText) {
     for (const int branches : {1, 2}) {
       listener_.text.clear();
       AnswerRequest one = request(prompt, 60);
-      one.config.strategy = strategy;
-      one.config.branches = branches;
+      one.config.speculation.strategy = strategy;
+      one.config.speculation.branches = branches;
       const Result<AnswerReport> report = generator.answer(std::move(one), stop_.get_token());
       ASSERT_TRUE(report.ok()) << report.status().to_string();
-      EXPECT_EQ(report->ids, expected(prompt, 60)) << name_of(strategy);
-      EXPECT_EQ(report->strategy, name_of(strategy));
+      EXPECT_EQ(report->record.ids, expected(prompt, 60)) << name_of(strategy);
+      EXPECT_EQ(report->record.strategy, name_of(strategy));
       EXPECT_EQ(report->finish.ending, Ending::kLength);
-      EXPECT_EQ(report->text, listener_.text);
-      EXPECT_EQ(report->text, *tokenizer_.decode(report->ids));
+      EXPECT_EQ(report->record.text, listener_.text);
+      EXPECT_EQ(report->record.text, *tokenizer_.decode(report->record.ids));
     }
   }
 }
@@ -126,11 +126,11 @@ TEST_F(GeneratorTest, AnAnswerHasItsEnergyAndItsBill) {
   Generator generator(all, listener_);
   const Result<AnswerReport> report = generator.answer(request({1, 2, 3}, 20), stop_.get_token());
   ASSERT_TRUE(report.ok()) << report.status().to_string();
-  EXPECT_EQ(report->joules, 2.5);
-  ASSERT_TRUE(report->bill);
-  EXPECT_NEAR(*report->bill->api, (3 * 2 + 20 * 10) / 1e6, 1e-12);
-  EXPECT_EQ(report->bill->device, 0.0) << "its own passes are not rented";
-  EXPECT_NEAR(*report->bill->power, 0.36 * 2.5 / 3.6e6, 1e-12);
+  EXPECT_EQ(report->record.joules, 2.5);
+  ASSERT_TRUE(report->record.bill);
+  EXPECT_NEAR(*report->record.bill->api, (3 * 2 + 20 * 10) / 1e6, 1e-12);
+  EXPECT_EQ(report->record.bill->device, 0.0) << "its own passes are not rented";
+  EXPECT_NEAR(*report->record.bill->power, 0.36 * 2.5 / 3.6e6, 1e-12);
 }
 
 // Models of one family fill their embedding tables up to different sizes, beyond the tokenizer's.
@@ -150,10 +150,10 @@ TEST_F(GeneratorTest, ADraftOfAPaddedVocabularyGivesTheTargetsText) {
     Generator generator(padded, listener_);
     for (const Strategy strategy : {Strategy::kSd, Strategy::kFsd, Strategy::kMirror}) {
       AnswerRequest one = request(prompt, 60);
-      one.config.strategy = strategy;
+      one.config.speculation.strategy = strategy;
       const Result<AnswerReport> report = generator.answer(std::move(one), {});
       ASSERT_TRUE(report.ok()) << report.status().to_string();
-      EXPECT_EQ(report->ids, whole) << name_of(strategy) << " " << padding;
+      EXPECT_EQ(report->record.ids, whole) << name_of(strategy) << " " << padding;
       EXPECT_EQ(report->finish.ending, Ending::kLength) << report->finish.status.to_string();
     }
   }
@@ -162,13 +162,13 @@ TEST_F(GeneratorTest, ADraftOfAPaddedVocabularyGivesTheTargetsText) {
 TEST_F(GeneratorTest, RoundsOfTwoBranchesAreCountedByBranch) {
   Generator generator(parts(), listener_);
   AnswerRequest one = request({1, 2, 3}, 100);
-  one.config.branches = 2;
+  one.config.speculation.branches = 2;
   const AnswerReport report = *generator.answer(std::move(one), {});
   const AnswerRecord record = record_of(report);
-  ASSERT_FALSE(record.drafted_per_branch.empty());
-  ASSERT_EQ(record.drafted_per_branch[0].size(), 2u);
-  EXPECT_GT(record.drafted_per_branch[0][1], 0u);
-  EXPECT_GT(record.accepted_per_branch[0][0], record.accepted_per_branch[0][1]);
+  ASSERT_FALSE(record.stats.drafted_per_branch.empty());
+  ASSERT_EQ(record.stats.drafted_per_branch[0].size(), 2u);
+  EXPECT_GT(record.stats.drafted_per_branch[0][1], 0u);
+  EXPECT_GT(record.stats.accepted_per_branch[0][0], record.stats.accepted_per_branch[0][1]);
   EXPECT_THAT(record.speculation, HasSubstr("γ=4, 2 branches"));
 }
 
@@ -176,15 +176,15 @@ TEST_F(GeneratorTest, LaterTurnsReuseTheCachesUntilTheyAreForgotten) {
   Generator generator(parts(), listener_);
   Ids prompt{1, 2, 3};
   const AnswerReport first = *generator.answer(request(prompt, 60), {});
-  prompt.insert(prompt.end(), first.ids.begin(), first.ids.end());
+  prompt.insert(prompt.end(), first.record.ids.begin(), first.record.ids.end());
   prompt.insert(prompt.end(), {4, 5});
   const std::size_t rows_before = toy_->rows_run();
   const AnswerReport second = *generator.answer(request(prompt, 4), {});
-  EXPECT_EQ(second.ids, expected(prompt, 4));
-  EXPECT_GE(second.stats.usage->cached_tokens, 50u);
+  EXPECT_EQ(second.record.ids, expected(prompt, 4));
+  EXPECT_GE(second.record.stats.cached_tokens.value_or(0), 50u);
   EXPECT_LT(toy_->rows_run() - rows_before, 25u);
   draft_->forget();
-  EXPECT_EQ(generator.answer(request(prompt, 4), {})->ids, expected(prompt, 4));
+  EXPECT_EQ(generator.answer(request(prompt, 4), {})->record.ids, expected(prompt, 4));
   EXPECT_GT(toy_->rows_run() - rows_before, 60u) << "the prompt was read again";
 }
 
@@ -193,7 +193,7 @@ TEST_F(GeneratorTest, AStopEndsTheAnswerThatItWasAskedOfAndNoOther) {
   stop_.request_stop();
   const AnswerReport stopped = *generator.answer(request({1, 2, 3}, 100), stop_.get_token());
   EXPECT_EQ(stopped.finish.ending, Ending::kCancelled);
-  EXPECT_LT(stopped.ids.size(), 100u);
+  EXPECT_LT(stopped.record.ids.size(), 100u);
   EXPECT_EQ(generator.answer(request({1, 2, 3}, 20), {})->finish.ending, Ending::kLength);
 }
 
@@ -202,10 +202,10 @@ TEST_F(GeneratorTest, StopStringsEndTheText) {
   const Ids prompt{1, 2, 3};
   const std::string whole = *tokenizer_.decode(expected(prompt, 40));
   AnswerRequest one = request(prompt, 40);
-  one.config.stop = {whole.substr(10, 3)};
+  one.config.text.stop = {whole.substr(10, 3)};
   const AnswerReport report = *generator.answer(std::move(one), {});
   EXPECT_EQ(report.finish.ending, Ending::kStopString);
-  EXPECT_EQ(report.text, whole.substr(0, whole.find(whole.substr(10, 3))));
+  EXPECT_EQ(report.record.text, whole.substr(0, whole.find(whole.substr(10, 3))));
 }
 
 TEST_F(GeneratorTest, APromptThatCannotBeAnsweredIsRefused) {
@@ -217,7 +217,7 @@ TEST_F(GeneratorTest, APromptThatCannotBeAnsweredIsRefused) {
   EXPECT_THAT(generator.answer(std::move(one), {}).status().message(),
               HasSubstr("the prompt has 3 tokens, but the context holds 3"));
   AnswerRequest other = request({1, 2, 3}, 4);
-  other.config.stop = {""};
+  other.config.text.stop = {""};
   EXPECT_EQ(generator.answer(std::move(other), {}).status().code(), StatusCode::kInvalidArgument);
 }
 
@@ -226,19 +226,19 @@ TEST_F(GeneratorTest, WithoutADraftTheTargetDecodesAlone) {
   alone.draft = nullptr;
   Generator generator(alone, listener_);
   AnswerRequest one = request({1, 2, 3}, 20);
-  one.config.strategy.reset();
+  one.config.speculation.strategy.reset();
   const AnswerReport report = *generator.answer(std::move(one), {});
-  EXPECT_EQ(report.ids, expected({1, 2, 3}, 20));
-  EXPECT_EQ(report.strategy, "ar");
-  EXPECT_EQ(report.speculation, "OFF because no draft was given (--model DIR)");
+  EXPECT_EQ(report.record.ids, expected({1, 2, 3}, 20));
+  EXPECT_EQ(report.record.strategy, "ar");
+  EXPECT_EQ(report.record.speculation, "OFF because no draft was given (--model DIR)");
 }
 
 TEST(EdgeSetupTest, PutsAnEdgeTogetherFromDirectories) {
   GenerationConfig config;
   config.model = source_dir() + "/models/demo-draft";
   config.target = source_dir() + "/models/demo-target";
-  config.threads = 1;
-  config.answer.max_tokens = 12;
+  config.loading.threads = 1;
+  config.answer.text.max_tokens = 12;
   const Result<std::unique_ptr<EdgeSetup>> setup = EdgeSetup::load(config);
   ASSERT_TRUE(setup.ok()) << setup.status().to_string();
   Listener listener;
@@ -246,11 +246,11 @@ TEST(EdgeSetupTest, PutsAnEdgeTogetherFromDirectories) {
   const EncodedPrompt prompt =
       *encode_prompt((*setup)->tokenizer(), *(*setup)->chat().now(), "Find the red cup.", "");
   const AnswerReport drafted = *generator.answer({.prompt = prompt, .config = config.answer}, {});
-  config.answer.strategy = Strategy::kAr;
+  config.answer.speculation.strategy = Strategy::kAr;
   const AnswerReport plain = *generator.answer({.prompt = prompt, .config = config.answer}, {});
-  EXPECT_FALSE(plain.ids.empty());
-  EXPECT_EQ(drafted.ids, plain.ids);
-  EXPECT_EQ(drafted.traffic, std::nullopt);
+  EXPECT_FALSE(plain.record.ids.empty());
+  EXPECT_EQ(drafted.record.ids, plain.record.ids);
+  EXPECT_EQ(drafted.record.traffic, std::nullopt);
 }
 
 TEST(EdgeSetupTest, NamesWhatCannotBeLoaded) {

@@ -55,7 +55,7 @@ TEST_F(LearntStoreTest, AnotherDraftOrDeviceLearnsByItself) {
   EXPECT_TRUE(store_.read({"draft-b", kEdge.device}).ignored.empty()) << "nothing is known of it";
   const KeptLearning elsewhere = store_.read({kEdge.draft, "another device"});
   EXPECT_TRUE(elsewhere.pairs.empty());
-  EXPECT_THAT(elsewhere.ignored, testing::HasSubstr("tells of \"a small device\", and this is "
+  EXPECT_THAT(elsewhere.ignored, testing::HasSubstr("is of \"a small device\", and this is "
                                                     "\"another device\""));
   ASSERT_TRUE(store_.write({kEdge.draft, "another device"}, "target", learnt(8)).ok());
   EXPECT_TRUE(store_.read({kEdge.draft, "another device"}).ignored.empty()) << "both are known";

@@ -28,17 +28,17 @@ TEST(AnswerFlags, HaveTheNamesPeopleKnow) {
       "--model d --server h:1 --strategy sd --spec-draft-n-max 7 -n 20 -c 100 --temp 0.5 --top-k 3 "
       "--top-p 0.9 --min-p 0.1 --seed 9 --stop a --stop b --dtype bf16 --threads 2");
   const AnswerConfig& answer = options.generation.answer;
-  EXPECT_EQ(answer.strategy, Strategy::kSd);
-  EXPECT_EQ(answer.gamma, 7);
-  EXPECT_EQ(answer.max_tokens, 20);
+  EXPECT_EQ(answer.speculation.strategy, Strategy::kSd);
+  EXPECT_EQ(answer.speculation.gamma, 7);
+  EXPECT_EQ(answer.text.max_tokens, 20);
   EXPECT_EQ(answer.context, 100);
-  EXPECT_EQ(answer.sampling.top_k, 3);
-  EXPECT_EQ(answer.seed, 9u);
-  EXPECT_THAT(answer.stop, testing::ElementsAre("a", "b"));
+  EXPECT_EQ(answer.text.choice.sampling.top_k, 3);
+  EXPECT_EQ(answer.text.choice.seed, 9u);
+  EXPECT_THAT(answer.text.stop, testing::ElementsAre("a", "b"));
 }
 
 TEST(AnswerFlags, MinusOneMeansUntilItStops) {
-  EXPECT_EQ(parse("-n -1").generation.answer.max_tokens, -1);
+  EXPECT_EQ(parse("-n -1").generation.answer.text.max_tokens, -1);
 }
 
 TEST(AnswerFlags, RefuseWhatCannotBeMeant) {
@@ -71,7 +71,9 @@ TEST(Strategy, FollowsTheModelUnlessSaid) {
 }
 
 TEST(Strategy, MirrorsUnlessAnotherIsNamed) {
-  const auto strategy = [](const char* line) { return strategy_of(parse(line).generation.answer); };
+  const auto strategy = [](const char* line) {
+    return parse(line).generation.answer.speculation.chosen();
+  };
   EXPECT_EQ(strategy("--model d"), Strategy::kMirror);
   EXPECT_EQ(strategy("--model d --strategy fsd"), Strategy::kFsd);
   EXPECT_EQ(strategy("--model d --strategy sd"), Strategy::kSd);
@@ -82,17 +84,17 @@ TEST(DraftingAhead, HasItsFlags) {
       "--model d --predraft-workers 7 --fan-out 2 --optimize cost "
       "--uplink-budget 5000 --explain --trace f");
   const AnswerConfig& answer = options.generation.answer;
-  EXPECT_EQ(answer.optimize, Optimize::kCost);
-  EXPECT_EQ(options.generation.predraft_workers, 7);
-  EXPECT_EQ(answer.fan_out, 2);
-  EXPECT_EQ(answer.uplink_budget, 5000);
+  EXPECT_EQ(answer.speculation.optimize, Optimize::kCost);
+  EXPECT_EQ(options.generation.drafter.workers, 7);
+  EXPECT_EQ(answer.speculation.fan_out, 2);
+  EXPECT_EQ(answer.speculation.uplink_budget, 5000);
   EXPECT_TRUE(options.explain);
   EXPECT_EQ(options.trace, "f");
   const AnswerConfig standing = parse("--model d").generation.answer;
-  EXPECT_EQ(standing.queue, QueueOrder::kPriority);
-  EXPECT_EQ(standing.optimize, Optimize::kLatency);
-  EXPECT_EQ(standing.branches, 1);
-  EXPECT_EQ(parse("--draft-branches 2").generation.answer.branches, 2);
+  EXPECT_EQ(standing.speculation.queue, QueueOrder::kPriority);
+  EXPECT_EQ(standing.speculation.optimize, Optimize::kLatency);
+  EXPECT_EQ(standing.speculation.branches, 1);
+  EXPECT_EQ(parse("--draft-branches 2").generation.answer.speculation.branches, 2);
   EXPECT_THROW(parse("--predraft-workers 0"), CLI::ParseError);
 }
 
@@ -106,13 +108,14 @@ TEST(Guests, AreChosenByNameOnlyWhereAProgramBringsThemAlong) {
   const GuestStrategy strategies[] = {{"theirs", nullptr}};
   const GuestTree trees[] = {{"oak", nullptr}};
   const EdgeParts parts{.strategies = strategies, .trees = trees};
-  const StrategyChoice theirs = strategy_of(parse("--strategy theirs", parts).generation.answer);
+  const StrategyChoice theirs =
+      parse("--strategy theirs", parts).generation.answer.speculation.chosen();
   EXPECT_EQ(theirs, Strategy::kGuest);
   EXPECT_EQ(&theirs.guest(), strategies);
-  EXPECT_EQ(strategy_of(parse("--strategy fsd", parts).generation.answer), Strategy::kFsd);
+  EXPECT_EQ(parse("--strategy fsd", parts).generation.answer.speculation.chosen(), Strategy::kFsd);
   const GenerationConfig oak = *generation_config(parse("--model d --tree oak", parts));
-  EXPECT_EQ(&oak.answer.tree.kind.guest(), trees);
-  EXPECT_EQ(strategy_of(oak.answer), Strategy::kSd) << "trees are rounds of sd";
+  EXPECT_EQ(&oak.answer.speculation.tree.kind.guest(), trees);
+  EXPECT_EQ(oak.answer.speculation.chosen(), Strategy::kSd) << "trees are rounds of sd";
   const auto both = generation_config(parse("--model d --tree oak --strategy theirs", parts));
   EXPECT_THAT(both.status().message(), HasSubstr("--tree oak is a round of --strategy sd"));
   EXPECT_THROW(parse("--strategy theirs"), CLI::ParseError);

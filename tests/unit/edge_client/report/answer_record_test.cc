@@ -18,22 +18,23 @@ AnswerRecord full_record() {
   record.ending = Ending::kStopString;
   record.strategy = "fsd";
   record.draft = "d";
-  record.cached_tokens = 7;
-  record.ttft_ms = 12.5;
-  record.first_verdict = {.tokens = 2, .rows = 9, .compute = from_ms(3.5)};
-  record.target_compute = from_ms(250);
-  record.acceptance_per_position = {1, 0.5};
-  record.accepted_per_branch = {{3, 1}, {2}};
+  record.stats.cached_tokens = 7;
+  record.stats.ttft_ms = 12.5;
+  record.stats.first_verdict = {.tokens = 2, .rows = 9, .compute = from_ms(3.5)};
+  record.stats.target_compute = from_ms(250);
+  record.stats.acceptance_per_position = {1, 0.5};
+  record.stats.accepted_per_branch = {{3, 1}, {2}};
   record.traffic = TrafficRecord{.bytes = {.payload_up = 40, .framed_down = 9}, .per_token_up = 2};
   record.streamed = StreamedRecord{.passes = 3, .bytes_read = 1 << 20, .reading = from_ms(7)};
   record.joules = 2.5;
   record.bill =
       Bill{.api = 0.001, .device = {}, .link = 0.0002, .power = {}, .prices_of = "2026-01-31"};
-  record.predraft.partial_by_length = {0, 4};
-  record.predraft.exit_layers = {3, 8};
-  record.predraft.synced_late = from_ms(1.5);
-  record.time_spent.link = from_ms(20);
-  record.plan_changes = {{.token = 7, .speculates = false, .patience = from_ms(4), .reason = "r"}};
+  record.stats.predraft.partial_by_length = {0, 4};
+  record.stats.predraft.exit_layers = {3, 8};
+  record.stats.predraft.synced_late = from_ms(1.5);
+  record.stats.time_spent.link = from_ms(20);
+  record.stats.plan_changes = {
+      {.token = 7, .speculates = false, .patience = from_ms(4), .reason = "r"}};
   return record;
 }
 
@@ -45,16 +46,16 @@ TEST(AnswerRecordTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read->ending, Ending::kStopString);
   EXPECT_EQ(read->strategy, "fsd");
   EXPECT_EQ(read->draft, "d");
-  EXPECT_EQ(read->tpot_ms, std::nullopt);
-  EXPECT_EQ(read->first_verdict.compute, from_ms(3.5));
-  EXPECT_EQ(read->accepted_per_branch, (CountsByBranch{{3, 1}, {2}}));
+  EXPECT_EQ(read->stats.tpot_ms, std::nullopt);
+  EXPECT_EQ(read->stats.first_verdict.compute, from_ms(3.5));
+  EXPECT_EQ(read->stats.accepted_per_branch, (CountsByBranch{{3, 1}, {2}}));
   EXPECT_EQ(read->traffic->bytes.framed_down, 9u);
   EXPECT_EQ(read->bill->link, 0.0002);
   EXPECT_EQ(read->bill->device, std::nullopt);
-  EXPECT_EQ(read->predraft.exit_layers, (std::vector<std::int32_t>{3, 8}));
-  EXPECT_EQ(read->predraft.synced_late, from_ms(1.5));
-  ASSERT_EQ(read->plan_changes.size(), 1u);
-  EXPECT_EQ(read->plan_changes[0].patience, from_ms(4));
+  EXPECT_EQ(read->stats.predraft.exit_layers, (std::vector<std::int32_t>{3, 8}));
+  EXPECT_EQ(read->stats.predraft.synced_late, from_ms(1.5));
+  ASSERT_EQ(read->stats.plan_changes.size(), 1u);
+  EXPECT_EQ(read->stats.plan_changes[0].patience, from_ms(4));
 }
 
 TEST(AnswerRecordTest, EveryFieldThatIsMissingIsNamed) {

@@ -6,8 +6,8 @@
 
 #include "common/base/json.h"
 #include "common/base/json_record.h"
+#include "edge_client/metrics/figure_recorder.h"
 #include "edge_client/report/answer_ledger.h"
-#include "edge_client/report/predraft_report.h"
 
 namespace outrider {
 namespace {
@@ -16,24 +16,34 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+// Two rounds of two drafted tokens: three of the four stand.
+DecodingStats speculated_stats() {
+  const TimePoint begin{};
+  FigureRecorder recorder;
+  recorder.on_start(7, begin);
+  const auto verdict = [&](const VerifiedRound& round, std::size_t tokens, double round_trip_ms,
+                           double at_ms) {
+    recorder.on_verdict({.verdict = {},
+                         .round = round,
+                         .answer_tokens = tokens,
+                         .request_round_trip = from_ms(round_trip_ms)},
+                        begin + from_ms(at_ms));
+  };
+  verdict({.nodes = 2, .accepted = 2, .drafted = {{1}, {1}}, .accepted_branch = {0, 0}}, 3, 10,
+          100);
+  verdict({.nodes = 2, .accepted = 1, .drafted = {{1}, {1}}, .accepted_branch = {0}}, 5, 30, 500);
+  return recorder.stats();
+}
+
 AnswerReport speculated() {
   AnswerReport report;
-  report.text = "héllo";
-  report.ids = {1, 2, 3, 4, 5};
+  report.record.text = "héllo";
+  report.record.ids = {1, 2, 3, 4, 5};
   report.finish.ending = Ending::kLength;
-  report.speculation = "ON (draft d, γ=2)";
-  DecodingStats& stats = report.stats;
-  const TimePoint begin{};
-  stats.started = begin;
-  stats.first_token = begin + from_ms(100);
-  stats.last_token = begin + from_ms(500);
-  stats.prompt_tokens = 7;
-  stats.completion_tokens = 5;
-  stats.passes = 2;
-  stats.record_round({.nodes = 2, .accepted = 2, .drafted = {{1}, {1}}, .accepted_branch = {0, 0}});
-  stats.record_round({.nodes = 2, .accepted = 1, .drafted = {{1}, {1}}, .accepted_branch = {0}});
-  stats.round_trips = {from_ms(10), from_ms(30), from_ms(20)};
-  report.traffic = {.payload_up = 40, .payload_down = 90, .framed_up = 50, .framed_down = 100};
+  report.record.speculation = "ON (draft d, γ=2)";
+  report.record.stats = speculated_stats();
+  report.record.traffic = TrafficRecord::of(
+      {.payload_up = 40, .payload_down = 90, .framed_up = 50, .framed_down = 100}, 5);
   return report;
 }
 
@@ -49,18 +59,19 @@ TEST(Report, JsonHasTheFiguresWithTheirUsualDefinitions) {
   EXPECT_DOUBLE_EQ(json["spec_decode_acceptance_rate"].get<double>(), 0.75);
   EXPECT_DOUBLE_EQ(json["spec_decode_acceptance_length"].get<double>(), 2.5);
   EXPECT_EQ(json["spec_decode_per_position_acceptance_rates"], Json({1.0, 0.5}));
-  EXPECT_DOUBLE_EQ(json["rtt_ms"].get<double>(), 20);
+  EXPECT_DOUBLE_EQ(json["rtt_ms"].get<double>(), 30);
   EXPECT_DOUBLE_EQ(json["bytes"]["per_token_up"].get<double>(), 10);
 }
 
 TEST(Report, TheBooksHaveWhatTheAnswerTook) {
   AnswerReport report = speculated();
-  report.stats.rows = 9;
-  report.stats.target_compute = from_ms(80);
-  report.stats.draft_compute = from_ms(20);
-  report.failover.offline_compute = from_ms(30);
-  report.joules = 2.5;
-  const LedgerEntry entry = ledger_entry(report);
+  AnswerRecord& record = report.record;
+  record.stats.rows = 9;
+  record.stats.target_compute = from_ms(80);
+  record.stats.draft_compute = from_ms(20);
+  record.failover.offline_compute = from_ms(30);
+  record.joules = 2.5;
+  const LedgerEntry entry = ledger_entry(record);
   EXPECT_EQ(entry.prompt_tokens, 7u);
   EXPECT_EQ(entry.completion_tokens, 5u);
   EXPECT_EQ(entry.passes, 2u);
@@ -76,18 +87,18 @@ TEST(Report, TheBooksHaveWhatTheAnswerTook) {
 
 // Its server knew the prompt and what an earlier stream had answered.
 TEST(Report, AReconnectsCachedPrefixIsNoMoreThanThePrompt) {
-  AnswerReport report = speculated();
-  report.stats.usage = Usage{.prompt_tokens = 12, .cached_tokens = 12};
-  EXPECT_EQ(ledger_entry(report).cached_tokens, 7u);
+  AnswerRecord record = speculated().record;
+  record.stats.cached_tokens = 12;
+  EXPECT_EQ(ledger_entry(record).cached_tokens, 7u);
   const Prices prices{.date = "2026-01-31", .api = {.input = 2, .output = 4, .cached_input = 1}};
-  EXPECT_NEAR(*bill_of(&prices, ledger_entry(report))->api, (7 * 1 + 5 * 4) / 1e6, 1e-12);
+  EXPECT_NEAR(*bill_of(&prices, ledger_entry(record))->api, (7 * 1 + 5 * 4) / 1e6, 1e-12);
 }
 
 TEST(Report, PeopleReadEnergyAndCost) {
   AnswerReport report = speculated();
   EXPECT_THAT(stats_block(report), AllOf(Not(HasSubstr("cost")), Not(HasSubstr("energy"))));
-  report.joules = 2.5;
-  report.bill =
+  report.record.joules = 2.5;
+  report.record.bill =
       Bill{.api = 0.000125, .device = {}, .link = 0.0002, .power = {}, .prices_of = "2026-01-31"};
   EXPECT_THAT(stats_block(report),
               AllOf(HasSubstr("2.50 J, 0.500 J a token"),
@@ -109,7 +120,7 @@ TEST(Report, WhatIsNotKnownIsNullAndNeverADivisionByZero) {
 
 TEST(Report, TextThatIsNotUtf8StaysJson) {
   AnswerReport report = speculated();
-  report.text = "a\xff";
+  report.record.text = "a\xff";
   EXPECT_TRUE(parse_json(stats_json(report), "report").ok());
 }
 
@@ -117,7 +128,7 @@ TEST(Report, TheBlockShowsLinkFiguresForALinkOnly) {
   AnswerReport report = speculated();
   EXPECT_THAT(stats_block(report), HasSubstr("10.0 up, 20.0 down"));
   EXPECT_THAT(stats_block(report), HasSubstr("75.0 % of 4 drafted; by position 1.00 0.50"));
-  report.traffic.reset();
+  report.record.traffic.reset();
   EXPECT_THAT(stats_block(report), Not(HasSubstr("bytes")));
 }
 

@@ -13,12 +13,13 @@ using testing::Not;
 // 90 passes over 4 drafted tokens each; 12 s of 36 s on this device.
 AnswerReport report() {
   AnswerReport report;
-  DecodingStats& stats = report.stats;
+  DecodingStats& stats = report.record.stats;
   stats.passes = 90;
   stats.rows = 450;
   stats.num_drafts = 90;
   stats.num_draft_tokens = 360;
   stats.num_accepted_tokens = 110;
+  stats.rows_died = 250;
   stats.accepted_per_position = {70, 40, 0, 0};
   stats.target_compute = std::chrono::seconds(36);
   stats.round_trips = {std::chrono::milliseconds(30), std::chrono::milliseconds(40)};
@@ -26,10 +27,12 @@ AnswerReport report() {
   stats.predraft.ahead_dead = 5;
   stats.predraft.exit_layers = {4, 12};
   stats.predraft.hits_by_exit = {3, 2};
-  report.failover.offline_compute = std::chrono::seconds(12);
-  report.traffic = LinkTraffic{.framed_up = 3'000'000, .framed_down = 1'000'000};
-  report.joules = 12.5;
-  report.bill = Bill{.api = {}, .device = 0.02, .link = {}, .power = {}, .prices_of = "2026-01-31"};
+  report.record.failover.offline_compute = std::chrono::seconds(12);
+  report.record.traffic =
+      TrafficRecord{.bytes = {.framed_up = 3'000'000, .framed_down = 1'000'000}};
+  report.record.joules = 12.5;
+  report.record.bill =
+      Bill{.api = {}, .device = 0.02, .link = {}, .power = {}, .prices_of = "2026-01-31"};
   return report;
 }
 
@@ -65,7 +68,7 @@ TEST(EdgeMetrics, AnAnswerThatLostItsLinkDidNotResume) {
   EdgeMetrics metrics("m");
   AnswerReport lost = report();
   lost.finish.ending = Ending::kLinkLost;
-  lost.traffic.reset();
+  lost.record.traffic.reset();
   metrics.observe(lost);
   const std::string text = rendered(metrics);
   EXPECT_THAT(text, HasSubstr("resume_total{model_name=\"m\",result=\"failure\"} 1"));

@@ -39,7 +39,7 @@ class EdgeServerTest : public testing::Test {
     GenerationConfig config;
     config.model = source_dir() + "/models/demo-draft";
     config.target = source_dir() + "/models/demo-target";
-    config.threads = 1;
+    config.loading.threads = 1;
     config.draft_pacer = std::make_shared<CurvePacer>(*PaceCurve::parse("15"));
     auto setup = EdgeSetup::load(config);
     ASSERT_TRUE(setup.ok()) << setup.status().to_string();
@@ -51,16 +51,16 @@ class EdgeServerTest : public testing::Test {
     queue.max_waiting = max_waiting;
     server_.reset();
     AnswerConfig defaults;
-    defaults.strategy = strategy;
-    defaults.max_tokens = 24;
-    auto server = EdgeServer::start({.listen = {"127.0.0.1", 0},
-                                     .allowed_hosts = {"here"},
-                                     .served_name = "demo",
-                                     .chat = &setup_->chat(),
-                                     .defaults = defaults,
-                                     .queue = queue,
-                                     .version = "1.2.3"},
-                                    setup_->parts());
+    defaults.speculation.strategy = strategy;
+    defaults.text.max_tokens = 24;
+    auto server =
+        EdgeServer::start({.http = {.listen = {"127.0.0.1", 0}, .allowed_hosts = {"here"}},
+                           .served_name = "demo",
+                           .chat = &setup_->chat(),
+                           .defaults = defaults,
+                           .queue = queue,
+                           .version = "1.2.3"},
+                          setup_->parts());
     ASSERT_TRUE(server.ok()) << server.status().to_string();
     server_ = *std::move(server);
   }
@@ -273,7 +273,7 @@ TEST_F(EdgeServerTest, AnAnswerThatDoesNotEndWhenToldIsHung) {
   GeneratorParts parts{
       .tokenizer = setup_->tokenizer(), .verifiers = verifier, .clock = setup_->parts().clock};
   auto server =
-      EdgeServer::start({.listen = {"127.0.0.1", 0},
+      EdgeServer::start({.http = {.listen = {"127.0.0.1", 0}},
                          .chat = &setup_->chat(),
                          .queue = {.max_waiting = 8, .stop_limit = std::chrono::milliseconds(200)}},
                         parts);

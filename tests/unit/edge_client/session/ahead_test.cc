@@ -17,7 +17,7 @@ using Ids = std::vector<TokenId>;
 class Ahead {
  public:
   explicit Ahead(Strategy strategy, Optimize optimize = Optimize::kCost) : edge(strategy) {
-    edge.options.optimize = optimize;
+    edge.options.speculation.first.optimize = optimize;
     edge.start();
     Opened opened = SessionHarness::target();
     opened.exits = {2, 4, 6};
@@ -140,7 +140,7 @@ TEST(Fsd, WithoutExitsIsPlainSpeculationAndSaysSo) {
 TEST(Trees, BeyondTheTargetsLimitAreClampedWhichIsSaid) {
   for (const std::uint32_t rows : {9u, 33u}) {
     SessionHarness edge(Strategy::kSd);
-    edge.options.tree = {.kind = TreeKind::kLever, .size = 20};
+    edge.options.speculation.first.tree = {.kind = TreeKind::kLever, .size = 20};
     edge.start();
     Opened target = SessionHarness::target();
     target.limits.max_rows = rows;
@@ -284,14 +284,14 @@ TEST(Mirror, GoesOnAloneWhereWaitingLosesAndSaysWhyWhenItTurnsOff) {
 // Under on_request the verifier waits for a round: without one the answer would stand still.
 TEST(Mirror, ForCostItDraftsThoughItDidNotPayLastTime) {
   SessionHarness edge(Strategy::kMirror);
-  edge.options.optimize = Optimize::kCost;
-  edge.options.profiles["f"] = {.tried = {20},
-                                .stood = {5},
-                                .speculates = false,
-                                .probe_in = 64,
-                                .probe_after = 64,
-                                .answers = 1,
-                                .passes = {}};
+  edge.options.speculation.first.optimize = Optimize::kCost;
+  edge.options.speculation.profiles["f"] = {.tried = {20},
+                                            .stood = {5},
+                                            .speculates = false,
+                                            .probe_in = 64,
+                                            .probe_after = 64,
+                                            .answers = 1,
+                                            .passes = {}};
   edge.start();
   edge.opened();
   const std::size_t before = edge.sent<Grow>().size();
@@ -303,7 +303,7 @@ TEST(Mirror, ForCostItDraftsThoughItDidNotPayLastTime) {
 
 TEST(Mirror, WantsNoMorePatienceThanTheTargetAllows) {
   SessionHarness edge(Strategy::kMirror);
-  edge.options.optimize = Optimize::kLatency;
+  edge.options.speculation.first.optimize = Optimize::kLatency;
   edge.start();
   Opened opened = SessionHarness::target();
   opened.limits.max_patience = from_ms(1);
@@ -318,7 +318,7 @@ TEST(Mirror, WantsNoMorePatienceThanTheTargetAllows) {
 // allows.
 TEST(Mirror, AReconnectOpensWithoutPatienceUntilTheTargetHasSaidHowMuchItAllows) {
   SessionHarness edge(Strategy::kMirror);
-  edge.options.optimize = Optimize::kLatency;
+  edge.options.speculation.first.optimize = Optimize::kLatency;
   edge.start();
   Opened opened = SessionHarness::target();
   opened.pass_costs = {.points = {{1, from_ms(1000)}, {8, from_ms(1100)}}};
@@ -381,7 +381,7 @@ class TraceTest : public testing::Test {
  protected:
   TraceTest() {
     edge_.options.observer = &recorder_;
-    edge_.options.optimize = Optimize::kCost;
+    edge_.options.speculation.first.optimize = Optimize::kCost;
   }
 
   SessionHarness edge_{Strategy::kMirror};

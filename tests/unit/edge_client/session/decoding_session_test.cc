@@ -60,8 +60,8 @@ TEST_F(SpeculatingTest, AWholeRoundAcceptedIsCommittedWithTheBonusToken) {
   tokens.push_back(5);
   edge_.pass(tokens);
   EXPECT_EQ(edge_.session->answer(), tokens);
-  EXPECT_EQ(edge_.session->stats().acceptance_length(), 4.0);
-  EXPECT_EQ(edge_.session->stats().acceptance_rate(), 1.0);
+  EXPECT_EQ(edge_.session->stats().acceptance_length, 4.0);
+  EXPECT_EQ(edge_.session->stats().acceptance_rate, 1.0);
 }
 
 TEST_F(SpeculatingTest, ARoundIsSentWholeHoweverLongTheDraftTakes) {
@@ -91,7 +91,7 @@ TEST_F(SpeculatingTest, NodesThatSurviveAVerdictAreTheNextRound) {
 }
 
 TEST_F(SpeculatingTest, WithNothingLeftToDraftAnEmptyGrowAsksForThePass) {
-  edge_.options.end_position = 5;
+  edge_.options.speculation.end_position = 5;
   edge_.start();
   EXPECT_THAT(edge_.sent<Grow>().at(0).nodes, SizeIs(1)) << "the verdict ends with one token more";
   edge_.opened();
@@ -102,7 +102,7 @@ TEST_F(SpeculatingTest, WithNothingLeftToDraftAnEmptyGrowAsksForThePass) {
 }
 
 TEST_F(SpeculatingTest, BeforePassZeroNoEmptyGrowIsNeeded) {
-  edge_.options.end_position = 4;
+  edge_.options.speculation.end_position = 4;
   edge_.start();
   edge_.opened();
   EXPECT_THAT(edge_.sent<Grow>(), IsEmpty());
@@ -181,7 +181,7 @@ TEST_F(SpeculatingTest, RoundTripsAreMeasuredWithoutTheServersQueue) {
                               .tokens = {6},
                               .rows = 4,
                               .timings = {.queued = from_ms(20), .computed = from_ms(300)}});
-  EXPECT_EQ(edge_.session->stats().rtt_ms(), 30.0);
+  EXPECT_EQ(edge_.session->stats().rtt_ms, 30.0);
 }
 
 TEST_F(SpeculatingTest, AcceptanceIsCountedPerPosition) {
@@ -196,8 +196,8 @@ TEST_F(SpeculatingTest, AcceptanceIsCountedPerPosition) {
   EXPECT_EQ(stats.num_accepted_tokens, 1u);
   EXPECT_THAT(stats.drafted_per_position, ElementsAre(2, 2, 2));
   EXPECT_THAT(stats.accepted_per_position, ElementsAre(1, 0, 0));
-  EXPECT_EQ(stats.acceptance_length(), 1.5);
-  EXPECT_EQ(stats.tokens_per_pass(), 1.5);
+  EXPECT_EQ(stats.acceptance_length, 1.5);
+  EXPECT_EQ(stats.tokens_per_pass, 1.5);
 }
 
 // --- streaming --------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ TEST_F(StreamingTest, AStopIdEndsTheAnswerAndUsageCompletesIt) {
   edge_.pass({4});
   edge_.pass({12});
   EXPECT_FALSE(edge_.finish);
-  edge_.usage({.reason = FinishReason::kStop, .prompt_tokens = 3, .passes = 2});
+  edge_.usage({.reason = FinishReason::kStop, .prompt_tokens = 3, .cached_tokens = 2});
   ASSERT_TRUE(edge_.finish);
   EXPECT_EQ(edge_.finish->ending, Ending::kStopToken);
-  EXPECT_EQ(edge_.session->stats().usage->passes, 2u);
+  EXPECT_EQ(edge_.session->stats().cached_tokens, 2u);
 }
 
 TEST_F(StreamingTest, AFarewellThatNeverComesIsNotWaitedForLong) {
@@ -248,7 +248,7 @@ TEST_F(StreamingTest, AFarewellThatNeverComesIsNotWaitedForLong) {
 }
 
 TEST_F(StreamingTest, TheEndPositionEndsTheAnswerByLength) {
-  edge_.options.end_position = 5;
+  edge_.options.speculation.end_position = 5;
   edge_.start();
   edge_.opened();
   edge_.pass({4});
@@ -278,7 +278,7 @@ TEST_F(StreamingTest, APromptBeyondTheTargetsContextIsRefusedWithBothNumbers) {
 }
 
 TEST_F(StreamingTest, NoTokensWantedMeansNoStreamAtAll) {
-  edge_.options.end_position = 3;
+  edge_.options.speculation.end_position = 3;
   edge_.start();
   EXPECT_THAT(edge_.messages, IsEmpty());
   EXPECT_EQ(edge_.finish->ending, Ending::kLength);

@@ -71,7 +71,7 @@ TEST(Reconnect, AVerdictRenewsWhatAPassMayTake) {
 
 TEST(Reconnect, NamesALongTextByItsHashAndSendsItIfAsked) {
   SessionHarness edge(Strategy::kAr);
-  edge.options.end_position = 900;
+  edge.options.speculation.end_position = 900;
   const Ids prompt(300, 5);
   edge.start(prompt);
   Opened opened = SessionHarness::target();
@@ -105,7 +105,7 @@ TEST(Garbled, AServerThatAsksTwiceForThePrefixEndsTheAnswer) {
 
 TEST(Reconnect, AVeryLongPromptGoesInPieces) {
   SessionHarness edge(Strategy::kAr);
-  edge.options.end_position = 10'000;
+  edge.options.speculation.end_position = 10'000;
   edge.start(Ids(5000, 5));
   const Open open = edge.sent<Open>().at(0);
   EXPECT_EQ(open.prefix_length, 5000);
@@ -117,7 +117,7 @@ TEST(Reconnect, AVeryLongPromptGoesInPieces) {
 
 TEST(Reconnect, AnotherArithmeticIsAcceptedIfTheUserWishesAndSaidAloud) {
   SessionHarness edge(Strategy::kAr);
-  edge.options.accept_other_arithmetic = true;
+  edge.options.reconnect.accept_other_arithmetic = true;
   edge.start({1, 2, 3});
   edge.opened();
   edge.pass({4});

@@ -59,12 +59,12 @@ class SessionHarness final : public SimEdgeObserver {
 
   explicit SessionHarness(Strategy strategy, int gamma = 3, std::string stop = "")
       : text_(std::move(stop)) {
-    options.strategy = strategy;
-    options.speculation = strategy == Strategy::kAr ? "OFF because ar" : "ON (draft toy)";
+    options.speculation.first.strategy = strategy;
+    options.announcement = strategy == Strategy::kAr ? "OFF because ar" : "ON (draft toy)";
     options.tokenizer_hash = "hash";
-    options.token_bound = 13;
-    options.end_position = 100;
-    options.gamma = gamma;
+    options.speculation.token_bound = 13;
+    options.speculation.end_position = 100;
+    options.speculation.first.gamma = gamma;
   }
 
   void start(const Ids& prompt = {1, 2, 3}) {

@@ -57,12 +57,12 @@ class RunnerTest : public testing::Test {
 
   DecodingOptions options(Position end) const {
     DecodingOptions options;
-    options.strategy = Strategy::kSd;
-    options.gamma = 3;
-    options.token_bound = 13;
-    options.end_position = end;
-    options.sampling = sampling_;
-    options.seed = 5;
+    options.speculation.first.strategy = Strategy::kSd;
+    options.speculation.first.gamma = 3;
+    options.speculation.token_bound = 13;
+    options.speculation.end_position = end;
+    options.choice.sampling = sampling_;
+    options.choice.seed = 5;
     return options;
   }
 
@@ -118,8 +118,7 @@ TEST_F(RunnerTest, ALaterTurnReusesTheCachesOfBothSides) {
   const Ids whole = target_.decode(prompt, 64, sampling_, 5);
   EXPECT_EQ(listener_.ids,
             Ids(whole.begin() + static_cast<std::ptrdiff_t>(prompt.size()), whole.end()));
-  ASSERT_TRUE(second.stats().usage);
-  EXPECT_GE(second.stats().usage->cached_tokens, 50u);
+  EXPECT_GE(second.stats().cached_tokens.value_or(0), 50u);
   EXPECT_LT(draft_.rows_run() - rows_before, 25u);
 }
 

@@ -10,9 +10,8 @@ class OtherVerifierTest : public testing::Test {
  protected:
   void exchange(bool drafts = true) { other_.exchange(strategy_, timings_, options_, drafts); }
 
-  SpeculatorOptions options_{.strategy = Strategy::kSd, .rounds = {}};
-  std::unique_ptr<SpeculationStrategy> strategy_ =
-      make_strategy(options_.strategy, options_.rounds);
+  SpeculatorOptions options_{.first = {.strategy = Strategy::kSd}};
+  std::unique_ptr<SpeculationStrategy> strategy_ = make_strategy(options_.first);
   Timings timings_;
   OtherVerifier other_;
 };
@@ -45,7 +44,7 @@ TEST_F(OtherVerifierTest, TheDraftIsTheSameForBoth) {
 }
 
 TEST_F(OtherVerifierTest, ItMayBeSpeculatedWithInAnotherWay) {
-  options_.other = SpeculationWay{Strategy::kMirror, {}};
+  options_.other = SpeculationOptions{.strategy = Strategy::kMirror};
   exchange();
   EXPECT_NE(dynamic_cast<MirrorStrategy*>(strategy_.get()), nullptr);
   exchange();
@@ -56,7 +55,7 @@ TEST_F(OtherVerifierTest, WhoDraftsNoMoreDoesSoWithNeither) {
   exchange();
   exchange(false);
   EXPECT_EQ(strategy_->pass_policy().pass_policy, PassPolicy::kEager);
-  EXPECT_EQ(strategy_->pass_policy(), make_strategy(Strategy::kAr, {})->pass_policy());
+  EXPECT_EQ(strategy_->pass_policy(), make_strategy({.strategy = Strategy::kAr})->pass_policy());
 }
 
 }  // namespace

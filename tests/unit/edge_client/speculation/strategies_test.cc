@@ -14,8 +14,7 @@ using testing::HasSubstr;
 // A strategy beside a tree whose root has three guesses, of tokens 5, 6 and 7.
 class StrategyTest : public testing::Test {
  protected:
-  explicit StrategyTest(Strategy strategy, StrategyOptions options = {.gamma = 4, .branches = 2})
-      : strategy_(make_strategy(strategy, options)) {
+  explicit StrategyTest(const SpeculationOptions& options) : strategy_(make_strategy(options)) {
     nodes_.restart(std::vector<TokenId>{1, 2, 3});
     nodes_.add_guesses(kRoot, {{5, 0.5f}, {6, 0.3f}, {7, 0.1f}});
   }
@@ -55,7 +54,7 @@ class StrategyTest : public testing::Test {
 
 class ArStrategyTest : public StrategyTest {
  protected:
-  ArStrategyTest() : StrategyTest(Strategy::kAr) {}
+  ArStrategyTest() : StrategyTest({.strategy = Strategy::kAr}) {}
 };
 
 TEST_F(ArStrategyTest, TheTargetGoesOnAloneAndNothingIsDrafted) {
@@ -72,7 +71,7 @@ TEST_F(ArStrategyTest, TheTargetGoesOnAloneAndNothingIsDrafted) {
 
 class SdStrategyTest : public StrategyTest {
  protected:
-  SdStrategyTest() : StrategyTest(Strategy::kSd) {}
+  SdStrategyTest() : StrategyTest({.strategy = Strategy::kSd, .branches = 2}) {}
 };
 
 TEST_F(SdStrategyTest, EveryPassWaitsForAWholeRound) {
@@ -93,7 +92,7 @@ TEST_F(SdStrategyTest, NothingIsDraftedBeforeTheVerdict) {
 
 class FsdStrategyTest : public StrategyTest {
  protected:
-  FsdStrategyTest() : StrategyTest(Strategy::kFsd) {}
+  FsdStrategyTest() : StrategyTest({.strategy = Strategy::kFsd, .branches = 2}) {}
 };
 
 TEST_F(FsdStrategyTest, EveryPassWaitsForAWholeRoundAndExitsLookAtIt) {
@@ -127,7 +126,8 @@ TEST_F(FsdStrategyTest, OnlyOutcomesThatAnExitNamedAreDraftedAndNothingLeavesEar
 class MirrorStrategyTest : public StrategyTest {
  protected:
   explicit MirrorStrategyTest(Optimize optimize = Optimize::kLatency)
-      : StrategyTest(Strategy::kMirror, {.gamma = 4, .fan_out = 3, .optimize = optimize}) {}
+      : StrategyTest(
+            {.strategy = Strategy::kMirror, .gamma = 4, .fan_out = 3, .optimize = optimize}) {}
 
   static Timings far_server() {
     Timings known;

@@ -81,8 +81,8 @@ class PageTest : public testing::Test {
     report_.setting_names = {lte_.name, wifi_.name};
     report_.variant_names = {"ar", "mirror"};
     FinishedAnswer example{.job = {0, 1, 0, 0}};
-    example.answer.record.chunk_at = {from_ms(10), from_ms(900)};
-    example.answer.record.chunk_tokens = {1, 4};
+    example.answer.record.stats.chunk_at = {from_ms(10), from_ms(900)};
+    example.answer.record.stats.chunk_tokens = {1, 4};
     example.answer.trace = kPageTrace;
     report_.examples = {example};
   }

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "common/base/json.h"
@@ -12,6 +14,7 @@
 #include "common/cli/program.h"
 #include "common/text/token_ids.h"
 #include "common/text/tokenizer.h"
+#include "edge_client/flash/make_pack.h"
 #include "edge_client/main/commands.h"
 
 namespace outrider {
@@ -90,6 +93,23 @@ Result<int> detokenize_command(const TokenizeOptions& options) {
     if (!text.ok()) return text.status().with_context(input.where());
     OUTRIDER_RETURN_IF_ERROR(write(options.whole ? *text : *text + "\n"));
   }
+  return kExitOk;
+}
+
+Result<int> pack_command(const PackOptions& options) {
+  PackOptions packing = options;
+  bool begun = false;
+  packing.progress = [&begun](std::int64_t done, std::int64_t total) {
+    begun = true;
+    std::fprintf(stderr, "\rconverting weights: %3.0f %%",
+                 100.0 * static_cast<double>(done) / static_cast<double>(total));
+  };
+  const Status packed = make_pack(packing);
+  if (begun) std::fputc('\n', stderr);
+  OUTRIDER_RETURN_IF_ERROR(packed);
+  std::error_code error;
+  const double size = static_cast<double>(std::filesystem::file_size(options.out, error));
+  std::fprintf(stderr, "%s: %.1f MB\n", options.out.c_str(), size / 1e6);
   return kExitOk;
 }
 

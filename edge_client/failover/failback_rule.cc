@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/failover/handback_rule.h"
+#include "edge_client/failover/failback_rule.h"
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ constexpr int kProbeOverQuickest = 4;
 
 }  // namespace
 
-void HandbackRule::on_rates(std::optional<double> online, std::optional<double> offline) {
+void FailbackRule::on_rates(std::optional<double> online, std::optional<double> offline) {
   if (!online || !offline) return;
   if (*online <= *offline) {
     first_ = kLongest;
@@ -34,26 +34,26 @@ void HandbackRule::on_rates(std::optional<double> online, std::optional<double> 
   first_ = std::min(after_, from_ms(std::min(pays_after, 60.0) * 1e3));
 }
 
-Duration HandbackRule::needed() const {
+Duration FailbackRule::needed() const {
   return std::min(std::max(first_, kShortest) * (1 << doublings_), kLongest);
 }
 
-Duration HandbackRule::pause() const {
+Duration FailbackRule::pause() const {
   return std::clamp(needed() / kProbesNeeded, kFirstPause, kLastPause);
 }
 
-void HandbackRule::on_offline(TimePoint now) {
+void FailbackRule::on_offline(TimePoint now) {
   good_since_.reset();
   due_ = false;
   next_probe_ = now + pause();
 }
 
-Duration HandbackRule::patience() const {
+Duration FailbackRule::patience() const {
   if (!quickest_) return kMaxProbe;
   return std::clamp(kProbeOverQuickest * *quickest_, kMinProbe, kMaxProbe);
 }
 
-void HandbackRule::on_probe(bool good, Duration took, TimePoint now) {
+void FailbackRule::on_probe(bool good, Duration took, TimePoint now) {
   if (!good) good_since_.reset();
   if (good && !good_since_) good_since_ = now;
   if (good) quickest_ = std::min(took, quickest_.value_or(took));
@@ -63,7 +63,7 @@ void HandbackRule::on_probe(bool good, Duration took, TimePoint now) {
   if (good) next_probe_ = std::min(next_probe_, std::max(now, *good_since_ + needed()));
 }
 
-void HandbackRule::on_online_ended(bool worthwhile) {
+void FailbackRule::on_online_ended(bool worthwhile) {
   doublings_ = worthwhile ? 0 : std::min(doublings_ + 1, kMaxDoublings);
 }
 

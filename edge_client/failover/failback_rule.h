@@ -14,10 +14,10 @@
 
 namespace outrider {
 
-class HandbackRule final {
+class FailbackRule final {
  public:
   // after: how long the link must be good at most, as long as nothing was learnt.
-  explicit HandbackRule(Duration after) : after_(after), first_(after) {}
+  explicit FailbackRule(Duration after) : after_(after), first_(after) {}
 
   // Tokens per second of both targets, as far as they are known.
   void on_rates(std::optional<double> online, std::optional<double> offline);

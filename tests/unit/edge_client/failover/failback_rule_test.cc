@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "edge_client/failover/handback_rule.h"
+#include "edge_client/failover/failback_rule.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@ namespace {
 constexpr Duration kAfter = std::chrono::seconds(2);
 constexpr Duration kTook = std::chrono::milliseconds(80);
 
-class HandbackRuleTest : public testing::Test {
+class FailbackRuleTest : public testing::Test {
  protected:
   TimePoint at(double seconds) const { return TimePoint{} + from_ms(seconds * 1e3); }
 
-  HandbackRule rule_{kAfter};
+  FailbackRule rule_{kAfter};
 };
 
-TEST_F(HandbackRuleTest, ALinkMustBeGoodForTheWholeTime) {
+TEST_F(FailbackRuleTest, ALinkMustBeGoodForTheWholeTime) {
   rule_.on_offline(at(0));
   rule_.on_probe(true, kTook, at(1));
   EXPECT_FALSE(rule_.due());
@@ -34,14 +34,14 @@ TEST_F(HandbackRuleTest, ALinkMustBeGoodForTheWholeTime) {
   EXPECT_TRUE(rule_.due());
 }
 
-TEST_F(HandbackRuleTest, TimeAloneMakesNoLinkGood) {
+TEST_F(FailbackRuleTest, TimeAloneMakesNoLinkGood) {
   rule_.on_offline(at(0));
   rule_.on_probe(true, kTook, at(1));
   rule_.on_probe_sent();
   EXPECT_FALSE(rule_.due());  // whatever the time is: the probe may not come back
 }
 
-TEST_F(HandbackRuleTest, OneProbeIsOutAtATime) {
+TEST_F(FailbackRuleTest, OneProbeIsOutAtATime) {
   rule_.on_offline(at(0));
   EXPECT_EQ(rule_.next_probe(), at(0.5));
   rule_.on_probe_sent();
@@ -50,7 +50,7 @@ TEST_F(HandbackRuleTest, OneProbeIsOutAtATime) {
   EXPECT_EQ(rule_.next_probe(), at(2));
 }
 
-TEST_F(HandbackRuleTest, WhatWasNotWorthItTakesLongerNextTime) {
+TEST_F(FailbackRuleTest, WhatWasNotWorthItTakesLongerNextTime) {
   rule_.on_online_ended(false);
   EXPECT_EQ(rule_.needed(), 2 * kAfter);
   rule_.on_online_ended(false);
@@ -61,7 +61,7 @@ TEST_F(HandbackRuleTest, WhatWasNotWorthItTakesLongerNextTime) {
   EXPECT_EQ(rule_.needed(), kAfter);
 }
 
-TEST_F(HandbackRuleTest, AServerThatIsWorthMoreIsTakenBackSooner) {
+TEST_F(FailbackRuleTest, AServerThatIsWorthMoreIsTakenBackSooner) {
   rule_.on_rates(40.0, std::nullopt);
   EXPECT_EQ(rule_.needed(), kAfter);
   rule_.on_rates(50.0, 10.0);  // a second lost is made good in a quarter of one
@@ -72,7 +72,7 @@ TEST_F(HandbackRuleTest, AServerThatIsWorthMoreIsTakenBackSooner) {
   EXPECT_EQ(rule_.needed(), kAfter);
 }
 
-TEST_F(HandbackRuleTest, AProbeIsGivenFourTimesTheQuickestOnesTime) {
+TEST_F(FailbackRuleTest, AProbeIsGivenFourTimesTheQuickestOnesTime) {
   EXPECT_EQ(rule_.patience(), std::chrono::seconds(1));
   rule_.on_probe(true, from_ms(80), at(1));
   EXPECT_EQ(rule_.patience(), from_ms(320));
@@ -82,12 +82,12 @@ TEST_F(HandbackRuleTest, AProbeIsGivenFourTimesTheQuickestOnesTime) {
   EXPECT_EQ(rule_.patience(), from_ms(200));
 }
 
-TEST_F(HandbackRuleTest, ASlowerServerIsTriedOnceInAMinute) {
+TEST_F(FailbackRuleTest, ASlowerServerIsTriedOnceInAMinute) {
   rule_.on_rates(9.0, 10.0);
   EXPECT_EQ(rule_.needed(), std::chrono::seconds(60));
 }
 
-TEST_F(HandbackRuleTest, ANewLossForgetsHowGoodTheLinkWas) {
+TEST_F(FailbackRuleTest, ANewLossForgetsHowGoodTheLinkWas) {
   rule_.on_offline(at(0));
   rule_.on_probe(true, kTook, at(1));
   rule_.on_offline(at(5));

@@ -20,20 +20,20 @@ Status check_access(const AccessOptions& options) {
   const std::string& metrics = options.metrics_host;
   if (!metrics.empty() && !is_loopback(metrics) && options.token_file.empty()) {
     return invalid_argument("--metrics-host " + metrics +
-                            " listens beyond this machine, and without --token-file there is no "
-                            "key to ask for; add it, or take --metrics-host 127.0.0.1");
+                            " listens on a network address, but without --token-file there is no "
+                            "key to require; add it, or use --metrics-host 127.0.0.1");
   }
   if (is_loopback(options.host)) return {};
-  const std::string where = "--host " + options.host + " listens beyond this machine";
+  const std::string where = "--host " + options.host + " listens on a network address";
   if (!options.tls.wanted()) {
     return invalid_argument(where +
-                            ", and without --tls-cert and --tls-key this server speaks "
+                            ", but without --tls-cert and --tls-key this server speaks "
                             "plaintext; add them, or --insecure if the network is trusted");
   }
   if (options.token_file.empty() && options.tls.client_ca.empty()) {
     return invalid_argument(where +
-                            ", and nobody is asked for a key; add --token-file or "
-                            "--tls-client-ca, or --insecure if everybody there may use it");
+                            ", but no key is required; add --token-file or "
+                            "--tls-client-ca, or --insecure if every client there may use it");
   }
   return {};
 }
@@ -41,7 +41,7 @@ Status check_access(const AccessOptions& options) {
 Status load_tokens(const std::string& path, Tenants& tenants) {
   OUTRIDER_ASSIGN_OR_RETURN(const TokenFile file, read_tokens(path));
   for (const std::string& fault : file.faults) {
-    log(LogLevel::kWarning, "token file: a line is left out", {{"file", path}, {"fault", fault}});
+    log(LogLevel::kWarning, "token file: a line is ignored", {{"file", path}, {"fault", fault}});
   }
   tenants.replace(file);
   log(LogLevel::kInfo, "token file read", {{"file", path}, {"keys", file.entries.size()}});
@@ -73,8 +73,8 @@ Status print_new_token(const std::string& tenant, const std::string& token_file)
   if (std::fflush(stdout) != 0) {
     const std::string why = "the key could not be shown (stdout: " + errno_message(errno) + ")";
     if (token_file.empty()) return unavailable(why);
-    return unavailable(why + ", so nobody knows it. Remedy: take the last line of " + tenant +
-                       " out of " + token_file + ", and make another key");
+    return unavailable(why + ", so no one knows it. Remedy: remove the last line of " + tenant +
+                       " from " + token_file + ", and make another key");
   }
   if (token_file.empty()) {
     std::fprintf(
@@ -82,8 +82,8 @@ Status print_new_token(const std::string& tenant, const std::string& token_file)
         tenant.c_str(), made.line.c_str());
   } else {
     std::fprintf(stderr,
-                 "This key is shown once. Give it to %s; its line stands in %s.\n"
-                 "A server that runs reads it within seconds.\n",
+                 "This key is shown once. Give it to %s; its line is in %s.\n"
+                 "A running server reads it within seconds.\n",
                  tenant.c_str(), token_file.c_str());
   }
   return {};

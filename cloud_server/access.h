@@ -1,4 +1,4 @@
-// Who may reach this server, as its flags say: TLS, the file of keys, and `token new`.
+// Access control by flags: TLS, the file of keys, and the command `token new`.
 //
 // Thread rule: main thread; the Tenants from any. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,29 +16,29 @@ namespace outrider {
 
 struct AccessOptions {
   std::string host;
-  std::string metrics_host = {};  // empty: host
+  std::string metrics_host = {};  // empty: same as host
   TlsFiles tls;
-  std::string token_file;  // empty: nobody is asked for a key
+  std::string token_file;  // empty: no keys are required
   bool insecure = false;
 };
 
-// Beyond loopback only with TLS and with keys or certificates, unless insecure; certificates that
-// fit and are valid. Errors name flag and remedy.
+// Requires TLS and keys or client certificates on addresses other than loopback, unless insecure.
+// Checks the certificates. Errors name flag and remedy.
 Status check_access(const AccessOptions& options);
 
-// Reads the keys, and logs which lines are bad. After an error the keys are as before.
+// Reads the keys, and logs invalid lines. After an error the previous keys remain.
 Status load_tokens(const std::string& path, Tenants& tenants);
 
-// Tells when a file is another than before: it was written, or a link on its path leads elsewhere,
-// as those of Kubernetes' Secrets do when they change. Files are left alone while they are written.
+// Detects that a file was replaced: it was written, or a link on its path has another destination,
+// as in Kubernetes' Secrets. A file that is being written is reported when it is complete.
 class FileWatch final {
  public:
   explicit FileWatch(std::string path) : path_(std::move(path)), known_(look()), seen_(known_) {}
-  // True once for each change that has lasted since the call before; ask every second or so.
+  // True once for each change that was already seen by the call before; call about every second.
   bool changed();
 
  private:
-  // Device, inode, size, and times of change in nanoseconds; zeros: it is not there.
+  // Device, inode, size, and times of change in nanoseconds; zeros: the file does not exist.
   using Identity = std::array<std::int64_t, 5>;
   Identity look() const;
 
@@ -47,7 +47,7 @@ class FileWatch final {
   Identity seen_;
 };
 
-// Prints a new key once, and the line that lets it in; with a file, adds the line to it.
+// Prints a new key once, with its line for the token file; if a file is given, adds the line to it.
 Status print_new_token(const std::string& tenant, const std::string& token_file);
 
 }  // namespace outrider

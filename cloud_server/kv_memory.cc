@@ -13,9 +13,9 @@ namespace outrider {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-// Of what is free: the rest is for the system, buffers, and growth of others.
+// Share of the free memory; the rest is for the system, buffers, and growth of other processes.
 constexpr double kShare = 0.9;
-// What the process itself takes beside weights and KV caches.
+// The process's own memory, except weights and KV caches.
 constexpr std::int64_t kOwnNeeds = std::int64_t{256} << 20;
 // A prompt of a line and a few sentences of answer.
 constexpr std::int64_t kSmallestSession = 512;
@@ -38,7 +38,7 @@ std::int64_t available_memory(const std::string& root) {
   return kUnlimited;
 }
 
-// What a control group allows beyond what it uses; its page cache counts as free.
+// What a control group still allows; its page cache counts as free.
 std::int64_t left_in_group(const std::string& folder, const char* limit, const char* usage) {
   const std::optional<std::int64_t> most = read_number(folder + limit);
   const std::optional<std::int64_t> used = read_number(folder + usage);
@@ -53,7 +53,7 @@ std::int64_t left_in_group(const std::string& folder, const char* limit, const c
   return std::max<std::int64_t>(*most - *used + cached, 0);
 }
 
-// The group that proc names, and all above it: each may be the tightest.
+// The group that proc names, and all its parents: each may be the tightest.
 std::int64_t left_in_groups(const std::string& root) {
   std::int64_t left = kUnlimited;
   std::ifstream file(root + "/proc/self/cgroup");
@@ -113,7 +113,7 @@ Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& m
   return invalid_argument(
       "--kv-cache-memory " + asked + ": " + mib(bytes) + " is less than one session of this " +
       "model needs, " + mib(least) + " (" + std::to_string(model.kv_bytes_per_position >> 10) +
-      " KiB a token); give it more memory, or take --kv-dtype bf16 or a smaller model");
+      " KiB a token); give it more memory, or use --kv-dtype bf16 or a smaller model");
 }
 
 }  // namespace outrider

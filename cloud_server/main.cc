@@ -1,4 +1,4 @@
-// outrider-server: the cloud's half. It holds the target model, and decides.
+// outrider-server: the cloud side. It holds the target model and verifies drafts.
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/server_main.h"
 

@@ -21,9 +21,9 @@
 namespace outrider {
 namespace {
 
-// Calls that ask, wait or are on their way out.
+// Calls that are opening, waiting or closing.
 constexpr std::size_t kCallsWithoutSession = 1024;
-// Longer than a person thinks about the next turn of a chat.
+// Longer than a person takes for the next turn of a chat.
 constexpr Duration kKeptFor = std::chrono::minutes(10);
 
 std::string millions(std::int64_t count) {
@@ -44,7 +44,7 @@ void print_pages(const char* what, const Address* address) {
   if (address != nullptr) std::printf("  %-12s http://%s\n", what, address->to_string().c_str());
 }
 
-// The torch backend takes every row to the end of its pass.
+// The torch backend computes every row to the end of its pass.
 std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) {
   if (!target.no_predictor.empty()) return "OFF because of --predictor: " + target.no_predictor;
   if (target.exits == nullptr && target.predictor == nullptr) {
@@ -53,7 +53,7 @@ std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) 
   if (flags.target.loading.device != "cpu") return "OFF because --device cuda cannot end rows";
   return std::string("branches that ") +
          (target.predictor != nullptr ? "the predictor" : "an early exit") +
-         " gives too little chance end in the middle of a pass";
+         " considers unlikely end in the middle of a pass";
 }
 
 // One block, for people; scripts read the line that begins with "listening".
@@ -97,7 +97,7 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
   std::fflush(stdout);
 }
 
-// Read by outrider-bench.
+// outrider-bench reads this line.
 void print_overruns(const PaceCounts& counts) {
   std::printf("  overruns     %lld of %lld passes were slower than the emulated pace\n",
               static_cast<long long>(counts.overruns), static_cast<long long>(counts.passes));
@@ -208,7 +208,7 @@ int token_command(int argc, char** argv) {
 
 }  // namespace
 
-// CLI11 throws only where a flag is declared wrongly.
+// CLI11 throws only if a flag is declared wrongly.
 int server_main(int argc, char** argv, const ServerParts& parts) {
   block_signals();
   if (argc > 1 && std::string_view(argv[1]) == "token") return token_command(argc, argv);
@@ -221,10 +221,10 @@ int server_main(int argc, char** argv, const ServerParts& parts) {
   if (Program::asks_for_reference(argc, argv)) add_token_command(program.app(), name, file);
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
   take_over_grpc_log();
-  // gRPC 1.51 never accepts another connection once it has run out of them (CVE-2023-4785).
+  // gRPC 1.51 never accepts another connection after it has run out of descriptors (CVE-2023-4785).
   log(LogLevel::kDebug, "file descriptors", {{"limit", raise_descriptor_limit()}});
   const Status served = run_server(flags);
-  // Not asked whether stdout took what was printed at the start: its reader may be gone since.
+  // stdout is not checked for the start block: its reader may have closed it since.
   return served.ok() ? kExitOk : program.finish(served);
 }
 

@@ -1,4 +1,4 @@
-// A server as a whole program: outrider-server, or another one with parts of its own.
+// A server as a whole program: outrider-server, or another program with additional parts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace outrider {
 
-// Returns the exit code. parts: outlive it.
+// Returns the exit code. parts: outlives the call.
 int server_main(int argc, char** argv, const ServerParts& parts);
 
 }  // namespace outrider

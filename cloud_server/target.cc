@@ -16,7 +16,7 @@ namespace outrider {
 namespace {
 
 constexpr std::string_view kNullScheme = "null:";
-constexpr const char* kNullTokenizer = "null";  // no text goes in or out
+constexpr const char* kNullTokenizer = "null";  // stands for no tokenizer: there is no text
 constexpr Position kNullPositions = 1 << 16;
 constexpr std::int32_t kMaxNullVocab = 1 << 20;
 
@@ -30,7 +30,8 @@ CudaFactory cuda_factory() {
 
 Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& target_options) {
   if (!target_options.chat_template.empty()) {
-    return invalid_argument("--chat-template: the null model has no tokenizer to write by it");
+    return invalid_argument(
+        "--chat-template: the null model has no tokenizer, so it cannot use one");
   }
   const std::string& exits = target_options.exits.exits;
   if (exits != "auto" && exits != "none") {
@@ -56,7 +57,8 @@ Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& ta
   return target;
 }
 
-// Pruning saves time and changes no text: without a predictor that fits, the server goes on.
+// Pruning saves time and does not change the text. Without a fitting predictor the server runs
+// without pruning.
 Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
   if (options.predictor.empty()) return {};
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
@@ -68,8 +70,8 @@ Status add_predictor(const TargetOptions& options, LoadedTarget& target) {
   return {};
 }
 
-// A model without a template, or with one that is not valid, still answers edges and plain
-// prompts: chats say what is missing.
+// A model without a template, or with an invalid one, still answers edges and plain prompts; chats
+// are refused with the reason.
 Status set_chat_template(const TargetOptions& options, LoadedTarget& target) {
   target.chat = chat_source(*target.tokenizer);
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<ChatSource> file,

@@ -1,7 +1,7 @@
-// What a server serves: a model and the hash of its tokenizer, found by --model.
+// The target of a server: a model and the hash of its tokenizer, found by --model.
 //
 //   DIR             a Hugging Face directory
-//   null:[VOCAB]    no work and no weights, for measuring what the rest costs
+//   null:[VOCAB]    no work and no weights, for measuring the overhead of everything else
 //
 // Thread rule: load_target() blocks; the rest is data. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -33,13 +33,13 @@ struct TargetOptions {
 struct LoadedTarget {
   std::unique_ptr<Model> model;
   std::string tokenizer_hash;
-  std::optional<Tokenizer> tokenizer = {};  // nothing: of the null model
-  ChatSource chat = {};                     // what conversations are written by
-  std::string about_template = {};          // one line: its name, or why there is none
+  std::optional<Tokenizer> tokenizer = {};  // nothing: for the null model
+  ChatSource chat = {};                     // the template for conversations
+  std::string about_template = {};          // one line: the template's name, or why there is none
   std::unique_ptr<ExitHeads> exits = {};    // null: none
   std::string about_exits = {};             // one line: which exits, or why there are none
   std::unique_ptr<ExitHeads> predictor = {};
-  std::string no_predictor = {};  // why the one that was asked for is not there
+  std::string no_predictor = {};  // why the requested predictor is missing
 };
 
 // clock: outlives the model.

@@ -33,7 +33,7 @@ target_link_options(outrider_torch INTERFACE
   # libtorch_cpu needs libraries of the nvidia wheels; its own RPATH finds them at run time.
   -Wl,--allow-shlib-undefined -Wl,--unresolved-symbols=ignore-in-shared-libs)
 
-# The CUDA half of libtorch is loaded when --device cuda asks for it (torch_device.cc), never linked:
+# The CUDA half of libtorch is loaded when --device cuda asks for it (torch_model.cc), never linked:
 # programs of this preset start without a driver and without the nvidia wheels. What it needs is
 # searched in those wheels, then in the CUDA toolkit.
 if(OUTRIDER_CUDA)

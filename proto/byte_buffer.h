@@ -1,7 +1,8 @@
-// Bytes to gRPC's buffers and back, and what both shells set on their channels.
+// Converts bytes to gRPC's buffers and back, and holds the settings that both sides' channels
+// share.
 //
-// Both sides talk raw bytes with gRPC and call the codec themselves: a malformed message then gets
-// an answer that names its fault, where gRPC's own parsing would just end the stream.
+// Both sides exchange raw bytes with gRPC and call the codec themselves: a malformed message then
+// gets an answer that names the error. gRPC's own parsing would only end the stream.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,14 +18,14 @@ inline constexpr const char* kGenerateMethod = "/outrider.v1.Outrider/Generate";
 inline constexpr const char* kMeasureMethod = "/outrider.v1.Outrider/Measure";
 inline constexpr const char* kDescribeMethod = "/outrider.v1.Outrider/Describe";
 inline constexpr const char* kServiceName = "outrider.v1.Outrider";
-// The call's metadata that repeats Open.session_key.
+// The metadata of a call, which repeats Open.session_key.
 inline constexpr const char* kSessionMetadata = "outrider-session";
 
-// Both sides ping together, so that neither takes the other's pings for an attack, and a link that
-// died in silence is noticed within half a minute.
+// Both sides ping at the same rate, so that neither counts the other's pings as an attack, and a
+// silently broken link is detected within half a minute.
 inline constexpr std::chrono::milliseconds kKeepaliveTime{20'000};
 inline constexpr std::chrono::milliseconds kKeepaliveTimeout{10'000};
-// The server counts faster pings as strikes; half the client's time leaves room for jitter.
+// The server counts faster pings as strikes; half the client's interval leaves room for jitter.
 inline constexpr std::chrono::milliseconds kMinPingInterval{10'000};
 
 grpc::ByteBuffer to_buffer(const std::string& bytes);

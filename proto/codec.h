@@ -1,9 +1,9 @@
 // The wire form of messages.h: structs to protobuf bytes and back (proto/outrider/v1).
 //
-// Parsing treats its bytes as hostile: every count, id, position, enum, length and float is checked
-// here, so that what comes out has the ranges of its types. Whether it makes sense in the session
-// (vocabulary, known parents, `end`) is for the session to say. Parse errors are INVALID_ARGUMENT
-// and name field, value and what was expected.
+// Bytes are not trusted: every count, id, position, enum, length and float is checked here, so that
+// parsed values have the ranges of their types. The session checks whether they are valid in its
+// state (vocabulary, known parents, `end`). Parse errors are INVALID_ARGUMENT and name field, value
+// and what was expected.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,26 +19,26 @@
 
 namespace outrider {
 
-// What gRPC (5: flag and length) and HTTP/2 (9: a DATA frame's header) put around each message.
+// Overhead of gRPC (5: flag and length) and HTTP/2 (9: a DATA frame's header) for each message.
 inline constexpr std::size_t kFramingBytes = 14;
 
 // Both sides refuse a larger message before they parse it.
 inline constexpr std::size_t kMaxMessageBytes = 1 << 20;
 
-// The most nodes of one Grow. The session's own limit of living nodes is far lower.
+// The most nodes of one Grow. The session's limit of living nodes is far lower.
 inline constexpr std::size_t kMaxNodesPerGrow = 4096;
 
 std::string serialize(const EdgeMessage& message);
 std::string serialize(const ServerMessage& message);
 
-// Padding of a Measure call, either way.
+// Limit of a Measure call's padding, in each direction.
 inline constexpr std::size_t kMaxMeasuredBytes = 256 << 10;
 
-// A request for so many bytes, with so many of its own; and the reply to one.
+// A request for a reply of so many bytes, with so many of its own; and the reply.
 std::string serialize_measure_request(std::uint32_t reply_bytes, std::size_t padding_bytes);
 Result<std::string> measure_reply(std::string_view request);
 
-// A Describe call. The request says nothing yet.
+// A Describe call. The request has no fields yet.
 std::string serialize(const TargetDescription& target);
 Status check_describe_request(std::string_view request);
 Result<TargetDescription> parse_target_description(std::string_view reply);

@@ -130,7 +130,7 @@ Result<Grow> decode(const v1::Grow& in) {
                             to_position("grow.anchor_position", in.anchor_position()));
   const auto count = static_cast<std::size_t>(in.tokens_size());
   if (count > kMaxNodesPerGrow) {
-    return invalid_argument("grow.tokens has " + std::to_string(count) + " entries, may have " +
+    return invalid_argument("grow.tokens has " + std::to_string(count) + " entries, at most " +
                             std::to_string(kMaxNodesPerGrow));
   }
   if (static_cast<std::size_t>(in.parents_size()) != count || in.confidence().size() != count) {

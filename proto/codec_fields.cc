@@ -63,7 +63,7 @@ Result<float> to_finite(std::string_view field, float value) {
 Result<std::string> to_name(std::string_view field, const std::string& value) {
   if (value.size() > kMaxNameBytes) {
     return invalid_argument(std::string(field) + " has " + std::to_string(value.size()) +
-                            " bytes, may have " + std::to_string(kMaxNameBytes));
+                            " bytes, at most " + std::to_string(kMaxNameBytes));
   }
   if (!std::all_of(value.begin(), value.end(), is_printable)) {
     return invalid_argument(std::string(field) + " holds bytes other than printable ASCII");

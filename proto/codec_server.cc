@@ -95,7 +95,7 @@ struct ServerBodyEncoder {
   static void encode_costs(const PassCosts& costs, v1::PassCosts& wire) {
     for (const PassCosts::Point& point : costs.points) {
       wire.add_rows(point.rows);
-      // A time of 0 would be refused; a toy's pass takes less than a microsecond.
+      // A time of 0 would be refused; a toy model's pass takes less than a microsecond.
       wire.add_time_us(std::max(1u, static_cast<std::uint32_t>(from_duration(point.time))));
     }
     wire.set_exits_percent(costs.exits_percent);
@@ -170,7 +170,7 @@ Status decode_times(const v1::Limits& in, Limits& out) {
   return {};
 }
 
-// The year 2200; nanoseconds since 1970 hold it.
+// The year 2200, still within nanoseconds since 1970 in 64 bits.
 constexpr std::uint64_t kMaxWallClock = 7'258'118'400'000'000;
 
 Result<PassCosts> decode_costs(const v1::PassCosts& in) {

@@ -4,7 +4,7 @@
 namespace outrider {
 namespace {
 
-// Field 15 of both messages, of length-delimited type; then its length, always in two bytes.
+// Field 15 of both messages, of type length-delimited, and its length, always in two bytes.
 constexpr char kPaddingTag = 15 << 3 | 2;
 constexpr std::size_t kHeaderBytes = 3;
 static_assert(kPaddedBytes <= 1 << 14, "the length has two bytes");

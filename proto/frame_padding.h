@@ -1,8 +1,8 @@
-// Messages of one size, for those who do not want the sizes on the wire to tell what is written:
-// how many drafted tokens stood gives text away even under TLS (docs/deploy.md).
+// Pads messages to one size. Without padding, sizes reveal how many drafted tokens were accepted,
+// and so part of the text, even under TLS (docs/deploy.md).
 //
-// A padded message is the message, and zeros in its `padding` field up to the next multiple of
-// kPaddedBytes. A filler is such a message of zeros alone; it says nothing and fills up a count.
+// A padded message has zeros in its `padding` field up to the next multiple of kPaddedBytes. A
+// filler has nothing but padding; it makes the number of messages constant.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,7 +15,7 @@ namespace outrider {
 
 inline constexpr std::size_t kPaddedBytes = 256;
 
-// What a padded edge sends for each pass at least, fillers included.
+// A padded edge sends at least so many messages for each pass, fillers included.
 inline constexpr int kPaddedMessagesPerPass = 4;
 
 // bytes: a serialized EdgeMessage or ServerMessage.

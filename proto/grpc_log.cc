@@ -17,19 +17,19 @@ namespace {
 
 constexpr Duration kErrorInterval = std::chrono::seconds(10);
 
-// gRPC 1.51's words for it, one line for each.
+// gRPC 1.51's message, one line for each failure.
 constexpr std::string_view kHandshakeFailed = "Handshake failed";
 
 std::atomic<std::uint64_t> errors{0};
 std::atomic<std::uint64_t> handshakes{0};
 
-// If this error may be logged: how many were held back before it.
+// If this error may be logged: how many were suppressed before it.
 std::optional<std::uint64_t> admit_error() {
   static RateLimit limit(kErrorInterval);
   return limit.admit(SystemClock().now());
 }
 
-// A field, as a peer may have had a hand in it.
+// As a field, because a peer may have influenced the text.
 void pass_on(gpr_log_func_args* line) {
   if (line->severity != GPR_LOG_SEVERITY_ERROR) {
     return log(LogLevel::kDebug, "grpc", {{"line", line->message}});

@@ -1,12 +1,12 @@
-// The order in which gRPC runs reactions, told to ThreadSanitizer.
+// Declares to ThreadSanitizer the order in which gRPC runs reactions.
 //
 // gRPC runs the reaction to an operation after the operation was started, and OnDone after all
-// other reactions. It keeps that order by locks of its own, which ThreadSanitizer cannot see,
+// other reactions. It ensures that order by locks of its own, which ThreadSanitizer cannot see
 // because Debian's gRPC is compiled without it. A reactor therefore releases a buffer where it
 // starts an operation on it, and acquires it in the reaction. Nothing else is ordered by this, so
 // that races between reactions and other threads are still found.
 //
-// Thread rule: any thread. Without ThreadSanitizer both are nothing.
+// Thread rule: any thread. Without ThreadSanitizer both do nothing.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

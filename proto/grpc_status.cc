@@ -41,14 +41,14 @@ void add_retry(v1::StatusDetails& details, Duration retry_after) {
   detail.set_value(info.SerializeAsString());
 }
 
-// What gRPC itself, a proxy or a gateway says when the way to the server breaks.
+// The codes that gRPC itself, a proxy or a gateway uses for a broken connection.
 bool may_be_transports(grpc::StatusCode code) {
   return code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::CANCELLED ||
          code == grpc::StatusCode::ABORTED || code == grpc::StatusCode::UNKNOWN;
 }
 
-// What the detail of an Outrider server says, whatever stands around it: a proxy that resets the
-// stream behind the server's last word leaves the detail, and its own code and message beside it.
+// The status in an Outrider server's detail. A proxy that resets the stream after the server's last
+// message keeps the detail, but sets its own code and message.
 std::optional<Status> servers_word(const grpc::Status& status) {
   v1::StatusDetails details;
   if (!details.ParseFromString(status.error_details())) return std::nullopt;
@@ -90,7 +90,7 @@ Status from_grpc(const grpc::Status& status) {
 Status ended_call(const grpc::Status& status) {
   if (const std::optional<Status> said = servers_word(status)) return *said;
   if (!may_be_transports(status.error_code())) return from_grpc(status);
-  return unavailable("the way to the server broke (" + from_grpc(status).to_string() + ")");
+  return unavailable("the connection to the server broke (" + from_grpc(status).to_string() + ")");
 }
 
 std::optional<Duration> retry_delay(const grpc::Status& status) {

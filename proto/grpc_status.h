@@ -1,4 +1,4 @@
-// Outrider's Status to gRPC's and back, in one place.
+// Converts Outrider's Status to gRPC's and back.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,19 +12,19 @@
 
 namespace outrider {
 
-// Every error carries a detail by which the other side knows that Outrider spoke, and no proxy on
-// the way. retry_after travels as google.rpc.RetryInfo, which every gRPC client understands.
+// Every error has a detail that shows that Outrider sent it, not a proxy on the way. retry_after
+// becomes google.rpc.RetryInfo, which every gRPC client understands.
 grpc::Status to_grpc(const Status& status, std::optional<Duration> retry_after = std::nullopt);
 
-// A code that Outrider does not use becomes kInternal, its number named in the message.
+// A code that Outrider does not use becomes kInternal, with its number in the message.
 Status from_grpc(const grpc::Status& status);
 
-// How a call ended, as the edge's rules for retries see it (docs/protocol.md, "What may be
-// retried"): INTERNAL, CANCELLED, ABORTED and UNKNOWN that are not Outrider's become UNAVAILABLE,
-// for a proxy or the transport spoke. Else as from_grpc().
+// How a call ended, for the edge's rules for retries (docs/protocol.md, "What may be retried"):
+// INTERNAL, CANCELLED, ABORTED and UNKNOWN without Outrider's detail become UNAVAILABLE, because a
+// proxy or the transport sent them. Else as from_grpc().
 Status ended_call(const grpc::Status& status);
 
-// The delay that to_grpc() or another honest server attached; at most one hour.
+// The delay that a server attached, by to_grpc() or otherwise; at most one hour.
 std::optional<Duration> retry_delay(const grpc::Status& status);
 
 }  // namespace outrider

@@ -6,11 +6,10 @@
 namespace outrider {
 namespace {
 
-// Who may watch all tenants is trusted with no tenant's text: that key lies with another program,
-// and would decode without a limit.
+// A key that reads metrics must not decode: it is stored in a monitoring program, and has no quota.
 Status check_right(const Tenants& tenants, const TenantKey& key, Front front) {
   if (front == Front::kMetrics || !tenants.limits_of(key.tenant).read_metrics) return {};
-  return permission_denied("this key reads metrics (read-metrics), and is for nothing else");
+  return permission_denied("this key is for reading metrics (read-metrics) only");
 }
 
 }  // namespace
@@ -30,9 +29,9 @@ Result<std::shared_ptr<const TenantKey>> Authenticator::find(std::string_view ke
     return right;
   }
   count_refusal(front);
-  if (!throttles_ || key.empty()) return found;  // without a key nothing is guessed
+  if (!throttles_ || key.empty()) return found;  // a missing key is no guess
   const MutexLock lock(mu_);
-  wrong_keys_.add(network, clock_.now());
+  auth_failures_.add(network, clock_.now());
   return found;
 }
 
@@ -52,8 +51,9 @@ void Authenticator::count_refusal(Front front) {
 
 Status Authenticator::check_network(const std::string& network) {
   const MutexLock lock(mu_);
-  if (!wrong_keys_.too_many(network, clock_.now())) return {};
-  const auto delay = std::chrono::duration_cast<std::chrono::seconds>(WrongKeys::kOneIn);
+  if (!auth_failures_.too_many(network, clock_.now())) return {};
+  const auto delay =
+      std::chrono::duration_cast<std::chrono::seconds>(AuthFailureLimiter::kRetryInterval);
   return resource_exhausted("too many wrong keys came from this address; retry in " +
                             std::to_string(delay.count()) + " s");
 }

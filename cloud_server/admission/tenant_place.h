@@ -1,4 +1,4 @@
-// A stream's place in the quota of its tenant, given back at its end.
+// A stream's share of its tenant's quota, released at its end.
 //
 //   take  serve*  ~
 //
@@ -34,13 +34,13 @@ class TenantPlace final {
     session_ = result.session;
     return result;
   }
-  // The stream has its first verdict; later calls say nothing new.
+  // The stream has its first verdict; later calls have no effect.
   void serve() {
     if (tenants_ != nullptr && !std::exchange(served_, true)) tenants_->serve(tenant_, session_);
   }
 
  private:
-  Tenants* tenants_ = nullptr;  // null: has no place
+  Tenants* tenants_ = nullptr;  // null: holds no quota
   std::string tenant_;
   std::string session_;
   bool served_ = false;

@@ -9,9 +9,9 @@
 namespace outrider {
 namespace {
 
-// A bucket holds what flows in during so long: the burst that a tenant may take at once.
+// A bucket holds the inflow of so many seconds: the largest burst.
 constexpr double kBurstSeconds = 60;
-// Told to whom a limit of sessions refuses: a guess at when one ends.
+// The retry delay where a limit of sessions refuses: a guess at when a session ends.
 constexpr Duration kSessionDelay = std::chrono::seconds(2);
 constexpr std::size_t kLongestToken = 512;
 
@@ -49,11 +49,12 @@ void Tenants::replace(const TokenFile& file) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) key->revoked.store(true);
   }
   keys_ = std::move(keys);
-  for (auto& [name, tenant] : tenants_) tenant.limits = {};  // of those that are gone
+  for (auto& [name, tenant] : tenants_)
+    tenant.limits = {};  // tenants that are no longer in the file
   for (auto& [name, limit] : limits) tenants_[name].limits = limit;
 }
 
-// Looks at every key, so that the time does not tell which is nearest.
+// Compares with every key, so that the time does not reveal the nearest.
 Result<std::shared_ptr<const TenantKey>> Tenants::find(std::string_view token) const {
   const Sha256::Digest hash = hash_of(token.substr(0, kLongestToken + 1));
   const MutexLock lock(mu_);
@@ -62,7 +63,7 @@ Result<std::shared_ptr<const TenantKey>> Tenants::find(std::string_view token) c
     if (key->hash && same(hash, *key->hash)) found = key;
   }
   if (found != nullptr) return found;
-  return unauthenticated("no key that this server knows came with the call; " +
+  return unauthenticated("the call has no key that this server knows; " +
                          std::string("expected authorization: Bearer KEY"));
 }
 
@@ -82,7 +83,7 @@ AdmissionResult Tenants::admit(const std::string& name, const std::string& key,
   const MutexLock lock(mu_);
   Tenant& tenant = tenants_[name];
   const TenantLimits& limits = tenant.limits;
-  // No key is the name of a session without one, whatever an edge writes.
+  // An edge cannot choose such a name: it is no valid session key.
   const std::string session =
       key.empty() ? "without key " + std::to_string(++sessions_without_key_) : "key " + key;
   if (Status counts = check_counts(tenant, session); !counts.ok()) {
@@ -112,7 +113,7 @@ AdmissionResult Tenants::refuse(Status why, Duration delay) {
   return {.status = std::move(why), .retry_after = spread_delay(delay, ++refused_)};
 }
 
-// A stream that replaces a session's takes nothing more.
+// A stream that replaces a session's stream takes no more of the quota.
 Status Tenants::check_counts(const Tenant& tenant, const std::string& session) {
   const TenantLimits& limits = tenant.limits;
   const auto& sessions = tenant.sessions;

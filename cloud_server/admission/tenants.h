@@ -1,11 +1,11 @@
-// Who may come in, and how much of the server each may use: keys, sessions, token buckets.
+// Authenticates and limits tenants: keys, sessions, token buckets.
 //
 //   Result<std::shared_ptr<const TenantKey>> key = tenants.find("or-..");
 //   const AdmissionResult in = tenants.admit(key->tenant, session_key, 300, now);
 //   tenants.serve(key->tenant, in.session)  ..  tenants.leave(key->tenant, in.session)
 //
-// Thread rule: any thread. Errors: UNAUTHENTICATED, the same words and the same time for every key
-// that is not known; RESOURCE_EXHAUSTED with a delay. SPDX-License-Identifier: Apache-2.0
+// Thread rule: any thread. Errors: UNAUTHENTICATED, with the same text and after the same time for
+// every unknown key; RESOURCE_EXHAUSTED with a delay. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -24,55 +24,55 @@
 
 namespace outrider {
 
-// A key, or a certificate's name, that was known when it came in.
+// A key, or a certificate's name, that was valid when its client connected.
 struct TenantKey {
   TenantKey(std::string name, std::optional<Sha256::Digest> key_hash)
       : tenant(std::move(name)), hash(key_hash) {}
 
   const std::string tenant;
-  const std::optional<Sha256::Digest> hash;  // nothing: of a certificate
+  const std::optional<Sha256::Digest> hash;  // nothing: a certificate
   std::atomic<bool> revoked{false};          // no longer in the file
 };
 
-// UNAUTHENTICATED once the key is no longer in the file. Null: there is none to look at.
+// UNAUTHENTICATED once the key is no longer in the file. Null: no key is required.
 Status check_not_revoked(const TenantKey* key);
 
-// Whether a session may open, and when to ask again.
+// Whether a session may open, and if not, when to retry.
 struct AdmissionResult {
   Status status;
-  Duration retry_after{0};   // spread_delay()
-  std::string session = {};  // the name that serve() and leave() know it by; empty if refused
+  Duration retry_after{0};   // varied by spread_delay()
+  std::string session = {};  // the name for serve() and leave(); empty if refused
 };
 
 class Tenants final {
  public:
-  // Takes the file's keys; those that are gone from it are revoked, also for who is in.
+  // Takes the file's keys. Keys that are no longer in it are revoked, also for open streams.
   void replace(const TokenFile& file);
 
   Result<std::shared_ptr<const TenantKey>> find(std::string_view token) const;
-  // That of a tenant who comes by certificate: of its line for certificates, else of any.
+  // The key of a tenant with a certificate: of its line for certificates, else of any line.
   // PERMISSION_DENIED if it has none.
   Result<std::shared_ptr<const TenantKey>> find_certificate(const std::string& tenant) const;
 
-  // A session of the tenant opens, with a prompt of so many tokens; leave() when it is over.
-  // key: chosen by the edge, so that a stream that replaces a session's counts once; without one
+  // Opens a session of the tenant, with a prompt of so many tokens; call leave() at its end. key:
+  // chosen by the edge, so that a stream that replaces a session's stream counts once; without one
   // it is a new session.
   AdmissionResult admit(const std::string& tenant, const std::string& key, double prompt_tokens,
                         TimePoint now);
   void leave(const std::string& tenant, const std::string& session);
-  // The session has its first token: it waits no more.
+  // The session has its first token and no longer counts as queued.
   void serve(const std::string& tenant, const std::string& session);
-  // So many rows were computed for the tenant.
+  // Counts rows computed for the tenant.
   void charge(const std::string& tenant, double rows, TimePoint now);
-  // From when on it may have more rows; in the past: now.
+  // When the tenant may have more rows; in the past: now.
   TimePoint rows_ready_at(const std::string& tenant) const;
   // A tenant that is not in the file has neither limits nor rights.
   TenantLimits limits_of(const std::string& tenant) const;
-  // The tenants whose share is less than this.
+  // The tenants whose memory share is smaller than this.
   std::vector<std::string> with_less_kv_than(std::int64_t bytes) const;
 
  private:
-  // What flows in with time and is taken by use; below zero nobody is admitted.
+  // A token bucket: refilled over time, drained by use. Below zero no session is admitted.
   struct Bucket {
     double level = 0;
     TimePoint at{};

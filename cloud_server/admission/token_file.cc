@@ -44,7 +44,7 @@ std::string to_hex(const Sha256::Digest& hash) {
   return hex;
 }
 
-// Above 0; nothing: it is no such number.
+// A number above 0, or nothing.
 std::optional<double> parse_number(std::string_view text) {
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -85,7 +85,7 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
     limits.rows_per_second = *value;
   } else {
     return invalid_argument(printable(name) +
-                            " is no limit; there are sessions, queued-requests, "
+                            " is not a limit; limits are sessions, queued-requests, "
                             "prompt-tokens-per-minute, rows-per-second, kv-memory, exact-times, "
                             "read-metrics");
   }
@@ -144,7 +144,7 @@ Result<TokenFile> read_tokens(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_private_file(path));
   TokenFile file = parse_tokens(text);
   if (!file.entries.empty()) return file;
-  return invalid_argument(path + ": holds no key" +
+  return invalid_argument(path + ": has no key" +
                           (file.faults.empty() ? "" : " (" + file.faults.front() + ")") +
                           ". Remedy: outrider-server token new NAME --token-file " + path);
 }

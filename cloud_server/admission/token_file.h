@@ -1,12 +1,12 @@
-// The file of keys: who may use this server, and how much of it. A line for each key:
+// The file of keys: who may use this server, and how much of it. It has a line for each key:
 //
 //   robot-7 sha256:2c26b4..ae sessions=2 queued-requests=4 prompt-tokens-per-minute=60000
 //   (one line)                rows-per-second=400 kv-memory=2G exact-times
 //
-// Only the key's hash is in it: keys are 256 random bits, so the hash tells nothing. A tenant that
-// comes by a certificate of that common name has the word `certificate` in the hash's place.
-// Several lines may name one tenant, while a key is being replaced; its limits are those of the
-// first. Empty lines and those that begin with # say nothing.
+// The file contains only hashes. Keys are 256 random bits, so a hash does not reveal its key. A
+// tenant with a certificate of that common name has the word `certificate` instead of the hash.
+// Several lines may name one tenant while a key is being replaced; the first one sets its limits.
+// Empty lines and those that begin with # are ignored.
 //
 // Thread rule: pure functions, except for the file. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -26,12 +26,12 @@ namespace outrider {
 // Of one tenant; 0: no limit.
 struct TenantLimits {
   std::uint32_t sessions = 0;
-  std::uint32_t queued_requests = 0;  // that wait for their first token
+  std::uint32_t queued_requests = 0;  // sessions without their first token
   double prompt_tokens_per_minute = 0;
   double rows_per_second = 0;
   std::int64_t kv_bytes = 0;  // of keys and values
-  // No limits, but rights: to know how long others kept the device, and to read /metrics beyond
-  // loopback, which tell of all tenants.
+  // Rights instead of limits: to see exact device times instead of load levels, and to read
+  // /metrics from the network, which shows all tenants.
   bool exact_times = false;
   bool read_metrics = false;
 
@@ -40,25 +40,25 @@ struct TenantLimits {
 
 struct TokenEntry {
   std::string tenant;
-  std::optional<Sha256::Digest> hash;  // nothing: it comes by certificate
+  std::optional<Sha256::Digest> hash;  // nothing: the tenant has a certificate
   TenantLimits limits;
 };
 
 struct TokenFile {
   std::vector<TokenEntry> entries;
-  std::vector<std::string> faults;  // bad lines, each named; the rest is kept
+  std::vector<std::string> faults;  // describes each invalid line; the other lines are used
 };
 
-// What a tenant may be called, in the file and in a certificate.
+// Whether a text can name a tenant, in the file and in a certificate.
 bool is_tenant_name(std::string_view name);
 
 TokenFile parse_tokens(std::string_view text);
 
-// FAILED_PRECONDITION if others than its owner may read the file, NOT_FOUND if it is not there,
-// INVALID_ARGUMENT if it holds no tenant at all.
+// FAILED_PRECONDITION if other users may read the file, NOT_FOUND if it does not exist,
+// INVALID_ARGUMENT if it names no tenant.
 Result<TokenFile> read_tokens(const std::string& path);
 
-// A new key for a tenant, and the line that lets it in.
+// A new key for a tenant, and its line for the file.
 struct NewToken {
   std::string token;
   std::string line;

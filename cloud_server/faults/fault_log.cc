@@ -32,7 +32,8 @@ Status FaultLog::end(const std::string& who, const Status& status, const std::st
   const std::uint64_t number = failed_.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::string incident = "failure " + std::to_string(number);
   if (log_) log_(incident + ", " + who + ": " + status.to_string());
-  return Status(status.code(), "the server could not go on; its log says why under " + incident);
+  return Status(status.code(),
+                "the server could not continue; its log has the reason under " + incident);
 }
 
 void FaultLog::warn(const std::string& line) {

@@ -1,6 +1,6 @@
-// What went wrong with clients of any kind, and whose fault it was: counted always, logged at most
-// once in five seconds except failures, which clients are told the numbers of, and told to the
-// client without what is not for it.
+// Errors of all clients, by cause: a client's fault or this server's. All are counted. A client's
+// fault is logged at most once in five seconds; a failure of this server is always logged, with a
+// number that the client gets instead of the details.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,26 +17,27 @@
 namespace outrider {
 
 struct FaultCounts {
-  std::uint64_t refused = 0;  // for a client's fault
-  std::uint64_t failed = 0;   // for one of this side's: a damaged model
+  std::uint64_t refused = 0;  // for a fault of the client
+  std::uint64_t failed = 0;   // for a fault of this server, such as a damaged model
 };
 
 class FaultLog final {
  public:
   using Log = std::function<void(const std::string&)>;
 
-  // log: takes a line, from any thread. Empty: faults are counted only.
+  // log: writes a line, from any thread. Empty: errors are only counted.
   explicit FaultLog(Log log = {}) : log_(std::move(log)) {}
 
   // A client's fault. who: its address, with the request's id if it has one.
   void refuse(const std::string& who, const Status& status);
 
-  // How the engine ended a client's session, with what is for the log only. Returns what the client
-  // is told: of this side's faults not the paths, sizes and names, but where the log has them.
+  // The engine ended a client's session; `for_the_log` is detail for the log only. Returns the
+  // status for the client: for this server's faults without paths, sizes and names, but with the
+  // number of the log line.
   [[nodiscard]] Status end(const std::string& who, const Status& status,
                            const std::string& for_the_log);
 
-  // Of no client's: the system has too little of something, or a file does not fit.
+  // A fault without a client: the system lacks a resource, or a file is not valid.
   void warn(const std::string& line);
 
   FaultCounts counts() const {
@@ -54,7 +55,7 @@ class FaultLog final {
   std::atomic<std::uint64_t> failed_{0};
 };
 
-// A client's name in the log.
+// The name of a client in the log.
 std::string name_in_log(const std::string& peer, const std::string& request_id);
 
 }  // namespace outrider

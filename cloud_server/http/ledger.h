@@ -1,4 +1,4 @@
-// The usage record of a session that is over (common/ledger).
+// The usage record of an ended session (common/ledger).
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,7 +12,7 @@ namespace outrider {
 
 LedgerEntry ledger_entry(const SessionRecord& record);
 
-// The line of the audit log: who used how much of the device. prices: null if there are none.
+// The line of the audit log: the tenant's use of the device. prices: null if there are none.
 std::vector<LogField> audit_fields(const SessionRecord& record, const Prices* prices);
 
 }  // namespace outrider

@@ -7,11 +7,12 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <cstddef>
+#include <set>
 #include <sstream>
 #include <utility>
 
 #include "cloud_server/http/ledger.h"
-#include "cloud_server/http/tenant_labels.h"
 #include "common/base/mutex.h"
 #include "common/ledger/ledger_counters.h"
 
@@ -40,10 +41,31 @@ const char* name_of(FinishReason reason) {
   return "error";
 }
 
-// A total that is counted elsewhere.
+// Copies a total that is counted elsewhere.
 void follow(prometheus::Counter& counter, double total) {
   if (total > counter.Value()) counter.Increment(total - counter.Value());
 }
+
+// The tenants with counters of their own. They are bounded, because certificates may bring any
+// number of names. Thread rule: any thread.
+class TenantLabels final {
+ public:
+  static constexpr std::size_t kMaxTenants = 1000;
+  static constexpr const char* kOthers = "(others)";  // not valid as a tenant's name
+
+  // The tenant's name if it is among the first, else the common label of all others.
+  std::string of(const std::string& tenant) {
+    const MutexLock lock(mu_);
+    if (known_.contains(tenant)) return tenant;
+    if (known_.size() >= kMaxTenants) return kOthers;
+    known_.insert(tenant);
+    return tenant;
+  }
+
+ private:
+  Mutex mu_;
+  std::set<std::string> known_ OUTRIDER_GUARDED_BY(mu_);
+};
 
 }  // namespace
 
@@ -78,12 +100,12 @@ struct ServerMetrics::Parts {
   }
 
   const prometheus::Labels labels;
-  const Prices* const prices;  // null: nothing has a price
+  const Prices* const prices;  // null: no prices
   prometheus::Registry registry;
   LedgerCounters ledger{registry, "outrider_tenant_", "bytes_total", labels};
   TenantLabels tenants;
   Totals& sessions = totals("tenant_sessions_total", "Sessions of each tenant");
-  Mutex render_mu;  // one at a time sets and reads
+  Mutex render_mu;  // one render() at a time
 
   prometheus::Gauge& running = gauge("num_requests_running", "Sessions that are open");
   prometheus::Gauge& waiting = gauge("num_requests_waiting", "Streams without a session yet");
@@ -92,19 +114,20 @@ struct ServerMetrics::Parts {
   prometheus::Gauge& calls = gauge("grpc_calls_open", "gRPC calls that are open");
   prometheus::Gauge& connections = gauge("connections_open", "Connections of edges that are open");
   prometheus::Counter& turned_away =
-      totals("connections_refused_total", "Connections closed for a bound").Add({});
+      totals("connections_refused_total", "Connections closed because a limit was reached").Add({});
   prometheus::Counter& handshakes =
-      totals("tls_handshakes_failed_total", "Connections that ended in TLS's greeting").Add({});
+      totals("tls_handshakes_failed_total", "Connections whose TLS handshake failed").Add({});
   prometheus::Counter& grpc_errors =
-      totals("grpc_errors_total", "Errors that gRPC logged, failed handshakes among them").Add({});
-  Totals& keys = totals("keys_refused_total",
-                        "Calls and requests refused for their key, or as too many wrong ones came "
-                        "from their address");
+      totals("grpc_errors_total", "Errors that gRPC logged, failed handshakes included").Add({});
+  Totals& keys =
+      totals("keys_refused_total",
+             "Calls and requests refused for their key, or because too many wrong ones came "
+             "from their address");
   prometheus::Counter& grpc_keys = keys.Add({{"front", "grpc"}});
   prometheus::Counter& openai_keys = keys.Add({{"front", "openai"}});
   prometheus::Counter& metrics_keys = keys.Add({{"front", "metrics"}});
   prometheus::Counter& log_lines_lost =
-      totals("log_lines_lost_total", "Lines of the log that the disk did not take").Add({});
+      totals("log_lines_lost_total", "Log lines that could not be written").Add({});
   prometheus::Counter& passes =
       totals("target_passes_total", "Passes of the target that decided tokens").Add({});
   prometheus::Counter& rows = totals("rows_total", "Rows that the device computed").Add({});
@@ -113,11 +136,11 @@ struct ServerMetrics::Parts {
   prometheus::Counter& device =
       totals("device_seconds_total", "Seconds that the device computed").Add({});
   prometheus::Counter& rejected =
-      totals("sessions_refused_total", "Sessions refused for want of room").Add({});
+      totals("sessions_refused_total", "Sessions refused because the server was full").Add({});
   prometheus::Counter& refused =
-      totals("calls_refused_total", "Calls ended for a fault of the peer").Add({});
+      totals("calls_refused_total", "Calls ended for a fault of the client").Add({});
   prometheus::Counter& failed =
-      totals("calls_failed_total", "Calls ended for a fault of this side").Add({});
+      totals("calls_failed_total", "Calls ended for a fault of this server").Add({});
 
   prometheus::Counter& prompt = totals("prompt_tokens_total", "Tokens of prompts").Add({});
   prometheus::Counter& generated =

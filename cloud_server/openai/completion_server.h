@@ -1,10 +1,9 @@
-// The server's OpenAI routes (common/openai/routes.h), for clients that have no draft: the target
-// decodes alone, by the same scheduler as for edges.
+// The server's OpenAI routes (common/openai/routes.h), for clients without a draft: the target
+// decodes alone, under the same scheduler as edges' sessions.
 //
-// Where there are keys, one is asked for: Authorization: Bearer KEY. A request is a session of its
-// tenant. Thread rule: the routes' functions on the HTTP server's thread. Ownership: all parts
-// outlive it, and it outlives its routes.
-// SPDX-License-Identifier: Apache-2.0
+// Where the server has keys, a request needs one: Authorization: Bearer KEY. It is a session of the
+// key's tenant. Thread rule: the routes' functions on the HTTP server's thread. Ownership: all
+// parts outlive it, and it outlives its routes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -24,12 +23,12 @@
 namespace outrider {
 
 struct CompletionServerOptions {
-  std::string model_name;  // as clients name it
+  std::string model_name;  // the name that clients use
   std::string tokenizer_hash;
   ChatSource chat = {};                    // the target's
   Position context = 0;                    // tokens of prompt and answer
-  Authenticator* authenticator = nullptr;  // null: nobody is asked for a key
-  Tenants* tenants = nullptr;              // whose quotas hold; null: nobody's
+  Authenticator* authenticator = nullptr;  // null: no keys are required
+  Tenants* tenants = nullptr;              // null: there are no quotas
   // A stream has a comment after so long without anything else, while its prompt is computed.
   Duration keep_alive = std::chrono::seconds(5);
 };

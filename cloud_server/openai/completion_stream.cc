@@ -38,7 +38,7 @@ void CompletionStream::on_message(const ServerMessage& message) {
     return;
   }
   if (std::holds_alternative<Verdict>(message)) place_.serve();
-  // It is admitted: from now on a stream's reader sees that it is not forgotten.
+  // It is admitted: a client that streams now gets the head.
   if (std::holds_alternative<Opened>(message)) client_.responder->begin();
   if (std::holds_alternative<Progress>(message)) client_.responder->keep_alive(client_.keep_alive);
   const auto* notice = std::get_if<Notice>(&message);
@@ -60,7 +60,7 @@ void CompletionStream::on_step(PlainAnswer::Step step) {
   traffic_->add_down(client.take_bytes_sent());
 }
 
-// The client is gone, or reads too slowly.
+// The client has disconnected, or reads too slowly.
 void CompletionStream::abandon() {
   told_ = true;
   client_.responder->abandon();
@@ -70,7 +70,7 @@ void CompletionStream::abandon() {
 void CompletionStream::fail(const Status& status) {
   told_ = true;
   client_.responder->fail(
-      status.ok() ? unavailable("the answer was cut before its end; ask again") : status,
+      status.ok() ? unavailable("the answer was cut off; repeat the request") : status,
       retry_after_);
 }
 

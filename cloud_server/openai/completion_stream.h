@@ -1,6 +1,7 @@
-// A PlainAnswer on the engine, and its client: a client that goes away ends the stream.
+// Connects a PlainAnswer to the engine and to its client. A client that disconnects ends the
+// stream.
 //
-// Thread rule: begin() from the HTTP server's thread; after that it lives on the engine's until the
+// Thread rule: begin() from the HTTP server's thread; after that it runs on the engine's until the
 // stream is over. Ownership: shared by the engine's sink; engine, tokenizer and fault log outlive
 // it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -21,7 +22,7 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
  public:
   struct Client {
     std::string who;                            // for the log
-    std::shared_ptr<const TenantKey> key = {};  // that it came with; null: none was asked for
+    std::shared_ptr<const TenantKey> key = {};  // of the request; null: none is required
     std::uint64_t bytes_up = 0;                 // of the request
     std::shared_ptr<CompletionResponder> responder;
     Duration keep_alive{0};  // comments between what the engine tells of its progress
@@ -30,8 +31,8 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
   CompletionStream(VerifyEngine& engine, FaultLog& faults, PlainAnswer answer, Client client)
       : engine_(engine), faults_(faults), answer_(std::move(answer)), client_(std::move(client)) {}
 
-  // owner: whose quota it takes a place in, if there are tenants. On an error it has not begun, and
-  // has told the client nothing.
+  // owner: the tenant whose quota counts, if there are tenants. After an error nothing has begun,
+  // and nothing was sent to the client.
   AdmissionResult begin(Tenants* tenants, StreamOwner owner);
 
  private:

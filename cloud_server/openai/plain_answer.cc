@@ -30,7 +30,7 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   open.end_position = answer_end(length, params.text.max_tokens, context);
   if (!params.text.ignore_eos) open.stop_ids = std::move(prompt.stop_ids);
   open.ignore_target_stops = params.text.ignore_eos;
-  open.policy.pass_policy = PassPolicy::kEager;  // nobody drafts
+  open.policy.pass_policy = PassPolicy::kEager;  // there is no draft
   PlainAnswer answer(std::move(open), StreamedText(tokenizer, std::move(stops)));
   answer.end_ = answer.acked_ = length;
   return answer;
@@ -43,7 +43,7 @@ PlainAnswer::Step PlainAnswer::on_message(const ServerMessage& message) {
   if (const auto* usage = std::get_if<Usage>(&message)) {
     over_ = true;
     if (usage->reason == FinishReason::kCancelled || usage->reason == FinishReason::kError) {
-      step.failure = unavailable("the answer was cut before its end; ask again");
+      step.failure = unavailable("the answer was cut off; repeat the request");
       return step;
     }
     if (std::string rest = text_.finish(); !rest.empty()) {

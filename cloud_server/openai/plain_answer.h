@@ -1,5 +1,5 @@
-// One request of an OpenAI client, answered by the target alone: what to ask the verifier for, what
-// its messages become for the client, and when it is over.
+// Answers one request of an OpenAI client with the target alone: makes the request to the verifier,
+// and turns its messages into text for the client.
 //
 //   answer.open()  (answer.on_message(message) -> Step)*
 //
@@ -22,16 +22,16 @@ namespace outrider {
 
 class PlainAnswer final {
  public:
-  // What a message of the verifier asks for.
+  // The reaction to a message of the verifier.
   struct Step {
-    std::vector<AnswerPiece> pieces = {};   // that may be shown now
+    std::vector<AnswerPiece> pieces = {};   // may be shown now
     std::optional<EdgeMessage> reply = {};  // to the verifier
-    std::optional<AnswerEnd> end = {};      // the answer is whole
-    Status failure = {};                    // it ended before its end
+    std::optional<AnswerEnd> end = {};      // the answer is complete
+    Status failure = {};                    // the answer was cut
   };
 
   // tokenizer: outlives this. context: tokens of prompt and answer that the target holds. Errors:
-  // INVALID_ARGUMENT for stop strings that cannot be, and for a prompt that leaves no room.
+  // INVALID_ARGUMENT for invalid stop strings, and for a prompt that leaves no room.
   static Result<PlainAnswer> begin(const Tokenizer& tokenizer, EncodedPrompt prompt,
                                    const CompletionParams& params, Position context,
                                    std::string tokenizer_hash);
@@ -40,7 +40,7 @@ class PlainAnswer final {
   EdgeMessage open() const { return {.body = open_}; }
   Step on_message(const ServerMessage& message);
 
-  // All that was shown.
+  // All text shown so far.
   const std::string& text() const { return text_.text(); }
 
  private:
@@ -50,7 +50,7 @@ class PlainAnswer final {
 
   Open open_;
   StreamedText text_;
-  Position end_ = 0;  // of the text, as the verdicts have it
+  Position end_ = 0;  // of the text, according to the verdicts
   Position acked_ = 0;
   std::uint64_t tokens_ = 0;
   std::uint64_t cached_tokens_ = 0;

@@ -5,13 +5,12 @@
 #include <utility>
 
 #include "cloud_server/admission/token_file.h"
-#include "common/base/bearer_key.h"
-#include "common/base/request_id.h"
+#include "common/base/request_headers.h"
 
 namespace outrider {
 namespace {
 
-// Empty without a certificate. One whose common name is no tenant's would have no quota.
+// Empty without a certificate. A common name that is no tenant's name would have no quota.
 Result<std::string> certificate_name(const grpc::ServerContextBase& context) {
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
   if (peer == nullptr || !peer->IsPeerAuthenticated()) return std::string();
@@ -65,7 +64,7 @@ Result<Caller> identify(const grpc::ServerContextBase& context, Authenticator* a
   OUTRIDER_ASSIGN_OR_RETURN(caller.key,
                             authenticator->find(token, host_of(context.peer()), Front::kGrpc));
   if (!caller.tenant.empty() && caller.tenant != caller.key->tenant) {
-    return permission_denied("the key is another tenant's than the certificate");
+    return permission_denied("the key and the certificate belong to different tenants");
   }
   caller.tenant = caller.key->tenant;
   return caller;

@@ -27,10 +27,10 @@ namespace {
 
 // How long a gate without descriptors waits for some.
 constexpr int kPauseMs = 100;
-// How often those are looked at who have said nothing yet.
+// How often silent connections are checked for the timeout.
 constexpr int kLookMs = 100;
 
-// The address alone; one of IPv4 is the same host however it came.
+// The address without port; an IPv4 address in IPv6 form is written as IPv4.
 std::string host_in(const sockaddr_storage& peer) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (peer.ss_family == AF_INET) {
@@ -47,7 +47,7 @@ std::string host_in(const sockaddr_storage& peer) {
   return text.data();
 }
 
-// host and port as people write them.
+// host and port as text.
 std::string endpoint(const std::string& host, const std::string& port) {
   const bool is_v6 = host.find(':') != std::string::npos;
   return (is_v6 ? "[" + host + "]" : host) + ":" + port;
@@ -63,8 +63,8 @@ std::string endpoint_of(const std::string& peer) {
   return endpoint(host_of(peer), peer.substr(peer.rfind(':') + 1));
 }
 
-// As gRPC sets up what it accepts itself: no waiting for more bytes, and no waiting for a peer that
-// does not acknowledge for as long as it does not answer pings.
+// The options that gRPC sets on connections it accepts itself: send at once, and drop a peer that
+// does not acknowledge within the time for a ping's answer.
 void set_up(int connection) {
   const int on = 1;
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -72,23 +72,24 @@ void set_up(int connection) {
   setsockopt(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
 }
 
-// What a peer's first bytes must begin with; all of HTTP/2's greeting is gRPC's to check.
+// How a peer's first bytes must begin; gRPC checks the rest of HTTP/2's preface.
 constexpr std::string_view kTlsGreeting = "\x16\x03";
 constexpr std::string_view kHttp2Greeting = "PRI";
 
-// Nothing: they may still become the greeting. first: at least one byte.
+// Nothing: the bytes may still become the preface. first: at least one byte.
 std::optional<Status> check_greeting(std::string_view first, bool tls) {
   const std::string_view wanted = tls ? kTlsGreeting : kHttp2Greeting;
   if (first.starts_with(wanted)) return Status();
   if (wanted.starts_with(first)) return std::nullopt;
-  if (tls) return invalid_argument("the connection does not begin with TLS, which this port wants");
+  if (tls)
+    return invalid_argument("the connection does not begin with TLS, which this port requires");
   if (kTlsGreeting.starts_with(first.substr(0, 2))) {
     return invalid_argument("the connection begins with TLS; this port has none (--tls-cert)");
   }
   return invalid_argument("the connection does not begin with HTTP/2, which gRPC speaks");
 }
 
-// That the peer has sent so far; 0 if the system does not tell.
+// Bytes that the peer has sent so far; 0 if the system does not report them.
 std::uint64_t bytes_received(int connection) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -96,7 +97,7 @@ std::uint64_t bytes_received(int connection) {
   return info.tcpi_bytes_received;
 }
 
-// That is no fault of the connection that waits: it stays in the queue.
+// Errors that are not caused by the waiting connection: it stays in the queue.
 bool is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -127,10 +128,10 @@ void ConnectionGate::open(Hand hand) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &event);
   }
   thread_ = std::thread([this] { run(); });
-  hander_ = std::thread([this] { hand_over(); });
+  passing_thread_ = std::thread([this] { pass_to_grpc(); });
 }
 
-// The hander ends first: the gate's thread may have to reset what it is reading.
+// The passing thread ends first: the gate's thread may have to reset a connection that it reads.
 void ConnectionGate::close() {
   if (thread_.joinable()) {
     {
@@ -138,7 +139,7 @@ void ConnectionGate::close() {
       closing_ = true;
     }
     changed_.notify_one();
-    hander_.join();
+    passing_thread_.join();
     eventfd_write(stop_.get(), 1);
     thread_.join();
   }
@@ -148,7 +149,7 @@ void ConnectionGate::close() {
   greeted_.clear();
 }
 
-// Connections are watched all the time, the listeners unless descriptors are short.
+// Watches connections always, and the listeners unless descriptors are short.
 void ConnectionGate::watch(bool accepting) {
   for (const UniqueFd& listener : listeners_) {
     epoll_event event{.events = accepting ? EPOLLIN : 0U, .data = {.fd = listener.get()}};
@@ -170,7 +171,7 @@ void ConnectionGate::run() {
       if (event.data.fd == stop_.get()) return;
       on_peer(event.data.fd, event.events);
     }
-    // Only now, as what comes in may have the number of one that has just gone.
+    // Accept last: a new connection may get the number of one that was just closed.
     for (const epoll_event& event : told) {
       const bool comes_in = std::ranges::any_of(
           listeners_, [&](const UniqueFd& one) { return one.get() == event.data.fd; });
@@ -181,7 +182,7 @@ void ConnectionGate::run() {
 }
 
 void ConnectionGate::on_peer(int watched, std::uint32_t events) {
-  note_vouched();
+  note_authenticated();
   const auto at = watched_.find(watched);
   if (at == watched_.end()) return;
   if ((events & EPOLLHUP) != 0) return forget(watched);
@@ -189,8 +190,9 @@ void ConnectionGate::on_peer(int watched, std::uint32_t events) {
   if (!at->second.known) count_sent(watched);
 }
 
-// Takes one that waits. False if the system is short of descriptors or memory. A connection needs
-// two descriptors: that of the watch is had first, so that one too few leaves it in the queue.
+// Accepts a waiting connection. False if the system is short of descriptors or memory. A connection
+// needs two descriptors; the watch's is taken first, so that a shortage leaves the connection in
+// the queue.
 bool ConnectionGate::accept_from(int listener) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
@@ -211,24 +213,24 @@ bool ConnectionGate::accept_from(int listener) {
           .since = clock_.now()});
     return true;
   }
-  if (!is_shortage(error)) return true;  // the peer has left again, or it was a signal
+  if (!is_shortage(error)) return true;  // the peer has disconnected, or a signal came
   if (options_.log) options_.log("no connection can be taken: " + errno_message(error));
   return false;
 }
 
-void ConnectionGate::vouch(const std::string& peer) {
+void ConnectionGate::mark_authenticated(const std::string& peer) {
   const MutexLock lock(mu_);
-  vouched_.insert(endpoint_of(peer));
+  authenticated_.insert(endpoint_of(peer));
 }
 
-// Of them, epoll tells from now on only that both directions are over, unasked.
-void ConnectionGate::note_vouched() {
-  std::set<std::string> vouched;
+// From now on epoll reports only the end of both directions for them.
+void ConnectionGate::note_authenticated() {
+  std::set<std::string> authenticated;
   {
     const MutexLock lock(mu_);
-    vouched.swap(vouched_);
+    authenticated.swap(authenticated_);
   }
-  for (const std::string& from : vouched) {
+  for (const std::string& from : authenticated) {
     const auto at = of_endpoint_.find(from);
     if (at == of_endpoint_.end()) continue;
     Watched& peer = watched_.at(at->second);
@@ -239,11 +241,11 @@ void ConnectionGate::note_vouched() {
   }
 }
 
-// False: there is none that has been there for long enough.
-bool ConnectionGate::send_stranger_away() {
+// False: none is old enough.
+bool ConnectionGate::evict_unauthenticated() {
   const auto rank = [](const auto& one) { return std::pair(one.second.known, one.second.since); };
   const auto first = std::ranges::min_element(watched_, {}, rank);
-  if (first->second.known || clock_.now() < first->second.since + options_.stranger_time)
+  if (first->second.known || clock_.now() < first->second.since + options_.unauthenticated_grace)
     return false;
   refuse(first->first);
   return true;
@@ -256,11 +258,11 @@ bool ConnectionGate::may_enter(const std::string& network) {
     return false;
   }
   return options_.max_connections == 0 || watched_.size() < options_.max_connections ||
-         send_stranger_away();
+         evict_unauthenticated();
 }
 
 void ConnectionGate::take(Watched peer) {
-  note_vouched();
+  note_authenticated();
   if (!may_enter(peer.network) || dup3(peer.connection.get(), peer.fd.get(), O_CLOEXEC) < 0) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return;
@@ -276,7 +278,7 @@ void ConnectionGate::take(Watched peer) {
   open_.store(watched_.size(), std::memory_order_relaxed);
 }
 
-void ConnectionGate::hand_over() {
+void ConnectionGate::pass_to_grpc() {
   MutexLock lock(mu_);
   while (true) {
     while (greeted_.empty() && !closing_) changed_.wait(mu_);
@@ -289,13 +291,13 @@ void ConnectionGate::hand_over() {
   }
 }
 
-// Looks at the first bytes of a connection, which gRPC will read again.
+// Reads the first bytes of a connection without consuming them: gRPC reads them again.
 void ConnectionGate::greet(int watched) {
   Watched& peer = watched_.at(watched);
   std::array<char, kHttp2Greeting.size()> first;
   const ssize_t got = recv(watched, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
-  if (got == 0) return forget(watched);  // it was only to see whether the port is open
-  if (got < 0) return;                   // EPOLLHUP tells if it is over
+  if (got == 0) return forget(watched);  // it only checked whether the port is open
+  if (got < 0) return;                   // EPOLLHUP reports the end
   const std::optional<Status> greeting =
       check_greeting({first.data(), static_cast<std::size_t>(got)}, options_.tls);
   if (!greeting) return;
@@ -312,17 +314,18 @@ void ConnectionGate::greet(int watched) {
   count_sent(watched);
 }
 
-// More has come from a stranger.
+// An unauthenticated connection has sent more.
 void ConnectionGate::count_sent(int watched) {
-  if (options_.stranger_bytes == 0) return;
+  if (options_.max_unauthenticated_bytes == 0) return;
   const std::uint64_t received = bytes_received(watched);
-  note_vouched();  // after that: who was vouched for before it sent these bytes may send them
+  note_authenticated();  // after bytes_received(): a peer authenticated before it sent these bytes
+                         // may send them
   Watched& peer = watched_.at(watched);
   if (peer.known) return;
   const std::uint64_t before = std::exchange(peer.sent, received);
   sent_ += peer.sent - before;
-  if (peer.sent > options_.stranger_bytes) return refuse(watched);
-  if (sent_ <= options_.strangers_bytes) return;
+  if (peer.sent > options_.max_unauthenticated_bytes) return refuse(watched);
+  if (sent_ <= options_.max_unauthenticated_bytes_total) return;
   const auto rank = [](const auto& one) { return one.second.sent; };
   refuse(std::ranges::max_element(watched_, {}, rank)->first);
 }
@@ -336,7 +339,7 @@ void ConnectionGate::close_silent() {
   for (const int fd : silent) refuse(fd);
 }
 
-// Closes it for a bound: a reset, by which gRPC lets go of it and the system of what it has sent.
+// Closes it for a bound: a reset, so that gRPC closes it and the system frees what it has sent.
 void ConnectionGate::refuse(int watched) {
   refused_.fetch_add(1, std::memory_order_relaxed);
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
@@ -354,7 +357,7 @@ void ConnectionGate::forget(int watched) {
   if (of_endpoint != of_endpoint_.end() && of_endpoint->second == watched) {
     of_endpoint_.erase(of_endpoint);
   }
-  // Or epoll goes on telling of it under its number, until gRPC has closed its own descriptor.
+  // Otherwise epoll reports it under its number until gRPC has closed its own descriptor.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watched, nullptr);
   watched_.erase(at);
   open_.store(watched_.size(), std::memory_order_relaxed);

@@ -1,28 +1,29 @@
-// Accepts connections in gRPC's place, which has no bound of its own for them: so many in all and
-// from each address (of IPv6: each /64), the next is closed at once. Without free descriptors it
-// waits for some, where gRPC 1.51 would never accept again (CVE-2023-4785).
+// Accepts connections for gRPC, which has no limit of its own for them: a total and one per address
+// (of IPv6: per /64); further connections are closed at once. Without free descriptors it waits for
+// some, where gRPC 1.51 would stop accepting for good (CVE-2023-4785).
 //
 //   gate = *ConnectionGate::listen(options);  gate->open(hand);  ..  gate->close();
 //
-// gRPC gets a connection once its first bytes are those of TLS or HTTP/2, whichever this port
-// speaks; another protocol is closed and told to on_foreign, where gRPC 1.51 closes it without a
-// word. Who says nothing within handshake_timeout is closed, too.
+// gRPC gets a connection when its first bytes are those of TLS or HTTP/2, according to the port. A
+// connection with another protocol is closed and reported to on_foreign; gRPC 1.51 would close it
+// silently. One that sends nothing within handshake_timeout is closed, too.
 //
-// A connection is a stranger's until vouch() names its peer, as one whose key is known. Where all
-// places are taken, the next takes that of the stranger who has been there longest, unless that is
-// shorter than stranger_time: so strangers cannot keep all places by being there. A stranger who
-// sends more than stranger_bytes is closed, and the one with most if all of them have sent more
-// than strangers_bytes: gRPC 1.51 keeps a header that does not end, and reads it again with each
-// part that comes (CVE-2023-33953).
+// A connection is unauthenticated until mark_authenticated() names its peer. When the total is
+// reached, a new connection evicts the oldest unauthenticated one, if that is older than
+// unauthenticated_grace: so idle clients cannot block the server. An unauthenticated connection
+// that sends more than max_unauthenticated_bytes is closed. When all of them together have sent
+// more than max_unauthenticated_bytes_total, the one that sent most is closed. The reason: gRPC
+// 1.51 buffers a header without end, and parses it again with each part (CVE-2023-33953).
 //
-// A connection counts until gRPC has let go of it. gRPC does not tell; so the gate keeps a second
-// descriptor of each, by which the kernel says when both directions are shut down.
+// A connection counts until gRPC has closed it. gRPC does not report that, so the gate keeps a
+// second descriptor of each connection, by which the kernel reports that both directions are shut
+// down.
 //
-// Connections are handed over on a thread of their own: gRPC reads on it for as long as bytes come,
-// so a peer that floods would keep the gate from counting them.
+// A separate thread passes connections to gRPC, which reads on the calling thread while bytes
+// arrive: a flooding peer would otherwise keep the gate from counting them.
 //
-// Thread rule: listen, open, close and the destructor from one thread, vouch() and stats() from
-// any; `hand` is called on one of the gate's own. SPDX-License-Identifier: Apache-2.0
+// Thread rule: listen, open, close and the destructor from one thread, mark_authenticated() and
+// stats() from any; `hand` is called on a thread of the gate. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -48,25 +49,25 @@ namespace outrider {
 struct ConnectionGateOptions {
   Address listen;                            // port 0: any free one
   std::size_t max_connections = 0;           // 0: no bound
-  std::size_t max_connections_per_peer = 0;  // of one network_of() an address; 0: no bound
-  bool tls = false;                          // whether peers greet by TLS
-  Duration handshake_timeout = std::chrono::seconds(20);  // for a peer's first bytes
-  Duration stranger_time{0};  // that a stranger's place is its own even if all are taken
-  std::uint64_t stranger_bytes = 2u << 20;           // that a stranger may send; 0: no bound
-  std::uint64_t strangers_bytes = 64u << 20;         // that all of them may have sent
-  std::function<void(const std::string&)> log = {};  // of what the system refuses; empty: nothing
-  // Told of a peer that speaks another protocol, on the gate's thread. Empty: nobody.
+  std::size_t max_connections_per_peer = 0;  // of one address (network_of()); 0: no bound
+  bool tls = false;                          // whether peers use TLS
+  Duration handshake_timeout = std::chrono::seconds(20);      // until a peer's first bytes
+  Duration unauthenticated_grace{0};                          // no eviction before this age
+  std::uint64_t max_unauthenticated_bytes = 2u << 20;         // of one connection; 0: no bound
+  std::uint64_t max_unauthenticated_bytes_total = 64u << 20;  // of all of them together
+  std::function<void(const std::string&)> log = {};  // errors of the system; empty: not logged
+  // Called for a peer that speaks another protocol, on the gate's thread. May be empty.
   std::function<void(const std::string& peer, const Status&)> on_foreign = {};
 };
 
 struct ConnectionStats {
-  std::uint64_t open = 0;     // now
-  std::uint64_t refused = 0;  // for a bound, or since they said nothing
+  std::uint64_t open = 0;     // at present
+  std::uint64_t refused = 0;  // for a bound, or because they sent nothing
 };
 
 class ConnectionGate final {
  public:
-  // Takes a connection, which it owns from then on.
+  // Takes a connection and owns it from then on.
   using Hand = std::function<void(int listener, int connection)>;
 
   // UNAVAILABLE if the address cannot be listened on, with the system's reason.
@@ -77,10 +78,10 @@ class ConnectionGate final {
 
   std::uint16_t port() const;
   void open(Hand hand);
-  // Nobody comes in any more; who is in stays. Harmless if it is closed.
+  // Accepts no more connections; open ones stay. May be called again.
   void close();
   // peer: as gRPC writes it, "ipv4:192.0.2.1:50412".
-  void vouch(const std::string& peer);
+  void mark_authenticated(const std::string& peer);
 
   ConnectionStats stats() const {
     return {open_.load(std::memory_order_relaxed), refused_.load(std::memory_order_relaxed)};
@@ -90,12 +91,12 @@ class ConnectionGate final {
   struct Watched {
     UniqueFd fd;           // a second descriptor of the connection
     UniqueFd connection;   // until gRPC has it
-    int listener = -1;     // that it came by
-    std::string network;   // whose bound it counts for
+    int listener = -1;     // the listener that accepted it
+    std::string network;   // the address whose bound it counts for
     std::string endpoint;  // host and port
     TimePoint since;
     bool known = false;
-    std::uint64_t sent = 0;  // by a stranger, as it was last seen
+    std::uint64_t sent = 0;  // bytes that it sent while unauthenticated
   };
 
   struct Greeted {
@@ -105,17 +106,17 @@ class ConnectionGate final {
 
   explicit ConnectionGate(ConnectionGateOptions options) : options_(std::move(options)) {}
   void run();
-  void hand_over();
+  void pass_to_grpc();
   bool accept_from(int listener);
   // `peer.fd` becomes a second descriptor of its connection.
   void take(Watched peer);
   bool may_enter(const std::string& network);
-  bool send_stranger_away();
+  bool evict_unauthenticated();
   void on_peer(int watched, std::uint32_t events);
   void greet(int watched);
   void count_sent(int watched);
   void close_silent();
-  void note_vouched();
+  void note_authenticated();
   void watch(bool accepting);
   void refuse(int watched);
   void forget(int watched);
@@ -123,23 +124,24 @@ class ConnectionGate final {
   const ConnectionGateOptions options_;
   std::vector<UniqueFd> listeners_;
   UniqueFd epoll_;
-  UniqueFd stop_;  // readable: the thread shall end
+  UniqueFd stop_;  // readable: the gate's thread shall end
   Hand hand_;
   std::thread thread_;
-  std::thread hander_;
+  std::thread passing_thread_;
 
-  // The thread's.
+  // Used by the gate's thread only.
   SystemClock clock_;
-  std::map<int, Watched> watched_;          // by their descriptor here
-  std::map<std::string, int> of_endpoint_;  // that descriptor
+  std::map<int, Watched> watched_;          // by Watched::fd
+  std::map<std::string, int> of_endpoint_;  // to Watched::fd
   std::map<std::string, std::size_t> of_network_;
   std::size_t waiting_ = 0;  // connections that gRPC does not have yet
-  std::uint64_t sent_ = 0;   // by all strangers who are here
+  std::uint64_t sent_ = 0;   // bytes sent by all unauthenticated connections
 
   Mutex mu_;
   CondVar changed_;
-  std::set<std::string> vouched_ OUTRIDER_GUARDED_BY(mu_);  // endpoints, for the thread
-  std::deque<Greeted> greeted_ OUTRIDER_GUARDED_BY(mu_);    // for the hander
+  std::set<std::string> authenticated_
+      OUTRIDER_GUARDED_BY(mu_);                           // endpoints, for the gate's thread
+  std::deque<Greeted> greeted_ OUTRIDER_GUARDED_BY(mu_);  // for the thread that passes them to gRPC
   bool closing_ OUTRIDER_GUARDED_BY(mu_) = false;
 
   std::atomic<std::uint64_t> open_{0};

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kMaxBytes = 1 << 20;
 
-// Another file takes the copy's place: who has opened it reads the old text to its end. gRPC reads
-// a file anew when its time of change, in seconds, or its text is another.
+// A new file replaces the copy; a reader that has the old one open reads it to its end. gRPC reads
+// a file again when its modification time in seconds, or its text, has changed.
 Status replace(int copy, const std::string& text) {
   const UniqueFd fresh(memfd_create("tls", MFD_CLOEXEC));
   if (fresh.valid() &&
@@ -36,7 +36,8 @@ Result<std::unique_ptr<OfferedTlsFiles>> OfferedTlsFiles::watch(TlsFiles files, 
   OUTRIDER_RETURN_IF_ERROR(watched->look().status());
   if (const Status seen = read_file(watched->offered_.cert, kMaxBytes).status(); !seen.ok()) {
     watched->offered_ = watched->files_;
-    watched->log_("TLS files are offered as they are, whether they fit or not: " + seen.message());
+    watched->log_("TLS files are used directly, without a check that they fit each other: " +
+                  seen.message());
     return watched;
   }
   watched->thread_ =
@@ -96,11 +97,11 @@ bool OfferedTlsFiles::wait_until(TimePoint time) {
 void OfferedTlsFiles::refresh() {
   const Result<bool> changed = look();
   const std::string fault = changed.ok() ? "" : changed.status().to_string();
-  if (!fault.empty() && fault != told_) {
-    log_("TLS goes on with the certificate it has: " + fault);
+  if (!fault.empty() && fault != last_error_) {
+    log_("TLS keeps its present certificate: " + fault);
   }
   if (changed.ok() && *changed) log_("TLS has a new certificate, from " + files_.cert);
-  told_ = fault;
+  last_error_ = fault;
 }
 
 void OfferedTlsFiles::look_every(Duration interval) {

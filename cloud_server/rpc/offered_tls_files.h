@@ -1,8 +1,8 @@
-// The certificate, key and authority that a server offers: the files of its operator as they last
-// were when they fitted each other. One that renews them writes one after the other; gRPC, which
-// reads whatever there is, would turn everybody away in between, or for ever if they never fit.
+// The certificate, key and authority that a server uses: copies of the operator's files, taken when
+// they last fitted each other. A program that renews them writes one file after the other. gRPC
+// reads them at any time, and would refuse all clients in between, or for good if they never fit.
 //
-// Thread rule: watch() and the destructor from one thread; a thread of its own looks at the files.
+// Thread rule: watch() and the destructor from one thread; a thread of its own checks the files.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,17 +22,18 @@ namespace outrider {
 
 class OfferedTlsFiles final {
  public:
-  // From the thread that looks.
+  // Called on that thread.
   using Log = std::function<void(const std::string&)>;
 
-  // Errors: check_tls_files()'; UNAVAILABLE if the system gives no memory for the copies.
+  // Errors: those of check_tls_files(); UNAVAILABLE if the system gives no memory for the copies.
   static Result<std::unique_ptr<OfferedTlsFiles>> watch(TlsFiles files, Duration interval, Log log);
   ~OfferedTlsFiles();
   OfferedTlsFiles(const OfferedTlsFiles&) = delete;
   OfferedTlsFiles& operator=(const OfferedTlsFiles&) = delete;
 
-  // Where the copies are, in memory: they change when files that fit have come. The files
-  // themselves where /proc shows no copies: it is not mounted, or the program has capabilities.
+  // The paths of the copies, in memory; their content changes when new fitting files have come. The
+  // files themselves where /proc does not show the copies: it is not mounted, or the program has
+  // capabilities.
   const TlsFiles& offered() const { return offered_; }
 
  private:
@@ -42,7 +43,7 @@ class OfferedTlsFiles final {
   OfferedTlsFiles(TlsFiles files, Log log) : files_(std::move(files)), log_(std::move(log)) {}
 
   Status make_copies();
-  // True if what is offered changed.
+  // True if the copies changed.
   Result<bool> look();
   Result<Texts> read() const;
   void look_every(Duration interval);
@@ -54,8 +55,8 @@ class OfferedTlsFiles final {
   const Log log_;
   std::array<UniqueFd, kFiles> copies_;
   TlsFiles offered_;
-  Texts texts_;       // in the copies
-  std::string told_;  // the last fault: it is told once
+  Texts texts_;             // in the copies
+  std::string last_error_;  // the last error; each is logged once
   SystemClock clock_;
   Mutex mu_;
   CondVar stop_;

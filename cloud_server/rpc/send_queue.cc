@@ -27,7 +27,7 @@ bool SendQueue::push(const ServerMessage& message) {
     }
   }
   if (waiting_.size() >= max_messages_) {
-    if (is_report) return true;  // dropped: the least of what waits
+    if (is_report) return true;  // dropped: advice matters least
     drop_reports();
     if (waiting_.size() >= max_messages_) return false;
   }

@@ -1,12 +1,12 @@
-// What one stream's reader is still owed, bounded: a reader that stalls loses its exit reports
-// first, then its session (docs/protocol.md).
+// The messages that one stream's reader has not taken yet, bounded: a reader that stalls loses its
+// exit reports first, then its session (docs/protocol.md).
 //
-// Exit reports are advice, and only for the pass on its way: they leave when their verdict is
-// queued behind them, or when room is needed. All else must arrive in order or not at all.
+// Exit reports are advice for the running pass only. They are dropped when their verdict is queued
+// behind them, or when room is needed. All other messages arrive in order, or the stream ends.
 //
-// Once padded, all messages have padding, and before each verdict there are as many reports as the
-// target has exits: fillers stand for those that had nothing to say (proto/frame_padding.h).
-// Thread rule: owned by its stream's lock. SPDX-License-Identifier: Apache-2.0
+// With padding, all messages are padded, and before each verdict there are as many reports as the
+// target has exits; fillers replace missing ones (proto/frame_padding.h). Thread rule: owned by its
+// stream's lock. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ namespace outrider {
 
 class SendQueue final {
  public:
-  // max_messages > 0: how many may wait.
+  // max_messages > 0: the most that may wait.
   explicit SendQueue(std::size_t max_messages) : max_messages_(max_messages) {}
 
-  // From the next message on.
+  // Pads from the next message on.
   void pad() { padded_ = true; }
 
   // False if the reader is too far behind: then the message is lost, and the stream must end.
@@ -34,7 +34,7 @@ class SendQueue final {
   std::optional<std::string> pop();
 
   void clear() { waiting_.clear(); }
-  // Of all messages that were taken, less what was dropped of exit reports.
+  // Bytes of all messages taken, without dropped exit reports.
   std::uint64_t bytes_taken() const { return bytes_taken_; }
   bool empty() const { return waiting_.empty(); }
   std::size_t size() const { return waiting_.size(); }
@@ -52,7 +52,7 @@ class SendQueue final {
   const std::size_t max_messages_;
   std::deque<Entry> waiting_;
   bool padded_ = false;
-  std::size_t exits_ = 0;            // of the target, if padded
+  std::size_t exits_ = 0;            // of the target, with padding
   std::size_t reports_of_pass_ = 0;  // since the last verdict
   std::uint64_t bytes_taken_ = 0;
 };

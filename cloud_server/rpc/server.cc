@@ -4,13 +4,15 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
-#include "cloud_server/rpc/credentials.h"
 #include "cloud_server/rpc/offered_tls_files.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "cloud_server/rpc/stream_reactor.h"
@@ -41,8 +43,8 @@ class RawService final
   enum : int { kMeasure = 1, kDescribe = 2 };  // in the order of the .proto
   static constexpr std::size_t kDescribeBytes = 4096;
 
-  // gRPC shows a service a unary call once its whole request is there; a stream of one message each
-  // way is the same on the wire. The first mark makes it one, the second raw.
+  // gRPC calls a unary method only when its whole request has arrived; a stream of one message each
+  // way is the same on the wire. The first call makes the method a stream, the second makes it raw.
   void serve_unary(int method, std::size_t request_bytes, const UnaryReactor::Answer& answer) {
     const auto handler = [&] {
       return new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
@@ -65,7 +67,7 @@ class RawService final
   ShellState& shell_;
 };
 
-// 0 stays 0, which is none.
+// 0 stays 0, which means none.
 int to_millis(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
@@ -89,7 +91,7 @@ void set_limits(grpc::ServerBuilder& builder, const RpcServerOptions& options) {
   builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.SetMaxSendMessageSize(static_cast<int>(kMaxMessageBytes));
-  // Messages are small and dense; without decompression there is nothing to blow up.
+  // Messages are small and dense; without decompression there are no decompression bombs.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams_per_connection);
@@ -103,7 +105,33 @@ void set_limits(grpc::ServerBuilder& builder, const RpcServerOptions& options) {
   set_connection_limits(builder, options);
 }
 
-// Connections go from the gate to gRPC.
+// One suite of TLS 1.2 for each kind of certificate: gRPC cannot be made to prefer its own order to
+// the peer's, and with one suite there is no order. TLS 1.3 has its own three. The environment
+// variable has priority.
+constexpr const char* kCipherSuites = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256";
+// How often gRPC reads the copies in memory.
+constexpr unsigned kReloadSeconds = 1;
+
+// Plaintext without files. Otherwise TLS, whose files are read again when they change; open streams
+// continue. OfferedTlsFiles ensures that the files fit each other.
+std::shared_ptr<grpc::ServerCredentials> make_server_credentials(const TlsFiles& files) {
+  if (!files.wanted()) return grpc::InsecureServerCredentials();
+  ::setenv("GRPC_SSL_CIPHER_SUITES", kCipherSuites, 0);
+  using grpc::experimental::FileWatcherCertificateProvider;
+  grpc::experimental::TlsServerCredentialsOptions options(
+      std::make_shared<FileWatcherCertificateProvider>(files.key, files.cert, files.client_ca,
+                                                       kReloadSeconds));
+  options.watch_identity_key_cert_pairs();
+  if (files.client_ca.empty()) {
+    options.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  } else {
+    options.watch_root_certs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+// Passes connections from the gate to gRPC.
 ConnectionGate::Hand hand_to(std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc) {
   return [grpc = std::move(grpc)](int listener, int connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -140,7 +168,7 @@ Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine, FaultL
                         .max_connections_per_peer = options.max_connections_per_peer,
                         .tls = options.tls.wanted(),
                         .handshake_timeout = options.handshake_timeout,
-                        .stranger_time = options.stranger_time,
+                        .unauthenticated_grace = options.unauthenticated_grace,
                         .log = [&faults](const std::string& line) { faults.warn(line); },
                         .on_foreign = [&faults](const std::string& peer,
                                                 const Status& why) { faults.refuse(peer, why); }}));
@@ -151,7 +179,9 @@ Result<std::unique_ptr<RpcServer>> RpcServer::start(VerifyEngine& engine, FaultL
                                [&faults](const std::string& line) { faults.warn(line); }));
   }
   parts->address.port = parts->gate->port();
-  parts->shell.vouch = [gate = parts->gate.get()](const std::string& peer) { gate->vouch(peer); };
+  parts->shell.mark_authenticated = [gate = parts->gate.get()](const std::string& peer) {
+    gate->mark_authenticated(peer);
+  };
   using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
@@ -170,7 +200,7 @@ RpcServer::RpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 RpcServer::~RpcServer() {
   shutdown(Duration{0});
-  parts_->shell.calls.wait_for_none();  // alarms of ended calls may still be about to ring
+  parts_->shell.calls.wait_for_none();  // alarms of ended calls may still fire
 }
 
 const Address& RpcServer::address() const {

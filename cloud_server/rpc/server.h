@@ -23,8 +23,8 @@
 namespace outrider {
 
 struct RpcServerStats {
-  std::uint64_t stalled = 0;     // streams that were refused as their reader did not read
-  std::uint64_t calls_open = 0;  // now, whether they have a session or not
+  std::uint64_t stalled = 0;     // streams ended because their reader did not read
+  std::uint64_t calls_open = 0;  // at present, with or without a session
   ConnectionStats connections;
 };
 
@@ -40,7 +40,7 @@ class RpcServer final {
   // Where it listens, with the port it got.
   const Address& address() const;
 
-  // What the health service says.
+  // Sets what the health service reports.
   void set_serving(bool serving);
 
   // Lets streams finish for `grace`, then cuts them. Blocks.

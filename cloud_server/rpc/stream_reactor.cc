@@ -31,7 +31,8 @@ StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& s
   }
   release_to_grpc(&read_buffer_);
   holders_.fetch_add(1);
-  StartRead(&read_buffer_);  // answered only after the constructor, when gRPC knows the reactor
+  StartRead(
+      &read_buffer_);  // its reaction comes only after the constructor, when gRPC knows the reactor
   open_alarm_.Set(std::chrono::system_clock::now() + shell.open_timeout, [this](bool rang) {
     acquire_from_grpc(this);
     if (rang) open_too_late();
@@ -42,7 +43,8 @@ StreamReactor::StreamReactor(grpc::CallbackServerContext& context, ShellState& s
 void StreamReactor::OnReadDone(bool ok) {
   acquire_from_grpc(&read_buffer_);
   if (!ok) {
-    // The edge sends no more. After Open that is its right: it just cannot acknowledge.
+    // The edge has closed its sending side, which is allowed after Open: it only cannot acknowledge
+    // any more.
     if (!stream_) refuse(failed_precondition("the stream ended before its first message, Open"));
     return;
   }
@@ -63,13 +65,13 @@ Status StreamReactor::take(EdgeMessage message) {
     }
     open_alarm_.Cancel();
     OUTRIDER_RETURN_IF_ERROR(admit(std::get<Open>(message.body)));
-    shell_.vouch(peer_);
+    shell_.mark_authenticated(peer_);
     const std::string& tenant = caller_->tenant;
     stream_ = shell_.engine.connect([this](VerifierEvent event) { on_event(std::move(event)); },
                                     {.tenant = tenant,
                                      .group = tenant.empty() ? network_ : tenant,
                                      .request_id = request_id_of(context_),
-                                     .coarse_times = is_told_coarse_times(tenant),
+                                     .coarse_times = gets_coarse_times(tenant),
                                      .traffic = traffic_});
   }
   shell_.engine.post(*stream_, std::move(message));
@@ -87,8 +89,8 @@ Status StreamReactor::admit(const Open& open) {
   return admitted.status;
 }
 
-// Where nobody is asked who he is, nobody is kept from anything.
-bool StreamReactor::is_told_coarse_times(const std::string& tenant) const {
+// Where no keys are required, times are exact for all.
+bool StreamReactor::gets_coarse_times(const std::string& tenant) const {
   return !tenant.empty() &&
          (shell_.tenants == nullptr || !shell_.tenants->limits_of(tenant).exact_times);
 }
@@ -116,7 +118,7 @@ void StreamReactor::OnCancel() {
 void StreamReactor::OnDone() {
   acquire_from_grpc(&read_buffer_);
   {
-    const MutexLock lock(mu_);  // sees all that other threads left here
+    const MutexLock lock(mu_);  // synchronises with all that other threads wrote
     done_ = true;
     while (cutter_ != std::thread::id() && cutter_ != std::this_thread::get_id()) {
       cut_over_.wait(mu_);
@@ -133,10 +135,10 @@ void StreamReactor::release() {
   if (counted_) shell_.bounds.leave(network_);
   ShellState& shell = shell_;
   delete this;
-  shell.calls.remove();  // the server may go from here on
+  shell.calls.remove();  // the server may be destroyed from here on
 }
 
-// A reader that does not take the last words would keep the call for ever.
+// Otherwise a reader that does not take the last messages would keep the call open for ever.
 void StreamReactor::cut() {
   {
     const MutexLock lock(mu_);
@@ -154,12 +156,12 @@ void StreamReactor::on_event(VerifierEvent event) {
   const auto& ended = std::get<StreamEnded>(event);
   const Status told = shell_.faults.end(who_, ended.status, ended.for_the_log);
   const MutexLock lock(mu_);
-  if (!end_) finish_with(to_grpc(told, retry_after_));  // after what is queued
+  if (!end_) finish_with(to_grpc(told, retry_after_));  // after the queued messages
   advance();
 }
 
 void StreamReactor::on_message(const ServerMessage& message) {
-  // The engine hears of it when gRPC is done with the call.
+  // The engine learns of the end when gRPC has ended the call.
   if (const Status status = check_not_revoked(caller_->key.get()); !status.ok())
     return fail(status);
   if (std::holds_alternative<Verdict>(message)) place_.serve();
@@ -173,15 +175,15 @@ void StreamReactor::on_message(const ServerMessage& message) {
   traffic_->set_down(queue_.bytes_taken());
   if (fits) return advance();
   const Status status = resource_exhausted(
-      "the edge does not read: " + std::to_string(queue_.size()) + " messages wait for it");
+      "the edge does not read: " + std::to_string(queue_.size()) + " messages are queued for it");
   end(to_grpc(status));
   lock.unlock();
   shell_.stalled.fetch_add(1, std::memory_order_relaxed);
   shell_.faults.refuse(who_, status);
-  context_.TryCancel();  // the write on its way may never end by itself
+  context_.TryCancel();  // the pending write may never end by itself
 }
 
-// The edge's fault: ends the stream, and frees its session at once. In gRPC's reactions only.
+// A fault of the edge: ends the stream, and frees its session at once. In gRPC's reactions only.
 void StreamReactor::refuse(const Status& status) {
   fail(status);
   if (stream_) shell_.engine.disconnect(*stream_);
@@ -193,12 +195,12 @@ void StreamReactor::fail(const Status& status) {
     if (end_) return;
     end(to_grpc(status, retry_after_));
   }
-  shell_.faults.refuse(who_, status);  // logged before the peer knows
+  shell_.faults.refuse(who_, status);  // logged before the peer gets the answer
   const MutexLock lock(mu_);
   advance();
 }
 
-// What waits is dropped.
+// Drops queued messages.
 void StreamReactor::end(const grpc::Status& status) {
   queue_.clear();
   if (!end_) finish_with(status);
@@ -214,8 +216,8 @@ void StreamReactor::finish_with(const grpc::Status& status) {
                       });
 }
 
-// Starts the next write, or finishes once there is nothing left to write. gRPC allows one write at
-// a time and never reacts within a call of ours.
+// Starts the next write, or finishes when nothing is left to write. gRPC allows one write at a time
+// and never runs a reaction within a call of ours.
 void StreamReactor::advance() {
   if (writing_ || finished_) return;
   if (std::optional<std::string> bytes = queue_.pop()) {

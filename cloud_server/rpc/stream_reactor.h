@@ -1,12 +1,12 @@
-// One edge's stream: bytes in, posted to the engine; the engine's events out. Decides nothing.
+// One edge's stream: posts received messages to the engine and sends the engine's events. Decides
+// nothing.
 //
-// The engine hears of the stream when its Open is there: streams that are only opened and reset, or
-// never say a word, cost it nothing; these end when `open_timeout` is over.
+// The engine learns of a stream when its Open arrives. A stream that is opened and reset, or sends
+// nothing, costs the engine nothing; it ends after `open_timeout`.
 //
-// Thread rule: gRPC's reactions, the alarm and the engine's sink run at the same time; mu_ guards
-// what they share. Nothing here blocks. It deletes itself when gRPC, the alarm and the engine are
-// all done with it.
-// SPDX-License-Identifier: Apache-2.0
+// Thread rule: gRPC's reactions, the alarm and the engine's sink run concurrently; mu_ guards what
+// they share. Nothing here blocks. It deletes itself when gRPC, the alarm and the engine have all
+// released it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -43,7 +43,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void on_message(const ServerMessage& message);
   Status take(EdgeMessage message);
   Status admit(const Open& open);
-  bool is_told_coarse_times(const std::string& tenant) const;
+  bool gets_coarse_times(const std::string& tenant) const;
   void refuse(const Status& status);
   void fail(const Status& status);
   void open_too_late();
@@ -56,14 +56,15 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::CallbackServerContext& context_;
   ShellState& shell_;
   const std::string peer_;
-  const std::string network_;  // whose bounds it counts for
+  const std::string network_;  // the address whose bounds it counts for
   const std::string who_;      // with the request's id, for the log
   const Result<Caller> caller_;
   grpc::Alarm open_alarm_;
-  grpc::Alarm farewell_alarm_;   // from the end on: what is left may wait for a dead reader
-  std::atomic<int> holders_{1};  // gRPC until OnDone, each alarm that is set until its callback
+  grpc::Alarm
+      farewell_alarm_;  // runs from the end of the stream: a dead reader must not keep it open
+  std::atomic<int> holders_{1};  // gRPC until OnDone, each set alarm until its callback
 
-  // gRPC's reactions only.
+  // Used by gRPC's reactions only.
   grpc::ByteBuffer read_buffer_;
   std::optional<StreamId> stream_;  // none before Open
   bool counted_ = false;            // in the shell's bounds
@@ -72,15 +73,15 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   Mutex mu_;
   SendQueue queue_ OUTRIDER_GUARDED_BY(mu_);
-  grpc::ByteBuffer write_buffer_ OUTRIDER_GUARDED_BY(mu_);  // gRPC's while writing_
+  grpc::ByteBuffer write_buffer_ OUTRIDER_GUARDED_BY(mu_);  // used by gRPC while writing_
   std::optional<Duration> retry_after_ OUTRIDER_GUARDED_BY(mu_);
-  std::optional<grpc::Status> end_ OUTRIDER_GUARDED_BY(mu_);  // set once; no event passes after
+  std::optional<grpc::Status> end_ OUTRIDER_GUARDED_BY(mu_);  // set once; later events are dropped
   bool writing_ OUTRIDER_GUARDED_BY(mu_) = false;
-  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;  // gRPC's context is about to go
-  // In cut(), which OnDone waits for, unless it runs within that call.
+  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;  // gRPC's context is about to be destroyed
+  // The thread in cut(), which OnDone waits for, unless OnDone runs within that call.
   std::thread::id cutter_ OUTRIDER_GUARDED_BY(mu_);
   CondVar cut_over_;
-  bool finished_ OUTRIDER_GUARDED_BY(mu_) = false;  // Finish() is called; no operation may start
+  bool finished_ OUTRIDER_GUARDED_BY(mu_) = false;  // Finish() was called; no operation may start
 };
 
 }  // namespace outrider

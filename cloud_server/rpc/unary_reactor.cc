@@ -64,8 +64,8 @@ void UnaryReactor::OnReadDone(bool ok) {
   acquire_from_grpc(&buffer_);
   const Status status = ok ? reply() : invalid_argument("the call ended before its request");
   if (!status.ok()) return refuse(status);
-  shell_.vouch(peer_);
-  const MutexLock lock(mu_);  // OnDone sees all that was left here
+  shell_.mark_authenticated(peer_);
+  const MutexLock lock(mu_);  // synchronises with OnDone
   release_to_grpc(&buffer_);
   StartWriteAndFinish(&buffer_, grpc::WriteOptions(), grpc::Status::OK);
 }
@@ -84,7 +84,7 @@ void UnaryReactor::refuse(const Status& status) {
   Finish(to_grpc(status, shell_.delay_of(status)));
 }
 
-// The peer has neither sent its request nor read its reply.
+// The peer has not sent its request, or has not read its reply.
 void UnaryReactor::cut() {
   {
     const MutexLock lock(mu_);
@@ -119,7 +119,7 @@ void UnaryReactor::release() {
   if (counted_) shell_.bounds.leave(network_);
   ShellState& shell = shell_;
   delete this;
-  shell.calls.remove();  // the server may go from here on
+  shell.calls.remove();  // the server may be destroyed from here on
 }
 
 }  // namespace outrider

@@ -1,11 +1,11 @@
 // A call with one message each way: Measure and Describe.
 //
-// To gRPC it is a stream, so that the call is known by its headers: it is bounded, and has a
-// deadline, from there until the peer has read the reply. Who asks needs what a stream of Generate
-// needs: a key where there are keys, and room among the calls of its address.
+// To gRPC it is a stream, so that the server knows the call from its headers on: it is bounded, and
+// has a deadline, until the peer has read the reply. It needs what a Generate stream needs: a key
+// where keys are required, and room among the calls of its address.
 //
-// Thread rule: gRPC's reactions and the alarm run at the same time. It deletes itself when both are
-// done with it. SPDX-License-Identifier: Apache-2.0
+// Thread rule: gRPC's reactions and the alarm run concurrently. It deletes itself when both have
+// released it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -27,10 +27,10 @@ namespace outrider {
 
 class UnaryReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // The bytes of the reply to those of a request. On gRPC's threads; must return soon.
+  // Computes the reply's bytes from the request's. On gRPC's threads; must return soon.
   using Answer = std::function<Result<std::string>(const std::string& request)>;
 
-  // request_bytes: that an honest request has at most. context and shell outlive the call.
+  // request_bytes: the size limit of a request. context and shell outlive the call.
   UnaryReactor(grpc::CallbackServerContext& context, ShellState& shell, std::size_t request_bytes,
                Answer answer);
 
@@ -39,7 +39,7 @@ class UnaryReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   void OnDone() override;
 
   Status enter(std::size_t request_bytes);
-  // Counts so many bytes for the call in place of those before.
+  // Counts so many bytes for the call, instead of the earlier amount.
   Status hold(std::size_t bytes);
   Status reply();
   void refuse(const Status& status);
@@ -56,12 +56,12 @@ class UnaryReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   std::atomic<int> holders_{2};  // gRPC until OnDone, the alarm until its callback
   grpc::ByteBuffer buffer_;      // of the request, then of the reply
   bool counted_ = false;         // in the bounds of calls
-  std::size_t held_ = 0;         // in those of bytes
+  std::size_t held_ = 0;         // in the bounds of bytes
 
   Mutex mu_;
   CondVar cut_over_;
-  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;  // gRPC's context is about to go
-  // In cut(), which OnDone waits for, unless it runs within that call.
+  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;  // gRPC's context is about to be destroyed
+  // The thread in cut(), which OnDone waits for, unless OnDone runs within that call.
   std::thread::id cutter_ OUTRIDER_GUARDED_BY(mu_);
 };
 

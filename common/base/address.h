@@ -1,5 +1,5 @@
-// HOST:PORT as people write it, and whether it stays on this machine.
-// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+// HOST:PORT as text, and whether the host is this machine. Thread rule: pure functions.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,12 @@ struct Address {
 // "host:port" or "[v6]:port". INVALID_ARGUMENT names what is missing.
 Result<Address> parse_address(std::string_view text);
 
-// localhost, 127.0.0.0/8, ::1. Never asks a resolver: another name is not loopback.
+// True for localhost, 127.0.0.0/8 and ::1. Resolves no names: any other name is not loopback.
 bool is_loopback(std::string_view host);
 
-// Whose an address is, as far as bounds "of each address" go: an IPv4 address stands for itself,
-// also where IPv6 carries it (::ffff:192.0.2.1, 64:ff9b::192.0.2.1); an IPv6 address stands for its
-// /64, of which a single host can use any. Addresses that do not leave their link, and what is no
-// address, stand for themselves.
+// The key under which limits per address count a host. An IPv4 address is its own key, also inside
+// IPv6 (::ffff:192.0.2.1, 64:ff9b::192.0.2.1). An IPv6 address counts as its /64, because one host
+// can use all of it. Link-local addresses and text that is no address are their own keys.
 std::string network_of(const std::string& host);
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// Time as an interface, so that the brains can run under a fake clock.
+// Time as an interface, so that the code that decides can run under a fake clock.
 //
 // Thread rule: SystemClock is thread safe; ManualClock belongs to one thread (a simulation).
 // SPDX-License-Identifier: Apache-2.0

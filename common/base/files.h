@@ -1,4 +1,4 @@
-// Reading whole files that a stranger may have written.
+// Reads whole files. Their content is not trusted.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace outrider {
 
-// The bytes of a regular file of at most `max_bytes`. The size is checked before memory is taken.
-// Errors: kNotFound; kInvalidArgument for a directory, FIFO or device, and for a larger file;
-// kDataLoss for a Git LFS pointer that stands where the content should be.
+// The bytes of a regular file of at most `max_bytes`. The size is checked before memory is
+// allocated. Errors: kNotFound; kInvalidArgument for a directory, FIFO or device, and for a larger
+// file; kDataLoss for a Git LFS pointer in place of the content.
 Result<std::string> read_file(const std::string& path, std::int64_t max_bytes);
 
-// The same of anything that can be read to its end, such as a pipe (<(command) of a shell) or
-// /dev/stdin. Blocks until its writer has ended it.
+// Like read_file(), for anything that can be read to its end, such as a shell's pipe (<(command))
+// or /dev/stdin. Blocks until the writer closes it.
 Result<std::string> read_stream(const std::string& path, std::int64_t max_bytes);
 
 }  // namespace outrider

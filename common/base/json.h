@@ -13,11 +13,11 @@ namespace outrider {
 
 using Json = nlohmann::json;
 
-// Nesting deeper than this is refused before parsing; the files we read need less than ten.
+// Deeper nesting is refused before parsing; the files we read need less than ten levels.
 inline constexpr int kMaxJsonDepth = 64;
 
-// `what` names the text in errors, for instance its path. Errors: kDataLoss for text that is
-// empty, not UTF-8, not JSON, or too deep. A key that stands twice keeps its last value.
+// `what` names the text in errors, for instance its path. Errors: kDataLoss for text that is empty,
+// not UTF-8, not JSON, or too deep. A repeated key keeps its last value.
 Result<Json> parse_json(std::string_view text, const std::string& what);
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
-// A struct and its JSON object from one list of fields, so that what one program writes another
-// reads.
+// Writes a struct as a JSON object and reads it back, from one list of fields, so that writer and
+// reader cannot differ.
 //
 //   struct Bytes {
 //     std::uint64_t up = 0;
@@ -16,8 +16,8 @@
 //   const Result<Bytes> read = read_json<Bytes>(json, "line 3");
 //
 // A field is a bool, a number, a string, a token id, a named enum (its name), a Duration (its
-// milliseconds; the key tells the unit), another record, a vector of these, or an optional of
-// these (null).
+// milliseconds; the key names the unit), another record, a vector of these, or an optional of these
+// (null).
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -42,7 +42,7 @@ concept JsonRecord = requires(T& record) {
   T::visit_fields(record, [](const char*, auto&) {});
 };
 
-// Of a Duration: some days, and a number of nanoseconds that a double holds exactly.
+// Limit of a Duration: eleven days; a double holds so many nanoseconds exactly.
 inline constexpr double kMaxJsonMs = 1e9;
 
 template <typename T>
@@ -97,7 +97,7 @@ class JsonRecordReader final {
   }
 
   bool ok() const { return !failed_; }
-  // Of the field that failed: "bytes.payload_up".
+  // The path of the field that failed: "bytes.payload_up".
   const std::string& path() const { return path_; }
 
  private:
@@ -149,8 +149,8 @@ class JsonRecordReader final {
   std::string path_;
 };
 
-// `what` names the object in errors. DATA_LOSS names the field that is missing or of another type;
-// keys that are not fields are ignored.
+// `what` names the object in errors. DATA_LOSS names a field that is missing or of another type;
+// unknown keys are ignored.
 template <typename Record>
 Result<Record> read_json(const Json& json, const std::string& what) {
   Record record;
@@ -159,7 +159,7 @@ Result<Record> read_json(const Json& json, const std::string& what) {
   if (reader.ok()) return record;
   if (reader.path().empty()) return data_loss(what + ": not a JSON object");
   return data_loss(what + " lacks \"" + reader.path() +
-                   "\", or its value is of another type; is it of the same build?");
+                   "\", or its value has another type; was it written by the same build?");
 }
 
 }  // namespace outrider

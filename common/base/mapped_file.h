@@ -14,8 +14,8 @@ namespace outrider {
 
 class MappedFile final {
  public:
-  // Errors: kNotFound; kInvalidArgument for what is no regular file or may not be read; kDataLoss
-  // if empty.
+  // Errors: kNotFound; kInvalidArgument for a path that is no regular file or may not be read;
+  // kDataLoss if empty.
   static Result<std::unique_ptr<MappedFile>> open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -24,7 +24,8 @@ class MappedFile final {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // kDataLoss if the file's size is no longer that of the mapping: reading on could be a SIGBUS.
+  // kDataLoss if the file's size has changed since it was mapped: reading past its end would be a
+  // SIGBUS.
   Status check_unchanged() const;
 
  private:

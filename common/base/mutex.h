@@ -6,14 +6,14 @@
 //   Mutex mu_;
 //   int sum_ OUTRIDER_GUARDED_BY(mu_) = 0;
 //
-// `./run lint` and every build with clang fail where an annotation is violated; g++ ignores them.
-// A lambda does not inherit the locks of the function around it, so a wait is a loop:
+// `./run lint` and every build with clang fail where an annotation is violated; g++ ignores them. A
+// lambda does not inherit the locks of the function around it, so a wait is a loop:
 //
 //   while (!done_) changed_.wait(mu_);
 //
-// The macros carry our name as gRPC's headers have some under the plain ones.
+// The macros have our prefix because gRPC's headers define some of the plain names.
 //
-// Thread rule: all members may be called from anywhere. SPDX-License-Identifier: Apache-2.0
+// Thread rule: all members may be called from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -49,7 +49,7 @@ class OUTRIDER_CAPABILITY("mutex") Mutex final {
   std::mutex mu_;
 };
 
-// Holds a mutex while it lives, except between unlock() and lock().
+// Holds a mutex during its lifetime, except between unlock() and lock().
 class OUTRIDER_SCOPED_CAPABILITY MutexLock final {
  public:
   explicit MutexLock(Mutex& mu) OUTRIDER_ACQUIRE(mu) : mu_(mu) { mu.lock(); }
@@ -73,13 +73,13 @@ class OUTRIDER_SCOPED_CAPABILITY MutexLock final {
   bool held_ = true;
 };
 
-// Waits release the mutex meanwhile; they may end without a notification.
+// A wait releases the mutex while it blocks. It may end without a notification.
 class CondVar final {
  public:
   void wait(Mutex& mu) OUTRIDER_REQUIRES(mu) {
     std::unique_lock native(mu.mu_, std::adopt_lock);
     changed_.wait(native);
-    native.release();  // the caller's lock goes on
+    native.release();  // the caller's MutexLock still holds it
   }
   template <class Clock, class Span>
   std::cv_status wait_until(Mutex& mu, std::chrono::time_point<Clock, Span> until)

@@ -1,9 +1,9 @@
-// Elementary functions of f64 with the same bits on every CPU: built of IEEE add,
-// multiply and divide only, none of them fused, so neither compiler, instruction set nor C library
-// matters. Errors are a few units in the last place; results are meant to be rounded to f32.
+// Elementary functions of f64 with the same bits on every CPU. They use only IEEE add, multiply and
+// divide, none of them fused, so that compiler, instruction set and C library do not matter. Errors
+// are a few units in the last place; results are meant to be rounded to f32.
 //
-// For values computed once per row or per model; vectors of f32 have vector_math-inl.h.
-// Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
+// For values computed once per row or per model; vectors of f32 have vector_math-inl.h. Thread
+// rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace outrider {
@@ -22,7 +22,7 @@ double portable_exp(double x);
 // x > 0, normal.
 double portable_log(double x);
 
-// base^exponent, base > 0, within the limits of the two above.
+// base^exponent, base > 0, within the limits of portable_exp() and portable_log().
 double portable_power(double base, double exponent);
 
 }  // namespace outrider

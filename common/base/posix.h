@@ -1,5 +1,5 @@
-// What every caller of the operating system needs: a file descriptor with one owner, and the words
-// for an error number.
+// What callers of the operating system share: a file descriptor with one owner, and the text of an
+// error number.
 //
 // Thread rule: values; pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,7 +32,7 @@ class UniqueFd final {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  // The caller owns it from now on.
+  // The caller owns the descriptor from now on.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
   void reset() {
     if (fd_ >= 0) close(fd_);

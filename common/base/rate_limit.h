@@ -1,7 +1,6 @@
-// Against floods: at most one event per interval goes through and the rest is counted, so that bad
-// input costs one log line; and who is told to come back later does not come with all others.
-// Time is an argument.
-// Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
+// Protection against floods. RateLimit lets one event per interval through and counts the others,
+// so that bad input costs one log line. spread_delay() keeps refused clients from returning all at
+// once. Time is an argument. Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ class RateLimit final {
  public:
   explicit RateLimit(Duration interval) : interval_(interval) {}
 
-  // If this event may be logged: how many were held back since the last one that was.
+  // If this event may be logged: how many were suppressed since the last one.
   std::optional<std::uint64_t> admit(TimePoint now) {
     const MutexLock lock(mu_);
     if (last_ && now - *last_ < interval_) {
@@ -35,9 +34,9 @@ class RateLimit final {
   std::uint64_t held_back_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 
-// How long the `number`-th of those who are told to come back in `delay` shall stay away: as long,
-// and up to half as long again. Numbers that follow each other lie far apart and fill that time
-// evenly (the Weyl sequence of the golden ratio). Pure.
+// How long the `number`-th refused client shall wait, for a nominal `delay`: between one and one
+// and a half times as long. Consecutive numbers lie far apart and fill that range evenly (the Weyl
+// sequence of the golden ratio). Pure.
 inline Duration spread_delay(Duration delay, std::uint64_t number) {
   constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
   const double fraction = static_cast<double>(number * kGolden >> 11) * 0x1p-53;

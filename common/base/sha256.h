@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), for the identities that two machines compare.
+// SHA-256 (FIPS 180-4), for ids that two machines compare.
 //
 //   Sha256 hash;
 //   hash.update("abc");
@@ -34,7 +34,7 @@ class Sha256 final {
   std::uint64_t num_bytes_ = 0;
 };
 
-// Whether the text is what finish_hex() gives.
+// Whether the text has the form of finish_hex()'s result.
 bool is_sha256_hex(std::string_view text);
 
 }  // namespace outrider

@@ -1,8 +1,8 @@
 // Status and Result<T>: how every fallible call of Outrider reports failure.
 //
-// Three failures, three tools. A bug of ours: OUTRIDER_CHECK aborts. A peer's or a file's bad
-// content, or a fault of link, disk or memory: a Status. No exception crosses a library border.
-// A message names the field, its value and the remedy, and is written for the person who reads it.
+// A bug of ours aborts, by OUTRIDER_CHECK. Bad content of a peer or a file, and a failure of link,
+// disk or memory, is a Status. No exception leaves a library. A message names the field, its value
+// and the remedy, and is written for the person who reads it.
 //
 // Thread rule: values; share them like an int. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,17 +18,17 @@ namespace outrider {
 enum class StatusCode {
   kOk,
   kCancelled,
-  kInvalidArgument,  // the caller's value is wrong whatever the state
+  kInvalidArgument,  // the caller's value is wrong in any state
   kDeadlineExceeded,
   kNotFound,
   kFailedPrecondition,  // the value would be right in another state
   kResourceExhausted,   // try later, or ask for less
   kUnimplemented,
   kInternal,
-  kUnavailable,       // the peer is away; a retry may succeed
+  kUnavailable,       // the peer is not reachable; a retry may succeed
   kDataLoss,          // a file is damaged or not what it claims to be
   kUnauthenticated,   // no key, or a wrong one
-  kPermissionDenied,  // the key is known, and not for this
+  kPermissionDenied,  // the key is valid but does not allow this
 };
 
 std::string_view to_string(StatusCode code);
@@ -45,7 +45,7 @@ class [[nodiscard]] Status {
   // "INVALID_ARGUMENT: message", or "OK".
   std::string to_string() const;
 
-  // The same failure, with where it happened put before the message.
+  // The same failure, with the place where it happened before the message.
   Status with_context(std::string_view context) const;
 
   friend bool operator==(const Status&, const Status&) = default;
@@ -68,18 +68,18 @@ Status internal_error(std::string message);
 Status unauthenticated(std::string message);
 Status permission_denied(std::string message);
 
-// A stranger's text for a message: quoted, short, without control characters.
+// Quotes untrusted text for a message: short, without control characters.
 std::string printable(std::string_view text);
 
 namespace internal {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition);
 }  // namespace internal
 
-// Aborts on a bug of our own. Never reachable from bytes off the wire or out of a file.
+// Aborts on a bug of our own. Bytes from the network or a file never trigger it.
 #define OUTRIDER_CHECK(condition) \
   ((condition) ? (void)0 : ::outrider::internal::check_failed(__FILE__, __LINE__, #condition))
 
-// A T, or the Status that says why there is none.
+// A T, or the Status that explains why there is none.
 //
 //   Result<Config> config = load_config(path);
 //   if (!config.ok()) return config.status();

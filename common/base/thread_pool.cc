@@ -17,11 +17,12 @@
 namespace outrider {
 namespace {
 
-// Workers spin this often before they sleep, about 20 to 200 microseconds: longer than the gap
-// between two loops of one pass, which is far shorter than a wake-up.
+// Workers spin this often before they sleep, about 20 to 200 microseconds. That is longer than the
+// gap between two loops of one pass, and a wake-up takes much longer than that gap.
 constexpr int kSpins = 4000;
 
-// Parts per thread: enough that a thread which lost its core for a while is made up for.
+// Parts per thread: enough for the other threads to compensate for one that lost its core for a
+// while.
 constexpr std::int64_t kPartsPerThread = 8;
 
 constexpr std::uint64_t kNumberOne = std::uint64_t{1} << 32;
@@ -34,8 +35,8 @@ std::uint64_t number_of(std::uint64_t state) {
 
 thread_local bool computes = false;
 
-// Where the system refuses, as a filter of system calls may, the calling thread goes where it went
-// before, and computes the same. Said once.
+// Where the system refuses, as a filter of system calls may, the thread stays on its cores and
+// computes the same. Logged once.
 void keep_to_core(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -44,7 +45,7 @@ void keep_to_core(int core) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
   std::fprintf(stderr,
-               "threads: not kept to a core each, which costs some speed: sched_setaffinity: %s\n",
+               "threads: not pinned to cores, which costs some speed: sched_setaffinity: %s\n",
                errno_message(errno).c_str());
 }
 
@@ -58,7 +59,7 @@ inline void cpu_relax() {
 
 }  // namespace
 
-// Of the first thread, whom nobody keeps to a core.
+// The cores of the first thread, which is never pinned.
 std::vector<int> usable_cores() {
   cpu_set_t set;
   std::vector<int> cores;

@@ -9,7 +9,7 @@ namespace outrider {
 // An entry of the tokenizer's vocabulary: 0 <= token < vocab_size.
 using TokenId = std::int32_t;
 
-// A place in prefix and answer, counted from 0. Lengths and ends are positions too.
+// A position in prefix and answer, counted from 0. Lengths and ends are positions too.
 using Position = std::int64_t;
 
 // The number of a sent tree node: the edge counts from 1, per stream. 0 names the anchor.

@@ -1,11 +1,12 @@
 // exp and log on vectors of f32, the same bits on every CPU (docs/row-invariance.md).
 //
-// Built of IEEE operations (add, multiply, divide: correctly rounded everywhere) and explicit fused
-// multiply-add only; each lane is computed by itself, so the vector's width has no effect. Largest
-// errors are in tests/unit/common/base/vector_math_test.cc. Division and square root need nothing
-// of ours: Div and Sqrt of Highway are correctly rounded; never use its approximations.
+// Built only from IEEE operations (add, multiply, divide: correctly rounded everywhere) and
+// explicit fused multiply-add. Each lane is computed independently, so the vector's width has no
+// effect. The largest errors are in tests/unit/common/base/vector_math_test.cc. For division and
+// square root use Highway's Div and Sqrt, which are correctly rounded; never use its
+// approximations.
 //
-// Subnormal results are kept: nothing of ours sets flush-to-zero. A NaN gives some NaN.
+// Subnormal results are kept: our code never sets flush-to-zero. A NaN gives some NaN.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -43,7 +44,7 @@ HWY_INLINE V polynomial(D d, V x, float c, Rest... rest) {
 template <class D, class V>
 HWY_INLINE V vector_exp(D d, V x) {
   const hn::RebindToSigned<D> di;
-  // Beyond these bounds the result is infinite or 0 whatever x. The order of the operands keeps
+  // Beyond these bounds the result is infinite or 0 for every x. The order of the operands keeps
   // NaN out of the conversion to integer.
   const V bounded = hn::IfThenElse(
       hn::Gt(x, hn::Set(d, -105.0f)),
@@ -56,7 +57,7 @@ HWY_INLINE V vector_exp(D d, V x) {
   const V p = polynomial(d, r, 0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558f2p-5f, 0x1.1239d4p-7f,
                          0x1.6a2448p-10f);
   const V value = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
-  // 2^n in two factors, each a normal number, so that one rounding makes a subnormal.
+  // 2^n as two factors, each a normal number, so that a subnormal result is rounded once.
   const auto exponent = hn::ConvertTo(di, n);
   const auto first = hn::ShiftRight<1>(exponent);
   const auto bias = hn::Set(di, 127);

@@ -49,7 +49,7 @@ std::string_view to_string(VectorTarget target) {
 std::vector<VectorTarget> available_vector_targets() {
   std::vector<VectorTarget> targets;
 #if defined(__x86_64__)
-  // These ask the operating system too: it must save the wide registers.
+  // These check the operating system too: it must save the wide registers.
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
       !__builtin_cpu_supports("bmi2")) {
     return targets;

@@ -1,9 +1,9 @@
 // Which vector instructions the process uses, and how a source file is compiled for each of them
 // (docs/row-invariance.md).
 //
-// Highway compiles a file once per instruction set. Only sets with fused multiply-add take part,
-// and every function written on them gives the same bits on all, so which one runs is a matter of
-// speed. Include this header before Highway's. A file with vector code looks like this:
+// Highway compiles a file once per instruction set. Only sets with fused multiply-add are used, and
+// every function gives the same bits on all of them, so the choice affects speed only. Include this
+// header before Highway's. A file with vector code looks like this:
 //
 //   #include "common/base/vector_targets.h"
 //   #undef HWY_TARGET_INCLUDE
@@ -36,12 +36,13 @@
 #error "include common/base/vector_targets.h before hwy/highway.h"
 #endif
 
-// Sets without fused multiply-add would give other bits; SVE's length is unknown when compiling.
+// Sets without fused multiply-add would give other bits; SVE's vector length is unknown at compile
+// time.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 
-// True where the current pass over the file is for a set of ours: the pass for plain x86-64, which
-// Highway always makes, compiles no vector code.
+// Whether the current compilation of the file is for a set that we use. Highway always compiles for
+// plain x86-64 too; that compilation contains no vector code.
 #define OUTRIDER_VECTOR_CODE \
   (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
 
@@ -56,21 +57,21 @@
 
 namespace outrider {
 
-// kAvx2Vnni and kNeonDot are kAvx2 and kNeon on a CPU that multiplies bytes by four (AVX-VNNI,
-// SDOT), kNeonI8mm on one that multiplies small matrices of bytes, too.
+// kAvx2Vnni and kNeonDot are kAvx2 and kNeon plus products of four bytes (AVX-VNNI, SDOT).
+// kNeonI8mm has products of small byte matrices, too.
 enum class VectorTarget { kAvx2, kAvx2Vnni, kAvx512, kNeon, kNeonDot, kNeonI8mm };
 
 // "avx2", "avx2vnni", "avx512", "neon", "neondot", "neoni8mm": the values of --kernel.
 std::string_view to_string(VectorTarget target);
 
-// What this CPU can run, the fastest first. Empty on an x86-64 CPU without AVX2 and FMA.
+// The targets that this CPU can run, fastest first. Empty on an x86-64 CPU without AVX2 and FMA.
 std::vector<VectorTarget> available_vector_targets();
 
 // The named target, or the fastest for "auto". INVALID_ARGUMENT for an unknown name,
 // FAILED_PRECONDITION where this CPU lacks it.
 Result<VectorTarget> find_vector_target(std::string_view name);
 
-// The fastest target, found once. For code that runs after a program's start has checked
+// The fastest target, found once. For code that runs after start-up has checked
 // find_vector_target("auto").
 VectorTarget best_vector_target();
 

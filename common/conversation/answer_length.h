@@ -1,4 +1,4 @@
-// How long an answer may become beside its prompt.
+// The length that an answer may have, given its prompt.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -20,7 +20,7 @@ inline Status check_prompt_fits(Position prompt_tokens, Position context,
                           remedy);
 }
 
-// Where an answer ends that has so many tokens at most; negative: as many as have room.
+// The end position of an answer with at most so many tokens; negative: as many as fit.
 inline Position answer_end(Position prompt_tokens, std::int64_t max_tokens, Position context) {
   const bool bounded = max_tokens >= 0 && max_tokens < context - prompt_tokens;
   return bounded ? prompt_tokens + static_cast<Position>(max_tokens) : context;

@@ -1,4 +1,4 @@
-// Tokens to text as the session needs it: piecewise, with stop strings.
+// The session's interface for turning tokens into text, piece by piece, with stop strings.
 //
 // Thread rule: owned by the session. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,17 +15,17 @@ class AnswerText {
   virtual ~AnswerText() = default;
 
   struct Update {
-    std::string text;      // may be shown now; will never be taken back
-    bool stopped = false;  // a stop string is complete: the answer ended before it
+    std::string text;      // may be shown now; is never withdrawn
+    bool stopped = false;  // a stop string is complete: the answer ends before it
   };
 
   // Takes the next committed token.
   virtual Update push(TokenId token) = 0;
 
-  // What could be shown of the text if these tokens came next.
+  // The text that could be shown if these tokens came next.
   virtual std::string preview(std::span<const TokenId> /*tokens*/) const { return {}; }
 
-  // No more tokens: what was held back.
+  // Ends the answer; returns the text that was held back.
   virtual std::string finish() = 0;
 };
 

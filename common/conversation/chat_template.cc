@@ -19,8 +19,7 @@ std::string sha256_of(std::string_view text) {
   return hash.finish_hex();
 }
 
-// The model's template of the chosen name, or the one that it means for all uses; null: there is
-// none.
+// The model's template of the chosen name, or its default template; null: there is none.
 const std::string* chosen_template(const ChatSource& source) {
   const auto& templates = source.templates;
   const auto at = !source.chosen.empty()  ? templates.find(source.chosen)
@@ -29,7 +28,8 @@ const std::string* chosen_template(const ChatSource& source) {
   return at == templates.end() ? nullptr : &at->second;
 }
 
-// What a named template writes that a model may lack; a model's own knows what it has.
+// Checks the tokens that a named template writes and that a model may lack; a model's own template
+// needs no check.
 Status check_tokens(const ChatSource& source, std::string_view text) {
   for (const auto& [token, word] :
        {std::pair(&source.bos, "bos_token"), {&source.eos, "eos_token"}}) {
@@ -80,7 +80,7 @@ Result<jinja::Rendered> execute(const jinja::Template& executed,
   }
   nlohmann::ordered_json context = {{"messages", std::move(said)}};
   for (const auto& [name, value] : variables.items()) {
-    if (!trusted.contains(name)) context.emplace(name, value);  // what is there already stays
+    if (!trusted.contains(name)) context.emplace(name, value);  // existing variables have priority
   }
   return executed.render(trusted, context, {.now = local_time()});
 }
@@ -140,7 +140,7 @@ Result<ChatTemplate> ChatTemplate::choose(const ChatSource& source, std::string_
     ChatSource chosen = source;
     chosen.chosen = name;
     OUTRIDER_ASSIGN_OR_RETURN(ChatTemplate chat, choose(chosen, ""));
-    chat.hash_.clear();  // the user decided
+    chat.hash_.clear();  // chosen by the user
     return chat;
   }
   if (const std::optional<std::string> named = named_chat_template(source.chosen)) {
@@ -169,7 +169,7 @@ Result<ChatTemplate> ChatTemplate::choose(const ChatSource& source, std::string_
 Result<std::vector<ChatSegment>> ChatTemplate::render(const std::vector<ChatMessage>& messages,
                                                       bool add_generation_prompt,
                                                       const Json& variables) const {
-  if (messages.empty()) return invalid_argument("chat: no message");
+  if (messages.empty()) return invalid_argument("chat: there is no message");
   OUTRIDER_ASSIGN_OR_RETURN(
       const jinja::Rendered rendered,
       execute(*executed_, bos_, eos_, messages, add_generation_prompt, variables));

@@ -1,10 +1,10 @@
-// Conversations in the form a model was trained on.
+// Writes conversations in the form that a model was trained on.
 //
 //   const ChatTemplate chat = *ChatTemplate::choose(chat_source(tokenizer), "");
 //   const std::vector<TokenId> ids = *chat.encode_chat(tokenizer, messages);
 //
-// A template is a Jinja text, and is executed (jinja/template.h): the model's own, unless somebody
-// names another. Its markers become special tokens; the same markers in a message stay text, so no
+// A template is a Jinja text, which is executed (jinja/template.h): the model's own, unless another
+// one is named. Its markers become special tokens; the same markers in a message stay text, so no
 // message can end its turn or begin another.
 //
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
@@ -37,39 +37,39 @@ struct ChatMessage {
   std::string content;
 };
 
-// A stretch of a rendered conversation: the template's own text, or a message's.
+// A part of a rendered conversation: the template's own text, or a message's.
 struct ChatSegment {
   std::string text;
   bool is_template = false;
 };
 
-// What a model brings along for chats.
+// A model's data for chats.
 struct ChatSource {
-  std::map<std::string, std::string> templates = {};  // Jinja texts; for all uses: "default"
-  std::optional<std::string> bos = {};                // texts of the tokens that templates name
+  std::map<std::string, std::string> templates =
+      {};                               // Jinja texts by name; the default one is "default"
+  std::optional<std::string> bos = {};  // texts of the tokens that templates name
   std::optional<std::string> eos = {};
-  std::string chosen = {};  // by the operator: a template's name; empty: none
+  std::string chosen = {};  // the operator's choice: a template's name; empty: none
 
   friend bool operator==(const ChatSource&, const ChatSource&) = default;
 };
 
 ChatSource chat_source(const Tokenizer& tokenizer);
 
-// What a model would bring along if its template were the text of this file: `value` of
-// --chat-template, where it has a slash or ends with .jinja. Nothing: then it is a name.
+// The model's ChatSource with the text of this file as its template. `value` is of --chat-template
+// and a path if it has a slash or ends with .jinja. Nothing: it is a name.
 Result<std::optional<ChatSource>> source_of_file(const ChatSource& model, const std::string& value);
 
-// 64 hex digits that tell one template from another: SHA-256 of the text that prompts are written
-// by, or of the name where the operator chose one of named_templates.h. Empty: there is no
-// template.
+// 64 hex digits that identify a template: SHA-256 of the text that writes prompts, or of the name
+// if the operator chose one of named_templates.h. Empty: there is no template.
 std::string template_hash(const ChatSource& source);
 
 class ChatTemplate final {
  public:
-  // By `name`: of one of named_templates.h, or of one of the source's templates. If it is empty:
-  // what the source chose, or else its only or default template. Errors, with the remedy:
-  // INVALID_ARGUMENT for an unknown name or a template that is not valid, NOT_FOUND if there is
-  // none, FAILED_PRECONDITION if the model names no token that a named template needs.
+  // The template `name`: one of named_templates.h, or one of the source's templates. If it is
+  // empty: the source's choice, or else its only or default template. Errors, with the remedy:
+  // INVALID_ARGUMENT for an unknown name or an invalid template, NOT_FOUND if there is none,
+  // FAILED_PRECONDITION if the model names no token that a named template needs.
   static Result<ChatTemplate> choose(const ChatSource& source, std::string_view name);
   static Result<ChatTemplate> choose(const Tokenizer& tokenizer, std::string_view name) {
     return choose(chat_source(tokenizer), name);
@@ -80,22 +80,22 @@ class ChatTemplate final {
   // template_hash() of the source; empty if the caller of choose() named the template.
   const std::string& hash() const { return hash_; }
 
-  // variables: an object of further variables that the template may ask for, such as
-  // enable_thinking; null: none. Their texts count as the user's. Errors: INVALID_ARGUMENT where
-  // the template refuses these messages.
+  // variables: an object of further variables of the template, such as enable_thinking; null: none.
+  // Their texts count as the user's. Errors: INVALID_ARGUMENT if the template refuses these
+  // messages.
   Result<std::vector<ChatSegment>> render(const std::vector<ChatMessage>& messages,
                                           bool add_generation_prompt,
                                           const Json& variables = nullptr) const;
 
-  // The ids of render(); the template says whether they begin with <s>.
+  // The ids of render(); the template determines whether they begin with <s>.
   Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer,
                                            const std::vector<ChatMessage>& messages,
                                            bool add_generation_prompt = true,
                                            const Json& variables = nullptr) const;
 
   // The token with which the model ends its turn; generation stops there. It is the first special
-  // token that the template writes behind an answer; where the model's own writes none, the
-  // tokenizer's end of text.
+  // token that the template writes after an answer; if the model's own template writes none, it is
+  // the tokenizer's end of text.
   Result<TokenId> end_of_turn(const Tokenizer& tokenizer) const;
 
  private:
@@ -108,7 +108,7 @@ class ChatTemplate final {
   std::string hash_;
 };
 
-// Rendered text as ids. It does not begin with <s> by itself.
+// Rendered text as ids. Does not add <s>.
 Result<std::vector<TokenId>> encode_segments(const Tokenizer& tokenizer,
                                              const std::vector<ChatSegment>& segments);
 

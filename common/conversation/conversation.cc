@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// Takes `text` from the front; false, and nothing is of use, if they do not begin with it.
+// Removes `text` from the front. False if they do not begin with it; then they are unusable.
 bool drop_prefix(std::vector<ChatSegment>& segments, std::string_view text) {
   for (ChatSegment& segment : segments) {
     const std::size_t length = std::min(text.size(), segment.text.size());
@@ -55,7 +55,7 @@ Result<EncodedPrompt> Conversation::ask(const std::string& message) const {
   std::vector<ChatSegment> rest = whole;
   if (!ids_.empty() && drop_prefix(rest, written_)) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> next, encode_segments(*tokenizer_, rest));
-    // Behind a special token text is encoded alike, whatever stands before.
+    // After a special token the encoding does not depend on the text before it.
     if (!next.empty() && tokenizer_->is_special(next.front())) {
       prompt.ids = ids_;
       const bool ended = ids_.back() == end_of_turn_ && next.front() == end_of_turn_;

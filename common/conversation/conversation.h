@@ -1,13 +1,13 @@
-// A conversation as ids: what a model gets to answer, turn by turn.
+// A conversation as ids: the prompts for a model, turn by turn.
 //
 //   Conversation chat = *Conversation::create(tokenizer, *ChatTemplate::choose(source, ""));
 //   const EncodedPrompt prompt = *chat.ask("Hello");
 //   chat.record_answer(prompt, answer_ids);
 //   const EncodedPrompt next = *chat.ask("And now?");            // begins with all ids before
 //
-// Each prompt is the whole conversation as the template writes it. As far as that is what was
-// written and answered before, it has the same ids, and caches of both sides stay valid; a template
-// may write an earlier answer otherwise than it was made, as without its thoughts.
+// Each prompt is the whole conversation as the template writes it. The part that equals the earlier
+// prompts and answers has the same ids, so that caches of both sides stay valid. A template may
+// write an earlier answer differently, for instance without its thoughts.
 //
 // Thread rule: one object, one thread. The tokenizer outlives it.
 // SPDX-License-Identifier: Apache-2.0
@@ -24,21 +24,21 @@
 
 namespace outrider {
 
-// Text that a model goes on with.
+// A prompt for a model.
 struct EncodedPrompt {
   std::vector<TokenId> ids;
-  std::vector<TokenId> stop_ids;  // that end the answer, beside the target's own
-  // ChatTemplate::hash() of what wrote it: the verifier's must be the same. Empty: any, as where
-  // no template did, or one that the user named.
+  std::vector<TokenId> stop_ids;  // these end the answer, in addition to the target's own
+  // ChatTemplate::hash() of its template, which must equal the verifier's. Empty: any, for prompts
+  // without a template or with one that the user named.
   std::string template_hash = {};
 };
 
-// A single prompt. A model that was trained on conversations gets it as the first message of one:
-// if `template_name` names a template, or is empty and the source has one. "none": never.
+// A single prompt. It becomes the first message of a conversation if `template_name` names a
+// template, or is empty and the source has one. "none": never.
 Result<EncodedPrompt> encode_prompt(const Tokenizer& tokenizer, const ChatSource& source,
                                     const std::string& text, std::string_view template_name);
 
-// A whole conversation, for the answer to its last message. variables: as ChatTemplate::render().
+// A whole conversation, for an answer to its last message. variables: as ChatTemplate::render().
 Result<EncodedPrompt> encode_messages(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                       const std::vector<ChatMessage>& messages,
                                       const Json& variables = nullptr);
@@ -48,16 +48,16 @@ class Conversation final {
   // FAILED_PRECONDITION if the tokenizer lacks the token that ends the template's turns.
   static Result<Conversation> create(const Tokenizer& tokenizer, ChatTemplate chat);
 
-  // The ids up to where the assistant answers the user's `message`.
+  // The prompt for the answer to the user's `message`.
   Result<EncodedPrompt> ask(const std::string& message) const;
 
-  // The assistant answered this prompt, which ask(message) returned last.
+  // Records the answer to this prompt, which ask(message) returned last.
   Status record_answer(const std::string& message, const EncodedPrompt& prompt,
                        const std::vector<TokenId>& answer);
 
   bool empty() const { return messages_.empty(); }
-  // Forgets the oldest message of the user's and its answer: the next prompt is encoded anew,
-  // without them. False: there are none.
+  // Forgets the user's oldest message and its answer: the next prompt is encoded without them.
+  // False: there are none.
   bool drop_oldest_turn();
   // Forgets all messages.
   void clear() {
@@ -74,8 +74,8 @@ class Conversation final {
   ChatTemplate chat_;
   TokenId end_of_turn_;
   std::vector<ChatMessage> messages_;  // all turns so far
-  std::vector<TokenId> ids_;           // the same as ids, the last answer as the model made it,
-  std::string written_;                // and as text; without the token that ended the answer
+  std::vector<TokenId> ids_;  // the same as ids, the last answer as the model generated it,
+  std::string written_;       // and as text; without the token that ended the answer
 };
 
 }  // namespace outrider

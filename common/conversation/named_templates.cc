@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// Puts each value in the place of its marker: "@1", "@2", ..
+// Replaces the markers "@1", "@2", .. by the values.
 std::string fill_in(std::string text, std::initializer_list<std::string_view> values) {
   char digit = '1';
   for (const std::string_view value : values) {
@@ -33,7 +33,7 @@ std::string chatml() {
   return std::string(kImTurns) + kImPrompt;
 }
 
-// ChatML in which a conversation that does not begin with the system's message gets this one.
+// ChatML that adds this system message to a conversation without one.
 std::string chatml_with(std::string_view system) {
   return fill_in(R"({%- if messages[0].role != 'system' %}
 {{- '<|im_start|>system\n@1<|im_end|>\n' }}
@@ -43,7 +43,7 @@ std::string chatml_with(std::string_view system) {
          chatml();
 }
 
-// ChatML that keeps thoughts only of the answers behind the user's last question.
+// ChatML that keeps thoughts only in the answers after the user's last question.
 std::string qwen3() {
   return std::string(R"({%- set ns = namespace(question = messages | length) %}
 {%- for message in messages %}
@@ -79,12 +79,12 @@ constexpr char kLlama3Turns[] = R"({%- for message in @1 %}
 {%- endif %}
 )";
 
-// As Llama 3 was first published, `prompted` is true: it always begins an answer.
+// In Llama 3's first version `prompted` is true: it always begins an answer.
 std::string llama3(std::string_view prompted) {
   return "{{- bos_token }}\n" + fill_in(kLlama3Turns, {"messages", prompted, kLlama3Prompt});
 }
 
-// Those that tell the day, an expression, in a message of the system.
+// Versions with the date in a system message. day: an expression.
 std::string llama3_of(std::string_view day) {
   return fill_in(
              R"({{- bos_token }}
@@ -121,8 +121,8 @@ std::string llama2() {
                  {kOutOfTurn});
 }
 
-// question, answer: expressions of what the message `content` becomes. with_system: a condition,
-// where the message of the system is put before a question's.
+// question, answer: expressions for how the message `content` is written. with_system: the
+// condition under which the system message is put before a question.
 std::string mistral(std::string_view question, std::string_view answer,
                     std::string_view with_system) {
   return fill_in(R"({{- bos_token }}
@@ -145,7 +145,7 @@ std::string mistral(std::string_view question, std::string_view answer,
                  {question, answer, with_system, kOutOfTurn});
 }
 
-// Before v1 there was no message of the system.
+// Versions before v1 have no system message.
 std::string mistral_v0(std::string_view answer) {
   return fill_in(R"({%- if messages[0].role == 'system' %}
 @1
@@ -155,8 +155,8 @@ std::string mistral_v0(std::string_view answer) {
          mistral("'[INST] ' + content + ' [/INST]'", answer, "false");
 }
 
-// Messages under the names of their roles. All but prompt: expressions of what the message
-// `content` becomes.
+// Messages under the names of their roles. All except prompt: expressions for how the message
+// `content` is written.
 std::string by_role(std::string_view system, std::string_view question, std::string_view answer,
                     std::string_view prompt) {
   return fill_in(R"({%- for message in messages %}
@@ -190,7 +190,7 @@ struct NamedTemplate {
   std::string (*text)();
 };
 
-// Mistral's names come from the versions of their tokenizers. zephyr is TinyLlama's too.
+// Mistral's names are the versions of their tokenizers. zephyr is TinyLlama's too.
 constexpr std::array kTemplates = {
     NamedTemplate{"chatml", chatml},
     NamedTemplate{"qwen2", [] { return chatml_with("You are a helpful assistant."); }},

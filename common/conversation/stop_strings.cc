@@ -30,7 +30,7 @@ Result<StopStrings> StopStrings::create(const std::vector<std::string>& stops) {
   return result;
 }
 
-// Called only while `matched` is less than the whole text.
+// Call only while `matched` is less than the whole text.
 void StopStrings::Automaton::step(char c) {
   while (matched > 0 && text[matched] != c) matched = fallback[matched];
   if (text[matched] == c) ++matched;

@@ -1,8 +1,8 @@
-// Ends a streamed text at the first of some strings, and shows nothing of that string.
+// Ends a streamed text before the first of some stop strings.
 //
-// Text that may be the start of a stop string is held back until it is known not to be. The end
-// is the stop string that is complete first; of several complete at the same byte the longest.
-// So the outcome does not depend on how the text was cut into pieces.
+// Text that may be the start of a stop string is held back until that is decided. The stop string
+// that is complete first ends the text; of several complete at the same byte the longest. So the
+// outcome does not depend on how the text was cut into pieces.
 //
 //   StopStrings stops = *StopStrings::create({"\nUser:"});
 //   show(stops.push(piece)); if (stops.stopped()) break; ... show(stops.finish());
@@ -22,14 +22,14 @@ namespace outrider {
 
 class StopStrings final {
  public:
-  // None means that nothing stops. Errors: kInvalidArgument for an empty string, for one that is
-  // not UTF-8 or longer than kMaxStopBytes, and for more than kMaxStops.
+  // An empty list never stops. Errors: kInvalidArgument for an empty string, for one that is not
+  // UTF-8 or longer than kMaxStopBytes, and for more than kMaxStops.
   static Result<StopStrings> create(const std::vector<std::string>& stops);
 
-  // The text that can be shown now. Once stopped, nothing more.
+  // The text that can be shown now; empty once stopped.
   std::string push(std::string_view text);
 
-  // What was held back at the end of the answer.
+  // Ends the answer; returns the text that was held back.
   std::string finish();
 
   bool stopped() const { return matched_.has_value(); }

@@ -5,7 +5,7 @@ namespace outrider {
 
 AnswerText::Update StreamedText::push(TokenId token) {
   const Result<std::string> piece = detokenizer_.push(token);
-  // A target may know ids that the tokenizer has no text for (padding of its embedding table).
+  // A target may have ids without a text in the tokenizer (padding of its embedding table).
   const std::string shown = stops_.push(piece.ok() ? *piece : "\uFFFD");
   text_ += shown;
   return {.text = shown, .stopped = stops_.stopped()};

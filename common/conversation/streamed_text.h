@@ -1,4 +1,4 @@
-// The answer as text: a streaming detokenizer and stop strings behind the session's seam.
+// Implements AnswerText with a streaming detokenizer and stop strings.
 //
 // Thread rule: owned by the session's thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,7 +22,7 @@ class StreamedText final : public AnswerText {
   std::string preview(std::span<const TokenId> tokens) const override;
   std::string finish() override;
 
-  // All that was given out so far.
+  // All text returned so far.
   const std::string& text() const { return text_; }
   // The stop string that ended the answer; empty if none did.
   std::string stop_string() const { return stops_.stopped() ? stops_.matched() : ""; }

@@ -23,7 +23,7 @@ Source source_of(const std::string& pem) {
   return {BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free};
 }
 
-// All of the text, at least one.
+// All certificates of the text, at least one.
 Result<std::vector<Certificate>> parse_certificates(const std::string& path,
                                                     const std::string& pem) {
   const Source source = source_of(pem);
@@ -49,11 +49,11 @@ Status check_times(const std::string& path, const X509& certificate) {
   if (X509_cmp_current_time(X509_get0_notAfter(&certificate)) < 0) {
     return failed_precondition(path +
                                ": the certificate has expired. Remedy: renew it; if it is "
-                               "new, look at this machine's clock");
+                               "new, check this machine's clock");
   }
   if (X509_cmp_current_time(X509_get0_notBefore(&certificate)) > 0) {
     return failed_precondition(path +
-                               ": the certificate is not valid yet. Remedy: look at this "
+                               ": the certificate is not valid yet. Remedy: check this "
                                "machine's clock");
   }
   return {};
@@ -62,7 +62,7 @@ Status check_times(const std::string& path, const X509& certificate) {
 Status check_key(const std::string& path, const std::string& pem, const std::string& cert_path,
                  const X509& certificate) {
   const Source source = source_of(pem);
-  // Nobody is there to type a passphrase.
+  // No user is present to type a passphrase.
   const auto no_passphrase = [](char*, int, int, void*) { return 0; };
   const Key key(PEM_read_bio_PrivateKey(source.get(), nullptr, no_passphrase, nullptr),
                 EVP_PKEY_free);

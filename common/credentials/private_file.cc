@@ -28,12 +28,13 @@ Status check_mode(const struct stat& about, const std::string& path, mode_t forb
   if (!S_ISREG(about.st_mode)) return failed_precondition(path + ": is not a regular file");
   if ((about.st_mode & forbidden & S_IWOTH) != 0) {
     return failed_precondition(
-        path + ": everybody on this machine may write to it. Remedy: see that it is what you put " +
+        path +
+        ": every user of this machine may write to it. Remedy: check that it is what you put " +
         "there, then chmod o-rw " + path);
   }
   if ((about.st_mode & forbidden) != 0) {
     return failed_precondition(
-        path + ": everybody on this machine may read it. Remedy: chmod o-r " + path);
+        path + ": every user of this machine may read it. Remedy: chmod o-r " + path);
   }
   return {};
 }
@@ -70,7 +71,7 @@ Result<std::string> read_guarded(const std::string& path, mode_t forbidden) {
                              path + "; chmod 640 " + path + "), or run as its owner");
 }
 
-// What is wrong with a character of a secret; never which it is.
+// Describes an invalid character of a secret without showing it.
 std::string about_character(char c) {
   if (c == '\0') return "a zero byte (is the file UTF-16?)";
   if (c == '\t') return "a tab";
@@ -78,7 +79,7 @@ std::string about_character(char c) {
   return "a control character";
 }
 
-// A new file beside `path` that takes its place when keep() is called, and else is gone.
+// A new file beside `path` that replaces it when keep() is called, and is otherwise removed.
 class Replacement final {
  public:
   explicit Replacement(const std::string& path) : path_(path), name_(path + ".XXXXXX") {
@@ -91,7 +92,8 @@ class Replacement final {
   Replacement& operator=(const Replacement&) = delete;
 
   Status failed(const std::string& what) const {
-    return unavailable(path_ + ": " + what + ": " + errno_message(errno) + "; it is as it was");
+    return unavailable(path_ + ": " + what + ": " + errno_message(errno) +
+                       "; the file is unchanged");
   }
 
   Status write(std::string_view text) {
@@ -107,11 +109,11 @@ class Replacement final {
   bool belong_to(uid_t owner, gid_t group, mode_t mode) {
     return fchown(fd_.get(), owner, group) == 0 && fchmod(fd_.get(), mode) == 0;
   }
-  // folder: that of both files.
+  // folder: the one that holds both files.
   Status keep(int folder) {
     if (fsync(fd_.get()) != 0) return failed("cannot be written");
     if (rename(name_.c_str(), path_.c_str()) != 0) {
-      return failed("the new file cannot take its place (is it mounted by itself?)");
+      return failed("the new file cannot replace it (is it a mount of its own?)");
     }
     kept_ = true;
     fsync(folder);  // the rename; without it a power cut may leave the old file, which is whole too
@@ -125,14 +127,14 @@ class Replacement final {
   bool kept_ = false;
 };
 
-// A folder that is closed to others and open to a group says who is to read what is in it.
+// The group that may read a folder which is closed to other users.
 std::optional<gid_t> group_of(const struct stat& folder) {
   const bool open_to_group = (folder.st_mode & S_IXGRP) != 0;
   if (!open_to_group || (folder.st_mode & S_IRWXO) != 0) return std::nullopt;
   return folder.st_gid;
 }
 
-// With the folder's lock.
+// Call while the folder's lock is held.
 Status append(const std::string& path, std::string_view line, int folder) {
   struct stat about {};
   const bool is_there = stat(path.c_str(), &about) == 0;
@@ -143,7 +145,7 @@ Status append(const std::string& path, std::string_view line, int folder) {
   if (!text.empty() && text.back() != '\n') text += '\n';
   text.append(line).append("\n");
   if (text.size() > kMaxBytes) {
-    return failed_precondition(path + ": would have more than 1 MiB, and not be read any more");
+    return failed_precondition(path + ": would exceed 1 MiB, the most that is read");
   }
   Replacement file(path);
   OUTRIDER_RETURN_IF_ERROR(file.write(text));
@@ -155,7 +157,7 @@ Status append(const std::string& path, std::string_view line, int folder) {
     const std::optional<gid_t> group = group_of(around);
     if (group && !file.belong_to(geteuid(), *group, 0640)) {
       return file.failed(
-          "cannot be given to its folder's group, which is to read it. Remedy: run "
+          "cannot be given to its folder's group, which must read it. Remedy: run "
           "this as root");
     }
   }
@@ -190,19 +192,19 @@ Result<std::string> read_secret(const std::string& path) {
   if (bad != line.end()) {
     return invalid_argument(path + ": character " + std::to_string(bad - line.begin() + 1) +
                             " of the key is " + about_character(*bad) +
-                            ", and keys are printable ASCII. Remedy: write the key there again, as "
+                            ", but keys are printable ASCII. Remedy: write the key there again, as "
                             "plain text");
   }
   if (line.size() > kLongestSecret) {
     return invalid_argument(path + ": its first line has " + std::to_string(line.size()) +
-                            " characters, and a key has at most " + std::to_string(kLongestSecret));
+                            " characters, but a key has at most " + std::to_string(kLongestSecret));
   }
   return std::string(line);
 }
 
 Status append_to_private_file(const std::string& path, std::string_view line) {
   std::error_code error;
-  // Behind links: what they lead to is replaced.
+  // Follows links: their destination is replaced.
   const std::filesystem::path file = std::filesystem::weakly_canonical(path, error);
   if (error) return not_found(path + ": " + error.message());
   const std::string folder = file.parent_path().string();

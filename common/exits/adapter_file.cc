@@ -30,7 +30,7 @@ std::string digest_of(std::span<const std::byte> bytes) {
   return hash.finish_hex();
 }
 
-// Takes tensors out of a file and out of the list of those that nobody has asked for yet.
+// Takes tensors out of a file and removes them from the list of unused ones.
 class TensorTaker final {
  public:
   TensorTaker(std::span<const std::byte> file, Entries& entries, const std::string& what)
@@ -73,7 +73,7 @@ class TensorTaker final {
   const std::string& what_;
 };
 
-// Replaces the file at once, so that no reader sees half of it.
+// Replaces the file atomically, so that no reader sees half of it.
 Status write_whole(const std::string& path, const std::string& text) {
   const std::string partial = path + ".partial";
   std::ofstream out(partial, std::ios::binary);
@@ -118,8 +118,8 @@ Status attach_adapter_weights(ExitAdapters& adapters, std::span<const std::byte>
         taker.take(tensor_name(exit, "up"), DType::kBF16, {hidden, bottleneck}, exit.up));
   }
   if (entries.empty()) return {};
-  return data_loss(what + ": tensor " + printable(entries.begin()->first) + " is of no exit that " +
-                   kAdapterIndexFile + " names");
+  return data_loss(what + ": tensor " + printable(entries.begin()->first) +
+                   " belongs to no exit that " + kAdapterIndexFile + " names");
 }
 
 Result<ExitAdapters> load_adapters(const std::string& directory) {
@@ -127,7 +127,8 @@ Result<ExitAdapters> load_adapters(const std::string& directory) {
   const std::string weights_path = directory + "/" + kAdapterWeightsFile;
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(index_path, kMaxIndexBytes));
   Result<std::unique_ptr<MappedFile>> file = MappedFile::open(weights_path);
-  if (file.status().code() == StatusCode::kNotFound) {  // half a set is damage, not absence
+  if (file.status().code() ==
+      StatusCode::kNotFound) {  // one file without the other is damage, not absence
     return data_loss(weights_path + " is missing beside " + kAdapterIndexFile);
   }
   if (!file.ok()) return file.status();

@@ -28,7 +28,7 @@ WeightMatrix bf16_matrix(const std::vector<std::uint16_t>& values, std::int64_t 
   return {.type = WeightType::kBf16, .data = values.data(), .outputs = outputs, .inputs = inputs};
 }
 
-// Its scales are f32: a small matrix of any range.
+// Scales in f32: the matrix is small and may have any range.
 WeightMatrix int8_matrix(std::int64_t outputs, std::int64_t inputs) {
   return {.type = WeightType::kQuantized,
           .format = {.bits = 8, .wide_scales = true},
@@ -137,7 +137,8 @@ class AdapterHeads final : public ExitHeads {
     return tokens;
   }
 
-  // By exit: the target's rows of these tokens, which all share, or its own.
+  // The output matrix of each exit: the target's rows of the considered tokens, shared by all
+  // exits, or the exit's own.
   std::vector<std::shared_ptr<const Int8Rows>> all_heads(const Kernels& kernels,
                                                          const ModelFiles& target) const {
     std::vector<std::shared_ptr<const Int8Rows>> heads;
@@ -175,7 +176,7 @@ class AdapterHeads final : public ExitHeads {
       std::copy_n(row, hidden_, adapted_.data() + r * stride_);
       if (inner == 0) continue;
       kernels_.rms_norm(row, adapter.norm.data(), hidden_, epsilon_, normed_.data() + r * stride_);
-      // Another exit may have had another width: the padding must be zero again.
+      // The exit before may have had another width: the padding must be zero again.
       std::fill_n(inner_.data() + r * inner_stride, inner_stride, 0.0f);
     }
     if (inner == 0) return;
@@ -216,7 +217,7 @@ class AdapterHeads final : public ExitHeads {
   std::vector<float> final_norm_;
   std::vector<std::int32_t> layers_;
 
-  // Of the call at hand.
+  // Buffers of the current call.
   AlignedBuffer<float> normed_, adapted_;  // [rows, stride]
   AlignedBuffer<float> inner_;             // [rows, pad_to_lanes(bottleneck)]
   AlignedBuffer<std::byte> quantized_;     // [rows, quantized_bytes]

@@ -41,7 +41,7 @@ const Json* array(FieldReader& in, const char* key, std::size_t most) {
   return nullptr;
 }
 
-// Whole numbers low .. high that rise.
+// Whole numbers low .. high in rising order.
 template <typename T>
 std::vector<T> rising(FieldReader& in, const char* key, std::size_t most, std::int64_t low,
                       std::int64_t high) {
@@ -65,7 +65,7 @@ std::vector<T> rising(FieldReader& in, const char* key, std::size_t most, std::i
   return values;
 }
 
-// A list of just so many finite numbers.
+// A list of exactly so many finite numbers.
 template <std::size_t kCount>
 std::optional<std::array<double, kCount>> numbers(const Json& from, double largest) {
   if (!from.is_array() || from.size() != kCount) return std::nullopt;
@@ -181,7 +181,7 @@ void read_target(FieldReader& in, ExitAdapters& adapters) {
   if (!target.status().ok()) in.fail(target.status());
 }
 
-// What the parts must be to each other.
+// Checks the fields against each other.
 Status check_whole(const ExitAdapters& adapters, const std::string& what) {
   if (adapters.exits.empty()) return invalid_argument(what + ": exits is empty");
   std::int32_t last = 0;
@@ -233,7 +233,7 @@ Result<AdapterIndex> parse_adapter_index(std::string_view text, const std::strin
   refuse_unknown(in, {"format", "target", "weights_sha256", "shortlist", "chosen", "exits"});
   if (in.status().ok() && in.text("format") != kFormat) {
     in.fail(invalid_argument(what + ": format must be \"" + kFormat +
-                             "\". Remedy: write it anew with this version's 'outrider-train exits "
+                             "\". Remedy: write it again with this version's 'outrider-train exits "
                              "--resume'"));
   }
   AdapterIndex index;

@@ -92,13 +92,13 @@ Status check_target(const ExitAdapters& adapters, const ModelInfo& target) {
                                ". Remedy: train exits for this target (`outrider-train exits`), or "
                                "move adapters.json out of its folder");
   }
-  // The same fingerprint means the same shape; a file that says otherwise was edited.
+  // The same fingerprint implies the same shape; a file with another one was edited.
   if (adapters.hidden_size == target.hidden_size && adapters.num_layers == target.num_layers &&
       adapters.vocab_size == target.vocab_size) {
     return {};
   }
   return failed_precondition(
-      "adapters name this target but another shape: hidden_size " +
+      "adapters name this target but have another shape: hidden_size " +
       std::to_string(adapters.hidden_size) + ", num_layers " + std::to_string(adapters.num_layers) +
       ", vocab_size " + std::to_string(adapters.vocab_size) + "; expected " +
       std::to_string(target.hidden_size) + ", " + std::to_string(target.num_layers) + ", " +

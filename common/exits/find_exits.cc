@@ -62,7 +62,7 @@ Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,
   OUTRIDER_RETURN_IF_ERROR(check_target(adapters, target));
   OUTRIDER_ASSIGN_OR_RETURN(ExitAdapters selected, select_exits(std::move(adapters), exits));
   if (selected.exits.empty()) {
-    return none(std::string(": ") + kAdapterIndexFile + " has chosen none");
+    return none(std::string(": ") + kAdapterIndexFile + " names no chosen exits");
   }
   FoundExits found;
   OUTRIDER_ASSIGN_OR_RETURN(found.heads, make_adapter_heads(std::move(selected), files));

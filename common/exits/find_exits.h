@@ -1,5 +1,5 @@
-// From directories to a target's early exits: the one place where it is decided which exits a
-// verifier has, and told why it has none.
+// Finds a target's early exits in directories. Only here is decided which exits a verifier has, and
+// why it has none.
 //
 // Thread rule: a free function; reads files. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,32 +17,32 @@ namespace outrider {
 
 struct ExitSource {
   std::string model = {};     // the target's directory or file
-  std::string adapters = {};  // that of the adapters; empty: the folder of the target
+  std::string adapters = {};  // directory of the adapters; empty: the target's
   // "auto" (the chosen ones, if there are adapters), "none", "all", or layers "3,6,9".
   std::string exits = "auto";
 };
 
 struct FoundExits {
   std::unique_ptr<ExitHeads> heads = {};  // null: none
-  std::string about = {};                 // one line: which exits, or why there are none
+  std::string about = {};  // one line for the log: which exits, or why there are none
 };
 
-// target: what runs. Errors: adapters that were asked for and are not there, that do not fit the
-// target, or that are damaged; as load_adapters(), check_target(), select_exits().
+// target: the running one. Errors: adapters that were requested and are missing, that do not fit
+// the target, or that are damaged; as load_adapters(), check_target(), select_exits().
 Result<FoundExits> find_exits(const ExitSource& source, const ModelInfo& target);
 
-// All exits of a directory that `outrider-train predictor` or `exits` wrote, for pruning; the one
-// nearest to the middle is asked. Errors as above.
+// All exits of a directory that `outrider-train predictor` or `exits` wrote, for pruning, which
+// uses the one nearest to the middle. Errors as above.
 Result<std::unique_ptr<ExitHeads>> find_predictor(const std::string& directory,
                                                   const ModelFiles& files, const ModelInfo& target);
 
-// The same of adapters that were read elsewhere. files: of the target, with its output matrix if an
-// exit has none of its own.
+// Like find_predictor(), of adapters that are already read. files: of the target, with its output
+// matrix if an exit has none of its own.
 Result<std::unique_ptr<ExitHeads>> predictor_of(ExitAdapters adapters, const ModelFiles& files,
                                                 const ModelInfo& target);
 
-// The chosen ones of adapters that were read elsewhere. files: of the target, with its output
-// matrix. Errors as above.
+// The chosen exits of adapters that are already read. files: of the target, with its output matrix.
+// Errors as above.
 Result<FoundExits> exits_of(ExitAdapters adapters, const std::string& exits,
                             const ModelFiles& files, const ModelInfo& target);
 

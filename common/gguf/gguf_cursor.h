@@ -1,4 +1,4 @@
-// Reads little-endian values one after another from bytes that a stranger may have written.
+// Reads little-endian values one after another from untrusted bytes.
 //
 // Thread rule: one object, one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace outrider {
 
-// After a failure every call returns 0 or nothing, so that a caller may read on and ask status()
-// once. Views point into the bytes.
+// After a failure every call returns 0 or nothing, so that a caller can check status() once at the
+// end. Views point into the bytes.
 class GgufCursor final {
  public:
   // `what` names the file in errors.
@@ -28,9 +28,9 @@ class GgufCursor final {
   std::string_view text(const char* field);
   std::string_view skip(std::uint64_t count, const char* field);
 
-  // kDataLoss; keeps the first.
+  // Sets kDataLoss; keeps the first error.
   void fail(const std::string& why);
-  // Stands before the messages from here on, after the file's name.
+  // Text that precedes later error messages, after the file's name.
   void set_place(std::string place) { place_ = std::move(place); }
 
   std::uint64_t position() const { return position_; }

@@ -14,14 +14,14 @@ constexpr std::string_view kPartKey = "split.no";
 constexpr std::string_view kCountKey = "split.count";
 constexpr std::string_view kTensorsKey = "split.tensors.count";
 
-// Files of other kinds have GGUF's form too: general.type says which, and older adapters their own
-// key.
+// GGUF files may hold other things than a model: general.type says which; older adapters have a key
+// of their own.
 Status check_is_model(const GgufMetadata& metadata) {
   const Result<std::string_view> said = metadata.text("general.type");
   std::string type = said.ok() ? std::string(*said) : "model";
   if (metadata.has("adapter.type")) type = "adapter";
   if (type == "model") return {};
-  std::string what = "a file of the type " + printable(type) + " (general.type)";
+  std::string what = "a file of type " + printable(type) + " (general.type)";
   if (type == "adapter") what = "a LoRA adapter";
   if (type == "imatrix") what = "an importance matrix, from which a model is quantised";
   if (type == "mmproj") what = "the image part of a model (mmproj)";
@@ -30,7 +30,7 @@ Status check_is_model(const GgufMetadata& metadata) {
                           (type == "adapter" ? ", with the adapter merged in" : ""));
 }
 
-// What a part says of itself must be what its name says; a whole file has one part.
+// The part's own keys must agree with its name; a whole file has one part.
 Status check_part(const GgufMetadata& metadata, std::size_t number, std::size_t count) {
   std::int64_t said_count = 1;
   std::int64_t said_number = 0;
@@ -88,7 +88,7 @@ Result<GgufFile> GgufFile::open(const std::string& path) {
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : gguf.tensors()) {
     if (!names.insert(tensor.name).second) {
-      return data_loss(parts[0] + ": tensor " + printable(tensor.name) + " stands in two parts");
+      return data_loss(parts[0] + ": tensor " + printable(tensor.name) + " is in two parts");
     }
   }
   return gguf;

@@ -1,10 +1,10 @@
-// A GGUF model on disk, mapped, not copied: one file, or its parts NAME-00001-of-0000N.gguf.
+// A GGUF model on disk, mapped and not copied: one file, or its parts NAME-00001-of-0000N.gguf.
 //
 //   auto gguf = GgufFile::open("SmolLM2.gguf");
 //   auto layers = gguf->metadata().integer("llama.block_count");
 //
-// Ownership: metadata and tensors are views into the mapping and live as long as the GgufFile, also
-// when it is moved. Thread rule: immutable; read from any thread. Errors: kNotFound,
+// Ownership: metadata and tensors are views into the mapping and valid during the life of the
+// GgufFile, also when it is moved. Thread rule: immutable; read from any thread. Errors: kNotFound,
 // kInvalidArgument or kDataLoss naming the file; those of parse_gguf().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -21,8 +21,8 @@ namespace outrider {
 
 class GgufFile final {
  public:
-  // The path of one part stands for all of them: they must lie beside it, agree in the keys that
-  // several of them have, and hold together the number of tensors that the first one says.
+  // The path of one part opens all parts. They must be in the same folder, agree in the keys that
+  // several of them have, and hold together the number of tensors that the first part states.
   static Result<GgufFile> open(const std::string& path);
 
   // The keys of the first part and the tensors of all.
@@ -30,7 +30,7 @@ class GgufFile final {
   const GgufMetadata& metadata() const { return header_.metadata; }
   const std::vector<GgufTensor>& tensors() const { return header_.tensors; }
 
-  // kDataLoss if a file has changed its size since it was opened.
+  // kDataLoss if a file's size has changed since it was opened.
   Status check_unchanged() const;
 
  private:

@@ -53,7 +53,7 @@ std::uint64_t read_count(GgufCursor& cursor, const char* field, std::uint64_t mo
   return count;
 }
 
-// Counts before anything is allocated for what they count.
+// Checks a count against the bytes that are left, before allocation.
 void check_room(GgufCursor& cursor, std::uint64_t count, std::uint64_t bytes_each, const char* of) {
   if (count > cursor.remaining() / bytes_each) {
     cursor.fail(std::to_string(count) + " " + of + " in " + std::to_string(cursor.remaining()) +
@@ -111,7 +111,7 @@ Status read_metadata(GgufCursor& cursor, std::uint64_t count, GgufMetadata& meta
     }
     cursor.set_place("key " + printable(key) + ": ");
     const GgufValue value = read_value(cursor);
-    if (cursor.status().ok() && !metadata.add(key, value)) cursor.fail("stands twice");
+    if (cursor.status().ok() && !metadata.add(key, value)) cursor.fail("appears twice");
   }
   cursor.set_place("");
   return cursor.status();
@@ -144,7 +144,7 @@ Status read_tensor(GgufCursor& cursor, const std::string& what, GgufTensor& tens
                    Extent& extent) {
   tensor.name = cursor.text("the name").substr(0, kMaxNameBytes + 1);
   if (tensor.name.empty() || tensor.name.size() > kMaxNameBytes) {
-    cursor.fail("a name of no or more than " + std::to_string(kMaxNameBytes) + " bytes");
+    cursor.fail("a name that is empty or longer than " + std::to_string(kMaxNameBytes) + " bytes");
   }
   cursor.set_place("tensor " + printable(tensor.name) + ": ");
   const std::int64_t elements = read_shape(cursor, tensor.shape);
@@ -172,7 +172,7 @@ Result<std::uint64_t> alignment_of(const GgufMetadata& metadata) {
   constexpr std::string_view kKey = "general.alignment";
   if (!metadata.has(kKey)) return kDefaultAlignment;
   OUTRIDER_ASSIGN_OR_RETURN(const std::int64_t alignment, metadata.integer(kKey));
-  // From 8 on, so that every element is aligned in the mapping.
+  // At least 8, so that every element is aligned in the mapping.
   if (alignment < 8 || alignment > static_cast<std::int64_t>(kMaxAlignment) ||
       !std::has_single_bit(static_cast<std::uint64_t>(alignment))) {
     return data_loss(metadata.what() + ": " + std::string(kKey) + " is " +
@@ -197,7 +197,7 @@ Status place_tensors(std::span<const std::byte> data, std::uint64_t alignment,
     const std::string tensor = what + ": tensor " + printable(tensors[i].name) + ": ";
     if (extent.offset % alignment != 0) {
       return data_loss(tensor + "offset " + std::to_string(extent.offset) +
-                       " is no multiple of the alignment, " + std::to_string(alignment));
+                       " is not a multiple of the alignment, " + std::to_string(alignment));
     }
     if (extent.offset > data.size() || extent.size > data.size() - extent.offset) {
       return data_loss(tensor + std::to_string(extent.size) + " bytes at offset " +
@@ -237,7 +237,7 @@ Result<GgufHeader> parse_gguf(std::span<const std::byte> file, const std::string
     GgufTensor& tensor = header.tensors[i];
     OUTRIDER_RETURN_IF_ERROR(read_tensor(cursor, what, tensor, extents[i]));
     if (!names.insert(tensor.name).second) {
-      return data_loss(what + ": tensor " + printable(tensor.name) + " stands twice");
+      return data_loss(what + ": tensor " + printable(tensor.name) + " appears twice");
     }
   }
   const std::uint64_t begin = (cursor.position() + alignment - 1) / alignment * alignment;

@@ -1,9 +1,9 @@
 // One GGUF file, versions 2 and 3, little-endian: a header, keys with values, the tensors' names,
 // types and shapes, then their bytes.
 //
-// Reading is for files of strangers: each count, length, dimension and offset is held against the
-// bytes that are there before it is used, and nothing is allocated that the file has not the bytes
-// for. Keys and names are unique; tensors lie in the file, aligned and apart.
+// Files are not trusted: each count, length, dimension and offset is checked against the bytes that
+// are present before it is used, and no more is allocated than the file has bytes for. Keys and
+// names are unique; tensors lie inside the file, aligned and without overlap.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kMaxGgufTensors = 200'000;
 struct GgufTensor {
   std::string name;
   GgufTensorType type = GgufTensorType::kF32;
-  // Row-major, [rows, columns]: the file has it the other way round. The last is whole blocks.
+  // Row-major, [rows, columns]; the file has the reverse order. The last dimension is whole blocks.
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;
 };

@@ -1,7 +1,7 @@
-// The keys and values of a GGUF file, each checked for its type when it is asked for.
+// The keys and values of a GGUF file, each checked for its type when it is read.
 //
-// Values stay in the file's bytes until then: a tokenizer's 150,000 strings cost nothing to a
-// reader that wants the number of layers.
+// Until then values stay in the file's bytes: a reader that needs the number of layers does not pay
+// for a tokenizer's 150,000 strings.
 //
 // Ownership: views point into the bytes that were parsed. Thread rule: immutable once filled.
 // Errors: kNotFound for a missing key; kDataLoss names file and key of a value of another type.
@@ -19,7 +19,7 @@
 
 namespace outrider {
 
-// As it lies in the file; the parser has checked that the bytes hold what is said here.
+// A value as stored in the file. The parser has checked that `bytes` holds it.
 struct GgufValue {
   GgufValueType type = GgufValueType::kUint8;  // of each element, if an array
   bool is_array = false;
@@ -49,11 +49,11 @@ class GgufMetadata final {
 
   const std::string& what() const { return what_; }
   const std::map<std::string_view, GgufValue>& values() const { return values_; }
-  // False if there is one of that key.
+  // False if the key exists already.
   bool add(std::string_view key, const GgufValue& value);
 
  private:
-  // The value, if it is an array or none as asked.
+  // The value. array: whether it must be an array or must not be one.
   Result<const GgufValue*> find(std::string_view key, bool array) const;
   Status wrong_type(std::string_view key, const GgufValue& value, const char* wanted) const;
 

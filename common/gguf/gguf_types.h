@@ -26,14 +26,14 @@ enum class GgufValueType : std::uint32_t {
   kFloat64 = 12,
 };
 
-// Nothing for a number that no version of the format has.
+// Nothing for a number that the format does not define.
 std::optional<GgufValueType> gguf_value_type(std::uint32_t number);
 std::string_view to_string(GgufValueType type);
-// Of one value; 0 for strings and arrays, which say their length themselves.
+// Bytes of one value; 0 for strings and arrays, which store their length.
 std::size_t value_bytes(GgufValueType type);
 
-// The tensor types that are read. A row is cut into blocks of `block_elements`, each of
-// `block_bytes`: values of a few bits with their scales.
+// The tensor types that are supported. A row consists of blocks of `block_elements` elements in
+// `block_bytes` bytes: values of a few bits with their scales.
 enum class GgufTensorType : std::uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -55,10 +55,10 @@ struct GgufTensorTypeInfo {
   std::int64_t block_bytes;
 };
 
-// nullptr for a type that is not read.
+// nullptr for an unsupported type.
 const GgufTensorTypeInfo* find_gguf_tensor_type(std::uint32_t number);
 const GgufTensorTypeInfo& info_of(GgufTensorType type);
-// "IQ4_NL" for types that others write and we do not read, else "number 77".
+// "IQ4_NL" for known types that are not supported, else "number 77".
 std::string foreign_tensor_type_name(std::uint32_t number);
 // "F32, F16, BF16, Q8_0, ...".
 std::string supported_tensor_types();

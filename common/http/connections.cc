@@ -52,7 +52,7 @@ void HttpConnections::send_away(Connection& connection) {
   --of_network_[connection.network].connections;
   --sum_.connections;
   ++sent_away_;
-  shutdown(connection.fd, SHUT_RDWR);  // by which its server lets go of it
+  shutdown(connection.fd, SHUT_RDWR);  // makes the server drop it
 }
 
 void HttpConnections::leave(Connection& connection) {
@@ -86,7 +86,7 @@ Status HttpConnections::take_body(Connection& connection, std::string_view bytes
   Sum& own = of_network_[connection.network];
   if (!has_room(&connection.network, own, bounds_.body_bytes_per_network) ||
       !has_room(nullptr, sum_, bounds_.body_bytes)) {
-    return resource_exhausted("this server has no memory left for the body; try again");
+    return resource_exhausted("this server has no memory for the body at present; try again");
   }
   own.body_bytes += bytes.size();
   sum_.body_bytes += bytes.size();

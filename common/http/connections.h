@@ -1,16 +1,17 @@
-// Who is connected to an HTTP server, who leaves for another, and what unfinished bodies hold.
+// The connections of an HTTP server: which one is evicted for a new one, and the memory of
+// unfinished bodies.
 //
 //   enter (begin_body take_body* begin_answer? end_request)* leave
 //
-// A newcomer always comes in. Where places are short, that of a connection without a whole request
-// is taken from it: first from those that have not sent a head, or none since their last answer,
-// then from those that send a body, last from those among them whose key is known; each time from
-// the one that has been so for longest. So nobody keeps others out by being there, and a probe of
-// health is answered whatever comes. A whole request keeps its place until it is answered; beyond
-// the bound for them the next is refused.
+// A new connection is always accepted. Where the limit is reached, a connection without a complete
+// request is evicted for it. First go those that have not sent a head, or none since their last
+// answer; then those that send a body; last those of them that are authenticated; within each group
+// the oldest. So idle connections cannot keep others out, and a health probe is always answered. A
+// complete request is never evicted; beyond the bound for complete requests the next one is
+// refused.
 //
-// Bounds hold for all, and for each network (network_of() an address). Thread rule: one thread.
-// SPDX-License-Identifier: Apache-2.0
+// Bounds hold for all connections, and for each network (network_of() an address). Thread rule: one
+// thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -26,15 +27,15 @@
 namespace outrider {
 
 struct ConnectionBounds {
-  std::size_t requests = 1024;  // that are being answered
+  std::size_t requests = 1024;  // requests being answered
   std::size_t requests_per_network = 256;
-  std::size_t body_bytes = std::size_t{16} << 20;  // of bodies that are not whole
+  std::size_t body_bytes = std::size_t{16} << 20;  // of unfinished bodies
   std::size_t body_bytes_per_network = std::size_t{4} << 20;
 };
 
 class HttpConnections final {
  public:
-  // Connections beside those that are being answered.
+  // Connections in addition to those being answered.
   static constexpr std::size_t kSpare = 64;
   static constexpr std::size_t kSparePerNetwork = 16;
 
@@ -44,9 +45,9 @@ class HttpConnections final {
     std::string peer;  // its address
     std::string network;
     Stage stage = Stage::kIdle;
-    TimePoint since{};            // when that began
-    bool known = false;           // who sends the body
-    std::string* body = nullptr;  // so far; freed if the connection is to leave
+    TimePoint since{};            // when the current state began
+    bool known = false;           // the sender of the body is authenticated
+    std::string* body = nullptr;  // so far; freed when the connection is evicted
     std::size_t body_bytes = 0;
     bool leaving = false;  // its socket is shut down
   };
@@ -57,16 +58,16 @@ class HttpConnections final {
   Connection& enter(int fd, const std::string& peer, TimePoint now);
   void leave(Connection& connection);
 
-  // known: whose key was looked at.
+  // known: the sender's key was checked.
   void begin_body(Connection& connection, std::string* body, bool known, TimePoint now);
-  // Appends to the body. RESOURCE_EXHAUSTED if there is no room, although others have left.
+  // Appends to the body. RESOURCE_EXHAUSTED if there is no room even after evictions.
   Status take_body(Connection& connection, std::string_view bytes);
-  // The request is whole. RESOURCE_EXHAUSTED if too many are being answered.
+  // The request is complete. RESOURCE_EXHAUSTED if too many are being answered.
   Status begin_answer(Connection& connection, TimePoint now);
   void end_request(Connection& connection, TimePoint now);
 
   std::size_t open() const { return all_.size(); }
-  // Connections that had to leave for others.
+  // The number of evicted connections.
   std::uint64_t sent_away() const { return sent_away_; }
 
  private:
@@ -75,7 +76,7 @@ class HttpConnections final {
     std::size_t answered = 0;
     std::size_t body_bytes = 0;
   };
-  // The first to leave, of this network or of all; null: there is none beside `stays`.
+  // The next connection to evict, of this network or of all; null: there is none except `stays`.
   Connection* first_to_leave(const std::string* network, const Connection& stays, bool has_body);
   void send_away(Connection& connection);
   void release_body(Connection& connection);

@@ -1,5 +1,4 @@
-// An error in the form that OpenAI's clients read, with a fitting status. All errors of all routes
-// have it.
+// An error in the form that OpenAI's clients read, with the matching HTTP status, for all routes.
 //
 // Thread rule: any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/http/exchange.h"
 
+#include <microhttpd.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <utility>
 
-#include "common/base/bearer_key.h"
-#include "common/http/exchange_parts.h"
+#include "common/base/request_headers.h"
 
 namespace outrider {
 namespace {
 
-// What a reader that stalls may be owed.
+// Limit of bytes for a reader that stalls.
 constexpr std::size_t kMaxUnsent = std::size_t{4} << 20;
 
 }  // namespace
@@ -68,7 +68,7 @@ void HttpExchange::end() {
   parts_->resume();
 }
 
-// The library does not look at a connection that it was told to leave alone; the socket tells.
+// The library does not watch a suspended connection, so the socket is polled.
 bool HttpExchange::client_is_gone() {
   const MutexLock lock(parts_->mu);
   if (parts_->connection == nullptr) return true;
@@ -82,7 +82,18 @@ bool HttpExchange::client_is_gone() {
   return false;
 }
 
-// A peer that has closed both sides answers with a reset, which the next look sees.
+void HttpExchange::Parts::resume() {
+  if (!suspended) return;
+  suspended = false;
+  MHD_resume_connection(connection);
+}
+
+void HttpExchange::Parts::suspend() {
+  suspended = true;
+  MHD_suspend_connection(connection);
+}
+
+// A peer that has closed both sides answers with a reset, which the next call sees.
 void HttpExchange::Parts::probe(int fd) {
   constexpr std::string_view kInterim = "HTTP/1.1 100 Continue\r\n\r\n";
   if (probed || ended) return;
@@ -91,7 +102,8 @@ void HttpExchange::Parts::probe(int fd) {
     resume();
     probed = true;
   } else if (state == State::kWaiting && suspended && reads_interim) {
-    // The library sends nothing meanwhile. What does not fit is not sent, and nothing is lost.
+    // The library sends nothing while suspended. If the socket's buffer is full, nothing is sent
+    // and nothing is lost.
     probed = send(fd, kInterim.data(), kInterim.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
   }
 }

@@ -1,8 +1,7 @@
-// Is a program alive, is it ready, which one is it: the pages that supervisors and load balancers
-// ask for.
+// Liveness, readiness and version: the pages that supervisors and load balancers read.
 //
-//   /health/live   200 while its work comes to an end: else start it anew
-//   /health/ready  200 while new requests are welcome
+//   /health/live   200 also while the program shuts down; otherwise restart it
+//   /health/ready  200 while new requests are accepted
 //   /version       JSON
 //
 // Thread rule: a value. SPDX-License-Identifier: Apache-2.0

@@ -44,7 +44,7 @@ bool is_allowed(const std::string& name, const HostRules& rules) {
 }
 
 Status not_answered(const std::string& what, const std::string& name) {
-  return permission_denied(what + " are not answered; if that name leads here, add " +
+  return permission_denied(what + " are refused; if that name belongs to this server, add " +
                            printable(name) + " to --allowed-hosts");
 }
 
@@ -65,8 +65,8 @@ Status check_host(const HttpRequest& request, const HostRules& rules) {
   if (origin != scheme + host && (outside.empty() || origin != scheme + outside)) {
     return permission_denied(
         "requests from pages of " + printable(origin) +
-        " are not answered, as they are not this server's own; a proxy must keep Host, or tell it "
-        "by X-Forwarded-Host, and tell https by X-Forwarded-Proto");
+        " are refused, because they are not this server's own; a proxy must keep Host, or send it "
+        "as X-Forwarded-Host, and send https as X-Forwarded-Proto");
   }
   const std::string page = name_in(std::string_view(origin).substr(scheme.size()));
   if (!is_allowed(page, rules)) {

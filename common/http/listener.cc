@@ -32,7 +32,7 @@ Result<Found> resolve(const Address& address) {
   return Found(found);
 }
 
-// Not valid: errno says why.
+// Not valid on failure; errno has the reason.
 UniqueFd open_socket(const addrinfo& where) {
   UniqueFd fd(socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return fd;

@@ -1,5 +1,4 @@
-// What an HTTP client asks and what it is answered, as plain values.
-// SPDX-License-Identifier: Apache-2.0
+// An HTTP request and its response, as plain values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
@@ -18,13 +17,13 @@ struct HttpRequest {
   HttpHeaders headers;  // names in lower case
   std::string body;
   std::string peer;  // its address, without the port
-  std::string id;    // by which logs name it: the client's x-request-id, or one of its own
-  // What the route's check found out about who asks; null: nothing.
+  std::string id;    // its name in logs: the client's x-request-id, or a new id
+  // What the route's check found out about the sender; null: nothing.
   std::shared_ptr<const void> caller = {};
 
   // The first of this name; empty if there is none.
   const std::string& header(const std::string& name) const;
-  // Of "Authorization: Bearer KEY"; empty if there is none.
+  // The key of "Authorization: Bearer KEY"; empty if there is none.
   std::string_view bearer_key() const;
 };
 

@@ -1,4 +1,4 @@
-// Which function answers which request: the one table of a server.
+// The table of a server's routes: which function answers which request.
 //
 //   {{.method = "POST", .path = "/tokenize", .handler = tokenize, .check = check_key}, ..}
 //
@@ -17,25 +17,25 @@
 
 namespace outrider {
 
-// Answers at once, or hands the exchange to another thread that will.
+// Answers at once, or passes the exchange to another thread that answers.
 using HttpHandler = std::function<void(const HttpRequest&, const std::shared_ptr<HttpExchange>&)>;
-// Looks at the head of a request and may set `caller`. An error refuses the request.
+// Checks the head of a request and may set `caller`. An error refuses the request.
 using HttpCheck = std::function<Status(HttpRequest&)>;
 
 struct HttpRoute {
-  std::string method;  // GET stands for HEAD too
-  std::string path;    // one that ends with "/*" stands for all below it
+  std::string method;  // GET includes HEAD
+  std::string path;    // "/x/*" matches all paths below /x/
   HttpHandler handler;
   HttpCheck check = {};
-  bool is_health = false;  // answered at once to everybody, whatever the Host and the load
-  bool is_slow = false;  // the handler takes long: it is called on another thread than the server's
+  bool is_health = false;  // answered at once without a check of Host, key or load
+  bool is_slow = false;    // the handler takes long: it is called on the server's second thread
 };
 
-// The route of a request, or how it is refused: 404 for a path that no route has, 405 for a method
-// that none has at this path.
+// The route of a request, or its refusal: 404 for an unknown path, 405 for a method that the path
+// does not have.
 struct FoundRoute {
   const HttpRoute* route = nullptr;
-  HttpResponse refusal = {};  // if there is no route
+  HttpResponse refusal = {};  // set if there is no route
 };
 FoundRoute find_route(const std::vector<HttpRoute>& routes, std::string_view method,
                       std::string_view path);

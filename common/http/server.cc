@@ -2,6 +2,7 @@
 #include "common/http/server.h"
 
 #include <arpa/inet.h>
+#include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -19,9 +20,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/random_id.h"
-#include "common/base/request_id.h"
+#include "common/base/request_headers.h"
 #include "common/http/error_response.h"
-#include "common/http/exchange_parts.h"
+#include "common/http/exchange.h"
 #include "common/http/host_rules.h"
 #include "common/http/listener.h"
 
@@ -31,19 +32,19 @@ namespace {
 constexpr std::size_t kHeaderBytes = std::size_t{32} << 10;
 constexpr std::size_t kStreamBlock = std::size_t{16} << 10;
 
-// Of the body of a refused request so much is read, so that its client comes to read the answer.
+// Bytes that are read of a refused request's body, so that its client gets to reading the answer.
 constexpr std::size_t kMaxDropped = std::size_t{8} << 20;
 
-// What the library hands back with each of its calls about one request.
+// State of one request: the library passes it to each callback.
 struct Call {
   HttpConnections::Connection* client = nullptr;
-  HttpRequest request;  // gone once it is whole and answered by another thread
+  HttpRequest request;  // emptied when it is complete and answered by another thread
   std::string id;       // the request's
   const HttpRoute* route = nullptr;
   bool is_http_1_0 = false;
-  std::size_t dropped = 0;                 // of the body
-  std::optional<HttpResponse> refusal;     // instead of the route; the body is dropped
-  std::shared_ptr<HttpExchange> exchange;  // null until the request is whole
+  std::size_t dropped = 0;              // of the body
+  std::optional<HttpResponse> refusal;  // sent instead of the route's answer; the body is dropped
+  std::shared_ptr<HttpExchange> exchange;  // null until the request is complete
   HttpExchange::Parts* parts = nullptr;    // the exchange's
 };
 
@@ -125,12 +126,13 @@ ssize_t read_stream(void* context, std::uint64_t /*position*/, char* to, std::si
 
 HttpResponse too_large(std::size_t bound) {
   HttpResponse refusal =
-      error_response(invalid_argument("the body may have " + std::to_string(bound) + " bytes"));
+      error_response(invalid_argument("the body exceeds " + std::to_string(bound) + " bytes"));
   refusal.status = MHD_HTTP_CONTENT_TOO_LARGE;
   return refusal;
 }
 
-// What this process's descriptors leave room for: an HTTP server that has none left answers nobody.
+// Lowers the bounds to what this process's descriptors allow: an HTTP server without free
+// descriptors answers nobody.
 ConnectionBounds within_descriptors(ConnectionBounds bounds) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -140,13 +142,13 @@ ConnectionBounds within_descriptors(ConnectionBounds bounds) {
   return bounds;
 }
 
-// Whole, begun, or to be waited for.
+// Sends the answer if it is complete or has begun, else suspends.
 MHD_Result answer(MHD_Connection* connection, Call& call) {
   HttpExchange::Parts& parts = *call.parts;
   const MutexLock lock(parts.mu);
   if (parts.queued) return MHD_YES;
   if (parts.state == HttpExchange::Parts::State::kWaiting) {
-    if (parts.ended) return MHD_NO;  // the server ends
+    if (parts.ended) return MHD_NO;  // end the connection
     parts.suspend();
     return MHD_YES;
   }
@@ -170,7 +172,7 @@ struct HttpServer::Parts {
   explicit Parts(const HttpServerOptions& given)
       : options(given), connections(given.bounds), work(std::make_unique<WorkQueue>(given.work)) {}
 
-  // The library calls these on its thread.
+  // Callbacks of the library, on its thread.
   static void on_connection(void* self, MHD_Connection* connection, void** client,
                             MHD_ConnectionNotificationCode what);
   static MHD_Result on_request(void* self, MHD_Connection* connection, const char* url,
@@ -179,11 +181,11 @@ struct HttpServer::Parts {
   static void on_done(void* self, MHD_Connection* connection, void** call,
                       MHD_RequestTerminationCode how);
 
-  // The head is there: which route answers, or why none does.
+  // The head has arrived: finds the route, or refuses.
   MHD_Result take_head(MHD_Connection* connection, Call& call);
   void look_at_head(Call& call) const;
   MHD_Result take_body(Call& call, std::string_view bytes);
-  // The request is whole: the handler gets it.
+  // The request is complete: calls the handler.
   MHD_Result hand_over(MHD_Connection* connection, Call& call);
   void handle(Call& call);
   void end_all();
@@ -251,7 +253,7 @@ MHD_Result HttpServer::Parts::take_head(MHD_Connection* connection, Call& call) 
                            clock.now());
     return MHD_YES;
   }
-  // A client that asks first is answered before it sends the body.
+  // A client that sends Expect is answered before it sends the body.
   const bool at_once = !call.request.header("expect").empty() || length > kMaxDropped;
   return at_once ? queue_whole(connection, *call.refusal, call.id) : MHD_YES;
 }
@@ -334,7 +336,7 @@ void HttpServer::Parts::on_done(void* self, MHD_Connection* /*connection*/, void
   server.open.erase(call->exchange);
 }
 
-// What waits is ended: the library must have nothing suspended when it stops.
+// Ends pending exchanges: the library must have no suspended connection when it stops.
 void HttpServer::Parts::end_all() {
   std::set<std::shared_ptr<HttpExchange>> left;
   {
@@ -356,7 +358,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& o
   parts->host_rules.allowed.push_back(options.listen.host);
   parts->routes = std::move(routes);
   parts->address = {options.listen.host, port_of(fd)};
-  // The bound on connections is ours; the library's only leaves room for those that are leaving.
+  // We bound connections ourselves; the library's bound only leaves room for those being closed.
   const auto most = static_cast<unsigned>(held.bounds.requests + 4 * HttpConnections::kSpare);
   parts->daemon = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr,
@@ -366,7 +368,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& o
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kHeaderBytes, MHD_OPTION_END);
   if (parts->daemon == nullptr) {
     close(fd);
-    return cannot_listen(options.listen, "the HTTP library could not start");
+    return cannot_listen(options.listen, "the HTTP library did not start");
   }
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(parts)));
 }

@@ -1,20 +1,19 @@
-// An HTTP/1.1 server that holds no thread for an open request: one thread waits for all sockets,
-// and an answer that is not there yet costs memory only.
+// An HTTP/1.1 server without a thread for each open request: one thread waits for all sockets, and
+// a pending answer costs memory only.
 //
 //   auto server = *HttpServer::start({.listen = {"127.0.0.1", 8000}}, routes);
 //
-// When the head of a request is there, its host (host_rules.h), its route and the route's check are
-// looked at; the body of a refused one is dropped. The handler is called with each whole request:
-// on the server's thread, where it must return soon, or if it is slow on a second one, on which
-// addresses take turns. It answers at once, or hands the exchange to another thread that will.
-// Every answer carries its request's id as X-Request-Id.
+// When the head of a request has arrived, its host (host_rules.h), its route and the route's check
+// are evaluated; the body of a refused request is dropped. The handler is called with each complete
+// request: on the server's thread, where it must return soon, or on a second thread if it is slow,
+// where addresses take turns. It answers at once, or passes the exchange to another thread that
+// answers. Every answer has its request's id as X-Request-Id.
 //
-// Bounds: connections.h, for connections and unfinished bodies; work_queue.h, for those that wait
-// to be read; the size of heads and bodies; the time that an idle connection may stay.
-// Errors: UNAVAILABLE if the address cannot be listened on, with the system's reason. What a client
-// does wrong is answered with a status of 4xx.
-// Thread rule: start() and the destructor from one thread. The destructor ends what is open.
-// SPDX-License-Identifier: Apache-2.0
+// Bounds: connections.h, for connections and unfinished bodies; work_queue.h, for requests that
+// wait for the second thread; the size of heads and bodies; the time of an idle connection. Errors:
+// UNAVAILABLE if the address cannot be listened on, with the system's reason. A client's mistake is
+// answered with a 4xx status. Thread rule: start() and the destructor from one thread. The
+// destructor ends open requests. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -32,7 +31,8 @@ namespace outrider {
 
 struct HttpServerOptions {
   Address listen;  // port 0: any free one
-  // As HostRules says; beyond loopback programs that are no browser may use any name.
+  // As HostRules::allowed; on other addresses than loopback, requests without Origin may use any
+  // name.
   std::vector<std::string> allowed_hosts = {};
   ConnectionBounds bounds = {};
   WorkQueue::Bounds work = {};

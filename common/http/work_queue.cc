@@ -19,12 +19,12 @@ Status WorkQueue::push(const std::string& address, Job job) {
   job.bytes = std::max(job.bytes, kMinBytes);
   const MutexLock lock(mu_);
   Waiting& here = waiting_[address];
-  // One job alone always has room.
+  // A single job is always accepted.
   const bool full = bytes_ > 0 && bytes_ + job.bytes > bounds_.bytes;
   const bool full_here = here.bytes > 0 && here.bytes + job.bytes > bounds_.bytes_per_address;
   if (full || full_here) {
     if (here.bytes == 0) waiting_.erase(address);
-    return resource_exhausted("too many requests wait to be read; try again");
+    return resource_exhausted("too many requests are queued; try again");
   }
   bytes_ += job.bytes;
   here.bytes += job.bytes;

@@ -1,9 +1,9 @@
-// What takes longer than the thread of an HTTP server can wait, on a thread of its own: one job
-// after the other, by turns among the addresses that they came from.
+// Runs slow jobs of an HTTP server on a thread of its own: one job after the other, with addresses
+// taking turns.
 //
-// Bounds: the bytes that jobs hold, in all and for each address; each counts for kMinBytes.
-// Thread rule: push() from any thread. The destructor lets the job in work end, and drops the rest.
-// SPDX-License-Identifier: Apache-2.0
+// Bounds: the bytes that jobs hold, in total and for each address; each job counts for at least
+// kMinBytes. Thread rule: push() from any thread. The destructor finishes the running job and drops
+// the others. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -35,13 +35,13 @@ class WorkQueue final {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // RESOURCE_EXHAUSTED if too much waits; then the job is dropped.
+  // RESOURCE_EXHAUSTED if too much is queued; then the job is dropped.
   Status push(const std::string& address, Job job);
 
  private:
   struct Waiting {
     std::deque<Job> jobs;
-    std::size_t bytes = 0;  // of these and of the one in work
+    std::size_t bytes = 0;  // of these jobs and of the running one
   };
   void run();
 
@@ -51,8 +51,9 @@ class WorkQueue final {
   bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::size_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
   std::map<std::string, Waiting> waiting_ OUTRIDER_GUARDED_BY(mu_);
-  std::deque<std::string> turns_ OUTRIDER_GUARDED_BY(mu_);  // addresses with jobs, the next first
-  std::thread worker_;                                      // last: it uses the rest
+  std::deque<std::string> turns_
+      OUTRIDER_GUARDED_BY(mu_);  // addresses with jobs, in the order of their turns
+  std::thread worker_;           // last, because it uses the other members
 };
 
 }  // namespace outrider

@@ -64,7 +64,7 @@ void KvSlots::path(Slot slot, std::vector<Slot>& path) const {
   for (; slot != kRootSlot && !is_committed(slot); slot = entry(slot).parent) {
     path[--next] = slot;
   }
-  // What is left is committed: a slot under the root continues it at committed().
+  // The rest is committed: a slot under the root follows at committed().
   std::copy_n(committed_.begin(), next, path.begin());
 }
 
@@ -79,7 +79,7 @@ void KvSlots::commit(Slot leaf) {
     entry(*it) = {.state = State::kCommitted, .position = committed()};
     committed_.push_back(*it);
   }
-  // The children of the leaf now hang under the root.
+  // The children of the leaf become children of the root.
   first_of_root_ = below;
   for (Slot child = below; child != kNoSlot; child = entry(child).next) {
     entry(child).parent = kRootSlot;
@@ -112,7 +112,7 @@ void KvSlots::unlink(Slot slot) {
   (gone.previous != kNoSlot ? entry(gone.previous).next : first_child(gone.parent)) = gone.next;
 }
 
-// The slot is unlinked already.
+// The slot must be unlinked.
 void KvSlots::free_subtree(Slot slot) {
   std::size_t done = free_.size();
   free_.push_back(slot);
@@ -125,7 +125,7 @@ void KvSlots::free_subtree(Slot slot) {
   }
 }
 
-// Frees the siblings of the slot with all below them.
+// Frees the slot's siblings and everything below them.
 void KvSlots::free_siblings(Slot slot) {
   for (Slot sibling = entry(slot).previous; sibling != kNoSlot;) {
     free_subtree(std::exchange(sibling, entry(sibling).previous));

@@ -1,10 +1,10 @@
-// The slot table of one sequence's KV cache: which slot holds which position, and who descends
-// from whom. Slots, not a ring: a speculative tree lives beside the committed text, and keeping a
-// branch is bookkeeping, never a copy.
+// The slot table of one sequence's KV cache: the position of each slot, and its parent. A
+// speculative tree lives beside the committed text; keeping a branch changes the table only and
+// never copies keys or values.
 //
 // A slot's row sees the positions on its path: the committed slots below it, its uncommitted
 // ancestors, itself. Storage for keys and values belongs to the backend; this class has no tensors.
-// Every operation costs as much as the slots that it takes, commits or frees, whatever the
+// An operation's cost is proportional to the slots that it takes, commits or frees, not to the
 // capacity.
 //
 //   committed:  slot_of[0] slot_of[1] ... slot_of[end-1]
@@ -53,7 +53,7 @@ class KvSlots final {
   // The uncommitted slot that a slot in use follows, or kRootSlot.
   Slot parent(Slot slot) const;
 
-  // Writes the path of `slot`, position order, itself last: path.size() == position(slot) + 1.
+  // Writes the path of `slot` in position order, itself last: path.size() == position(slot) + 1.
   void path(Slot slot, std::vector<Slot>& path) const;
 
   // Commits the path from the root to `leaf` (an uncommitted slot, or kRootSlot: nothing) and
@@ -77,7 +77,7 @@ class KvSlots final {
   struct Entry {
     State state = State::kFree;
     Position position = 0;
-    // Of an uncommitted slot. The children of a slot are a list, newest first.
+    // An uncommitted slot's place in the tree. The children of a slot are a list, newest first.
     Slot parent = kRootSlot;
     Slot first_child = kNoSlot;
     Slot next = kNoSlot, previous = kNoSlot;  // siblings

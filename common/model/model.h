@@ -1,9 +1,9 @@
-// A language model as the rest of Outrider sees it: rows in, logits out, KV slots explicit.
+// A language model's interface to the rest of Outrider: rows in, logits out, explicit KV slots.
 //
 // A pass takes rows of any number of sequences. A row is one token in one slot; it sees the slots
 // on its path (kv_slots.h), so a chain, a tree and a prefill chunk are the same thing. Rows of one
-// pass may follow each other: a parent's row stands before its children's. Each row's logits are
-// bitwise the same whatever stands beside it (docs/row-invariance.md).
+// pass may follow each other: a parent's row comes before its children's. Each row's logits have
+// the same bits whatever other rows are in the pass (docs/row-invariance.md).
 //
 //   auto cache = *model.new_cache(capacity);
 //   Slot slot = *cache->slots().append(kRootSlot);
@@ -11,8 +11,8 @@
 //   model.forward({{cache.get(), slot, token, true}}, out);   // out.logits: [1, vocab] f32
 //   cache->slots().commit(slot);
 //
-// Thread rule: one compute thread owns a model and its caches. info() may be read from anywhere.
-// Errors: forward() checks tokens and slots and fails without touching the caches.
+// Thread rule: one compute thread owns a model and its caches. info() may be read from any thread.
+// Errors: forward() checks tokens and slots before it changes a cache.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,11 +46,11 @@ struct ModelInfo {
   Position max_positions = 0;  // longest prefix + answer the model may see
   std::int64_t num_parameters = 0;
   std::int64_t weight_bytes = 0;           // read per single-row pass
-  std::int64_t kv_bytes_per_position = 0;  // of a KV cache's memory, in all layers; 0: none
+  std::int64_t kv_bytes_per_position = 0;  // memory of a KV cache, all layers; 0: none
   std::vector<TokenId> stop_ids;           // from generation_config.json or config.json: eos
 };
 
-// The keys and values of one sequence. Made by the model that reads it.
+// The keys and values of one sequence. Only the model that made it reads it.
 class KvCache {
  public:
   virtual ~KvCache() = default;
@@ -74,7 +74,7 @@ struct Row {
 // The residual stream of rows that want logits, after one of the layers.
 struct HiddenRows {
   std::int32_t layer = 0;         // layers passed: 1 .. num_layers - 1
-  std::size_t first = 0;          // place of these rows among all that want logits
+  std::size_t first = 0;          // index of the first of these rows among all that want logits
   std::size_t count = 0;          // at least 1
   std::size_t width = 0;          // hidden_size
   const float* values = nullptr;  // [count, width] f32, valid during the call
@@ -83,13 +83,12 @@ struct HiddenRows {
   std::span<const float> row(std::size_t index) const { return {values + index * width, width}; }
 };
 
-// Looks at hidden states while a pass goes on: early exits read them, and training of exits.
+// Receives hidden states during a pass: early exits and their training read them.
 //
-// on_layer() runs on the thread that called forward(): on the CPU between two layers, so its time
-// is the pass's; on a GPU while that goes on with the layers behind. Layers come in rising order. A
-// backend may compute a long pass part by part, each through all layers; `first` tells the parts
-// apart. Parts are filled from the end of the pass, so that a few rows behind a long prompt come
-// together.
+// on_layer() runs on the thread that called forward(). On the CPU it runs between two layers, so
+// its time adds to the pass; on a GPU later layers run meanwhile. Layers come in rising order. A
+// backend may compute a long pass in parts, each through all layers; `first` tells the parts apart.
+// All parts except the first are full, so that the last rows of a long prompt come together.
 class LayerTap {
  public:
   virtual ~LayerTap() = default;
@@ -97,24 +96,24 @@ class LayerTap {
   virtual void on_layer(const HiddenRows& rows) = 0;
 };
 
-// Ends rows in the middle of a pass, so that the layers behind need not compute them (LEVER,
-// section 4.3; docs/pruning.md). The bits of the rows that go on stay what they were.
+// Drops rows in the middle of a pass, so that later layers need not compute them (LEVER, section
+// 4.3; docs/pruning.md). The bits of the other rows do not change.
 //
 // prune() runs on the thread that called forward(), between two layers and after the tap. A backend
-// may leave it out: then every row goes to the end.
+// may ignore it: then every row is computed to the end.
 class RowPruner {
  public:
   virtual ~RowPruner() = default;
   virtual bool wants(std::int32_t layer) const = 0;
-  // keep: [rows.count], all 1. A row set to 0 ends here, and with it the rows that follow it: it
-  // has no logits, and in the layers behind no keys and values.
+  // keep: [rows.count], all 1. A row set to 0 is dropped, with the rows that follow it: it has no
+  // logits, and no keys and values in later layers.
   virtual void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) = 0;
 };
 
 struct PassOutput;
 
-// The logits of a pass whose caller asks for them as it comes to the rows that it needs (LEVER,
-// section 4.4), and not for those of all.
+// Computes the logits of a pass on demand, for a caller that does not need those of all rows
+// (LEVER, section 4.4).
 //
 //   forward (compute* end)
 //
@@ -122,37 +121,37 @@ struct PassOutput;
 class RowLogits {
  public:
   virtual ~RowLogits() = default;
-  // Writes the logits of these rows, each by its index among those that wanted them. None was
-  // ended. Errors: CANCELLED if the pass was abandoned meanwhile.
+  // Writes the logits of these rows, each by its index among those that wanted them. None of them
+  // was dropped. Errors: CANCELLED if the pass was abandoned meanwhile.
   virtual Status compute(std::span<const std::size_t> rows, PassOutput& out) = 0;
-  // No more are wanted.
+  // No more logits are needed.
   virtual void end() = 0;
 };
 
-// Reused from pass to pass, so that a steady state allocates nothing.
+// Reused from pass to pass, so that a running server allocates nothing.
 struct PassOutput {
   bool is_abandoned() const {
     return abandoned != nullptr && abandoned->load(std::memory_order_relaxed);
   }
 
-  LayerTap* tap = nullptr;      // set by the caller; null: nobody looks, and it costs nothing
-  RowPruner* pruner = nullptr;  // set by the caller; null: every row goes to the end
-  // Set by the caller, perhaps during a pass, when its rows are obsolete. It may
-  // then end early with CANCELLED, its rows without keys and values. Null: it goes to its end.
+  LayerTap* tap = nullptr;      // set by the caller; null: no tap and no cost
+  RowPruner* pruner = nullptr;  // set by the caller; null: no row is dropped
+  // Set by the caller; becomes true, perhaps during a pass, when its rows are obsolete. The pass
+  // may then end early with CANCELLED and without keys and values. Null: never abandoned.
   const std::atomic<bool>* abandoned = nullptr;
-  // Set by the caller, who is told after each layer how many of them are done; empty: nobody asks.
-  // On the thread that called forward(). A backend may leave it out.
+  // Set by the caller: called after each layer with the number of finished layers, on the thread
+  // that called forward(). May be empty. A backend may ignore it.
   std::function<void(std::int32_t done, std::int32_t layers)> on_layer_done = {};
-  // Set by the caller: it asks for logits behind the pass. A backend may leave it out.
+  // Set by the caller: logits are computed on demand, after the pass. A backend may ignore it.
   bool on_demand = false;
-  // Set by a backend that writes logits on demand; null: those of all rows are there.
+  // Set by a backend that computes logits on demand; null: `logits` has all rows.
   RowLogits* row_logits = nullptr;
   std::int32_t vocab_size = 0;
-  // Added by a backend: that the pass gave the processor to others before it computed.
+  // Added by a backend: time for which the pass yielded the processor before it computed.
   Duration waited{0};
-  // [rows that wanted them and were not ended, in row order; vocab_size] f32
+  // [rows that wanted them and were not dropped, in row order; vocab_size] f32
   std::vector<float> logits = {};
-  // By row that wanted logits: its place among them, -1 if it was ended. Empty: none was.
+  // By row that wanted logits: its place in `logits`, -1 if it was dropped. Empty: none was.
   std::vector<std::int32_t> places = {};
 
   // index: among the rows that wanted logits.
@@ -170,11 +169,11 @@ class Model {
 
   virtual const ModelInfo& info() const = 0;
 
-  // Room for `capacity` slots. RESOURCE_EXHAUSTED if that much memory is not to be had.
+  // A cache for `capacity` slots. RESOURCE_EXHAUSTED if there is not enough memory.
   virtual Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) = 0;
 
-  // Runs one pass: fills the rows' keys and values, writes the wanted logits. Blocks. A model of
-  // one step (null) has no layers to show to a tap.
+  // Runs one pass: fills the rows' keys and values, writes the wanted logits. Blocks. A model
+  // without layers (null) never calls the tap.
   virtual Status forward(std::span<const Row> rows, PassOutput& out) = 0;
 };
 

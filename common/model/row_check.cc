@@ -25,11 +25,11 @@ Status check_order(std::span<const Row> rows, std::size_t index, OwnedKvCache& c
   const auto is_parent = [&](const Row& other) {
     return other.cache == row.cache && other.slot == parent;
   };
-  // A parent of this pass has a mark; without one it was filled earlier, or stands too late.
+  // A parent in this pass is marked; an unmarked one was filled earlier, or comes too late.
   if (parent != kRootSlot && pass_rows[static_cast<std::size_t>(parent)] < 0 &&
       std::any_of(rows.begin() + static_cast<std::ptrdiff_t>(index) + 1, rows.end(), is_parent)) {
     return refuse(index,
-                  "the row of its parent, slot " + std::to_string(parent) + ", stands after it");
+                  "the row of its parent, slot " + std::to_string(parent) + ", comes after it");
   }
   mark = static_cast<std::int32_t>(index);
   return {};
@@ -40,7 +40,7 @@ Status check_row(std::span<const Row> rows, std::size_t index, const ModelInfo& 
   const Row& row = rows[index];
   auto* cache = dynamic_cast<OwnedKvCache*>(row.cache);
   if (cache == nullptr || cache->owner() != owner) {
-    return refuse(index, "the KV cache is not of this model");
+    return refuse(index, "the KV cache belongs to another model");
   }
   if (row.token < 0 || row.token >= info.vocab_size) {
     return refuse(index, "token " + std::to_string(row.token) + " is outside the vocabulary of " +
@@ -63,7 +63,7 @@ Status check_row(std::span<const Row> rows, std::size_t index, const ModelInfo& 
 Status check_capacity(std::int32_t capacity) {
   if (capacity > 0) return {};
   return invalid_argument("KV cache of " + std::to_string(capacity) +
-                          " slots. Remedy: ask for at least 1");
+                          " slots. Remedy: request at least 1");
 }
 
 Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* owner) {
@@ -90,7 +90,7 @@ Status check_logits_of(std::span<const Row> rows, std::size_t row, const PassOut
   return data_loss("row " + std::to_string(row) + ", which decides position " +
                    std::to_string(chosen) +
                    ": every logit is NaN or -infinity. Remedy: compare the model's weights with "
-                   "their source, they may be damaged; if they are sound, they overflow in this "
+                   "their source, they may be damaged; if they are equal, they overflow in this "
                    "dtype: use --dtype f32");
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Half characters of a token are held back by the session, so text is UTF-8; a faulty tokenizer's
-// is mended rather than thrown over.
+// The session holds incomplete characters back, so text is UTF-8. If a faulty tokenizer breaks
+// that, invalid bytes are replaced.
 std::string dump(const OrderedJson& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -54,7 +54,7 @@ OrderedJson usage_json(const AnswerUsage& usage) {
             {"rejected_prediction_tokens", usage.rejected_tokens}}}};
 }
 
-// Where usage comes in an event of its own, the others say that they have none.
+// Where usage has an event of its own, the other events have "usage": null.
 void add_usage(const AnswerExtras& extras, const AnswerUsage& usage, OrderedJson& json) {
   if (extras.usage_so_far) {
     json["usage"] = usage_json(usage);

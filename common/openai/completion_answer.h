@@ -1,5 +1,6 @@
-// Answers in the form that OpenAI's clients read, whole or as server-sent events. Who asks for them
-// ("outrider": true) gets this program's figures and each token by itself, under "outrider".
+// Answers in the form that OpenAI's clients read, whole or as server-sent events. A client that
+// sends "outrider": true also gets this program's figures and one entry per token, under
+// "outrider".
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,7 +24,7 @@ struct AnswerName {
 // A piece of an answer's text, as it is committed.
 struct AnswerPiece {
   std::string text;
-  bool drafted = false;   // the draft had guessed it
+  bool drafted = false;   // the draft had guessed it correctly
   bool has_token = true;  // false: text that was held back until the end
 };
 
@@ -35,26 +36,26 @@ struct AnswerUsage {
   std::uint64_t rejected_tokens = 0;
 };
 
-// What a client may ask for beside the text.
+// What a client may request in addition to the text.
 struct AnswerExtras {
-  bool usage = false;         // of streams: a last event tells it
-  bool usage_so_far = false;  // of streams: every event does
-  bool figures = false;       // of this program, under "outrider"
+  bool usage = false;         // streams: a last event has the usage
+  bool usage_so_far = false;  // streams: every event has it
+  bool figures = false;       // this program's, under "outrider"
 };
 
 // How an answer ended.
 struct AnswerEnd {
-  bool by_length = false;  // the bound on tokens ended it; else it stopped by itself
+  bool by_length = false;  // the token limit ended it; else it stopped by itself
   AnswerUsage usage = {};
-  Json figures = {};  // if they are wanted
+  Json figures = {};  // if requested
 };
 
-// The first event of a stream: says who speaks.
+// The first event of a stream, which names the role.
 std::string first_event(const AnswerName& name, const AnswerExtras& extras);
-// Tokens as they are committed; empty if they have no text yet. usage: so far.
+// Tokens as they are committed; empty if they have no text yet. usage: up to now.
 std::string text_event(const AnswerName& name, const AnswerExtras& extras,
                        std::span<const AnswerPiece> pieces, const AnswerUsage& usage);
-// Why it ended; with usage if that was asked for; and the end of the stream.
+// The finish reason, usage if requested, and the end of the stream.
 std::string last_events(const AnswerName& name, const AnswerExtras& extras, const AnswerEnd& end);
 // An error after the stream has begun.
 std::string error_event(const Status& status);

@@ -33,10 +33,10 @@ Status read_number(const Json& value, std::string_view field, double least, doub
   return {};
 }
 
-// 16.0 is whole, too: some clients know one kind of number only.
+// 16.0 counts as whole, because some clients have one type of number only.
 Status read_integer(const Json& value, std::string_view field, std::int64_t least,
                     std::int64_t& out) {
-  constexpr double kExact = 9007199254740992;  // 2^53: up to it every whole number has its own
+  constexpr double kExact = 9007199254740992;  // 2^53: every whole number up to it is exact
   const Status expected = wrong(field, "a whole number from " + std::to_string(least));
   if (value.is_number_float()) {
     const auto number = value.get<double>();
@@ -87,7 +87,7 @@ Status read_stop(const Json& value, std::vector<std::string>& out) {
   return {};
 }
 
-// Nothing is passed over: a key with a value that is not looked at refuses the request.
+// Refuses an object with a key that is not read.
 Status check_keys(const Json& object, const std::string& where,
                   std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
@@ -99,7 +99,7 @@ Status check_keys(const Json& object, const std::string& where,
   return {};
 }
 
-// A text, or a list of parts that are texts.
+// A text, or a list of text parts.
 Result<std::string> content_of(const Json& content) {
   if (content.is_string()) return content.get<std::string>();
   const Status expected = wrong("messages[].content", "a text, or a list of parts of type text");
@@ -155,8 +155,8 @@ Status read_stream_options(const Json& value, AnswerExtras& extras) {
   return {};
 }
 
-// Variables of the chat template, such as enable_thinking. What a request says elsewhere, or the
-// model does, is not said here.
+// Variables of the chat template, such as enable_thinking. Those that the request's other fields or
+// the model set are refused.
 Status read_template_variables(const Json& value, Json& out) {
   constexpr std::string_view kField = "chat_template_kwargs";
   if (!value.is_object()) return wrong(kField, "an object of the chat template's variables");
@@ -171,7 +171,7 @@ Status read_template_variables(const Json& value, Json& out) {
   return {};
 }
 
-// A text, or a list that holds one.
+// A text, or a list of one text.
 Status read_prompt(const Json& value, std::string& out) {
   const Json& one = value.is_array() && value.size() == 1 ? value.front() : value;
   if (!one.is_string()) return wrong("prompt", "a text, or a list of one text");
@@ -214,7 +214,7 @@ Status read_sampling(const std::string& key, const Json& value, CompletionParams
   return {};
 }
 
-// Fields that cannot change the text, whatever they hold.
+// Fields that cannot change the text, whatever their value.
 constexpr std::array kIgnored = {"user",
                                  "metadata",
                                  "store",
@@ -226,9 +226,9 @@ constexpr std::array kIgnored = {"user",
                                  "priority",
                                  "request_id"};
 
-// What the value says is what happens anyway.
+// Whether the value requests the default behaviour.
 bool says_nothing_new(const std::string& key, const Json& value) {
-  if (key == "model") return true;  // there is one
+  if (key == "model") return true;  // this server has one model
   if (key == "n" || key == "best_of" || key == "repetition_penalty" || key == "length_penalty") {
     return value == 1;
   }

@@ -1,5 +1,5 @@
-// What an OpenAI client asks, read strictly: what is not supported here is refused by its name;
-// only what cannot change the text is passed over.
+// Parses an OpenAI client's request strictly: unsupported fields are refused by name; only fields
+// that cannot change the text are ignored.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-// What an answer may be asked to be like.
+// How an answer shall be computed.
 struct CompletionParams {
   TextOptions text = {};
   bool speculation = false;  // a field of our own; only where there is a draft may it be true
@@ -30,17 +30,17 @@ struct CompletionRequest {
   CompletionParams params;
   bool stream = false;
   AnswerExtras extras = {};
-  // Fields that were passed over, as they cannot change the text.
+  // Fields that were ignored because they cannot change the text.
   std::vector<std::string> ignored = {};
 };
 
-// defaults: what the request does not name. Errors: INVALID_ARGUMENT for a wrong value and for text
-// that is not JSON, UNIMPLEMENTED for what is not supported; both name the field.
+// defaults: for fields that the request does not name. Errors: INVALID_ARGUMENT for a wrong value
+// and for text that is not JSON, UNIMPLEMENTED for an unsupported field; both name the field.
 Result<CompletionRequest> parse_completion(std::string_view body, bool is_chat,
                                            const CompletionParams& defaults);
 
-// What the model gets to answer. chat_template: a name, or empty for the one that `source` means.
-// Errors: those of ChatTemplate.
+// The prompt's tokens. chat_template: a name, or empty for the default of `source`. Errors: those
+// of ChatTemplate.
 Result<EncodedPrompt> encode_request(const Tokenizer& tokenizer, const CompletionRequest& request,
                                      const ChatSource& source, std::string_view chat_template);
 

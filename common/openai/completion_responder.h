@@ -1,11 +1,10 @@
-// One answer on its way to the client that asked for it: whole, or as server-sent events.
+// Sends one answer to the client that requested it: whole, or as server-sent events.
 //
 //   begin? show* end
 //   begin? show* fail        an error response if nothing was sent yet, else an event
 //
 // Thread rule: one thread at a time; comment(), keep_alive() and client_is_gone() from any once it
-// has begun. Ownership: shares the exchange.
-// SPDX-License-Identifier: Apache-2.0
+// has begun. Ownership: shares the exchange. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -35,7 +34,7 @@ class CompletionResponder final {
     so_far_.prompt_tokens = form.prompt_tokens;
   }
 
-  // Sends the head of a stream, once; of a whole answer nothing.
+  // Sends the head of a stream, once. Does nothing for a whole answer.
   void begin();
   // Tokens as they are committed. False: the client is gone, or reads too slowly.
   bool show(std::span<const AnswerPiece> pieces);
@@ -45,16 +44,16 @@ class CompletionResponder final {
   // Tells the reader of a stream what its client skips: nothing of a whole answer, nor before it
   // has begun.
   void comment(std::string text);
-  // Such a comment, if nothing was sent for so long.
+  // Sends such a comment if nothing was sent for this long.
   void keep_alive(Duration silence);
-  // Closes the connection without a word.
+  // Closes the connection without an event.
   void abandon() { exchange_->end(); }
 
   bool client_is_gone() { return exchange_->client_is_gone(); }
   const AnswerName& name() const { return name_; }
   bool is_stream() const { return form_.stream; }
   bool wants_figures() const { return form_.extras.figures; }
-  // Of answer text and events, since it was asked last.
+  // Bytes of answer text and events since the last call.
   std::uint64_t take_bytes_sent() { return bytes_sent_.exchange(0); }
 
  private:
@@ -67,7 +66,7 @@ class CompletionResponder final {
   AnswerUsage so_far_;
   std::atomic<std::uint64_t> bytes_sent_{0};
   std::atomic<TimePoint> last_write_{TimePoint{}};
-  std::atomic<bool> begun_{false};  // the head of a stream is out
+  std::atomic<bool> begun_{false};  // the head of a stream was sent
 };
 
 }  // namespace outrider

@@ -29,8 +29,8 @@ AnswerName new_answer(const std::string& model, bool is_chat) {
 
 constexpr std::string_view kModels = "/v1/models";
 
-// The list of them, which has one, or that one alone.
-// template_hash: of its chat template; empty: there is none, or none is known yet.
+// All models, of which there is one, or that one. template_hash: of its chat template; empty: there
+// is none, or it is not known yet.
 HttpResponse models_page(const std::string& path, const std::string& model, std::int64_t created,
                          const std::string& template_hash) {
   const Json one = {{"id", model},
@@ -45,14 +45,14 @@ HttpResponse models_page(const std::string& path, const std::string& model, std:
       not_found("there is no model " + printable(asked) + " here; there is " + printable(model)));
 }
 
-// Each field that is passed over is said once.
+// Logs each ignored field once.
 class IgnoredFields final {
  public:
   void log_new(const std::vector<std::string>& fields) {
     const MutexLock lock(mu_);
     for (const std::string& field : fields) {
       if (!told_.insert(field).second) continue;
-      log(LogLevel::kInfo, "requests hold a field that is ignored: it cannot change the text",
+      log(LogLevel::kInfo, "a field of requests is ignored: it cannot change the text",
           {{"field", field}});
     }
   }
@@ -72,7 +72,7 @@ Result<Json> tokenize(const Tokenizer& tokenizer, const std::string& body) {
   return Json{{"tokens", ids}};
 }
 
-// Special tokens as they are written. What is not UTF-8, as half of a character, stands there as
+// Includes special tokens. Bytes that are not UTF-8, such as an incomplete character, become
 // U+FFFD.
 Result<Json> detokenize(const Tokenizer& tokenizer, const std::string& body) {
   OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(body, "the body"));

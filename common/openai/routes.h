@@ -33,16 +33,16 @@ struct CompletionCall {
 // The program behind the routes.
 struct OpenaiService {
   const Tokenizer* tokenizer = nullptr;     // outlives the routes
-  std::function<std::string()> model_name;  // as clients read it now
-  // What conversations are written by, asked with each of them; and the form or template of it that
-  // was named, empty: the one that it means.
+  std::function<std::string()> model_name;  // the name that clients read now
+  // The source of chat templates, read for each conversation; and the name of the form or template
+  // to use, empty: the source's default.
   std::function<Result<ChatSource>()> chat;
   std::string chat_template = {};
-  CompletionParams defaults = {};  // what requests do not name
-  HttpCheck check = {};            // of every route's head; empty: everybody is answered
-  // Sees to the answer. After an error the client has been told nothing yet.
+  CompletionParams defaults = {};  // for fields that requests do not name
+  HttpCheck check = {};  // called with every request's head; empty: every client is answered
+  // Starts the answer. Before it returns an error, nothing was sent to the client.
   std::function<Status(CompletionCall)> complete;
-  // A request for an answer was refused; empty: nobody is told.
+  // Called for each refused request; may be empty.
   std::function<void(const HttpRequest&, const Status&)> on_refused = {};
 };
 std::vector<HttpRoute> openai_routes(const OpenaiService& service);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMaxPriceBytes = 1 << 16;
 
-// Takes keys out of one table and remembers the first thing that is wrong.
+// Takes keys out of one table and remembers the first error.
 class TableReader final {
  public:
   TableReader(const toml::table* table, std::string file, std::string name)
@@ -49,7 +49,7 @@ class TableReader final {
     return value.value_or(0);
   }
 
-  // After all keys.
+  // Call after all keys.
   Status finish() {
     if (table_ == nullptr || !status_.ok()) return status_;
     for (const auto& [key, node] : *table_) {
@@ -115,7 +115,7 @@ Result<Prices> read_prices(const std::string& path) {
   Prices prices;
   const toml::node* date = root.get("date");
   if (date == nullptr || !date->is_string()) {
-    return invalid_argument(path + " lacks 'date'. Remedy: say when these prices held");
+    return invalid_argument(path + " lacks 'date'. Remedy: add the date of these prices");
   }
   prices.date = date->as_string()->get();
   TableReader api = table("api");

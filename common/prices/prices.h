@@ -1,19 +1,19 @@
-// What computing, sending and power cost, from a dated TOML file:
+// The cost of computing, sending and power, from a dated TOML file:
 //
 //   date = "2025-05-20"            # when these prices held
 //   [api]                          # of the target, dollars per million tokens
 //   input = 0.9
-//   cached-input = 0.45            # of a prefix that was sent before; without it as input
+//   cached-input = 0.45            # of a prefix that was sent before; default: input
 //   output = 0.9
-//   [draft]                        # of a draft in the cloud; without it none is priced
+//   [draft]                        # of a draft in the cloud; default: no price
 //   input = 0.1
 //   output = 0.1
 //   [gpu]
-//   dollars-per-hour = 2.5         # a server of one's own; without it none is priced
+//   dollars-per-hour = 2.5         # a server of one's own; default: no price
 //   [link]
-//   dollars-per-mb = 0.01          # cellular; without it the link is free
+//   dollars-per-mb = 0.01          # cellular; default: free
 //   [device]
-//   watts = 10                     # while it drafts; without it power is free
+//   watts = 10                     # while it drafts; default: free
 //   dollars-per-kwh = 0.3
 //
 // Thread rule: values; reading is a free function. SPDX-License-Identifier: Apache-2.0
@@ -43,8 +43,8 @@ struct Prices {
   double dollars_per_kwh = 0;
 };
 
-// INVALID_ARGUMENT with file and line for an unknown key, a price that is missing, negative or not
-// a number; NOT_FOUND.
+// INVALID_ARGUMENT, with file and line, for an unknown key and for a price that is missing,
+// negative or not a number; NOT_FOUND.
 Result<Prices> read_prices(const std::string& path);
 
 }  // namespace outrider

@@ -1,5 +1,4 @@
-// Whether a server can be reached, without a stream to it.
-// SPDX-License-Identifier: Apache-2.0
+// Checks whether a server is reachable, without a stream to it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
@@ -13,15 +12,15 @@ struct LinkProbed {
   Duration took{0};
 };
 
-// Thread rule: probe() and stop() from one thread; neither waits for the link. `done` comes on the
-// probe's own thread, once for each probe(), unless stop() was called before.
+// Thread rule: probe() and stop() from one thread; neither waits for the link. `done` is called on
+// the probe's own thread, once for each probe(), unless stop() was called before.
 class LinkProbe {
  public:
   virtual ~LinkProbe() = default;
 
   using Done = std::function<void(LinkProbed)>;
 
-  // Only when none is out. patience: after so long the server counts as out of reach.
+  // Call only when no probe is pending. patience: after this time the server counts as unreachable.
   virtual void probe(Duration patience, Done done) = 0;
 
   // `done` is not called after it returns.

@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "common/protocol/message_size.h"
-
 namespace outrider {
 
 OpenAssembly::OpenAssembly(EdgeMessage first, TimePoint now)
@@ -33,13 +31,13 @@ Status OpenAssembly::add(const Prefix& piece) {
   const std::size_t missing = length_ - ids_.size();
   if (piece.ids.size() > missing) {
     return invalid_argument("Prefix.ids: " + std::to_string(piece.ids.size()) +
-                            " of them; expected at most the " + std::to_string(missing) +
-                            " that are missing of Open.prefix_length");
+                            " ids; expected at most the " + std::to_string(missing) +
+                            " that Open.prefix_length still lacks");
   }
   if (piece.ids.size() < kPrefixPiece && piece.ids.size() < missing) {
     return invalid_argument("Prefix.ids: " + std::to_string(piece.ids.size()) +
-                            " of them; expected at least " + std::to_string(kPrefixPiece) +
-                            " in all pieces but the last");
+                            " ids; expected at least " + std::to_string(kPrefixPiece) +
+                            " in each piece except the last");
   }
   ids_.insert(ids_.end(), piece.ids.begin(), piece.ids.end());
   bytes_ += piece.ids.size() * sizeof(TokenId);

@@ -1,11 +1,12 @@
-// An Open whose prefix is not in it: the ids come in Prefix messages, piece by piece, or are asked
-// for because nothing here has the hash. What else the edge sends meanwhile waits.
+// Collects an Open whose prefix is not in it: the ids come in Prefix messages, or are requested
+// because the server has no prefix with that hash. Other messages wait until the prefix is
+// complete.
 //
 //   take*  complete  release
 //
-// Bounds: the prefix by the target's context, what waits by kMaxWaiting; of all that is gathered
-// and of the time, the owner keeps them by bytes() and deadline().
-// Thread rule: pure; owned by its stream. SPDX-License-Identifier: Apache-2.0
+// Bounds: the prefix by the target's context, waiting messages by kMaxWaiting. The owner bounds
+// total memory and time by bytes() and deadline(). Thread rule: pure; owned by its stream.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -24,16 +25,16 @@ class OpenAssembly final {
   // first: holds an Open with a prefix_length.
   OpenAssembly(EdgeMessage first, TimePoint now);
 
-  // A message that follows; an error ends the stream.
+  // Takes a following message; an error ends the stream.
   Status take(const EdgeMessage& message, TimePoint now);
   bool complete() const { return ids_.size() == length_; }
-  // Of all that is here.
+  // Memory of everything collected.
   std::size_t bytes() const { return bytes_; }
 
-  // From the last piece on.
+  // Counted from the last piece.
   TimePoint deadline(Duration timeout) const { return last_piece_ + timeout; }
 
-  // The Open with its prefix, then what waited; the object is empty afterwards.
+  // The Open with its prefix, then the waiting messages. The object is empty afterwards.
   std::vector<EdgeMessage> release();
 
  private:

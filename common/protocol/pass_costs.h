@@ -1,9 +1,11 @@
-// What verifying passes take at a verifier, as it has measured them lately: an edge's controller
-// need not find it out by losing.
+// Recently measured durations of verifying passes. An edge's controller gets them at the start and
+// need not measure them by slow rounds.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,10 +23,38 @@ struct PassCosts {
     friend bool operator==(const Point&, const Point&) = default;
   };
 
-  std::vector<Point> points = {};   // rows rising; empty: not known, or not told
-  std::uint32_t exits_percent = 0;  // what early exits add to a pass, of its time
+  std::vector<Point> points = {};  // rows rising; empty: not known, or not disclosed
+  std::uint32_t exits_percent =
+      0;  // extra time of a pass with early exits, in percent of a pass without
 
   friend bool operator==(const PassCosts&, const PassCosts&) = default;
+};
+
+// Measures PassCosts: means over recent passes by number of rows, with and without early exits.
+// Owned by the scheduler.
+class PassCostBook final {
+ public:
+  // Adds a verifying pass. Prefills and passes beyond the largest bucket are not counted.
+  void add(std::size_t rows, bool exits, Duration took);
+
+  // For the row counts that occurred. Where no pass ran without exits, the time with exits stands
+  // in.
+  PassCosts costs() const;
+
+ private:
+  // The largest row count of each bucket.
+  static constexpr std::array<std::size_t, 12> kBuckets = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32, 64};
+
+  struct Times {
+    double rows = 0;  // decayed means
+    double seconds = 0;
+    double weight = 0;
+
+    void add(std::size_t one_rows, Duration took);
+  };
+
+  std::array<Times, kBuckets.size()> plain_{};
+  std::array<Times, kBuckets.size()> with_exits_{};
 };
 
 }  // namespace outrider

@@ -87,7 +87,7 @@ struct Frame {
   LogFrame around OUTRIDER_GUARDED_BY(mu);
 };
 
-// Never destroyed, as logging() below.
+// Never destroyed, like logging() below.
 Frame& frame() {
   static auto* const instance = new Frame;
   return *instance;
@@ -131,7 +131,7 @@ std::string json_string(std::string_view text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// As it is if that is plain, else as a JSON string.
+// Plain text unchanged, other text as a JSON string.
 std::string text_value(std::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -157,7 +157,8 @@ LogField::LogField(std::string_view name, double number) : key(name) {
     return;
   }
   std::array<char, 32> digits{};
-  // Nine digits: accounts are summed from these lines, and six would lose a cent of 10,000 dollars.
+  // Nine digits: bills are summed from these lines, and six digits would lose a cent of 10,000
+  // dollars.
   std::snprintf(digits.data(), digits.size(), "%.9g", number);
   value = digits.data();
 }

@@ -5,15 +5,15 @@
 // text: 09:41:05.123 info session opened session=7f3a prompt_tokens=12
 // json: {"time":"2026-01-31T09:41:05.123+00:00","level":"info","message":"session opened",..}
 //
-// What a peer or a file wrote goes into fields: control characters and bytes that are not UTF-8
-// are escaped, so no input can forge a line.
+// Text of a peer or a file goes into fields, where control characters and bytes that are not UTF-8
+// are escaped. So no input can forge a line.
 //
 // A line that cannot be written, as to a full disk or a pipe that nobody reads, is lost and
 // counted; nobody waits for it.
 //
 // Thread rule: log(), lost_log_lines() and set_log_frame() from any thread; configure_logging()
-// once, before other threads start. The header names no logging library, so that files with
-// libtorch's headers may log too. SPDX-License-Identifier: Apache-2.0
+// once, before other threads start. This header includes no logging library, so that files with
+// libtorch's headers can log too. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
@@ -41,12 +41,12 @@ struct LogOptions {
 // "trace" .. "off", the values of --log-level.
 std::optional<LogLevel> parse_log_level(std::string_view name);
 
-// Without a call of this: text at kInfo to stderr. Errors: kNotFound if the file cannot be opened.
+// Without this call: text at kInfo to stderr. Errors: kNotFound if the file cannot be opened.
 Status configure_logging(const LogOptions& options);
 
-// What stands around each line on stderr: it calls `write` once. For who has an unfinished line on
-// the same terminal, and takes it away for as long; it must not log. Empty: nothing. Returns the
-// one before, which is no longer at work.
+// Wraps each write to stderr; the frame calls `write` once. For a caller with an unfinished line on
+// the same terminal, which it removes meanwhile; it must not log. Empty: none. Returns the previous
+// frame, which is no longer in use.
 using LogFrame = std::function<void(const std::function<void()>& write)>;
 LogFrame set_log_frame(LogFrame frame);
 
@@ -76,7 +76,7 @@ inline void log(LogLevel level, std::string_view message,
 }
 
 namespace internal {
-// The line's part after time and level.
+// The part of the line after time and level.
 std::string format_log_line(LogFormat format, std::string_view message,
                             std::span<const LogField> fields);
 inline std::string format_log_line(LogFormat format, std::string_view message,

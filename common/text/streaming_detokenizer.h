@@ -1,11 +1,11 @@
-// Ids in, text out, while a model is still writing.
+// Decodes token ids to text while a model is still generating.
 //
-// What push() returns can be shown at once: it is whole characters, and later ids never change it.
-// The pieces put together are Tokenizer::decode() of all ids; decode() is made of this class.
-// Bytes that are not UTF-8 become U+FFFD: in a byte-level vocabulary one per maximal subpart, as
-// in Hugging Face; for byte-fallback tokens one per byte. There Hugging Face differs in one case:
-// a run of byte tokens that holds a whole character and a broken one turns into U+FFFD altogether,
-// which could only be known at the end of the run. Here the whole character is kept.
+// push() returns text that can be shown at once: whole characters that later ids never change. All
+// pieces together are Tokenizer::decode() of all ids; decode() uses this class. Bytes that are not
+// UTF-8 become U+FFFD: in a byte-level vocabulary one per maximal subpart, as in Hugging Face; for
+// byte-fallback tokens one per byte. For these Hugging Face differs in one case: it replaces a run
+// of byte tokens with a whole character and a broken one by U+FFFD altogether, which is known only
+// at the end of the run. This class keeps the whole character.
 //
 //   StreamingDetokenizer text(tokenizer);
 //   for (TokenId id : ids) { OUTRIDER_ASSIGN_OR_RETURN(std::string piece, text.push(id)); ... }
@@ -28,15 +28,15 @@ class StreamingDetokenizer final {
  public:
   explicit StreamingDetokenizer(const Tokenizer& tokenizer, bool skip_special = true);
 
-  // The text that became certain. Errors: kInvalidArgument for an id without token; the state is
-  // then as before.
+  // Returns the text that is now certain. Errors: kInvalidArgument for an id without token; the
+  // state is then unchanged.
   Result<std::string> push(TokenId id);
 
-  // The rest, and a fresh start.
+  // Returns the rest, and resets the object.
   std::string finish();
 
  private:
-  // Moves the characters that are complete, or that cannot become so, from held_ to `out`.
+  // Moves characters from held_ to `out` that are complete, or that cannot become complete.
   void release(bool at_end, std::string& out);
   void append(std::string_view text, std::string& out);
   void start();
@@ -44,7 +44,7 @@ class StreamingDetokenizer final {
   const Tokenizer& tokenizer_;
   bool skip_special_;
   bool any_token_ = false;
-  std::string held_;       // at most the first bytes of one character
+  std::string held_;       // the beginning of one character, or empty
   int left_to_strip_ = 0;  // characters at the start of the text
 };
 

@@ -1,4 +1,4 @@
-// Token ids as others write them.
+// Token ids in JSON from users and clients.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace outrider {
 
-// Of a JSON array. INVALID_ARGUMENT, with `where`, names the first element that cannot be an id.
+// The ids of a JSON array. INVALID_ARGUMENT, with `where`, names the first element that cannot be
+// an id.
 Result<std::vector<TokenId>> token_ids_of(const Json& json, const std::string& where);
 
 }  // namespace outrider

@@ -37,7 +37,7 @@ Result<TokenizerParts> parse_parts(const TokenizerTexts& texts) {
   return parse_gguf_tokenizer(gguf.metadata);
 }
 
-// What lies beside a tokenizer's own file.
+// The files beside a tokenizer's own file.
 Result<TokenizerConfig> parse_config(const TokenizerTexts& texts) {
   TokenizerConfig config;
   if (texts.config) {

@@ -11,8 +11,8 @@
 namespace outrider {
 namespace {
 
-// The texts of all ids, those of the model and the added ones. An added token may repeat the
-// vocabulary's entry of its id but not contradict it.
+// The texts of all ids, of the model and added. An added token may repeat the vocabulary's entry of
+// its id but not contradict it.
 Result<std::vector<std::optional<std::string>>> all_tokens(const BpeModel& model,
                                                            const AddedTokens& added) {
   std::vector<std::optional<std::string>> tokens = model.spec().tokens;
@@ -30,7 +30,7 @@ Result<std::vector<std::optional<std::string>>> all_tokens(const BpeModel& model
   return tokens;
 }
 
-// Tokens that only tokenizer_config.json has, as in transformers.
+// Adds tokens that only tokenizer_config.json has, as transformers does.
 Status add_configured_tokens(const TokenizerConfig& config, std::size_t model_size,
                              TokenizerParts& parts) {
   const std::size_t id_limit =
@@ -58,8 +58,8 @@ Status check_ids(const std::vector<TokenId>& ids, const Decoder& decoder) {
   return {};
 }
 
-// The trusted bytes of joined.text[within], counted from its start, for the text that
-// normalisation made of it. Where that moved bytes, a part is trusted whole or not at all.
+// The trusted bytes of joined.text[within], relative to its start, in the normalised text. If
+// normalisation moved bytes, a part is trusted as a whole or not at all.
 std::vector<Span> trusted_within(const JoinedText& joined, Span within,
                                  const std::string& normalized) {
   const std::string_view raw =
@@ -83,7 +83,7 @@ Result<std::unique_ptr<const TokenizerState>> TokenizerState::create(TokenizerPa
                                                                      TokenizerConfig config) {
   OUTRIDER_ASSIGN_OR_RETURN(BpeModel model, BpeModel::create(std::move(parts.bpe)));
   OUTRIDER_RETURN_IF_ERROR(add_configured_tokens(config, model.spec().tokens.size(), parts));
-  // What the configuration calls special is special, as in transformers.
+  // Tokens that the configuration calls special are special, as in transformers.
   std::vector<std::string> named = config.other_special_tokens;
   if (config.bos_token) named.push_back(*config.bos_token);
   if (config.eos_token) named.push_back(*config.eos_token);

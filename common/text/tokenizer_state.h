@@ -1,5 +1,5 @@
-// What a tokenizer consists of once its files are read: its steps in the order in which a text goes
-// through them, and what it knows of its ids. For tokenizer.cc alone.
+// The state of a loaded tokenizer: its steps in the order of their use, and the properties of its
+// ids. For tokenizer.cc only.
 //
 // Thread rule: immutable. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace outrider {
 
-// A text in one string, and which of its bytes are trusted.
+// A text in one string, and its trusted bytes.
 struct JoinedText {
   std::string text;
   std::vector<Span> trusted;

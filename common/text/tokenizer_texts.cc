@@ -23,7 +23,7 @@ Result<std::optional<std::string>> read_if_there(const std::string& directory, c
   return std::optional(std::move(content));
 }
 
-// Beside weights in another format a GGUF file of the tokenizer alone may lie.
+// A GGUF file of the tokenizer alone may accompany weights in another format.
 Result<std::optional<std::string>> find_tokenizer_gguf(const std::string& path) {
   const std::string alone = (std::filesystem::path(path) / "tokenizer.gguf").string();
   std::error_code error;
@@ -50,8 +50,7 @@ Result<TokenizerTexts> read_tokenizer_texts(const std::string& path) {
   if (!texts.json && !texts.sentencepiece) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::optional<std::string> gguf, find_tokenizer_gguf(path));
     if (!gguf) {
-      return not_found(path +
-                       ": neither tokenizer.json nor tokenizer.model nor a GGUF file is there");
+      return not_found(path + ": there is no tokenizer.json, tokenizer.model or GGUF file");
     }
     OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(*gguf));
     texts.gguf = write_gguf(file.metadata());

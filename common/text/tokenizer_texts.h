@@ -1,5 +1,5 @@
-// The contents of the files that a tokenizer is made of, wherever they lie: a directory, a GGUF
-// file, or a pack that carries them beside the weights.
+// The contents of a tokenizer's files, from a directory, a GGUF file, or a pack that has them
+// beside the weights.
 //
 // Thread rule: values; free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,14 +12,14 @@
 namespace outrider {
 
 struct TokenizerTexts {
-  std::string what;                          // names the place in errors
+  std::string what;                          // the location, for errors
   std::optional<std::string> json;           // tokenizer.json
   std::optional<std::string> sentencepiece;  // tokenizer.model
   std::optional<std::string> gguf;           // a GGUF file's keys (write_gguf())
   std::optional<std::string> config;         // tokenizer_config.json
   std::optional<std::string> chat_template;  // chat_template.jinja
 
-  // Visits each text with the name of the file that it is kept under.
+  // Visits each text with the name of its file.
   template <typename Self, typename Visitor>
   static void visit_texts(Self& self, Visitor&& text) {
     text("tokenizer.json", self.json);
@@ -30,9 +30,9 @@ struct TokenizerTexts {
   }
 };
 
-// Of a GGUF file, or of a directory: tokenizer.json, or else tokenizer.model, or else
-// tokenizer.gguf or the model's GGUF file; and what lies beside it. Errors: NOT_FOUND if none is
-// there.
+// Reads a GGUF file, or of a directory: tokenizer.json, or else tokenizer.model, or else
+// tokenizer.gguf or the model's GGUF file; and the files beside it. Errors: NOT_FOUND if there is
+// none.
 Result<TokenizerTexts> read_tokenizer_texts(const std::string& path);
 
 }  // namespace outrider

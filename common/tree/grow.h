@@ -21,11 +21,12 @@ inline std::uint8_t confidence_byte(double confidence) {
 
 struct GrowNode {
   TokenId token = 0;
-  std::uint32_t parent = 0;     // 0: the anchor; d > 0: the node with id (own id - d)
-  std::uint8_t confidence = 0;  // 0..255 for 0..1: stands if its parent does; advice
+  std::uint32_t parent = 0;  // 0: the anchor; d > 0: the node with id (own id - d)
+  std::uint8_t confidence =
+      0;  // 0..255 for 0..1: chance that the node is accepted if its parent is; advice
 };
 
-// Nodes of the tree. Node k has id first_id + k. Empty nodes: asks for a pass at the anchor.
+// Nodes of the tree. Node k has id first_id + k. Without nodes it requests a pass at the anchor.
 struct Grow {
   NodeId first_id = 0;
   Position anchor_position = 0;

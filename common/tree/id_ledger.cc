@@ -39,7 +39,7 @@ void IdLedger::settle(const std::function<IdState(NodeIndex)>& fate) {
 }
 
 void IdLedger::add_committed(NodeId id, Position position) {
-  // Almost always at the end: what is committed now was sent lately.
+  // Almost always at the end: ids committed now were sent recently.
   auto next = std::upper_bound(runs_.begin(), runs_.end(), id,
                                [](NodeId key, const Run& entry) { return key < entry.first; });
   const bool joins_next =

@@ -1,8 +1,8 @@
-// What became of every node id of one stream: living, committed at a position, or dead.
+// The state of every node id of one stream: living, committed at a position, or dead.
 //
-// Ids stay resolvable for the whole stream, yet memory follows the text, not the number of ids:
-// living ids are listed, committed ids are kept as runs (ids and positions that rise together, as
-// a chain's do), and every other id that was given is dead.
+// Ids stay resolvable for the whole stream, but memory grows with the text, not with the number of
+// ids. Living ids are listed; committed ids are kept as runs of consecutive ids at consecutive
+// positions; every other id in use is dead.
 //
 //   ids given 1..9, text grows from position 100:  living [8->node 3, 9->node 4]
 //   runs {first 2, count 3, position 100} {first 7, count 1, position 103}  =>  1, 5, 6 are dead
@@ -19,7 +19,7 @@
 
 namespace outrider {
 
-// A node's place in the tree's storage, stable while the node lives.
+// A node's index in the tree's storage, stable while the node lives.
 using NodeIndex = std::int32_t;
 inline constexpr NodeIndex kRoot = -1;    // the end of the committed text, as a parent
 inline constexpr NodeIndex kNoNode = -2;  // no such node
@@ -44,23 +44,23 @@ class IdLedger final {
 
   // The id that the next node gets.
   NodeId next_id() const { return next_id_; }
-  // The last id that was given; 0: none was.
+  // The last id in use; 0: none.
   NodeId last_id() const { return next_id_ - 1; }
 
-  // Gives next_id() to a node in this state. Several ids may name one living node (aliases).
+  // Assigns next_id() to a node in this state. Several ids may name one living node (aliases).
   NodeId add(IdState state);
 
-  // The state of an id that was given: 1 <= id < next_id().
+  // The state of an assigned id: 1 <= id < next_id().
   IdState state(NodeId id) const;
 
   // Living ids in rising order, aliases included.
   std::span<const LivingId> living() const { return living_; }
 
-  // Memory beyond the living ids: 16 bytes each. An edge that repeats no node has at most one per
-  // committed token.
+  // Memory beyond the living ids: 16 bytes each. If the edge repeats no node, there is at most one
+  // run per committed token.
   std::size_t runs() const { return runs_.size(); }
 
-  // Asks for the new state of every living node, after a commit.
+  // After a commit: calls `fate` for the new state of every living node.
   void settle(const std::function<IdState(NodeIndex)>& fate);
 
  private:

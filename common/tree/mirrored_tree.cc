@@ -2,10 +2,51 @@
 #include "common/tree/mirrored_tree.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
 namespace outrider {
+namespace {
+
+// next_id: the first unused id; end: of the committed text. The number of nodes is not checked:
+// nodes that are dead on arrival cost nothing, and the codec bounds a message.
+Status check_grow(const Grow& grow, NodeId next_id, Position end) {
+  if (grow.first_id != next_id) {
+    return invalid_argument("Grow.first_id: " + std::to_string(grow.first_id) +
+                            "; expected the next id, " + std::to_string(next_id));
+  }
+  if (grow.nodes.size() > std::numeric_limits<NodeId>::max() - grow.first_id) {
+    return invalid_argument("Grow.first_id: this stream has no ids left; open a new one");
+  }
+  if (grow.anchor_position < 0) {
+    return invalid_argument("Grow.anchor_position: " + std::to_string(grow.anchor_position) +
+                            "; expected 0 to " + std::to_string(end));
+  }
+  if (grow.anchor_position > end) {
+    return failed_precondition("Grow.anchor_position: " + std::to_string(grow.anchor_position) +
+                               " lies beyond the committed text; its end is " +
+                               std::to_string(end));
+  }
+  return {};
+}
+
+// Checks one node, which gets this id.
+Status check_grow_node(const GrowNode& node, const ReceiveLimits& limits, NodeId id) {
+  if (node.token < 0 || node.token >= limits.vocab_size) {
+    return invalid_argument("Grow.tokens: " + std::to_string(node.token) + " at id " +
+                            std::to_string(id) + "; expected 0 to " +
+                            std::to_string(limits.vocab_size - 1));
+  }
+  if (node.parent >= id) {
+    return invalid_argument(
+        "Grow.parents: " + std::to_string(node.parent) + " at id " + std::to_string(id) +
+        " names a node that was never sent; expected at most " + std::to_string(id - 1));
+  }
+  return {};
+}
+
+}  // namespace
 
 MirroredTree::MirroredTree(std::vector<TokenId> text) : text_(std::move(text)) {}
 
@@ -106,7 +147,7 @@ Result<Received> MirroredTree::receive(const Grow& grow, const ReceiveLimits& li
                               std::to_string(limits.max_nodes) + " (limits.max_nodes)");
     }
   }
-  // An edge that repeats no node has one run per committed token at most: this bounds memory.
+  // An edge that repeats no node has at most one run per committed token; this bounds memory.
   constexpr std::size_t kRunsPerToken = 4;
   constexpr std::size_t kMoreRuns = 4096;
   if (ids_.runs() > kRunsPerToken * text_.size() + kMoreRuns) {
@@ -144,7 +185,7 @@ std::vector<TreeNode> MirroredTree::commit(std::span<const TokenId> tokens) {
   }
   const bool inside = path.size() == tokens.size();  // the new root is a node, so a subtree stays
 
-  // Cut the path out of the tree; what is left beside it dies.
+  // Cut the path out of the tree; the nodes beside it die.
   std::vector<NodeIndex> kept = inside ? children_of(leaf) : std::vector<NodeIndex>{};
   if (inside && leaf != kRoot) at(leaf).node.children.clear();
   std::vector<NodeIndex> doomed =

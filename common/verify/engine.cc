@@ -15,7 +15,6 @@
 #include "common/base/mutex.h"
 #include "common/base/random_id.h"
 #include "common/base/thread_pool.h"
-#include "common/protocol/message_size.h"
 #include "common/verify/scheduler.h"
 
 namespace outrider {

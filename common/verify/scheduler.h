@@ -22,7 +22,7 @@
 #include "common/base/clock.h"
 #include "common/model/model.h"
 #include "common/protocol/messages.h"
-#include "common/protocol/pass_cost_book.h"
+#include "common/protocol/pass_costs.h"
 #include "common/verify/branch_pruner.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/pass_runner.h"

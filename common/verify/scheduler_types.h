@@ -16,7 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/enum_names.h"
 #include "common/protocol/messages.h"
-#include "common/protocol/pass_cost_book.h"
+#include "common/protocol/pass_costs.h"
 #include "common/protocol/verifier.h"
 
 namespace outrider {

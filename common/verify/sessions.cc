@@ -6,7 +6,7 @@
 #include <span>
 
 #include "common/base/rate_limit.h"
-#include "common/protocol/prefix_hash.h"
+#include "common/protocol/messages.h"
 
 namespace outrider {
 namespace {

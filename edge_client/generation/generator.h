@@ -57,7 +57,8 @@ struct GeneratorParts {
 struct AnswerRequest {
   EncodedPrompt prompt;
   AnswerConfig config = {};
-  std::string id = {};  // goes with its calls, for the server's log (request_id.h); empty: none
+  std::string id =
+      {};  // goes with its calls, for the server's log (request_headers.h); empty: none
 };
 
 class Generator final {

@@ -7,7 +7,7 @@
 #include <ctime>
 #include <optional>
 
-#include "common/base/request_id.h"
+#include "common/base/request_headers.h"
 #include "edge_client/verifiers/remote_channel.h"
 #include "proto/byte_buffer.h"
 #include "proto/codec.h"

@@ -320,7 +320,7 @@ class WrongUse(WithServer):
                 tokenizer['added_tokens'].append({**tokenizer['added_tokens'][-1], 'id': 3072, 'content': '<pad>'})
                 file.write_text(json.dumps(tokenizer), encoding='utf-8')
             target, draft = copies
-            said = 'its tokenizer has 3073 tokens, and its embedding only 3072 rows'
+            said = 'its tokenizer has 3073 tokens, but its embedding only 3072 rows'
             for flags in (('--target', target), ('--target', TARGET, '--model', draft, '--tokenizer', draft)):
                 answer = edge('run', '-p', 'x', *flags)
                 self.assertEqual(answer.code, 2, answer.err)

@@ -160,7 +160,7 @@ class NewKeys(Keys):
                                   stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(made.returncode, 1)
         self.assertIn('No space left on device', made.stderr)
-        self.assertIn(f'take the last line of bob out of {self.tokens}', made.stderr)
+        self.assertIn(f'remove the last line of bob from {self.tokens}', made.stderr)
         self.assertEqual(self.names(), ['alice', 'bob'])
 
     def test_a_file_that_everybody_may_write_gets_no_key(self):

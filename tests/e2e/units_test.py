@@ -97,7 +97,7 @@ class UnderTheirUnits(unittest.TestCase):
         self.assertEqual(answer.code, 0, answer.err)
         self.assertEqual(answer.json['ids'], self.whole)
         if len(os.sched_getaffinity(0)) > 1:
-            self.assertEqual(answer.err.count('threads: not kept to a core each'), 1, answer.err)
+            self.assertEqual(answer.err.count('threads: not pinned to cores'), 1, answer.err)
 
     def test_what_a_unit_forbids_is_refused(self):
         for part in ('server', 'edge'):

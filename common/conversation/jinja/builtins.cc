@@ -1,4 +1,4 @@
-// The tests and functions that jinja2 has built in, as far as chat templates use them.
+// jinja2's built-in tests and functions, as far as chat templates use them.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ namespace outrider::jinja {
 namespace {
 
 const Value& other(const Arguments& given) {
-  if (given.positional.size() != 1) fail("a test lacks what it compares with");
+  if (given.positional.size() != 1) fail("a test lacks the value to compare with");
   return given.positional[0];
 }
 
@@ -193,7 +193,7 @@ Value dict_function(Machine& machine, const Arguments& given, bool is_namespace)
     }
     for (const Value& pair : items_of(machine, from)) {
       const std::vector<Value> items = items_of(machine, pair);
-      if (items.size() != 2) fail("dictionary update sequence element has another length than 2");
+      if (items.size() != 2) fail("dictionary update sequence element does not have length 2");
       machine.arena().set(*made, items[0], items[1]);
     }
   }

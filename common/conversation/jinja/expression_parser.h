@@ -48,7 +48,7 @@ class ExpressionParser {
     ExpressionParser& parser_;
   };
 
-  // Sets a flag for a part of the tree.
+  // Sets a flag while a part of the tree is parsed.
   class With final {
    public:
     With(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
@@ -143,8 +143,8 @@ class ExpressionParser {
     const int line = now().line;
     ExpressionPtr value = either();
     while (skip_word("if")) {
-      // Like jinja2, which looks names of filters up later where a condition may leave them out;
-      // that the value before the condition was read strictly can only refuse more.
+      // jinja2 looks filters up later where a condition may skip them. The value before the
+      // condition was parsed strictly, which can only refuse more.
       const With soft(is_soft_, true);
       ExpressionPtr condition = either();
       ExpressionPtr otherwise = skip_word("else") ? expression() : nullptr;
@@ -406,7 +406,7 @@ class ExpressionParser {
         made.named.emplace_back(std::move(name), expression());
       } else {
         if (!made.named.empty() || made.more_arguments != nullptr || made.more_named != nullptr) {
-          refuse("an argument without a name behind one with a name");
+          refuse("an argument without a name after one with a name");
         }
         made.arguments.push_back(expression());
       }
@@ -468,9 +468,8 @@ class ExpressionParser {
   Arena& arena_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  bool is_soft_ =
-      false;  // within a condition, where jinja2 looks filters up only when they are reached
-  bool is_in_loop_ = false;  // break and continue may stand here
+  bool is_soft_ = false;     // within a condition, where jinja2 looks filters up only when they run
+  bool is_in_loop_ = false;  // break and continue are allowed
 };
 
 }  // namespace outrider::jinja

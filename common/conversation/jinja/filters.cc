@@ -1,5 +1,5 @@
-// The filters of sequences and mappings that jinja2 has built in, as far as chat templates use
-// them. SPDX-License-Identifier: Apache-2.0
+// jinja2's built-in filters of sequences and mappings, as far as chat templates use them.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace outrider::jinja {
 namespace {
 
-// "a.b.0" of an item, as attribute="a.b.0" asks for it.
+// "a.b.0" of an item, as in attribute="a.b.0".
 Value path_of(Machine& machine, const Value& item, const Value& path,
               const std::optional<Value>& standard) {
   Value value = item;
@@ -146,7 +146,7 @@ Value unique_filter(Machine& machine, const Value& value, const Arguments& given
 
 Value map_filter(Machine& machine, const Value& value, const Arguments& given,
                  std::string_view name) {
-  // Like jinja2, which does not look at a value that is empty or none.
+  // Like jinja2, which skips a value that is empty or none.
   std::vector<Value> items = is_true(value) ? items_of(machine, value) : std::vector<Value>();
   if (given.positional.empty()) {
     const Bound bound = bind(given, name, {"attribute", "default"});

@@ -10,7 +10,7 @@
 namespace outrider::jinja {
 namespace {
 
-// A number by "{:05.2f}" or "%05.2f": flags, width, precision, type.
+// Formats a number by "{:05.2f}" or "%05.2f": flags, width, precision, type.
 std::string formatted_number(const Value& value, std::string_view spec) {
   const char type = spec.empty() ? 'd' : spec.back();
   if (!value.is_number()) fail(fmt::format("a number is required, not {}", value.type_name()));
@@ -51,7 +51,7 @@ void append_formatted(Machine& machine, const Value& value, std::string_view spe
   }
 }
 
-// "{} {0} {name} {0[key]}": the value that a field names.
+// The value that a field names: "{} {0} {name} {0[key]}".
 Value field_value(Machine& machine, std::string_view field, std::size_t& next,
                   const Arguments& given) {
   const std::size_t end = std::min(field.find_first_of(".["), field.size());
@@ -70,7 +70,7 @@ Value field_value(Machine& machine, std::string_view field, std::size_t& next,
     const auto found =
         std::ranges::find(given.named, first, &std::pair<std::string_view, Value>::first);
     if (found == given.named.end())
-      fail(fmt::format("the format names {}, which is not given", printable(first)));
+      fail(fmt::format("the format names {}, which was not passed", printable(first)));
     value = found->second;
   }
   if (end == field.size()) return value;

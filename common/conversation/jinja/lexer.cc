@@ -25,7 +25,7 @@ bool is_name_byte(char byte) {
          byte == '_' || static_cast<unsigned char>(byte) >= 0x80;
 }
 
-// Lines end with \n, and one at the end of the text goes, as jinja2 has it.
+// Lines end with \n, and one at the end of the text is dropped, as in jinja2.
 std::string normalized(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -114,10 +114,10 @@ class Lexer final {
     return std::nullopt;
   }
 
-  // The text before a tag, less the white space that the tag takes away.
+  // The text before a tag, without the white space that the tag removes.
   std::string stripped(std::string_view text, char opens, char sign) const {
     if (sign == '-') {
-      std::size_t end = 0;  // behind the last character that is no white space
+      std::size_t end = 0;  // after the last character that is no white space
       for (std::size_t i = 0; i < text.size();) {
         const std::size_t space = space_at(text, i);
         if (space == 0) end = next_character(text, i);
@@ -136,7 +136,7 @@ class Lexer final {
     return std::string(text.substr(0, line));
   }
 
-  // Behind the end of a tag, or of a comment.
+  // Called after the end of a tag or a comment.
   void after_block(char sign) {
     line_starting_ = at_ > 0 && source_[at_ - 1] == '\n';
     const std::size_t before = at_;
@@ -172,7 +172,7 @@ class Lexer final {
     after_block(sign);
   }
 
-  // {% raw %}: all up to {% endraw %} is text.
+  // {% raw %}: everything up to {% endraw %} is text.
   bool raw() {
     const std::size_t begin = at_;
     const int line = line_;
@@ -336,8 +336,8 @@ class Lexer final {
           ++digits;
         i += append_number(text.substr(i), digits, 8, out) - 1;
       } else if (escape == 'N') {
-        refuse("a character by its name, \\N{..}, is not supported. Remedy: \\u and its number");
-      } else if (escape != '\n') {  // a line that goes on
+        refuse("a character by name, \\N{..}, is not supported. Remedy: use \\u and its number");
+      } else if (escape != '\n') {  // a continued line
         out += '\\';
         out += escape;
       }
@@ -352,7 +352,7 @@ class Lexer final {
     const auto read = std::from_chars(number.data(), number.data() + number.size(), code, base);
     if (number.size() != digits || read.ptr != number.data() + digits || code > 0x10ffff ||
         (code >= 0xd800 && code < 0xe000)) {
-      refuse("a string holds an escape that is no character");
+      refuse("a string has an escape that is not a character");
     }
     append_code(code, out);
     return digits;
@@ -361,7 +361,7 @@ class Lexer final {
   const std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;
-  bool line_starting_ = true;  // what was read last ended a line
+  bool line_starting_ = true;  // the last text read ended a line
   std::vector<Token> tokens_;
 };
 

@@ -8,9 +8,9 @@
 namespace outrider::jinja {
 namespace {
 
-constexpr int kMaxRunDepth = 150;  // of macros, blocks and expressions within each other
+constexpr int kMaxRunDepth = 150;  // nested macros, blocks and expressions
 
-// Undoes a count when a scope of C++ ends, also by a Failure.
+// Decrements a counter at the end of a C++ scope, also after a Failure.
 class Deeper final {
  public:
   explicit Deeper(int& depth) : depth_(depth) {
@@ -404,7 +404,7 @@ Value Machine::call_expression(const Expression& expression, Scope& scope) {
     const Value function = evaluate(callee, scope);
     return call(function, arguments(expression, scope));
   }
-  // A method is called at once, instead of making a function of it first.
+  // Calls a method directly, without making a function value of it first.
   const Value owner = evaluate(*callee.parts[0], scope);
   const bool is_method = !owner.is_undefined() && has_method(owner, callee.name) &&
                          (owner.dict() == nullptr || !owner.dict()->is_namespace);

@@ -1,7 +1,7 @@
 // Runs a parsed chat template, within bounds of steps, memory, depth and output.
 //
-// Thread rule: one thread. Ownership: the arena and the template outlive it.
-// Errors: a Failure, as Python's jinja2 raises an exception, or RESOURCE_EXHAUSTED at a bound.
+// Thread rule: one thread. Ownership: the arena and the template outlive it. Errors: a Failure
+// where Python's jinja2 raises an exception, or RESOURCE_EXHAUSTED at a bound.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,15 +28,15 @@ class Machine final {
  public:
   Machine(Arena& arena, Steps steps, std::tm now) : arena_(arena), steps_(steps), now_(now) {}
 
-  // Leaves a scope of the template's own variables in `scope`.
+  // The template's own variables remain in `scope`.
   void run(const Block& block, Scope& scope, TextBuilder& out);
 
-  // What built-in filters, tests and methods need.
+  // For built-in filters, tests and methods.
   Arena& arena() { return arena_; }
   Steps& steps() { return steps_; }
   const std::tm& now() const { return now_; }
   Value call(const Value& function, const Arguments& arguments);
-  // value.name, and value[key]; undefined if it is not there.
+  // value.name, and value[key]; undefined if missing.
   Value attribute(const Value& value, std::string_view name);
   Value item(const Value& value, const Value& key);
 
@@ -52,7 +52,7 @@ class Machine final {
   Value macro(const Statement& statement, Scope& scope);
   Value run_macro(const Statement& statement, Scope& scope, const Arguments& arguments);
   Value text_of_block(const Block& block, Scope& scope);
-  // The filters of a block, applied to its text.
+  // Applies the filters of a block to its text.
   Value filtered(const Expression* filters, const Value& text, Scope& scope);
 
   Value evaluate(const Expression& expression, Scope& scope);
@@ -69,7 +69,7 @@ class Machine final {
   Arena& arena_;
   Steps steps_;
   const std::tm now_;
-  std::deque<Scope> scopes_;  // macros go on using theirs
+  std::deque<Scope> scopes_;  // kept because macros refer to them
   int depth_ = 0;
 };
 
@@ -78,7 +78,7 @@ Value arithmetic(Machine& machine, Operation operation, const Value& a, const Va
 Value sliced(Machine& machine, const Value& value, const Value& begin, const Value& end,
              const Value& step);
 
-// What a for statement goes through; str(value); item in container.
+// The items of a for statement; str(value); item in container.
 std::vector<Value> items_of(Machine& machine, const Value& value);
 TextData string_of(Machine& machine, const Value& value);
 bool contains(Machine& machine, const Value& container, const Value& item);
@@ -92,7 +92,7 @@ Value apply_filter(Machine& machine, std::string_view name, const Value& value,
                    const Arguments& arguments);
 bool apply_test(Machine& machine, std::string_view name, const Value& value,
                 const Arguments& arguments);
-// range, namespace, raise_exception and their like.
+// Adds range, namespace, raise_exception and the other functions.
 void add_functions(Arena& arena, Scope& scope);
 
 // methods.cc
@@ -104,24 +104,23 @@ Value call_method(Machine& machine, const Value& value, std::string_view name,
 Value format_braces(Machine& machine, const TextData& text, const Arguments& arguments);
 Value format_percent(Machine& machine, const TextData& text, const Value& arguments);
 
-// text.cc
-// side: -1 fills up on the right, 1 on the left, 0 on both.
+// text.cc. side: -1 pads on the right, 1 on the left, 0 on both sides.
 Value padded(Machine& machine, const TextData& text, const Value& width,
              const std::optional<Value>& fill, int side);
-// Without the characters, or without white space.
+// Removes these characters, or white space.
 TextData stripped(const TextData& text, std::optional<std::string_view> characters, bool left,
                   bool right);
 TextData replaced(const TextData& text, std::string_view old, const TextData& by,
                   std::int64_t count);
 TextData with_case(const TextData& text, bool upper);
-TextData escaped(const TextData& text);  // & < > ' " as HTML writes them
+TextData escaped(const TextData& text);  // & < > ' " in HTML form
 
-// The arguments of a call by the parameters' names; what was not given is empty.
-// Errors: a Failure for too many, or for a name that is no parameter's.
+// The arguments of a call by parameter name; one that was not passed is empty. Errors: a Failure
+// for too many, or for an unknown name.
 using Bound = std::vector<std::optional<Value>>;
 Bound bind(const Arguments& arguments, std::string_view function,
            std::initializer_list<std::string_view> parameters);
-// Whether an argument was given and is true.
+// Whether an argument was passed and is true.
 bool is_set(const std::optional<Value>& value);
 const TextData& text_argument(const Value& value, std::string_view function);
 const TextData& text_argument(const std::optional<Value>& value, std::string_view function);

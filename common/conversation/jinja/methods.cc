@@ -1,4 +1,4 @@
-// The methods of Python's strings, lists and dictionaries that change nothing.
+// The methods of Python's strings, lists and dictionaries that do not modify them.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <algorithm>
@@ -12,7 +12,7 @@ const TextData& self_text(const Value& value) {
   return *value.text();
 }
 
-// Where lines end, as str.splitlines() of Python sees it: the bytes of the break at text[at], or 0.
+// Line ends as in Python's str.splitlines(): the bytes of the break at text[at], or 0.
 std::size_t line_break_at(std::string_view text, std::size_t at) {
   if (text.substr(at).starts_with("\r\n")) return 2;
   const auto byte = static_cast<unsigned char>(text[at]);
@@ -38,7 +38,8 @@ Value split_lines(Machine& machine, const TextData& text, bool keep_ends) {
   return machine.arena().list(std::move(lines));
 }
 
-// Parts [begin, length) of a text split at white space, or at a separator; at most `most` splits.
+// Parts [begin, length) of a text split at white space, or at a separator, with at most `most`
+// splits.
 using Parts = std::vector<std::pair<std::size_t, std::size_t>>;
 
 Parts split_at_spaces(std::string_view text, std::int64_t most) {
@@ -135,7 +136,7 @@ bool has_affix(std::string_view text, const Value& affix, bool at_end) {
   return matches(affix);
 }
 
-// The bytes from character `begin` up to character `end` of a text, as str methods take them.
+// The bytes from character `begin` to character `end` of a text, for str methods.
 std::string_view part_of(std::string_view text, const std::optional<Value>& begin,
                          const std::optional<Value>& end) {
   const auto length = static_cast<std::int64_t>(count_characters(text));
@@ -190,7 +191,7 @@ TextData capitalized(const TextData& text, bool every_word) {
   return out.take();
 }
 
-// isdigit() and its like, of ASCII; other characters count as letters.
+// isdigit() and similar, for ASCII; other characters count as letters.
 bool consists_of(std::string_view text, std::string_view kind) {
   const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
   const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };

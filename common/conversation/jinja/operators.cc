@@ -1,5 +1,4 @@
-// Python's operators: sums, products and slices of numbers, strings and lists, and what
-// they hold.
+// Python's operators: arithmetic and slices of numbers, strings and lists, and membership.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 

@@ -19,12 +19,13 @@ class Parser final : ExpressionParser {
 
   Block run() {
     Block block = statements({});
-    if (now().kind != TokenKind::kEnd) refuse("a tag that nothing opened");
+    if (now().kind != TokenKind::kEnd) refuse("a closing tag without an opening one");
     return block;
   }
 
  private:
-  // Statements up to a tag of one of these words, which stays. Without words: up to the end.
+  // Parses statements up to a tag with one of these words, which is not consumed. Without words: up
+  // to the end.
   Block statements(Words ends) {
     const Deeper deeper(*this);
     Block block;
@@ -176,7 +177,7 @@ class Parser final : ExpressionParser {
     return made;
   }
 
-  // Marks what the assistant wrote, for training: printed as it is.
+  // Marks an assistant's text, for training: printed unchanged.
   Statement generation_statement() {
     take();
     Statement made{.kind = StatementKind::kGroup};
@@ -185,7 +186,7 @@ class Parser final : ExpressionParser {
   }
 
   Statement leave_statement() {
-    if (!is_in_loop_) refuse("this tag stands in no loop");
+    if (!is_in_loop_) refuse("this tag is outside a loop");
     return {.kind = take().text == "break" ? StatementKind::kBreak : StatementKind::kContinue};
   }
 
@@ -204,7 +205,7 @@ class Parser final : ExpressionParser {
     take();
   }
 
-  // A name, or several; of a namespace's attribute where that may be set.
+  // A name, or several; an attribute of a namespace if allowed.
   ExpressionPtr target(bool with_attribute, std::string_view end) {
     std::vector<ExpressionPtr> names;
     bool is_tuple = false;

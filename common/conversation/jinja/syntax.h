@@ -77,7 +77,7 @@ enum class StatementKind {
   kText,      // value: a constant
   kPrint,     // {{ value }}
   kIf,        // body if value, else otherwise
-  kFor,       // for target in value if condition; otherwise where nothing was left
+  kFor,       // for target in value if condition; otherwise: if no item was left
   kSet,       // set target = value
   kSetBlock,  // set target: the body's text, through the filters of value, which may be null
   kMacro,     // macro name(parameters)

@@ -1,4 +1,4 @@
-// What Python's strings can do that several methods and filters share, and arguments of calls.
+// Python's string operations that several methods and filters share, and arguments of calls.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <unicode/locid.h>
@@ -96,7 +96,7 @@ TextData with_case(const TextData& text, bool upper) {
   }
   made.bytes.clear();
   wide.toUTF8String(made.bytes);
-  made.origin = origin_of(text);  // bytes are no longer one for one
+  made.origin = origin_of(text);  // bytes no longer correspond one to one
   made.origins.clear();
   return made;
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kSpacesOfThreeBytes[] = {
     "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007",
     "\u2008", "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"};
-constexpr int kMaxNesting = 100;  // of lists and dictionaries within each other
+constexpr int kMaxNesting = 100;  // nested lists and dictionaries
 
 template <typename... Ts>
 struct Overloaded : Ts... {
@@ -25,7 +25,7 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 
 void append_items(const std::vector<Value>& items, TextBuilder& out, int depth);
 
-// Escapes as Python's repr does; bytes from 0x80 on are taken as printable characters.
+// Escapes like Python's repr; bytes from 0x80 on are treated as printable characters.
 void append_quoted(const TextData& text, TextBuilder& out) {
   const bool has_single = text.bytes.find('\'') != std::string::npos;
   const bool has_double = text.bytes.find('"') != std::string::npos;
@@ -53,7 +53,7 @@ void append_quoted(const TextData& text, TextBuilder& out) {
 }
 
 void append_repr_at(const Value& value, TextBuilder& out, int depth) {
-  if (depth > kMaxNesting) fail("a value holds itself, or too many others within each other");
+  if (depth > kMaxNesting) fail("a value contains itself, or is nested too deeply");
   const auto write = [&](std::string_view text) { out.append(text, Origin::kTemplate); };
   if (const TextData* text = value.text()) {
     append_quoted(*text, out);
@@ -123,7 +123,7 @@ void append_json_string(const TextData& text, bool ascii, TextBuilder& out) {
   out.append("\"", Origin::kTemplate);
 }
 
-// A key of a dictionary as JSON: a string, whatever it was.
+// A dictionary's key as a JSON string.
 void append_json_key(const Value& key, bool ascii, TextBuilder& out) {
   if (const TextData* text = key.text()) {
     append_json_string(*text, ascii, out);
@@ -310,7 +310,7 @@ Value Arena::from_json(const nlohmann::ordered_json& json, Origin origin) {
   }
   Dict* made = dict();
   for (const auto& [key, value] : json.items()) {
-    charge(2 * sizeof(Value));  // keys of an object are unlike each other: none is looked for
+    charge(2 * sizeof(Value));  // an object's keys are unique, so there is no look-up
     made->entries.emplace_back(text(key, origin), from_json(value, origin));
   }
   return {made};
@@ -331,8 +331,7 @@ bool is_true(const Value& value) {
 
 void Steps::take(std::size_t count) {
   left -= static_cast<std::int64_t>(count);
-  if (left < 0)
-    throw Failure{resource_exhausted("the chat template does not come to an end in time")};
+  if (left < 0) throw Failure{resource_exhausted("the chat template takes too many steps")};
 }
 
 bool are_equal(const Value& a, const Value& b, Steps& steps) {

@@ -1,14 +1,13 @@
-// The values of a template: what Python's jinja2 would hold, in memory that is counted.
+// The values of a template: those of Python's jinja2, in memory that is counted.
 //
-// Every byte of a text knows whether the template or the user wrote it. Slicing, joining and
-// stripping keep that; what is computed of several bytes is the user's if one of them is. So a
+// Every byte of a text is marked as the template's or the user's. Slicing, joining and stripping
+// keep the marks; a result computed from several bytes is the user's if one of them is. So a
 // conversation can write neither the model's special tokens nor the end of its own turn.
 //
-// Ownership: an Arena owns the texts, lists and dictionaries of one rendering and frees them all
-// at its end, cycles too; a Value only points there. Thread rule: an arena belongs to one thread;
-// the values of a parsed template are constant.
-// Errors: a Failure is thrown, and caught at the border of the library (template.h).
-// SPDX-License-Identifier: Apache-2.0
+// Ownership: an Arena owns the texts, lists and dictionaries of one rendering and frees them all at
+// its end, including cycles; a Value only points to them. Thread rule: an arena belongs to one
+// thread; the values of a parsed template are constant. Errors: a Failure is thrown, and caught at
+// the border of the library (template.h). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -29,29 +28,30 @@ namespace outrider::jinja {
 struct Failure {
   Status status;
 };
-// What the template asks for does not work, as jinja2's exceptions say it.
+// The template's operation is not possible; the message is that of jinja2's exception.
 [[noreturn]] void fail(std::string message);
 
 enum class Origin : char { kTemplate, kUser };
 
 struct TextData {
   std::string bytes;    // UTF-8
-  std::string origins;  // of each byte, as chars; empty: all are `origin`
+  std::string origins;  // of each byte, as chars; empty: all bytes have `origin`
   Origin origin = Origin::kTemplate;
-  bool is_markup = false;  // came out of the filter `safe`: `+` escapes what it is joined with
+  bool is_markup = false;  // made by the filter `safe`: `+` escapes what is joined to it
 };
 
 struct Value;
 struct List {
   std::vector<Value> items;
   bool is_tuple = false;
-  bool is_generator = false;  // what filters like map() give: always true, without a length
+  bool is_generator = false;  // the result of filters like map(): always true, without a length
 };
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;  // in the order of insertion
   bool is_namespace = false;
   const Value* find(std::string_view key) const;
-  const Value* find(const Value& key) const;  // nothing for a key that is no text, number or none
+  const Value* find(
+      const Value& key) const;  // nothing for a key that is not a text, number or none
 };
 class Machine;
 struct Arguments {
@@ -73,7 +73,7 @@ struct Loop {
 };
 
 struct Undefined {
-  std::string_view name;  // of what is not there
+  std::string_view name;  // of the missing variable
 };
 struct None {};
 
@@ -93,7 +93,7 @@ struct Value {
   bool is_integer() const;             // also true and false
   std::int64_t integer() const;        // of an integer, or of true and false
   double real() const;                 // of any number
-  std::string_view type_name() const;  // as Python names it
+  std::string_view type_name() const;  // Python's name
 
  private:
   template <typename T>
@@ -106,7 +106,7 @@ struct Value {
 // Errors: a Failure if the value is undefined.
 void require_defined(const Value& value);
 
-// What a text is put together from. Errors: a Failure beyond kMaxTextBytes or kMaxTextPieces.
+// Builds a text. Errors: a Failure beyond kMaxTextBytes or kMaxTextPieces.
 inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxTextPieces = std::size_t{4} << 20;
 class TextBuilder final {
@@ -140,10 +140,10 @@ class Arena final {
   Value function(std::string name, std::function<Value(Machine&, const Arguments&)> call);
   // Adds or replaces.
   void set(Dict& dict, const Value& key, const Value& value);
-  // Errors: a Failure if more is asked for than a rendering may have.
+  // Errors: a Failure if it exceeds a rendering's memory.
   void charge(std::size_t bytes);
 
-  // Strings are of that origin.
+  // Strings get that origin.
   Value from_json(const nlohmann::ordered_json& json, Origin origin);
 
   Value loop(Loop loop);
@@ -157,7 +157,8 @@ class Arena final {
   std::deque<Loop> loops_;
 };
 
-// What a rendering may still do. Each operation takes one step, and more for long texts and lists.
+// The remaining steps of a rendering. Each operation takes one step, and more for long texts and
+// lists.
 struct Steps {
   std::int64_t left;
   void take(std::size_t count);
@@ -165,7 +166,7 @@ struct Steps {
 
 bool is_true(const Value& value);
 bool are_equal(const Value& a, const Value& b, Steps& steps);
-// Negative, zero, positive, as Python orders them. Errors: a Failure for types without an order.
+// Negative, zero or positive, by Python's order. Errors: a Failure for types without an order.
 int compare(const Value& a, const Value& b, Steps& steps);
 // str(value) of Python.
 void append_string(const Value& value, TextBuilder& out);
@@ -182,13 +183,13 @@ struct JsonStyle {
 // json.dumps(value) of Python.
 void append_json(const Value& value, const JsonStyle& style, TextBuilder& out, int depth = 0);
 
-// The shortest digits that read back as the same number, as Python writes them.
+// The shortest digits that read back as the same number, in Python's form.
 std::string real_text(double value);
 
-// Characters of UTF-8: where the one behind `at` begins, and how many there are.
+// Characters of UTF-8: the start of the one after `at`, and their number.
 std::size_t next_character(std::string_view text, std::size_t at);
 std::size_t count_characters(std::string_view text);
-// White space as str.strip() of Python sees it, at text[at]: its bytes, or 0.
+// The length of white space at text[at] by Python's str.strip(), or 0.
 std::size_t space_at(std::string_view text, std::size_t at);
 
 }  // namespace outrider::jinja

@@ -1,4 +1,4 @@
-// The filters of single values that jinja2 has built in, as far as chat templates use them.
+// jinja2's built-in filters of single values, as far as chat templates use them.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -129,7 +129,7 @@ Value string_filter(Machine& machine, const Value& value, const Arguments& given
   return machine.arena().text(std::move(text));
 }
 
-// Filters that are methods of the value's text.
+// Filters that are methods of a text.
 Value text_filter(Machine& machine, const Value& value, const Arguments& given,
                   std::string_view name) {
   const Value text = machine.arena().text(string_of(machine, value));
@@ -167,7 +167,7 @@ Value truncate_filter(Machine& machine, const Value& value, const Arguments& giv
   const auto characters = static_cast<std::int64_t>(count_characters(text.text()->bytes));
   if (characters <= length + leeway) return text;
   std::int64_t kept = length - static_cast<std::int64_t>(count_characters(end.bytes));
-  if (kept < 0) fail("truncate() takes a length of at least that of its end");
+  if (kept < 0) fail("truncate() takes a length not below that of its end");
   std::size_t at = 0;
   for (; kept > 0; --kept) at = next_character(text.text()->bytes, at);
   if (!is_set(bound[1])) {

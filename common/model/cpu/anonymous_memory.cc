@@ -20,7 +20,7 @@ Result<AnonymousMemory> AnonymousMemory::make(std::int64_t bytes, const std::str
                               " MiB; this machine has " + std::to_string(machine >> 20) +
                               " MiB. Remedy: " + remedy);
   }
-  madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // a wish; may fail
+  madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // a hint; may fail
   AnonymousMemory memory;
   memory.data_ = data;
   memory.bytes_ = static_cast<std::size_t>(bytes);

@@ -1,5 +1,5 @@
-// Memory straight from the system: zero, page by page as it is first touched, given back at once.
-// For what is large: converted weights, keys and values.
+// Memory mapped from the system: zero, allocated page by page at first use, returned at once when
+// freed. For converted weights, keys and values.
 //
 // Thread rule: a value; one owner. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,7 +17,7 @@ class AnonymousMemory final {
  public:
   AnonymousMemory() = default;
 
-  // bytes > 0; `what` and `remedy` word the RESOURCE_EXHAUSTED where the machine has not that much.
+  // bytes > 0; `what` and `remedy` are for the RESOURCE_EXHAUSTED message.
   static Result<AnonymousMemory> make(std::int64_t bytes, const std::string& what,
                                       const std::string& remedy);
 
@@ -28,7 +28,7 @@ class AnonymousMemory final {
     return *this;
   }
 
-  // At the start of a page.
+  // The start of a page.
   template <class T>
   T* as() const {
     return static_cast<T*>(data_);

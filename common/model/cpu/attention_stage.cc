@@ -12,7 +12,7 @@
 namespace outrider {
 namespace {
 
-// Partial results at one time: more rows take turns.
+// Limit for the partial results in memory; rows beyond it are computed in further rounds.
 constexpr std::int64_t kMaxPartialBytes = 32 << 20;
 
 std::size_t length(std::int64_t count) {
@@ -103,7 +103,7 @@ void AttentionStage::place(const CpuLayer& layer, std::int64_t index) {
   });
 }
 
-// Head norms and rotation; queries to queries_, keys and values to the row's slot.
+// Normalises and rotates a row's heads: queries to queries_, keys and values to the row's slot.
 void AttentionStage::place_row(const CpuLayer& layer, std::int64_t index, std::int64_t row) {
   for (std::int64_t h = 0; h < heads_; ++h) {
     place_head(layer.q_norm, queries_flat_.data() + (row * heads_ + h) * head_dim_, row,
@@ -163,7 +163,7 @@ void AttentionStage::attend_slice(std::int64_t window, std::int64_t index,
   });
 }
 
-// first: the slice's first row. Partial results lie as [row][part][head].
+// first: the slice's first row. Partial results are ordered [row][part][head].
 void AttentionStage::attend_chunk(std::int64_t window, std::int64_t index, const Chunk& chunk,
                                   std::int64_t first, std::int64_t head, std::int64_t part) {
   const std::int64_t shared = heads_ / kv_heads_;

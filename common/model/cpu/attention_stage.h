@@ -1,9 +1,9 @@
-// The attention of a pass: heads of queries, keys and values made ready, keys and values put into
-// their slots, and each row's look at the positions on its path.
+// The attention of a pass: rotates and normalises the heads of queries, keys and values, stores
+// keys and values in their slots, and attends each row to the positions on its path.
 //
-// Rows of one sequence look together at a block of positions, so that it is read once; work is
-// shared among threads by sequences, heads and parts of the positions, none of which can change a
-// bit (kernels.h, docs/row-invariance.md).
+// Rows of one sequence are computed together for each block of positions, so that the block is read
+// once. Threads divide the work by sequences, heads and parts of the positions, none of which
+// changes a bit (kernels.h, docs/row-invariance.md).
 //
 // Thread rule: one thread calls; the loops' threads work inside.
 // SPDX-License-Identifier: Apache-2.0
@@ -27,25 +27,26 @@ class AttentionStage final {
   // All outlive this.
   AttentionStage(const ModelConfig& config, const Kernels& kernels, PassLoops& loops);
 
-  // Takes in the rows of a pass; their caches are CpuKvCaches of this model.
+  // Takes the rows of a pass; their caches are CpuKvCaches of this model.
   void prepare(std::span<const Row> rows);
 
-  // Where the projections of a layer go: [rows, heads * head_dim] and [rows, kv_heads * head_dim].
+  // Destinations of a layer's projections: [rows, heads * head_dim] and [rows, kv_heads *
+  // head_dim].
   float* queries() { return queries_flat_.data(); }
   float* keys() { return keys_flat_.data(); }
   float* values() { return values_flat_.data(); }
 
-  // Norms and turns the heads of a layer, and fills its keys and values.
+  // Normalises and rotates the heads of a layer, and stores its keys and values.
   void place(const CpuLayer& layer, std::int64_t index);
 
-  // What rows saw, heads side by side, to out [rows, stride].
+  // The attention's result, heads side by side, to out [rows, stride].
   void attend(const CpuLayer& layer, std::int64_t index, float* out, std::int64_t stride);
 
  private:
-  // Rows that one task looks with.
+  // Most rows that one task computes together.
   static constexpr std::int64_t kChunkRows = 32;
 
-  // What a row needs to know in every layer.
+  // A row's state, the same for every layer.
   struct RowState {
     CpuKvCache* cache;
     Slot slot;
@@ -67,7 +68,7 @@ class AttentionStage final {
                     float* out, std::int64_t stride);
 
   const RowState& state(std::int64_t row) const { return states_[static_cast<std::size_t>(row)]; }
-  // Of the partial results of one row, in floats.
+  // The size of one row's partial results, in floats.
   std::int64_t row_partials() const { return heads_ * parts_ * partial_stride_; }
 
   // Constant after construction.

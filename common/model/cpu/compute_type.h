@@ -1,4 +1,4 @@
-// How a model's matrices are computed with, from `--dtype` and what its files hold.
+// The types in which a model's matrices are computed, from `--dtype` and the stored types.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,15 +19,15 @@ enum class ComputeType : std::uint8_t { kAuto, kF32, kBf16, kInt8, kInt4 };
 Result<ComputeType> parse_compute_type(std::string_view name);
 std::string_view to_string(ComputeType type);
 
-// kInt8 or kInt4 for a model of blocks that kAuto computes as that type does, so that one
+// kInt8 or kInt4 for a model of blocks that kAuto computes as that type does, so that the same
 // arithmetic has one name; else kAuto.
 ComputeType settle_auto(const ModelFiles& files);
 
-// A matrix as it is to be computed with; data is where it is stored. is_output: it makes logits,
-// which int4 leaves at int8.
+// The type and shape in which a matrix is computed; data is where it is stored. is_output: it makes
+// logits, which int4 leaves at int8.
 WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool is_output);
 
-// Whether the kernels can take the matrix from where it is mapped.
+// Whether the kernels can read the matrix directly from the mapping.
 bool is_as_stored(const TensorView& source, const WeightMatrix& matrix);
 
 }  // namespace outrider

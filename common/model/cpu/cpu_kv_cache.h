@@ -1,8 +1,8 @@
 // Keys and values of one sequence for the cpu backend, in f32 or bf16.
 //
 //   keys and values: [layers][pages][kv_heads][64 slots][head_stride], head_stride = head_dim
-//   padded to 16 with zeros. Slot s lies in page s / 64. A head of a page is one piece, so that a
-//   long context is read in streams. Memory is taken from the system as slots are first used.
+//   padded to 16 with zeros. Slot s is in page s / 64. A head of a page is contiguous, so that a
+//   long context is read in streams. The system allocates memory when slots are first used.
 //
 // Thread rule: belongs to the thread that runs the model. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -31,7 +31,7 @@ struct KvLayout {
     const std::int64_t page = slot / kKvPageSlots, at = slot % kKvPageSlots;
     return page * page_stride() + (head * kKvPageSlots + at) * head_stride;
   }
-  // Of the keys, or the values, of one layer.
+  // Bytes of the keys, or the values, of one layer.
   std::int64_t plane_bytes(std::int32_t capacity) const {
     return (capacity + kKvPageSlots - 1) / kKvPageSlots * page_stride() * element_bytes();
   }
@@ -39,7 +39,7 @@ struct KvLayout {
 
 class CpuKvCache final : public OwnedKvCache {
  public:
-  // memory: bytes_needed() of it, zero.
+  // memory: bytes_needed() bytes, zero.
   CpuKvCache(const void* owner, const KvLayout& layout, std::int32_t capacity,
              AnonymousMemory memory)
       : OwnedKvCache(owner, capacity),

@@ -45,7 +45,7 @@ ModelInfo describe(const CpuWeights& weights, const KvLayout& kv) {
 
 class CpuModel final : public Model {
  public:
-  // layers: null if they are all in `weights`.
+  // layers: null if all layers are in `weights`.
   CpuModel(CpuWeights weights, std::unique_ptr<LayerStore> layers, const KvLayout& kv,
            const Kernels& kernels, std::unique_ptr<ThreadPool> pool)
       : weights_(std::move(weights)),
@@ -166,7 +166,7 @@ Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& 
 
 namespace {
 
-// The matrices that a single-row pass reads; none of a model of another backend.
+// The matrices that a single-row pass reads; none for a model of another backend.
 std::vector<const WeightMatrix*> matrices_of(const Model& model) {
   std::vector<const WeightMatrix*> matrices;
   const auto* cpu = dynamic_cast<const CpuModel*>(&model);

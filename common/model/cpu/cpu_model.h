@@ -1,15 +1,15 @@
-// The cpu backend: decoder-only transformers on our own vector kernels, needing no libtorch.
+// The cpu backend: decoder-only transformers on our own vector kernels, without libtorch.
 //
-// Logits have the same bits on every CPU (AVX2, AVX-512, NEON), for any number of threads, any
-// slot order, and whatever rows stand beside a row (docs/row-invariance.md). What they may differ
-// between is named by ModelInfo::arithmetic_id: other weights, or another of "exact", "bf16" (from
-// a wider file), "int8", "int4" and "blocks" (a GGUF file's, of several kinds, as they are), and
-// keys and values in f32 or bf16.
+// Logits have the same bits on every CPU (AVX2, AVX-512, NEON), for any number of threads, any slot
+// order, and any other rows in the pass (docs/row-invariance.md). Only what
+// ModelInfo::arithmetic_id names changes them: the weights; "exact", "bf16" (from a wider file),
+// "int8", "int4" or "blocks" (a GGUF file's mixed types, unconverted); keys and values in f32 or
+// bf16.
 //
 //   auto files = load_model_files("models/demo-target", {});
 //   auto model = make_cpu_model(*files, {.dtype = "int8"});
 //
-// Thread rule: as model.h; forward() uses `threads` threads of its own inside.
+// Thread rule: as model.h; forward() uses `threads` threads of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -33,33 +33,34 @@ struct CpuModelOptions {
   std::string kv_dtype = "f32";  // of keys and values: "f32", "bf16"
   int threads = 0;               // 0: one per CPU
   std::string kernel = "auto";   // "auto" (the fastest), or another of vector_targets.h
-  std::string cache_dir = {};    // converted weights are kept there for the next start; empty: not
-  CacheNotice notice = {};       // told of what people should know about the cache
-  LoadProgress progress = {};    // called while weights are converted (int8, int4)
+  std::string cache_dir =
+      {};                   // folder that keeps converted weights for the next start; empty: none
+  CacheNotice notice = {};  // called with messages about the cache for the user
+  LoadProgress progress = {};  // called while weights are converted (int8, int4)
 };
 
 // f32, and bf16 or f16 as stored, load at once: weights stay mapped. Errors: INVALID_ARGUMENT
 // naming the option; FAILED_PRECONDITION where this CPU lacks the kernel's instructions;
-// UNIMPLEMENTED for a shape beyond the kernels; RESOURCE_EXHAUSTED.
+// UNIMPLEMENTED for a shape that the kernels do not support; RESOURCE_EXHAUSTED.
 Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> files,
                                               const CpuModelOptions& options);
 
-// Of weights whose matrices come from `layers` (layer_store.h); those of `weights` are not touched.
-// options: except for dtype, cache and progress, which are the weights' own.
+// A model whose layers' matrices come from `layers` (layer_store.h); those of `weights` are not
+// read. options: dtype, cache and progress are ignored, because `weights` determines them.
 Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
                                               std::unique_ptr<LayerStore> layers,
                                               const CpuModelOptions& options);
 
-// Bytes of keys and values of that many positions, as new_cache() takes them.
+// Bytes that new_cache() allocates for keys and values of so many positions.
 Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& kv_dtype,
                                   std::int32_t positions);
 
-// The memory that one single-row pass of a model of make_cpu_model() reads, matrix by matrix: for
-// measurements. Valid as long as the model.
+// The memory that one single-row pass of a model of make_cpu_model() reads, matrix by matrix, for
+// measurements. Valid during the life of the model.
 std::vector<std::span<const std::byte>> cpu_weight_memory(const Model& model);
 
-// How many bytes of ModelInfo::weight_bytes hold no weight: what quantised matrices are filled
-// up with to whole groups and panels.
+// How many bytes of ModelInfo::weight_bytes hold no weight: quantised matrices are padded to whole
+// groups and panels.
 std::int64_t cpu_weight_padding(const Model& model);
 
 }  // namespace outrider

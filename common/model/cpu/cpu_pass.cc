@@ -32,14 +32,14 @@ CpuPass::CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& k
 std::int64_t CpuPass::scratch_bytes(const ModelConfig& config, std::int64_t rows) {
   const std::int64_t wide = config.hidden_size + 3 * config.q_size() + 2 * config.kv_size() +
                             2 * std::int64_t{config.intermediate_size};
-  // Activations in f32 and quantised; a path of slots for each row whose turn it is.
+  // Activations in f32 and quantised; a path of slots for each row of a group.
   const std::int64_t row = wide * 6 + rows * static_cast<std::int64_t>(sizeof(Slot));
-  constexpr std::int64_t kPartials = 32 << 20;  // AttentionStage's
+  constexpr std::int64_t kPartials = 32 << 20;  // of AttentionStage
   return rows * pad_to_lanes(config.hidden_size) * 4 + std::min(rows, kMaxRows) * row + kPartials;
 }
 
 Status CpuPass::run(std::span<const Row> rows, PassOutput& out) {
-  logits_.end();  // of the pass before
+  logits_.end();  // of the previous pass
   loops_.begin_pass(out);
   prepare(rows);
   Status done = run_layers(out);
@@ -78,14 +78,14 @@ Status CpuPass::run_layers(PassOutput& out) {
   return {};
 }
 
-// True if rows ended before this layer.
+// True if rows were dropped before this layer.
 bool CpuPass::prune(std::int32_t index, PassOutput& out) {
   return out.pruner != nullptr && out.pruner->wants(index) &&
          pass_rows_.prune(index, *out.pruner, loops_.pool(), out.places);
 }
 
-// Rows stand before those that see them, so the ones whose turn comes first need none of the
-// others. other_rows: than those of the layer before.
+// Parents come before the rows that see them, so earlier groups do not need later ones. other_rows:
+// the rows differ from those of the layer before.
 void CpuPass::run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows) {
   const std::span<const Row> rows = pass_rows_.rows();
   const std::int64_t all = pass_rows_.count();
@@ -135,7 +135,7 @@ void CpuPass::feed_forward(const CpuLayer& layer) {
                };
                product(layer.gate, gate_.values.data());
                product(layer.up, up_.data());
-               // To the end of the padding: silu(0) * 0 = 0.
+               // Includes the padding: silu(0) * 0 = 0.
                const std::int64_t count = pad_to_lanes(end - begin);
                for (std::int64_t r = 0; r < rows_; ++r) {
                  const std::int64_t at = r * gate_.stride + begin;

@@ -1,11 +1,11 @@
-// One pass of a decoder-only transformer (Llama, Mistral, Qwen 2, Qwen 3) over any rows, on the
-// cpu kernels.
+// One pass of a decoder-only transformer (Llama, Mistral, Qwen 2, Qwen 3) over any rows, on the cpu
+// kernels.
 //
-// A pass goes layer by layer: all its rows through one before the next is asked for, so that layers
-// which are read from a disk are read once a pass (layer_store.h). Many rows take turns within a
-// layer; a pruner may end some between two layers (pass_rows.h). Each stage is a parallel loop
-// whose items own disjoint outputs, so neither the number of threads nor the split can change a
-// bit. A row's numbers never meet another row's except through the keys and values of its own path
+// All rows of a pass go through one layer before the next is acquired, so that layers on a disk are
+// read once a pass (layer_store.h). Within a layer, rows are computed in groups of at most
+// kMaxRows; a pruner may drop some between two layers (pass_rows.h). Each stage is a parallel loop
+// whose items own disjoint outputs, so neither the number of threads nor the split changes a bit. A
+// row depends on other rows only through the keys and values of its own path
 // (docs/row-invariance.md).
 //
 // Thread rule: one thread calls run(); the pool's threads work inside it.
@@ -33,20 +33,19 @@ namespace outrider {
 
 class CpuPass final {
  public:
-  // weights: all but its layers and the output matrix, which come from `layers`. All outlive this.
+  // weights: without its layers and output matrix, which come from `layers`. All outlive this.
   CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels, ThreadPool& pool);
 
-  // rows: checked; their caches are CpuKvCaches of this model. out: whose tap looks, and who may
-  // abandon the pass; its logits have room for the wanted rows. Fills keys and values, and writes
-  // the wanted logits one after the other, or offers them on demand until the next call. Errors:
-  // CANCELLED if the pass was abandoned, when its loops that had not begun were left out; those of
-  // the layers.
+  // rows: checked; their caches are CpuKvCaches of this model. out: its logits have room for the
+  // wanted rows. Fills keys and values, and writes the wanted logits one after the other, or offers
+  // them on demand until the next call. Errors: CANCELLED if the pass was abandoned, which skips
+  // the remaining loops; those of the layers.
   Status run(std::span<const Row> rows, PassOutput& out);
 
-  // The memory that a pass of that many rows needs beside weights, keys, values and logits.
+  // Memory that a pass of so many rows needs in addition to weights, keys, values and logits.
   static std::int64_t scratch_bytes(const ModelConfig& config, std::int64_t rows);
 
-  // More rows take turns within a layer: bounds the scratch memory and changes no bit.
+  // Most rows computed together within a layer. Bounds the scratch memory and changes no bit.
   static constexpr std::int64_t kMaxRows = 256;
 
  private:
@@ -69,11 +68,11 @@ class CpuPass final {
   // The current pass.
   PassLoops loops_;
   AttentionStage attention_;
-  PassRows pass_rows_;  // theirs and their residual stream
+  PassRows pass_rows_;  // the pass's rows and their residual stream
   PassProducts products_;
   PassLogits logits_;
 
-  // The rows whose turn it is, at most kMaxRows.
+  // The rows of the current group, at most kMaxRows.
   std::int64_t rows_ = 0;
   float* hidden_ = nullptr;  // their residual stream: [rows, hidden_stride]
   Activations normed_;       // [rows, hidden]

@@ -10,11 +10,11 @@
 namespace outrider {
 namespace {
 
-// Less is converted faster than a file is written.
+// Smaller conversions are faster than writing a file.
 constexpr std::int64_t kMinKeptBytes = 64 << 20;
 
-// Whether a cache's matrix is what a conversion would make; only the conversion knows whether its
-// scales are wide.
+// Whether a cache's matrix equals what a conversion would make. Whether its scales are wide is
+// known only after a conversion.
 bool is_made_of(const WeightMatrix& kept, WeightMatrix wanted) {
   wanted.format.wide_scales = kept.format.wide_scales;
   return kept.type == wanted.type && kept.format == wanted.format &&
@@ -119,7 +119,7 @@ Result<WeightMatrix> CpuWeightsLoader::load_matrix(ModelPart part, std::int32_t 
   return matrix;
 }
 
-// What the matrix says of the model's arithmetic.
+// Records how the matrix affects the name of the model's arithmetic.
 void CpuWeightsLoader::note_kind(const TensorView& source, const WeightMatrix& matrix) {
   if (matrix.type == WeightType::kQuantized) {
     weights_.quantized = true;
@@ -131,7 +131,7 @@ void CpuWeightsLoader::note_kind(const TensorView& source, const WeightMatrix& m
   }
 }
 
-// Or takes what a cache kept.
+// Or takes the matrix from the cache.
 Status CpuWeightsLoader::convert(const std::string& name, std::int64_t layer,
                                  std::span<const TokenId> chosen, WeightMatrix& matrix) {
   const std::optional<WeightMatrix> kept =

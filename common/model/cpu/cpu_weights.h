@@ -1,11 +1,12 @@
-// A model's weights as the cpu kernels take them: mapped as stored, or converted when loaded.
+// A model's weights in the form that the cpu kernels read: mapped as stored, or converted at
+// loading.
 //
-// f32, bf16 and f16 matrices stay where the files are mapped and are widened in registers, exactly;
-// so a bf16 file gives the same bits under --dtype f32 and bf16. int8 and int4, bf16 from a wider
-// file, the block types of GGUF files, and rows that lie in another order there, are converted
-// copies. Blocks are int8 or int4 with scales: `auto`, int8, and int4 where that is their kind,
-// take their numbers as they are (stored_blocks.h). int4 leaves the output matrix at int8: few of
-// the weights, and every logit passes through it.
+// f32, bf16 and f16 matrices stay mapped and are widened exactly in registers, so a bf16 file gives
+// the same bits under --dtype f32 and bf16. These are converted copies: int8 and int4, bf16 from a
+// wider file, the block types of GGUF files, and rows that GGUF stores in another order. Blocks are
+// int8 or int4 with scales: `auto`, int8, and int4 for blocks of 4 bits, keep their numbers
+// (stored_blocks.h). int4 leaves the output matrix at int8: it is few of the weights, and every
+// logit depends on it.
 //
 // Thread rule: immutable once made. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -42,7 +43,7 @@ struct CpuLayer {
   std::int64_t window = 0;  // positions seen; 0: all
 };
 
-// Called from the loading thread as matrices are converted, with bytes read so far and in all.
+// Called from the loading thread as matrices are converted, with bytes read so far and in total.
 using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 struct CpuWeights {
@@ -52,25 +53,25 @@ struct CpuWeights {
   std::vector<float> final_norm;
   LinearWeights head;
   bool quantized = false;  // some matrices are int8 or int4
-  std::string dtype;  // "f32", "bf16", "int8", "int4"; of several kinds of blocks the narrowest
+  std::string dtype;       // "f32", "bf16", "int8", "int4"; for mixed blocks the narrowest
   std::string arithmetic;  // "exact" (every weight as stored), "bf16", "int8", "int4", or "blocks"
-                           // (some as stored in several kinds of blocks)
+                           // (stored in mixed block types and not converted)
   std::int64_t bytes_per_pass = 0;
   std::vector<AnonymousMemory> converted;
-  std::shared_ptr<const CachedWeights> kept;  // converted ones of an earlier start, or null
+  std::shared_ptr<const CachedWeights> kept;  // converted weights of an earlier start, or null
 };
 
-// The matrix of a part of a layer, its data included.
+// Returns the matrix of a part of a layer, with its data.
 using MatrixSource = std::function<Result<WeightMatrix>(ModelPart part, std::int32_t layer)>;
 
-// Told of each layer that is complete; num_layers: the output matrix.
+// Called for each complete layer; num_layers: the output matrix.
 using LayerDone = std::function<Status(std::int32_t layer)>;
 
-// Fills in everything behind the embedding, of weights.files and of `source`, layer by layer; the
-// output matrix comes last and is asked for as layer num_layers.
+// Fills in everything after the embedding, from weights.files and `source`, layer by layer; the
+// output matrix comes last, as layer num_layers.
 Status fill_layers(const MatrixSource& source, CpuWeights& weights, const LayerDone& done = {});
 
-// Uses the pool for conversions, and for reading what a cache kept of earlier ones.
+// Uses the pool for conversions, and for reading a cache of earlier ones.
 class CpuWeightsLoader final {
  public:
   CpuWeightsLoader(const Kernels& kernels, ThreadPool& pool, WeightCache cache,
@@ -83,8 +84,8 @@ class CpuWeightsLoader final {
   // Errors: RESOURCE_EXHAUSTED if converted weights do not fit.
   Result<CpuWeights> load(std::shared_ptr<const ModelFiles> files, ComputeType type);
 
-  // The same a layer at a time, for who has no room for all: `take` has the layer's matrices while
-  // it is called; then they are gone. num_layers: the output matrix.
+  // Loads a layer at a time, for callers without memory for all layers: the layer's matrices are
+  // valid only during the call of `take`. num_layers: the output matrix.
   using TakeLayer = std::function<Status(const CpuWeights& weights, std::int32_t layer)>;
   Result<CpuWeights> load_by_layer(std::shared_ptr<const ModelFiles> files, ComputeType type,
                                    const TakeLayer& take);
@@ -102,7 +103,7 @@ class CpuWeightsLoader final {
   WeightConverter converter_;
   LoadProgress progress_;
   ComputeType type_ = ComputeType::kAuto;
-  std::string kind_;  // of the conversions, in caches
+  std::string kind_;  // the kind of conversion, in caches
   std::int64_t bytes_read_ = 0;
   std::vector<NamedMatrix> to_keep_;  // converted by this load
   CpuWeights weights_;

@@ -1,12 +1,12 @@
-// Where a pass gets the weights of its layers from, one layer after the other: from memory, or from
-// a disk that is read while the pass goes on.
+// Provides a pass with the weights of its layers, one layer after the other: from memory, or from a
+// disk that is read during the pass.
 //
 //   for (i = 0; i < num_layers; ++i) { layer = *store.acquire(i); .. compute .. }
 //   head = *store.acquire_head();
 //   store.end_pass();
 //
-// A pass acquires layers in rising order and each once, then the output matrix if a row wants
-// logits. An abandoned pass ends where it is. What was acquired may be used until the next call.
+// A pass acquires each layer once in rising order, then the output matrix if a row wants logits. An
+// abandoned pass may end after any layer. What was acquired may be used until the next call.
 //
 // Thread rule: the thread that runs passes. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,7 +22,7 @@ class LayerStore {
  public:
   virtual ~LayerStore() = default;
 
-  // Blocks until the layer is there. Errors: those of reading it; the pass then fails with them.
+  // Blocks until the layer is available. A read error fails the pass.
   virtual Result<const CpuLayer*> acquire(std::int64_t layer) = 0;
   virtual Result<const LinearWeights*> acquire_head() = 0;
   virtual void end_pass() = 0;

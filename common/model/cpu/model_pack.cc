@@ -16,8 +16,8 @@ namespace outrider {
 namespace {
 
 constexpr std::size_t kLayerParts = std::size(kLayerMatrices);
-constexpr std::size_t kMaxName = 255;  // as of the folder or file that it is the name of
-// What dtype and arithmetic can be (CpuWeights).
+constexpr std::size_t kMaxName = 255;  // the name of a folder or file
+// The valid pairs of dtype and arithmetic (CpuWeights).
 constexpr std::pair<std::string_view, std::string_view> kArithmetics[] = {
     {"f32", "exact"}, {"bf16", "exact"},  {"bf16", "bf16"},  {"int8", "int8"},
     {"int4", "int4"}, {"int8", "blocks"}, {"int4", "blocks"}};
@@ -66,7 +66,7 @@ std::string shown(std::span<const std::int64_t> shape) {
   return text + (shape.size() > 4 ? ", ..]" : "]");
 }
 
-// Of a tensor of that dtype; nothing if it is not whole blocks. The config bounds the shape.
+// Bytes of a tensor of that dtype; nothing if it is not whole blocks. The config bounds the shape.
 std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t> shape) {
   if (shape.back() % block_elements(dtype) != 0) return std::nullopt;
   std::int64_t elements = 1;
@@ -74,7 +74,7 @@ std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t>
   return static_cast<std::uint64_t>(elements / block_elements(dtype) * block_bytes(dtype));
 }
 
-// Of the matrices: the weights' numbers.
+// The type of the matrices' numbers.
 std::string_view dtype_of(const PackIndex& index, std::string_view unquantized) {
   bool quantized = false;
   for (const PackMatrix& matrix : index.matrices) {
@@ -98,7 +98,7 @@ PackTensors pack_tensors(const ModelConfig& config, bool with_head) {
 
 bool ModelPack::is_pack(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;  // a FIFO would wait
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // opening a FIFO would block
   std::ifstream file(path, std::ios::binary);
   std::array<char, kPackMagic.size()> begin{};
   return file.read(begin.data(), begin.size()) &&
@@ -138,7 +138,7 @@ Result<ModelPack> ModelPack::open(const std::string& path, std::optional<Positio
   return pack;
 }
 
-// The layers and the output matrix have an extent each; then come texts and small tensors, then
+// Each layer and the output matrix have an extent; two follow, for texts with small tensors and for
 // large tensors.
 const PackExtent& ModelPack::extent_from_end(std::size_t number) const {
   return index_.extents.at(index_.extents.size() - number);
@@ -146,7 +146,7 @@ const PackExtent& ModelPack::extent_from_end(std::size_t number) const {
 
 Status ModelPack::check_texts() const {
   if (!text(kPackConfigName) || index_.extents.size() < 3) {
-    return damaged(path_ + ": holds no " + kPackConfigName + ": a cache, or damaged");
+    return damaged(path_ + ": holds no " + kPackConfigName + ": it is a cache, or damaged");
   }
   for (const PackedFile& file : index_.files) {
     if (file.extent + 2 == index_.extents.size()) continue;
@@ -173,12 +173,12 @@ Status ModelPack::check_arithmetic() const {
   const std::string_view unquantized = arithmetic_[0] == "f32" ? "f32" : "bf16";
   if (known && arithmetic_[0] == dtype_of(index_, unquantized)) return {};
   return damaged(path_ + ": arithmetic is " + printable(index_.arithmetic) +
-                 ", which is unknown or not that of matrices of " +
+                 ", which is unknown or does not fit matrices of " +
                  std::string(dtype_of(index_, "f32 or bf16")));
 }
 
-// They are those of the config's layers, in a pass's order, each layer's in its own extent; the
-// output matrix comes last.
+// The matrices must be those of the config's layers in a pass's order, each layer's in its own
+// extent; the output matrix comes last.
 Status ModelPack::check_matrices(const ModelConfig& config) const {
   const auto layers = static_cast<std::size_t>(config.num_layers);
   if (index_.extents.size() != layers + 3) {
@@ -193,7 +193,7 @@ Status ModelPack::check_matrices(const ModelConfig& config) const {
   const auto check = [this](const PackMatrix& matrix, const std::string& name, std::uint64_t extent,
                             std::vector<std::int64_t> shape) -> Status {
     const std::string what = path_ + ": matrix " + printable(matrix.name);
-    if (matrix.name != name) return damaged(what + " stands in the place of " + name);
+    if (matrix.name != name) return damaged(what + " is in the place of " + name);
     if (matrix.extent != extent) {
       return damaged(what + ": extent is " + std::to_string(matrix.extent) + ", must be " +
                      std::to_string(extent));
@@ -212,7 +212,7 @@ Status ModelPack::check_matrices(const ModelConfig& config) const {
                {config.head_size(), config.hidden_size});
 }
 
-// They are the config's, small ones first, in a pass's order.
+// The tensors must be the config's, small ones first, in a pass's order.
 Status ModelPack::read_tensors(const ModelConfig& config,
                                std::map<std::string, TensorView, std::less<>>& tensors) const {
   const bool with_head = std::ranges::any_of(index_.tensors, [](const PackTensor& tensor) {
@@ -234,7 +234,7 @@ Status ModelPack::read_tensors(const ModelConfig& config,
                                const std::string& expected) {
       return damaged(what + ": " + field + " is " + value + ", must be " + expected);
     };
-    if (tensor.name != spec.name) return damaged(what + " stands in the place of " + spec.name);
+    if (tensor.name != spec.name) return damaged(what + " is in the place of " + spec.name);
     const std::size_t extent = index_.extents.size() - (i < small ? 2 : 1);
     if (tensor.extent != extent) {
       return wrong("extent", std::to_string(tensor.extent), std::to_string(extent));
@@ -279,7 +279,7 @@ Result<CpuWeights> ModelPack::weights() const {
   weights.embedding = files_->weights.at(weight_name(ModelPart::kEmbedding));
   weights.dtype = arithmetic_[0];
   weights.arithmetic = arithmetic_[1];
-  auto next = index_.matrices.begin();  // the order of check_matrices() is that of fill_layers()
+  auto next = index_.matrices.begin();  // check_matrices() and fill_layers() use the same order
   const auto matrix = [&](ModelPart /*part*/, std::int32_t /*layer*/) -> Result<WeightMatrix> {
     WeightMatrix found = matrix_of(*next);
     found.data = bytes_.data() + next->offset;

@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// "bf16, kernels 2": the dtype stands before the comma.
+// "bf16, kernels 2": the dtype comes before the comma.
 std::string arithmetic_of(const CpuWeights& weights) {
   return weights.dtype + ", " + weights.arithmetic + ", kernels " + kKernelVersion;
 }

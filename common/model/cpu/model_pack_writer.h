@@ -21,11 +21,11 @@ struct PackText {
   std::string content;
 };
 
-// What a pack has beside the weights.
+// Contents of a pack besides the weights.
 struct PackContents {
   std::span<const PackText> texts;
-  // The output matrix also as the model's files have it, where it is not the embedding: early exits
-  // read it, in a layout of their own.
+  // Includes the output matrix in the type of the model's files, if it is not the embedding: early
+  // exits read it in a layout of their own.
   bool for_exits = false;
 };
 
@@ -34,13 +34,14 @@ struct PackContents {
 //   create add_layer(0) .. add_layer(num_layers - 1) add_layer(num_layers): the output matrix
 //   finish
 //
-// Whole or not at all. Errors: RESOURCE_EXHAUSTED with the system's words.
+// The file is written completely or not at all. Errors: RESOURCE_EXHAUSTED with the system's
+// reason.
 class ModelPackWriter final {
  public:
   static Result<ModelPackWriter> create(const std::string& path);
 
   Status add_layer(const CpuWeights& weights, std::int32_t layer);
-  // weights: their matrices may be gone.
+  // weights: their matrices need not exist any more.
   Status finish(const CpuWeights& weights, const PackContents& contents);
 
  private:

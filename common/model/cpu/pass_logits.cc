@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// More rows take turns, which bounds the scratch memory.
+// Most rows multiplied together; bounds the scratch memory.
 constexpr std::size_t kMaxLogitRows = 256;
 
 }  // namespace
@@ -41,7 +41,7 @@ Status PassLogits::offer(PassOutput& out) {
   return {};
 }
 
-// Sets wanted_ and, if a row wants logits, the output matrix; else the layers' pass is over.
+// Sets wanted_ and, if a row wants logits, acquires the output matrix; else ends the layers' pass.
 Status PassLogits::acquire() {
   const std::span<const Row> rows = rows_.rows();
   wanted_.clear();
@@ -96,7 +96,7 @@ void PassLogits::multiply(std::span<const std::int64_t> rows, float* logits) {
   if (is_shortlist) spread(count, logits);
 }
 
-// The logits of a shortlist, at their tokens' places.
+// Moves the logits of a shortlist to their tokens' places.
 void PassLogits::spread(std::int64_t rows, float* logits) {
   const float* from = listed_.data();
   std::fill_n(logits, rows * config_.vocab_size, -std::numeric_limits<float>::infinity());

@@ -1,9 +1,9 @@
-// The logits of a pass, from the residual stream behind its last layer: of all rows that want them,
-// or of those that are asked for.
+// The logits of a pass, from the residual stream after its last layer: of all rows that want them,
+// or on demand.
 //
 //   (write | offer (compute* end))*
 //
-// Thread rule: the thread that runs passes. Ownership: everything given outlives this.
+// Thread rule: the thread that runs passes. Ownership: everything passed in outlives this.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,12 +25,13 @@ class PassLogits final : public RowLogits {
   PassLogits(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels, PassRows& rows,
              PassProducts& products);
 
-  // Of the wanted rows, one after the other, then ends the pass of the layers. Errors: those of
-  // reading the output matrix.
+  // Writes the logits of the wanted rows one after the other, then ends the layers' pass. Errors:
+  // those of reading the output matrix.
   Status write(float* logits);
 
-  // From here to end() the output matrix stays acquired, the residual stream must stay as it is,
-  // and out.row_logits is this; nothing of it where no row wants logits. Errors: as write().
+  // Offers logits on demand: until end() the output matrix stays acquired, the residual stream must
+  // not change, and out.row_logits is this. Does nothing if no row wants logits. Errors: as
+  // write().
   Status offer(PassOutput& out);
   Status compute(std::span<const std::size_t> rows, PassOutput& out) override;
   void end() override;
@@ -49,8 +50,8 @@ class PassLogits final : public RowLogits {
 
   const LinearWeights* head_ = nullptr;  // while it is acquired
   std::vector<std::int64_t> wanted_;     // the rows that want logits
-  std::vector<std::int64_t> asked_;      // of them, those of a call of compute()
-  Activations normed_;                   // [rows multiplied at one time, hidden]
+  std::vector<std::int64_t> asked_;      // the rows of one call of compute()
+  Activations normed_;                   // [rows multiplied together, hidden]
   std::vector<float> listed_;            // [the same rows, head_tokens]
   std::vector<float> computed_;          // [the same rows, vocab]
 };

@@ -1,4 +1,4 @@
-// The parallel loops of a pass: none begins once nobody wants the pass.
+// The parallel loops of a pass. None begins after the pass is abandoned.
 //
 // Thread rule: one thread calls; the pool's threads work inside.
 // SPDX-License-Identifier: Apache-2.0
@@ -21,8 +21,7 @@ class PassLoops final {
   // out outlives the pass.
   void begin_pass(const PassOutput& out) { out_ = &out; }
 
-  // ThreadPool::parallel_for(), but nothing once the pass is abandoned: nobody reads what it
-  // computes.
+  // ThreadPool::parallel_for(), or nothing once the pass is abandoned.
   template <class Body>
   void run(std::int64_t count, std::int64_t grain, const Body& body) {
     if (!out_->is_abandoned()) pool_.parallel_for(count, grain, body);

@@ -37,7 +37,7 @@ void PassProducts::multiply(std::span<const Product> products, const MatmulInput
   std::int64_t total = 0;
   for (const Product& product : products) total += product.weights->matrix.outputs;
   loops_.run(total, kOutputGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t first = 0;  // of the current product within the loop
+    std::int64_t first = 0;  // output of the current product, within the loop
     for (const Product& product : products) {
       const std::int64_t outputs = product.weights->matrix.outputs;
       const Outputs part{std::max<std::int64_t>(begin - first, 0), std::min(end - first, outputs)};

@@ -1,6 +1,6 @@
 // The matrix products of a pass, as parallel loops over their outputs.
 //
-// Thread rule: one thread calls; the pool's threads work inside. Ownership: everything given
+// Thread rule: one thread calls; the pool's threads work inside. Ownership: everything passed in
 // outlives this. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace outrider {
 
-// Rows of activations ready to be multiplied: f32, and int8 where the weights are quantised.
+// Rows of activations prepared for products: f32, and int8 where the weights are quantised.
 struct Activations {
   explicit Activations(std::int64_t elements);
 
-  // Room for so many rows; what they held may be lost.
+  // Makes room for so many rows; their contents may be lost.
   void grow(std::int64_t rows, bool is_quantized);
   float* row(std::int64_t r) { return values.data() + r * stride; }
 
@@ -38,17 +38,17 @@ class PassProducts final {
     MatmulOutput y;
   };
 
-  // Outputs of a matrix are handed to threads in multiples of this.
+  // Threads get outputs of a matrix in multiples of this.
   static constexpr std::int64_t kOutputGrain = 16;
 
   PassProducts(bool is_quantized, const Kernels& kernels, PassLoops& loops)
       : is_quantized_(is_quantized), kernels_(kernels), loops_(loops) {}
 
   bool is_quantized() const { return is_quantized_; }
-  // Makes rows ready that stand in x.values.
+  // Prepares a row whose values are in x.values.
   void quantize(Activations& x, std::int64_t row) const;
   void quantize_rows(Activations& x, std::int64_t rows);
-  // Rows that are ready; they do not change while this is in use.
+  // Prepared rows; they do not change while this is in use.
   static MatmulInput input(const Activations& x, std::int64_t rows);
   // Several products of the same activations as one loop over all their outputs.
   void multiply(std::span<const Product> products, const MatmulInput& x);

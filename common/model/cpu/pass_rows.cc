@@ -15,7 +15,7 @@ void PassRows::begin(std::span<const Row> rows) {
   }
 }
 
-// The rows that want logits: in a prefill few of many.
+// Collects the rows that want logits, which are few in a prefill.
 HiddenRows PassRows::gather(std::int32_t layer, ThreadPool& threads) {
   const auto width = static_cast<std::size_t>(width_);
   shown_.resize(wanted_ * width);
@@ -46,7 +46,7 @@ bool PassRows::prune(std::int32_t layer, RowPruner& pruner, ThreadPool& threads,
   return true;
 }
 
-// Fills goes_on_. A row stands behind the one that it follows.
+// Fills goes_on_. A row comes after its parent.
 bool PassRows::end_followers() {
   goes_on_.assign(rows_.size(), 1);
   bool any = false;

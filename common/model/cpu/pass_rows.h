@@ -1,5 +1,5 @@
-// The rows that a pass still computes, with their residual stream: what a tap sees of them, and how
-// a pruner ends some.
+// The rows that a pass still computes, with their residual stream: shows them to a tap, and drops
+// those that a pruner rejects.
 //
 //   begin (show | prune)*
 //
@@ -19,7 +19,7 @@ namespace outrider {
 
 class PassRows final {
  public:
-  // width: the residual stream's; stride: from one row's to the next, at least that.
+  // width: of the residual stream; stride: between two rows, at least width.
   PassRows(std::int64_t width, std::int64_t stride) : width_(width), stride_(stride) {}
 
   void begin(std::span<const Row> rows);
@@ -28,10 +28,10 @@ class PassRows final {
   std::int64_t count() const { return static_cast<std::int64_t>(rows_.size()); }
   float* residual(std::int64_t row) { return residual_.data() + row * stride_; }
 
-  // Shows the rows that want logits; one that was ended is shown as it was then.
+  // Shows the rows that want logits; a dropped row is shown in its last state.
   void show(std::int32_t layer, LayerTap& tap, ThreadPool& threads);
-  // Ends the rows that the pruner does not keep, and those that follow them. True if there are any;
-  // then rows() and residual() are those left, and `places` says where their logits go.
+  // Drops the rows that the pruner does not keep, and those that follow them. True if there are
+  // any; then rows() and residual() are the remaining ones, and `places` maps their logits.
   bool prune(std::int32_t layer, RowPruner& pruner, ThreadPool& threads,
              std::vector<std::int32_t>& places);
 
@@ -42,13 +42,13 @@ class PassRows final {
 
   const std::int64_t width_;
   const std::int64_t stride_;
-  std::vector<Row> rows_;               // those left
-  std::vector<std::int32_t> shown_at_;  // of each: its place in shown_, -1 if it wants no logits
+  std::vector<Row> rows_;               // the remaining rows
+  std::vector<std::int32_t> shown_at_;  // for each: its place in shown_, -1 if it wants no logits
   AlignedBuffer<float> residual_;       // [rows, stride]
   std::size_t wanted_ = 0;              // rows of the whole pass that want logits
   std::vector<float> shown_;            // [wanted_, width]
   std::vector<std::uint8_t> keep_;      // [wanted_], for the pruner
-  std::vector<std::uint8_t> goes_on_;   // of each row left
+  std::vector<std::uint8_t> goes_on_;   // for each remaining row
 };
 
 }  // namespace outrider

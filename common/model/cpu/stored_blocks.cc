@@ -11,8 +11,8 @@ namespace outrider {
 namespace {
 
 constexpr int kHalf = 16;              // bytes of 4-bit values in a block of 32
-constexpr int kGroups = 8;             // of 32 in a block of 256
-constexpr std::uint8_t kMiddle = 128;  // what stands for 0 in 8 bits
+constexpr int kGroups = 8;             // groups of 32 in a block of 256
+constexpr std::uint8_t kMiddle = 128;  // the value for 0 in 8 bits
 
 float f16_at(const std::byte* at) {
   std::uint16_t bits = 0;
@@ -32,14 +32,14 @@ void unpack_halves(const std::byte* q, WeightGroup& out) {
   }
 }
 
-// Adds bit i of four bytes to value i, worth 16.
+// Adds bit i of four bytes to value i, as 16.
 void add_fifth_bits(const std::byte* bits, WeightGroup& out) {
   for (int i = 0; i < kQuantGroup; ++i) {
     out.values[i] |= static_cast<std::uint8_t>((byte_at(bits, i / 8) >> (i % 8) & 1) << 4);
   }
 }
 
-// Blocks of 32 that begin with an f16 scale, and with a minimum if they have one.
+// Blocks of 32 that begin with an f16 scale, and a minimum if the type has one.
 void unpack_32(DType dtype, const std::byte* block, WeightGroup& out) {
   out.scales[0] = out.scales[1] = f16_at(block);
   if (dtype == DType::kQ8_0) {
@@ -75,8 +75,8 @@ void unpack_k(const std::byte* block, const std::byte* fifth_bits, const std::by
   }
 }
 
-// Of each half of 128 elements four groups: the low bits of groups 0 and 2 in the first 32 bytes,
-// of 1 and 3 in the next; the high bits of all in 32 bytes.
+// Each half of 128 elements has four groups: the low bits of groups 0 and 2 in the first 32 bytes,
+// of 1 and 3 in the next; the high bits of all four in 32 bytes.
 void unpack_q6_k(const std::byte* block, WeightGroup* out) {
   const std::byte* scales = block + 192;
   const float d = f16_at(block + 208);

@@ -1,5 +1,4 @@
-// The block types of GGUF files as the kernels' panels hold them: every weight keeps its value, bit
-// for bit.
+// Converts the block types of GGUF files to the kernels' panels without changing a weight's value.
 //
 //   Q8_0, Q5_0         8 bits, f16 scales
 //   Q5_1               8 bits, f16 scales and minimums
@@ -9,7 +8,7 @@
 //   Q4_1               4 bits, f16 scales and minimums
 //   Q4_K               4 bits, f32 scales and minimums
 //
-// Those of 4 bits fit 8 bits too, with the same scales.
+// The 4-bit types fit 8 bits too, with the same scales.
 //
 // The K types' scales are products of an f16 and a small integer, exact in f32. Values of five and
 // six bits take eight.

@@ -21,12 +21,12 @@ namespace {
 
 constexpr std::int64_t kSliceBytes = 32 << 20;
 
-// Scales of f16 serve a matrix whose largest is at least f16's smallest normal number and none is
-// beyond its range.
+// f16 scales are used if the largest is at least f16's smallest normal number and none exceeds its
+// range.
 constexpr float kSmallestLargestScale = 0x1p-14f;
 constexpr float kF16Largest = 65504.0f;
 
-// Takes the pages of converted weights out of our memory; they stay in the system's cache, and are
+// Releases the pages of converted weights from our memory. They stay in the system's cache and are
 // mapped again if read again (an embedding that is also the output matrix).
 void forget_pages(const std::byte* data, std::int64_t num_bytes) {
   const std::int64_t page = sysconf(_SC_PAGE_SIZE);
@@ -39,11 +39,11 @@ void forget_pages(const std::byte* data, std::int64_t num_bytes) {
           MADV_DONTNEED);
 }
 
-// The largest magnitude that any thread has seen.
+// The largest magnitude over all threads.
 class Largest final {
  public:
   void take(float value) {
-    // Non-negative floats are ordered as their bits.
+    // Non-negative floats have the order of their bits.
     const auto bits = std::bit_cast<std::uint32_t>(std::fabs(value));
     std::uint32_t seen = bits_.load(std::memory_order_relaxed);
     while (seen < bits && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
@@ -81,7 +81,7 @@ Result<AnonymousMemory> WeightConverter::allocate(WeightMatrix& matrix) {
   return memory;
 }
 
-// Rows of one panel go to one thread.
+// Rows of one panel are converted by one thread.
 void WeightConverter::for_all_rows(const Rows& source, const RowsConverter& convert_rows) {
   const TensorView& tensor = source.tensor;
   const bool all = source.chosen.empty();
@@ -114,7 +114,7 @@ void WeightConverter::copy_blocks(const Rows& source, const WeightMatrix& matrix
   const TensorView& tensor = source.tensor;
   const std::int64_t in_block = block_elements(tensor.dtype) / kQuantGroup;
   const std::int64_t groups = matrix.inputs / kQuantGroup;
-  // From what stands for no more than the minimum in the file's bits to that in the format's.
+  // From the value for zero in the file's bits to that in the format's.
   const auto shift =
       static_cast<std::uint8_t>(matrix.format.zero() - stored_format(tensor.dtype)->zero());
   for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
@@ -145,7 +145,7 @@ void WeightConverter::round_rows(const Rows& source, const WeightMatrix& matrix,
   });
 }
 
-// False if scales of f16 have not the range for this matrix.
+// False if f16 scales lack the range for this matrix.
 bool WeightConverter::quantize_rows(const Rows& source, const WeightMatrix& matrix,
                                     std::byte* data) {
   const QuantFormat& format = matrix.format;

@@ -1,8 +1,8 @@
-// Makes matrices that the kernels compute with of tensors as stored: rounded to bf16, widened to
-// f32, or quantised. Blocks that the wanted format holds without loss are taken as they are.
+// Converts stored tensors to matrices for the kernels: rounded to bf16, widened to f32, or
+// quantised. Blocks that fit the wanted format without loss are copied.
 //
-// A tensor is read in slices whose pages are handed back, so that a large one never lies in memory
-// whole beside its conversion.
+// A tensor is read in slices whose pages are released afterwards, so that a large tensor is never
+// in memory completely beside its conversion.
 //
 // Thread rule: one thread calls; the pool's threads work inside.
 // SPDX-License-Identifier: Apache-2.0
@@ -26,22 +26,22 @@ class WeightConverter final {
   // kernels and pool outlive this.
   WeightConverter(const Kernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
 
-  // matrix: all but `data`, which points into the memory returned. Scales become f32 where f16 has
-  // not their range (format.wide_scales). chosen: the rows of `source` that are the matrix's;
-  // empty: all. Errors: RESOURCE_EXHAUSTED.
+  // matrix: complete except `data`, which is set to the returned memory. Scales become f32 where
+  // f16 lacks the range (format.wide_scales). chosen: the rows of `source` in the matrix; empty:
+  // all. Errors: RESOURCE_EXHAUSTED.
   Result<AnonymousMemory> convert(const TensorView& source, WeightMatrix& matrix,
                                   std::span<const TokenId> chosen = {});
 
  private:
   using RowConverter = std::function<void(std::int64_t output, const float* row)>;
-  // Of outputs [begin, end): whole panels, except for the last.
+  // Converts outputs [begin, end): whole panels, except the last.
   using RowsConverter = std::function<void(std::int64_t begin, std::int64_t end)>;
 
   struct Rows {
     const TensorView& tensor;
     std::span<const TokenId> chosen;
 
-    // Of output n.
+    // The row of `source` for output n.
     std::int64_t row(std::int64_t n) const {
       return chosen.empty() ? n : chosen[static_cast<std::size_t>(n)];
     }

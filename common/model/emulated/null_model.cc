@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// The largest stands 1 above the next, and so on.
+// Each peak is 1 above the next.
 constexpr int kNumPeaks = 8;
 
 // SplitMix64's output function (Steele, Lea and Flood 2014).

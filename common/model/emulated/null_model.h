@@ -1,7 +1,7 @@
-// A model that does no work: for measuring everything but the model.
+// A model that does no work: for measuring everything except the model.
 //
-// The logits of a row are a cheap function of its token and position: eight peaks at hashed
-// tokens, zero elsewhere, so text varies and two null models of one vocabulary agree.
+// The logits of a row are a cheap function of its token and position: eight peaks at hashed tokens,
+// zero elsewhere. So text varies, and two null models with the same vocabulary agree.
 //
 // Thread rule: as model.h. SPDX-License-Identifier: Apache-2.0
 #pragma once

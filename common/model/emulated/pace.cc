@@ -19,7 +19,7 @@ bool read_number(std::string_view text, T& value) {
   return read.ec == std::errc() && read.ptr == text.data() + text.size();
 }
 
-// Short, and read back as the same number.
+// The shortest text that reads back as the same number.
 std::string shortest(double value) {
   char text[32];
   const std::to_chars_result written = std::to_chars(text, text + sizeof text, value);

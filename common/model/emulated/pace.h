@@ -1,10 +1,10 @@
-// How long a pass takes on another device, as a function of its number of rows.
+// The time of a pass on another device, as a function of its number of rows.
 //
 //   *PaceCurve::parse("83.5")                  // every pass takes 83.5 ms
 //   *PaceCurve::parse("1:330,5:354,33:420")    // ms at 1, 5 and 33 rows, straight lines between
 //
-// Outside the points a pass takes what the nearest one takes: a device that was not measured there
-// is not guessed at. Thread rule: a value. SPDX-License-Identifier: Apache-2.0
+// Outside the points the time is that of the nearest point; there is no extrapolation. Thread rule:
+// a value. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class PaceCurve final {
     double ms = 0;
   };
 
-  // A pass takes no time of its own.
+  // Passes are not stretched.
   PaceCurve() = default;
 
   // INVALID_ARGUMENT unless rows are at least 1 and ascend, and each time is from 0 ms to an hour.
@@ -35,8 +35,8 @@ class PaceCurve final {
   bool empty() const { return points_.empty(); }
   const std::vector<Point>& points() const { return points_; }
 
-  // Whether the pace says how long a pass of so many rows takes. From the last of several points on
-  // it goes on level, and emulates no device.
+  // Whether so many rows are within the measured points. Beyond the last of several points the
+  // curve is constant and emulates no device.
   bool covers(std::int64_t rows) const {
     return points_.size() == 1 || (!points_.empty() && rows < points_.back().rows);
   }
@@ -44,7 +44,7 @@ class PaceCurve final {
   // 0 if empty.
   double ms(std::int64_t rows) const;
 
-  // All times multiplied.
+  // The curve with all times multiplied.
   PaceCurve scaled(double factor) const;
 
   // As parse() reads it; "" if empty.

@@ -7,10 +7,10 @@
 namespace outrider {
 namespace {
 
-// A layer of the CPU engine is some ten loops, of unequal length.
+// A layer of the CPU engine is about ten loops of unequal length.
 constexpr std::int32_t kPartsOfLayer = 8;
 
-// Holds each layer back until its share of the pass is over.
+// Delays each layer until its share of the pass is over.
 class PacedTap final : public LayerTap {
  public:
   PacedTap(LayerTap& tap, Clock& clock, Duration pass, std::int32_t num_layers)
@@ -55,7 +55,7 @@ Status PacedModel::forward(std::span<const Row> rows, PassOutput& out) {
   return rest(begin, pass, out);
 }
 
-// In parts, as a pass of the CPU engine can be left before each of its loops.
+// Sleeps in parts, because a pass of the CPU engine can be abandoned before each of its loops.
 Status PacedModel::rest(TimePoint begin, Duration pass, const PassOutput& out) {
   const std::int32_t parts =
       out.abandoned == nullptr ? 1 : kPartsOfLayer * std::max(info_.num_layers, 1);

@@ -1,16 +1,15 @@
 // Real tokens at another device's pace: stretches each pass of a model to a time that depends on
-// its number of rows. Labelled: info().name says "emulated".
+// its number of rows. Labelled: info().name contains "emulated".
 //
 //   PacedModel paced(std::move(model), *PaceCurve::parse("1:18,5:26"), clock);
 //
 // A pass with a tap has exits: it takes exit_cost times as long. A tap sees layer l of L no earlier
-// than l/L of the stretched pass. A pass that is abandoned ends with the eighth of a layer that it
-// is in.
+// than l/L of the stretched pass. An abandoned pass ends at the next eighth of a layer.
 //
-// A pass that takes longer by itself is not shortened: counts() tells of those, among the passes
+// A pass that is slower than the pace is not shortened: counts() reports those, among the passes
 // whose rows the pace covers.
 //
-// Thread rule: as model.h, set_slowdown() from anywhere; the clock must outlive the model.
+// Thread rule: as model.h, set_slowdown() from any thread; the clock must outlive the model.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,7 +30,7 @@ class PacedModel final : public Model {
  public:
   PacedModel(std::unique_ptr<Model> model, PaceCurve pace, Clock& clock, double exit_cost = 1);
 
-  // Each pass takes the pace's time times this from now on: a device that is throttled.
+  // From now on multiplies the time of each pass: a throttled device.
   void set_slowdown(double factor) { slowdown_.store(factor, std::memory_order_relaxed); }
 
   const ModelInfo& info() const override { return info_; }

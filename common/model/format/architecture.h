@@ -1,5 +1,5 @@
-// What the supported architectures consist of: one table of families and one of tensors, which
-// everything that reads, computes or writes a model takes its names and shapes from.
+// The supported architectures: one table of families and one of tensors, from which all code that
+// reads, computes or writes a model takes names and shapes.
 //
 //   weight_name(ModelPart::kQuery, 3);  // "model.layers.3.self_attn.q_proj.weight"
 //
@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-// What transformers assumes of a family where config.json is silent, and what belongs to it.
+// A family's features, and the defaults of transformers where config.json is silent.
 struct ModelFamily {
   const char* name;          // model_type of config.json
   const char* causal_class;  // its entry in `architectures`
@@ -26,7 +26,8 @@ struct ModelFamily {
   std::optional<std::int64_t> head_dim;      // nothing: hidden_size / num_heads
   bool qkv_bias = false;                     // always has it
   bool qk_norm = false;
-  bool may_have_attention_bias = false;  // config.json's attention_bias and mlp_bias count
+  bool may_have_attention_bias =
+      false;  // reads attention_bias of config.json; the next one mlp_bias
   bool may_have_mlp_bias = false;
   bool layers_choose_window = false;  // by use_sliding_window, max_window_layers and layer_types
   // A GGUF file holds query and key rows interleaved (TensorView).
@@ -34,9 +35,9 @@ struct ModelFamily {
 };
 
 std::span<const ModelFamily> model_families();
-// nullptr if none is called so.
+// nullptr for an unknown name.
 const ModelFamily* find_family(std::string_view name);
-// The first of that name in GGUF files.
+// The first family with that name in GGUF files.
 const ModelFamily* find_gguf_family(std::string_view gguf_name);
 
 // The matrices of a layer, in the order in which a pass uses them.
@@ -44,7 +45,7 @@ inline constexpr ModelPart kLayerMatrices[] = {
     ModelPart::kQuery, ModelPart::kKey, ModelPart::kValue, ModelPart::kAttentionOutput,
     ModelPart::kGate,  ModelPart::kUp,  ModelPart::kDown};
 
-// "model.layers.N." stands before the name of a layer's part; `layer` of others is ignored.
+// The name of a layer's part begins with "model.layers.N."; `layer` is ignored for other parts.
 std::string weight_name(ModelPart part, std::int32_t layer = 0);
 std::string bias_name(ModelPart part, std::int32_t layer = 0);
 

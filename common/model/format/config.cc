@@ -9,7 +9,6 @@
 #include "common/base/files.h"
 #include "common/model/format/architecture.h"
 #include "common/model/format/config_fields.h"
-#include "common/model/format/config_limits.h"
 
 namespace outrider {
 namespace {
@@ -38,7 +37,7 @@ Result<const ModelFamily*> read_family(FieldReader& fields) {
   return family;
 }
 
-// Features that would change the result and that we do not compute.
+// Unsupported features that would change the result.
 Status refuse_unsupported(FieldReader& fields) {
   if (const std::string act = fields.text("hidden_act", "silu"); act != "silu") {
     fields.fail(unimplemented(fields.what() + ": hidden_act \"" + act.substr(0, 60) +
@@ -68,7 +67,8 @@ Result<RopeScaling> read_scaling(FieldReader& fields, const std::string& type) {
                        "longrope with equal factors");
 }
 
-// Only as config_to_json() writes it: the same factors at every length, no change of the attention.
+// Only in the form of config_to_json(): the same factors at every length, no change of the
+// attention.
 Status read_factors(FieldReader& fields, std::int32_t head_dim, RopeConfig& rope) {
   const Json& object = fields.object();
   const bool equal = fields.has("short_factor") && fields.has("long_factor") &&
@@ -134,14 +134,14 @@ Status read_rope(FieldReader& fields, ModelConfig& config) {
     OUTRIDER_RETURN_IF_ERROR(read_rope_object(nested, config.head_dim, rope));
   }
   // Beyond the original length dynamic scaling would change the angles of earlier positions, which
-  // no KV cache survives.
+  // a KV cache cannot follow.
   if (rope.scaling == RopeScaling::kDynamic && rope.original_max_positions > 0) {
     config.max_positions = std::min(config.max_positions, rope.original_max_positions);
   }
   return {};
 }
 
-// A window that no text can fill is none.
+// A window that is longer than any text counts as none.
 Position effective_window(std::int64_t window, Position max_positions) {
   return window >= max_positions ? 0 : window;
 }
@@ -174,7 +174,7 @@ Status read_windows(FieldReader& fields, const ModelFamily& family, ModelConfig&
   config.windows.assign(static_cast<std::size_t>(config.num_layers), 0);
   std::int64_t first_layer = config.num_layers;
   Position window = 0;
-  // transformers gives a mistral config without the field a window; an explicit null means none.
+  // In transformers a mistral config without this field has a window; an explicit null means none.
   if (config.architecture == "mistral") {
     const bool silent = !fields.object().contains("sliding_window");
     if (silent || fields.has("sliding_window")) {
@@ -222,7 +222,7 @@ Status read_shape(FieldReader& fields, const ModelFamily& family, ModelConfig& c
   config.head_dim = static_cast<std::int32_t>(fields.integer(
       "head_dim", 2, kMaxHeadDim, family.head_dim.value_or(config.hidden_size / config.num_heads)));
   OUTRIDER_RETURN_IF_ERROR(fields.status());
-  // The default of head_dim was not bounded yet.
+  // head_dim's default is not bounded yet.
   if (config.head_dim < 2 || config.head_dim > kMaxHeadDim || config.head_dim % 2 != 0) {
     return invalid_argument(fields.what() + ": head_dim is " + std::to_string(config.head_dim) +
                             ", must be even and from 2 to " + std::to_string(kMaxHeadDim));
@@ -258,7 +258,7 @@ Result<std::vector<TokenId>> read_stop_ids(const Json& object, const std::string
   return ids;
 }
 
-// Ours: other readers of the directory pass over it and compute every logit.
+// A field of ours: other programs ignore it and compute every logit.
 Result<std::vector<TokenId>> read_head_tokens(const Json& object, const std::string& what,
                                               std::int32_t vocab_size) {
   std::vector<TokenId> tokens;
@@ -276,7 +276,7 @@ Result<std::vector<TokenId>> read_head_tokens(const Json& object, const std::str
       return invalid_argument(what + ": head_tokens[" + std::to_string(tokens.size()) + "] is " +
                               entry.dump().substr(0, 40) + ", must be a token from " +
                               std::to_string(least) + " to " + std::to_string(vocab_size - 1) +
-                              ": the list rises");
+                              ": the list must rise");
     }
     tokens.push_back(static_cast<TokenId>(token));
   }

@@ -1,7 +1,8 @@
-// What a model's config.json says, checked: shapes, biases, rotary embedding, attention windows.
+// The checked content of a model's config.json: shapes, biases, rotary embedding, attention
+// windows.
 //
 // Families: llama (also Vicuna, TinyLlama), mistral, qwen2 (also 2.5) and qwen3, with the defaults
-// and meanings of Hugging Face transformers. What we do not compute is refused by name, never
+// and meanings of Hugging Face transformers. An unsupported feature is refused by name, never
 // ignored. Every number is bounded, so that a shape product fits std::int64_t.
 //
 // Thread rule: values. Errors: kInvalidArgument names the field, its value and the limit;
@@ -20,12 +21,23 @@
 
 namespace outrider {
 
-// How positions beyond the training length are squeezed into the rotary angles.
+// Bounds of a config's numbers: far above any published model, and small enough that no product of
+// two exceeds 2^62.
+inline constexpr std::int64_t kMaxHidden = 1 << 17;
+inline constexpr std::int64_t kMaxIntermediate = 1 << 20;
+inline constexpr std::int64_t kMaxLayers = 1024;
+inline constexpr std::int64_t kMaxHeads = 1024;
+inline constexpr std::int64_t kMaxHeadDim = 1024;
+inline constexpr std::int64_t kMaxVocab = 1 << 22;
+inline constexpr std::int64_t kMaxPositions = 1 << 24;
+inline constexpr std::int64_t kMaxStopIds = 64;
+
+// How rotary angles change for positions beyond the training length.
 enum class RopeScaling {
   kNone,
   kLinear,   // frequencies divided by `factor`
   kLlama3,   // low frequencies divided by `factor`, high ones kept, a smooth change between
-  kDynamic,  // plain up to the original length; longer texts are refused (max_positions)
+  kDynamic,  // unchanged up to the original length; longer texts are refused (max_positions)
   kFactors,  // each frequency divided by a factor of its own
 };
 
@@ -58,11 +70,11 @@ struct ModelConfig {
   bool mlp_bias = false;
   bool qk_norm = false;  // RMS norm of each query and key head before the rotation
   RopeConfig rope;
-  // Per layer: a row at position p sees positions > p - window; 0: all of them.
+  // Per layer: a row at position p sees positions > p - window; 0: all positions.
   std::vector<Position> windows;
   std::vector<TokenId> stop_ids;  // end-of-text tokens; decoding stops after one
-  // The only tokens that get logits, rising; empty: all. A draft's shortlist: its output matrix is
-  // these rows of the one in its files, and the logits of all others are -infinity.
+  // The only tokens that get logits, rising; empty: all. It is a draft's shortlist: its output
+  // matrix is these rows of the one in the files, and the logits of all other tokens are -infinity.
   std::vector<TokenId> head_tokens = {};
 
   std::int64_t q_size() const { return std::int64_t{num_heads} * head_dim; }
@@ -73,7 +85,7 @@ struct ModelConfig {
   }
 };
 
-// The tensors that a model consists of (architecture.h); biases belong to their part.
+// The tensors of a model (architecture.h); a bias belongs to its part.
 enum class ModelPart : std::uint8_t {
   kEmbedding,
   kAttentionNorm,
@@ -91,16 +103,17 @@ enum class ModelPart : std::uint8_t {
   kHead,
 };
 
-// A tensor that a model of some config has in its files.
+// A tensor that the files of a model with some config have.
 struct TensorSpec {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;
   std::string gguf_name = {};  // "blk.0.attn_q.weight"
   ModelPart part = ModelPart::kEmbedding;
-  bool rotated = false;  // rows of queries or keys, which the rotation turns in pairs
+  bool rotated = false;  // rows of queries or keys, which the rotation changes in pairs
 };
 
-// Reads `directory`/config.json, and generation_config.json if there (its end tokens win).
+// Reads `directory`/config.json, and generation_config.json if it exists (its end tokens have
+// priority).
 Result<ModelConfig> load_config_json(const std::string& directory);
 
 // `what` names the text in errors.
@@ -111,7 +124,7 @@ Result<std::vector<TokenId>> parse_stop_ids(std::string_view text, const std::st
                                             std::int32_t vocab_size);
 
 // A config.json that parse_config() and transformers read back as `config`; `dtype` is that of the
-// weights beside it: "float32", "float16" or "bfloat16".
+// weights: "float32", "float16" or "bfloat16".
 Json config_to_json(const ModelConfig& config, const std::string& dtype);
 
 // All tensors of such a model, embedding first, in the order of a forward pass. lm_head.weight is

@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// Values go into messages; a stranger's may be long.
+// Values for messages; a value from a file may be long.
 std::string shown(const Json& value) {
   constexpr std::size_t kLongest = 60;
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);

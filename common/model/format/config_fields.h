@@ -1,4 +1,4 @@
-// Reads the fields of a JSON object, each with its bounds; the first failure stays.
+// Reads the fields of a JSON object, each with its bounds; keeps the first error.
 //
 // Thread rule: one object, one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,11 +12,11 @@
 
 namespace outrider {
 
-// null counts as absent. An absent field without a default is a failure. After a failure every
-// call returns its lower bound (or nothing), so that a caller may read on and ask status() once.
+// null counts as absent. An absent field without a default is an error. After an error every call
+// returns its lower bound (or nothing), so that a caller can check status() once at the end.
 class FieldReader final {
  public:
-  // `object` must outlive this. `what` stands before each message.
+  // `object` must outlive this. `what` precedes each message.
   FieldReader(const Json& object, std::string what);
 
   bool has(const char* key) const;
@@ -26,7 +26,7 @@ class FieldReader final {
   bool flag(const char* key, bool absent);
   std::string text(const char* key, const std::optional<std::string>& absent = {});
 
-  // Keeps the first.
+  // Keeps the first error.
   void fail(Status status);
   const Status& status() const { return status_; }
   const Json& object() const { return object_; }

@@ -1,4 +1,4 @@
-// What follows from a config: its JSON, its size, its rotary frequencies.
+// Derived from a config: its JSON, its size, its rotary frequencies.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <numbers>
@@ -9,8 +9,8 @@
 namespace outrider {
 namespace {
 
-// rope_theta stands outside too, so that readers older than rope_parameters find it; they know
-// the object itself as rope_scaling.
+// rope_theta is also at the top level, for readers older than rope_parameters; they know the object
+// as rope_scaling.
 void write_rope(const ModelConfig& config, Json& json) {
   const RopeConfig& rope = config.rope;
   json["rope_theta"] = rope.theta;
@@ -61,8 +61,8 @@ double integer_power(double base, int exponent) {
   return power;
 }
 
-// theta^(1/n) by bisection down to neighbouring doubles: multiplications and comparisons only,
-// which round alike everywhere. theta >= 1.
+// theta^(1/n) by bisection to adjacent doubles: it uses only multiplications and comparisons, which
+// round the same on every machine. theta >= 1.
 double root(double theta, int n) {
   double low = 1.0;
   double high = theta;
@@ -73,9 +73,9 @@ double root(double theta, int n) {
   }
 }
 
-// "The Llama 3 Herd of Models" gives the base; the change of frequencies is that of Llama 3.1's
-// published code: wavelengths beyond original / low_freq_factor are stretched by `factor`, those
-// under original / high_freq_factor kept, linear in the frequency between.
+// "The Llama 3 Herd of Models" gives the base. The scaling follows Llama 3.1's published code:
+// wavelengths above original / low_freq_factor are multiplied by `factor`, those below original /
+// high_freq_factor are kept, and between them the change is linear in the frequency.
 double llama3_frequency(const RopeConfig& rope, double frequency) {
   const auto original = static_cast<double>(rope.original_max_positions);
   const double wavelength = 2 * std::numbers::pi / frequency;

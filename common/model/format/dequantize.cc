@@ -25,7 +25,7 @@ int signed_at(const std::byte* at, int index) {
   return static_cast<std::int8_t>(std::to_integer<std::uint8_t>(at[index]));
 }
 
-// Bit `index` of the four bytes, worth 16.
+// Bit `index` of the four bytes, as 16.
 int fifth_bit(const std::byte* bits, int index) {
   return (byte_at(bits, index / 8) >> (index % 8) & 1) << 4;
 }
@@ -137,8 +137,8 @@ void q6_k(const std::byte* block, float* out) {
 
 }  // namespace
 
-// Groups 0..3 have a byte each for scale and minimum, 6 bits of it; groups 4..7 have 4 bits each of
-// a shared byte and the 2 bits that the first four leave.
+// Groups 0..3 have a byte each for scale and minimum, of which they use 6 bits; groups 4..7 have 4
+// bits each of a shared byte, and the 2 unused bits of the first four.
 GroupScale unpack_group_scale(const std::byte* packed, int group) {
   const auto at = [packed](int index) { return byte_at(packed, index); };
   int scale = at(group) & 63;

@@ -1,8 +1,8 @@
-// The block types of GGUF files, turned into f32 as the reference does, bit for bit.
+// Converts the block types of GGUF files to f32 as the reference implementation does, bit for bit.
 //
-// All scales are f16; the arithmetic is f32, each operation rounded by itself. Bytes of a block in
-// order, d a scale, m a minimum, q values of 4 bits, two to a byte: the low halves of a run of
-// bytes are its first elements, the high halves the ones that follow.
+// All scales are f16; the arithmetic is f32, each operation rounded. Below are the bytes of a block
+// in order: d a scale, m a minimum, q values of 4 bits, two in a byte. The low halves of a run of
+// bytes are its first elements, the high halves the following ones.
 //
 //   Q8_0   32  d, 32 int8                               x = d * q
 //   Q4_0   32  d, 16 bytes of q                         x = d * (q - 8)

@@ -26,7 +26,7 @@ const GgufTensorTypeInfo& info_of_type(DType dtype) {
 }
 
 constexpr std::uint32_t kF32Infinity = 0x7f800000;
-// 2^16, where f16 ends, and 2^-14, its smallest normal number.
+// 2^16, the end of f16's range, and 2^-14, its smallest normal number.
 constexpr std::uint32_t kF16Overflow = 0x47800000;
 constexpr std::uint32_t kF16SmallestNormal = 0x38800000;
 

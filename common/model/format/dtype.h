@@ -13,8 +13,8 @@
 
 namespace outrider {
 
-// The first three hold each element by itself. The others are GGUF's: a row is cut into blocks of
-// values of a few bits with scales of their own (dequantize.h).
+// The first three are single elements. The others are GGUF's: a row consists of blocks of values of
+// a few bits with their own scales (dequantize.h).
 enum class DType : std::uint8_t {
   kF32,
   kF16,
@@ -29,8 +29,8 @@ enum class DType : std::uint8_t {
   kQ6_K,
 };
 
-// The elements that lie together, 1, 32 or 256, and the bytes that they take. A tensor's last
-// dimension is whole blocks: its rows have elements / block_elements * block_bytes bytes.
+// Elements of a block, 1, 32 or 256, and its bytes. A tensor's last dimension is whole blocks: its
+// rows have elements / block_elements * block_bytes bytes.
 constexpr std::int64_t block_elements(DType dtype) {
   if (dtype <= DType::kBF16) return 1;
   return dtype < DType::kQ4_K ? 32 : 256;
@@ -40,10 +40,10 @@ std::int64_t block_bytes(DType dtype);
 // As safetensors and GGUF spell it: "F32", "F16", "BF16", "Q8_0".
 std::string_view to_string(DType dtype);
 DType dtype_of(GgufTensorType type);
-// Of what safetensors files hold: "F32", "F16", "BF16".
+// The types of safetensors files: "F32", "F16", "BF16".
 std::optional<DType> parse_dtype(std::string_view name);
 
-// As config.json spells it: "float32", "float16", "bfloat16". Of no block type.
+// As in config.json: "float32", "float16", "bfloat16". Not for block types.
 std::string_view config_name(DType dtype);
 
 // Widening is exact. Narrowing rounds to nearest, ties to even; NaN stays NaN.

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kBlockBytes = 4096;
 constexpr std::size_t kNumBlocks = 16;
 
-// Length first, so that no two lists of fields give the same bytes.
+// Length first, so that different lists of fields give different bytes.
 void add_field(Sha256& hash, std::string_view field) {
   hash.update(std::to_string(field.size()) + ":");
   hash.update(field);
@@ -33,7 +33,7 @@ void add_content(Sha256& hash, const TensorView& tensor) {
 std::string model_fingerprint(const ModelConfig& config, const Weights& weights) {
   Sha256 hash;
   add_field(hash, "outrider model 1");
-  Json canonical = config_to_json(config, "");  // keys come sorted
+  Json canonical = config_to_json(config, "");  // its keys are sorted
   canonical.erase("eos_token_id");
   canonical.erase("torch_dtype");
   add_field(hash, canonical.dump());

@@ -9,7 +9,6 @@
 
 #include "common/model/format/architecture.h"
 #include "common/model/format/config_fields.h"
-#include "common/model/format/config_limits.h"
 
 namespace outrider {
 namespace {
@@ -18,7 +17,7 @@ constexpr std::int64_t kControlToken = 3;  // of tokenizer.ggml.token_type
 constexpr std::array<std::string_view, 5> kEndTexts = {"<|im_end|>", "<|eot_id|>", "<|eom_id|>",
                                                        "<|endoftext|>", "<|end_of_text|>"};
 
-// The keys that are single values, for FieldReader; a list stands as an empty one.
+// The keys with single values, for FieldReader; a list becomes an empty one.
 Json single_values(const GgufMetadata& metadata) {
   Json object = Json::object();
   for (const auto& [name, value] : metadata.values()) {
@@ -33,7 +32,7 @@ Json single_values(const GgufMetadata& metadata) {
       field = *metadata.real(name);
     } else {
       const Result<std::int64_t> number = metadata.integer(name);
-      field = number.ok() ? *number : INT64_MAX;  // beyond every bound as well
+      field = number.ok() ? *number : INT64_MAX;  // exceeds every bound as well
     }
   }
   return object;
@@ -109,7 +108,7 @@ Status GgufConfigReader::read_family() {
   return fields_.status();
 }
 
-// The embedding says how many tokens there are; the key for it is newer than many files.
+// The embedding gives the number of tokens; many files are older than the key for it.
 Status GgufConfigReader::read_vocabulary() {
   const GgufTensor* embedding = find_tensor("token_embd.weight");
   if (embedding == nullptr || embedding->shape.size() != 2) {
@@ -161,11 +160,12 @@ Status GgufConfigReader::read_head_dim() {
   }
   if (value_length != config_.head_dim) {
     return refuse(key("attention.value_length") + " (" + std::to_string(value_length) +
-                  ") other than that of the keys (" + std::to_string(config_.head_dim) + ")");
+                  ") differs from that of the keys (" + std::to_string(config_.head_dim) + ")");
   }
   if (rotated != config_.head_dim) {
     return refuse(key("rope.dimension_count") + " (" + std::to_string(rotated) +
-                  ") other than the size of the heads (" + std::to_string(config_.head_dim) + ")");
+                  ") differs from the size of the heads (" + std::to_string(config_.head_dim) +
+                  ")");
   }
   return {};
 }
@@ -173,7 +173,7 @@ Status GgufConfigReader::read_head_dim() {
 Status GgufConfigReader::read_rope() {
   RopeConfig& rope = config_.rope;
   rope.theta = fields_.real(key("rope.freq_base").c_str(), 1.0, 1e12, rope.theta);
-  // Older files have this one instead of the two below.
+  // Older files have this key instead of the next two.
   const double scale = fields_.real(key("rope.scale_linear").c_str(), 1.0, 1e6, 1.0);
   const std::string silent = scale == 1.0 ? "none" : "linear";
   const std::string type = fields_.text(key("rope.scaling.type").c_str(), silent);
@@ -211,7 +211,8 @@ Status GgufConfigReader::read_rope_factors(const GgufTensor& factors) {
   return {};
 }
 
-// A window that no text can fill is none. Files of Mistral models call themselves llama.
+// A window that is longer than any text counts as none. Files of Mistral models have architecture
+// llama.
 void GgufConfigReader::read_window() {
   const std::string name = key("attention.sliding_window");
   Position window = fields_.integer(name.c_str(), 0, INT64_MAX, 0);
@@ -236,7 +237,7 @@ Status GgufConfigReader::read_stop_ids() {
   return find_end_tokens();
 }
 
-// A chat model may end its turn with a token that the keys do not name.
+// A chat model may end its turn with a token that no key names.
 Status GgufConfigReader::find_end_tokens() {
   const GgufMetadata& metadata = file_.metadata;
   if (!metadata.has("tokenizer.ggml.token_type") || !metadata.has("tokenizer.ggml.tokens")) {

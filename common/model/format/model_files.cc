@@ -85,10 +85,11 @@ Result<ModelConfig> load_config(const std::string& path) {
 
 Status check_vocabulary(const std::string& path, TokenId tokens, TokenId rows) {
   if (tokens <= rows) return {};
-  return invalid_argument(path + ": its tokenizer has " + std::to_string(tokens) +
-                          " tokens, and its embedding only " + std::to_string(rows) +
-                          " rows: a text could hold tokens that the model does not know. Remedy: "
-                          "the tokenizer that these weights were trained with");
+  return invalid_argument(
+      path + ": its tokenizer has " + std::to_string(tokens) + " tokens, but its embedding only " +
+      std::to_string(rows) +
+      " rows: a text could contain tokens that the model does not know. Remedy: "
+      "the tokenizer that these weights were trained with");
 }
 
 std::string folder_of_model(const std::string& path) {

@@ -1,4 +1,4 @@
-// A model on disk, whatever it is packed in: the one place that knows a GGUF file from a directory.
+// A model on disk in any format. Only this module distinguishes a GGUF file from a directory.
 //
 //   auto files = load_model_files("models/demo-target", {});      // a Hugging Face directory
 //   auto files = load_model_files("SmolLM2-135M.Q4_1.gguf", {});  // or a directory that holds one
@@ -17,7 +17,7 @@
 
 namespace outrider {
 
-// Loaded and checked: what a backend is made from.
+// A loaded and checked model, from which a backend is made.
 struct ModelFiles {
   std::string name;  // the directory's last component, or the GGUF file's name without ".gguf"
   ModelConfig config;
@@ -36,17 +36,18 @@ struct ModelFilesOptions {
 Result<std::shared_ptr<const ModelFiles>> load_model_files(const std::string& path,
                                                            const ModelFilesOptions& options);
 
-// As ModelFilesOptions::max_context says.
+// Applies ModelFilesOptions::max_context.
 Status limit_context(std::optional<Position> max_context, ModelConfig& config);
 
 // The same model's config alone.
 Result<ModelConfig> load_config(const std::string& path);
 
 // INVALID_ARGUMENT if a model's embedding has fewer rows than its tokenizer has tokens: a text
-// might hold one that nothing can be computed with. tokens, rows: numbers of ids.
+// could contain a token that the model cannot compute. tokens, rows: numbers of ids.
 Status check_vocabulary(const std::string& path, TokenId tokens, TokenId rows);
 
-// Where the files lie that belong to the model at `path`: the directory itself, or the file's.
+// The folder of the files that belong to the model at `path`: the directory itself, or the file's
+// folder.
 std::string folder_of_model(const std::string& path);
 
 }  // namespace outrider

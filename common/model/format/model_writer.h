@@ -1,5 +1,5 @@
 // Writes a model as a Hugging Face directory: config.json, generation_config.json and
-// model.safetensors. No libtorch needed.
+// model.safetensors, without libtorch.
 //
 // Thread rule: free functions; a source is called from the calling thread.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,18 +16,18 @@
 
 namespace outrider {
 
-// Gives the tensor's elements [begin, begin + out.size()), row-major.
+// Writes the tensor's elements [begin, begin + out.size()), row-major, to `out`.
 using TensorSource =
     std::function<void(const TensorSpec& tensor, std::int64_t begin, std::span<float> out)>;
 
-// Asks for the tensors of expected_tensors(config) block by block, so that the model may be larger
-// than memory; narrows to `dtype`. The directory is made if it is not there. No tokenizer.
+// Reads the tensors of expected_tensors(config) block by block, so that the model may be larger
+// than memory; narrows to `dtype`. Creates the directory if needed. Writes no tokenizer.
 Status write_model(const std::string& directory, const ModelConfig& config, DType dtype,
                    const TensorSource& source);
 
-// Reproducible weights of sound scale: each element is a function of seed, tensor name and index
+// Reproducible weights of reasonable scale: each element depends on seed, tensor name and index
 // alone, on every machine. Matrices are uniform with variance 1 / inputs, biases within 1/2, norms
-// within 1/2 of 1, so that each of them shows in the logits.
+// within 1/2 of 1, so that each of them affects the logits.
 void random_tensor(std::uint64_t seed, const TensorSpec& tensor, std::int64_t begin,
                    std::span<float> out);
 

@@ -2,9 +2,11 @@
 #include "common/model/format/safetensors.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <utility>
 
+#include "common/base/json.h"
 #include "common/model/format/safetensors_header.h"
 
 namespace outrider {
@@ -13,7 +15,7 @@ namespace {
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 62;
 
-// Of the types that safetensors files have: none in blocks.
+// For the types of safetensors files: none has blocks.
 std::uint64_t element_bytes(DType dtype) {
   OUTRIDER_CHECK(block_elements(dtype) == 1);
   return static_cast<std::uint64_t>(block_bytes(dtype));
@@ -27,7 +29,7 @@ std::uint64_t little_endian(std::span<const std::byte> bytes) {
   return value;
 }
 
-// What people download by accident in place of weights.
+// Files that users download by accident instead of weights.
 std::string known_impostor(std::string_view start) {
   if (start.starts_with("version https://git-lfs.github.com/spec/")) {
     return "a Git LFS pointer, not the weights; run: git lfs pull";
@@ -38,7 +40,7 @@ std::string known_impostor(std::string_view start) {
   if (start.starts_with("PK\x03\x04") || start.starts_with("\x80\x02")) {
     return "a PyTorch pickle, which may run code and is not read; convert it to safetensors";
   }
-  if (start.starts_with("GGUF")) return "a GGUF file under another name; call it NAME.gguf";
+  if (start.starts_with("GGUF")) return "a GGUF file under another name; rename it to NAME.gguf";
   return "";
 }
 
@@ -76,7 +78,7 @@ Status check_tiling(std::vector<SafetensorsEntry>& entries, std::uint64_t data_s
   }
   if (end < data_size) {
     return data_loss(what + ": " + std::to_string(data_size - end) +
-                     " bytes after the last tensor belong to none");
+                     " bytes after the last tensor belong to no tensor");
   }
   return {};
 }
@@ -92,6 +94,21 @@ Status check_length(std::uint64_t header_size, std::uint64_t file_size, const st
                      std::to_string(file_size) + ": cut short, download it again");
   }
   return {};
+}
+
+bool is_plain_name(std::string_view name) {
+  constexpr std::size_t kLongest = 255;
+  const auto allowed = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  };
+  return name.size() <= kLongest && name.ends_with(".safetensors") && !name.starts_with('.') &&
+         std::all_of(name.begin(), name.end(), allowed);
+}
+
+Status no_plain_name(const std::string& what, const std::string& tensor, const Json& file) {
+  const std::string shown = file.is_string() ? printable(file.get<std::string>()) : "no string";
+  return data_loss(what + ": tensor " + printable(tensor) + " is in file " + shown +
+                   "; must be a plain name such as model-00001-of-00002.safetensors");
 }
 
 }  // namespace
@@ -139,6 +156,27 @@ Result<std::vector<SafetensorsEntry>> parse_safetensors(std::span<const std::byt
     entry.end += data_begin;
   }
   return entries;
+}
+
+Result<std::map<std::string, std::string>> parse_weight_index(std::string_view text,
+                                                              const std::string& what) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Json json, parse_json(text, what));
+  const auto found = json.is_object() ? json.find("weight_map") : json.end();
+  if (!json.is_object() || found == json.end() || !found->is_object() || found->empty()) {
+    return data_loss(what + ": no object weight_map from tensors to files");
+  }
+  if (found->size() > kMaxSafetensorsTensors) {
+    return data_loss(what + ": weight_map names " + std::to_string(found->size()) +
+                     " tensors, at most " + std::to_string(kMaxSafetensorsTensors));
+  }
+  std::map<std::string, std::string> files;
+  for (const auto& [tensor, file] : found->items()) {
+    if (!file.is_string() || !is_plain_name(file.get_ref<const std::string&>())) {
+      return no_plain_name(what, tensor, file);
+    }
+    files.emplace(tensor, file.get<std::string>());
+  }
+  return files;
 }
 
 }  // namespace outrider

@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kMaxNameBytes = 1024;
 constexpr std::size_t kMaxDimensions = 8;
 
-// {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {..}}
-// Each handler says whether the event may stand where it stands; false ends the parse.
+// {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {..}} Each
+// handler returns whether the event is allowed in its place; false ends the parse.
 class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderHandler(std::string what) : what_(std::move(what)) {}
@@ -55,7 +55,7 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
     if (status_.ok()) status_ = data_loss(what_ + ": header: " + where + why);
     return false;
   }
-  bool misplaced(const char* found) { return fail(std::string(found) + " where none may stand"); }
+  bool misplaced(const char* found) { return fail(std::string(found) + " where none is allowed"); }
 
   std::string what_;
   Status status_;
@@ -88,7 +88,7 @@ bool HeaderHandler::start_object(std::size_t /*count*/) {
 bool HeaderHandler::key(std::string& name) {
   if (name.size() > kMaxNameBytes) return fail("a name longer than 1024 bytes");
   auto& seen = state_ == State::kTop ? names_ : fields_;
-  if (!seen.insert(name).second) return fail("the name " + printable(name) + " stands twice");
+  if (!seen.insert(name).second) return fail("the name " + printable(name) + " appears twice");
   if (state_ == State::kTensor && name != "dtype" && name != "shape" && name != "data_offsets") {
     return fail("unknown field " + printable(name));
   }
@@ -146,7 +146,7 @@ bool HeaderHandler::end_object() {
     return true;
   }
   if (state_ == State::kTensor && fields_.size() != 3) {
-    return fail("dtype, shape and data_offsets must all be there");
+    return fail("dtype, shape and data_offsets are all required");
   }
   state_ = State::kTop;
   return true;
@@ -156,7 +156,7 @@ bool HeaderHandler::end_object() {
 
 Result<std::vector<SafetensorsEntry>> parse_safetensors_header(std::string_view header,
                                                                const std::string& what) {
-  // The format asks for it, and it keeps other text from being taken for a header.
+  // The format requires it; other text is not mistaken for a header.
   if (!header.starts_with('{')) return data_loss(what + ": header does not begin with {");
   HeaderHandler handler(what);
   try {

@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file, read as a stream: no tree of JSON values is built, so a
-// hostile header costs no more memory than the tensors it names.
+// Parses the JSON header of a safetensors file as a stream, without a tree of JSON values: a
+// malicious header costs no more memory than the tensors it names.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace outrider {
 
-// The tensors with their offsets as written, relative to the data. Refuses duplicate and unknown
+// The tensors with the offsets of the header, relative to the data. Refuses duplicate and unknown
 // keys, more than kMaxSafetensorsTensors tensors, and metadata that is not string to string.
 Result<std::vector<SafetensorsEntry>> parse_safetensors_header(std::string_view header,
                                                                const std::string& what);

@@ -24,10 +24,10 @@ Result<std::string> header_text(std::span<const TensorHeader> headers, std::uint
   for (const TensorHeader& header : headers) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::uint64_t size, tensor_bytes(header.dtype, header.shape));
     if (data_size % static_cast<std::uint64_t>(block_bytes(header.dtype)) != 0) {
-      return invalid_argument("tensor " + header.name + ": 4-byte elements must stand first");
+      return invalid_argument("tensor " + header.name + ": 4-byte elements must come first");
     }
     if (json.contains(header.name)) {
-      return invalid_argument("tensor " + header.name + " stands twice");
+      return invalid_argument("tensor " + header.name + " appears twice");
     }
     json[header.name] = {{"dtype", to_string(header.dtype)},
                          {"shape", header.shape},

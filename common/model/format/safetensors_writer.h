@@ -1,4 +1,4 @@
-// Writes safetensors files that transformers reads as they are. No libtorch needed.
+// Writes safetensors files that transformers can read, without libtorch.
 //
 // Thread rule: one object, one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -21,15 +21,15 @@ struct TensorHeader {
   std::vector<std::int64_t> shape;
 };
 
-// Writes a file in parts, so that it may be larger than memory. It appears under its name when
-// finish() succeeds, never half written.
+// Writes a file in parts, so that it may be larger than memory. It gets its name when finish()
+// succeeds, so it is never half written.
 //
 //   auto writer = *SafetensorsWriter::create("model.safetensors", headers);
 //   for (...) writer->append(bytes);   // tensor after tensor in the order of headers
 //   writer->finish();
 class SafetensorsWriter final {
  public:
-  // Tensors of 4-byte elements must stand before those of 2, so that all are aligned.
+  // Tensors of 4-byte elements must come before those of 2, so that all are aligned.
   static Result<std::unique_ptr<SafetensorsWriter>> create(const std::string& path,
                                                            std::span<const TensorHeader> headers);
   ~SafetensorsWriter();  // removes an unfinished file
@@ -38,7 +38,7 @@ class SafetensorsWriter final {
 
   // Little-endian, row-major. Fails on more bytes than the headers announce, or a full disk.
   Status append(std::span<const std::byte> bytes);
-  // Fails unless all bytes have come.
+  // Fails unless all bytes were appended.
   Status finish();
 
  private:

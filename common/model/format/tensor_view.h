@@ -13,15 +13,16 @@
 
 namespace outrider {
 
-// Row-major and contiguous, aligned to its element. Elements and rows are numbered as the model
-// means them; row() and widen() know where they lie.
+// Row-major and contiguous, aligned to its element. Elements and rows are numbered in the model's
+// order; row() and widen() map them to the stored order.
 struct TensorView {
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;  // the last is whole blocks of the dtype
   const std::byte* data = nullptr;
   std::size_t num_bytes = 0;
-  // Not 0: GGUF's order of a Llama model's query and key rows. In each head of this many rows, the
-  // two halves that the rotation pairs, i and i + interleaved / 2, lie at rows 2i and 2i + 1.
+  // If not 0, the order of GGUF for a Llama model's query and key rows. In each head of this many
+  // rows, the two halves that the rotation pairs, i and i + interleaved / 2, are stored at rows 2i
+  // and 2i + 1.
   std::int64_t interleaved = 0;
 
   std::int64_t num_elements() const {
@@ -29,14 +30,14 @@ struct TensorView {
   }
   std::int64_t num_rows() const { return shape.empty() ? 1 : shape[0]; }
   std::int64_t row_bytes() const { return static_cast<std::int64_t>(num_bytes) / num_rows(); }
-  // Where row `index` lies.
+  // The address of row `index`.
   const std::byte* row(std::int64_t index) const;
 };
 
 // Writes the tensor's elements [begin, begin + out.size()) as f32: exact for single elements, and
-// as the reference does for blocks (dequantize.h), which need not be asked for whole.
+// as the reference for blocks (dequantize.h). The range may begin and end within blocks.
 void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out);
-// The whole of a small one.
+// All values of a small tensor.
 std::vector<float> widened(const TensorView& tensor);
 
 }  // namespace outrider

@@ -13,7 +13,6 @@
 #include "common/model/format/architecture.h"
 #include "common/model/format/gguf_config.h"
 #include "common/model/format/safetensors.h"
-#include "common/model/format/weight_index.h"
 
 namespace outrider {
 namespace {
@@ -29,7 +28,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-// A path as the system sees it, link loops and unreadable folders included.
+// Whether the path exists, also if it is a link loop or not readable.
 bool exists(const std::string& path) {
   std::error_code error;
   return std::filesystem::symlink_status(path, error).type() !=
@@ -52,7 +51,7 @@ Status missing_in_shard(const std::string& index_path, const std::string& tensor
   return data_loss(index_path + ": tensor " + printable(tensor) + " is not in " + file);
 }
 
-// Buffers that old checkpoints carry and that follow from the config.
+// Buffers of old checkpoints that can be derived from the config.
 bool is_derived(std::string_view name) {
   return name.ends_with(".rotary_emb.inv_freq");
 }
@@ -86,7 +85,7 @@ Status Weights::add_file(const std::string& path) {
     view.data = file->bytes().data() + entry.begin;
     view.num_bytes = static_cast<std::size_t>(entry.end - entry.begin);
     if (!tensors_.emplace(entry.name, std::move(view)).second) {
-      return data_loss(path + ": tensor " + printable(entry.name) + " stands in another shard too");
+      return data_loss(path + ": tensor " + printable(entry.name) + " is in another shard too");
     }
   }
   files_.push_back(std::move(file));
@@ -142,7 +141,7 @@ Result<Weights> Weights::from_gguf(GgufFile file, const ModelConfig& config) {
     const GgufTensor& tensor = *found->second;
     if (tensor.shape != spec.shape) {
       return data_loss(what + tensor.name + " has shape " + shape_text(tensor.shape) +
-                       ", the file's keys ask for " + shape_text(spec.shape));
+                       ", the file's keys require " + shape_text(spec.shape));
     }
     const std::int64_t interleaved = spec.rotated && interleaves ? config.head_dim : 0;
     weights.tensors_.emplace(spec.name, view_of(tensor, interleaved));
@@ -179,12 +178,12 @@ Status Weights::check_shapes(const ModelConfig& config) const {
   for (const TensorSpec& spec : expected_tensors(config)) {
     const TensorView* tensor = find(spec.name);
     if (tensor == nullptr) {
-      return data_loss("tensor " + spec.name + " is missing; config.json asks for it with shape " +
+      return data_loss("tensor " + spec.name + " is missing; config.json requires it with shape " +
                        shape_text(spec.shape));
     }
     if (tensor->shape != spec.shape) {
       return data_loss("tensor " + spec.name + " has shape " + shape_text(tensor->shape) +
-                       ", config.json asks for " + shape_text(spec.shape));
+                       ", config.json requires " + shape_text(spec.shape));
     }
     known.insert(spec.name);
   }

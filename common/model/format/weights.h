@@ -5,14 +5,14 @@
 // offsets and shapes are checked before anything is allocated for them (safetensors.h,
 // common/gguf).
 //
-// Ownership: views point into the mapping and live as long as their Weights. Thread rule: immutable
-// after loading; read from any thread. Page faults read the disk: keep the mapping's first touch
-// off latency-critical threads.
+// Ownership: views point into the mapping and are valid during the life of their Weights. Thread
+// rule: immutable after loading; read from any thread. Page faults read the disk: keep the
+// mapping's first use off latency-critical threads.
 //
-// Files cut short while mapped: reading past the new end would be a SIGBUS. check_unchanged() costs
-// one fstat per file and belongs before each pass, so that a cut file is an error in all but the
-// window of the pass itself. A file replaced by rename is harmless: the mapping keeps the old one.
-// SPDX-License-Identifier: Apache-2.0
+// A file may be cut short while it is mapped; reading past the new end would be a SIGBUS.
+// check_unchanged() costs one fstat per file. Call it before each pass, so that only a cut during
+// the pass itself is not an error. Replacing a file by rename is harmless: the mapping keeps the
+// old one. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,12 @@ class Weights final {
   // Errors: kNotFound, kInvalidArgument or kDataLoss naming the file and, where there is one, the
   // tensor.
   static Result<Weights> open(const std::string& directory);
-  // `config` is that of the same file (gguf_config.h). kDataLoss if a tensor that it asks for is
-  // missing, or there is one that such a model does not know.
+  // `config` is that of the same file (gguf_config.h). kDataLoss if a tensor that it requires is
+  // missing, or if there is one that the model does not have.
   static Result<Weights> from_gguf(GgufFile file, const ModelConfig& config);
 
   // Tensors of a mapped file of another kind, read and checked by the caller. Those that a pack
-  // holds in another form may be missing.
+  // stores in another form may be missing.
   static Weights from_views(std::unique_ptr<MappedFile> file,
                             std::map<std::string, TensorView, std::less<>> tensors);
 
@@ -55,8 +55,8 @@ class Weights final {
   // Of all tensors together.
   std::int64_t num_bytes() const;
 
-  // Every tensor that `config` needs is there with its shape, and there is none that such a model
-  // does not know: leaving one unused would compute another model in silence.
+  // Every tensor that `config` requires must exist with its shape, and there must be no other:
+  // ignoring one would silently compute another model.
   Status check_shapes(const ModelConfig& config) const;
 
   // No NaN and no infinity; reads everything. The error names the tensor and the element.

@@ -1,4 +1,4 @@
-// From a directory to a running model: the one place where --device and --dtype are decided.
+// Loads a running model from a directory. Only here --device and --dtype are interpreted.
 //
 // Thread rule: free functions; loading may take seconds. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,23 +22,23 @@ struct LoadOptions {
   std::string device = "cpu";    // "cpu", "cuda"
   int threads = 0;               // of the cpu backend; 0: one per CPU
   bool check_finite = false;     // read all weights and refuse NaN and infinity
-  // Shorten info().max_positions to this, from 1 to the model's own.
+  // Reduces info().max_positions to this, from 1 to the model's own.
   std::optional<Position> max_context = {};
-  bool ignore_eos = false;  // the model has no end-of-text tokens: answers end by their length
+  bool ignore_eos = false;  // the model has no end-of-text tokens: answers end only by length
   // Where converted weights are kept for the next start: a folder, "none", or "auto" for the user's
-  // own (XDG_CACHE_HOME). What people should know about it goes to stderr.
+  // own (XDG_CACHE_HOME). Messages about it go to stderr.
   std::string cache_dir = "none";
   // Called now and then while weights are converted, with bytes done and in all.
   std::function<void(std::int64_t, std::int64_t)> progress = {};
 };
 
 // Makes the model of --device cuda. Programs that link libtorch pass make_torch_model
-// (torch/torch_model.h); an empty one stands for a build without it.
+// (torch/torch_model.h); others pass an empty one.
 using CudaFactory = std::function<Result<std::unique_ptr<Model>>(std::shared_ptr<const ModelFiles>,
                                                                  const LoadOptions&)>;
 
 // Errors: those of load_model_files() and the backend; kInvalidArgument for an unknown device;
-// kFailedPrecondition for cuda in a build without it. Never falls back to another device.
+// kFailedPrecondition for cuda in a build without it. Never uses another device instead.
 Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
                                           const CudaFactory& make_cuda = {});
 

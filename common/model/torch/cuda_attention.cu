@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// Positions of one part. Parts lie at multiples of it, whatever the row's length or window.
+// Positions of one part. Parts begin at multiples of it, for any length and window of the row.
 constexpr int kSplit = 256;
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
@@ -29,7 +29,8 @@ __device__ float warp_sum(float value) {
   return value;
 }
 
-// scores[i] for the part's positions; masked ones are -inf. A warp takes a position at a time.
+// scores[i] for the part's positions; masked ones are -inf. Each warp computes a position at a
+// time.
 __device__ void fill_scores(const CudaAttention& a, int row, int head, int split, float* scores) {
   const std::int32_t* line = a.table + static_cast<std::size_t>(row) * (a.longest + 2);
   const float* query = a.queries + (static_cast<std::size_t>(row) * a.heads + head) * a.head_dim;
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(kThreads) attend_part(CudaAttention a) {
   const int split = blockIdx.z;
   const std::int32_t* line = a.table + static_cast<std::size_t>(row) * (a.longest + 2);
   const int begin = split * kSplit;
-  // The same for the whole block.
+  // True or false for the whole block.
   if (begin >= line[1] || begin + kSplit <= line[0]) return;
   fill_scores(a, row, head, split, scores);
   __syncthreads();

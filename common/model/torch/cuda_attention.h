@@ -1,5 +1,5 @@
-// Our CUDA parts: attention over slot lists, and what to know of the device. Includes neither CUDA
-// nor libtorch.
+// Our CUDA parts: attention over slot lists, and the device's name. Includes neither CUDA nor
+// libtorch.
 //
 // Thread rule: the thread that runs the model. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -35,8 +35,8 @@ struct CudaAttention {
 std::size_t cuda_partial_floats(const CudaAttention& attention);
 
 // Queues the kernels on the default stream, which is libtorch's too. Positions are split at
-// multiples of a fixed number and each part is summed in position order, the parts in order after
-// it: a row's bits depend on its own positions only. Throws std::runtime_error with CUDA's reason.
+// multiples of a fixed number; each part is summed in position order, then the parts in order. So a
+// row's bits depend on its own positions only. Throws std::runtime_error with CUDA's reason.
 void cuda_attend(const CudaAttention& attention);
 
 }  // namespace outrider

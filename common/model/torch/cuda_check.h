@@ -1,4 +1,4 @@
-// A CUDA error as an exception. For files that nvcc compiles.
+// Throws a CUDA error as an exception. For files that nvcc compiles.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Copies of a device's values to the host that go on beside the work queued on the device.
+// Copies values from a device to the host while the device computes.
 //
 // Thread rule: the thread that runs the model. Errors: throws std::runtime_error with the device's
 // reason. SPDX-License-Identifier: Apache-2.0
@@ -15,11 +15,11 @@ class HostCopies {
   virtual ~HostCopies() = default;
 
   // Queues a copy of `count` values. It begins when the work queued so far is done; work queued
-  // later does not wait for it. `from`, in the device's memory, stays until clear().
+  // later does not wait for it. `from`, in the device's memory, must stay valid until clear().
   virtual void queue(const float* from, std::size_t count) = 0;
-  // The copy number `index` since clear(), valid until then; blocks until it is there.
+  // The copy number `index` since clear(), valid until then; blocks until it is complete.
   virtual std::span<const float> wait(std::size_t index) = 0;
-  // Blocks until all copies are there, and forgets them.
+  // Blocks until all copies are complete, and forgets them.
   virtual void clear() = 0;
 };
 

@@ -4,7 +4,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/Device.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/ScalarType.h>
 
 #include <exception>
 #include <new>
@@ -12,14 +14,63 @@
 
 #include "common/model/format/architecture.h"
 #include "common/model/format/fingerprint.h"
-#include "common/model/torch/torch_device.h"
 #include "common/model/torch/torch_pass.h"
+
+#ifdef OUTRIDER_CUDA
+#include <dlfcn.h>
+
+#include "common/model/torch/cuda_attention.h"
+#endif
 
 namespace outrider {
 namespace {
 
-// To be raised whenever our own part of the arithmetic changes its bits; libtorch's is its version.
+// Raise it when the bits of our own part of the arithmetic change; libtorch's part is its version.
 constexpr const char* kKernelVersion = "torch 2.11.0, outrider 1";
+
+// The device and type in which the model computes.
+struct TorchDevice {
+  c10::Device device{c10::kCPU};
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  std::string name;  // "torch-cpu", "cuda-sm90": the device class of arithmetic ids
+};
+
+#ifdef OUTRIDER_CUDA
+// Loading registers its kernels with libtorch; it stays loaded.
+Status load_cuda_library() {
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr) return {};
+  const char* reason = dlerror();
+  return failed_precondition(
+      std::string("device cuda: libtorch's CUDA library does not load (") +
+      (reason == nullptr ? "no reason given" : reason) +
+      "); install the torch wheel with all its dependencies, or use --device cpu");
+}
+
+Result<TorchDevice> find_cuda(c10::ScalarType dtype) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::string name, find_cuda_device());
+  OUTRIDER_RETURN_IF_ERROR(load_cuda_library());
+  return TorchDevice{c10::Device(c10::kCUDA, 0), dtype, std::move(name)};
+}
+#else
+Result<TorchDevice> find_cuda(c10::ScalarType /*dtype*/) {
+  return failed_precondition(
+      "device cuda: this program was built without it; build the preset cuda, or use cpu");
+}
+#endif
+
+// device: "cpu" or "cuda"; dtype: "auto", "f32", "bf16". For cuda this loads libtorch's CUDA
+// library, which programs do not link, so that they start without it.
+Result<TorchDevice> find_torch_device(const std::string& device, const std::string& dtype,
+                                      bool stored_f32) {
+  const bool cuda = device == "cuda";
+  if (dtype != "auto" && dtype != "f32" && !(cuda && dtype == "bf16")) {
+    return invalid_argument("dtype \"" + dtype.substr(0, 60) + "\": libtorch computes in " +
+                            (cuda ? "f32 or bf16 on cuda" : "f32 on the cpu"));
+  }
+  if (!cuda) return TorchDevice{c10::Device(c10::kCPU), c10::ScalarType::Float, "torch-cpu"};
+  const bool f32 = dtype == "f32" || (dtype == "auto" && stored_f32);
+  return find_cuda(f32 ? c10::ScalarType::Float : c10::ScalarType::BFloat16);
+}
 
 ModelInfo describe(const ModelFiles& files, const TorchDevice& device) {
   const ModelConfig& config = files.config;
@@ -44,7 +95,7 @@ ModelInfo describe(const ModelFiles& files, const TorchDevice& device) {
   return info;
 }
 
-// What libtorch throws, as a Status.
+// Converts libtorch's exceptions to a Status.
 Status status_of(const std::exception& error) {
   const std::string_view what = error.what();
   const std::string first_line(what.substr(0, what.find('\n')));
@@ -85,7 +136,7 @@ class TorchModel final : public Model {
         keys.push_back(at::empty({capacity, config.num_kv_heads, config.head_dim}, options));
         values.push_back(at::empty_like(keys.back()));
       }
-      // After the tensors: where they do not fit, its table is not made.
+      // After the tensors: if they do not fit, no slot table is allocated.
       auto cache = std::make_unique<TorchKvCache>(this, capacity);
       cache->keys = std::move(keys);
       cache->values = std::move(values);

@@ -22,8 +22,8 @@
 namespace outrider {
 namespace {
 
-// MKL computes products of 16 rows or more in one way and of fewer in others: a tile is never
-// smaller. A GPU has the time for more rows at the cost of one.
+// MKL computes products of 16 rows or more in one way and of fewer in others, so a tile is never
+// smaller. A GPU computes more rows in the time of one.
 constexpr std::size_t kCpuTile = 16;
 constexpr std::size_t kCudaTile = 64;
 
@@ -58,14 +58,14 @@ TorchPass::TorchPass(const ModelConfig& config, TorchWeights weights, at::Device
   }
 }
 
-// Without waiting for work that is queued there.
+// Does not wait for queued work.
 at::Tensor TorchPass::to_device(const at::Tensor& x) const {
   return x.to(device_, /*non_blocking=*/true);
 }
 
-// What the layers will ask for, while nothing is queued yet.
+// Prepares what the layers need, while nothing is queued yet.
 void TorchPass::place(std::span<const Row> rows, bool shows) {
-  if (!shown_.empty()) copies_->clear();  // of a pass that failed
+  if (!shown_.empty()) copies_->clear();  // of an earlier pass that failed
   shown_.clear();
   fill_rope(rows);
   cache_rows_.clear();
@@ -183,7 +183,7 @@ void TorchPass::show(const at::Tensor& x, std::int32_t layer, const Tapping& tap
   shown_.push_back(shown);
 }
 
-// While the device is at work on the layers behind them.
+// Runs while the device computes later layers.
 void TorchPass::hand_over(const Tapping& tapping) {
   if (shown_.empty()) return;
   for (std::size_t i = 0; i < shown_.size(); ++i) {

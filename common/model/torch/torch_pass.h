@@ -1,8 +1,8 @@
 // One pass of the torch backend, tile by tile. Includes ATen: for the torch backend's own files.
 //
-// A GPU is given a tile's whole work at once: what goes to it leaves before the first layer, so
-// that the host waits nowhere in between. Meanwhile the host hands over what tapped layers showed,
-// as its copies arrive: exits cost the GPU nothing but those.
+// A tile's whole work is queued on a GPU at once: its inputs are sent before the first layer, so
+// that the host never waits in between. Meanwhile the host passes tapped layers' hidden states on
+// as their copies arrive: exits cost the GPU only these copies.
 //
 // Thread rule: belongs to the thread that runs the model. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,21 +32,22 @@ class TorchKvCache final : public OwnedKvCache {
 
 class TorchPass final {
  public:
-  // copies: of a device that goes on while they are made; null: layers are shown where they stand.
+  // copies: for a device that computes while copies are made; null: hidden states are shown in
+  // place.
   TorchPass(const ModelConfig& config, TorchWeights weights, at::Device device,
             std::unique_ptr<HostCopies> copies);
 
-  // The most rows of one tile. A parent's row stands in the same tile or an earlier one.
+  // The most rows of one tile. A parent's row is in the same tile or an earlier one.
   std::size_t tile_rows() const { return tile_rows_; }
 
-  // Who looks at this tile's hidden states, and how many rows before it want logits.
+  // The tap of this tile's hidden states, and the number of earlier rows that want logits.
   struct Tapping {
     LayerTap* tap = nullptr;
     std::size_t first = 0;
   };
 
   // Computes 1 to tile_rows() rows, fills their keys and values, and returns the logits, f32 on the
-  // cpu: [tile_rows(), vocab], those of padding rows without meaning.
+  // cpu: [tile_rows(), vocab]; those of padding rows are meaningless.
   at::Tensor run(std::span<const Row> rows, const Tapping& tapping);
 
  private:
@@ -81,8 +82,8 @@ class TorchPass final {
   const std::size_t tile_rows_;
   const std::vector<float> frequencies_;
   const std::unique_ptr<HostCopies> copies_;
-  std::vector<Position> windows_;       // of the layers, each once
-  std::vector<std::size_t> window_at_;  // by layer: its place in windows_
+  std::vector<Position> windows_;       // windows of the layers, without repeats
+  std::vector<std::size_t> window_at_;  // by layer: its index in windows_
 
   // Of the tile: paths [rows][position], cos and sin [tile, 1, head_dim / 2].
   std::vector<std::vector<Slot>> paths_;

@@ -34,7 +34,7 @@ class Loader final {
   }
 
  private:
-  // The mapping itself where nothing changes.
+  // The mapping itself if no conversion is needed.
   at::Tensor tensor(const std::string& name, at::ScalarType dtype) const {
     const TensorView& view = files_.weights.at(name);
     if (block_elements(view.dtype) > 1 || view.interleaved > 0) {

@@ -31,12 +31,12 @@ struct TorchWeights {
   std::vector<TorchLayer> layers;
   at::Tensor final_norm;
   TorchLinear head;
-  at::Tensor head_tokens;  // [rows of head] int64: whose logits they are; undefined: all
+  at::Tensor head_tokens;  // [rows of head] int64: their tokens; undefined: all
 };
 
-// Matrices in `dtype`, vectors in f32, on `device`. On the cpu, f32 matrices stay in the mapping
-// where they lie there in the model's order of rows; `files` must keep it. Throws what libtorch
-// throws.
+// Matrices in `dtype`, vectors in f32, on `device`. On the cpu, f32 matrices stay mapped if the
+// file has them in the model's order of rows; `files` must outlive them. Throws libtorch's
+// exceptions.
 TorchWeights load_torch_weights(const ModelFiles& files, at::ScalarType dtype, at::Device device);
 
 }  // namespace outrider

@@ -2,11 +2,12 @@
 #include "common/text/format/gguf_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
-#include "common/text/format/gguf_splitting.h"
 #include "common/text/format/merge_list.h"
 #include "common/text/format/sentencepiece_parts.h"
+#include "common/text/pipeline/known_patterns.h"
 #include "common/text/pipeline/utf8.h"
 
 namespace outrider {
@@ -21,7 +22,7 @@ constexpr const char* kMergesKey = "tokenizer.ggml.merges";
 constexpr const char* kSpacePrefixKey = "tokenizer.ggml.add_space_prefix";
 constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
 
-// Reads keys that must be there, or may be.
+// Reads required and optional keys.
 class Keys {
  public:
   explicit Keys(const GgufMetadata& metadata) : metadata_(metadata) {}
@@ -66,7 +67,7 @@ class Keys {
     return metadata_.flag(key);
   }
 
-  // A token's id; nothing where the key is absent.
+  // A token's id; nothing if the key is absent.
   Result<std::optional<TokenId>> token(const std::string& key, const BpeSpec& bpe) const {
     std::optional<TokenId> none;
     if (!has(key)) return none;
@@ -99,7 +100,7 @@ class Keys {
   const GgufMetadata& metadata_;
 };
 
-// The tokens with their types; scores are there for SentencePiece only.
+// The tokens with their types; only SentencePiece has scores.
 Result<std::vector<SentencePiece>> read_pieces(const Keys& keys) {
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::string> texts, keys.texts(kTokensKey));
   if (texts.empty() || texts.size() > kMaxTokens) {
@@ -109,7 +110,7 @@ Result<std::vector<SentencePiece>> read_pieces(const Keys& keys) {
   OUTRIDER_ASSIGN_OR_RETURN(const auto types, keys.integers(kTypesKey, texts.size()));
   std::vector<SentencePiece> pieces(texts.size());
   for (std::size_t id = 0; id < texts.size(); ++id) {
-    // Converters fill a vocabulary up with such tokens, older ones under another type.
+    // Converters pad vocabularies with such tokens, older ones with another type.
     const bool padding = texts[id] == "[PAD" + std::to_string(id) + "]";
     pieces[id].type = padding ? PieceType::kUnused : static_cast<PieceType>(types[id]);
     if (types[id] < 1 || types[id] > 6) {
@@ -119,6 +120,63 @@ Result<std::vector<SentencePiece>> read_pieces(const Keys& keys) {
     pieces[id].text = std::move(texts[id]);
   }
   return pieces;
+}
+
+// How a byte-level tokenizer splits text.
+struct Splitting {
+  std::string_view name;
+  std::array<std::string_view, 4> cuts;  // applied one after another; each match is a piece
+  bool nfc = false;
+  bool ignore_merges = false;
+  bool adds_bos = false;
+};
+
+// What llama.cpp does for these names, with the patterns of the families' own tokenizer.json.
+// "default" is its behaviour for files older than the names, and for files with an unknown
+// splitting.
+constexpr std::array<Splitting, 5> kSplittings = {{
+    {.name = "smollm", .cuts = {kDigitPattern, kGpt2Pattern}},
+    {.name = "llama-bpe", .cuts = {kLlama3Pattern}, .ignore_merges = true, .adds_bos = true},
+    {.name = "qwen2", .cuts = {kQwen2Pattern}, .nfc = true},
+    {.name = "gpt-2", .cuts = {kGpt2Pattern}},
+    {.name = "default",
+     .cuts = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Pattern, kDigitsPattern, "[0-9][0-9][0-9]"}},
+}};
+
+const Splitting* find_splitting(const std::string& name) {
+  const auto* const found =
+      std::ranges::find(kSplittings, std::string_view(name), &Splitting::name);
+  return found == kSplittings.end() ? nullptr : found;
+}
+
+// Sets normaliser, pre-tokeniser and bpe.ignore_merges for a name (tokenizer.ggml.pre).
+Status set_gguf_splitting(const std::string& name, TokenizerParts& parts) {
+  const Splitting* splitting = find_splitting(name);
+  if (splitting == nullptr) {
+    std::string known;
+    for (const Splitting& one : kSplittings) {
+      known.append(known.empty() ? "" : ", ").append(one.name);
+    }
+    return unimplemented("tokenizer.ggml.pre " + printable(name) + " is not supported; known are " +
+                         known);
+  }
+  std::vector<PreTokenizerStep> steps;
+  for (const std::string_view cut : splitting->cuts) {
+    if (cut.empty()) break;
+    OUTRIDER_ASSIGN_OR_RETURN(SplitPattern pattern, SplitPattern::compile(cut));
+    steps.emplace_back(SplitStep{std::move(pattern)});
+  }
+  steps.emplace_back(ByteCharactersStep{});
+  parts.pre_tokenizer = PreTokenizer(std::move(steps));
+  if (splitting->nfc) parts.normalizer = Normalizer({UnicodeFormStep{UnicodeForm::kNfc}});
+  parts.bpe.ignore_merges = splitting->ignore_merges;
+  return {};
+}
+
+// Whether a text starts with <s> if the file does not say.
+bool gguf_adds_bos(const std::string& name) {
+  const Splitting* splitting = find_splitting(name);
+  return splitting != nullptr && splitting->adds_bos;
 }
 
 Result<TokenizerParts> byte_level_parts(const Keys& keys, std::vector<SentencePiece> pieces) {
@@ -162,7 +220,7 @@ Result<TokenizerParts> llama_parts(const Keys& keys, std::vector<SentencePiece> 
   return parts;
 }
 
-// <s> and </s>, and whether they stand around a text.
+// <s> and </s>, and whether they are put around a text.
 Status read_frame(const Keys& keys, bool adds_bos, TokenizerParts& parts) {
   OUTRIDER_ASSIGN_OR_RETURN(parts.bos, keys.token("tokenizer.ggml.bos_token_id", parts.bpe));
   OUTRIDER_ASSIGN_OR_RETURN(parts.eos, keys.token("tokenizer.ggml.eos_token_id", parts.bpe));
@@ -173,8 +231,8 @@ Status read_frame(const Keys& keys, bool adds_bos, TokenizerParts& parts) {
   return {};
 }
 
-// tokenizer.chat_template, and tokenizer.chat_template.NAME for each that tokenizer.chat_templates
-// names.
+// Reads tokenizer.chat_template, and tokenizer.chat_template.NAME for each name in
+// tokenizer.chat_templates.
 Status read_chat_templates(const Keys& keys, TokenizerParts& parts) {
   const std::string key = "tokenizer.chat_template";
   if (keys.has(key)) {

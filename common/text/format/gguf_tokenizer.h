@@ -1,9 +1,9 @@
-// The tokenizer that a GGUF file holds, in its keys tokenizer.ggml.* and tokenizer.chat_template.
+// The tokenizer in a GGUF file's keys tokenizer.ggml.* and tokenizer.chat_template.
 //
-// tokenizer.ggml.model "gpt2" is byte-level BPE; how it splits text only a name says
-// (tokenizer.ggml.pre): smollm, llama-bpe, qwen2, gpt-2 or default. "llama" is SentencePiece.
-// Token types make special tokens (control, unknown), added ones (user-defined) and padding
-// (unused, "[PAD7]").
+// tokenizer.ggml.model "gpt2" is byte-level BPE, which splits text according to a name
+// (tokenizer.ggml.pre): smollm, llama-bpe, qwen2, gpt-2 or default. "llama" is SentencePiece. Token
+// types give special tokens (control, unknown), added ones (user-defined) and padding (unused,
+// "[PAD7]").
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace outrider {
 
-// Errors: kNotFound if the file has no tokenizer at all; kDataLoss for missing keys, arrays that
-// differ in length, ids out of range, tokens that are not UTF-8; kUnimplemented for another model
-// or way of splitting, with those that are supported. All name the key.
+// Errors: kNotFound if the file has no tokenizer; kDataLoss for missing keys, arrays that differ in
+// length, ids out of range, tokens that are not UTF-8; kUnimplemented for another model or
+// splitting, with the supported ones. All name the key.
 Result<TokenizerParts> parse_gguf_tokenizer(const GgufMetadata& metadata);
 
 }  // namespace outrider

@@ -1,7 +1,7 @@
-// Reading typed fields out of JSON objects that a stranger wrote.
+// Reads typed fields of JSON objects from untrusted files.
 //
 // Each function names the field by `where` + key in its error. Unknown keys are errors too: they
-// may be features we do not have.
+// may be unsupported features.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -25,12 +25,12 @@ struct JsonNode {
 // Ok if the node is an object whose keys are all in `known`.
 Status check_keys(const JsonNode& node, std::initializer_list<std::string_view> known);
 
-bool has_value(const JsonNode& node, const char* key);  // there and not null
+bool has_value(const JsonNode& node, const char* key);  // present and not null
 
 Result<JsonNode> object_field(const JsonNode& node, const char* key);
 Result<JsonNode> array_field(const JsonNode& node, const char* key);
 Result<std::string> string_field(const JsonNode& node, const char* key);
-// The value where the key is absent or null.
+// Returns `value` if the key is absent or null.
 Result<std::string> string_field_or(const JsonNode& node, const char* key, std::string value);
 Result<bool> bool_field_or(const JsonNode& node, const char* key, bool value);
 

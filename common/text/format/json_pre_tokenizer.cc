@@ -1,4 +1,4 @@
-// The pre-tokenizers of tokenizer.json, made of the three kinds of step that we have.
+// The pre-tokenizers of tokenizer.json, built from our three kinds of step.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ constexpr std::array<std::pair<std::string_view, SpaceStep::Prepend>, 3> kPrepen
     {"never", SpaceStep::Prepend::kNever},
 }};
 
-// The value that the text in a field stands for; `absent` is the text of a field that is not there.
+// The value that a field's text means; `absent` is the text if there is no field.
 template <typename Value, std::size_t kCount>
 Result<Value> named_value(const JsonNode& node, const char* key, const char* absent,
                           const std::array<std::pair<std::string_view, Value>, kCount>& values) {
@@ -104,7 +104,7 @@ Result<Metaspace> parse_metaspace(const JsonNode& node) {
   OUTRIDER_RETURN_IF_ERROR(
       check_one_character(metaspace.spaces.marker, node.where + ".replacement"));
   OUTRIDER_ASSIGN_OR_RETURN(metaspace.split, bool_field_or(node, "split", true));
-  // Files have the one field, the other, or both.
+  // Files have either field, or both.
   OUTRIDER_ASSIGN_OR_RETURN(const bool add, bool_field_or(node, "add_prefix_space", true));
   OUTRIDER_ASSIGN_OR_RETURN(
       metaspace.spaces.prepend,

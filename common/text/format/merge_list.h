@@ -1,4 +1,4 @@
-// A file's list of merges, token by token, as ids.
+// A file's list of merges, converted to ids one by one.
 //
 // Thread rule: one object, one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,13 +15,13 @@ namespace outrider {
 
 class MergeList final {
  public:
-  // The list may refer to these; they must outlive it.
+  // The tokens that the list may name; they must outlive it.
   explicit MergeList(const std::vector<std::optional<std::string>>& tokens);
 
-  // The next merge. Errors: kDataLoss if one of the two or what they make is no token; the message
-  // begins with the list's name `where` and the place in it.
+  // Adds the next merge. Errors: kDataLoss if one of the two or their result is no token; the
+  // message begins with the list's name `where` and the position in it.
   Status add(std::string_view left, std::string_view right, std::string_view where);
-  // The same from "left right".
+  // Adds a merge written as "left right".
   Status add(std::string_view both, std::string_view where);
 
   std::vector<BpeMerge> take() { return std::move(merges_); }

@@ -40,7 +40,7 @@ bool ProtobufReader::read_value(std::uint32_t wire_type) {
       }
       return true;
     }
-    default:  // groups, which nobody writes, and what does not exist
+    default:  // groups, which are obsolete, and undefined types
       return false;
   }
 }

@@ -1,5 +1,5 @@
-// Reads the wire format of Protocol Buffers, for one small file that a stranger wrote: linking
-// the library for it would clash with gRPC's copy.
+// Reads the wire format of Protocol Buffers, for one small untrusted file. The protobuf library is
+// not used because it would clash with gRPC's copy.
 //
 //   ProtobufReader reader(bytes);
 //   while (reader.next()) { if (reader.field() == 1) use(reader.bytes()); }
@@ -18,7 +18,7 @@ class ProtobufReader final {
  public:
   explicit ProtobufReader(std::string_view bytes) : rest_(bytes) {}
 
-  // Moves to the next field. False at the end, and for good after damage: then ok() is false.
+  // Moves to the next field. False at the end, and always after damage: then ok() is false.
   bool next();
   bool ok() const { return ok_; }
 

@@ -94,7 +94,7 @@ Status check_features(const SentencePieceFile& file) {
 Result<std::optional<TokenId>> special_id(const SentencePieceFile& file, std::int64_t id,
                                           const char* name) {
   std::optional<TokenId> none;
-  if (id == -1) return none;  // switched off when the file was made
+  if (id == -1) return none;  // disabled when the file was made
   if (id < 0 || static_cast<std::uint64_t>(id) >= file.vocabulary.pieces.size()) {
     return data_loss("tokenizer.model: " + std::string(name) + " " + std::to_string(id) +
                      " is out of range; it has " + std::to_string(file.vocabulary.pieces.size()) +

@@ -11,8 +11,7 @@
 namespace outrider {
 namespace {
 
-// Bounds the work of looking at every split of a piece; SentencePiece's own default is 16
-// characters.
+// Bounds the work of trying every split of a piece; SentencePiece's own default is 16 characters.
 constexpr std::size_t kMaxPieceBytes = 512;
 constexpr std::string_view kMarker = "\xE2\x96\x81";  // U+2581 stands for a space
 
@@ -29,7 +28,7 @@ Status check_piece(const SentencePiece& piece, const std::string& where) {
   return {};
 }
 
-// A merge and what ranks it: score, then the lengths of its sides in characters.
+// A merge with its rank: score, then the lengths of its sides in characters.
 struct RankedMerge {
   BpeMerge merge;
   float score = 0;
@@ -49,8 +48,8 @@ std::size_t count_characters(std::string_view text) {
   }));
 }
 
-// SentencePiece joins the neighbours whose joined text has the best score. As a list of pairs, in
-// the order in which transformers converts such a file.
+// SentencePiece merges the neighbours whose joined text has the best score. Returns this as a list
+// of pairs, in the order of transformers' conversion.
 std::vector<BpeMerge> merges_of(const std::vector<SentencePiece>& pieces) {
   std::unordered_map<std::string_view, TokenId> id_of;
   for (std::size_t id = 0; id < pieces.size(); ++id) {

@@ -1,4 +1,4 @@
-// The pieces of a SentencePiece vocabulary, whichever file they stand in, as a tokenizer.
+// Builds a tokenizer from the pieces of a SentencePiece vocabulary, from any file.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,19 +14,19 @@
 
 namespace outrider {
 
-// The numbers that tokenizer.model and GGUF files write.
+// The numbers in tokenizer.model and GGUF files.
 enum class PieceType : std::uint64_t {
   kNormal = 1,
   kUnknown = 2,
-  kControl = 3,      // steers the model
-  kUserDefined = 4,  // found in a text before it is split
-  kUnused = 5,       // holds a place
+  kControl = 3,      // not text, such as <s>
+  kUserDefined = 4,  // recognised in a text before it is split
+  kUnused = 5,       // placeholder
   kByte = 6,
 };
 
 struct SentencePiece {
   std::string text;
-  float score = 0;  // of two pairs that could be joined, the one with the better score is
+  float score = 0;  // of two possible merges the one with the better score is made
   PieceType type = PieceType::kNormal;
 };
 
@@ -38,12 +38,12 @@ struct SentencePieceVocabulary {
   bool remove_extra_spaces = false;
 };
 
-// Errors: kDataLoss for a piece without text, with more than 512 bytes, not UTF-8, of another type
-// or with a score that is no number; the message begins with `what`.
+// Errors: kDataLoss for a piece that has no text or more than 512 bytes, is not UTF-8, or has
+// another type or a score that is not a number; the message begins with `what`.
 Result<TokenizerParts> sentencepiece_parts(const SentencePieceVocabulary& vocabulary,
                                            std::string_view what);
 
-// The piece as an added token; nothing if its type makes it none.
+// The piece as an added token; nothing if its type is not one.
 std::optional<AddedToken> added_token_of(const std::string& text, PieceType type, TokenId id);
 
 }  // namespace outrider

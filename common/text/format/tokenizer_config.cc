@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// A token is written as its text, or as an object with its text as `content`.
+// A token is its text, or an object with its text as `content`.
 Result<std::optional<std::string>> token_field(const JsonNode& node, const char* key) {
   std::optional<std::string> none;
   if (!has_value(node, key)) return none;
@@ -45,7 +45,7 @@ Result<std::optional<bool>> flag(const JsonNode& root, const char* key) {
 }
 
 Status add_listed_tokens(const JsonNode& root, const char* key, std::vector<std::string>& out) {
-  // Newer files have an object of named tokens here, older ones a list.
+  // In newer files this is an object of named tokens, in older ones a list.
   if (!has_value(root, key) || !root.json[key].is_structured()) return {};
   for (const Json& json : root.json[key]) {
     const Json holder = {{"token", json}};

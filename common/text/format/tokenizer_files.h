@@ -1,5 +1,5 @@
-// Readers of the files that hold a tokenizer: tokenizer.json, tokenizer.model and, beside them,
-// tokenizer_config.json. GGUF files: gguf_tokenizer.h.
+// Readers of a tokenizer's files: tokenizer.json, tokenizer.model and tokenizer_config.json. GGUF
+// files: gguf_tokenizer.h.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace outrider {
 
-// tokenizer_config.json, as far as it concerns us.
+// The fields of tokenizer_config.json that matter here.
 struct TokenizerConfig {
   std::optional<std::string> bos_token;
   std::optional<std::string> eos_token;
@@ -27,8 +27,8 @@ struct TokenizerConfig {
   std::map<std::string, std::string> chat_templates;
 };
 
-// Errors of all three: kDataLoss for content that is damaged or contradicts itself,
-// kUnimplemented for a feature that we do not have; both name the field.
+// Errors of all three: kDataLoss for content that is damaged or contradictory, kUnimplemented for
+// an unsupported feature; both name the field.
 Result<TokenizerParts> parse_tokenizer_json(std::string_view text);
 Result<TokenizerParts> parse_sentencepiece_model(std::string_view bytes);
 Result<TokenizerConfig> parse_tokenizer_config(std::string_view text);

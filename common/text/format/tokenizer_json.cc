@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// Each may look at the whole text.
+// Each step may read the whole text.
 constexpr std::size_t kMaxSteps = 64;
 
 Status refuse_text(const JsonNode& node, const char* key) {

@@ -1,4 +1,4 @@
-// The parts of tokenizer.json that are lists of steps, each read on its own.
+// Parses the parts of tokenizer.json that are lists of steps.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,7 +15,7 @@ Result<Normalizer> parse_normalizer(const JsonNode& node);
 
 Result<PreTokenizer> parse_pre_tokenizer(const JsonNode& node);
 
-// Metaspace, which stands at both ends of a tokenizer.
+// Metaspace, a step of both pre-tokenizer and decoder.
 struct Metaspace {
   SpaceStep spaces;
   bool split = true;  // before each mark
@@ -31,12 +31,12 @@ struct PostProcessorSpec {
 };
 Result<PostProcessorSpec> parse_post_processor(const JsonNode& node, std::size_t id_limit);
 
-// One character, as marks of spaces and the content of Strip must be.
+// Checks for one character, which marks of spaces and the content of Strip must be.
 Status check_one_character(const std::string& text, const std::string& where);
 
 Status unknown_type(const JsonNode& node, const std::string& type);
 
-// The steps of `node`: itself, or if it is a Sequence, the steps of those in its list `list_key`.
+// The steps of `node`: the steps in its list `list_key` if it is a Sequence, else itself.
 Result<std::vector<JsonNode>> steps_of(const JsonNode& node, const char* list_key);
 
 // {"String": text} or {"Regex": pattern}.

@@ -48,7 +48,7 @@ Result<NormalizerStep> parse_normalizer_step(const JsonNode& node) {
   return unknown_type(node, type);
 }
 
-// What the plan of a DecoderSpec allows to follow each step, by number.
+// Returns the number of the step in the fixed order of a DecoderSpec.
 Result<int> add_decoder_step(const JsonNode& node, DecoderSpec& spec) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string type, string_field(node, "type"));
   if (type == "Replace") {
@@ -98,7 +98,7 @@ Status add_template(const JsonNode& node, std::size_t id_limit, PostProcessorSpe
     const JsonNode piece{single.json[i], single.where + "[" + std::to_string(i) + "]"};
     OUTRIDER_RETURN_IF_ERROR(check_keys(piece, {"SpecialToken", "Sequence"}));
     if (has_value(piece, "Sequence")) {
-      if (text_seen) return unimplemented(piece.where + ": the text twice is not supported");
+      if (text_seen) return unimplemented(piece.where + ": the text must not appear twice");
       text_seen = true;
       continue;
     }
@@ -126,7 +126,7 @@ Result<Normalizer> parse_normalizer(const JsonNode& node) {
 
 Result<DecoderSpec> parse_decoder(const JsonNode& node) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<JsonNode> nodes, steps_of(node, "decoders"));
-  if (nodes.empty()) return unimplemented("decoder: none given, which is not supported");
+  if (nodes.empty()) return unimplemented("decoder: missing, which is not supported");
   DecoderSpec spec;
   OUTRIDER_ASSIGN_OR_RETURN(const std::string first, string_field(nodes[0], "type"));
   if (nodes.size() == 1 && first == "ByteLevel") {
@@ -165,7 +165,7 @@ Result<PostProcessorSpec> parse_post_processor(const JsonNode& node, std::size_t
       OUTRIDER_RETURN_IF_ERROR(add_template(step, id_limit, inner));
       spec.prefix.insert(spec.prefix.begin(), inner.prefix.begin(), inner.prefix.end());
       spec.suffix.insert(spec.suffix.end(), inner.suffix.begin(), inner.suffix.end());
-    } else if (type != "ByteLevel") {  // which moves offsets, no ids
+    } else if (type != "ByteLevel") {  // which changes offsets but no ids
       return unknown_type(step, type);
     }
   }

@@ -62,9 +62,9 @@ Result<AddedTokens> AddedTokens::create(std::vector<AddedToken> tokens,
       return data_loss(name + ": content of " + std::to_string(token.content.size()) +
                        " bytes, 1 to " + std::to_string(kMaxContentBytes) + " allowed");
     }
-    if (!contents.insert(token.content).second) return data_loss(name + " stands twice");
+    if (!contents.insert(token.content).second) return data_loss(name + " appears twice");
     if (i > 0 && result.tokens_[i - 1].id == token.id) {
-      return data_loss(name + ": id " + std::to_string(token.id) + " stands twice");
+      return data_loss(name + ": id " + std::to_string(token.id) + " appears twice");
     }
     const auto index = static_cast<std::int32_t>(i);
     if (token.normalized) {

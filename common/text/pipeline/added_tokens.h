@@ -1,5 +1,5 @@
-// Tokens that stand beside the vocabulary's merges (chat markers, end of text): found in text
-// first, longest first, before anything else happens to it.
+// Tokens in addition to the vocabulary's merges (chat markers, end of text). They are recognised in
+// a text before all other steps, longest first.
 //
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,14 +23,14 @@ namespace outrider {
 struct AddedToken {
   TokenId id = 0;
   std::string content;
-  bool special = false;      // steers the model: never made from a user's text, hidden when shown
-  bool normalized = false;   // looked for after normalisation, not before
-  bool single_word = false;  // only where no word goes on at either side
-  bool lstrip = false;       // takes the white space before it
-  bool rstrip = false;       // takes the white space after it
+  bool special = false;      // controls the model: never made from a user's text, hidden in output
+  bool normalized = false;   // recognised after normalisation, not before
+  bool single_word = false;  // only between characters that are no part of a word
+  bool lstrip = false;       // includes the white space before it
+  bool rstrip = false;       // includes the white space after it
 };
 
-// A part of a text: an added token, or (id < 0) text between.
+// A part of a text: an added token, or (id < 0) the text between two.
 struct TextPart {
   Span span;
   TokenId id = -1;
@@ -39,12 +39,11 @@ struct TextPart {
 class AddedTokens final {
  public:
   AddedTokens() = default;
-  // Errors: kDataLoss for an empty or overlong content, and for an id or content that stands
-  // twice.
+  // Errors: kDataLoss for content that is empty or too long, and for a repeated id or content.
   static Result<AddedTokens> create(std::vector<AddedToken> tokens, const Normalizer& normalizer);
 
-  // Cuts text[within] (UTF-8) at added tokens. Special tokens count only inside one of `trusted`
-  // (ascending, not overlapping). `normalized` chooses between the two kinds.
+  // Cuts text[within] (UTF-8) at added tokens. Special tokens are recognised only inside `trusted`
+  // (ascending, not overlapping). `normalized` selects one of the two kinds.
   std::vector<TextPart> cut(std::string_view text, const std::vector<Span>& trusted,
                             bool normalized) const;
 
@@ -59,11 +58,12 @@ class AddedTokens final {
     std::vector<std::int32_t> token{-1};  // per node: the index of the token that ends there
     std::array<bool, 256> starts{};       // bytes with which a content starts
     void add(std::string_view content, std::int32_t index);
-    // The longest content at the start of `text`: its token, and its length.
+    // The longest content that `text` begins with: its token, and its length.
     std::int32_t match(std::string_view text, std::size_t& length) const;
   };
 
-  // What `token`, found at `found`, takes of the text, or nothing if it does not count there.
+  // The bytes that `token`, recognised at `found`, includes, or nothing if its conditions do not
+  // hold there.
   std::optional<Span> extent(const AddedToken& token, Span found, std::string_view text,
                              std::size_t done) const;
 

@@ -22,14 +22,14 @@ std::uint64_t key_of(TokenId left, TokenId right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
 }
 
-// The finaliser of SplitMix64: neighbouring ids spread over the whole table.
+// SplitMix64's finaliser: spreads neighbouring ids over the whole table.
 std::uint64_t mix(std::uint64_t x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
   x = (x ^ x >> 27) * 0x94d049bb133111eb;
   return x ^ x >> 31;
 }
 
-// A pair that may be merged: the symbol at `at` with the one after it.
+// A possible merge: the symbol at `at` with the one after it.
 struct Candidate {
   std::int32_t rank = 0;
   std::int32_t at = 0;
@@ -64,7 +64,7 @@ Status BpeModel::index_tokens() {
   for (std::size_t id = 0; id < spec_.tokens.size(); ++id) {
     if (!spec_.tokens[id]) continue;
     if (!id_of_token_.emplace(*spec_.tokens[id], static_cast<TokenId>(id)).second) {
-      return data_loss("vocabulary: the token '" + *spec_.tokens[id] + "' stands twice");
+      return data_loss("vocabulary: the token '" + *spec_.tokens[id] + "' appears twice");
     }
   }
   for (int byte = 0; byte < 256; ++byte) {
@@ -83,7 +83,7 @@ void BpeModel::index_merges() {
     while (rules_[place].rank >= 0 && rules_[place].pair != pair) {
       place = (place + 1) & (rules_.size() - 1);
     }
-    // A pair that stands twice has the later rank, as in Hugging Face tokenizers.
+    // A repeated pair has the later rank, as in Hugging Face tokenizers.
     rules_[place] = {pair, static_cast<std::int32_t>(rank), merge.merged};
   }
 }
@@ -108,8 +108,8 @@ std::optional<TokenId> BpeModel::find_fallback(std::uint8_t byte) const {
   return id_of_byte_[byte] < 0 ? std::nullopt : std::optional(id_of_byte_[byte]);
 }
 
-// Takes characters one after another, as Hugging Face's library does: an unknown token waits for
-// the next character that is none, so tokens of bytes come to stand before it.
+// Takes characters one after another, as Hugging Face's library does: an unknown token is held
+// until a known character comes, so byte tokens are put before it.
 class BpeModel::SymbolList {
  public:
   explicit SymbolList(const BpeModel& model, std::size_t num_bytes) : model_(model) {
@@ -183,7 +183,7 @@ void BpeModel::merge(std::vector<Symbol>& symbols) const {
     waiting.pop();
     Symbol& left = at(next.at);
     if (left.id == kDead) continue;
-    // Neighbours may have changed since; what counts is that the pair still makes this token.
+    // Neighbours may have changed since; the pair must still make this token.
     const auto current = candidate(next.at);
     if (!current || current->merged != next.merged) continue;
     Symbol& right = at(left.next);

@@ -1,13 +1,13 @@
 // Byte-pair encoding: one piece of text in, token ids out.
 //
-// The symbols of a piece are merged pair by pair, the pair of lowest rank first and of equal ones
-// the leftmost (Sennrich et al. 2016, in the order Hugging Face and SentencePiece use). Pairs wait
-// in a heap, so a piece of n symbols costs O(n log n) whatever it holds.
+// The symbols of a piece are merged pair by pair: the pair of lowest rank first, of equal ones the
+// leftmost (Sennrich et al. 2016, in the order of Hugging Face and SentencePiece). Pairs wait in a
+// heap, so a piece of n symbols costs O(n log n) for any content.
 //
-// The symbols are characters; a byte-level vocabulary has those of GPT-2's alphabet, and so have
-// the pieces (pre_tokenizer.h). A character without a token becomes its bytes' tokens, or else the
-// unknown token, or else nothing: byte-level vocabularies may lack bytes that their makers never
-// saw.
+// The symbols are characters; for a byte-level vocabulary vocabulary and pieces use GPT-2's
+// alphabet (pre_tokenizer.h). A character without a token becomes its bytes' tokens, or else the
+// unknown token, or else nothing: byte-level vocabularies may lack bytes that did not occur in
+// their training text.
 //
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -33,20 +33,20 @@ struct BpeMerge {
   friend bool operator==(const BpeMerge&, const BpeMerge&) = default;
 };
 
-// What a file says; BpeModel::create() checks it.
+// A file's content; BpeModel::create() checks it.
 struct BpeSpec {
-  // The text of each id as it stands in the file; an id without a token has none.
+  // The text of each id as in the file; an id without a token has none.
   std::vector<std::optional<std::string>> tokens;
   std::vector<BpeMerge> merges;  // by rank
   bool byte_fallback = false;    // an unknown character becomes its bytes' tokens <0x00>..<0xFF>
   bool fuse_unknown = false;     // neighbouring unknown characters become one unknown token
-  bool ignore_merges = false;    // a piece that is a token is that token, whatever the merges say
+  bool ignore_merges = false;    // a piece that is a token becomes that token, without merges
   std::optional<TokenId> unknown;
 };
 
 class BpeModel final {
  public:
-  // Errors: kDataLoss for a token that stands twice, and an unknown token that there is not.
+  // Errors: kDataLoss for a repeated token, and an unknown token that does not exist.
   static Result<BpeModel> create(BpeSpec spec);
 
   // Appends the ids of `piece` (UTF-8, at most 2^30 bytes) to `out`.
@@ -55,7 +55,7 @@ class BpeModel final {
   const BpeSpec& spec() const { return spec_; }
   // The id of a token by its text in the file.
   std::optional<TokenId> find(std::string_view token) const;
-  // The token of a byte, where bytes stand in for unknown characters.
+  // The token of a byte, for vocabularies with byte fallback.
   std::optional<TokenId> find_fallback(std::uint8_t byte) const;
 
  private:
@@ -70,7 +70,7 @@ class BpeModel final {
     std::int32_t next = -1;
   };
 
-  // So that a view can be looked up.
+  // Allows look-ups by a view.
   struct TextHash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const {

@@ -14,7 +14,7 @@ constexpr bool is_printable(std::size_t byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-// Printable bytes stand for themselves, the others for U+0100 and on, in order.
+// Printable bytes map to themselves, the others to U+0100 and up, in order.
 struct Alphabet {
   std::array<char32_t, 256> character{};
   std::array<int, kAlphabetEnd> byte{};

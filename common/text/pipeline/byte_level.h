@@ -1,5 +1,5 @@
-// GPT-2's alphabet: each byte written as one printable character, so that a vocabulary of byte
-// strings fits into JSON.
+// GPT-2's alphabet: one printable character for each byte, so that a vocabulary of byte strings
+// fits into JSON.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// Feeds fields to the hash so that no two different lists of fields feed the same bytes.
+// Hashes fields so that different lists of fields give different bytes.
 class FieldHash {
  public:
   void text(std::string_view value) {
@@ -29,7 +29,7 @@ class FieldHash {
   Sha256 hash_;
 };
 
-// Whether has(byte) for each byte that UTF-8 can hold.
+// has(byte) for each byte that can occur in UTF-8.
 template <typename Has>
 bool all_bytes(const Has& has) {
   for (int byte = 0; byte < 0xF5; ++byte) {
@@ -38,7 +38,7 @@ bool all_bytes(const Has& has) {
   return true;
 }
 
-// Whether every text consists of characters that the model knows, or falls back to bytes' tokens.
+// "none": every text has known characters only; "bytes": unknown ones become bytes' tokens; "some".
 std::string unknown_characters(const BpeModel& model, bool byte_characters) {
   const bool all_known = byte_characters && all_bytes([&](std::uint8_t byte) {
                            std::string character;
@@ -91,7 +91,7 @@ void add_added_tokens(const AddedTokens& added, bool has_normalizer, FieldHash& 
   hash.number(static_cast<std::int64_t>(added.tokens().size()));
   for (const AddedToken& token : added.tokens()) {
     hash.number(token.id);
-    // Without a normaliser it makes no difference when a token is looked for.
+    // Without a normaliser the time of recognition makes no difference.
     const bool normalized = token.normalized && has_normalizer;
     for (const bool flag : {normalized, token.single_word, token.lstrip, token.rstrip}) {
       hash.number(flag ? 1 : 0);

@@ -1,4 +1,4 @@
-// What each token id stands for when it is turned back into text.
+// The text of each token id when ids are decoded.
 //
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,12 +15,12 @@
 
 namespace outrider {
 
-// What a file says, in the one order in which the steps make sense.
+// A file's decoder steps, in the only supported order.
 struct DecoderSpec {
   bool byte_level = false;            // characters of GPT-2's byte alphabet; no other step
   std::vector<ReplaceStep> replaces;  // per token
   std::string marker;                 // Metaspace: marks become spaces; empty: none
-  bool drop_first_markers = false;    // Metaspace: those of the first token vanish
+  bool drop_first_markers = false;    // Metaspace: removes those of the first token
   bool byte_fallback = false;         // <0x0A> is a byte
   std::string strip;                  // this character, up to strip_left times, at the start of
   int strip_left = 0;                 // the whole text
@@ -28,17 +28,17 @@ struct DecoderSpec {
 
 class Decoder final {
  public:
-  // `tokens`: the text of each id as it stands in the file.
+  // `tokens`: the text of each id as in the file.
   static Result<Decoder> create(DecoderSpec spec,
                                 const std::vector<std::optional<std::string>>& tokens);
 
-  // The bytes of a token inside a text; the id has a token.
+  // The bytes of a token inside a text; the id must have a token.
   std::string_view bytes(TokenId id) const { return at(id).bytes; }
-  // The same for the first token of a text.
+  // The bytes of a token at the start of a text.
   std::string_view first_bytes(TokenId id) const {
     return spec_.drop_first_markers ? at(id).first_bytes : at(id).bytes;
   }
-  // Whether the bytes of this token may end or start inside a character.
+  // Whether this token's bytes may begin or end inside a character.
   bool may_cut_characters(TokenId id) const { return spec_.byte_level || at(id).is_byte; }
   bool contains(TokenId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < entries_.size() && at(id).exists;

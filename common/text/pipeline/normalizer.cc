@@ -79,7 +79,7 @@ Result<std::string> Normalizer::apply(std::string_view text) const {
     OUTRIDER_ASSIGN_OR_RETURN(
         current, std::visit([&](const auto& known) { return run(known, current); }, step));
     if (current.size() > max_step_bytes(text.size())) {
-      return resource_exhausted("the tokenizer's normalizer makes too much of the text");
+      return resource_exhausted("the tokenizer's normalizer makes the text too long");
     }
   }
   return current;

@@ -1,5 +1,5 @@
-// What happens to text before it is split: Unicode normal forms, case, and the edits with which
-// SentencePiece marks spaces.
+// Normalises text before it is split: Unicode normal forms, case, and SentencePiece's marking of
+// spaces.
 //
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,14 +19,15 @@ enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 struct UnicodeFormStep {
   UnicodeForm form = UnicodeForm::kNfc;
 };
-// Character by character, without regard to context, in the root locale.
+// Character by character, without context, in the root locale.
 struct LowercaseStep {};
 // Removes White_Space at the ends.
 struct StripStep {
   bool left = true;
   bool right = true;
 };
-// SentencePiece's remove_extra_whitespaces: no U+0020 at the ends, and one in place of several.
+// SentencePiece's remove_extra_whitespaces: removes U+0020 at the ends, and replaces several by
+// one.
 struct CollapseSpacesStep {};
 // Puts `text` before a text that is not empty.
 struct PrependStep {
@@ -45,13 +46,13 @@ class Normalizer final {
   Normalizer() = default;  // changes nothing
   explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
 
-  // text is UTF-8, and so is the result. Errors: kResourceExhausted for steps that make more than
-  // max_step_bytes() of it.
+  // text is UTF-8, and so is the result. Errors: kResourceExhausted if a step's result exceeds
+  // max_step_bytes().
   Result<std::string> apply(std::string_view text) const;
 
   bool empty() const { return steps_.empty(); }
 
-  // One line per step; equal descriptions behave alike.
+  // One line per step; steps with equal descriptions behave alike.
   std::string describe() const;
 
  private:

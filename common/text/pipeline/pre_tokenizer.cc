@@ -15,7 +15,7 @@ std::string_view view(const Pieces& pieces, Span span) {
   return std::string_view(pieces.text).substr(span.begin, span.end - span.begin);
 }
 
-// Puts the parts of one piece together, in order.
+// Joins the parts of one piece in order.
 class Cutter {
  public:
   Cutter(SplitBehavior behavior, std::vector<Span>& out) : behavior_(behavior), out_(out) {}
@@ -35,7 +35,7 @@ class Cutter {
   }
 
  private:
-  // Whether a part belongs to the piece of the part before it.
+  // Whether a part is joined to the part before it.
   bool joins(bool is_match) const {
     switch (behavior_) {
       case SplitBehavior::kRemoved:
@@ -79,7 +79,7 @@ Status run(const SplitStep& step, Pieces& pieces) {
   return {};
 }
 
-// Writes every piece anew: write(piece, is_first, out) appends to `out`.
+// Rewrites every piece: write(piece, is_first, out) appends to `out`.
 template <typename Write>
 void rewrite(Pieces& pieces, const Write& write) {
   std::string text;
@@ -118,8 +118,8 @@ Status run(const ByteCharactersStep&, Pieces& pieces) {
   return {};
 }
 
-// "Removed" with nothing between the matches is the same as "Isolated", and for "Isolated" and
-// "Contiguous" it makes no difference which of the parts are the matches.
+// "Removed" without text between the matches equals "Isolated"; and "Isolated" and "Contiguous" do
+// not depend on which parts are the matches.
 std::string describe_step(const SplitStep& step) {
   const bool leaves_nothing =
       std::ranges::find(kPatternsOfAllText, step.pattern.source()) != kPatternsOfAllText.end();
@@ -163,7 +163,7 @@ Result<Pieces> PreTokenizer::apply(std::string text, bool at_start) const {
     OUTRIDER_RETURN_IF_ERROR(
         std::visit([&](const auto& known) { return run(known, pieces); }, step));
     if (pieces.text.size() > limit) {
-      return resource_exhausted("the tokenizer's pre_tokenizer makes too much of the text");
+      return resource_exhausted("the tokenizer's pre_tokenizer makes the text too long");
     }
   }
   return pieces;

@@ -1,8 +1,8 @@
-// Cuts normalised text into the pieces that byte-pair merges never cross.
+// Cuts normalised text into pieces; merges never cross their borders.
 //
-// Three kinds of step make up every pre-tokenizer that a file can ask for: a cut at the matches of
-// a pattern, a way to write spaces, and GPT-2's alphabet of bytes. Digits, Punctuation, Split and
-// ByteLevel's own pattern are cuts; Metaspace and ByteLevel's leading space write spaces.
+// Three kinds of step make up all supported pre-tokenizers: a cut at the matches of a pattern, a
+// marking of spaces, and GPT-2's alphabet of bytes. Digits, Punctuation, Split and ByteLevel's own
+// pattern are cuts; Metaspace and ByteLevel's leading space mark spaces.
 //
 // Thread rule: immutable; const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,27 +16,28 @@
 
 namespace outrider {
 
-// What becomes of a match: it is dropped, a piece of its own, or part of a neighbouring piece.
-// "Merged": a match that follows (precedes) another stays alone. Contiguous: neighbouring matches
-// are one piece.
+// What a match becomes: dropped, a piece of its own, or part of a neighbouring piece. "Merged": a
+// match that follows (precedes) another is a piece of its own. Contiguous: neighbouring matches are
+// one piece.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
-// Cuts each piece at the matches of a pattern. `invert`: the text between them counts as matches,
-// and the matches as the text between.
+// Cuts each piece at the matches of a pattern. `invert` exchanges the matches and the text between
+// them.
 struct SplitStep {
   SplitPattern pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
   bool invert = false;
 };
 
-// Writes each space of a piece as `marker`, and puts one in front of a piece without.
+// Writes each space of a piece as `marker`, and adds one to the front if the piece does not begin
+// with one.
 struct SpaceStep {
   enum class Prepend { kNever, kFirst, kAlways };  // kFirst: at the start of the whole text
   std::string marker;
   Prepend prepend = Prepend::kAlways;
 };
 
-// Writes each byte as its character of GPT-2's alphabet (byte_level.h).
+// Writes each byte as its character in GPT-2's alphabet (byte_level.h).
 struct ByteCharactersStep {};
 
 using PreTokenizerStep = std::variant<SplitStep, SpaceStep, ByteCharactersStep>;
@@ -45,7 +46,7 @@ using PreTokenizerStep = std::variant<SplitStep, SpaceStep, ByteCharactersStep>;
 struct Pieces {
   std::string text;
   std::vector<Span> spans;
-  bool first_at_start = false;  // nothing stands before the first piece in the whole text
+  bool first_at_start = false;  // the first piece is the start of the whole text
 };
 
 class PreTokenizer final {
@@ -53,15 +54,15 @@ class PreTokenizer final {
   PreTokenizer() = default;  // one piece
   explicit PreTokenizer(std::vector<PreTokenizerStep> steps) : steps_(std::move(steps)) {}
 
-  // text is UTF-8. `at_start`: nothing stands before it in the whole text. Errors: those of
-  // SplitPattern; kResourceExhausted for steps that make more than max_step_bytes() of it.
+  // text is UTF-8. `at_start`: the text is the start of the whole text. Errors: those of
+  // SplitPattern; kResourceExhausted if a step's result exceeds max_step_bytes().
   Result<Pieces> apply(std::string text, bool at_start) const;
 
   // Whether pieces consist of byte characters only.
   bool makes_byte_characters() const;
 
-  // One line per step. Equal descriptions behave alike, and so do many that a file spells in
-  // different ways: steps that change nothing are left out.
+  // One line per step. Equal descriptions behave alike. Many spellings of the same behaviour have
+  // one description: steps that change nothing are left out.
   std::string describe() const;
 
  private:

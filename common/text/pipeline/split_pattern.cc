@@ -23,7 +23,7 @@ std::string quoted(std::string_view pattern) {
   return "pattern '" + std::string(pattern) + "'";
 }
 
-// Rewrites what the engines read differently, or refuses it. One pass over the pattern.
+// Rewrites or refuses syntax that the engines read differently. One pass over the pattern.
 class Translator {
  public:
   explicit Translator(std::string_view pattern) : pattern_(pattern) {}
@@ -52,7 +52,7 @@ class Translator {
   Status escape() {
     const char c = next();
     ++at_;
-    // PCRE2's \s has U+180E, Unicode's White_Space has not.
+    // PCRE2's \s includes U+180E, Unicode's White_Space does not.
     if (c == 's') {
       out_ += "\\p{White_Space}";
     } else if (c == 'S') {
@@ -63,7 +63,7 @@ class Translator {
     } else {
       out_ += '\\';
       if (c != '\0') out_ += c;
-      // The name in \p{L} is no counted repeat.
+      // The braces of \p{L} are no counted repeat.
       const bool is_named = (c == 'p' || c == 'P' || c == 'x') && next() == '{';
       const std::size_t close = pattern_.find('}', at_);
       if (is_named && close != std::string_view::npos) {
@@ -91,7 +91,7 @@ class Translator {
     }
     // Possessive for PCRE2, a repeated repeat for Oniguruma.
     if (c == '}' && next() == '+') return refused("'+' after a counted repeat");
-    // Of the groups only those that both engines know and that cannot call or jump.
+    // Allows only groups that both engines have and that cannot call or jump.
     if (c == '(' && next() == '*') return refused("(*");
     if (c == '(' && next() == '?') {
       const char kind = at_ + 2 < pattern_.size() ? pattern_[at_ + 2] : '\0';
@@ -112,8 +112,8 @@ class Translator {
 Result<std::shared_ptr<pcre2_code>> compile_code(const std::string& pattern) {
   int error = 0;
   PCRE2_SIZE where = 0;
-  // Anchored: find_all() tries each place itself, so that each attempt has its own limit.
-  // Multi-line: ^ and $ stand at lines, as in Ruby.
+  // Anchored: find_all() tries each position itself, so that each attempt has its own limit.
+  // Multi-line: ^ and $ match at lines, as in Ruby.
   pcre2_code* code = pcre2_compile(
       reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
       PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
@@ -128,14 +128,15 @@ Result<std::shared_ptr<pcre2_code>> compile_code(const std::string& pattern) {
   pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
   if (matches_empty != 0) {
     pcre2_code_free(code);
-    return unimplemented(quoted(pattern) + ": a pattern that can match nothing is not supported");
+    return unimplemented(quoted(pattern) +
+                         ": a pattern that matches the empty text is not supported");
   }
-  // Where there is no JIT (its pages may be forbidden) the interpreter matches the same.
+  // Without JIT (its pages may be forbidden) the interpreter gives the same matches.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   return std::shared_ptr<pcre2_code>(code, pcre2_code_free);
 }
 
-// The scratch memory of one find_all() call and its budget of steps, which all parts share.
+// The scratch memory of one find_all() call, and its budget of steps, which all parts share.
 class Matcher {
  public:
   Matcher(const pcre2_code* code, std::size_t text_bytes)
@@ -145,7 +146,7 @@ class Matcher {
         stack_(nullptr, pcre2_jit_stack_free),
         budget_(64 * static_cast<std::uint64_t>(text_bytes) + 10'000'000) {}
 
-  // The end of the match in `part` at `at`, or `at` if there is none.
+  // The end of the match at position `at` of `part`, or `at` if there is none.
   Result<std::size_t> match(std::string_view part, std::size_t at) {
     std::uint32_t limit = kFirstMatchLimit;
     while (true) {

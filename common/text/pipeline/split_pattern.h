@@ -1,10 +1,10 @@
-// The regular expressions of tokenizer files, which mean what Oniguruma (Ruby syntax) reads into
+// The regular expressions of tokenizer files, with the meaning that Oniguruma (Ruby syntax) gives
 // them, run by PCRE2.
 //
-// A file is hostile input, so a match may cost only a bounded amount of work: every attempt
-// starts under a small limit, attempts that need more are charged to a budget linear in the text,
-// and an exhausted budget is an error. The limit counts steps, not time: the outcome is the same
-// on every machine.
+// A pattern may be malicious, so a match may cost only a bounded amount of work: every attempt
+// starts with a small limit, attempts that need more are charged to a budget linear in the text,
+// and an exhausted budget is an error. The limit counts steps, not time: the outcome is the same on
+// every machine.
 //
 // Thread rule: const use from any thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,7 +22,7 @@ struct pcre2_real_code_8;
 
 namespace outrider {
 
-// Steps that a file asks for may make a text longer, one upon the other; this much is let pass.
+// The longest accepted result of a tokenizer's step: steps may lengthen a text, one after another.
 constexpr std::size_t max_step_bytes(std::size_t text_bytes) {
   const std::size_t bytes = 64 * text_bytes + (std::size_t{1} << 20);
   return bytes < std::size_t{1} << 30 ? bytes : std::size_t{1} << 30;
@@ -36,21 +36,21 @@ struct Span {
 
 class SplitPattern final {
  public:
-  // Errors: kUnimplemented for syntax whose meaning differs between the two engines, and
-  // kDataLoss for what PCRE2 cannot compile.
+  // Errors: kUnimplemented for syntax whose meaning differs between the two engines, and kDataLoss
+  // for a pattern that PCRE2 cannot compile.
   static Result<SplitPattern> compile(std::string_view pattern);
 
   // The pattern that matches `text` and nothing else.
   static Result<SplitPattern> literal(std::string_view text);
 
   // All matches in the parts `within` of a text, left to right, none of them empty; text is UTF-8
-  // and so is each part. A match lies in one part and sees nothing outside of it. Errors:
+  // and so is each part. A match lies in one part and depends on that part only. Errors:
   // kResourceExhausted if the pattern needs more steps than the text's budget.
   Result<std::vector<Span>> find_all(std::string_view text, std::span<const Span> within) const;
-  // The same in all of the text.
+  // All matches in the whole text.
   Result<std::vector<Span>> find_all(std::string_view text) const;
 
-  // As compiled, for the tokenizer's identity.
+  // The compiled pattern, for the tokenizer's hash.
   const std::string& source() const { return source_; }
 
  private:

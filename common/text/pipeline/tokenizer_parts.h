@@ -1,4 +1,4 @@
-// What the file formats (common/text/format) say about a tokenizer, in one form.
+// The common form of all tokenizer files (common/text/format).
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,19 +23,19 @@ struct TokenizerParts {
   BpeSpec bpe;
   std::vector<AddedToken> added_tokens;
   DecoderSpec decoder;
-  // What the post-processor puts around the ids of a text.
+  // The ids that the post-processor puts around those of a text.
   std::vector<TokenId> prefix;
   std::vector<TokenId> suffix;
-  // tokenizer.model leaves it to the configuration what stands around a text.
+  // For tokenizer.model the configuration determines what is put around a text.
   bool frame_from_config = false;
-  // Known from tokenizer.model and GGUF files.
+  // Set by tokenizer.model and GGUF files.
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
-  // Known from GGUF files: Jinja texts by name; a model's only one is "default".
+  // Set by GGUF files: Jinja texts by name; a model's only one is "default".
   std::map<std::string, std::string> chat_templates;
 };
 
-// Ids may leave gaps, but not so many that a small file asks for much memory.
+// Ids may have gaps, but not so many that a small file requires much memory.
 constexpr std::size_t id_limit_of(std::size_t num_entries) {
   return 2 * num_entries + 1024;
 }

@@ -47,7 +47,7 @@ bool is_word_character(char32_t code) {
 }
 
 Result<std::string> to_unicode_form(std::string_view text, UnicodeForm form) {
-  if (is_ascii(text)) return std::string(text);  // every form leaves ASCII alone
+  if (is_ascii(text)) return std::string(text);  // no form changes ASCII
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* normalizer = instance_of(form, error);
   std::string out;
@@ -68,7 +68,7 @@ std::string to_lowercase(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const Utf8Character c = utf8_at(text, at);
     append_utf8(static_cast<char32_t>(u_tolower(static_cast<UChar32>(c.code))), out);
-    // The one character whose lower case is two (SpecialCasing.txt).
+    // The only character whose lower case is two characters (SpecialCasing.txt).
     if (c.code == 0x130) append_utf8(0x307, out);
     at += c.length;
   }

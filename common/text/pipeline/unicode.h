@@ -1,4 +1,4 @@
-// The few facts of the Unicode Character Database that tokenizers ask for. Wraps ICU.
+// The properties of the Unicode Character Database that tokenizers need. Wraps ICU.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -24,10 +24,10 @@ struct Utf8Character {
   Utf8State state = Utf8State::kIllFormed;
 };
 
-// The character at text[at]; at < text.size().
+// The character at text[at]; requires at < text.size().
 Utf8Character utf8_at(std::string_view text, std::size_t at);
 
-// The length of the well-formed character that starts with `lead`, for text known to be UTF-8.
+// The length of the well-formed character that starts with `lead`, in valid UTF-8.
 inline std::size_t utf8_length(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;

@@ -1,4 +1,4 @@
-// How outrider-server starts, what it refuses, and how it ends, with a model that does no work.
+// The start of outrider-server, what it refuses, and its end, with a model that does no work.
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
 #include <thread>
@@ -114,7 +114,7 @@ TEST(ServerProgram, MaxModelLenLowersTheContextThatASessionMayUse) {
   Program program({"--model", "null:", "--port", "0", "--max-model-len", "40"});
   EXPECT_THAT(program.read_until("ready"), HasSubstr("context      40 tokens"));
   TestEdge edge(program.address());
-  edge.open(null_open());  // asks for 2000
+  edge.open(null_open());  // requests 2000 tokens
   EXPECT_EQ(edge.await<Opened>().limits.max_positions, 40);
   EXPECT_EQ(edge.finish(), Status());
   EXPECT_EQ(edge.answer().size(), 39u);
@@ -140,7 +140,7 @@ TEST(ServerProgram, SigtermLetsSessionsFinishAndExitsWithZero) {
   Program program({"--model", "null:", "--port", "0"});
   TestEdge edge(program.address());
   edge.open(null_open());
-  edge.await<Verdict>();  // and pauses, as nothing is acknowledged
+  edge.await<Verdict>();  // and pauses, because nothing is acknowledged
   program.signal(SIGTERM);
   EXPECT_EQ(edge.await<Notice>().kind, Notice::Kind::kReconnectSoon);
   const Status ended = edge.finish();

@@ -1,4 +1,4 @@
-// What those who watch over outrider-server see of it: probes, metrics, a supervisor.
+// outrider-server as its monitors see it: probes, metrics, a supervisor.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/socket.h>
 #include <sys/un.h>

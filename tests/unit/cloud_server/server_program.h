@@ -1,5 +1,5 @@
-// outrider-server as a process of its own, as a user starts it, killed when the thread that started
-// it ends.
+// outrider-server as a separate process, as a user starts it. It is killed when the thread that
+// started it ends.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace outrider {
 
-// How many file descriptors a program may have: at first, and if it asks for more.
+// A program's limits of file descriptors: at first, and after raising.
 struct DescriptorLimits {
   rlim_t first;
   rlim_t most;
@@ -45,7 +45,7 @@ class Program final {
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // a killed test leaves none behind
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends with the test, also if that is killed
       if (getppid() != parent) _exit(127);
       dup2(ends[1], STDOUT_FILENO);
       dup2(ends[1], STDERR_FILENO);
@@ -67,7 +67,7 @@ class Program final {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Reads until this has come, or the end.
+  // Reads until `wanted` has come, or to the end.
   const std::string& read_until(const std::string& wanted) {
     std::array<char, 1024> some;
     while (wanted.empty() || text_.find(wanted) == std::string::npos) {
@@ -121,7 +121,7 @@ inline Open null_open() {
   return open;
 }
 
-// The address behind this word of the start block.
+// The address after this word of the start block.
 inline Address page_of(const std::string& text, const std::string& what) {
   const std::size_t at = text.find("http://", text.find("  " + what + " "));
   EXPECT_NE(at, std::string::npos) << text;

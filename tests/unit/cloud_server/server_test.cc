@@ -36,7 +36,7 @@ Open toy_open() {
   return open;
 }
 
-// Its passes take so long.
+// A target whose passes take so long.
 LoadedTarget paced_target(const char* pass_ms, Clock& clock) {
   return {.model = std::make_unique<PacedModel>(std::make_unique<ToyModel>(),
                                                 *PaceCurve::parse(pass_ms), clock),
@@ -82,7 +82,7 @@ TEST(Server, ADrainingServerIsAliveAndNotReadyAndLetsItsSessionsFinish) {
   running.join();
 }
 
-// As a CUDA error that sticks: every later call of the process fails.
+// Like a persistent CUDA error: every later call of the process fails.
 TEST(Server, ADeviceThatFailsThreePassesInARowEndsTheServerAndFreesItsEdges) {
   LoadedTarget target{.model = std::make_unique<ToyModel>(), .tokenizer_hash = "70f1"};
   auto& model = static_cast<ToyModel&>(*target.model);
@@ -91,7 +91,7 @@ TEST(Server, ADeviceThatFailsThreePassesInARowEndsTheServerAndFreesItsEdges) {
   std::thread running([&] { served.set_value(server->run()); });
   const Address& address = server->rpc_address();
   const Open open = toy_open();
-  TestEdge resting(address);  // at its run-ahead limit, as it acknowledges nothing
+  TestEdge resting(address);  // at its run-ahead limit, because it acknowledges nothing
   resting.open(open);
   for (Position end = 0; end < 3 + 16;) {
     const Verdict verdict = resting.await<Verdict>();

@@ -62,12 +62,12 @@ TEST(Codec, OpenKeepsEveryField) {
   EXPECT_TRUE(open.ignore_target_stops);
 }
 
-// Edges of before say the same bytes.
+// Older edges send the same bytes.
 TEST(Codec, NoTemplateHashCostsNoBytes) {
   Open open = example_open();
   const std::string with = serialize(EdgeMessage{0, 0, open});
   open.template_hash.clear();
-  // Beside the hash: its tag and length, and a second byte of the message's length.
+  // In addition to the hash: its tag and length, and a second byte of the message's length.
   EXPECT_EQ(serialize(EdgeMessage{0, 0, open}).size() + 64 + 3 + 1, with.size());
 }
 
@@ -93,7 +93,8 @@ TEST(Codec, ADescriptionKeepsEveryField) {
   EXPECT_EQ(*nothing, TargetDescription{});
 }
 
-// What does not fit is not sent at all, and not taken: half of a template would be another.
+// Texts that exceed a bound are not sent at all, and are refused on receipt: half a template would
+// be another template.
 TEST(Codec, ADescriptionHasBounds) {
   TargetDescription target = example_description();
   target.templates["default"] = std::string(kMaxTemplateBytes, 'x');
@@ -114,18 +115,18 @@ TEST(Codec, ADescriptionHasBounds) {
   EXPECT_THAT(refused([](Reply& reply) {
                 reply.add_templates()->set_text(std::string(kMaxTemplateBytes + 1, 'x'));
               }),
-              HasSubstr("templates has 262145 bytes, may have 262144"));
+              HasSubstr("templates has 262145 bytes, at most 262144"));
   EXPECT_THAT(refused([](Reply& reply) {
                 for (std::size_t i = 0; i <= kMaxTemplates; ++i) {
                   reply.add_templates()->set_name(std::to_string(i));
                 }
               }),
-              HasSubstr("templates has 65 entries, may have 64"));
+              HasSubstr("templates has 65 entries, at most 64"));
   EXPECT_THAT(refused([](Reply& reply) {
                 reply.add_templates()->set_name("a");
                 reply.add_templates()->set_name("a");
               }),
-              HasSubstr("\"a\" stands there twice"));
+              HasSubstr("\"a\" appears twice"));
   EXPECT_THAT(refused([](Reply& reply) { reply.add_templates()->set_name("a\nb"); }),
               HasSubstr("templates.name"));
   EXPECT_THAT(refused([](Reply& reply) { reply.set_bos_token(std::string(1025, 'x')); }),
@@ -144,7 +145,7 @@ TEST(Codec, DefaultsSurviveAlthoughTheyCostNoBytes) {
   EXPECT_EQ(open.sampling, SamplingParams{});
   EXPECT_EQ(open.policy, Policy{});
   Open closed;
-  closed.sampling.top_p = 0.0f;  // wrong, and the session refuses it: not to become "absent"
+  closed.sampling.top_p = 0.0f;  // wrong, and the session refuses it: it must not become "absent"
   EXPECT_EQ(through_the_wire(closed).sampling.top_p, 0.0f);
 }
 
@@ -193,7 +194,8 @@ TEST(Codec, OpenedKeepsEveryField) {
   sent.server_version = "1.2";
   sent.wall_clock = std::chrono::hours(24 * 365 * 57);
   const Opened opened = through_the_wire_down(sent);
-  sent.pass_costs.points[0].time = std::chrono::microseconds(1);  // the least that the wire has
+  sent.pass_costs.points[0].time =
+      std::chrono::microseconds(1);  // the smallest value of the wire form
   EXPECT_EQ(opened.pass_costs, sent.pass_costs);
   EXPECT_EQ(opened.server_version, "1.2");
   EXPECT_EQ(opened.wall_clock, sent.wall_clock);

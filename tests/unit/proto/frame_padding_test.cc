@@ -14,7 +14,7 @@ std::string verdict_bytes(std::size_t tokens) {
   return serialize(ServerMessage(verdict));
 }
 
-// Across both ends of a frame: there the padding's own bytes begin another one.
+// Includes frame borders: there the padding's own bytes begin another frame.
 TEST(FramePadding, EveryLengthBecomesAWholeFrameThatReadsTheSame) {
   for (std::size_t tokens = 1; tokens < 2 * kPaddedBytes; ++tokens) {
     std::string bytes = verdict_bytes(tokens);

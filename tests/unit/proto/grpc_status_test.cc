@@ -38,7 +38,7 @@ TEST(GrpcStatus, RetryDelayTravelsAsGoogleRetryInfo) {
   EXPECT_EQ(retry_delay(to_grpc(resource_exhausted("full"))), std::nullopt);
 }
 
-// A stream that a proxy reset used to be the end of the answer.
+// Earlier, a stream that a proxy reset ended the answer.
 TEST(GrpcStatus, WhatAProxyOrTheTransportSaysMayBeRetried) {
   for (const grpc::StatusCode code :
        {grpc::StatusCode::INTERNAL, grpc::StatusCode::CANCELLED, grpc::StatusCode::ABORTED,
@@ -59,8 +59,7 @@ TEST(GrpcStatus, WhatTheServerItselfSaysStands) {
             StatusCode::kPermissionDenied);
 }
 
-// HAProxy ends a stream whose edge had more to say with RST_STREAM; the server's refusal came
-// before it.
+// HAProxy ends a stream whose edge had more to send with RST_STREAM, after the server's refusal.
 TEST(GrpcStatus, WhatTheServerItselfSaysStandsThoughAProxyResetsTheStreamBehindIt) {
   for (const Status& status : {unavailable("this server is draining"), invalid_argument("bad")}) {
     const grpc::Status reset(grpc::StatusCode::CANCELLED, "Received RST_STREAM with error code 8",

@@ -1,4 +1,4 @@
-// Bytes that no honest peer sends: each gets an INVALID_ARGUMENT that names the field.
+// Bytes that no correct peer sends: each gets an INVALID_ARGUMENT that names the field.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,8 +55,7 @@ TEST(HostileBytes, ALoadBeyondTheLastStepIsRefused) {
   expect_refused(wire, "verdict.load");
 }
 
-// Field 15 as groups within groups, each of which ends: they are well formed, so that nothing but
-// their depth is against them.
+// Field 15 as nested groups, each of which is closed: well formed except for their depth.
 std::string nested_groups(std::size_t depth) {
   return std::string(depth, '\x7b') + std::string(depth, '\x7c');
 }
@@ -95,7 +94,7 @@ TEST(HostileBytes, ParallelListsMustBeEquallyLong) {
 TEST(HostileBytes, TooManyNodesAreRefused) {
   const int count = static_cast<int>(kMaxNodesPerGrow) + 1;
   expect_refused(grow_with(count, count, static_cast<std::size_t>(count)),
-                 "grow.tokens has 4097 entries, may have 4096");
+                 "grow.tokens has 4097 entries, at most 4096");
 }
 
 TEST(HostileBytes, NegativeTokensAreRefused) {
@@ -154,7 +153,7 @@ TEST(HostileBytes, NamesThatCouldForgeALogLineAreRefused) {
   wire.mutable_open()->set_tokenizer_hash(std::string("a\0b", 3));
   expect_refused(wire, "open.tokenizer_hash holds bytes");
   wire.mutable_open()->set_tokenizer_hash(std::string(257, 'a'));
-  expect_refused(wire, "open.tokenizer_hash has 257 bytes, may have 256");
+  expect_refused(wire, "open.tokenizer_hash has 257 bytes, at most 256");
 }
 
 TEST(HostileBytes, ServerMessagesAreCheckedAsHard) {

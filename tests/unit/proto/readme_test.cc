@@ -1,4 +1,4 @@
-// proto/README.md shows one exchange in bytes: they are what the codec emits, in the same order.
+// proto/README.md shows one exchange in bytes: the codec emits them in the same order.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

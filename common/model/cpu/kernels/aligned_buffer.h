@@ -1,4 +1,5 @@
-// An array of plain values at a multiple of 64 bytes, zero when it grows: scratch of the kernels.
+// An array of plain values at a multiple of 64 bytes, zero after growing: scratch memory of the
+// kernels.
 //
 // Thread rule: a value; one owner. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,7 +18,8 @@ class AlignedBuffer final {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  // At least `size` elements. Growing loses the contents and zeroes all; else nothing changes.
+  // Makes room for `size` elements. If it must grow, all elements become zero; else nothing
+  // changes.
   void grow(std::size_t size) {
     if (size <= size_) return;
     const std::size_t bytes = (size * sizeof(T) + 63) / 64 * 64;

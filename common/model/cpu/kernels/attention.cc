@@ -2,11 +2,11 @@
 // running maximum ("online softmax").
 //
 // A block's keys are transposed once, so that a register holds one element of 16 positions' keys,
-// and serve all rows that see the same slots; a score sums its products in order of the elements. A
-// block's borders are multiples of 64 of the absolute position, blocks come in order, and parts of
-// kAttentionPart absolute positions are combined in order. So the bits depend on the positions seen
-// alone: not on where slots lie, how the prompt was cut into passes, which rows stand beside, or
-// how many threads there are. SPDX-License-Identifier: Apache-2.0
+// for all rows that see the same slots; a score sums its products in order of the elements. Blocks
+// begin at multiples of 64 of the absolute position and are processed in order; parts of
+// kAttentionPart absolute positions are combined in order. So the bits depend only on the positions
+// seen: not on slot numbers, the split of the prompt into passes, other rows, or the number of
+// threads. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -28,9 +28,9 @@ namespace {
 
 constexpr std::int64_t kBlock = kKvPageSlots;
 constexpr int kTileQueries = 4;
-// Rows of the next block that are prefetched while four keys are transposed.
+// Rows of the next block prefetched during the transposition of four keys.
 constexpr int kPrefetchedPerStep = 2;
-// Lanes of 16 positions, or of 16 elements of values, in a tile: what fits the registers.
+// Lanes of 16 positions, or of 16 elements of values, in a tile: as many as fit the registers.
 #if HWY_TARGET == HWY_AVX3
 constexpr int kTileWidth = 4;
 #else
@@ -44,29 +44,29 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// The keys of a block's slots, transposed, and where their values lie.
+// The keys of a block's slots, transposed, and the addresses of their values.
 template <class T>
 class Block {
  public:
   explicit Block(const AttentionTask& task) : task_(task) {}
 
-  // Whether the slots can be taken in without changing those that are there.
+  // Whether these slots can be added without changing the present ones.
   bool agrees(const std::int32_t* slots, std::int64_t count) const {
     return first_difference(slots, count) == std::min(count, count_);
   }
 
-  // The slots of the block that comes after this one, none if count <= 0. They are
-  // prefetched while this one computes, as each page of a head is a stream of its own.
+  // Announces the slots of the next block, none if count <= 0. They are prefetched during the
+  // present block, because each page of a head is a separate stream.
   void expect(const std::int32_t* slots, std::int64_t count) {
     next_ = slots;
     left_ = 2 * std::max<std::int64_t>(count, 0);
   }
 
-  // Rows of keys and values of the next block that were not prefetched yet.
+  // Rows of keys and values of the next block that are not prefetched yet.
   std::int64_t left() const { return left_; }
 
-  // Prefetches one of them. All at once they would wait for each other, and memory would be idle
-  // while this block is worked on.
+  // Prefetches one row. Prefetching all at once would queue the requests, and leave memory idle
+  // while this block is computed.
   HWY_INLINE void prefetch_next() {
     if (left_ == 0) return;
     --left_;
@@ -99,7 +99,7 @@ class Block {
     return static_cast<const T*>(base) + page * task_.page_stride + at * task_.head_stride;
   }
 
-  // Positions i .. i+3; past the last it is the last again, and nobody looks.
+  // Positions i .. i+3; beyond the last one it repeats the last, and the result is ignored.
   HWY_INLINE void transpose_four(std::int64_t i) {
     const PartTag d;
     const hn::Repartition<double, PartTag> pairs;
@@ -124,7 +124,7 @@ class Block {
     }
   }
 
-  // Each four lanes are one element of four keys; the next four, the element four further.
+  // Each four lanes hold one element of four keys; the next four lanes, the element four further.
   template <class Vector>
   static HWY_INLINE void store_quads(Vector vector, float* to) {
     const hn::DFromV<Vector> d;
@@ -197,8 +197,8 @@ HWY_INLINE void compute_scores(const AttentionTask& task, const Batch& batch, in
   }
 }
 
-// Turns scores into weights e^(score - maximum), and returns by how much older weights shrink.
-// running: the maximum and the sum so far.
+// Turns scores into weights e^(score - maximum), and returns the factor for older weights. running:
+// the maximum and the sum so far.
 HWY_INLINE float take_block(float* scores, float* running) {
   const PartTag d;
   Part largest = hn::Set(d, running[0]);
@@ -257,7 +257,7 @@ HWY_NOINLINE void attend_tile(const AttentionTask& task, const Batch& batch, int
                               Block<T>& block) {
   alignas(64) float scores[kQueries][kBlock];
   float shrink[kQueries];
-  // This tile's share of what is still to be prefetched, half of it with the values.
+  // This tile's share of the remaining prefetches; half of it is done with the values.
   const std::int64_t tiles = (batch.count - first + kTileQueries - 1) / kTileQueries;
   const std::int64_t prefetches = (block.left() + 2 * tiles - 1) / (2 * tiles);
   compute_scores<kQueries>(task, batch, first, block, prefetches, scores);

@@ -1,16 +1,16 @@
 // Products of several rows with f32, bf16 or f16 weights, block by block.
 //
-// A block is some columns of weights and some elements of each. Blocks in place come one after the
-// other and meet all rows: weights are read from memory once. For many rows the blocks of some
-// columns are widened first, and tiles of rows come one after the other: their sums stay in L1
-// until they are whole. A sum's sixteen lanes take their elements in order
-// either way: so the bits are those of a row alone (docs/row-invariance.md).
+// A block is some columns of weights and some elements of each. In place, blocks are processed one
+// after the other for all rows: weights are read from memory once. For many rows, the blocks of
+// some columns are first widened, then used by one tile of rows after the other: their sums stay in
+// L1 until they are complete. In both cases the sixteen lanes of a sum take their elements in
+// order, so the bits are those of a single row (docs/row-invariance.md).
 //
 // Included inside the namespace and the attributes of a file that is compiled once per instruction
-// set, behind lanes-inl.h and store_output-inl.h. SPDX-License-Identifier: Apache-2.0
+// set, after lanes-inl.h and store_output-inl.h. SPDX-License-Identifier: Apache-2.0
 
 // A tile is some rows of activations by some columns of weights. With many rows the parts of the
-// lanes come one after the other: so more sums fit the registers, and fewer loads serve them.
+// lanes are computed one after the other: more sums fit the registers, and they need fewer loads.
 constexpr std::size_t kTileRows = 6;
 #if HWY_TARGET == HWY_AVX2
 constexpr std::size_t kTileColumns = 2;
@@ -23,20 +23,21 @@ constexpr std::size_t parts_together(std::size_t rows) {
   while (together > 1 && together * rows > kTileRows) together /= 2;
   return together;
 }
-// Columns of a block, and elements of each: a tile's activations stay in L1 while they meet
-// the block, its weights in L2.
+// Columns of a block, and elements of each: a tile's activations stay in L1 during the block, its
+// weights in L2.
 constexpr std::size_t kBlockColumns = 32;
 constexpr std::size_t kBlockElements = 512;
-// Fewer rows than a tile's leave room for more elements, so that memory is read in longer pieces.
+// With fewer rows than a tile has, blocks have more elements, so that memory is read in longer
+// pieces.
 constexpr std::size_t kTileElements = kTileRows * kBlockElements;
-// More rows than these are worth widening columns once; measured, except for NEON's.
+// With more rows than these, columns are widened once; measured, except NEON's.
 constexpr std::size_t kInPlaceRows = HWY_TARGET == HWY_AVX3 ? 80 : HWY_TARGET == HWY_AVX2 ? 36 : 6;
 
-// A tile's weights where they lie, from one part of the lanes on.
+// A tile's weights in place, from one part of the lanes on.
 template <class T>
 struct WeightsInPlace {
   const T* columns[kTileColumns];
-  const T* next[kTileColumns];  // what is read after this tile
+  const T* next[kTileColumns];  // columns read after this tile
   static constexpr std::size_t kLine = 64;
 
   HWY_INLINE WeightsInPlace of_part(std::size_t part) const {
@@ -83,19 +84,19 @@ struct Blocks {
 
   // Of the block that begins at element k.
   std::size_t steps(std::size_t k) const { return std::min(elements, padded - k) / kLanes; }
-  // Those that weights have to the end; the one after them wants zeros.
+  // Whole steps of the weights; a partial step after them is filled with zeros.
   std::size_t whole_steps(std::size_t k) const { return std::min(elements, inputs - k) / kLanes; }
 };
 
-// Activations in the order in which tiles read them, in the thread's memory: rows that lie a power
-// of two apart would compete for the same places in the cache. For each tile of rows and each
-// block: [parts][steps][rows of the tile][lanes of a part].
+// Activations in the order in which tiles read them, in thread-local memory: rows at a distance of
+// a power of two would compete for the same cache sets. For each tile of rows and each block:
+// [parts][steps][rows of the tile][lanes of a part].
 class PackedActivations {
  public:
   PackedActivations(const MatmulInput& x, const Blocks& blocks)
       : blocks_(blocks), rows_(static_cast<std::size_t>(x.rows)) {
     static thread_local AlignedBuffer<float> buffer;
-    static thread_local std::uint64_t number = 0;  // of the input that the buffer holds
+    static thread_local std::uint64_t number = 0;  // number of the input in the buffer
     buffer.grow(rows_ * blocks.padded);
     values_ = buffer.data();
     if (x.number != 0 && x.number == number) return;
@@ -119,7 +120,7 @@ class PackedActivations {
 
   std::size_t rows() const { return rows_; }
 
-  // f(first row, rows) for each tile: nearly equal ones.
+  // f(first row, rows) for each tile; tiles are nearly equal.
   template <class F>
   HWY_INLINE void for_each_tile(const F& f) const {
     const std::size_t tiles = (rows_ + kTileRows - 1) / kTileRows;
@@ -157,15 +158,15 @@ HWY_INLINE void add_step(const Weights& weights, std::size_t step, std::size_t p
   }
 }
 
-// Where a tile's sum i of [parts][rows][columns] is kept in [rows, columns of a block, 16 lanes].
+// The place of a tile's sum i of [parts][rows][columns] in [rows, columns of a block, 16 lanes].
 template <std::size_t kRows>
 constexpr std::size_t place_of(std::size_t i) {
   return i / kTileColumns / kRows * kPartLanes + i / kTileColumns % kRows * kRowSums +
          i % kTileColumns * kLanes;
 }
 
-// kept: some parts of a tile's sums. x_part: floats from part to part of the activations.
-// is_first: the weights come from memory.
+// kept: some parts of a tile's sums. x_part: floats from part to part of the activations. is_first:
+// the weights come from memory.
 template <std::size_t kRows, std::size_t kTogether, class Weights>
 HWY_NOINLINE void add_tile(Weights weights, const float* x, std::size_t x_part, std::size_t steps,
                            bool is_first, float* kept) {
@@ -206,7 +207,7 @@ HWY_INLINE void add_rows(const Weights& weights, const float* x, std::size_t x_s
   }
 }
 
-// The last elements of a column as a whole step: zeros behind them.
+// The last elements of a column as a whole step, filled with zeros.
 template <class T>
 HWY_INLINE void pad(const T* from, std::size_t count, T* to) {
   std::memset(to, 0, kLanes * sizeof(T));
@@ -253,13 +254,13 @@ class BlockedProduct {
   }
 
  private:
-  // Column c of a block; past the last it is the last again, and nobody looks.
+  // Column c of a block; beyond the last it is the last again, and the result is ignored.
   const T* column(Outputs columns, std::size_t c) const {
     const std::int64_t n = std::min(columns.begin + static_cast<std::int64_t>(c), columns.end - 1);
     return weights_ + static_cast<std::size_t>(n) * blocks_.inputs;
   }
 
-  // Columns c .. of the block at k; what is read next is the tile beside them, or the first of the
+  // Columns c .. of the block at k; the next tile to be read is beside them, or the first of the
   // next block.
   WeightsInPlace<T> weights_at(Outputs columns, std::size_t c, std::size_t k) const {
     const bool is_last = columns.begin + static_cast<std::int64_t>(c + kTileColumns) >= columns.end;
@@ -289,7 +290,7 @@ class BlockedProduct {
     }
   }
 
-  // All columns of a block, those past the last too.
+  // All columns of a block, including the repeated ones beyond the last.
   void multiply_widened(Outputs columns) {
     for (std::size_t k = 0; k < blocks_.padded; k += blocks_.elements) widen_block(columns, k);
     x_.for_each_tile([&](std::size_t row, std::size_t rows) {
@@ -314,7 +315,7 @@ class BlockedProduct {
     for (std::size_t c = 0; c < kBlockColumns; c += kTileColumns) {
       const WidenedWeights weights{widened_ + k * kBlockColumns + c * steps * kLanes,
                                    steps * kTileColumns * kPartLanes};
-      // Activations are one stream; what comes next is prefetched column by column.
+      // Activations are one stream; the next ones are prefetched column by column.
       prefetch(x + rows * (steps * kLanes + c * steps * kLanes / kBlockColumns),
                rows * kTileColumns * steps * kLanes / kBlockColumns * sizeof(float));
       add_rows<kTileRows>(weights, x, steps, rows, steps, false,
@@ -332,8 +333,8 @@ class BlockedProduct {
     widen_step(last, whole, steps, to);
   }
 
-  // All rows by the columns of a tile, the first of which is the block's column c: `steps` of the
-  // block at k, from step `first` on.
+  // All rows by the columns of a tile, which begins at the block's column c: `steps` of the block
+  // at k, from step `first` on.
   template <class Weights>
   HWY_INLINE void add_tiles(const Weights& weights, std::size_t c, std::size_t k, std::size_t first,
                             std::size_t steps) {

@@ -1,9 +1,9 @@
-// The exact integer sums under a product of quantised numbers: a group's products of one row of
-// activations with the outputs of a register, one output in each 32-bit lane.
+// The exact integer sums in a product of quantised numbers: a group's products of one row of
+// activations with a register of outputs, one output in each 32-bit lane.
 //
 // Included inside the namespace and the attributes of a file that is compiled once per instruction
-// set; OUTRIDER_DOT_PRODUCTS says that its CPUs sum four products of bytes at once (VNNI, SDOT).
-// Sums are exact, so their order is free and all of these agree:
+// set. OUTRIDER_DOT_PRODUCTS: its CPUs sum four products of bytes at once (VNNI, SDOT). Sums are
+// exact, so their order does not matter and all variants agree:
 //
 //   dot     adds four products of unsigned weights and signed activations
 //   AVX2    int8 weights as two halves of four bits: eight steps of at most 2 * 15 * 127 add up to
@@ -19,7 +19,7 @@ using BytePart = hn::Vec<ByteTag>;
 using ShortTag = hn::Repartition<std::int16_t, PartTag>;
 using ShortPart = hn::Vec<ShortTag>;
 
-// Whether int8 weights are taken as signed numbers, which need no offset.
+// Whether int8 weights are read as signed numbers, which need no offset.
 #if HWY_TARGET == HWY_NEON
 inline constexpr bool kSignedBytes = true;
 #else
@@ -41,11 +41,12 @@ HWY_INLINE BytePart high_halves(BytePart bytes) {
   return low_halves(hn::BitCast(ByteTag(), hn::ShiftRight<4>(hn::BitCast(d16, bytes))));
 }
 
-// A step's weights, unpacked once for all rows of a tile. `flip` makes signed numbers of unsigned.
+// A step's weights, unpacked once for all rows of a tile. `flip` converts unsigned to signed
+// numbers.
 template <int kBits>
 struct StepWeights;
 
-// The sum of one row's group: begin(), add() for each step, end(). The offset goes in once.
+// The sum of one row's group: begin(), add() for each step, end(). The offset is added once.
 template <int kBits>
 struct GroupSum;
 

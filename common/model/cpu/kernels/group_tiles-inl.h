@@ -1,11 +1,11 @@
 // The exact integer sums of a group, or of half of one, for all rows of a tile: one row after the
-// other from group_sums-inl.h or, on CPUs that multiply matrices of bytes, two rows at once.
+// other by group_sums-inl.h or, on CPUs that multiply matrices of bytes, two rows at once.
 //
 // Included inside the namespace and the attributes of a file that is compiled once per instruction
-// set, behind group_sums-inl.h; OUTRIDER_BYTE_MATRICES says that its CPUs multiply 2 x 8 by 8 x 2
-// bytes (I8MM). SPDX-License-Identifier: Apache-2.0
+// set, after group_sums-inl.h. OUTRIDER_BYTE_MATRICES: its CPUs multiply 2 x 8 by 8 x 2 bytes
+// (I8MM). SPDX-License-Identifier: Apache-2.0
 
-// Rows of a tile, and how many registers of a panel's 16 outputs are summed at once: what fits the
+// Rows of a tile, and registers of a panel's 16 outputs that are summed at once: as many as fit the
 // registers.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kTileRows4 = 8, kTileRows8 = 8;
@@ -14,7 +14,7 @@ inline constexpr int kTogether = 1;
 inline constexpr int kTileRows4 = 4, kTileRows8 = 4;
 inline constexpr int kTogether = 2;
 #elif HWY_TARGET == HWY_AVX2
-inline constexpr int kTileRows4 = 8, kTileRows8 = 4;  // of 8 bits each row has two sums
+inline constexpr int kTileRows4 = 8, kTileRows8 = 4;  // with 8 bits each row has two sums
 inline constexpr int kTogether = 1;
 #elif defined(OUTRIDER_BYTE_MATRICES)
 inline constexpr int kTileRows4 = 8, kTileRows8 = 8;
@@ -38,7 +38,7 @@ struct Format {
   static constexpr std::size_t kGroupBytes = kPanelOutputs * kQuantGroup * kBits / 8;
   static constexpr std::size_t kScales = kQuantGroup / kScaleGroup;
   static constexpr std::size_t kSteps = kScaleGroup * kPanelOutputs * kBits / 8 / kStepBytes;
-  // Whether the weights' zero has to be taken out of sums.
+  // Whether the weights' zero must be subtracted from sums.
   static constexpr bool kHasOffset = !kHasMinimum && !(kSignedBytes && kBits == 8);
   static constexpr std::size_t kOffset = kBits == 4     ? offsetof(QuantizedGroup, offset4)
                                          : kScales == 1 ? offsetof(QuantizedGroup, offset8)
@@ -52,7 +52,7 @@ HWY_INLINE T read_as(const std::byte* from) {
   return value;
 }
 
-// What a row's sum begins with: minus the weights' zero times the sum of its activations.
+// The start value of a row's sum: minus the weights' zero times the sum of its activations.
 template <class F>
 HWY_INLINE std::int32_t offset_of(const std::byte* group, std::size_t half) {
   if constexpr (!F::kHasOffset) return 0;
@@ -67,7 +67,7 @@ HWY_INLINE void load_step(const std::uint8_t* values, std::size_t step, int part
   }
 }
 
-// The exact sums of a group, or of half of one, for the rows of a tile, each by itself.
+// The exact sums of a group, or of half of one, for the rows of a tile, one row after the other.
 template <class F, int kRows>
 struct RowSums {
   // values: the half's weights. x[r]: row r's group.
@@ -118,8 +118,8 @@ struct RowSums {
 
 #if defined(OUTRIDER_BYTE_MATRICES)
 
-// The same for rows two by two: a product of 2 x 8 weights and 8 x 2 activations takes two steps
-// of two outputs for both rows. An odd last row is its own neighbour.
+// Like RowSums, for rows two by two: a product of 2 x 8 weights and 8 x 2 activations takes two
+// steps of two outputs for both rows. An odd last row is paired with itself.
 template <class F, int kRows>
 struct PairSums {
   static constexpr int kPairs = (kRows + 1) / 2;

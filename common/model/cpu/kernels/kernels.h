@@ -1,11 +1,12 @@
-// The kernels of the cpu backend: one table of functions per instruction set, equal bits from all
-// (docs/row-invariance.md).
+// The kernels of the cpu backend: one table of functions per instruction set, with equal bits from
+// all (docs/row-invariance.md).
 //
-// Every output element is computed wholly by one call, in an order that depends on its own row
-// only: not on the rows beside it, the part of the outputs asked for, or the instruction set.
+// One call computes an output element completely, in an order that depends on its own row only: not
+// on other rows, on the requested part of the outputs, or on the instruction set.
 //
-// Thread rule: pure functions of their arguments; calls that write different outputs may run side
-// by side. Callers own all memory and have checked all sizes. SPDX-License-Identifier: Apache-2.0
+// Thread rule: pure functions of their arguments; calls that write different outputs may run
+// concurrently. Callers own all memory and have checked all sizes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace outrider {
 
-// To be raised whenever a kernel's bits change, or what it reads.
+// Raise it when the bits of a kernel's results, or the layout it reads, change.
 inline constexpr const char* kKernelVersion = "4";
 
 // Rounds up to whole 16 lanes: the stride of activations and of cached keys and values.
@@ -26,8 +27,8 @@ inline constexpr std::int64_t pad_to_lanes(std::int64_t count) {
 
 enum class WeightType : std::uint8_t { kF32, kBf16, kF16, kQuantized };
 
-// A weight matrix [outputs, inputs]. Of f32, bf16 and f16: row-major, no alignment needed.
-// kQuantized: panels of `format` (quant_format.h) one after the other, at a multiple of 64 bytes.
+// A weight matrix [outputs, inputs]. f32, bf16 and f16: row-major, no alignment needed. kQuantized:
+// panels of `format` (quant_format.h) one after the other, at a multiple of 64 bytes.
 struct WeightMatrix {
   WeightType type = WeightType::kF32;
   QuantFormat format = {};
@@ -42,8 +43,8 @@ struct MatmulInput {
   std::int64_t stride = 0;               // pad_to_lanes(inputs)
   const float* values = nullptr;         // [rows, stride] f32, zero beyond `inputs`
   const std::byte* quantized = nullptr;  // [rows] of QuantizedGroups; read by kQuantized only
-  // The same number twice, if not 0, means the same rows of the same values: what a thread made of
-  // them for its first product serves the next.
+  // Equal numbers, if not 0, mean equal rows and values: data that a thread prepared for its first
+  // product is reused for the next.
   std::uint64_t number = 0;
 };
 
@@ -61,18 +62,18 @@ struct Outputs {
   std::int64_t end = 0;
 };
 
-// Keys and values lie in pages of 64 slots, one head after the other: [page][head][slot][element].
+// Keys and values are in pages of 64 slots, one head after the other: [page][head][slot][element].
 inline constexpr std::int64_t kKvPageSlots = 64;
 
-// Long contexts are cut into parts of so many absolute positions, which threads share. A part gives
-// a partial result: the weighted values [head_stride], the maximum of the scores, the weights' sum.
+// Long contexts are cut into parts of so many absolute positions, which threads share. A part's
+// partial result: the weighted values [head_stride], the maximum of the scores, the weights' sum.
 inline constexpr std::int64_t kAttentionPart = 1024;
-inline constexpr std::int64_t kPartialExtra = 16;  // floats behind the values, two of them used
+inline constexpr std::int64_t kPartialExtra = 16;  // floats after the values, two of them used
 
 inline constexpr std::int64_t kMaxSharedQueries = 64;
 inline constexpr std::int64_t kMaxHeadStride = 512;
 
-// What one row wants of a part of its positions.
+// One row's task for a part of its positions.
 struct AttentionRow {
   const float* queries = nullptr;      // [num_queries, head_stride] f32, zero beyond head_dim
   float* partials = nullptr;           // [num_queries, partial_stride] f32
@@ -104,7 +105,7 @@ struct Kernels {
   void (*matmul)(const WeightMatrix& weights, const MatmulInput& x, Outputs part,
                  const MatmulOutput& y);
 
-  // Quantises one row of activations, [count] f32, symmetric to +-127, to its QuantizedGroups.
+  // Quantises one row of activations, [count] f32, symmetrically to +-127, to its QuantizedGroups.
   void (*quantize_row)(const float* x, std::int64_t count, std::byte* out);
 
   // Quantises 32 weights to 8 bits without a minimum, or to 4 bits with one.

@@ -1,4 +1,4 @@
-// Sixteen virtual lanes of f32 on whatever vectors the CPU has (docs/row-invariance.md).
+// Sixteen virtual lanes of f32 on the CPU's vectors (docs/row-invariance.md).
 //
 // One AVX-512 register, two AVX2 registers or four NEON registers hold one Lanes. Element k of a
 // reduction goes to lane k mod 16, each lane sums in order of k by fused multiply-add, and the
@@ -22,7 +22,7 @@
 #include "common/base/vector_targets.h"
 #include "hwy/highway.h"
 
-// Before a loop over registers: as long as it stays a loop, its registers are memory.
+// Before a loop over registers: if it is not unrolled, the compiler keeps the registers in memory.
 #ifndef OUTRIDER_UNROLL
 #ifdef __clang__
 #define OUTRIDER_UNROLL
@@ -37,9 +37,8 @@ namespace outrider::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keeps a register (a vector's .raw) as it is at this place of the program: the compiler would
-// collect products or operands of several steps first, or load an operand anew for each of its
-// products.
+// Keeps a register (a vector's .raw) at this point of the program: otherwise the compiler collects
+// products or operands of several steps first, or loads an operand again for each of its products.
 template <class Register>
 HWY_INLINE void keep_in_register(Register& value) {
 #if defined(__x86_64__)
@@ -56,10 +55,10 @@ inline constexpr int kParts = kLanes / kPartLanes;
 using PartTag = hn::CappedTag<float, kPartLanes>;
 using Part = hn::Vec<PartTag>;  // one register
 using QuadTag = hn::Full128<float>;
-using Quad = hn::Vec<QuadTag>;  // four lanes: what a Lanes is folded to
+using Quad = hn::Vec<QuadTag>;  // four lanes: the result of folding a Lanes
 
 struct Lanes {
-  // Written out, so that the compiler makes it for this instruction set (GCC on Arm would not).
+  // Written out, so that the compiler generates it for this instruction set (GCC on Arm would not).
   HWY_INLINE Lanes() {}  // NOLINT(modernize-use-equals-default)
   Part part[kParts];
 };
@@ -84,7 +83,7 @@ HWY_INLINE void store_lanes(const Lanes& lanes, float* to) {
   }
 }
 
-// Memory that is needed soon, into L2: L1 has no room for it beside what is worked on.
+// Prefetches memory into L2; L1 has no room for it beside the data in use.
 HWY_INLINE void prefetch(const void* from, std::size_t bytes) {
   constexpr std::size_t kCacheLine = 64;
   constexpr int kForReading = 0, kLevel2 = 2;

@@ -1,9 +1,9 @@
 // Matrix product with f32, bf16 or f16 weights, widened in registers.
 //
-// One row is multiplied with the weights as they come from memory (RowProduct). Several rows meet a
-// block of them at a time (BlockedProduct), so that activations stay in L1.
-// Either way gives the same bits: each sum owns its 16 lanes (lanes-inl.h) and takes its elements
-// in order. SPDX-License-Identifier: Apache-2.0
+// One row is multiplied with the weights as they are read from memory (RowProduct). For several
+// rows the weights are processed block by block (BlockedProduct), so that activations stay in L1.
+// Both give the same bits: each sum has its own 16 lanes (lanes-inl.h) and takes its elements in
+// order. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 
@@ -47,7 +47,7 @@ class RowProduct {
  private:
   static constexpr std::int64_t kColumns = 4;
 
-  // Past the last column it is the last again, and nobody looks.
+  // Beyond the last column it repeats the last, and the result is ignored.
   HWY_NOINLINE void multiply(std::int64_t n, std::int64_t count, float* out) const {
     const T* w[kColumns];
     for (std::int64_t c = 0; c < kColumns; ++c) {
@@ -71,8 +71,8 @@ class RowProduct {
                out);
   }
 
-  // Columns side by side are several streams that each end soon; `next`, of the tile after this
-  // one, is prefetched in order of address: one stream, which the hardware follows too.
+  // Neighbouring columns are several short streams. So the next tile's memory is prefetched in
+  // order of address: one stream, which the hardware prefetcher follows too.
   HWY_INLINE static void step(const T* const* w, std::size_t k, const T* next, const float* x,
                               Lanes* sums) {
     constexpr std::size_t kPrefetched = kColumns * kPartLanes;

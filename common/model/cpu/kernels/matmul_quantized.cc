@@ -1,4 +1,4 @@
-// Matrix product of quantised weights on any CPU of AVX2 or NEON (quantized_tiles-inl.h).
+// Matrix product of quantised weights on any CPU with AVX2 or NEON (quantized_tiles-inl.h).
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>

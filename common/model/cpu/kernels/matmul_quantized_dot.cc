@@ -1,6 +1,6 @@
 // Matrix product of quantised weights on CPUs that sum four products of bytes at once: AVX-512
-// VNNI, AVX-VNNI, SDOT (quantized_tiles-inl.h). Highway 1.0.3 has no targets for them, so the
-// attributes are ours, and matmul_quantized() asks the CPU. SPDX-License-Identifier: Apache-2.0
+// VNNI, AVX-VNNI, SDOT (quantized_tiles-inl.h). Highway 1.0.3 has no targets for them, so this file
+// sets the attributes, and matmul_quantized() checks the CPU. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 #include <type_traits>

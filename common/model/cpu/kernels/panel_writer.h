@@ -1,6 +1,6 @@
-// Puts quantised weights into the panels of a matrix (quant_format.h).
+// Writes quantised weights into the panels of a matrix (quant_format.h).
 //
-// Thread rule: calls for different panels may run side by side. Ownership: the matrix's memory is
+// Thread rule: calls for different panels may run concurrently. Ownership: the matrix's memory is
 // the caller's, all zero before the first call. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,7 +28,7 @@ class PanelWriter final {
   std::byte* data_;
 };
 
-// The weights of one output, [inputs] f32, as they stand in a matrix: for tests and measurements.
+// Reads the weights of one output, [inputs] f32, from a matrix: for tests and measurements.
 void read_panel_row(const QuantFormat& format, std::int64_t inputs, const std::byte* data,
                     std::int64_t output, float* out);
 

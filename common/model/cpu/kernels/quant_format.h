@@ -1,8 +1,8 @@
-// How the kernels store matrices as int8 or int4, and rows of activations as int8.
+// The layout of int8 or int4 matrices, and of int8 rows of activations.
 //
-// A stored weight stands for scale * (value - zero) + minimum; its value is an unsigned number of 8
-// or 4 bits. Along K, 32 elements are a group: activations have one scale for each, weights one for
-// each or one for each half. 16 outputs are a panel, whole and contiguous:
+// A stored weight means scale * (value - zero) + minimum; its value is an unsigned number of 8 or 4
+// bits. Along K, 32 elements are a group: activations have one scale per group, weights one per
+// group or per half group. 16 outputs are a panel, which is contiguous:
 //
 //   values    [groups][steps][16 outputs][4 bytes]
 //             int8, 8 steps: byte i of step s = element 4s + i
@@ -10,9 +10,9 @@
 //   scales    [groups * 32 / scale_group][16 outputs], f16 or f32
 //   minimums  [groups][16 outputs], of the scales' type, where the format has them
 //
-// So a 32-bit integer lane sums one output's products and no sum crosses lanes, whatever the CPU
-// (docs/row-invariance.md), and a product reads a panel as one stream. K is filled up to whole
-// groups and the outputs to whole panels, with zeros.
+// So a 32-bit integer lane sums one output's products and no sum crosses lanes on any CPU
+// (docs/row-invariance.md), and a product reads a panel as one stream. K is padded to whole groups
+// and the outputs to whole panels, with zeros.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,11 +27,11 @@ inline constexpr std::int64_t kPanelOutputs = 16;
 
 struct QuantFormat {
   std::uint8_t bits = 8;          // 8 or 4
-  std::uint8_t scale_group = 32;  // weights with one scale: 32, or (of 8 bits) 16
-  bool wide_scales = false;       // scales and minimums are f32, else f16
+  std::uint8_t scale_group = 32;  // weights per scale: 32, or (with 8 bits) 16
+  bool wide_scales = false;       // scales and minimums are f32; else f16
   bool has_minimum = false;       // then values of 8 bits are at most 127
 
-  // The value that stands for no more than the minimum.
+  // The value that means 0 before the minimum is added.
   std::int32_t zero() const { return has_minimum ? 0 : 1 << (bits - 1); }
   std::int64_t scales_per_group() const { return kQuantGroup / scale_group; }
   std::int64_t scale_bytes() const { return wide_scales ? 4 : 2; }
@@ -39,7 +39,7 @@ struct QuantFormat {
   friend bool operator==(const QuantFormat&, const QuantFormat&) = default;
 };
 
-// Where things lie in a matrix of one format.
+// Offsets within a matrix of one format.
 struct PanelLayout {
   PanelLayout(const QuantFormat& format, std::int64_t inputs)
       : groups((inputs + kQuantGroup - 1) / kQuantGroup),
@@ -64,16 +64,16 @@ struct PanelLayout {
   static std::int64_t round_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 };
 
-// 32 weights of one output, quantised: what a panel takes in.
+// 32 quantised weights of one output: the input of a panel.
 struct WeightGroup {
   std::uint8_t values[kQuantGroup] = {};
   float scales[2] = {};  // the second where scale_group is 16
   float minimum = 0.0f;
 };
 
-// 32 activations of a row, x = scale * value, values in [-127, 127], with all that a product takes
-// of them: one line of the cache. A row is its groups one after the other, at a multiple of 64
-// bytes. Offsets take the weights' zero out of a sum: -zero * the sum of the values.
+// 32 activations of a row, x = scale * value, values in [-127, 127], with everything that a product
+// needs of them, in one cache line. A row is its groups one after the other, at a multiple of 64
+// bytes. Offsets correct a sum for the weights' zero: -zero * the sum of the values.
 struct QuantizedGroup {
   std::int8_t values[kQuantGroup];
   float scale;

@@ -1,6 +1,5 @@
-// Quantisation of weights, 32 at a time. Sums run in the sixteen lanes of lanes-inl.h, so that a
-// model converted on one CPU is the model converted on another.
-// SPDX-License-Identifier: Apache-2.0
+// Quantises weights, 32 at a time. Sums use the sixteen lanes of lanes-inl.h, so that every CPU
+// converts a model to the same bits. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -112,8 +111,8 @@ void store_values(const Group& values, float offset, std::uint8_t* out) {
   }
 }
 
-// As the format keeps it; an f16 scale is rounded up, so that no quantised weight exceeds its
-// range.
+// The scale as the format stores it; an f16 scale is rounded up, so that no quantised weight
+// exceeds its range.
 float kept_scale(float scale, bool is_wide) {
   if (is_wide) return scale;
   std::uint16_t bits = to_f16(scale);
@@ -134,14 +133,14 @@ void quantize_8(const float* weights, bool is_wide, WeightGroup* out) {
   store_values(steps_of(Group(weights), 0.0f, factor, -127.0f, 127.0f), 128.0f, out->values);
 }
 
-// A line scale * value + minimum through weights, and how far off it is.
+// A line scale * value + minimum through weights, and its error.
 struct Line {
   float scale = 0.0f;
   float minimum = 0.0f;
   float error = std::numeric_limits<float>::infinity();
 };
 
-// A group of weights, and how much each of them counts: large ones more.
+// A group of weights, and the weight of each in the fit: large ones count more.
 struct Target {
   HWY_INLINE explicit Target(const Group& weights) : x(weights) {
     const float root = std::sqrt(dot(x, x) / kQuantGroup);
@@ -153,7 +152,7 @@ struct Target {
   float sum_importance, sum_x;
 };
 
-// The line of least squares for given values.
+// The least-squares line for given values.
 HWY_INLINE Line fit(const Target& target, const Group& values) {
   const Group weighted = multiply(target.importance, values);
   const float sum_v = dot(weighted, Group(1.0f));
@@ -169,7 +168,7 @@ HWY_INLINE Line fit(const Target& target, const Group& values) {
   return line;
 }
 
-// Of several widths of a step around (high - low) / 15, the one whose best line errs least.
+// Tries several step widths around (high - low) / 15 and returns the line with the least error.
 HWY_INLINE Line best_line(const Group& x, float low, float high) {
   constexpr int kWidths = 16;
   const Target target(x);

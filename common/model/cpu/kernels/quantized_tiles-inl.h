@@ -6,16 +6,16 @@
 //   s = fma(weight minimum, activation scale * sum of activations, s)          (if there are
 //   minimums)
 //
-// 16 outputs side by side, one in each lane: so the bits are those of every tile, register width
-// and instruction set (docs/row-invariance.md).
+// 16 outputs are computed side by side, one in each lane. So the bits are the same for every tile,
+// register width and instruction set (docs/row-invariance.md).
 //
 // Included inside the namespace and the attributes of a file that is compiled once per instruction
-// set, behind group_sums-inl.h and group_tiles-inl.h. SPDX-License-Identifier: Apache-2.0
+// set, after group_sums-inl.h and group_tiles-inl.h. SPDX-License-Identifier: Apache-2.0
 
-// How many rows meet a panel before the next panel is read: their activations stay in L2.
+// Rows multiplied with a panel before the next panel is read: their activations stay in L2.
 inline constexpr std::int64_t kBlockRows = 64;
 
-// How far ahead of a stream of weights memory is prefetched.
+// Prefetch distance in a stream of weights.
 inline constexpr std::size_t kAheadBytes = 4096;
 
 // One panel.
@@ -67,7 +67,7 @@ struct QuantizedTile {
 
   HWY_INLINE void add_half(const std::uint8_t* values, std::size_t g, std::size_t half, int part,
                            const std::byte* const* x, Lanes* sums) const {
-    // What two parts share would be kept in memory between them: it is loaded again instead.
+    // Values shared by two parts would be kept in memory between them; reloading them is faster.
     if constexpr (kTogether < kParts) asm volatile("" ::: "memory");
     HalfSums<F, kRows> group;
     group.add(values, panel.flip, half, part, x);
@@ -95,7 +95,7 @@ struct QuantizedTile {
   }
 };
 
-// The 16 outputs from n on, as far as they are asked for.
+// Stores the 16 outputs from n on that are in `part`.
 HWY_INLINE void store_panel(const Lanes& sums, std::int64_t row, std::int64_t n, Outputs part,
                             const MatmulOutput& y) {
   if (n >= part.begin && n + kPanelOutputs <= part.end) {
@@ -151,7 +151,7 @@ void multiply_panels(const WeightMatrix& weights, const MatmulInput& in, Outputs
   const auto stride = static_cast<std::size_t>(quantized_row_bytes(weights.inputs));
   for (std::int64_t first = 0; first < in.rows; first += kBlockRows) {
     const std::int64_t rows = std::min(in.rows - first, kBlockRows);
-    // Tiles of nearly equal height: a last one of a single row would unpack the weights for it
+    // Tiles of nearly equal height: a last tile of one row would unpack the weights for that row
     // alone.
     const std::int64_t tiles = (rows + kTileRows<F::kBits> - 1) / kTileRows<F::kBits>;
     for (std::int64_t i = part.begin / kPanelOutputs; i * kPanelOutputs < part.end; ++i) {

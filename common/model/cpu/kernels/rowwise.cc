@@ -19,7 +19,7 @@ namespace outrider::HWY_NAMESPACE {
 #if OUTRIDER_VECTOR_CODE
 namespace {
 
-// The largest |x| of a group of 32. A maximum has no rounding, so its order is free.
+// The largest |x| of a group of 32. A maximum has no rounding, so its order does not matter.
 HWY_INLINE float largest_magnitude(const float* x) {
   Part largest = hn::Zero(PartTag());
   for (int i = 0; i < kQuantGroup; i += kPartLanes) {

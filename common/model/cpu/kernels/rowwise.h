@@ -1,5 +1,5 @@
-// Picks the kernels that work on single rows for an instruction set; see kernels.h for what they
-// compute. SPDX-License-Identifier: Apache-2.0
+// Selects the kernels for single rows for an instruction set; see kernels.h for their meaning.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/model/cpu/kernels/kernels.h"

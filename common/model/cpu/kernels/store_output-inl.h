@@ -1,5 +1,4 @@
-// Where a matrix product's sums go, shared by all weight types.
-// SPDX-License-Identifier: Apache-2.0
+// Stores a matrix product's sums, for all weight types. SPDX-License-Identifier: Apache-2.0
 
 // Included once per instruction set (see vector_targets.h), so no #pragma once.
 #if defined(OUTRIDER_STORE_OUTPUT_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,4 +1,4 @@
-// How much memory a weight matrix takes.
+// The memory of a weight matrix.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,14 +11,14 @@
 
 namespace outrider {
 
-// Of the matrix with its scales; data is not read.
+// Bytes of the matrix with its scales; data is not read.
 std::int64_t bytes_of(const WeightMatrix& matrix);
 
-// Where it lies.
+// The matrix's memory.
 std::span<const std::byte> memory_of(const WeightMatrix& matrix);
 
-// How many bytes of it fill rows up to whole groups and outputs up to whole panels: values and
-// scales that no weight has.
+// Bytes that pad rows to whole groups and outputs to whole panels: values and scales without a
+// weight.
 std::int64_t padding_of(const WeightMatrix& matrix);
 
 }  // namespace outrider

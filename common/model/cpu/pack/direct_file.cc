@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kBufferBytes = 1 << 20;
 constexpr std::size_t kAlignment = 4096;
 
-// False where the file system does not know it.
+// False where the file system does not support it.
 bool set_direct(int descriptor, bool direct) {
   const int flags = ::fcntl(descriptor, F_GETFL);
   return flags >= 0 &&
@@ -50,7 +50,7 @@ Status DirectFile::write(std::span<const std::byte> bytes) {
 }
 
 Status DirectFile::finish(std::span<const std::byte> head) {
-  if (direct_) set_direct(descriptor_.get(), false);  // the rest fills no whole block
+  if (direct_) set_direct(descriptor_.get(), false);  // the rest is less than a block
   OUTRIDER_RETURN_IF_ERROR(flush(filled_));
   if (::lseek(descriptor_.get(), 0, SEEK_SET) != 0) {
     return resource_exhausted(path_ + ": cannot be written: " + errno_message(errno));
@@ -69,7 +69,7 @@ Status DirectFile::write_out(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    // Some file systems take the flag and refuse the write.
+    // Some file systems accept the flag but refuse the write.
     if (written < 0 && errno == EINVAL && direct_) {
       direct_ = false;
       if (set_direct(descriptor_.get(), false)) continue;

@@ -1,7 +1,7 @@
-// A new file, written from its start past the system's page cache where that is possible: what is
-// larger than memory would push out everything else.
+// A new file, written from its start without the page cache where the system allows that: a file
+// larger than memory would evict everything else.
 //
-// Thread rule: one thread. Errors: RESOURCE_EXHAUSTED with the system's words.
+// Thread rule: one thread. Errors: RESOURCE_EXHAUSTED with the system's reason.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,10 +22,10 @@ class DirectFile final {
   DirectFile(UniqueFd descriptor, std::string path);
 
   Status write(std::span<const std::byte> bytes);
-  // How many were written.
+  // Bytes written so far.
   std::uint64_t size() const { return size_; }
 
-  // Writes over the file's first bytes, and returns when all of it is on the disk.
+  // Overwrites the file's first bytes, and returns when everything is on the disk.
   Status finish(std::span<const std::byte> head);
 
  private:

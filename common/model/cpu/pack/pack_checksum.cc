@@ -15,15 +15,15 @@ namespace outrider {
 namespace {
 
 constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;
-constexpr std::size_t kReadBytes = std::size_t{256} << 10;  // stays in a core's cache
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;  // fits a core's cache
 
-// The system's words, if the file does not hold them all.
+// Fails with the system's reason if the file does not have all the bytes.
 Status read_exactly(const UniqueFd& file, std::uint64_t offset, std::span<std::byte> buffer) {
   while (!buffer.empty()) {
     const ssize_t got =
         ::pread(file.get(), buffer.data(), buffer.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return data_loss(errno_message(errno) + "; the disk or its connection fails");
+    if (got < 0) return data_loss(errno_message(errno) + "; the disk or its connection has failed");
     if (got == 0) return data_loss("the file ends within it");
     offset += static_cast<std::uint64_t>(got);
     buffer = buffer.subspan(static_cast<std::size_t>(got));

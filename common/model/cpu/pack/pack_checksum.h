@@ -1,4 +1,4 @@
-// The checksum of an extent or an index: for damage, not for malice.
+// The checksum of an extent or an index. It detects damage, not malice.
 //
 //   PackChecksum sum(bytes.size());
 //   sum.add(first), sum.add(second) ..      // each but the last a multiple of kPart bytes
@@ -22,22 +22,23 @@ class PackChecksum final {
  public:
   static constexpr std::size_t kPart = 32;
 
-  // bytes: of all that will be added.
+  // bytes: the total that will be added.
   explicit PackChecksum(std::uint64_t bytes) : sums_{1, 2, 3, bytes} {}
 
   void add(std::span<const std::byte> bytes);
   std::uint64_t value() const;
 
  private:
-  std::array<std::uint64_t, 4> sums_;  // four chains side by side, so that memory is the limit
-  std::uint64_t rest_ = 0;             // of the bytes that fill no part
+  std::array<std::uint64_t, 4>
+      sums_;                // four independent chains, so that memory bandwidth is the limit
+  std::uint64_t rest_ = 0;  // bytes after the last whole part
 };
 
 std::uint64_t pack_checksum(std::span<const std::byte> bytes);
 
-// Reads an extent of the file, and compares. Not through a mapping: touching a page that cannot be
-// read would end the program. what: names file and extent in errors. DATA_LOSS for another sum, and
-// with the system's words where it cannot be read.
+// Reads an extent of the file and compares its checksum. It does not use a mapping: touching an
+// unreadable page would end the program. what: names file and extent in errors. DATA_LOSS for
+// another checksum, and with the system's reason for a read error.
 Status check_extent(const std::string& path, const PackExtent& extent, const std::string& what);
 
 }  // namespace outrider

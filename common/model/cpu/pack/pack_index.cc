@@ -33,7 +33,7 @@ constexpr std::uint64_t other_byte_order(std::uint64_t value) {
   return turned;
 }
 
-// The values that a kernel knows, and no other than describe_matrix() writes.
+// Only values that a kernel knows and describe_matrix() writes.
 bool is_known_format(const PackMatrix& matrix) {
   const QuantFormat format = matrix_of(matrix).format;
   if (matrix.type < static_cast<std::uint8_t>(WeightType::kQuantized)) {
@@ -61,7 +61,7 @@ Status must_be(const std::string& what, const std::string& field, std::uint64_t 
                    std::to_string(expected));
 }
 
-// A matrix, a tensor or a file, as far as its place goes.
+// The place of a matrix, a tensor or a file.
 struct Part {
   std::string field;  // "matrices[3]"
   std::string_view name;
@@ -74,7 +74,7 @@ struct Part {
   }
 };
 
-// The shapes have been checked.
+// Shapes are already checked.
 std::vector<Part> parts_of(const PackIndex& index) {
   std::vector<Part> parts;
   const auto field = [](const char* list, std::size_t i) {
@@ -109,7 +109,7 @@ Status check_matrix(const PackMatrix& matrix, const std::string& field) {
   return {};
 }
 
-// The extents fill the file between header and index: each begins at the first page that is free.
+// The extents must fill the file between header and index: each begins at the first free page.
 Status check_extents(const PackIndex& index, std::uint64_t end, const std::string& what) {
   std::uint64_t free = kPackPage;
   for (std::size_t i = 0; i < index.extents.size(); ++i) {
@@ -125,8 +125,8 @@ Status check_extents(const PackIndex& index, std::uint64_t end, const std::strin
   return must_be(what, "index_offset", end, free);
 }
 
-// The parts fill their extent in the order of their offsets, each at the first place that is free
-// and aligned: so none overlaps another, none lies outside, and the checksums cover them all.
+// The parts must fill their extent in the order of their offsets, each at the first free aligned
+// place: so none overlaps another, none lies outside, and checksums cover them all.
 Status check_parts(const PackIndex& index, const std::string& what) {
   std::vector<Part> parts = parts_of(index);
   std::ranges::stable_sort(parts, {}, [](const Part& part) {
@@ -157,14 +157,13 @@ Status check_parts(const PackIndex& index, const std::string& what) {
   return {};
 }
 
-// Of matrices, of tensors or of files.
+// For matrices, tensors or files.
 template <typename Entry>
 Status check_names(const std::vector<Entry>& entries, const char* list, const std::string& what) {
   std::set<std::string_view> names;
   for (const Entry& entry : entries) {
     if (names.insert(entry.name).second) continue;
-    return data_loss(what + ": " + list + ": the name " + printable(entry.name) +
-                     " stands there twice");
+    return data_loss(what + ": " + list + ": the name " + printable(entry.name) + " appears twice");
   }
   return {};
 }

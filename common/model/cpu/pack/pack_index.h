@@ -3,17 +3,16 @@
 //   page 0       header: magic, version, where the index is, its checksum, the file's size
 //   extents      one for each layer and one for the output matrix, each at the next multiple of 4
 //   KiB
-//                with its matrices at the next multiples of 64 bytes: what is read in one piece
-//                when a layer is; in a pack two more for what is no layer's matrix: small files and
+//                with its matrices at the next multiples of 64 bytes: read in one piece
+//                with a layer; in a pack two more for everything outside layers: small files and
 //                tensors, and large tensors as stored
-//   index        JSON: whose weights these are, extents with checksums, matrices, tensors, files
+//   index        JSON: the model, extents with checksums, matrices, tensors, files
 //
-// A cache of converted weights (weight_cache.h) holds the matrices that were converted, a pack
-// (model_pack.h) all that a model needs.
+// A cache of converted weights (weight_cache.h) holds the converted matrices, a pack (model_pack.h)
+// everything that a model needs.
 //
-// A file is of one machine's byte order (little-endian, as all CPUs with kernels are), of one
-// source and of one arithmetic: another kernel version may have another layout, so it is never
-// read.
+// A file has one byte order (little-endian, as all CPUs with kernels), one source and one
+// arithmetic. A file of another kernel version may have another layout, so it is never read.
 //
 // Thread rule: values, pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,9 +31,9 @@ namespace outrider {
 
 inline constexpr std::string_view kPackMagic = "OUTRPACK";
 inline constexpr std::uint64_t kPackPage = 4096;
-inline constexpr std::uint64_t kPackAlignment = 64;  // of a matrix
+inline constexpr std::uint64_t kPackAlignment = 64;  // of each matrix
 
-// Offsets are bytes from the file's begin.
+// Offsets are in bytes from the file's begin.
 struct PackExtent {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -116,7 +115,7 @@ struct PackedFile {
 struct PackIndex {
   std::string name;         // of the model
   std::string fingerprint;  // of the source (ModelInfo::fingerprint)
-  std::string arithmetic;   // what the matrices are for
+  std::string arithmetic;   // the arithmetic that the matrices are for
   std::vector<PackExtent> extents;
   std::vector<PackMatrix> matrices;
   std::vector<PackTensor> tensors;
@@ -138,14 +137,15 @@ PackMatrix describe_matrix(const std::string& name, const WeightMatrix& matrix);
 // Without its data.
 WeightMatrix matrix_of(const PackMatrix& matrix);
 
-// The header's page, for a file whose index, checked by parse_pack_index(), stands at its end.
+// The header's page, for a file that ends with this index, which parse_pack_index() has checked.
 std::string write_pack_header(std::uint64_t index_offset, std::span<const std::byte> index);
 
-// Header and index of a file. Extents, matrices, tensors and files lie as pack_writer.h lays them:
-// one after the other, each once, within their extent and the file, so that the checksums cover
-// whatever is read. Not looked at: the checksums of extents, the dtypes and shapes of tensors, and
-// what the model needs (model_pack.h). `what` names the file in errors. DATA_LOSS for what is
-// damaged, cut short or of another version, naming field and value.
+// Header and index of a file. Extents, matrices, tensors and files must be laid out as
+// pack_writer.h does: one after the other, each once, within their extent and the file, so that
+// checksums cover everything that is read. Not checked: the checksums of extents, the dtypes and
+// shapes of tensors, and whether the model is complete (model_pack.h). `what` names the file in
+// errors. DATA_LOSS naming field and value for a file that is damaged, cut short or of another
+// version.
 Result<PackIndex> parse_pack_index(std::span<const std::byte> file, const std::string& what);
 
 }  // namespace outrider

@@ -22,8 +22,8 @@ std::span<const std::byte> bytes_of_text(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// The name of a file is its folder's, which some file systems write in their own time (EINVAL), and
-// which may be written and not be opened.
+// Syncs the folder, which holds the file's name. Some file systems cannot sync folders (EINVAL),
+// and a folder may be writable but not readable.
 Status sync_folder_of(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
   const UniqueFd descriptor(
@@ -42,7 +42,7 @@ Result<std::unique_ptr<PackWriter>> PackWriter::create(const std::string& path) 
   UniqueFd descriptor(::mkostemp(partial.data(), O_CLOEXEC));
   if (!descriptor.valid()) return invalid_argument(partial + ": " + errno_message(errno));
   std::unique_ptr<PackWriter> writer(new PackWriter(path, partial, std::move(descriptor)));
-  // The header's place.
+  // Room for the header.
   OUTRIDER_RETURN_IF_ERROR(writer->file_.write(std::vector<std::byte>(kPackPage)));
   return writer;
 }
@@ -79,7 +79,7 @@ void PackWriter::add_file(const std::string& name, std::string_view content) {
                           .bytes = content.size()});
 }
 
-// Into the current extent; where the bytes will stand in the file.
+// Adds bytes to the current extent; returns their offset in the file.
 std::uint64_t PackWriter::place(std::span<const std::byte> bytes) {
   OUTRIDER_CHECK(!index_.extents.empty());
   extent_.resize((extent_.size() + kPackAlignment - 1) / kPackAlignment * kPackAlignment);

@@ -1,5 +1,5 @@
-// Writes a file of prepared weights (pack_index.h), whole or not at all: under another name until
-// it is complete and on disk.
+// Writes a file of prepared weights (pack_index.h), completely or not at all: it has a temporary
+// name until it is complete and on disk.
 //
 //   (begin_extent (add | add_tensor | add_file)*)* finish
 //
@@ -23,7 +23,7 @@ namespace outrider {
 
 class PackWriter final {
  public:
-  // The folder must be there. Errors: INVALID_ARGUMENT with the system's words.
+  // The folder must exist. Errors: INVALID_ARGUMENT with the system's reason.
   static Result<std::unique_ptr<PackWriter>> create(const std::string& path);
   ~PackWriter();
   PackWriter(const PackWriter&) = delete;
@@ -31,10 +31,10 @@ class PackWriter final {
 
   Status begin_extent();
   void add(const std::string& name, const WeightMatrix& matrix);
-  // tensor: all but extent, offset and bytes.
+  // tensor: complete except extent, offset and bytes.
   void add_tensor(PackTensor tensor, std::span<const std::byte> bytes);
   void add_file(const std::string& name, std::string_view content);
-  // Whose weights they are: as in PackIndex.
+  // The model's identity, as in PackIndex.
   Status finish(const std::string& name, const std::string& fingerprint,
                 const std::string& arithmetic);
 

@@ -13,7 +13,7 @@
 namespace outrider {
 namespace {
 
-// "llama-1b.0123456789abcdef.weights" of whatever a model is called.
+// "llama-1b.0123456789abcdef.weights", valid for any model name.
 std::string file_name(const std::string& name, const std::string& fingerprint,
                       const std::string& arithmetic) {
   std::string safe = name.substr(0, 60) + "-" + arithmetic.substr(0, arithmetic.find(','));
@@ -50,7 +50,7 @@ std::shared_ptr<const CachedWeights> WeightCache::open(const std::string& name,
   auto kept = read(path, fingerprint, arithmetic, pool);
   if (kept.ok()) return *std::move(kept);
   if (kept.status().code() != StatusCode::kNotFound) {
-    notify("converting weights anew: " + kept.status().message());
+    notify("converting weights again: " + kept.status().message());
   }
   return nullptr;
 }
@@ -63,7 +63,7 @@ Result<std::shared_ptr<const CachedWeights>> WeightCache::read(const std::string
   const std::span<const std::byte> bytes = file->bytes();
   OUTRIDER_ASSIGN_OR_RETURN(PackIndex index, parse_pack_index(bytes, path));
   if (index.fingerprint != fingerprint || index.arithmetic != arithmetic) {
-    return data_loss(path + ": of other weights or another kernel version");
+    return data_loss(path + ": it has other weights or another kernel version");
   }
   std::atomic<bool> damaged{false};
   const auto count = static_cast<std::int64_t>(index.extents.size());

@@ -1,8 +1,8 @@
 // Converted weights kept on disk from one start to the next.
 //
-// One file for each model and dtype, under the folder of a cache; what does not fit any more, for
-// another kernel version, other weights or damage, is made anew and takes its place. A cache that
-// cannot be written costs time, never a start.
+// One file for each model and dtype, in the cache's folder. A file that does not fit any more, for
+// another kernel version, other weights or damage, is made again and replaced. A cache that cannot
+// be written costs time, but never prevents a start.
 //
 // Thread rule: one thread; the pool's threads work inside. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,19 +22,19 @@
 
 namespace outrider {
 
-// Told what people should know: that a cache was not used, and why.
+// Called with messages for the user: that a cache was not used, and why.
 using CacheNotice = std::function<void(const std::string&)>;
 
 // $XDG_CACHE_HOME/outrider, or ~/.cache/outrider; empty if neither is set.
 std::string default_cache_dir();
 
-// Weights that lie in a mapped file.
+// Weights in a mapped cache file.
 class CachedWeights final {
  public:
   CachedWeights(std::unique_ptr<MappedFile> file, PackIndex index)
       : file_(std::move(file)), index_(std::move(index)) {}
 
-  // The matrix of that name with its data; nothing if there is none.
+  // The matrix of that name with its data; nothing for another name.
   std::optional<WeightMatrix> find(const std::string& name) const;
 
  private:
@@ -42,7 +42,7 @@ class CachedWeights final {
   PackIndex index_;
 };
 
-// A matrix to be kept; those of one layer together.
+// A matrix for the cache; matrices of one layer are adjacent.
 struct NamedMatrix {
   std::string name;
   WeightMatrix matrix;
@@ -57,12 +57,12 @@ class WeightCache final {
 
   bool is_on() const { return !directory_.empty(); }
 
-  // What was kept of these weights for this arithmetic; null if it was not, which is told unless
-  // there never was a file. Reads it all: checksums are checked.
+  // The cached weights for this arithmetic; null if there are none, with a notice unless no file
+  // exists. Reads everything and checks checksums.
   std::shared_ptr<const CachedWeights> open(const std::string& name, const std::string& fingerprint,
                                             const std::string& arithmetic, ThreadPool& pool) const;
 
-  // Keeps them. A failure is told.
+  // Writes the weights to the cache. A failure gives a notice.
   void keep(const std::string& name, const std::string& fingerprint, const std::string& arithmetic,
             std::span<const NamedMatrix> matrices) const;
 

@@ -90,11 +90,11 @@ TEST(TokenFile, AFileThatEverybodyMayReadOrThatHoldsNoKeyIsRefused) {
   EXPECT_TRUE(read_tokens(path).ok());
   write(path, "# nothing\nbad\n");
   EXPECT_THAT(read_tokens(path).status().message(),
-              AllOf(HasSubstr("holds no key"), HasSubstr("line 2")));
+              AllOf(HasSubstr("has no key"), HasSubstr("line 2")));
   EXPECT_THAT(read_tokens(folder.path()).status().message(), HasSubstr("regular file"));
 }
 
-// --- who is known -------------------------------------------------------------------------------
+// --- authentication -----------------------------------------------------------------------------
 
 TEST(Tenants, KnowsKeysByTheirHashOnly) {
   const NewToken alice = *new_token("alice");
@@ -132,35 +132,35 @@ TEST(Tenants, WhoLeavesTheFileHasNeitherLimitsNorRightsAnyMore) {
 
 // --- wrong keys ---------------------------------------------------------------------------------
 
-class WrongKeysTest : public testing::Test {
+class AuthFailureLimiterTest : public testing::Test {
  protected:
   void add(const std::string& host, int count) {
-    for (int i = 0; i < count; ++i) wrong_keys_.add(host, now_);
+    for (int i = 0; i < count; ++i) auth_failures_.add(host, now_);
   }
-  WrongKeys wrong_keys_;
+  AuthFailureLimiter auth_failures_;
   TimePoint now_ = TimePoint{} + std::chrono::hours(1);
 };
 
-TEST_F(WrongKeysTest, AnAddressHasABurstAndThenOneInTwoSeconds) {
+TEST_F(AuthFailureLimiterTest, AnAddressHasABurstAndThenOneInTwoSeconds) {
   add("192.0.2.1", 19);
-  EXPECT_FALSE(wrong_keys_.too_many("192.0.2.1", now_));
+  EXPECT_FALSE(auth_failures_.too_many("192.0.2.1", now_));
   add("192.0.2.1", 1);
-  EXPECT_TRUE(wrong_keys_.too_many("192.0.2.1", now_));
-  EXPECT_FALSE(wrong_keys_.too_many("192.0.2.2", now_)) << "others are not concerned";
-  now_ += WrongKeys::kOneIn;
-  EXPECT_FALSE(wrong_keys_.too_many("192.0.2.1", now_)) << "as it was told";
+  EXPECT_TRUE(auth_failures_.too_many("192.0.2.1", now_));
+  EXPECT_FALSE(auth_failures_.too_many("192.0.2.2", now_)) << "others are not concerned";
+  now_ += AuthFailureLimiter::kRetryInterval;
+  EXPECT_FALSE(auth_failures_.too_many("192.0.2.1", now_)) << "as it was told";
   add("192.0.2.1", 1);
-  EXPECT_TRUE(wrong_keys_.too_many("192.0.2.1", now_));
+  EXPECT_TRUE(auth_failures_.too_many("192.0.2.1", now_));
 }
 
-TEST_F(WrongKeysTest, ManyAddressesTakeBoundedMemoryAndTheWorstIsRemembered) {
+TEST_F(AuthFailureLimiterTest, ManyAddressesTakeBoundedMemoryAndTheWorstIsRemembered) {
   add("worst", 20);
-  for (std::size_t i = 0; i < 2 * WrongKeys::kHosts; ++i) add(std::to_string(i), 1);
-  EXPECT_LE(wrong_keys_.hosts(), WrongKeys::kHosts);
-  EXPECT_TRUE(wrong_keys_.too_many("worst", now_));
+  for (std::size_t i = 0; i < 2 * AuthFailureLimiter::kHosts; ++i) add(std::to_string(i), 1);
+  EXPECT_LE(auth_failures_.hosts(), AuthFailureLimiter::kHosts);
+  EXPECT_TRUE(auth_failures_.too_many("worst", now_));
   now_ += std::chrono::minutes(1);
   add("later", 1);
-  EXPECT_EQ(wrong_keys_.hosts(), 1u) << "of the others nothing is left to remember";
+  EXPECT_EQ(auth_failures_.hosts(), 1u) << "of the others nothing is left to remember";
 }
 
 TEST(Authenticator, AfterTooManyWrongKeysTheRightOneIsNotLookedAtEither) {
@@ -206,7 +206,7 @@ TEST(Authenticator, WrongKeysOfOneHostCountTogetherWhateverAddressItTakes) {
   }
 }
 
-// A program that reads /metrics without a key, or polls, guesses nothing.
+// A program that polls /metrics without a key does not guess.
 TEST(Authenticator, WhoBringsNoKeyKeepsNobodyOut) {
   const NewToken alice = *new_token("alice");
   Tenants tenants;
@@ -236,7 +236,7 @@ TEST(Authenticator, AKeyThatReadsMetricsOpensNothingElse) {
             StatusCode::kPermissionDenied);
 }
 
-// --- how much -----------------------------------------------------------------------------------
+// --- quotas -------------------------------------------------------------------------------------
 
 class QuotaTest : public testing::Test {
  protected:
@@ -302,7 +302,7 @@ TEST_F(QuotaTest, PromptTokensFlowIn) {
 TEST_F(QuotaTest, RowsArePaidWhenTheyAreKnown) {
   limits("rows-per-second=10");
   EXPECT_TRUE(admit().ok());
-  tenants_.charge("alice", 700, now_);  // 600 were there
+  tenants_.charge("alice", 700, now_);  // the bucket had 600
   EXPECT_FALSE(admit().ok());
   pass(10.1);
   EXPECT_TRUE(admit().ok());

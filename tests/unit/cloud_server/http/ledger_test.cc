@@ -13,7 +13,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Of alice: 1000 tokens of prompt, 400 of them cached; 200 of answer by 90 passes in 36 s.
+// A session of alice: 1000 prompt tokens, 400 of them cached; 200 answer tokens in 90 passes and 36
+// s.
 SessionRecord record() {
   SessionRecord record;
   record.session_id = "s";

@@ -1,4 +1,4 @@
-// OpenAI's routes over real HTTP, on a toy target: what clients are told of faults, bounds and
+// OpenAI's routes over real HTTP, on a toy target: answers to faults, bounds and
 // keys. SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/openai/completion_server.h"
 
@@ -34,7 +34,7 @@ class CompletionServerTest : public testing::Test {
     scheduler_options_.tokenizer_hash = "70f1";
     options_ = {.model_name = "toy", .tokenizer_hash = "70f1", .context = kContext};
   }
-  // Each pass takes so long.
+  // pass_ms: the time of each pass.
   void start(const char* pass_ms = "0.1") {
     target_ = std::make_unique<PacedModel>(std::move(toy_), *PaceCurve::parse(pass_ms), clock_);
     engine_ = std::make_unique<VerifyEngine>(*target_, scheduler_options_, clock_);
@@ -43,11 +43,11 @@ class CompletionServerTest : public testing::Test {
     ASSERT_TRUE(http.ok()) << http.status().to_string();
     http_ = *std::move(http);
   }
-  void TearDown() override {  // before what a subclass lends them
+  void TearDown() override {  // before the objects of a subclass that it uses
     http_.reset();
     engine_.reset();
   }
-  // The whole answer, head and body.
+  // Returns the whole response, head and body.
   std::string ask(const std::string& body, const std::string& headers = "") {
     HttpClient client(http_->address());
     client.post("/v1/completions", body, headers);

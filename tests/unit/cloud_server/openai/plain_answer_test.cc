@@ -1,4 +1,4 @@
-// An answer without a draft: what the verifier is asked for, and what its verdicts become.
+// An answer without a draft: the request to the verifier, and what its verdicts become.
 // SPDX-License-Identifier: Apache-2.0
 #include "cloud_server/openai/plain_answer.h"
 

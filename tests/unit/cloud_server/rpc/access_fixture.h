@@ -1,5 +1,4 @@
-// Servers with TLS and keys, and who comes to them.
-// SPDX-License-Identifier: Apache-2.0
+// Servers with TLS and keys, and their clients. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sys/stat.h>
@@ -15,7 +14,7 @@
 
 namespace outrider {
 
-// An authority, and certificates of it by the openssl program.
+// An authority, and certificates that the openssl program makes for it.
 class TestAuthority final {
  public:
   TestAuthority() {
@@ -79,7 +78,7 @@ class AccessTest : public ServerTest {
     return status;
   }
   Status answer(const RemoteOptions& options) { return answer(options, honest_open()); }
-  // With its key, as soon as the server has it.
+  // Answers with its key as soon as the server has read it.
   Status answer_when_renewed(RemoteOptions options) {
     Status status = unavailable("not tried");
     for (int i = 0; i < 40 && status.code() == StatusCode::kUnavailable; ++i) {
@@ -88,7 +87,7 @@ class AccessTest : public ServerTest {
     }
     return status;
   }
-  // The file of another authority in the place of this one's, which is called `name` too.
+  // Replaces this authority's file `name` by another authority's.
   void take(const TestAuthority& other, const std::string& name) const {
     std::ofstream(authority_.path(name)) << std::ifstream(other.path(name)).rdbuf();
   }

@@ -1,10 +1,10 @@
-// Strangers and friends at a server with TLS and keys. SPDX-License-Identifier: Apache-2.0
+// Clients with and without valid keys at a server with TLS. SPDX-License-Identifier: Apache-2.0
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "cloud_server/rpc/caller.h"
-#include "common/protocol/prefix_hash.h"
+#include "common/protocol/messages.h"
 #include "edge_client/verifiers/link_speed.h"
 #include "proto/codec.h"
 #include "tests/unit/cloud_server/rpc/access_fixture.h"
@@ -19,7 +19,7 @@ TEST_F(AccessTest, AKeyOverTlsIsLetIn) {
   EXPECT_EQ(answer(edge(alice_.token)), Status());
 }
 
-TEST_F(AccessTest, StrangersAreRefusedAndCountedAndLearnNothing) {
+TEST_F(AccessTest, ClientsWithoutAKeyAreRefusedAndCountedAndLearnNothing) {
   const Status none = answer(edge(""));
   EXPECT_EQ(none.code(), StatusCode::kUnauthenticated);
   for (const std::string& wrong :
@@ -32,15 +32,15 @@ TEST_F(AccessTest, StrangersAreRefusedAndCountedAndLearnNothing) {
 
 TEST_F(AccessTest, OnlyAKeyIsToldWhatTheTargetIs) {
   EXPECT_EQ(RemoteVerifier(edge("")).describe({}).status().code(), StatusCode::kUnauthenticated);
-  // This server has nothing to tell.
+  // This server has no description.
   EXPECT_EQ(RemoteVerifier(edge(alice_.token)).describe({}).status().code(),
             StatusCode::kUnimplemented);
   EXPECT_EQ(faults_.counts().refused, 2u);
 }
 
-TEST_F(AccessTest, TooManyWrongKeysFromAnAddressAndItIsToldToComeBackLater) {
+TEST_F(AccessTest, AnAddressWithTooManyWrongKeysMustWait) {
   Status status;
-  for (int i = 0; i < 100 && status.ok(); ++i) {  // on a slow machine more than twenty are needed
+  for (int i = 0; i < 100 && status.ok(); ++i) {  // more than twenty are needed on a slow machine
     EXPECT_FALSE(answer(edge("or-wrong")).ok());
     TestEdge alice(edge(alice_.token));
     alice.open(honest_open());
@@ -49,11 +49,11 @@ TEST_F(AccessTest, TooManyWrongKeysFromAnAddressAndItIsToldToComeBackLater) {
     const auto* notice = message != nullptr ? std::get_if<Notice>(message) : nullptr;
     status = alice.finish();
     const Duration delay = notice != nullptr ? notice->retry_after : Duration{0};
-    EXPECT_GE(delay, status.ok() ? Duration{0} : WrongKeys::kOneIn);
-    EXPECT_LE(delay, status.ok() ? Duration{0} : WrongKeys::kOneIn * 3 / 2);
+    EXPECT_GE(delay, status.ok() ? Duration{0} : AuthFailureLimiter::kRetryInterval);
+    EXPECT_LE(delay, status.ok() ? Duration{0} : AuthFailureLimiter::kRetryInterval * 3 / 2);
   }
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  clock_.sleep_until(clock_.now() + WrongKeys::kOneIn);
+  clock_.sleep_until(clock_.now() + AuthFailureLimiter::kRetryInterval);
   EXPECT_EQ(answer(edge(alice_.token)), Status());
   EXPECT_GE(authenticator_.refused(Front::kGrpc), 21u);
 }
@@ -82,7 +82,8 @@ TEST_F(AccessTest, AnotherTenantsSessionKeyIsLikeOneNeverSeen) {
   EXPECT_EQ(alice.answer(), right_answer(open));
 }
 
-// What a thief of an Open has of it on the wire: key and id of the session, the hash of its text.
+// What an attacker has who reads an Open on the wire: key and id of the session, the hash of its
+// text.
 TEST_F(AccessTest, AnOpenThatAnotherTenantReplaysTakesNothingAndLearnsNothing) {
   Open open = honest_open();
   open.session_key = std::string(32, 'a');
@@ -127,12 +128,12 @@ TEST_F(AccessTest, AQuotaRefusesWithADelayButNotAReconnect) {
   EXPECT_EQ(first.finish().code(), StatusCode::kCancelled);
 }
 
-// Many streams of one connection, which has one address, and keyed edges beside them.
+// Many streams of one connection, which have one address, and edges with keys beside them.
 class QuotaTest : public AccessTest {
  protected:
   QuotaTest() { rpc_options_.tls = {}; }
 
-  // Opens that do not say which session they are of, in streams of one connection.
+  // Opens without a session key, in streams of one connection.
   void open_without_key(int count) {
     const std::string open = serialize(EdgeMessage{0, 0, honest_open()});
     std::string bytes = http2::hello();
@@ -147,7 +148,7 @@ class QuotaTest : public AccessTest {
     socket_.emplace(address());
     ASSERT_TRUE(socket_->send(bytes));
   }
-  // Until so many calls were refused.
+  // Waits until so many calls were refused.
   void await_refused(std::uint64_t wanted) {
     const TimePoint give_up = clock_.now() + kPatience;
     while (faults_.counts().refused < wanted && clock_.now() < give_up) {
@@ -164,7 +165,8 @@ TEST_F(QuotaTest, StreamsWithoutASessionKeyAreSessionsOfTheirOwn) {
   await_refused(5);
   EXPECT_TRUE(socket_->read_until("all 1 sessions of this key's tenant are taken"));
   for (int i = 0; i < 1000 && engine_->stats().sessions_opened < 1; ++i) {
-    clock_.sleep_until(clock_.now() + std::chrono::milliseconds(2));  // the one is opened last
+    clock_.sleep_until(clock_.now() +
+                       std::chrono::milliseconds(2));  // so that this one is opened last
   }
   EXPECT_EQ(engine_->stats().sessions_opened, 1u);
   EXPECT_EQ(answer(edge_in_clear(alice_.token)).code(), StatusCode::kResourceExhausted);
@@ -185,7 +187,7 @@ TEST_F(QuotaTest, StreamsWithoutASessionKeyAreQueuedOneByOne) {
   model_.hold_passes(false);
 }
 
-// The key of one session is not the name of another that has none.
+// A session key is never the name of a session without one.
 TEST_F(QuotaTest, NoSessionKeyIsTheNameOfASessionWithoutOne) {
   tenants_.replace(parse_tokens(alice_.line + " sessions=1"));
   open_without_key(1);
@@ -221,8 +223,8 @@ TEST_F(AccessTest, ARevokedKeyEndsItsStreams) {
 }
 
 TEST_F(AccessTest, OnlyWhoMayDecodeMayMeasure) {
-  RemoteOptions stranger = edge("");
-  EXPECT_EQ(measure_link_speed(stranger, {}).status().code(), StatusCode::kUnauthenticated);
+  RemoteOptions unknown = edge("");
+  EXPECT_EQ(measure_link_speed(unknown, {}).status().code(), StatusCode::kUnauthenticated);
   EXPECT_TRUE(measure_link_speed(edge(alice_.token), {}).ok());
 }
 

@@ -30,7 +30,7 @@ long resident_mib() {
   return resident * 4096 / (1 << 20);
 }
 
-// Says nothing under a sanitizer, which keeps what is freed and shadows the rest.
+// Does nothing under a sanitizer, which keeps freed memory and adds shadow memory.
 void expect_little_more_than([[maybe_unused]] long before) {
 #if !defined(OUTRIDER_SANITIZED)
   EXPECT_LT(resident_mib(), before + 24);
@@ -46,7 +46,7 @@ std::string repeat(const std::string& bytes, int count) {
   return out;
 }
 
-// Peers that do not speak this port's protocol: counted one by one, told once.
+// Peers that do not speak this port's protocol: all are counted, the first is logged.
 class ForeignTest : public ServerTest {
  protected:
   void expect_dropped(const std::string& bytes, const char* why) {
@@ -148,14 +148,15 @@ TEST_F(BadConnectionTest, StrangePseudoHeadersDoNotAbort) {
     RawSocket socket(address());
     socket.send(http2::hello() +
                 frame(Frame::kHeaders, http2::kEndHeaders | http2::kEndStream, 1, headers));
-    // Answered or dropped: a ping's echo, or the end of the connection, tells that it is done.
+    // Answered or dropped: a ping's echo, or the end of the connection, shows that the server is
+    // done.
     socket.send(frame(Frame::kPing, 0, 0, "12345678"));
     socket.read_until("12345678");
   }
   expect_serves();
 }
 
-// CVE-2023-1428: telling of headers that are too long, gRPC aborted on values it could not print.
+// CVE-2023-1428: gRPC aborted when it logged values of too long headers that it could not print.
 TEST_F(BadConnectionTest, StrangeValuesAmongTooManyHeadersDoNotAbort) {
   const std::string padding = repeat(header("x-padding", std::string(100, 'p')), 120);
   for (const std::string& strange :
@@ -172,12 +173,12 @@ TEST_F(BadConnectionTest, StrangeValuesAmongTooManyHeadersDoNotAbort) {
   expect_serves();
 }
 
-// gRPC 1.51 closes the whole connection, though only one of its streams went too far.
+// gRPC 1.51 closes the whole connection, although only one of its streams exceeded the limit.
 TEST_F(BadConnectionTest, HeadersOverTheLimitMakeNoCallAndEndTheirConnectionOnly) {
   RawSocket socket(address());
   const std::string headers =
       http2::request_headers() + repeat(header("x-padding", std::string(100, 'p')), 200);
-  // gRPC holds a peer to the limit from when it has acknowledged it: 8192 in its SETTINGS.
+  // gRPC enforces the limit after a peer has acknowledged it: 8192 in its SETTINGS.
   ASSERT_TRUE(socket.send(http2::hello()));
   ASSERT_TRUE(socket.read_until(std::string("\x00\x06\x00\x00\x20\x00", 6)));
   ASSERT_TRUE(
@@ -191,7 +192,8 @@ TEST_F(BadConnectionTest, HeadersOverTheLimitMakeNoCallAndEndTheirConnectionOnly
   expect_serves();
 }
 
-// The limit holds no peer that does not acknowledge it; what it sends is bounded all the same.
+// The limit does not hold for a peer that does not acknowledge it; its bytes are bounded all the
+// same.
 TEST_F(BadConnectionTest, HeadersOfAPeerThatAcknowledgesNoLimitAreBounded) {
   const long before = resident_mib();
   RawSocket socket(address());
@@ -244,8 +246,8 @@ TEST_F(BadConnectionTest, EndlessContinuationsAreDroppedAndTakeNoMemory) {
   expect_serves();
 }
 
-// CVE-2023-33953: gRPC 1.51 keeps the string until it is whole, though its limit is long passed,
-// and reads it again from its beginning with each frame.
+// CVE-2023-33953: gRPC 1.51 keeps an incomplete string far beyond its limit, and parses it again
+// from its beginning with each frame.
 TEST_F(BadConnectionTest, ALargeHeaderStringThatReallyComesIsDroppedAndTakesLittleMemory) {
   const long before = resident_mib();
   RawSocket socket(address());
@@ -300,7 +302,7 @@ class StalledReaderTest : public ServerTest {
   }
 };
 
-// The reader gives gRPC no window: nothing can be written to it.
+// The reader gives gRPC no flow-control window: nothing can be written to it.
 TEST_F(StalledReaderTest, AReaderThatDoesNotReadLosesItsSession) {
   RawSocket socket(address());
   const std::string no_window("\x00\x04\x00\x00\x00\x00", 6);  // INITIAL_WINDOW_SIZE = 0
@@ -312,11 +314,11 @@ TEST_F(StalledReaderTest, AReaderThatDoesNotReadLosesItsSession) {
                   frame(Frame::kHeaders, http2::kEndHeaders, 1, http2::request_headers()) +
                   frame(Frame::kData, 0, 1,
                         http2::message_prefix(static_cast<std::uint32_t>(open.size())) + open)));
-  // The stream ends with RST_STREAM, which no window holds back: its header and stream id.
+  // The stream ends with RST_STREAM, which needs no window: its header and stream id.
   EXPECT_TRUE(socket.read_until(std::string("\x00\x00\x04\x03\x00\x00\x00\x00\x01", 9)));
   EXPECT_EQ(server_->stats().stalled, 1u);
-  // Its session breaks off and its KV is free to be taken. The bystander's, which nothing holds
-  // back here, comes to its end.
+  // Its session ends and its KV can be reused. The other client's session, which does read,
+  // completes.
   const TimePoint give_up = clock_.now() + kPatience;
   while (engine_->stats().sessions_open > 0 && clock_.now() < give_up) {
     clock_.sleep_until(clock_.now() + std::chrono::milliseconds(5));
@@ -334,7 +336,7 @@ class DeadReaderTest : public ServerTest {
   DeadReaderTest() { rpc_options_.farewell_timeout = std::chrono::milliseconds(300); }
 };
 
-// Its last message can never be written: the call used to stay for as long as the connection.
+// Its last message can never be written: earlier the call stayed open as long as the connection.
 TEST_F(DeadReaderTest, AReaderThatDoesNotTakeTheLastWordsLosesItsCall) {
   RawSocket socket(address());
   const std::string no_window("\x00\x04\x00\x00\x00\x00", 6);  // INITIAL_WINDOW_SIZE = 0

@@ -1,5 +1,5 @@
-// Messages that no honest edge sends: each ends its own stream with a status that names field,
-// value and what was expected, while a bystander's session on the same server goes on.
+// Messages that no correct edge sends: each ends its own stream with a status that names field,
+// value and what was expected, while another client's session on the same server continues.
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class BadMessageTest : public ServerTest {
  protected:
-  // Open, then this.
+  // Sends an Open, then `bytes`.
   void expect_refused_after_open(const std::string& bytes, grpc::StatusCode code,
                                  const testing::Matcher<std::string>& message) {
     RawCall call{{serialize(EdgeMessage{0, 0, honest_open()}), bytes}};
@@ -32,7 +32,7 @@ class BadMessageTest : public ServerTest {
     EXPECT_THAT(status.error_message(), message);
   }
 
-  // What the answer took, by the server's own count; it must be right.
+  // Usage of the answer as counted by the server; the answer must be right.
   Usage usage(const Open& open) {
     TestEdge edge(address());
     edge.open(open);
@@ -90,7 +90,7 @@ TEST_F(BadMessageTest, BytesThatAreNoMessageAreRefusedByLength) {
   expect_refused_after_open(whole.substr(0, whole.size() - 1), kInvalid,
                             HasSubstr("are not an outrider.v1.EdgeMessage"));
   expect_refused_after_open("GET / HTTP/1.1\r\n\r\n", kInvalid, HasSubstr("18 bytes"));
-  // Groups in groups, well formed but for their depth.
+  // Groups in groups, well formed except for their depth.
   expect_refused_after_open(std::string(10000, '\x7b') + std::string(10000, '\x7c'), kInvalid,
                             HasSubstr("20000 bytes"));
 }
@@ -129,7 +129,7 @@ TEST_F(BadMessageTest, OneByteOverTheLimitIsRefused) {
 }
 
 TEST_F(BadMessageTest, MoreLivingNodesThanTheLimitAreRefused) {
-  // Without acknowledgements the session comes to rest at a known end, where nodes live on.
+  // Without acknowledgements the session pauses at a known end, where nodes stay alive.
   TestEdge edge(address());
   edge.open(honest_open());
   for (std::uint32_t i = 0; i < kRunAhead; ++i) edge.await<Verdict>();
@@ -164,7 +164,7 @@ TEST_F(BadMessageTest, MoreNodesInOneMessageThanMayLiveAreFineIfTheyAreDeadOnArr
 
 TEST_F(BadMessageTest, CompressedMessagesAreRefused) {
   Open open = honest_open();
-  open.prefix.assign(1000, 1);  // gRPC leaves alone what would not shrink
+  open.prefix.assign(1000, 1);  // gRPC does not compress what would not shrink
   RawCall call{{serialize(EdgeMessage{0, 0, open})}, false, true};
   const grpc::Status status = run_raw(address(), call);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
@@ -259,7 +259,7 @@ TEST_F(BadMessageTest, NamesCannotForgeALogLine) {
 }
 
 TEST_F(BadMessageTest, AnothersSessionIdGivesNothingAway) {
-  // Somebody asks, leaves, and the server keeps the session's KV.
+  // A client opens a session and leaves; the server keeps its KV.
   Open first = honest_open();
   first.prefix = {5, 6, 7, 5, 6, 7, 5, 6};
   first.end_position = 20;
@@ -268,8 +268,9 @@ TEST_F(BadMessageTest, AnothersSessionIdGivesNothingAway) {
   const std::string name = somebody.await<Opened>().session_id;
   EXPECT_EQ(somebody.finish(), Status());
 
-  // With the name, the text is found again. Without it, with a wrong one and with half of it, all
-  // rows are computed, as for a text that nobody has asked: no timing tells them apart.
+  // With the session's id, the text is found in the cache. Without it, with a wrong one and with
+  // half of it, all rows are computed, as for a new text: timing does not reveal that the text was
+  // used.
   const auto asked = [&](const std::string& replaced) {
     Open open = first;
     open.replaced_session = replaced;

@@ -1,4 +1,4 @@
-// How many connections there may be, and for how long. SPDX-License-Identifier: Apache-2.0
+// The number of connections, and their lifetime. SPDX-License-Identifier: Apache-2.0
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -14,7 +14,7 @@ namespace {
 
 class ConnectionTest : public ServerTest {
  protected:
-  // Until the server has so many open, and no more.
+  // Waits until the server has exactly so many open.
   void await_open(std::uint64_t wanted) {
     const TimePoint give_up = clock_.now() + kPatience;
     while (server_->stats().connections.open != wanted && clock_.now() < give_up) {
@@ -36,7 +36,7 @@ class BoundedConnectionTest : public ConnectionTest {
   static constexpr std::size_t kMost = 10;
   BoundedConnectionTest() {
     rpc_options_.max_connections = kMost;
-    rpc_options_.stranger_time = std::chrono::hours(1);
+    rpc_options_.unauthenticated_grace = std::chrono::hours(1);
   }
 };
 
@@ -55,24 +55,24 @@ TEST_F(BoundedConnectionTest, BeyondTheBoundConnectionsAreClosedAtOnceAndOthersG
   expect_serves();
 }
 
-class StrangersTest : public BoundedConnectionTest {
+class UnauthenticatedTest : public BoundedConnectionTest {
  protected:
-  StrangersTest() { rpc_options_.stranger_time = Duration{0}; }
+  UnauthenticatedTest() { rpc_options_.unauthenticated_grace = Duration{0}; }
 };
 
-TEST_F(StrangersTest, WhoIsKnownTakesThePlaceOfTheOneThatWasThereLongestAndKeepsIt) {
-  std::deque<RawSocket> strangers;
-  for (std::size_t i = 1; i < kMost; ++i) strangers.emplace_back(address());
+TEST_F(UnauthenticatedTest, AnAuthenticatedConnectionEvictsTheOldestAndIsNotEvicted) {
+  std::deque<RawSocket> unauthenticated;
+  for (std::size_t i = 1; i < kMost; ++i) unauthenticated.emplace_back(address());
   await_open(kMost);  // the bystander's is one
   TestEdge late(address());
   late.open(honest_open());
   late.await<Opened>();
-  strangers.front().read_until_closed();
+  unauthenticated.front().read_until_closed();
   await_refused(1);
-  for (std::size_t i = 0; i < 3 * kMost; ++i) strangers.emplace_back(address());
+  for (std::size_t i = 0; i < 3 * kMost; ++i) unauthenticated.emplace_back(address());
   await_refused(1 + 3 * kMost);
   await_open(kMost);
-  EXPECT_TRUE(late.finish().ok()) << "no stranger takes the place of one who is known";
+  EXPECT_TRUE(late.finish().ok()) << "no unauthenticated connection replaces an authenticated one";
 }
 
 class BoundedPeerTest : public ConnectionTest {
@@ -90,24 +90,24 @@ TEST_F(BoundedPeerTest, OneAddressHasItsBound) {
   expect_serves();
 }
 
-// --- what strangers send ------------------------------------------------------------------------
+// --- bytes before authentication -----------------------------------------------------------------
 
-// A gate alone; what it hands on stays open and is not read.
+// A gate alone; the connections that it passes on stay open and are not read.
 class GateTest : public testing::Test {
  protected:
   void open(std::uint64_t of_one, std::uint64_t of_all) {
     ConnectionGateOptions options;
     options.listen = {"127.0.0.1", 0};
-    options.stranger_bytes = of_one;
-    options.strangers_bytes = of_all;
+    options.max_unauthenticated_bytes = of_one;
+    options.max_unauthenticated_bytes_total = of_all;
     gate_ = *ConnectionGate::listen(options);
     gate_->open([this](int, int connection) {
       const std::lock_guard lock(mu_);
       handed_.emplace_back(connection);
     });
   }
-  // One that has sent so many bytes, all of them received.
-  RawSocket& stranger(std::size_t bytes) {
+  // A connection that has sent so many bytes, all of them received.
+  RawSocket& unauthenticated(std::size_t bytes) {
     RawSocket& socket = sockets_.emplace_back(Address{"127.0.0.1", gate_->port()});
     EXPECT_TRUE(socket.send("PRI" + std::string(bytes - 3, 'x')));
     return socket;
@@ -128,32 +128,32 @@ class GateTest : public testing::Test {
   std::unique_ptr<ConnectionGate> gate_;
 };
 
-TEST_F(GateTest, AStrangerWhoSendsMoreThanHisShareIsClosed) {
+TEST_F(GateTest, AnUnauthenticatedConnectionAboveItsBytesIsClosed) {
   open(60'000, 1 << 30);
-  stranger(50'000);
-  RawSocket& greedy = stranger(70'000);
+  unauthenticated(50'000);
+  RawSocket& greedy = unauthenticated(70'000);
   await_refused(1);
   EXPECT_EQ(greedy.read_until_closed(), "");
   EXPECT_EQ(gate_->stats().open, 1u);
 }
 
-TEST_F(GateTest, IfStrangersSendTooMuchTogetherTheOneWithMostGivesWay) {
+TEST_F(GateTest, AboveTheTotalBytesTheConnectionWithMostIsClosed) {
   open(60'000, 100'000);
-  stranger(40'000);
-  RawSocket& most = stranger(50'000);
-  stranger(45'000);
+  unauthenticated(40'000);
+  RawSocket& most = unauthenticated(50'000);
+  unauthenticated(45'000);
   await_refused(1);
   EXPECT_EQ(most.read_until_closed(), "");
   EXPECT_EQ(gate_->stats().open, 2u);
 }
 
-TEST_F(GateTest, WhoIsVouchedForMaySendMore) {
+TEST_F(GateTest, AnAuthenticatedConnectionMaySendMore) {
   open(60'000, 100'000);
-  RawSocket& known = stranger(50'000);
+  RawSocket& known = unauthenticated(50'000);
   while (gate_->stats().open < 1) std::this_thread::yield();
-  gate_->vouch("ipv4:127.0.0.1:" + std::to_string(known.port()));
+  gate_->mark_authenticated("ipv4:127.0.0.1:" + std::to_string(known.port()));
   EXPECT_TRUE(known.send(std::string(50'000, 'x')));
-  stranger(50'000);
+  unauthenticated(50'000);
   await_refused(0);
   EXPECT_EQ(gate_->stats().open, 2u);
 }
@@ -184,7 +184,7 @@ TEST_F(IdleConnectionTest, AConnectionWithoutCallsEndsAndOneWithASessionStays) {
   RawSocket idle(address());
   EXPECT_TRUE(idle.send(http2::hello()));
   EXPECT_NE(idle.read_until_closed(), "");
-  await_open(1);  // the bystander's session is paused, and has been for longer
+  await_open(1);  // the bystander's session is paused, for longer than the limit
 }
 
 class AgedConnectionTest : public ConnectionTest {
@@ -195,7 +195,7 @@ class AgedConnectionTest : public ConnectionTest {
   }
 };
 
-// An edge goes on over a new connection (tests/e2e/connections_test.py).
+// An edge continues over a new connection (tests/e2e/connections_test.py).
 TEST_F(AgedConnectionTest, AfterItsAgeAndGraceAConnectionEndsWithWhatMayBeRetried) {
   VerifierEvent event = bystander_->next();
   while (!std::holds_alternative<StreamEnded>(event)) event = bystander_->next();

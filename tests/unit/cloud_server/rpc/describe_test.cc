@@ -1,4 +1,4 @@
-// Describe: what the target is, before a prompt is written for it.
+// Describe: a target's description, before a prompt is written for it.
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
@@ -35,11 +35,11 @@ TEST_F(DescribeTest, TellsWhatTheTargetIs) {
   EXPECT_EQ(verifier.described_bytes().payload_down, serialize(description()).size());
 }
 
-// So an edge that asks for the template while it loads its models has connected when it opens.
+// So an edge that requests the template while it loads its models is connected when it opens.
 TEST_F(DescribeTest, ItsConnectionServesTheStreamThatFollows) {
   TestEdge edge(address());
   ASSERT_TRUE(edge.describe().ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it would be gone by now
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it would be closed by now
   EXPECT_EQ(server_->stats().connections.open, 2u) << "the bystander's, and this one";
   edge.open(honest_open());
   EXPECT_EQ(edge.finish(), Status());
@@ -97,7 +97,7 @@ TEST_F(DescribeWithoutRoomTest, ObeysTheBoundOfCalls) {
             StatusCode::kResourceExhausted);
 }
 
-// As one that has no tokenizer, or is older.
+// Such as a server without a tokenizer, or an older one.
 TEST_F(ServerTest, AServerWithoutADescriptionSaysSo) {
   EXPECT_EQ(RemoteVerifier({.server = address()}).describe({}).status().code(),
             StatusCode::kUnimplemented);

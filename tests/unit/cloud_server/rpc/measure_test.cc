@@ -1,4 +1,4 @@
-// Measure: bytes there and back, its limits, and what the edge makes of them.
+// Measure: bytes in both directions, its limits, and the edge's result.
 // SPDX-License-Identifier: Apache-2.0
 #include <deque>
 #include <future>
@@ -7,7 +7,7 @@
 
 #include "cloud_server/admission/authenticator.h"
 #include "cloud_server/admission/token_file.h"
-#include "cloud_server/rpc/call_bounds.h"
+#include "cloud_server/rpc/shell_state.h"
 #include "edge_client/verifiers/link_speed.h"
 #include "emulation/link/link.h"
 #include "emulation/path/link_spec.h"
@@ -36,7 +36,7 @@ TEST_F(MeasureTest, BytesThatTakeNoTimeAreALowerBound) {
   EXPECT_GT(speed->down.bytes_per_second, 0);
 }
 
-// A machine that is busy makes it slower, never faster.
+// A busy machine makes a link appear slower, never faster.
 TEST_F(MeasureTest, ALinkIsNotTakenForFasterThanItIs) {
   const auto profile = parse_link("ethernet+delay=10ms+up.rate=2mbit+down.rate=8mbit+queue=64kb");
   ASSERT_TRUE(profile.ok()) << profile.status().to_string();
@@ -75,7 +75,7 @@ TEST_F(MeasureWithoutRoomTest, HasNoRoomForMeasurements) {
   EXPECT_THAT(speed.status().message(), HasSubstr("open calls"));
 }
 
-// --- peers that do not read, or do not go on ----------------------------------------------------
+// --- peers that do not read, or stop -------------------------------------------------------------
 
 class UnreadMeasureTest : public MeasureTest {
  protected:
@@ -98,9 +98,9 @@ class UnreadMeasureTest : public MeasureTest {
     return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
            http2::frame(http2::Frame::kSettings, 0, 0, no_window);
   }
-  // Calls that are open now, less the bystander's.
+  // Open calls without the bystander's.
   std::uint64_t calls() const { return server_->stats().calls_open - 1; }
-  // Until nothing changes any more and `done`.
+  // Waits until nothing changes any more and `done`.
   template <typename Done>
   void await(Done done) {
     const TimePoint give_up = clock_.now() + kPatience;
@@ -127,12 +127,12 @@ TEST_F(UnreadMeasureTest, UnreadRepliesAreBoundedAndGoWithTheirDeadline) {
     }
     ASSERT_TRUE(sockets.emplace_back(address()).send(bytes));
   }
-  // Replies of 256 KiB: so many fit, all other calls are over.
+  // With replies of 256 KiB, so many fit; all other calls are over.
   constexpr std::uint64_t kFit = kMost / kMaxMeasuredBytes;
   await([&] { return faults_.counts().refused >= kConnections * kStreams - kFit; });
   await([&] { return calls() <= kFit; });
   EXPECT_GT(calls(), 0u);
-  EXPECT_THAT(log_lines().at(0), HasSubstr("bytes on their way"));
+  EXPECT_THAT(log_lines().at(0), HasSubstr("bytes in transit"));
   await([&] { return calls() == 0; });
   EXPECT_TRUE(measured(address()).ok()) << "there is room again";
 }
@@ -209,7 +209,7 @@ class BoundedMeasureTest : public MeasureTest {
   static constexpr std::uint32_t kCalls = 20;
   BoundedMeasureTest() { rpc_options_.max_calls_per_peer = kCalls; }
 
-  // Calls that only begin, until so many are open with the bystander's.
+  // Begins calls without completing them, until so many are open with the bystander's.
   void begin_calls(RawSocket& socket, std::uint32_t until) {
     for (; calls_ < until; ++calls_) {
       ASSERT_TRUE(socket.send(http2::frame(http2::Frame::kHeaders, http2::kEndHeaders,
@@ -250,13 +250,13 @@ TEST(CallBounds, OneCannotTakeMoreThanHisShareNorAllMoreThanThereIs) {
   CallBounds bounds("bytes", 10, 15);
   EXPECT_TRUE(bounds.enter("a", "this address", 10).ok());
   EXPECT_EQ(bounds.enter("a", "this address", 1).message(),
-            "this address has as many bytes as it may have, 10");
+            "this address has as many bytes as allowed, 10");
   EXPECT_EQ(bounds.enter("b", "this address", 6).message(),
-            "this server has as many bytes as it may have");
+            "this server has as many bytes as allowed");
   EXPECT_TRUE(bounds.enter("b", "this address", 5).ok());
   bounds.leave("a", 4);
   EXPECT_TRUE(bounds.enter("a", "this address", 4).ok());
-  bounds.leave("stranger", 4);
+  bounds.leave("unknown", 4);
   EXPECT_FALSE(bounds.enter("c", "this address", 1).ok());
 }
 

@@ -1,5 +1,5 @@
-// What an observer of the wire sees of padded streams: messages of one size, as many for each pass.
-// SPDX-License-Identifier: Apache-2.0
+// Padded streams as an observer of the wire sees them: messages of one size, with the same number
+// for each pass. SPDX-License-Identifier: Apache-2.0
 #include "proto/frame_padding.h"
 #include "tests/unit/cloud_server/rpc/server_fixture.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 class PaddingTest : public ServerTest {
  protected:
-  // The whole answer, with as many passes as it has tokens.
+  // The bytes of a whole answer with one pass per token.
   LinkBytes bytes_of_answer(TestEdge& edge) {
     const Open open = honest_open();
     edge.open(open);
@@ -45,7 +45,7 @@ TEST_F(PaddingServerTest, AServerThatPadsTellsItsEdges) {
   const LinkBytes bytes = bytes_of_answer(edge);
   EXPECT_EQ(bytes.payload_down % kPaddedBytes, 0u);
   EXPECT_GE(bytes.messages_up, passes_ * kPaddedMessagesPerPass);
-  // All but Open, which left before the edge knew.
+  // All but Open, which was sent before the edge knew of padding.
   EXPECT_GE(bytes.payload_up, (bytes.messages_up - 1) * kPaddedBytes);
 }
 

@@ -1,4 +1,4 @@
-// A plain TCP peer that says what it likes, and the few HTTP/2 frames that it needs for that.
+// A plain TCP peer for arbitrary bytes, and the HTTP/2 frames that tests need.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,11 +19,11 @@ class RawSocket final {
   RawSocket& operator=(const RawSocket&) = delete;
 
   bool connected() const { return fd_ >= 0; }
-  // Its own.
+  // Of this side.
   std::uint16_t port() const;
   // False once the server has closed the connection.
   bool send(std::string_view bytes);
-  // All that comes until the server closes; fails the test after half a minute.
+  // Everything until the server closes; fails the test after half a minute.
   std::string read_until_closed();
   // Reads until `wanted` has come; false if the server closes or half a minute passes before.
   bool read_until(std::string_view wanted);

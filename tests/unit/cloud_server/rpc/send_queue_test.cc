@@ -56,7 +56,7 @@ Opened opened_with_exits(std::size_t exits) {
   return opened;
 }
 
-// What an observer of the wire sees of a pass with so many reports.
+// The sizes that an observer of the wire sees of a pass with so many reports.
 std::vector<std::size_t> sizes_of_pass(SendQueue& queue, int reports) {
   EXPECT_TRUE(queue.push(Started{1, 5, 0, {}}));
   for (int i = 0; i < reports; ++i) EXPECT_TRUE(queue.push(report(1)));

@@ -13,7 +13,7 @@
 namespace outrider {
 namespace {
 
-// Writes its messages, reads whatever comes.
+// Writes its messages and reads everything.
 class RawReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   RawReactor(const Address& server, RawCall& call) : call_(call) {
@@ -107,7 +107,7 @@ VerifierEvent TestEdge::next() {
 }
 
 Status TestEdge::finish() {
-  if (end_ > 0) send(AckOnly{}, end_);  // what await() passed over
+  if (end_ > 0) send(AckOnly{}, end_);  // the events that await() skipped
   while (true) {
     VerifierEvent event = next();
     if (const auto* ended = std::get_if<StreamEnded>(&event)) return ended->status;
@@ -141,7 +141,7 @@ void ServerTest::TearDown() {
     EXPECT_EQ(bystander_->answer(), right_answer(honest_open()));
   }
   bystander_.reset();
-  server_.reset();  // before what a subclass lends it
+  server_.reset();  // before the objects of a subclass that it uses
 }
 
 Open ServerTest::honest_open() const {

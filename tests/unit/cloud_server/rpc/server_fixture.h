@@ -1,6 +1,5 @@
-// A real server on a free port over a toy model, and edges of three kinds: an honest one, one that
-// sends raw bytes over gRPC, one that writes to the socket.
-// SPDX-License-Identifier: Apache-2.0
+// A real server on a free port over a toy model, and edges of three kinds: a correct one, one that
+// sends raw bytes over gRPC, one that writes to the socket. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <gmock/gmock.h>
@@ -24,30 +23,30 @@
 
 namespace outrider {
 
-// What no test should ever wait for.
+// Longer than any wait of a correct test.
 inline constexpr std::chrono::seconds kPatience{30};
 
-// An honest edge. Events wait until they are asked for.
+// A correct edge. Events wait until a test reads them.
 class TestEdge final {
  public:
   explicit TestEdge(const Address& server) : verifier_({server}) {}
   explicit TestEdge(RemoteOptions options) : verifier_(std::move(options)) {}
 
   Result<TargetDescription> describe() { return verifier_.describe({}); }
-  // Of the next open().
+  // For the next open().
   void name_request(const std::string& id) { verifier_.name_request(id); }
   void open(const Open& open);
   void send(decltype(EdgeMessage::body) body, Position acked = 0);
   // The next event, or a failure of the test.
   VerifierEvent next();
-  // Skips to the next event of this kind; fails if the stream ends before.
+  // Skips to the next event of this type; fails if the stream ends before.
   template <typename Message>
   Message await();
   // Acknowledges every verdict until the stream ends.
   Status finish();
   // All tokens of the verdicts so far.
   const std::vector<TokenId>& answer() const { return answer_; }
-  // Of finish(): what the server counted.
+  // Usage as counted by the server; valid after finish().
   const Usage& usage() const { return usage_; }
   void stop() { verifier_.stop(); }
   LinkBytes link_bytes() const { return verifier_.link_bytes(); }
@@ -95,19 +94,19 @@ class ServerTest : public testing::Test {
   // Subclasses change options before SetUp() runs.
   ServerTest();
   void SetUp() override;
-  // A bystander's session must still give the right text; whatever the test did meanwhile.
+  // The bystander's session must still give the right text after everything that the test did.
   void TearDown() override;
 
   // Greedy, eager, without nodes: plain cloud decoding.
   Open honest_open() const;
   std::vector<TokenId> right_answer(const Open& open) const;
-  // A fresh session gives the right text.
+  // Expects the right text of a new session.
   void expect_serves();
   const Address& address() const { return server_->address(); }
   std::vector<std::string> log_lines();
 
   std::mutex mu_;
-  std::vector<std::string> lines_;  // written until the server's end, therefore before it
+  std::vector<std::string> lines_;  // before the server, which writes to it until its end
   FaultLog faults_{[this](const std::string& line) {
     const std::lock_guard lock(mu_);
     lines_.push_back(line);
@@ -119,7 +118,8 @@ class ServerTest : public testing::Test {
   RpcServerOptions rpc_options_;
   std::unique_ptr<VerifyEngine> engine_;
   std::unique_ptr<RpcServer> server_;
-  // Opened before the test's body and paused at the run-ahead limit, as it does not acknowledge.
+  // Opened before the test's body and paused at the run-ahead limit, because it does not
+  // acknowledge.
   std::unique_ptr<TestEdge> bystander_;
 };
 

@@ -1,4 +1,4 @@
-// A prefix that takes longer to come than an Open may, over a real connection.
+// A prefix that takes longer than the time limit of an Open, over a real connection.
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/session/opening.h"
 #include "emulation/link/link.h"
@@ -21,8 +21,8 @@ Open open_of(const std::vector<TokenId>& prefix) {
   return open;
 }
 
-// Of 200 kbit/s: three seconds, where an Open has one to come. As many tokens again and again are
-// 300 KB, which take twelve where it has ten.
+// The link has 200 kbit/s: the Open takes three seconds, and has one second. The following tokens
+// are 300 KB, which take twelve seconds, where the limit is ten.
 TEST(SlowLink, ALongPrefixOpensAsLongAsItsPiecesKeepComing) {
   ToyModel model(8, kEnd);
   SystemClock clock;

@@ -48,12 +48,12 @@ class BookedStreamTest : public ServerTest {
       records_.push_back(record);
     };
   }
-  ~BookedStreamTest() override {  // while there are records to write to
+  ~BookedStreamTest() override {  // while the records that it writes to exist
     bystander_.reset();
     server_.reset();
     engine_.reset();
   }
-  // The id in the record of the session that this call led to.
+  // The id in the record of the session that this call opened.
   std::string id_of_session(const std::string& sent) {
     {
       const std::lock_guard lock(mu_);
@@ -65,7 +65,7 @@ class BookedStreamTest : public ServerTest {
     EXPECT_EQ(edge.finish(), Status());
     return next_record().request_id;
   }
-  // Is written when the stream's last message is out.
+  // Written when the stream's last message is sent.
   SessionRecord next_record() {
     const TimePoint give_up = clock_.now() + kPatience;
     while (clock_.now() < give_up) {
@@ -128,7 +128,7 @@ TEST_F(StreamTest, NodesThatAgreeComeBackInOneVerdict) {
   EXPECT_EQ(edge.await<Usage>().reason, FinishReason::kCancelled);
 }
 
-// The bystander rests at its run-ahead limit, so the spoiled pass is this edge's.
+// The bystander is paused at its run-ahead limit, so the spoiled pass is this edge's.
 TEST_F(StreamTest, LogitsThatNameNoTokenEndTheSessionAndAreLogged) {
   for (Position end = kPrefixLength; end < kPrefixLength + Position{kRunAhead};) {
     const Verdict verdict = bystander_->await<Verdict>();
@@ -139,7 +139,7 @@ TEST_F(StreamTest, LogitsThatNameNoTokenEndTheSessionAndAreLogged) {
   edge.open(honest_open());
   const Status status = edge.finish();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-  // The log has what happened; the edge, under which number it stands there.
+  // The log has the details; the edge gets their number in the log.
   EXPECT_THAT(status.message(), HasSubstr("failure 1"));
   EXPECT_THAT(status.message(), testing::Not(HasSubstr("logit")));
   EXPECT_EQ(faults_.counts().failed, 1u);
@@ -156,7 +156,7 @@ void expect_spread(std::optional<Duration> told, Duration least) {
   EXPECT_LE(*told, least * 3 / 2);
 }
 
-// As libtorch's out-of-memory is told (model.h): the session goes, and may come back.
+// libtorch's out-of-memory error (model.h): the session ends, and may be retried.
 TEST_F(StreamTest, ADeviceWithoutMemoryForAPassIsNoFinalError) {
   for (Position end = kPrefixLength; end < kPrefixLength + Position{kRunAhead};) {
     const Verdict verdict = bystander_->await<Verdict>();
@@ -216,7 +216,7 @@ class BoundedCallsTest : public ServerTest {
   }
 };
 
-// Calls that never say a word cost memory too.
+// Calls that never send anything cost memory too.
 TEST_F(BoundedCallsTest, CallsOfOneAddressAreBoundedBeforeTheySayAnything) {
   RawSocket socket(address());
   std::string calls = http2::hello();
@@ -225,12 +225,12 @@ TEST_F(BoundedCallsTest, CallsOfOneAddressAreBoundedBeforeTheySayAnything) {
         http2::frame(http2::Frame::kHeaders, http2::kEndHeaders, stream, http2::request_headers());
   }
   ASSERT_TRUE(socket.send(calls));
-  EXPECT_TRUE(socket.read_until("as many open calls as it may have, 3"));
+  EXPECT_TRUE(socket.read_until("as many open calls as allowed, 3"));
   RawCall call{{serialize(EdgeMessage{0, 0, honest_open()})}};
   const grpc::Status status = run_raw(address(), call);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   expect_spread(retry_delay(status), std::chrono::seconds(2));
-  // The silent ones end when their time is over, and there is room again.
+  // The silent calls end at their time limit, and there is room again.
   const TimePoint give_up = clock_.now() + kPatience;
   while (server_->stats().calls_open > 1 && clock_.now() < give_up) {
     clock_.sleep_until(clock_.now() + std::chrono::milliseconds(5));

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// gRPC may be half through a file when it is renewed.
+// gRPC may be in the middle of a file when it is renewed.
 TEST(OfferedTlsFilesTest, WhoReadsACopyReadsTheOldTextToItsEnd) {
   const TestAuthority before, renewed;
   before.issue("server", "localhost");
@@ -44,7 +44,7 @@ TEST(OfferedTlsFilesTest, WhoReadsACopyReadsTheOldTextToItsEnd) {
 
 class RenewedTest : public AccessTest {
  protected:
-  // Who trusts the renewed certificate only.
+  // An edge that trusts the renewed certificate only.
   RemoteOptions by_bob(const TestAuthority& renewed) const {
     RemoteOptions options = edge(bob_.token);
     options.tls_ca = renewed.path("ca.pem");
@@ -52,8 +52,8 @@ class RenewedTest : public AccessTest {
   }
 };
 
-// As one who renews by hand leaves them: the certificate without its key, for longer than gRPC
-// takes to read the files anew; and a file that is half written.
+// The states that a manual renewal passes: the certificate without its key, for longer than gRPC's
+// interval of reading; and a half-written file.
 TEST_F(RenewedTest, ACertificateWithoutItsKeyIsNotOfferedAndTheOneBeforeIs) {
   const TestAuthority renewed;
   renewed.issue("server", "localhost");
@@ -102,7 +102,7 @@ TEST_F(MutualTest, ACertificateIsNeededAndEnough) {
   EXPECT_EQ(answer(edge("")).code(), StatusCode::kUnavailable);
 }
 
-// The common name is the tenant's: in the file stands its quota.
+// The common name is the tenant's, whose quota is in the file.
 TEST_F(MutualTest, ACertificatesTenantHasItsQuotaAndIsToldTheLoadOnly) {
   tenants_.replace(parse_tokens("alice certificate sessions=1\n"));
   Open open = honest_open();
@@ -124,10 +124,10 @@ TEST_F(MutualTest, AnExpiredCertificateAndOneOfAnotherAuthorityDoNotGetThrough) 
   EXPECT_EQ(answer(with_certificate("late")).code(), StatusCode::kUnavailable);
   const TestAuthority other;
   other.issue("alice", "alice");
-  RemoteOptions stranger = edge("");
-  stranger.tls_cert = other.path("alice.pem");
-  stranger.tls_key = other.path("alice.key");
-  EXPECT_EQ(answer(stranger).code(), StatusCode::kUnavailable);
+  RemoteOptions unknown = edge("");
+  unknown.tls_cert = other.path("alice.pem");
+  unknown.tls_key = other.path("alice.key");
+  EXPECT_EQ(answer(unknown).code(), StatusCode::kUnavailable);
   EXPECT_EQ(engine_->stats().sessions_opened, 0u);
 }
 

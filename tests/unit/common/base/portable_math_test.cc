@@ -38,7 +38,7 @@ TEST(PortableMath, PowersRoundToTheNearestF32) {
   }
 }
 
-// The numbers were the same on x86-64 and 64-bit Arm when they were written down.
+// The expected numbers were equal on x86-64 and 64-bit Arm when they were recorded.
 TEST(PortableMath, BitsAreThoseOfEveryOtherCpu) {
   std::uint64_t hash = 0xcbf29ce484222325;
   const auto take = [&](double x) {

@@ -24,7 +24,7 @@ std::set<int> own_cores() {
   return cores;
 }
 
-// Where the parts of loops run that a compute thread, or another, has a pool compute.
+// The sets of cores on which parts of loops run. computes: the pool's caller is a compute thread.
 std::set<std::set<int>> places(int threads, bool computes) {
   std::set<std::set<int>> found;
   std::mutex mu;

@@ -139,7 +139,7 @@ TEST_P(VectorMath, LogAnswersForItsWholeDomain) {
   EXPECT_TRUE(std::isnan(y[5]));
 }
 
-// The numbers were the same on AVX2, AVX-512 and NEON when they were written down.
+// The expected numbers were equal on AVX2, AVX-512 and NEON when they were recorded.
 TEST_P(VectorMath, BitsAreThoseOfEveryOtherCpu) {
   EXPECT_EQ(hash(exp(exp_arguments())), 11174572391968801946u);
   EXPECT_EQ(hash(log(sweep(1e-40f, 3e38f, 1999))), 11318389174971896764u);

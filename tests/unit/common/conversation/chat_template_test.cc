@@ -49,7 +49,7 @@ const Json& golden() {
 
 class GoldenChats : public testing::TestWithParam<const char*> {
  protected:
-  // Loading takes a while: once per template.
+  // Loading is slow, so it is done once per template.
   GoldenChats() {
     static std::map<std::string, std::optional<Tokenizer>> loaded;
     if (!loaded.contains(GetParam())) {
@@ -97,7 +97,8 @@ TEST_P(GoldenChats, EachTurnIsAPrefixOfTheNext) {
     const bool users_turn = messages.back().role == ChatRole::kUser;
     const std::vector<TokenId> ids = *chat.encode_chat(*tokenizer(), messages, users_turn);
     const bool vicuna_prompt = GetParam() == std::string("vicuna") && !users_turn;
-    // "ASSISTANT:" and its space may merge with the answer: the text is a prefix, the last id not.
+    // "ASSISTANT:" and its space may merge with the answer: the text is a prefix, but not the last
+    // id.
     const std::size_t kept = before.size() - (vicuna_prompt ? 1 : 0);
     ASSERT_LE(kept, ids.size());
     EXPECT_TRUE(std::equal(before.begin(), before.begin() + static_cast<long>(kept), ids.begin()));
@@ -123,7 +124,7 @@ TEST_P(GoldenChats, MarkersInAMessageStayText) {
 INSTANTIATE_TEST_SUITE_P(Templates, GoldenChats,
                          testing::Values("llama2", "llama3", "vicuna", "chatml", "zephyr"));
 
-// As transformers renders the template in the file.
+// As transformers renders the file's template.
 TEST(ChatTemplate, OfSmolLm2SaysItsDefaultSystemMessage) {
   const std::optional<Tokenizer> tokenizer = family_tokenizer("smollm2");
   if (!tokenizer) GTEST_SKIP() << "models/smollm2 is not there; ./run model smollm2 fetches it";
@@ -149,7 +150,7 @@ constexpr char kChatml[] =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
-// As tokenizer_config.json lists several.
+// Templates in tokenizer_config.json's form of a list.
 Tokenizer with_templates(const Json& list) {
   return load_or_die(small_byte_level(), Json{{"chat_template", list}}.dump());
 }
@@ -199,7 +200,7 @@ TEST(ChatTemplate, IsToldFromOthersByItsHash) {
   const ChatSource usual{.templates = {{"default", kChatml}, {"other", "x"}}};
   EXPECT_EQ(template_hash(usual).size(), 64U);
   EXPECT_EQ(ChatTemplate::choose(usual, "")->hash(), template_hash(usual));
-  EXPECT_EQ(ChatTemplate::choose(usual, "chatml")->hash(), "");  // the user decided
+  EXPECT_EQ(ChatTemplate::choose(usual, "chatml")->hash(), "");  // chosen by the user
   EXPECT_EQ(template_hash({}), "");
   ChatSource chosen = usual;
   chosen.chosen = "smollm2";
@@ -210,8 +211,7 @@ TEST(ChatTemplate, IsToldFromOthersByItsHash) {
   EXPECT_EQ(template_hash(chosen), template_hash({.templates = {{"default", "x"}}}));
 }
 
-// What jinja2 said of the models' own templates of these families
-// (tests/golden/make_chat_goldens.py).
+// jinja2's results for the families' own templates (tests/golden/make_chat_goldens.py).
 class NamedTemplates : public testing::TestWithParam<const char*> {};
 
 std::string hash_of(const std::string& text) {
@@ -314,7 +314,7 @@ TEST(ChatTemplate, NamesTheTokenThatTheTokenizerLacks) {
   EXPECT_THAT(ChatTemplate::choose(tokenizer, "zephyr").status().message(), HasSubstr("eos_token"));
 }
 
-// Templates of shapes that a marker would mistake for another's, with the demo's tokenizer.
+// Unusual templates whose markers resemble another family's, with the demo's tokenizer.
 TEST(ExecutedTemplates, WriteWhatTheyAskFor) {
   const std::string folder = source_dir() + "/../shared/data/cases/chat-templates/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs " << folder;
@@ -341,10 +341,10 @@ TEST(ExecutedTemplates, WriteWhatTheyAskFor) {
     EXPECT_EQ(text_of(*chat->render(messages, true)), text);
     EXPECT_EQ(chat->end_of_turn(tokenizer).ok() ? *chat->end_of_turn(tokenizer) : -1,
               *tokenizer.find("<|im_end|>"));
-    // The user's own end mark stays text: one token of that kind for each turn that ends.
+    // The user's own end mark stays text: one such token for each turn that ends.
     const std::vector<TokenId> ids = *chat->encode_chat(tokenizer, messages);
     EXPECT_EQ(std::ranges::count(ids, *tokenizer.find("<|im_end|>")), 3);
-    // jinja2's text in one piece, but for the user's mark.
+    // jinja2's text in one piece, except for the user's mark.
     std::string plain = text;
     plain.replace(plain.find("Hi<|im_end|>"), 12, "Hi");
     std::vector<ChatMessage> harmless = messages;

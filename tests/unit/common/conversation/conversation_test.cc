@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 using Ids = std::vector<TokenId>;
 
-// Its tokenizer knows the chatml template.
+// With a tokenizer that has the tokens of the chatml template.
 class ConversationTest : public testing::Test {
  protected:
   const Tokenizer tokenizer_ = *Tokenizer::load(source_dir() + "/models/demo-draft");
@@ -58,7 +58,7 @@ TEST_F(ConversationTest, LaterPromptsBeginWithAllThatWasSaid) {
 }
 
 TEST_F(ConversationTest, TheOldestTurnsCanBeDropped) {
-  for (const char* const name : {"", "qwen3"}) {  // the second writes all anew with each turn
+  for (const char* const name : {"", "qwen3"}) {  // the second rewrites everything in each turn
     const ChatTemplate form = *ChatTemplate::choose(source_, name);
     Conversation chat = *Conversation::create(tokenizer_, form);
     EXPECT_FALSE(chat.drop_oldest_turn());
@@ -88,7 +88,8 @@ TEST_F(ConversationTest, APromptTellsTheTemplateThatWroteItUnlessTheUserNamedOne
   EXPECT_EQ(chat.ask("Hello")->template_hash, template_hash(source_));
 }
 
-// The model may spell a text in other ids than the tokenizer does: these stay, with their KV.
+// The model may spell a text in other ids than the tokenizer: the model's ids are kept, with their
+// KV.
 TEST_F(ConversationTest, TheIdsOfAnAnswerStayAsTheModelMadeThem) {
   Conversation chat = *Conversation::create(tokenizer_, template_);
   const EncodedPrompt first = *chat.ask("Hello");
@@ -106,7 +107,8 @@ TEST_F(ConversationTest, TheIdsOfAnAnswerStayAsTheModelMadeThem) {
   EXPECT_TRUE(std::equal(begin.begin(), begin.end(), second.begin()));
 }
 
-// Qwen 3 forgets what an earlier answer thought: what follows is the template's text of the whole.
+// Qwen 3's template drops an earlier answer's thoughts: the next prompt is its text of the whole
+// conversation.
 TEST_F(ConversationTest, ATemplateThatRewritesAnswersWritesAllAnewWithEachTurn) {
   const ChatTemplate thinker = *ChatTemplate::choose(source_, "qwen3");
   Conversation chat = *Conversation::create(tokenizer_, thinker);

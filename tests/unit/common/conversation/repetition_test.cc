@@ -11,7 +11,7 @@ TEST(Repetition, IsCutWhereAnEightGramComesAgain) {
   for (TokenId i = 0; i < 20; ++i) tokens.push_back(i);
   EXPECT_EQ(length_before_repetition(tokens), 20u);
   for (TokenId i = 5; i < 20; ++i) tokens.push_back(i);
-  EXPECT_EQ(length_before_repetition(tokens), 28u);  // 5..12 stands a second time
+  EXPECT_EQ(length_before_repetition(tokens), 28u);  // 5..12 occurs a second time
   EXPECT_EQ(length_before_repetition({1, 2, 3}), 3u);
 }
 

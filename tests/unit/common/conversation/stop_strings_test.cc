@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// What is shown when `text` arrives in pieces of `size` bytes.
+// The text that is shown when `text` arrives in pieces of `size` bytes.
 std::string shown(const std::vector<std::string>& strings, std::string_view text,
                   std::size_t size) {
   StopStrings stops = *StopStrings::create(strings);
@@ -48,7 +48,8 @@ TEST(StopStrings, RefusesStringsThatCannotBeMeant) {
   EXPECT_FALSE(StopStrings::create(std::vector<std::string>(65, "a")).ok());
 }
 
-// The definition, the slow way: the first end of any stop string, from the longest that ends there.
+// The definition, computed slowly: the first end of any stop string, from the longest that ends
+// there.
 std::string expected(const std::vector<std::string>& stops, const std::string& text) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     std::size_t longest = 0;

@@ -1,4 +1,4 @@
-// Which files of certificates and keys are taken, and which never reach TLS.
+// Which files of certificates and keys are accepted, and which never reach TLS.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/credentials/certificates.h"
 
@@ -85,7 +85,7 @@ TEST_F(AuthoritiesTest, OneOrMoreWholeCertificatesAreTaken) {
   EXPECT_TRUE(read("our authority\n" + pem() + "\nand the next\n" + pem()).ok());
 }
 
-// gRPC would take the system's authorities for an empty text, and those before the damage.
+// gRPC would use the system's authorities for an empty text, and those before the damage.
 TEST_F(AuthoritiesTest, AFileThatNamesNobodyOrIsDamagedIsRefused) {
   for (const char* text : {"", "\n", "no certificate\n", "\xEF\xBB\xBF"}) {
     EXPECT_THAT(read(text).status().message(),

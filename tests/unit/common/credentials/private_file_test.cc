@@ -1,4 +1,4 @@
-// What a file of keys may hold, who may write it, and how a line is added.
+// The contents and modes of a file of keys, and how a line is added.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/credentials/private_file.h"
 
@@ -41,7 +41,7 @@ class PrivateFileTest : public testing::Test {
     EXPECT_EQ(stat(path_.c_str(), &found), 0);
     return found;
   }
-  // Names in the folder: what a failed write left behind would be one of them.
+  // The names in the folder, where a failed write could have left a file.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
@@ -64,7 +64,7 @@ TEST_F(PrivateFileTest, ASecretIsItsLineWithoutBlanksOrAByteOrderMark) {
   }
 }
 
-// gRPC ends the process that puts one of these bytes into a header.
+// gRPC aborts the process that puts one of these bytes into a header.
 TEST_F(PrivateFileTest, EveryByteThatNoHeaderMayHoldIsRefusedWithItsPlaceAndWithoutTheKey) {
   for (int byte = 0; byte < 256; ++byte) {
     if (byte == '\n') continue;
@@ -160,7 +160,7 @@ TEST_F(PrivateFileTest, AFullDiskLeavesTheFileAsItWas) {
   const Status status = append_to_private_file(path_, "alice");
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
   std::signal(SIGXFSZ, handler);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr(path_), HasSubstr("it is as it was")));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr(path_), HasSubstr("the file is unchanged")));
   EXPECT_EQ(text(), before + "\n");
   EXPECT_THAT(names(), ElementsAre("tokens")) << "and leaves nothing else";
 }
@@ -175,7 +175,7 @@ TEST_F(PrivateFileTest, WhatCouldNotBeReadAgainIsNotAdded) {
             StatusCode::kNotFound);
 }
 
-// As Secrets are mounted: the link stays, and what it leads to is replaced.
+// As Secrets are mounted: the link stays, and its destination is replaced.
 TEST_F(PrivateFileTest, ALinkStaysALink) {
   write("bob\n");
   const std::string link = folder_.path() + "/link";

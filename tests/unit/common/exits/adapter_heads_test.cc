@@ -1,4 +1,4 @@
-// Exit adapters at work, against the formula in plain loops. SPDX-License-Identifier: Apache-2.0
+// Exit adapters against the formula in plain loops. SPDX-License-Identifier: Apache-2.0
 #include "common/exits/adapter_heads.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kHuge = (std::uint64_t{1} << 63) - 1;
 
-// A copy on the heap of just that size, so that a sanitizer sees reads beyond it.
+// A copy of exactly that size on the heap, so that a sanitizer detects reads beyond it.
 Status parse_error(const std::string& bytes) {
   const std::vector<char> exact(bytes.begin(), bytes.end());
   return parse_gguf(std::as_bytes(std::span(exact)), "bad.gguf").status();
@@ -52,7 +52,7 @@ std::string sound_file() {
 TEST(BadGgufTest, AFileCutAnywhereIsRefused) {
   const std::string whole = sound_file();
   ASSERT_TRUE(parse_error(whole).ok());
-  const std::size_t used = whole.rfind('y') + 1;  // what follows is padding
+  const std::size_t used = whole.rfind('y') + 1;  // the rest is padding
   for (std::size_t size = 0; size < used; ++size) {
     EXPECT_EQ(parse_error(whole.substr(0, size)).code(), StatusCode::kDataLoss) << size;
   }
@@ -101,7 +101,7 @@ TEST(BadGgufTest, StringsAndArraysWithoutEndAreRefused) {
 
 TEST(BadGgufTest, KeysAndTheirTypesAreChecked) {
   using Type = GgufValueType;
-  expect_loss(GgufBuilder().u32("k", 1).u32("k", 1).build(), "key \"k\": stands twice");
+  expect_loss(GgufBuilder().u32("k", 1).u32("k", 1).build(), "key \"k\": appears twice");
   expect_loss(GgufBuilder().u32("", 1).build(), "a key of 0 bytes");
   expect_loss(GgufBuilder().u32(std::string(70'000, 'k'), 1).build(), "a key of 70000 bytes");
   expect_loss(GgufBuilder().raw_key("k", static_cast<Type>(13), "12345678").build(),
@@ -156,7 +156,7 @@ TEST(BadGgufTest, TensorsLieInTheFileAlignedAndApart) {
   EXPECT_TRUE(parse_error(two(64, 0)).ok());
   expect_loss(two(0, 32), "tensor \"b\": offset 32 lies inside the tensor before it");
   expect_loss(two(0, 0), "lies inside the tensor before it, which ends at 64");
-  expect_loss(two(0, 72), "offset 72 is no multiple of the alignment, 32");
+  expect_loss(two(0, 72), "offset 72 is not a multiple of the alignment, 32");
   expect_loss(two(0, 96), "64 bytes at offset 96 do not lie in the file's 128 bytes of data");
   expect_loss(two(0, 160), "do not lie in the file");
   expect_loss(two(0, kHuge - 31), "do not lie in the file");
@@ -167,13 +167,13 @@ TEST(BadGgufTest, NamesAreChecked) {
   const auto named = [](const std::string& name) {
     return GgufBuilder().tensor(name, GgufTensorType::kF32, {1}, "1234").build();
   };
-  expect_loss(named(""), "a name of no or more than 1024 bytes");
-  expect_loss(named(std::string(1025, 'n')), "a name of no or more than 1024 bytes");
+  expect_loss(named(""), "a name that is empty or longer than 1024 bytes");
+  expect_loss(named(std::string(1025, 'n')), "a name that is empty or longer than 1024 bytes");
   expect_loss(GgufBuilder()
                   .tensor("t", GgufTensorType::kF32, {1}, "1234")
                   .tensor("t", GgufTensorType::kF32, {1}, "1234")
                   .build(),
-              "tensor \"t\" stands twice");
+              "tensor \"t\" appears twice");
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Makes the bytes of GGUF files, good and bad, for tests.
-// SPDX-License-Identifier: Apache-2.0
+// Builds the bytes of GGUF files, valid and invalid, for tests. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ inline std::string gguf_text(std::string_view text) {
 class GgufBuilder final {
  public:
   std::uint32_t version = 3;
-  std::uint64_t alignment = 32;  // written as a key if it is another
+  std::uint64_t alignment = 32;  // written as a key unless it is the default
 
   template <typename T>
   GgufBuilder& value(std::string_view key, GgufValueType type, T value) {
@@ -68,7 +67,7 @@ class GgufBuilder final {
         gguf_bytes(static_cast<std::uint32_t>(type)) + gguf_bytes(count) + std::string(bytes));
   }
 
-  // shape: row-major. The data follows that of the tensor before, padded.
+  // shape: row-major. The data follows that of the previous tensor, padded.
   GgufBuilder& tensor(std::string_view name, GgufTensorType type,
                       const std::vector<std::int64_t>& shape, std::string_view bytes) {
     raw_tensor(name, static_cast<std::uint32_t>(type), shape, data_.size());

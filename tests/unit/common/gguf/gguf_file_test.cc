@@ -1,4 +1,4 @@
-// GGUF files on disk: which one a path means, and files in parts.
+// GGUF files on disk: how a path is resolved, and files in parts.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/gguf/gguf_file.h"
 
@@ -68,7 +68,7 @@ TEST_F(GgufFileTest, PartsThatAreMissingOrOfAnotherModelAreRefused) {
   write_second({.number = 1, .tensors = 3, .tensor = "b"});
   EXPECT_THAT(error(), HasSubstr("\"split.tensors.count\" differs"));
   write_second({.number = 1, .tensor = "a"});
-  EXPECT_THAT(error(), HasSubstr("tensor \"a\" stands in two parts"));
+  EXPECT_THAT(error(), HasSubstr("tensor \"a\" is in two parts"));
   write_second({.number = 0, .tensor = "b"});
   EXPECT_THAT(error(), HasSubstr("says that it is part 0 (from 0) of 2, but its name says part 1"));
   write_second({.number = 1, .count = 3, .tensor = "b"});

@@ -1,5 +1,4 @@
-// What a sound GGUF file says.
-// SPDX-License-Identifier: Apache-2.0
+// The content of a valid GGUF file. SPDX-License-Identifier: Apache-2.0
 #include "common/gguf/gguf_header.h"
 
 #include <gmock/gmock.h>

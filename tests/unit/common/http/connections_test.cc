@@ -1,4 +1,4 @@
-// Who leaves for whom, without sockets: shutting down a descriptor that is none does nothing.
+// Which connection is evicted, without sockets: shutting down an invalid descriptor does nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/http/connections.h"
 
@@ -21,7 +21,7 @@ TimePoint at(int second) {
   return TimePoint{} + std::chrono::seconds(second);
 }
 
-TEST(HttpConnections, IdleOnesLeaveFirstThenBodiesOfStrangersThenThoseOfKnownClients) {
+TEST(HttpConnections, IdleOnesAreEvictedFirstThenUnauthenticatedBodiesThenAuthenticatedOnes) {
   HttpConnections all({.requests = 0, .requests_per_network = 1000});
   std::deque<std::string> bodies(HttpConnections::kSpare);
   std::vector<Connection*> in;
@@ -36,7 +36,7 @@ TEST(HttpConnections, IdleOnesLeaveFirstThenBodiesOfStrangersThenThoseOfKnownCli
   }
   EXPECT_FALSE(in[1]->leaving);
   all.enter(-1, "b", at(100));
-  EXPECT_TRUE(in[1]->leaving) << "the stranger's body before the known client's";
+  EXPECT_TRUE(in[1]->leaving) << "the unauthenticated body before the authenticated one";
   EXPECT_FALSE(in[0]->leaving);
 }
 

@@ -37,7 +37,7 @@ class HttpClient final {
     fd_ = -1;
   }
 
-  // It has nothing more to say, and goes on reading.
+  // Closes the sending side, and continues reading.
   void end_sending() { shutdown(fd_, SHUT_WR); }
   void send(const std::string& bytes) { ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   void get(const std::string& path, const std::string& headers = "") {
@@ -49,7 +49,7 @@ class HttpClient final {
          std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body);
   }
 
-  // Reads until this has come, or the end.
+  // Reads until `wanted` has come, or to the end.
   const std::string& read_until(const std::string& wanted) {
     std::array<char, 4096> some;
     while (wanted.empty() || heard_.find(wanted) == std::string::npos) {

@@ -96,9 +96,9 @@ TEST_F(HttpServerTest, TheRouteDecidesWhoAnswers) {
               AllOf(HasSubstr("HTTP/1.1 404"), HasSubstr("no such page"), HasSubstr("\"error\"")));
   EXPECT_THAT(http_get(address(), "/b"),
               AllOf(HasSubstr("HTTP/1.1 405"), HasSubstr("Allow: POST")));
-  HttpClient stranger(address());
-  stranger.post("/locked", "body");
-  EXPECT_THAT(stranger.read_all(),
+  HttpClient unauthenticated(address());
+  unauthenticated.post("/locked", "body");
+  EXPECT_THAT(unauthenticated.read_all(),
               AllOf(HasSubstr("HTTP/1.1 401"), HasSubstr("WWW-Authenticate: Bearer")));
   HttpClient friendly(address());
   friendly.post("/locked", "body", "Authorization: Bearer key\r\n");
@@ -247,7 +247,7 @@ TEST_F(HttpServerTest, RefusesBodiesThatAreTooLargeAndSurvivesGarbage) {
   EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK"));
 }
 
-// How long a request of health takes.
+// The time of a health request.
 std::chrono::milliseconds time_to_answer(const Address& address) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(http_get(address, "/alive"), HasSubstr("200 OK"));
@@ -266,14 +266,14 @@ TEST_F(HttpServerTest, RequestsThatAreHalfSentKeepNobodyOut) {
   HttpServerOptions options;
   options.bounds.requests = options.bounds.requests_per_network = 8;
   start(options);
-  std::deque<HttpClient> strangers;
+  std::deque<HttpClient> unauthenticated;
   for (int i = 0; i < 200; ++i) {
-    strangers.emplace_back(address()).send("GET /a HTTP/1.1\r\nHost: local");
+    unauthenticated.emplace_back(address()).send("GET /a HTTP/1.1\r\nHost: local");
     if (i % 10 != 0) continue;
     EXPECT_LT(time_to_answer(address()), std::chrono::seconds(1)) << i;
   }
   EXPECT_THAT(http_get(address(), "/a"), HasSubstr("200 OK")) << "who asks at once has a place";
-  EXPECT_EQ(strangers.front().read_all(), "") << "who has been there longest has left";
+  EXPECT_EQ(unauthenticated.front().read_all(), "") << "who has been there longest has left";
 }
 
 TEST_F(HttpServerTest, ASlowRequestIsAnsweredWhileThereIsRoom) {
@@ -300,8 +300,8 @@ TEST_F(HttpServerTest, ARequestKeepsItsPlaceUntilItIsAnswered) {
   }
   EXPECT_THAT(http_get(address(), "/a"),
               AllOf(HasSubstr("HTTP/1.1 429"), HasSubstr("Retry-After: ")));
-  std::deque<HttpClient> strangers;
-  for (int i = 0; i < 100; ++i) strangers.emplace_back(address()).send("GET /a");
+  std::deque<HttpClient> unauthenticated;
+  for (int i = 0; i < 100; ++i) unauthenticated.emplace_back(address()).send("GET /a");
   EXPECT_LT(time_to_answer(address()), std::chrono::seconds(1));
   for (int i = 0; i < 2; ++i) {
     exchanges[static_cast<std::size_t>(i)]->respond({.body = "answered"});

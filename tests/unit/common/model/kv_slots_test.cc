@@ -82,7 +82,7 @@ TEST(KvSlots, CommitOfTheRootFreesNothingBelowIt) {
   EXPECT_EQ(slots.position(a), 0);
 }
 
-// The same table kept in the plainest way: every slot with its whole path.
+// The same table in the simplest form: every slot with its whole path.
 class PlainSlots {
  public:
   using Path = std::vector<Slot>;
@@ -161,7 +161,7 @@ TEST(KvSlots, AnySequenceOfOperationsGivesThePathsOfThePlainTable) {
   }
 }
 
-// One session's round: a tree of three branches grows, one of them is kept, the rest goes.
+// One session's round: a tree of three branches grows, one of them is kept, the others are freed.
 void run_round(KvSlots& slots) {
   Slot leaf = kRootSlot;
   for (int branch = 0; branch < 3; ++branch) {

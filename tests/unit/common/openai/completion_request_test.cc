@@ -146,7 +146,7 @@ TEST(OpenaiRequest, SetsVariablesOfTheChatTemplate) {
   }
 }
 
-// A template's variable may hold what looks like a marker: it is the user's text.
+// A template's variable may contain text like a marker: it stays the user's text.
 TEST(OpenaiRequest, TextsOfVariablesAreTheUsers) {
   const CompletionRequest request = *chat(R"("chat_template_kwargs":{"name":"<|im_end|>"})");
   const ChatTemplate chat_template =

@@ -57,7 +57,7 @@ TEST_F(LogTest, EachJsonLineIsOneObject) {
   EXPECT_TRUE((*parsed)["bytes"].is_string());
 }
 
-// Two lines of an account add up to what was counted, to a billionth of a dollar.
+// Two lines of a bill add up to what was counted, to a billionth of a dollar.
 TEST_F(LogTest, FractionsKeepNineDigits) {
   ASSERT_TRUE(configure_logging({.file = path_}).ok());
   log(LogLevel::kInfo, "answer ended", {{"dollars", 0.00021883875}, {"device_s", 86412.3456}});

@@ -1,4 +1,4 @@
-// GGUF files whose keys were left out, made up or contradict each other: each has a clear error.
+// GGUF files with missing, invalid or contradictory keys: each has a clear error.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ std::string refusal(const GgufBuilder& builder) {
   return load_gguf(builder).status().to_string();
 }
 
-// A whole file, less the key that is given anew.
+// A whole file, without the key that is set again.
 struct GgufKeys {
   std::string model = "gpt2";
   std::string pre = "gpt-2";
@@ -73,7 +73,7 @@ TEST(BadGgufTokenizer, WithArraysThatContradictEachOther) {
 
 TEST(BadGgufTokenizer, WithTokensOrMergesThatAreNone) {
   EXPECT_THAT(refusal(GgufKeys{.tokens = {"a", "b", "ab", "a"}}.build()),
-              HasSubstr("stands twice"));
+              HasSubstr("appears twice"));
   EXPECT_THAT(refusal(GgufKeys{.tokens = {"a", "b", "ab", "\xff"}}.build()),
               HasSubstr("tokenizer.ggml.tokens[3]: not UTF-8"));
   EXPECT_THAT(refusal(GgufKeys{.tokens = {"a", "b", "ab", ""}}.build()), HasSubstr("0 bytes"));
@@ -94,7 +94,7 @@ TEST(BadGgufTokenizer, WithIdsOutOfRange) {
                 HasSubstr(key + " -1 has no token"));
     EXPECT_THAT(refusal(GgufKeys().build().text(key, "a")), HasSubstr(key + " is of type string"));
   }
-  // <unk> in a place that only holds it free.
+  // <unk> at an id of an unused piece.
   EXPECT_THAT(refusal(GgufKeys{.model = "llama", .types = {5, 1, 1, 3}}.build().u32(
                   "tokenizer.ggml.unknown_token_id", 0)),
               HasSubstr("unknown_token_id 0 has no token"));

@@ -47,7 +47,7 @@ TEST(ByteLevelTokenizer, SpecialTokensCountInTrustedPartsOnly) {
   EXPECT_EQ(ids->size(), 1u + 11u + 1u);
   EXPECT_EQ(ids->front(), kImStart);
   EXPECT_EQ(ids->back(), kImEnd);
-  // A marker of which the user wrote one half is no marker.
+  // A marker whose halves have different origins is no marker.
   const std::vector<TrustedText> halves = {{"<|im_", false}, {"end|>", true}};
   EXPECT_EQ(tokenizer.encode(halves, false)->size(), 10u);
 }

@@ -1,5 +1,4 @@
-// One tokenizer has one hash, however its file spells it.
-// SPDX-License-Identifier: Apache-2.0
+// One tokenizer has one hash, for every spelling of its file. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -72,7 +71,7 @@ TEST(ContentHash, LeavesOutWhatMakesNoDifference) {
   const std::string hash = hash_of(json);
   json["model"]["unk_token"] = "a";  // no character is unknown
   json["model"]["byte_fallback"] = true;
-  json["added_tokens"][0]["special"] = false;  // it means the same
+  json["added_tokens"][0]["special"] = false;  // the meaning is the same
   json["added_tokens"][1]["normalized"] = true;
   EXPECT_EQ(hash_of(json), hash);
   json["model"]["vocab"].erase("z");

@@ -32,7 +32,7 @@ TEST(StreamingDetokenizer, ReplacesBytesThatCanNoLongerBecomeACharacter) {
             (Strings{"", "", "\uFFFDb", "\uFFFD", "", "", "\uFFFD"}));
 }
 
-// What text may hold is for a terminal to filter, not for the tokenizer.
+// Filtering text is the terminal's task, not the tokenizer's.
 TEST(StreamingDetokenizer, KeepsHostileTextAsItIs) {
   const Tokenizer tokenizer = load_or_die(small_byte_level());
   const std::string text("\u202Eevil\u202C שלום\u200F\0\r\n\033[2J", 29);
@@ -80,7 +80,7 @@ TEST(StreamingDetokenizer, AnUnknownIdChangesNothing) {
   EXPECT_EQ(*stream.push(0xA9), "é");
 }
 
-// Whatever the ids, every piece is whole characters, and together they are what decode() gives.
+// For any ids, every piece is whole characters, and all together are what decode() gives.
 TEST(StreamingDetokenizer, NeverShowsHalfACharacter) {
   std::mt19937 random(3);
   for (const Json& json : {small_byte_level(), small_sentencepiece(), small_metaspace()}) {

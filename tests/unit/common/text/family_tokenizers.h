@@ -1,6 +1,6 @@
-// The real tokenizers of the families, put together from vocabularies beside the project the same
-// way as in tests/golden/make_text_goldens.py, and that of SmolLM2 if its file was fetched. Absent
-// data gives no tokenizer. SPDX-License-Identifier: Apache-2.0
+// The families' real tokenizers, assembled from vocabularies outside the repository as in
+// tests/golden/make_text_goldens.py, and SmolLM2's if its file was fetched. Without the data there
+// is no tokenizer. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The metadata of a GGUF file, made of the tokens of another kind of file.
+// The metadata of a GGUF file, made from the tokens of another kind of file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,7 +1,6 @@
 // Ids equal those of Hugging Face tokenizers, line by line, on books, encyclopaedia, code, emoji,
-// ten scripts and every Unicode character (tests/golden/make_text_goldens.py), and come back as
-// the text they were made of.
-// SPDX-License-Identifier: Apache-2.0
+// ten scripts and every Unicode character (tests/golden/make_text_goldens.py), and decode to the
+// original text. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include "common/base/sha256.h"
@@ -25,9 +24,9 @@ struct Comparison {
   std::size_t broken_round_trips = 0;
 };
 
-// What decoding must give. SmolLM2 has no token for some control characters, and drops them. Of
-// SentencePiece's families nothing can tell a U+2581 of the text from a space, nor, in the newer
-// form, a text that starts with a space from one that does not: Hugging Face gives the same.
+// The expected result of decoding. SmolLM2 has no token for some control characters, and drops
+// them. In SentencePiece's families a U+2581 of the text cannot be told from a space, nor, in the
+// newer form, a text that starts with a space from one that does not: Hugging Face gives the same.
 std::string after_round_trip(const std::string& family, const std::string& line) {
   if (family == "qwen2") return *to_unicode_form(line, UnicodeForm::kNfc);
   if (family == "smollm2") {

@@ -1,5 +1,5 @@
-// The texts that golden ids were made of, and how ids are hashed
-// (tests/golden/make_text_goldens.py). SPDX-License-Identifier: Apache-2.0
+// The texts of the golden ids, and the hash of ids (tests/golden/make_text_goldens.py).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <unicode/uchar.h>

@@ -85,7 +85,7 @@ TEST(PreTokenizer, MarksSpacesAsEachSchemeSays) {
   EXPECT_THAT(cut(metaspace(""), ""), IsEmpty());
 }
 
-// What stands at the start of the text is told by where it stood, not by what is left of it.
+// Whether text is at the start depends on its original place, not on what a cut has removed.
 TEST(PreTokenizer, KnowsTheStartOfTheTextAfterACut) {
   const SpaceStep first{.marker = "_", .prepend = SpaceStep::Prepend::kFirst};
   const SplitStep removed{*SplitPattern::literal("-"), SplitBehavior::kRemoved};

@@ -1,4 +1,4 @@
-// Small tokenizers of each family, made on the spot, whose ids can be checked by eye.
+// Small tokenizers of each family, built in the test, whose ids can be checked by hand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -34,7 +34,7 @@ std::vector<std::string> lines_of_text(const std::string& name) {
   return name == "single-bytes" ? single_byte_lines() : lines_of(name);
 }
 
-// The case's changes over its vocabulary; in the model they are merged, and so are its tokens.
+// The case's changes to its vocabulary; in the model they are merged, and so are its tokens.
 Json tokenizer_json(const Json& spelling) {
   Json json = spellings()["vocabularies"][spelling["vocabulary"].get<std::string>()];
   for (const auto& [key, value] : spelling["changes"].items()) {
@@ -77,8 +77,8 @@ std::size_t expect_equal(const Tokenizer& tokenizer, const Json& spelling) {
   return num_lines;
 }
 
-// Another version may decode otherwise: what is compared with is said, and is what the scripts ask
-// for.
+// Another version may decode differently: the files name the versions, and the scripts require
+// them.
 TEST(Spellings, GoldensNameTheLibrariesThatMadeThem) {
   std::istringstream requirements(read_whole(kGoldenText + "/../requirements.txt"));
   std::set<std::string> pinned;

@@ -14,7 +14,7 @@ using testing::SizeIs;
 
 constexpr ReceiveLimits kLimits{.vocab_size = 100, .max_nodes = 8};
 
-// Two sides of one stream, with nothing between them.
+// Two sides of one stream, connected directly.
 struct Pair {
   MirroredTree edge{{1, 2, 3}};
   MirroredTree verifier{{1, 2, 3}};
@@ -118,7 +118,7 @@ TEST(MirroredTree, ANodeGetsTheStateOfItsPathOnArrival) {
   Pair pair;
   const NodeIndex a = pair.edge.add(kRoot, 10);
   pair.carry({a});                                     // id 1
-  pair.verifier.commit(std::vector<TokenId>{10, 11});  // the edge does not know yet
+  pair.verifier.commit(std::vector<TokenId>{10, 11});  // the edge does not know it yet
   const NodeIndex right = pair.edge.add(a, 11);        // equals the text
   const NodeIndex beyond = pair.edge.add(right, 12);   // beyond the end
   const NodeIndex wrong = pair.edge.add(a, 99);        // disagrees
@@ -128,7 +128,7 @@ TEST(MirroredTree, ANodeGetsTheStateOfItsPathOnArrival) {
   EXPECT_EQ(received.living, 1u);
   EXPECT_EQ(received.dead, 2u);
   EXPECT_THAT(tokens_under(pair.verifier, kRoot), ElementsAre(12));
-  // The verdict arrives: both sides agree without a word.
+  // The verdict arrives: both sides agree without further messages.
   pair.edge.commit(std::vector<TokenId>{10, 11});
   EXPECT_THAT(tokens_under(pair.edge, kRoot), ElementsAre(12));
   for (NodeId id = 1; id < pair.edge.ids().next_id(); ++id) {
@@ -170,7 +170,7 @@ TEST(MirroredTree, UnsentNodesCanBeForgottenAndSentOnesStay) {
   EXPECT_FALSE(edge.contains(b));
   EXPECT_FALSE(edge.contains(c));
   EXPECT_THAT(edge.children(a), IsEmpty());
-  EXPECT_EQ(edge.add(a, 8), c);  // storage is used again
+  EXPECT_EQ(edge.add(a, 8), c);  // storage is reused
   EXPECT_EQ(edge.node(c).id, 0u);
 }
 
@@ -223,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadGrow{"ParentHuge",
                 {1, 3, {{5, 0xffffffffu, 0}}},
                 StatusCode::kInvalidArgument,
-                "names a node never sent"},
+                "names a node that was never sent"},
         BadGrow{"AnchorBeyondTheEnd", {1, 4, {}}, StatusCode::kFailedPrecondition, "its end is 3"},
         BadGrow{"AnchorNegative", {1, -1, {}}, StatusCode::kInvalidArgument, "expected 0 to 3"},
         BadGrow{"TokenNegative",

@@ -42,7 +42,7 @@ TEST(RowBudget, PrefersThePathLikeliestToStand) {
 }
 
 TEST(RowBudget, NeverTakesAChildWithoutItsParent) {
-  // A sure child under a doubtful parent, beside a better sibling.
+  // A confident child under an unlikely parent, beside a better sibling.
   const MirroredTree tree = tree_of({{5, 0, 10}, {6, 1, 255}, {7, 0, 200}});
   EXPECT_THAT(ids_of(tree, select_nodes(tree, 1, kFar).taken), ElementsAre(3));
   EXPECT_THAT(ids_of(tree, select_nodes(tree, 2, kFar).taken), ElementsAre(1, 3));

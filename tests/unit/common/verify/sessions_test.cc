@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "common/protocol/prefix_hash.h"
+#include "common/protocol/messages.h"
 #include "tests/unit/common/verify/scheduler_fixture.h"
 
 namespace outrider {

@@ -21,7 +21,7 @@ Result<Rendered> render(const std::string& source, const Json& context,
   return parsed->render({{"bos", "<s>"}}, context, options);
 }
 
-// What stands in the text that the user wrote, between brackets.
+// Marks the user's bytes with brackets.
 std::string with_users_bytes_marked(const Rendered& rendered) {
   std::string marked;
   bool is_users = false;
@@ -76,7 +76,7 @@ TEST(JinjaTemplateTest, KnowsWhoWroteEachByte) {
   EXPECT_EQ(marked("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(a) }}"), "<[Hi <s>]>");
 }
 
-// Whatever a template asks for, it ends, soon, and says at which bound.
+// Every template ends soon, with an error that names the bound.
 TEST(JinjaTemplateTest, EndsAtItsBounds) {
   const std::string hundred = "{% for a in range(99999) %}";
   const std::string loops[] = {

@@ -227,7 +227,7 @@ TEST_F(CpuModelTest, CachesBeyondTheMachineAreRefused) {
   EXPECT_EQ(model->new_cache(0).status().code(), StatusCode::kInvalidArgument);
 }
 
-// What a pass refuses, each with its reason.
+// The errors of a pass, each with its reason.
 class CpuModelRefusals : public CpuModelTest {
  protected:
   void expect_refused(const std::vector<Row>& rows, const std::string& reason) {
@@ -264,15 +264,15 @@ TEST_F(CpuModelRefusals, TheSameSlotTwice) {
 TEST_F(CpuModelRefusals, ChildrenBeforeTheirParents) {
   const Slot parent = *cache_->slots().append(kRootSlot);
   const Slot child = *cache_->slots().append(parent);
-  expect_refused({{cache_.get(), child, 5}, {cache_.get(), parent, 6}}, "stands after it");
+  expect_refused({{cache_.get(), child, 5}, {cache_.get(), parent, 6}}, "comes after it");
 }
 
 TEST_F(CpuModelRefusals, CachesOfAnotherModel) {
   const auto other = make(files("llama"), "f32");
   const auto cache = *other->new_cache(4);
   const Slot slot = *cache->slots().append(kRootSlot);
-  expect_refused({{cache.get(), slot, 5}}, "not of this model");
-  expect_refused({{nullptr, 0, 5}}, "not of this model");
+  expect_refused({{cache.get(), slot, 5}}, "belongs to another model");
+  expect_refused({{nullptr, 0, 5}}, "belongs to another model");
 }
 
 TEST_F(CpuModelRefusals, PositionsBeyondTheModelsLength) {

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Keeps what it sees.
+// Records what it is shown.
 class RecordingTap final : public LayerTap {
  public:
   explicit RecordingTap(std::vector<std::int32_t> layers) : layers_(std::move(layers)) {}
@@ -151,7 +151,7 @@ TEST_F(LayerTapTest, ALongPassShowsAllItsRowsAtOnce) {
   EXPECT_THAT(tap.calls.back(), std::tuple(1, 0u, 2u));
 }
 
-// Abandons the pass as soon as it sees a layer.
+// Abandons the pass when it is shown a layer.
 class AbandoningTap final : public LayerTap {
  public:
   bool wants(std::int32_t) const override { return true; }
@@ -184,7 +184,7 @@ TEST_F(LayerTapTest, AnAbandonedPassEndsBeforeTheNextLayerAndHarmsNoOther) {
   EXPECT_EQ(out_.logits, whole);
 }
 
-// Ends the rows of these places.
+// Drops the rows with these indices.
 class EndingPruner final : public RowPruner {
  public:
   explicit EndingPruner(std::vector<std::size_t> places) : places_(std::move(places)) {}
@@ -239,7 +239,7 @@ TEST_F(LayerTapTest, RowsThatEndInTheMiddleChangeNoBitOfTheOthers) {
     }
     EXPECT_THAT(tap.calls, ElementsAre(std::tuple(1, 0u, 6u), std::tuple(3, 0u, 6u)));
 
-    // What goes on from a row that stayed is the same too, and a later pass ends nobody.
+    // The keys and values of rows that stayed are the same too, and a later pass drops no row.
     pruned.pruner = nullptr;
     for (const auto& [cache, out] :
          {std::pair(whole_cache.get(), &whole), std::pair(pruned_cache.get(), &pruned)}) {
@@ -252,7 +252,7 @@ TEST_F(LayerTapTest, RowsThatEndInTheMiddleChangeNoBitOfTheOthers) {
   }
 }
 
-// Moves like a ManualClock, and abandons a pass at a moment.
+// A ManualClock that abandons a pass at a given time.
 class AbandoningClock final : public Clock {
  public:
   explicit AbandoningClock(double at_ms) : at_(TimePoint() + from_ms(at_ms)) {}
@@ -269,7 +269,7 @@ class AbandoningClock final : public Clock {
   const TimePoint at_;
 };
 
-// Two layers of eight parts each: the pass goes on to the end of the part that it is in.
+// Two layers of eight parts each: the pass runs to the end of its current part.
 TEST_F(LayerTapTest, AnAbandonedPassAtAPaceEndsWithItsPart) {
   AbandoningClock clock(21);
   PacedModel paced(model("llama"), *PaceCurve::parse("1:64"), clock);

@@ -1,6 +1,5 @@
-// A pack that a stranger wrote: every field of its index is checked, against the file and against
-// the model whose config the pack holds.
-// SPDX-License-Identifier: Apache-2.0
+// An untrusted pack: every field of its index is checked, against the file and against the config
+// in the pack. SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/model_pack.h"
 
 #include <gmock/gmock.h>
@@ -85,7 +84,7 @@ class ModelPackTest : public testing::Test {
     fixes_checksums_ = true;
   }
 
-  // The place of a tensor in the index's list.
+  // The path of a tensor in the index's list.
   std::string place(const std::string& name) {
     for (std::size_t i = 0; i < index_["tensors"].size(); ++i) {
       if (index_["tensors"][i]["name"] == name) return "/tensors/" + std::to_string(i);
@@ -154,8 +153,8 @@ TEST_F(ModelPackTest, InterleavedOfAFamilyThatDoesIsAHead) {
               HasSubstr("interleaved is 12, must be 0"));
 }
 
-// Whatever one number, word or truth of the index becomes, the pack is refused; but for names and
-// checksums, which only the content tells, and the end of a text in the bytes that fill its place.
+// If any one number, word or truth value of the index changes, the pack is refused. Exceptions:
+// names and checksums, which only the content can contradict, and the end of a text in its padding.
 TEST_F(ModelPackTest, EveryFieldIsChecked) {
   const auto is_free = [](const std::string& pointer) {
     return pointer == "/name" || pointer == "/fingerprint" || pointer.ends_with("/checksum") ||
@@ -190,7 +189,7 @@ TEST_F(ModelPackTest, EveryFieldIsChecked) {
   EXPECT_GT(tried, 500);
 }
 
-// The words name field and value.
+// The message names field and value.
 TEST_F(ModelPackTest, ErrorsNameFieldAndValue) {
   write_pack("int8");
   const std::string bias = place("model.layers.0.self_attn.q_proj.bias");
@@ -211,14 +210,14 @@ TEST_F(ModelPackTest, ErrorsNameFieldAndValue) {
       {"/extents/0/offset", 8192, "extents[0].offset is 8192, must be 4096"},
       {"/extents/1/bytes", 1 << 30, "extents[1].bytes is 1073741824, beyond the index"},
       {"/matrices/1/extent", 1, "must be"},
-      {"/matrices/0/name", "x", "matrix \"x\" stands in the place of"},
-      {"/matrices/0/name", index_["matrices"][1]["name"], "stands there twice"},
+      {"/matrices/0/name", "x", "matrix \"x\" is in the place of"},
+      {"/matrices/0/name", index_["matrices"][1]["name"], "appears twice"},
       {"/matrices/0/type", 7, "no kernel knows type 7"},
       {"/matrices/0/bits", 5, "bits 5"},
       {"/matrices/0/scale_group", 8, "scale_group 8"},
       {"/matrices/0/outputs", 0, "outputs 0"},
       {"/files/0/name", "a.json", "holds no config.json"},
-      {"/files/1/name", "config.json", "stands there twice"},
+      {"/files/1/name", "config.json", "appears twice"},
       {bias + "/dtype", "I8", "dtype is \"I8\""},
       {bias + "/dtype", "Q4_K", "dtype is Q4_K, must be one whose blocks fill [72]"},
       {bias + "/dtype", "BF16", "bytes is 288, must be 144"},
@@ -226,7 +225,7 @@ TEST_F(ModelPackTest, ErrorsNameFieldAndValue) {
       {bias + "/shape", Json::array(), "shape is [], must be [72]"},
       {bias + "/offset", 4096, "offset is 4096, must be"},
       {bias + "/extent", 99, "must be"},
-      {embedding + "/name", "x", "stands in the place of model.embed_tokens.weight"},
+      {embedding + "/name", "x", "is in the place of model.embed_tokens.weight"},
   };
   for (const auto& each : cases) {
     EXPECT_THAT(open_with(each.pointer, each.value).message(), HasSubstr(each.told))
@@ -247,20 +246,21 @@ TEST_F(ModelPackTest, NothingIsLeftOutAndNothingIsAdded) {
   }
 }
 
-// Their order is that of a pass, and each layer's are in its own extent.
+// They are in the order of a pass, and each layer's are in its own extent.
 TEST_F(ModelPackTest, LayersAreInTheirPlaces) {
   write_pack("int8");
   Json index = index_;
   for (std::size_t i = 0; i < 7; ++i) {
     std::swap(index["matrices"][i]["name"], index["matrices"][i + 7]["name"]);
   }
-  EXPECT_THAT(open(index).message(), HasSubstr("stands in the place of"));
+  EXPECT_THAT(open(index).message(), HasSubstr("is in the place of"));
   index = index_;
-  std::swap(index["matrices"][0], index["matrices"][1]);  // both 72 x 72 would do no harm
-  EXPECT_THAT(open(index).message(), HasSubstr("stands in the place of"));
+  std::swap(index["matrices"][0],
+            index["matrices"][1]);  // both are 72 x 72, so that a swap would be harmless
+  EXPECT_THAT(open(index).message(), HasSubstr("is in the place of"));
   index = index_;
   std::swap(index["tensors"][0], index["tensors"][1]);
-  EXPECT_THAT(open(index).message(), HasSubstr("stands in the place of"));
+  EXPECT_THAT(open(index).message(), HasSubstr("is in the place of"));
 }
 
 TEST_F(ModelPackTest, OverlapIsRefused) {
@@ -273,7 +273,7 @@ TEST_F(ModelPackTest, OverlapIsRefused) {
               HasSubstr("extents[1].offset is"));
 }
 
-// The config is in the pack too, and the stranger's.
+// The config is in the pack too, and not trusted.
 TEST_F(ModelPackTest, TheConfigMustFitTheIndex) {
   const struct {
     const char* from;
@@ -287,7 +287,7 @@ TEST_F(ModelPackTest, TheConfigMustFitTheIndex) {
       {"\"head_dim\":12", "\"head_dim\":24", "must be [144, 72]"},
       {"\"num_key_value_heads\":2", "\"num_key_value_heads\":3", "must be [36, 72]"},
       {"\"tie_word_embeddings\":false", "\"tie_word_embeddings\": true",
-       "stands in the place of model.embed_tokens.weight"},
+       "is in the place of model.embed_tokens.weight"},
       {"\"num_attention_heads\":6", "\"num_attention_heads\":0", "num_attention_heads"},
       {"\"model_type\":\"qwen2\"", "\"model_type\":\"qwen9\"", "qwen9"},
   };
@@ -304,7 +304,7 @@ TEST_F(ModelPackTest, ADamagedTextIsFound) {
   EXPECT_THAT(open(index_).message(), HasSubstr("checksum is wrong"));
 }
 
-// A draft's shortlist: its output matrix has the rows of these tokens only.
+// A draft's shortlist: its output matrix has only the rows of these tokens.
 TEST_F(ModelPackTest, AShortlistIsTheHeightOfTheOutputMatrix) {
   ModelConfig config = small_config("llama");
   config.head_tokens = {3, 5, 8, 13, 21};

@@ -57,7 +57,7 @@ class Reference {
     return y;
   }
 
-  // Norms and turns each head in place.
+  // Normalises and rotates each head in place.
   void place(Vector& heads, std::size_t position, const std::string& norm_name) const {
     const auto head_dim = static_cast<std::size_t>(config_.head_dim);
     const std::vector<float> frequencies = rope_frequencies(config_.rope, config_.head_dim);

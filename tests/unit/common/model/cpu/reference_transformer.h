@@ -1,4 +1,4 @@
-// A decoder-only transformer in f64 with plain loops: what the cpu backend is held against.
+// A decoder-only transformer in f64 with plain loops: the reference for the cpu backend.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

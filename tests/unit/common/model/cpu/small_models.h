@@ -1,4 +1,4 @@
-// Random models of a few thousand parameters, one per family, that every machine makes alike.
+// Random models of a few thousand parameters, one per family, equal on every machine.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

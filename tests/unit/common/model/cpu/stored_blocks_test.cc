@@ -1,4 +1,4 @@
-// Blocks of GGUF files in panels: the values that widening gives, whatever the rows' order.
+// Blocks of GGUF files in panels: the values equal widened ones, in any order of rows.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/stored_blocks.h"
 
@@ -58,7 +58,7 @@ TEST(StoredBlocksTest, PanelsHoldEveryValueBitForBit) {
   ThreadPool pool(2);
   WeightConverter converter(kernels_for(available_vector_targets().front()), pool);
   for (const DType dtype : kStoredTypes) {
-    // In a file: the converter hands back the pages that it has read.
+    // In a file: the converter releases the pages that it has read.
     const TestDirectory directory;
     directory.write("blocks", random_blocks(dtype));
     const auto file = MappedFile::open(directory.path("blocks"));
@@ -94,7 +94,7 @@ TEST(StoredBlocksTest, TypesOfSingleElementsHaveNone) {
   }
 }
 
-// int8 keeps all blocks; int4 those of its kind, and makes others anew.
+// int8 keeps all blocks; int4 those of 4 bits, and quantises others again.
 TEST(StoredBlocksTest, ACheaperTypeKeepsBlocksThatFitIt) {
   for (const DType dtype : kStoredTypes) {
     const TensorView tensor{.dtype = dtype, .shape = {kStoredOutputs, kStoredInputs}};

@@ -70,9 +70,9 @@ TEST_F(NullModelTest, RowsThatAreNotSoundAreRefusedByNumber) {
   EXPECT_THAT(refused({{cache, -1, 1}}), HasSubstr("not in use"));
   EXPECT_THAT(refused({{cache, 1 << 30, 1}}), HasSubstr("not in use"));
   EXPECT_THAT(refused({{cache, a, 1}, {cache, a, 1}}), HasSubstr("also that of row 0"));
-  EXPECT_THAT(refused({{cache, b, 1}, {cache, a, 1}}), HasSubstr("stands after it"));
-  EXPECT_THAT(refused({{other.get(), a, 1}}), HasSubstr("not of this model"));
-  EXPECT_THAT(refused({{nullptr, a, 1}}), HasSubstr("not of this model"));
+  EXPECT_THAT(refused({{cache, b, 1}, {cache, a, 1}}), HasSubstr("comes after it"));
+  EXPECT_THAT(refused({{other.get(), a, 1}}), HasSubstr("belongs to another model"));
+  EXPECT_THAT(refused({{nullptr, a, 1}}), HasSubstr("belongs to another model"));
   cache_->slots().commit(a);
   EXPECT_THAT(refused({{cache, a, 1}}), HasSubstr("committed"));
   Slot slot = b;
@@ -101,7 +101,7 @@ TEST_F(NullModelTest, APacedPassTakesItsTimeByTheRow) {
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(11 + 44));
 }
 
-// A pass that is slower than the pace by itself.
+// A pass that is slower than the pace.
 class SlowModel final : public Model {
  public:
   SlowModel(std::unique_ptr<Model> model, ManualClock& clock)

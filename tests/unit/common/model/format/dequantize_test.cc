@@ -1,4 +1,4 @@
-// The block types by hand-worked blocks; tests/golden holds them against the reference.
+// The block types by blocks computed by hand; tests/golden compares them with the reference.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/format/dequantize.h"
 
@@ -57,7 +57,7 @@ TEST(DequantizeTest, BlocksOfFourAndFiveBits) {
   }
 }
 
-// Group g has scale 7g + 5 and minimum 63 - 8g, packed by the rule's own words.
+// Group g has scale 7g + 5 and minimum 63 - 8g, packed as the format describes.
 std::string packed_scales() {
   std::array<int, 12> bytes{};
   for (int g = 0; g < 8; ++g) {

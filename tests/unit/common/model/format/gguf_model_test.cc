@@ -1,4 +1,4 @@
-// Models in GGUF files: the same tensors as from a directory, and what is refused.
+// Models in GGUF files: the same tensors as from a directory, and refused files.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -211,10 +211,10 @@ TEST_F(GgufModelTest, WhatIsNotComputedIsNamed) {
   EXPECT_THAT(with(gguf_keys(config_).u32("llama.expert_count", 8)),
               HasSubstr("mixture of experts"));
   EXPECT_THAT(with(gguf_keys(config_, "rope.dimension_count").u32("llama.rope.dimension_count", 4)),
-              HasSubstr("llama.rope.dimension_count (4) other than the size of the heads (6)"));
+              HasSubstr("llama.rope.dimension_count (4) differs from the size of the heads (6)"));
   EXPECT_THAT(
       with(gguf_keys(config_, "attention.value_length").u32("llama.attention.value_length", 4)),
-      HasSubstr("llama.attention.value_length (4) other than"));
+      HasSubstr("llama.attention.value_length (4) differs from"));
 }
 
 TEST_F(GgufModelTest, MissingUnknownAndMisshapenTensorsAreNamed) {
@@ -238,7 +238,7 @@ TEST_F(GgufModelTest, MissingUnknownAndMisshapenTensorsAreNamed) {
               .tensor("blk.0.ffn_up.weight", GgufTensorType::kF32, {6, 4}, std::string(96, 'x'))
               .build())
           .message(),
-      HasSubstr("tensor blk.0.ffn_up.weight has shape [6, 4], the file's keys ask for [6, 8]"));
+      HasSubstr("tensor blk.0.ffn_up.weight has shape [6, 4], the file's keys require [6, 8]"));
 }
 
 TEST_F(GgufModelTest, NotANumberIsFoundInBlocksToo) {

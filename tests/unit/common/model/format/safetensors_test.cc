@@ -77,7 +77,8 @@ TEST(SafetensorsTest, WhatIsNoHeaderIsRefused) {
   EXPECT_THAT(error_of("{\"a\": " + std::string(100000, '['), 0), HasSubstr("an array"));
   EXPECT_THAT(error_of(R"({"a": 1})", 0), HasSubstr("a number"));
   EXPECT_THAT(error_of(R"({"a": null})", 0), HasSubstr("null"));
-  EXPECT_THAT(error_of(R"({"a": {"dtype": "F32", "shape": [1]}})", 4), HasSubstr("all be there"));
+  EXPECT_THAT(error_of(R"({"a": {"dtype": "F32", "shape": [1]}})", 4),
+              HasSubstr("are all required"));
   EXPECT_THAT(error_of(R"({"a": {"dtype": ["F32"]}})", 4), HasSubstr("an array"));
   EXPECT_THAT(error_of(R"({"a": {"shape": [[1]]}})", 4), HasSubstr("an array"));
   EXPECT_THAT(error_of(R"({"a": {"shape": 1}})", 4), HasSubstr("a number"));
@@ -85,7 +86,7 @@ TEST(SafetensorsTest, WhatIsNoHeaderIsRefused) {
 
 TEST(SafetensorsTest, ANameThatStandsTwiceIsRefused) {
   EXPECT_THAT(error_of("{" + tensor("a", "[1]", 0, 4) + "," + tensor("a", "[1]", 4, 8) + "}", 8),
-              HasSubstr("\"a\" stands twice"));
+              HasSubstr("\"a\" appears twice"));
   EXPECT_THAT(error_of(R"({"a": {"dtype": "F32", "dtype": "F16"}})", 8), HasSubstr("twice"));
   EXPECT_THAT(error_of(R"({"__metadata__": {}, "__metadata__": {}})", 0), HasSubstr("twice"));
 }

@@ -62,7 +62,7 @@ inline std::string gguf_tensor_bytes(const ModelConfig& config, const TensorSpec
   return bytes;
 }
 
-// All tensors but those whose GGUF name `skip` takes.
+// All tensors except those whose GGUF name `skip` accepts.
 inline void add_gguf_tensors(
     GgufBuilder& file, const ModelConfig& config, std::uint64_t seed,
     const std::function<bool(const std::string&)>& skip = [](const std::string&) {

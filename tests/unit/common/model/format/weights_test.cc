@@ -300,7 +300,7 @@ TEST_F(WeightsTest, ATensorInTwoShardsIsRefused) {
   json["weight_map"]["model.norm.weight"] = "model-3.safetensors";
   sharded.write("model.safetensors.index.json", json.dump());
   EXPECT_THAT(load_model_files(sharded.path(), {}).status().message(),
-              HasSubstr("stands in another shard"));
+              HasSubstr("is in another shard"));
 }
 
 }  // namespace

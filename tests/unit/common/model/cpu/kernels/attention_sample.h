@@ -1,4 +1,4 @@
-// Keys, values and queries for attention, and what a plain f64 sum makes of them.
+// Keys, values and queries for attention, and the result of a plain f64 sum.
 //
 // Thread rule: a value. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,4 +1,4 @@
-// Attention against a plain f64 reference, and whatever rows stand beside.
+// Attention against a plain f64 reference, and with any other rows in the call.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the kernels' tests share: numbers that every machine makes alike, and a test of each
+// Shared by the kernels' tests: numbers that are equal on every machine, and a test of each
 // instruction set.
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
@@ -18,7 +18,7 @@ namespace outrider {
 // Uniform in [-1, 1) with 16 random bits: the same on every machine, unlike std::distributions.
 std::vector<float> random_values(std::size_t count, std::uint32_t seed);
 
-// Goes on from h, at first kHashStart.
+// Continues from h, at first kHashStart.
 inline constexpr std::uint64_t kHashStart = 0xcbf29ce484222325;
 std::uint64_t hash(std::uint64_t h, const std::vector<float>& values);
 

@@ -14,7 +14,7 @@ namespace {
 
 using KernelsTest = EachTargetTest;
 
-// The numbers were the same on AVX2, AVX-512 and NEON when they were written down.
+// The expected numbers were equal on AVX2, AVX-512 and NEON when they were recorded.
 TEST_P(KernelsTest, BitsAreThoseOfEveryOtherCpu) {
   std::uint64_t h = kHashStart;
   const MatmulSample product(kernels(), 7, 20, 700);

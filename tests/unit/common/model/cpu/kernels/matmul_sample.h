@@ -1,4 +1,4 @@
-// Matrices of every kind that kernels multiply with, of the same weights.
+// Matrices of every kind that kernels multiply with, made of the same weights.
 //
 // Thread rule: immutable once made. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,7 +19,7 @@ struct Kind {
   double tolerance = 3e-7;  // of a product, times the root of its length
 };
 
-// All that a matrix can be stored as; the last ones only by files of blocks.
+// All types of stored matrices; the last ones occur only in files of blocks.
 inline constexpr Kind kKinds[] = {
     {"f32", WeightType::kF32},
     {"bf16", WeightType::kBf16},

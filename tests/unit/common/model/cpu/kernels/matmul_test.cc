@@ -34,7 +34,8 @@ TEST_P(MatmulTest, ProductsAgreeWithTheReferenceAtAllSizes) {
   }
 }
 
-// Beyond every kernel's change to widened weights, and beyond its longest block of elements.
+// More rows than any kernel's threshold for widened weights, and more inputs than its longest
+// block.
 constexpr std::int64_t kManyRows = 131, kManyInputs = 3100;
 
 TEST_P(MatmulTest, ARowOfAProductHasTheSameBitsInEveryTile) {

@@ -1,4 +1,4 @@
-// Quantised weights: what panels hold, and how far quantisation is off.
+// Quantised weights: the content of panels, and the error of quantisation.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -105,7 +105,7 @@ class QuantizeWeights : public ::testing::TestWithParam<VectorTarget> {
 };
 
 TEST_P(QuantizeWeights, StaysNearWhateverTheSize) {
-  // A uniform number off by half a step at most is off by 0.29 of a step in the root mean square.
+  // A uniform number that is rounded to a step has a root mean square error of 0.29 steps.
   for (const float size : {1e-8f, 1.0f, 1e8f}) {
     EXPECT_LT(error({.bits = 8, .wide_scales = true}, size), 0.30 / 127);
     EXPECT_LT(error({.bits = 4, .wide_scales = true, .has_minimum = true}, size), 0.30 * 2 / 15);
@@ -129,7 +129,7 @@ TEST_P(QuantizeWeights, KeepsWhatHasOneValueOnly) {
   }
 }
 
-// The numbers were the same on AVX2, AVX-512 and NEON when they were written down.
+// The expected numbers were equal on AVX2, AVX-512 and NEON when they were recorded.
 TEST_P(QuantizeWeights, BitsAreThoseOfEveryOtherCpu) {
   const std::vector<float> weights = random_weights(32 * 64);
   std::uint64_t h = 0xcbf29ce484222325;

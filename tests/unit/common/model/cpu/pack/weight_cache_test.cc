@@ -20,7 +20,7 @@ namespace {
 int synced_folders = 0;
 }  // namespace
 
-// In place of the system's: counts.
+// Replaces the system's: counts calls.
 extern "C" int fsync(int descriptor) {
   struct stat status {};
   if (::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) ++synced_folders;
@@ -120,7 +120,7 @@ TEST_F(WeightCacheTest, WhatIsOfOtherWeightsOrKernelsIsToldAndReplaced) {
   const auto weights = open();
   ASSERT_NE(weights, nullptr);
   EXPECT_FALSE(weights->find("m4").has_value());
-  EXPECT_EQ(open("beef"), nullptr);  // a file of its own, which is not there
+  EXPECT_EQ(open("beef"), nullptr);  // another file, which does not exist
 }
 
 TEST_F(WeightCacheTest, FilesCutShortAreRefused) {
@@ -167,14 +167,14 @@ TEST_F(WeightCacheTest, KeepsNothingWhenItIsOff) {
   EXPECT_EQ(off.open("some model", "f00d", "int8", pool_), nullptr);
 }
 
-// Without that a power cut may take the new name away, or leave the old file under it.
+// Without it a power cut may lose the new name, or leave the old file under it.
 TEST_F(WeightCacheTest, ANewNameIsOnTheDiskWhenItIsKept) {
   synced_folders = 0;
   keep();
   EXPECT_EQ(synced_folders, 1);
 }
 
-// An index whose checksum is right and whose offsets are not.
+// An index with a right checksum and wrong offsets.
 class PackIndexTest : public WeightCacheTest {
  protected:
   void expect_refused(PackIndex index, const std::string& reason) {
@@ -240,10 +240,10 @@ TEST_F(PackIndexTest, MatricesBeyondTheirExtentAreRefused) {
   }
   PackIndex index = good_;
   index.matrices[0].extent = 1;
-  expect_refused(index, "extents[0].bytes is");  // nothing lies in it
+  expect_refused(index, "extents[0].bytes is");  // no matrix lies in it
   index = good_;
   index.matrices.push_back(index.matrices[0]);
-  expect_refused(index, "stands there twice");
+  expect_refused(index, "appears twice");
   index.matrices[1].name = "another";
   expect_refused(index, "offset is 4096, must be");  // they overlap
   index.matrices[1].extent = 1;
@@ -270,7 +270,7 @@ TEST_F(PackIndexTest, FormatsThatNoKernelKnowsAreRefused) {
   index.matrices[0].has_minimum = true;
   expect_refused(index, "scale_group 16");
   index = good_;
-  index.matrices[0].scale_group = 0;  // what it divides by
+  index.matrices[0].scale_group = 0;  // used as a divisor
   expect_refused(index, "scale_group 0");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/protocol/pass_cost_book.h"
+#include "common/protocol/pass_costs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,8 @@
 namespace outrider {
 namespace {
 
-constexpr double kKeepPasses = 0.95;  // of older passes' weight, per pass: about twenty count
+constexpr double kKeepPasses =
+    0.95;  // factor on the weight of older passes, per pass: about twenty passes count
 constexpr double kMaxExitsPercent = 900;
 
 }  // namespace
@@ -28,7 +29,7 @@ void PassCostBook::add(std::size_t rows, bool exits, Duration took) {
 
 PassCosts PassCostBook::costs() const {
   PassCosts costs;
-  double with = 0, without = 0;  // of the buckets that know both
+  double with = 0, without = 0;  // over the buckets that have both
   for (std::size_t i = 0; i < kBuckets.size(); ++i) {
     const Times& times = plain_[i].weight > 0 ? plain_[i] : with_exits_[i];
     if (times.weight == 0) continue;

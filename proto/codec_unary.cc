@@ -1,4 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
+// The calls beside the stream: Measure and Describe. SPDX-License-Identifier: Apache-2.0
+#include <random>
+
 #include "proto/codec.h"
 #include "proto/codec_fields.h"
 #include "proto/outrider/v1/outrider.pb.h"
@@ -8,6 +10,20 @@ namespace {
 
 using codec::from_name;
 using codec::to_name;
+
+Status check_size(const char* field, std::size_t bytes) {
+  if (bytes <= kMaxMeasuredBytes) return {};
+  return invalid_argument(std::string(field) + ": " + std::to_string(bytes) + " bytes; at most " +
+                          std::to_string(kMaxMeasuredBytes));
+}
+
+// Bytes that no compression on the way shrinks.
+std::string padding_of(std::size_t bytes) {
+  std::mt19937 random;
+  std::string padding(bytes, '\0');
+  for (char& byte : padding) byte = static_cast<char>(random());
+  return padding;
+}
 
 bool fits(const std::map<std::string, std::string>& templates) {
   std::size_t bytes = 0;
@@ -22,7 +38,7 @@ Status check_at_most(std::string_view field, std::size_t value, std::size_t most
                      std::string_view unit) {
   if (value <= most) return {};
   return invalid_argument("describe_reply." + std::string(field) + " has " + std::to_string(value) +
-                          " " + std::string(unit) + ", may have " + std::to_string(most));
+                          " " + std::string(unit) + ", at most " + std::to_string(most));
 }
 
 Result<std::map<std::string, std::string>> decode_templates(const v1::DescribeReply& in) {
@@ -36,7 +52,7 @@ Result<std::map<std::string, std::string>> decode_templates(const v1::DescribeRe
     bytes += name.size() + one.text().size();
     if (!templates.emplace(std::move(name), one.text()).second) {
       return invalid_argument("describe_reply.templates.name: " + printable(one.name()) +
-                              " stands there twice");
+                              " appears twice");
     }
   }
   OUTRIDER_RETURN_IF_ERROR(check_at_most("templates", bytes, kMaxTemplateBytes, "bytes"));
@@ -51,6 +67,25 @@ Status check_hash(const std::string& hash) {
 }
 
 }  // namespace
+
+std::string serialize_measure_request(std::uint32_t reply_bytes, std::size_t padding_bytes) {
+  v1::MeasureRequest request;
+  request.set_reply_bytes(reply_bytes);
+  request.set_padding(padding_of(padding_bytes));
+  return request.SerializeAsString();
+}
+
+Result<std::string> measure_reply(std::string_view request) {
+  v1::MeasureRequest asked;
+  if (!asked.ParseFromArray(request.data(), static_cast<int>(request.size()))) {
+    return invalid_argument("MeasureRequest: the bytes are not such a message");
+  }
+  OUTRIDER_RETURN_IF_ERROR(check_size("MeasureRequest.padding", asked.padding().size()));
+  OUTRIDER_RETURN_IF_ERROR(check_size("MeasureRequest.reply_bytes", asked.reply_bytes()));
+  v1::MeasureReply reply;
+  reply.set_padding(padding_of(asked.reply_bytes()));
+  return reply.SerializeAsString();
+}
 
 std::string serialize(const TargetDescription& target) {
   v1::DescribeReply wire;
@@ -75,7 +110,7 @@ std::string serialize(const TargetDescription& target) {
 Status check_describe_request(std::string_view request) {
   v1::DescribeRequest asked;
   if (!asked.ParseFromArray(request.data(), static_cast<int>(request.size()))) {
-    return invalid_argument("DescribeRequest: bytes that are no such message");
+    return invalid_argument("DescribeRequest: the bytes are not such a message");
   }
   return {};
 }
@@ -85,7 +120,7 @@ Result<TargetDescription> parse_target_description(std::string_view reply) {
   if (reply.size() > kMaxMessageBytes ||
       !wire.ParseFromArray(reply.data(), static_cast<int>(reply.size()))) {
     return invalid_argument("DescribeReply: " + std::to_string(reply.size()) +
-                            " bytes that are no such message");
+                            " bytes that are not such a message");
   }
   TargetDescription target;
   const auto name = [](const char* field, const std::string& value) {

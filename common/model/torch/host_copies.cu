@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/model/torch/host_copies.h"
+
 #include <cuda_runtime.h>
 
 #include <memory>
@@ -6,12 +8,11 @@
 #include <vector>
 
 #include "common/model/torch/cuda_check.h"
-#include "common/model/torch/host_copies.h"
 
 namespace outrider {
 namespace {
 
-// A place in pinned memory, and the moments when its copy may begin and is there. Used again.
+// A reusable buffer in pinned memory, with events for the begin and the end of its copy.
 class PinnedCopy final {
  public:
   PinnedCopy() {
@@ -26,7 +27,7 @@ class PinnedCopy final {
   PinnedCopy(const PinnedCopy&) = delete;
   PinnedCopy& operator=(const PinnedCopy&) = delete;
 
-  // The model's work is on the default stream, which a non-blocking one does not wait for by
+  // The model computes on the default stream, for which a non-blocking stream does not wait by
   // itself.
   void queue(const float* from, std::size_t count, cudaStream_t stream) {
     reserve(count);

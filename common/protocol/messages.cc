@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/protocol/message_size.h"
+#include "common/protocol/messages.h"
 
-#include <variant>
+#include "common/base/sha256.h"
 
 namespace outrider {
 namespace {
@@ -24,6 +24,18 @@ struct SizeOfBody {
 
 std::size_t size_in_memory(const EdgeMessage& message) {
   return sizeof(EdgeMessage) + std::visit(SizeOfBody{}, message.body);
+}
+
+std::string prefix_hash(std::span<const TokenId> ids) {
+  std::string bytes;
+  bytes.reserve(4 * ids.size());
+  for (const TokenId id : ids) {
+    auto rest = static_cast<std::uint32_t>(id);
+    for (int i = 0; i < 4; ++i, rest >>= 8) bytes.push_back(static_cast<char>(rest & 0xff));
+  }
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish_hex();
 }
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/protocol/pass_cost_book.h"
+#include "common/protocol/pass_costs.h"
 
 #include <gtest/gtest.h>
 

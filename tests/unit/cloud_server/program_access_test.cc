@@ -1,4 +1,4 @@
-// What outrider-server does to those who have no key, and to many connections.
+// Clients without a key, and many connections, at outrider-server.
 // SPDX-License-Identifier: Apache-2.0
 #include <deque>
 #include <filesystem>
@@ -49,14 +49,14 @@ TEST(ServerProgram, MetricsBeyondThisMachineWantAKeyThatMayReadThem) {
   EXPECT_EQ(metrics.host, "0.0.0.0");
   metrics.host = "127.0.0.1";
   EXPECT_THAT(http_get(metrics, "/metrics"), HasSubstr("HTTP/1.1 401"));
-  // What a robot's key would show is of all tenants.
+  // A key that reads metrics shows the metrics of all tenants.
   EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + robot + "\r\n"),
               AllOf(HasSubstr("HTTP/1.1 401"), HasSubstr("read-metrics")));
   EXPECT_THAT(http_get(metrics, "/metrics", "Authorization: Bearer " + prometheus + "\r\n"),
               HasSubstr("outrider_num_requests_running"));
 }
 
-TEST(ServerProgram, CountsStrangersWhoFailInTlssGreetingOrAtAKey) {
+TEST(ServerProgram, CountsFailedTlsHandshakesAndWrongKeys) {
   const TestDirectory folder;
   const TlsFiles tls = make_certificate(folder);
   const std::string file = folder.path() + "/tokens";
@@ -78,7 +78,8 @@ TEST(ServerProgram, CountsStrangersWhoFailInTlssGreetingOrAtAKey) {
   EXPECT_THAT(
       http_get(metrics, "/metrics"),
       AllOf(HasSubstr("outrider_tls_handshakes_failed_total" + labels + "1"),
-            HasSubstr("outrider_calls_refused_total" + labels + "2"),  // with the key's
+            HasSubstr("outrider_calls_refused_total" + labels +
+                      "2"),  // includes the call with that key
             HasSubstr("outrider_grpc_errors_total" + labels),
             HasSubstr("outrider_keys_refused_total{model_name=\"null\",front=\"grpc\"} 1")));
 }
@@ -119,7 +120,8 @@ TEST(ServerProgram, MakesKeysAndReadsTheirFileAgainByItselfAndOnSighup) {
   expect_failure({"token", "new", "a b"}, 2, HasSubstr("letters, digits"));
 }
 
-// A Secret of Kubernetes: FILE -> ..data/FILE, and ..data leads to another folder when it changes.
+// As Kubernetes mounts a Secret: FILE -> ..data/FILE, and a change redirects ..data to another
+// folder.
 TEST(ServerProgram, KeysBehindLinksThatTurnAreReadAgain) {
   const TestDirectory folder;
   const auto key_in = [&](const std::string& name) {
@@ -159,7 +161,7 @@ void expect_serves(const Address& address) {
   EXPECT_EQ(edge.answer().size(), 1999u);
 }
 
-// Many shells start programs with few descriptors and let them have more.
+// Many shells start programs with a low limit of descriptors that may be raised.
 TEST(ServerProgram, ConnectionsHeldOpenBeyondTheFirstLimitHarmNobody) {
   rlimit own{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &own), 0);
@@ -193,8 +195,8 @@ void expect_tells_and_recovers(rlim_t descriptors) {
   EXPECT_EQ(status, Status());
 }
 
-// Where gRPC 1.51 accepts itself, it accepts nobody any more after this (CVE-2023-4785). As a
-// connection takes two descriptors, the last one is left over at one of these limits.
+// gRPC 1.51's own acceptor never accepts again after this (CVE-2023-4785). A connection takes two
+// descriptors, so at one of these limits one descriptor is left over.
 TEST(ServerProgram, WithoutDescriptorsItSaysWhyAndAcceptsAgainAfterTheStorm) {
   expect_tells_and_recovers(64);
   expect_tells_and_recovers(65);

@@ -9,17 +9,17 @@
 
 namespace outrider {
 
-void CheckOutcome::show_nothing(const std::string& reason) {
-  if (nothing_shown.empty()) nothing_shown = reason;
+void CheckOutcome::mark_inconclusive(const std::string& reason) {
+  if (inconclusive.empty()) inconclusive = reason;
 }
 
 void CheckOutcome::hold(std::span<const Bar> bars) {
-  if (bars.empty()) show_nothing("what was run leaves no bar to judge");
+  if (bars.empty()) mark_inconclusive("there is no bar to judge");
   for (const Bar& bar : bars) {
     std::fprintf(stderr, "%s\n", bar.to_string().c_str());
     passed = passed && bar.met();
     if (!bar.value.interval) {
-      show_nothing("\"" + bar.name + "\" has no confidence interval: one sample gives none");
+      mark_inconclusive("\"" + bar.name + "\" has no confidence interval: one sample is too few");
     }
   }
   figures["bars"] = to_json(bars);
@@ -35,7 +35,7 @@ void CheckOutcome::hold_pace(const std::string& whose, const PaceCounts& counts)
 int CheckOutcome::exit_code() const {
   if (!passed) return kExitRuntime;
   if (regressed) return kExitRegression;
-  return nothing_shown.empty() ? kExitOk : kExitNothingShown;
+  return inconclusive.empty() ? kExitOk : kExitInconclusive;
 }
 
 std::string figures_for_people(const Json& line) {
@@ -59,10 +59,10 @@ Result<int> CheckList::run_chosen() const {
     OUTRIDER_ASSIGN_OR_RETURN(const CheckOutcome outcome, body());
     const int code = outcome.exit_code();
     Json line = {{"check", command->get_name()}, {"passed", code == kExitOk}};
-    if (!outcome.nothing_shown.empty()) {
-      std::fprintf(stderr, "%s: nothing shown: %s\n", command->get_name().c_str(),
-                   outcome.nothing_shown.c_str());
-      line["nothing_shown"] = outcome.nothing_shown;
+    if (!outcome.inconclusive.empty()) {
+      std::fprintf(stderr, "%s: inconclusive: %s\n", command->get_name().c_str(),
+                   outcome.inconclusive.c_str());
+      line["inconclusive"] = outcome.inconclusive;
     }
     line.update(outcome.figures);
     const bool for_people = isatty(STDOUT_FILENO) != 0 && !outcome.json_wanted;

@@ -1,4 +1,4 @@
-// outrider-bench: every figure that Outrider claims, as a command (see bench/check.h).
+// outrider-bench: a command for every figure that Outrider claims (see bench/check.h).
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 
@@ -8,7 +8,7 @@
 int main(int argc, char** argv) {
   outrider::Program program("outrider-bench",
                             "Checks of Outrider's claims; each prints one JSON object last.");
-  // Edges of a check learn from no other run, unless it says so.
+  // The edges of a check learn from no other run, unless the check says so.
   setenv("OUTRIDER_STATE_DIR", "none", 0);
   outrider::CheckList checks(program.app());
   outrider::add_choice_check(checks);

@@ -1,4 +1,4 @@
-# Compiler flags and the three verbs with which every folder declares what it holds.
+# Compiler flags, and the three functions with which every folder declares its targets.
 include_guard()
 
 set(CMAKE_CXX_STANDARD 20)
@@ -9,8 +9,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # The first setting is what ccache needs to keep what was compiled with a precompiled header; the
-  # others make a checkout in another folder hit the same cache.
+  # ccache needs the first setting to reuse objects compiled with a precompiled header. The others let a
+  # checkout in another folder use the same cache entries.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
@@ -18,18 +18,18 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# -ffp-contract=off everywhere: a fused multiply-add happens only where the source asks for one,
-# so that every CPU computes the same bits (docs/row-invariance.md).
-# The prefix map keeps the checkout's folder out of what is compiled.
+# -ffp-contract=off everywhere: a fused multiply-add occurs only where the source requests one, so that every
+# CPU computes the same bits (docs/row-invariance.md).
+# The prefix map keeps the checkout's folder out of the objects.
 set(OUTRIDER_CXX_FLAGS -Wall -Wextra -Wpedantic -Werror -ffp-contract=off
     -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # False alarms of g++ 12: maybe-uninitialized whenever a std::variant is moved, restrict for
-  # "literal" + std::string (GCC bug 105651).
+  # False positives of g++ 12: maybe-uninitialized whenever a std::variant is moved, restrict for "literal" +
+  # std::string (GCC bug 105651).
   list(APPEND OUTRIDER_CXX_FLAGS -Wno-maybe-uninitialized -Wno-restrict -fpch-preprocess)
 else()
-  # common/base/mutex.h states what each lock guards. A precompiled header without its time of
-  # writing lets ccache keep what was compiled with it.
+  # common/base/mutex.h states what each lock guards. Without its timestamp a precompiled header lets ccache
+  # reuse objects compiled with it.
   list(APPEND OUTRIDER_CXX_FLAGS -Wthread-safety -Xclang -fno-pch-timestamp)
 endif()
 if(OUTRIDER_SANITIZE)
@@ -42,20 +42,20 @@ if(OUTRIDER_SANITIZE)
   endif()
 endif()
 
-# Most of the time that a file takes to compile goes into the headers that its neighbours read as
-# well. The preset debug turns this off: there each file compiles alone.
+# Unity builds: most of a file's compile time is spent on headers that its neighbours also read. The preset
+# debug turns them off, so that each file compiles alone.
 function(outrider_compile_as_one_unit target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${OUTRIDER_UNITY} UNITY_BUILD_BATCH_SIZE 0)
   if(OUTRIDER_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # It takes an included source for a header, where a class with a part of internal linkage would
-    # be another class in each unit.
+    # g++ takes an included source for a header, in which a class with internal linkage would differ in
+    # each unit.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()
 
 # outrider_library(NAME [HOT] SOURCES a.cc.. [DEPS public..] [PRIVATE_DEPS private..])
-# A folder is a library; what is not listed in DEPS cannot be included. HOT: tests spend their time
-# in it. The others are not optimised under sanitizers, where that would take twice as long.
+# A folder is a library; only the libraries in DEPS can be included. HOT: tests spend much time in it. Under
+# sanitizers the others are not optimised, which would take twice as long.
 function(outrider_library name)
   cmake_parse_arguments(arg "HOT" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   if(arg_SOURCES)
@@ -74,7 +74,7 @@ function(outrider_library name)
   endif()
 endfunction()
 
-# outrider_program(NAME SOURCES main.cc.. DEPS libs..): lands in build/<preset>/bin.
+# outrider_program(NAME SOURCES main.cc.. DEPS libs..): built into build/<preset>/bin.
 function(outrider_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -84,8 +84,8 @@ function(outrider_program name)
 endfunction()
 
 # outrider_test(NAME SOURCES x_test.cc.. DEPS libs.. [LABELS unit|sim|..] [ARGS ..])
-# Target all_tests builds them and what they run, but no program; threaded_tests those with the
-# label `threads`, whose code runs on several.
+# Target all_tests builds the tests and what they run, but no program; threaded_tests those with the label
+# `threads`, whose code uses several threads.
 add_custom_target(all_tests)
 add_custom_target(threaded_tests)
 function(outrider_test name)
@@ -94,16 +94,16 @@ function(outrider_test name)
   outrider_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} outrider_test_paths
                    GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  # What is under test keeps its flags; the tests themselves need to compile fast, and g++ spends
-  # four times as long on them with optimisation and sanitizers together.
+  # The tested code keeps its flags. The tests themselves need to compile fast, and g++ takes four times as
+  # long on them with optimisation and sanitizers together.
   if(OUTRIDER_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)
   elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O1)
   endif()
   outrider_compile_as_one_unit(${name})
-  # The first test reads the heavy headers for all of them, so all are compiled alike: as the users
-  # of protobuf are, with -pthread.
+  # The first test compiles the heavy headers for all tests, so all have the same flags: those of the users of
+  # protobuf, with -pthread.
   target_compile_options(${name} PRIVATE -pthread)
   get_property(reader GLOBAL PROPERTY OUTRIDER_TEST_HEADERS)
   if(reader)
@@ -118,7 +118,7 @@ function(outrider_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
-  set(environment OUTRIDER_STATE_DIR=none)  # what edges learn is no test's, nor the user's
+  set(environment OUTRIDER_STATE_DIR=none)  # tests neither use nor change what edges learnt
   if(OUTRIDER_SANITIZE STREQUAL "thread")
     list(APPEND environment
       TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt)

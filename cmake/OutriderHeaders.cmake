@@ -1,10 +1,10 @@
 # The header libraries of Debian that do not depend on the architecture.
 #
-# In a cross build the host's /usr/include must stay out of the search path, so just these folders
-# of it are linked into the build tree.
+# In a cross build the host's /usr/include must stay out of the search path. So only these folders of it are
+# linked into the build tree.
 include_guard()
 
-# outrider_host_headers(TARGET folder..): an imported target giving those folders of /usr/include.
+# outrider_host_headers(TARGET folder..): an imported target with these folders of /usr/include.
 function(outrider_host_headers target)
   add_library(${target} INTERFACE IMPORTED GLOBAL)
   if(NOT CMAKE_CROSSCOMPILING)
@@ -23,8 +23,8 @@ endfunction()
 
 outrider_host_headers(outrider_cli11 CLI)
 outrider_host_headers(outrider_json nlohmann)
-# Highway, dispatch by ourselves (common/base/vector_targets.h): only its assertions, on in
-# sanitizer builds, need the library.
+# Highway with our own dispatch (common/base/vector_targets.h). Only its assertions, which sanitizer builds
+# enable, need the library.
 outrider_host_headers(outrider_highway hwy)
 if(NOT CMAKE_CROSSCOMPILING)
   find_library(OUTRIDER_HWY_LIBRARY hwy REQUIRED)

@@ -1,8 +1,8 @@
 # libtorch from the pinned PyPI wheel, through our own imported target.
 #
-# The wheel's CMake package drags the CUDA toolkit in; two shared objects and an include path are
-# all we need. Its include folder also holds other versions of protobuf and fmt, so it goes last
-# (-idirafter), and no source file includes both torch and gRPC/protobuf/spdlog.
+# The wheel's CMake package requires the CUDA toolkit; we only need two shared objects and an include path.
+# Its include folder also holds other versions of protobuf and fmt, so it goes last (-idirafter), and no
+# source file includes both torch and gRPC/protobuf/spdlog.
 include_guard()
 set(OUTRIDER_HAVE_TORCH OFF)
 if(OUTRIDER_TORCH STREQUAL "OFF")
@@ -33,12 +33,12 @@ target_link_options(outrider_torch INTERFACE
   # libtorch_cpu needs libraries of the nvidia wheels; its own RPATH finds them at run time.
   -Wl,--allow-shlib-undefined -Wl,--unresolved-symbols=ignore-in-shared-libs)
 
-# The CUDA half of libtorch is loaded when --device cuda asks for it (torch_model.cc), never linked:
-# programs of this preset start without a driver and without the nvidia wheels. What it needs is
-# searched in those wheels, then in the CUDA toolkit.
+# The CUDA half of libtorch is loaded at run time by --device cuda (torch_model.cc) and never linked:
+# programs of this preset start without a driver and without the nvidia wheels. Its dependencies are searched
+# in those wheels, then in the CUDA toolkit.
 if(OUTRIDER_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    # Jetson Orin, H100 and H200, Jetson Thor; and anything later by way of PTX.
+    # Jetson Orin, H100 and H200, Jetson Thor; later devices through PTX.
     set(CMAKE_CUDA_ARCHITECTURES 87-real 90-real 110-real 80-virtual)
   endif()
   enable_language(CUDA)

@@ -1,6 +1,6 @@
-# Debian's cross compiler; programs run under qemu-user (CMAKE_CROSSCOMPILING_EMULATOR). With
-# OUTRIDER_SYSROOT in the environment it compiles against that folder of Arm packages
-# (deploy/arm64-sysroot.sh): whole programs; without, what needs no library.
+# Debian's cross compiler; programs run under qemu-user (CMAKE_CROSSCOMPILING_EMULATOR). With OUTRIDER_SYSROOT
+# in the environment it compiles whole programs with that folder of Arm packages (deploy/arm64-sysroot.sh);
+# without it, only code that needs no library.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -1,5 +1,5 @@
-# Writes FILE with the commit of SOURCE_DIR as OUTRIDER_COMMIT, if that is another one than before:
-# what includes it is compiled anew only then.
+# Writes FILE with the commit of SOURCE_DIR as OUTRIDER_COMMIT if the commit has changed, so that users of
+# FILE are recompiled only then.
 execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --abbrev=12
                 OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT commit)

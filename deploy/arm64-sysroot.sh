@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Debian's Arm packages in a folder, to compile against and to run under qemu-user: they are
-# unpacked, and nothing is installed.
+# Unpacks Debian's Arm packages into a folder, to compile with them and to run programs under qemu-user.
+# Nothing is installed.
 #   deploy/arm64-sysroot.sh FOLDER PACKAGE..
 set -euo pipefail
 
@@ -10,7 +10,7 @@ rm -rf "$folder"
 mkdir -p "$(dirname "$folder")"
 mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$(IFS=,; echo "$*")" bookworm "$folder"
 
-# Links that name a place from the root up would lead to this machine's files.
+# Absolute links would lead to this machine's files.
 find "$folder/usr" -type l -lname '/*' | while read -r link; do
   inside="$folder$(readlink "$link")"
   [ ! -e "$inside" ] || ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$inside")" "$link"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A chat with a model of others: a server with the target, an edge that drafts and shows its answers,
-# what the draft guessed in colour.
+# A chat with a third-party model: a server with the target, and an edge that drafts and shows the answers,
+# with accepted draft tokens in colour.
 #   deploy/assistant.sh FOLDER OF THE PROGRAMS qwen-coder|smollm2|DRAFT
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,7 +15,7 @@ else
   readonly NAME=SmolLM2-135M-Instruct FOLDER=models/smollm2
   readonly TARGET=$FOLDER/$NAME.Q4_1.gguf
   if [ "$PAIR" = smollm2 ]; then readonly DRAFT=$FOLDER/draft; else readonly DRAFT=$PAIR; fi
-  # So small a model repeats itself where it may not choose.
+  # A model this small repeats itself without sampling.
   server_flags=(--dtype int4) edge_flags=(--dtype int8 --temp 0.6 --top-p 0.9)
 fi
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo: a server with the target model and an edge with the draft model, two processes that
-# talk gRPC over loopback, answer a robot's question together. Leaves nothing running.
+# The demo: a server with the target model and an edge with the draft model, two processes that talk gRPC over
+# loopback, answer a robot's question together. It leaves nothing running.
 #   deploy/demo.sh [FOLDER OF THE PROGRAMS]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly BIN="${1:-build/release/bin}"
 readonly TARGET=models/demo-target
 readonly DRAFT=models/demo-draft
-export OUTRIDER_STATE_DIR=none  # the same screen each time: no earlier answer counts
+export OUTRIDER_STATE_DIR=none  # the same screen each time: earlier answers do not count
 source deploy/start-server.sh
 
 for needed in "$BIN/outrider-server" "$BIN/outrider-edge" "$TARGET/config.json" "$DRAFT/config.json"; do

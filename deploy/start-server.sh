@@ -1,4 +1,4 @@
-# Sourced: a server as a process of its own, which ends with the shell that starts it.
+# Sourced: starts a server as a process of its own, which ends with the shell that started it.
 #   start_server BIN MODEL [FLAGS OF outrider-server]     sets `address`
 readonly START_SECONDS=60
 
@@ -21,7 +21,7 @@ start_server() {
   local bin="$1" model="$2" tenths
   "$bin/outrider-server" --model "$model" --port 0 "${@:3}" >"$server_log" 2>&1 &
   server=$!
-  # The server says where it listens once it can answer.
+  # The server prints where it listens as soon as it can answer.
   for ((tenths = 0; tenths < START_SECONDS * 10; ++tenths)); do
     address="$(awk '$1 == "listening" {print $2}' "$server_log")"
     [ -n "$address" ] && return

@@ -1,15 +1,16 @@
-# outrider-server for --device cuda. From the repository's root, where the NVIDIA Container Toolkit is:
+# outrider-server for --device cuda. From the repository's root, on a machine with the NVIDIA Container
+# Toolkit:
 #   docker build -f docker/cuda.Dockerfile -t outrider-server:0.1.0-cuda .
 #   docker run --gpus all --read-only -v /srv/models/target:/models/target:ro \
 #     outrider-server:0.1.0-cuda --model=/models/target --device=cuda --http-port=8000
-# Written, and never built: no machine with a network and CUDA was at hand.
-# By its digest, as docker/Dockerfile says.
+# This file was never built, because no machine with a network and CUDA was available.
+# Pinned by its digest, as in docker/Dockerfile.
 ARG BASE=docker.io/library/debian:bookworm-20260824-slim@sha256:88200866dfff7ea7f5cbcb6ec7c8a701889efe6fe859fe64d6990e4b07ea4171
 
 FROM ${BASE} AS build
 ARG CUDA=13-0
 ARG REPOSITORY=https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64
-# The key that signs the repository, by its whole fingerprint: another one ends the build.
+# The key that signs the repository, by its whole fingerprint; any other key fails the build.
 ARG KEY=EB693B3035CD5710E231E123A4B469963BF863CC
 ARG TORCH=2.11.0
 WORKDIR /src
@@ -27,7 +28,7 @@ RUN apt-get -q update \
  && apt-get -q update \
  && apt-get -q -y install --no-install-recommends "cuda-nvcc-${CUDA}" "cuda-cudart-dev-${CUDA}" \
  && rm -rf /var/lib/apt/lists/* /tmp/key.asc /tmp/key.txt
-# With what --device cuda loads at run time: cuBLAS and the others come as wheels beside it.
+# --device cuda loads these at run time: cuBLAS and the other libraries come as wheels.
 RUN python3 -m venv /opt/outrider/venv \
  && /opt/outrider/venv/bin/pip install --no-cache-dir --no-compile "torch==${TORCH}"
 COPY . .

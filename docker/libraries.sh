@@ -1,6 +1,6 @@
 #!/bin/sh
-# The Debian packages that hold the shared libraries of a program, one a line. Libraries under /opt
-# and /usr/local are nobody's package.
+# Prints the Debian packages of a program's shared libraries, one per line. Libraries under /opt and
+# /usr/local belong to no package.
 #   docker/libraries.sh PROGRAM
 set -eu
 libraries="$(ldd "$1")"

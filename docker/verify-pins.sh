@@ -1,9 +1,9 @@
 #!/bin/sh
-# Asks the registries and NVIDIA's repository whether the pins of this folder are what they name: the digest
-# of each image under its tag, the fingerprint of the repository's key. Needs skopeo, curl, gpg and the network.
+# Asks the registries and NVIDIA's repository whether the pins of this folder are right: the digest of each
+# image under its tag, and the fingerprint of the repository's key. Needs skopeo, curl, gpg and the network.
 #   docker/verify-pins.sh
-# Ends with 0 if all are, 1 if one is another (then it says which pin, where, and what is there), 2 if one
-# could not be asked for. SPDX-License-Identifier: Apache-2.0
+# Exit code: 0 all pins are right; 1 one differs (the output says which one, where, and the current value); 2
+# one could not be checked. SPDX-License-Identifier: Apache-2.0
 set -u
 cd "$(dirname "$0")" || exit 2
 worst=0
@@ -20,11 +20,11 @@ note() {
 # judge WHERE NAME PINNED FOUND
 judge() {
   if [ -z "$4" ]; then
-    note 2 "unknown    $1: $2 could not be asked for"
+    note 2 "unknown    $1: $2 could not be checked"
   elif [ "$3" = "$4" ]; then
     note 0 "ok         $1: $2"
   else
-    note 1 "DIFFERENT  $1: $2 is $4, pinned is $3. Remedy: find out why before you pin the other"
+    note 1 "DIFFERENT  $1: $2 is $4, pinned is $3. Remedy: find out why before you change the pin"
   fi
 }
 

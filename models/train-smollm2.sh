@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains SmolLM2-135M-Instruct's draft, whole: text, the target's own answers, labels, a shortlist,
-# three of its thirty layers. Go on with the same command after a break: each step keeps what it has.
+# Trains SmolLM2-135M-Instruct's draft completely: text, the target's own answers, labels, a shortlist, and
+# three of its thirty layers. The same command resumes after a break: each step keeps its results.
 #   models/train-smollm2.sh DATA OUT [BIN]
 # DATA: a folder with GSM8K's train.jsonl, MBPP's sanitized tasks and OASST's prompts, as
 #   gsm8k/train.jsonl, mbpp/mbpp_sanitized_for_code_generation.jsonl, oasst/oasst_prompts.json,
 #   wikitext/wikitext-2-valid.txt
-# Hours on two idle cores with AVX2, without the target's own questions: answers 2 (PROBLEMS=2000),
-# labels 1, training 2. With AVX-512 such questions and their answers took 1.1 more (OWN=7000).
+# Hours on two idle cores with AVX2, without the target's own prompts: answers 2 (PROBLEMS=2000), labels 1,
+# training 2. With AVX-512 such prompts and their answers took 1.1 more (OWN=7000).
 # SHARD, PROBLEMS, OWN, STEPS, LAYERS change the amount.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,7 +19,7 @@ readonly LAYERS="${LAYERS:-0,1,29}"
 
 say() { printf '==> %s\n' "$*" >&2; }
 train() { "$BIN/outrider-train" "$@"; }
-# once FILE COMMAND..: makes FILE, which the command writes as its --out, whole or not at all.
+# once FILE COMMAND..: makes FILE, which the command writes as its --out; FILE appears only when complete.
 once() {
   local file="$1"; shift
   [ -s "$file" ] && return
@@ -37,8 +37,8 @@ once "$OUT/turns.jsonl" data-turns --in "$DATA/oasst/oasst_prompts.json"
 once "$OUT/own.jsonl" data-own --model "$TARGET" --count "$OWN" --batch 96 --max-tokens 160 --seed 11
 once "$OUT/wikitext.jsonl" data-wikitext --in "$DATA/wikitext/wikitext-2-valid.txt"
 
-# The target answers itself: a draft must guess what this target says, right or wrong. Prompts of
-# one length are answered together, so they stand together.
+# The target answers itself, because a draft must predict this target's text, right or wrong. Prompts of one
+# length are answered together, so they are sorted by length.
 say "the target's own answers"
 if [ ! -e "$OUT/prompts/done" ]; then
   { head -n "$PROBLEMS" "$OUT/gsm8k.jsonl"; cat "$OUT/mbpp.jsonl" "$OUT/turns.jsonl" "$OUT/own.jsonl"; } |

@@ -50,7 +50,7 @@ std::vector<TokenId> look_up(std::span<const TokenId> text, int gamma) {
   for (std::size_t length = kLongestMatch; length > 0; --length) {
     if (text.size() <= length) continue;
     const auto last = text.last(length);
-    const auto before = text.first(text.size() - 1);  // the match itself is no earlier place
+    const auto before = text.first(text.size() - 1);  // tokens do not match themselves
     const auto found = std::find_end(before.begin(), before.end(), last.begin(), last.end());
     if (found == before.end()) continue;
     const auto next = text.subspan(static_cast<std::size_t>(found - before.begin()) + length);

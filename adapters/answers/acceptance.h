@@ -1,5 +1,5 @@
-// How much of a target's own text a draft guesses: a model, and prompt look-up, which needs no
-// model and which any real draft has to beat.
+// How many tokens of a target's own text a draft guesses. The draft is a model, or prompt look-up,
+// the baseline that needs no model.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,24 +15,24 @@
 
 namespace outrider {
 
-// Per document, for each learnt token in order, whether the model's greedy guess from the tokens
-// before it is that token. Documents are cut at the model's context. Errors: those of the model.
+// Per document, for each learnt token in order: whether it is the model's greedy guess from the
+// tokens before it. Documents are cut off at the model's context. Errors: those of the model.
 Result<std::vector<std::vector<bool>>> greedy_hits(Model& model,
                                                    const std::vector<Document>& documents);
 
 // The mean number of tokens per target pass at temperature 0 with chains of `gamma` drafted tokens,
-// over texts that the target itself wrote greedily: a pass takes the drafted tokens up to the
-// first miss, and one of its own.
+// over texts that the target itself wrote greedily. A pass takes the drafted tokens up to the first
+// miss, and adds one of its own.
 double tokens_per_pass(const std::vector<std::vector<bool>>& hits, int gamma);
 
-// Prompt look-up: what followed the last tokens where they stood before, in the prompt or in the
-// answer so far, is guessed to follow again.
-// At most `gamma` tokens: what follows the latest earlier place of the text's last three tokens or,
-// where there is none, of its last two, or one.
+// Prompt look-up finds an earlier occurrence of the text's last tokens, in the prompt or in the
+// answer so far, and guesses that the same tokens follow again. It searches for the last three
+// tokens, then for the last two, then for the last one, and takes the latest occurrence. Returns at
+// most `gamma` tokens.
 std::vector<TokenId> look_up(std::span<const TokenId> text, int gamma);
 
-// How many passes of a target write this answer if look-up drafts for each of them: a pass takes
-// the guesses up to the first wrong one, and one token of its own.
+// How many passes of a target write this answer if prompt look-up drafts for each of them. A pass
+// takes the guesses up to the first wrong one, and adds one token of its own.
 std::size_t passes_by_look_up(std::span<const TokenId> prompt, std::span<const TokenId> answer,
                               int gamma);
 

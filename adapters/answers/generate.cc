@@ -2,7 +2,10 @@
 #include "adapters/answers/generate.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <sstream>
+#include <unordered_set>
 
 #include "common/conversation/repetition.h"
 #include "common/model/row_check.h"
@@ -11,12 +14,12 @@
 namespace outrider {
 namespace {
 
-// One answer under way.
+// One unfinished answer.
 struct Line {
   std::unique_ptr<KvCache> cache = {};
-  std::size_t number = 0;             // of its prompt
+  std::size_t number = 0;             // of the answer's prompt
   std::vector<TokenId> pending = {};  // tokens whose rows the next pass computes
-  std::int64_t left = 0;              // tokens that the answer may still have
+  std::int64_t left = 0;              // tokens that the answer may still get
 };
 
 class Batch final {
@@ -28,7 +31,7 @@ class Batch final {
   bool is_done() const { return lines_.empty() && next_ == prompts_.size(); }
   std::int64_t ended() const { return static_cast<std::int64_t>(next_ - lines_.size()); }
 
-  // Fills free places with the next prompts.
+  // Starts the next prompts until the batch is full.
   Status admit() {
     const auto most = static_cast<std::size_t>(options_.batch);
     for (; lines_.size() < most && next_ < prompts_.size(); ++next_) {
@@ -44,7 +47,7 @@ class Batch final {
     return {};
   }
 
-  // A pass over what is pending, and a token more for each answer.
+  // Runs one pass over the pending tokens, which adds one token to each answer.
   Status step() {
     std::vector<Row> rows;
     for (Line& line : lines_) {
@@ -87,7 +90,7 @@ class Batch final {
     answer.push_back(token);
     line.pending.assign(1, token);
     --line.left;
-    // Looked at now and then: what repeats itself would run to the end of the context.
+    // Checked every 32 tokens: a text that repeats itself would fill the context.
     if (answer.size() % 32 == 0 && length_before_repetition(answer) < answer.size()) line.left = 0;
   }
 
@@ -99,6 +102,20 @@ class Batch final {
   std::size_t next_ = 0;
   PassOutput out_;
 };
+
+constexpr std::ptrdiff_t kFewestWords = 3;
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+bool is_message(const std::string& text) {
+  if (text.find("\xef\xbf\xbd") != std::string::npos) return false;  // bytes that are no UTF-8
+  std::istringstream words(text);
+  return std::distance(std::istream_iterator<std::string>(words), {}) >= kFewestWords;
+}
 
 }  // namespace
 
@@ -113,6 +130,30 @@ Result<std::vector<std::vector<TokenId>>> generate(
     on_progress(batch.ended());
   }
   return batch.take_answers();
+}
+
+Result<std::vector<TokenId>> opening_of_user_turn(const ChatTemplate& chat,
+                                                  const Tokenizer& tokenizer) {
+  const auto with = [&](const char* message) {
+    return chat.encode_chat(tokenizer, {{ChatRole::kUser, message}});
+  };
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<TokenId> ids, with("x"));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> others, with("8"));
+  ids.erase(std::ranges::mismatch(ids, others).in1, ids.end());
+  return ids;
+}
+
+Result<std::vector<std::string>> messages_of(const std::vector<std::vector<TokenId>>& written,
+                                             std::int64_t max_tokens, const Tokenizer& tokenizer) {
+  std::vector<std::string> messages;
+  std::unordered_set<std::string> seen;
+  for (const std::vector<TokenId>& ids : written) {
+    if (std::ssize(ids) >= max_tokens) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, tokenizer.decode(ids));
+    std::string message = trimmed(text);
+    if (is_message(message) && seen.insert(message).second) messages.push_back(std::move(message));
+  }
+  return messages;
 }
 
 }  // namespace outrider

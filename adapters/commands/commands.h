@@ -1,5 +1,5 @@
-// The subcommands of outrider-train. Each adds itself to the program and, if it was the one called,
-// does its work in run().
+// The subcommands of outrider-train. Each declares itself to the program, and does its work in
+// run() if the user chose it.
 //
 // Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -7,7 +7,10 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -54,5 +57,25 @@ void add_pretrain_command(CommandList& commands);
 void add_distill_command(CommandList& commands);
 void add_exits_command(CommandList& commands);
 void add_predictor_command(CommandList& commands);
+
+// The JSONL file that a command writes as its --out.
+class JsonlFile final {
+ public:
+  explicit JsonlFile(const std::string& path) : path_(path), out_(path, std::ios::binary) {}
+
+  // Bytes that are not valid UTF-8 are replaced.
+  void write(const nlohmann::ordered_json& line) {
+    out_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  }
+
+  Status close() {
+    out_.close();
+    return out_ ? Status() : resource_exhausted("--out " + path_ + ": cannot be written");
+  }
+
+ private:
+  std::string path_;
+  std::ofstream out_;
+};
 
 }  // namespace outrider

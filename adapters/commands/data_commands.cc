@@ -1,12 +1,17 @@
 // outrider-train data-robot, data-gsm8k, data-mbpp, data-turns, data-wikitext: text as JSONL.
+// outrider-train tokenizer: a byte-level BPE vocabulary. outrider-train plot: a run's losses.
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "adapters/commands/commands.h"
-#include "adapters/commands/jsonl_file.h"
-#include "adapters/data/gsm8k.h"
 #include "adapters/data/prompt_sets.h"
 #include "adapters/data/robot_text.h"
+#include "adapters/tokenizer/bpe_trainer.h"
+#include "adapters/train/run_files.h"
+#include "common/base/files.h"
+#include "common/base/jsonl.h"
 
 namespace outrider {
 namespace {
@@ -83,6 +88,44 @@ void add_prompt_sets(CommandList& commands) {
       [](const DataFlags& flags) { return write_texts(flags, "text", read_wikitext(flags.in)); });
 }
 
+struct TokenizerFlags {
+  std::vector<std::string> data, text;
+  std::int32_t vocab_size = 4096;
+  std::int64_t max_length = 1024;
+  std::string out;
+};
+
+Status write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  return out ? Status() : resource_exhausted(path.string() + ": cannot be written");
+}
+
+Status make_tokenizer(const TokenizerFlags& flags) {
+  std::vector<std::string> texts;
+  const auto add = [&](const Json& line, const std::string& where) -> Status {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, string_field(line, "prompt", where));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string answer, string_field(line, "answer", where));
+    // The same words stand behind a chat template's tags.
+    texts.push_back("user\n" + prompt);
+    texts.push_back("assistant\n" + answer);
+    return {};
+  };
+  for (const std::string& path : flags.data) OUTRIDER_RETURN_IF_ERROR(for_each_line(path, add));
+  for (const std::string& path : flags.text) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::string text, read_file(path, std::int64_t{1} << 28));
+    texts.push_back(std::move(text));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const TrainedBpe bpe, train_bpe(texts, flags.vocab_size));
+  std::error_code error;
+  std::filesystem::create_directories(flags.out, error);
+  const std::filesystem::path out(flags.out);
+  OUTRIDER_RETURN_IF_ERROR(write_file(out / "tokenizer.json", tokenizer_json(bpe)));
+  const auto vocab = static_cast<std::int32_t>(bpe.pieces.size()) + kNumSpecialTokens;
+  return write_file(out / "tokenizer_config.json", tokenizer_config_json(vocab, flags.max_length));
+}
+
 }  // namespace
 
 void add_data_commands(CommandList& commands) {
@@ -103,6 +146,36 @@ void add_data_commands(CommandList& commands) {
   command->add_option("--in", gsm8k->in, "GSM8K's train.jsonl")->required();
   add_split_and_out(command, *gsm8k);
   add_prompt_sets(commands);
+}
+
+void add_tokenizer_command(CommandList& commands) {
+  const auto flags = std::make_shared<TokenizerFlags>();
+  CLI::App* command = commands.add("tokenizer", "Learn a byte-level BPE vocabulary",
+                                   [flags] { return make_tokenizer(*flags); });
+  command->add_option("--data", flags->data, "JSONL files of prompts and answers")
+      ->check(CLI::ExistingFile);
+  command->add_option("--text", flags->text, "Plain text files")->check(CLI::ExistingFile);
+  command->add_option("--vocab-size", flags->vocab_size, "Entries, the 3 special tokens included");
+  command->add_option("--max-length", flags->max_length, "model_max_length to write");
+  command->add_option("--out", flags->out, "The directory to write")->required();
+}
+
+void add_plot_command(CommandList& commands) {
+  struct Flags {
+    std::string metrics, title = "run", out;
+  };
+  const auto flags = std::make_shared<Flags>();
+  const auto run = [flags]() -> Status {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<StepMetrics> metrics, read_metrics(flags->metrics));
+    std::ofstream out(flags->out, std::ios::binary);
+    out << loss_plot_svg(metrics, flags->title);
+    out.close();
+    return out ? Status() : resource_exhausted("--out " + flags->out + ": cannot be written");
+  };
+  CLI::App* command = commands.add("plot", "Draw the losses of a run", run);
+  command->add_option("--metrics", flags->metrics, "A run's metrics.jsonl")->required();
+  command->add_option("--title", flags->title, "The picture's title");
+  command->add_option("--out", flags->out, "The SVG to write")->required();
 }
 
 }  // namespace outrider

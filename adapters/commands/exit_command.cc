@@ -13,7 +13,6 @@
 #include "adapters/exits/label_exit_trainer.h"
 #include "adapters/exits/measure.h"
 #include "adapters/labels/label_files.h"
-#include "adapters/labels/shortlist.h"
 #include "common/base/jsonl.h"
 #include "common/conversation/chat_template.h"
 #include "common/model/loader/loader.h"
@@ -41,7 +40,8 @@ void ExitFlags::add_to(CLI::App* command) {
   command->add_option("--target", target, "Target: a directory or a GGUF file")->required();
   command
       ->add_option("--draft", draft,
-                   "Its draft, a directory or a GGUF file: whole outcomes need one")
+                   "The target's draft, a directory or a GGUF file: without it exits cannot name "
+                   "whole outcomes")
       ->required();
   command->add_option("--dtype", dtype,
                       "How the target is served: auto (as stored), f32, bf16, int8, int4");
@@ -49,7 +49,7 @@ void ExitFlags::add_to(CLI::App* command) {
   command->add_option("--labels", labels,
                       "Train on these labels of `outrider-train label --layers`, not on --data");
   CLI::Option* held_out = command->get_option("--held-out");
-  held_out->description("JSONL never learnt: half of its prompts calibrate, half measure")
+  held_out->description("JSONL that is not trained on: half of its prompts calibrate, half measure")
       ->required();
   command->add_option("--layers", layers, "Exits after these layers; default: after every one")
       ->delimiter(',');
@@ -57,16 +57,17 @@ void ExitFlags::add_to(CLI::App* command) {
       ->check(CLI::Range(1, 65536));
   command
       ->add_option("--shortlist", shortlist,
-                   "Exits consider only so many of the commonest tokens; 0: all")
+                   "Exits consider only this many of the most frequent tokens; 0: all")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--gamma", measure.gamma, "Drafted tokens a pass")->check(CLI::Range(1, 31));
+  command->add_option("--gamma", measure.gamma, "Drafted tokens per pass")
+      ->check(CLI::Range(1, 31));
   command->add_option("--prompts", prompts, "Held-out prompts of each file and half")
       ->check(CLI::PositiveNumber);
   command->add_option("--max-tokens", measure.max_tokens, "Longest answer in calibration")
       ->check(CLI::Range(1, 4096));
   command
       ->add_option("--chain-share", measure.chain_share,
-                   "Time of drafting a chain against that of a pass, for the choice of exits")
+                   "Time to draft a chain as a share of a pass's, for the choice of exits")
       ->check(CLI::Range(0.01, 100.0));
   command->add_option("--loss", loss, "ce: the text's next token; kl: the target's distribution")
       ->check(CLI::IsMember({"ce", "kl"}));
@@ -79,13 +80,13 @@ void ExitFlags::add_predictor(CLI::App* command) {
   command->add_option("--labels", labels, "Labels of `outrider-train label --layers`")->required();
   command
       ->add_option("--layers", layers,
-                   "After this layer; default: the labels' nearest to the middle")
+                   "After this layer; default: of the labels' layers the one nearest to the middle")
       ->delimiter(',')
       ->expected(1);
   shortlist = 0;
   command
       ->add_option("--shortlist", shortlist,
-                   "It considers only so many of the commonest tokens; 0: all, as LEVER's")
+                   "It considers only this many of the most frequent tokens; 0: all, as in LEVER")
       ->check(CLI::NonNegativeNumber);
   options.own_head = true;
   options.greedy_weight = 0;
@@ -106,7 +107,7 @@ void ExitFlags::add_training(CLI::App* command) {
       ->add_option("--greedy-weight", options.greedy_weight,
                    "With kl: weight of the target's likeliest token beside its distribution")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--rows", options.rows, "Learnt tokens a step, at least")
+  command->add_option("--rows", options.rows, "Smallest number of learnt tokens in a step")
       ->check(CLI::PositiveNumber);
   add_run_flags(command, options);
   compute.add_to(command);
@@ -126,7 +127,7 @@ Status check_layers(std::vector<std::int32_t>& layers, std::int32_t num_layers) 
                         : Status();
 }
 
-// The commonest tokens of the training text, and those that end an answer; empty: all.
+// The most frequent tokens of the training text, and those that end an answer; empty: all.
 std::vector<TokenId> shortlist_of(const std::vector<Source>& sources, const ModelInfo& target,
                                   std::int64_t size) {
   if (size == 0 || size >= target.vocab_size) return {};
@@ -147,7 +148,7 @@ std::vector<TokenId> shortlist_of(const std::vector<Source>& sources, const Mode
   return tokens;
 }
 
-// Prompts by turns into the two halves.
+// Deals the prompts to the two halves in turn.
 Result<ExitText> read_text(const std::string& path, const Tokenizer& tokenizer,
                            const ChatTemplate& chat, std::int64_t prompts) {
   ExitText text{.name = std::filesystem::path(path).stem(), .fit = {}, .measure = {}};
@@ -181,7 +182,7 @@ Status write_text(const std::string& path, const std::string& text) {
   return out ? Status() : resource_exhausted(path + ": cannot be written");
 }
 
-// Calibrates, measures, chooses; writes the adapters and what was found.
+// Calibrates, measures and chooses exits; writes the adapters and the report.
 Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFiles& files,
               Model& target, ExitAdapters& adapters) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft,
@@ -208,7 +209,7 @@ Status finish(const ExitFlags& flags, const Tokenizer& tokenizer, const ModelFil
   return {};
 }
 
-// The exits of the labels' layers; the target runs only to calibrate and measure them.
+// The exits of the labels' layers. The target runs only to calibrate and measure them.
 Result<ExitAdapters> train_from_labels(ExitFlags& flags, const ModelFiles& files,
                                        at::ScalarType compute) {
   if (flags.layers.empty()) {

@@ -4,9 +4,7 @@
 
 #include "adapters/answers/acceptance.h"
 #include "adapters/answers/generate.h"
-#include "adapters/answers/own_prompts.h"
 #include "adapters/commands/commands.h"
-#include "adapters/commands/jsonl_file.h"
 #include "adapters/data/progress.h"
 #include "adapters/data/robot_text.h"
 #include "common/base/jsonl.h"
@@ -26,8 +24,8 @@ struct GenerateFlags {
   GenerateOptions options;
 
   void add_to(CLI::App* command) {
-    command->add_option("--prompts", prompts, "JSONL with a \"prompt\" a line")->required();
-    command->add_option("--limit", limit, "Only the first so many; 0: all")
+    command->add_option("--prompts", prompts, "JSONL with one \"prompt\" per line")->required();
+    command->add_option("--limit", limit, "Only the first N prompts; 0: all")
         ->check(CLI::NonNegativeNumber);
     add_generation(command);
   }
@@ -42,9 +40,9 @@ struct GenerateFlags {
   }
 };
 
-// Prompts with what is known about their right answers, and a model's answers to them.
+// Prompts, the right actions as far as the file has them, and a model's answers.
 struct Answers {
-  std::vector<std::string> prompts, actions;  // actions: empty where the file names none
+  std::vector<std::string> prompts, actions;  // actions: empty if the file has none
   std::vector<std::vector<TokenId>> prompt_ids, ids;
 };
 
@@ -114,7 +112,7 @@ Status run_own(GenerateFlags& flags) {
   return file.close();
 }
 
-// The answers as documents in which the answers' tokens count.
+// The answers as documents; only the answers' tokens count.
 std::vector<Document> as_documents(const Answers& answers) {
   std::vector<Document> documents;
   for (std::size_t i = 0; i < answers.ids.size(); ++i) {
@@ -171,7 +169,9 @@ void add_own(CommandList& commands) {
       commands.add("data-own", "Let a chat model write prompts: prompts without answers (Magpie)",
                    [flags] { return run_own(*flags); });
   flags->add_generation(command);
-  command->add_option("--count", flags->count, "Prompts to write; broken and repeated ones go")
+  command
+      ->add_option("--count", flags->count,
+                   "Prompts to attempt; broken and repeated ones are dropped")
       ->check(CLI::Range(1, 10'000'000));
   add_draws(command, *flags);
 }
@@ -194,7 +194,7 @@ void add_evaluate_command(CommandList& commands) {
                    [flags] { return run_evaluate(*flags); });
   flags->add_to(command);
   command->add_option("--draft", flags->draft, "A draft of the same tokenizer");
-  command->add_option("--gamma", flags->gamma, "Drafted tokens a pass")->check(CLI::Range(1, 64));
+  command->add_option("--gamma", flags->gamma, "Drafted tokens per pass")->check(CLI::Range(1, 64));
 }
 
 }  // namespace outrider

@@ -9,9 +9,7 @@
 #include "adapters/data/progress.h"
 #include "adapters/exits/hidden_states.h"
 #include "adapters/labels/label_files.h"
-#include "adapters/labels/label_text.h"
 #include "adapters/labels/labeller.h"
-#include "adapters/labels/shortlist.h"
 #include "adapters/shape/compose.h"
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -44,12 +42,12 @@ struct LabelFlags {
     command->add_option("--dtype", load.dtype, "Of the teacher: auto, f32, bf16, int8, int4");
     command->add_option("--threads", load.threads, "Threads; 0: one per core");
     command
-        ->add_option("--out", options.out, "The directory; one with a part of these labels goes on")
+        ->add_option("--out", options.out, "The directory; labels that it already holds are kept")
         ->required();
   }
 };
 
-// A few documents' time, so that the whole can be told beforehand.
+// Times a few documents, to estimate the whole run before it starts.
 Result<double> seconds_per_token(Model& teacher, const std::vector<Document>& documents) {
   OUTRIDER_ASSIGN_OR_RETURN(HiddenReader reader, HiddenReader::make(teacher, {}));
   const SystemClock clock;
@@ -85,7 +83,7 @@ Status run_label(const LabelFlags& flags) {
                          [&](std::int64_t tokens) -> Status {
                            bar.show(tokens, "tokens");
                            if (label_stop_wanted == 0) return {};
-                           return cancelled("stopped; the same command goes on from there");
+                           return cancelled("stopped; the same command resumes there");
                          });
 }
 
@@ -120,13 +118,14 @@ struct ComposeFlags {
 
 void add_label_commands(CommandList& commands) {
   const auto label = std::make_shared<LabelFlags>();
-  label->add_to(commands.add("label", "Keep what a teacher says of a text, for distill and exits",
+  label->add_to(commands.add("label",
+                             "Store a teacher's likeliest tokens for a text, for distill and exits",
                              [label] { return run_label(*label); }));
 
   const auto shortlist = std::make_shared<ShortlistFlags>();
   CLI::App* command = commands.add("shortlist", "Choose the tokens that a draft may propose",
                                    [shortlist] { return run_shortlist(*shortlist); });
-  command->add_option("--labels", shortlist->labels, "Labels of the text that it is for")
+  command->add_option("--labels", shortlist->labels, "Labels of a text of the kind to be drafted")
       ->required();
   command->add_option("--model", shortlist->model, "The target: a directory or a GGUF file")
       ->required();

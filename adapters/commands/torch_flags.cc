@@ -49,7 +49,7 @@ at::ScalarType ComputeFlags::apply() const {
 void DataFlags::add_to(CLI::App* command) {
   command->add_option("--data", data, "JSONL of prompts and answers, both learnt; FILE[=SHARE]");
   command->add_option("--answers", answers, "JSONL whose answers alone are learnt; FILE[=SHARE]");
-  command->add_option("--held-out", held_out, "JSONL that is only measured");
+  command->add_option("--held-out", held_out, "JSONL to measure on, never trained on");
   command->add_option("--chat-template", chat_template,
                       "Family of the turns' template [the tokenizer's own]");
 }
@@ -68,7 +68,7 @@ void add_run_flags(CLI::App* command, RunOptions& options) {
   command->add_option("--out", options.out, "The run's directory")->required();
   command->add_option("--steps", options.optimizer.total_steps, "Steps of the whole schedule")
       ->check(CLI::PositiveNumber);
-  command->add_option("--stop-after", options.stop_after, "Stop after so many steps of this run");
+  command->add_option("--stop-after", options.stop_after, "Stop after this many steps of this run");
   command->add_option("--warmup", options.optimizer.warmup_steps, "Steps of warm-up")
       ->check(CLI::PositiveNumber);
   command->add_option("--learning-rate", options.optimizer.learning_rate, "At its peak");
@@ -79,7 +79,7 @@ void add_run_flags(CLI::App* command, RunOptions& options) {
   command->add_option("--checkpoint-every", options.checkpoint_every, "Steps between checkpoints")
       ->check(CLI::PositiveNumber);
   command->add_option("--seed", options.seed, "Seed of weights, order and draws");
-  command->add_flag("--resume", options.resume, "Go on with the run in --out");
+  command->add_flag("--resume", options.resume, "Resume the run in --out");
 }
 
 Result<TrainData> load_train_data(const DataFlags& flags, const Tokenizer& tokenizer,

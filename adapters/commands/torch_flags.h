@@ -32,17 +32,17 @@ struct DataFlags {
   void add_to(CLI::App* command);
 };
 
-// Multiply-adds per second of a product as training has them, measured in an instant.
+// Multiply-adds per second of a matrix product of a size that training has; a short measurement.
 double product_rate(at::ScalarType compute);
 
-// What every training run has: its directory, its schedule, its seed.
+// What every training run has: its directory, its schedule and its seed.
 void add_run_flags(CLI::App* command, RunOptions& options);
 
-// Everything that a run reads beside models.
+// Everything that a run reads except models.
 struct TrainData {
   std::vector<Source> sources;
   std::vector<HeldOut> held_out;
-  TokenId end_of_text = 0;  // fills sequences; the end of a turn where there is no such token
+  TokenId end_of_text = 0;  // fills sequences; the end of a turn if the tokenizer has no such token
   TokenId end_of_turn = 0;
 };
 

@@ -5,10 +5,10 @@
 
 #include "adapters/commands/commands.h"
 #include "adapters/commands/torch_flags.h"
-#include "adapters/distill/distill.h"
 #include "adapters/distill/label_trainer.h"
 #include "adapters/shape/compose.h"
 #include "adapters/train/model_io.h"
+#include "adapters/train/trainer.h"
 #include "common/telemetry/log.h"
 
 namespace outrider {
@@ -29,7 +29,7 @@ struct ShapeFlags {
     command->add_option("--context", context, "max_position_embeddings");
   }
 
-  // Built as a config.json and read back, so that every rule of model directories holds.
+  // Built as a config.json and read back, so the checks of model directories apply.
   Result<ModelConfig> config(const Tokenizer& tokenizer, const TrainData& data) const {
     Json stop_ids = {data.end_of_turn};
     if (data.end_of_text != data.end_of_turn) stop_ids.push_back(data.end_of_text);
@@ -63,15 +63,14 @@ struct TrainFlags {
 
   void add_to(CLI::App* command) {
     command->add_option("--init", init,
-                        "Start from this model's weights and shape, not from random ones; with "
+                        "Start from this model's weights and shape instead of random ones; with "
                         "--labels also prune:LAYERS of the target, as prune:0,1,29");
     data.add_to(command);
     add_run_flags(command, options);
-    command->add_option("--batch", options.batch, "Sequences a step");
-    command->add_option("--length", options.length, "Tokens a sequence");
-    command->add_option(
-        "--long-every", options.long_every,
-        "Every so many steps, half as many sequences of twice the length; 0: never");
+    command->add_option("--batch", options.batch, "Sequences per step");
+    command->add_option("--length", options.length, "Tokens per sequence");
+    command->add_option("--long-every", options.long_every,
+                        "Every N-th step has half as many sequences of twice the length; 0: never");
     compute.add_to(command);
     shape.add_to(command);
   }
@@ -85,22 +84,26 @@ struct LabelFlags {
   void add_to(CLI::App* command) {
     command->add_option("--labels", labels,
                         "Train on these labels of `outrider-train label`, not on --data");
-    command->add_option("--head-tokens", head_tokens,
-                        "With --labels: the only tokens to propose, of `outrider-train shortlist`");
+    command->add_option(
+        "--head-tokens", head_tokens,
+        "With --labels: the draft proposes only these tokens, of `outrider-train shortlist`");
     command->add_flag(
         "--freeze-embedding", freeze_embedding,
         "With --labels and --init DIRECTORY, a composed draft: train its layers only, "
         "as --init prune: does");
-    command->add_option("--step-tokens", options.tokens, "With --labels: tokens a step, at most")
+    command
+        ->add_option("--step-tokens", options.tokens,
+                     "With --labels: largest number of tokens per step")
         ->check(CLI::PositiveNumber);
     command
-        ->add_option("--patience", options.patience,
-                     "With --labels: measurements without a gain that end the run; 0: any number")
+        ->add_option(
+            "--patience", options.patience,
+            "With --labels: end the run after this many measurements without a gain; 0: never")
         ->check(CLI::NonNegativeNumber);
   }
 };
 
-// The model to train: of the flags' shape with random weights, or the one --init names.
+// The model to train: random weights in the flags' shape, or the model that --init names.
 Result<Llama> first_model(const TrainFlags& flags, const Tokenizer& tokenizer,
                           const TrainData& data, at::ScalarType compute) {
   OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, flags.shape.config(tokenizer, data));
@@ -136,7 +139,7 @@ Status pretrain(const TrainFlags& flags) {
                data.held_out, options);
 }
 
-// "prune:0,1,29" -> those layers; nothing for another --init.
+// "prune:0,1,29" -> those layers; nothing if --init has another form.
 Result<std::vector<std::int32_t>> pruned_layers(const std::string& init) {
   constexpr std::string_view kPrune = "prune:";
   std::vector<std::int32_t> layers;
@@ -154,7 +157,7 @@ Result<std::vector<std::int32_t>> pruned_layers(const std::string& init) {
   }
 }
 
-// The draft that labels train: layers of its target, or a model of its own.
+// The draft that is trained on labels: layers of its target, or a model of its own.
 Result<Llama> draft_for_labels(const TrainFlags& flags, const LabelFlags& labels,
                                at::ScalarType compute) {
   InitialModel init;
@@ -164,7 +167,7 @@ Result<Llama> draft_for_labels(const TrainFlags& flags, const LabelFlags& labels
   }
   if (flags.init.empty()) {
     return invalid_argument(
-        "--labels: a draft starts from a model. Remedy: --init prune:LAYERS of "
+        "--labels: a draft has to start from a model. Remedy: --init prune:LAYERS of "
         "the target, or --init DIRECTORY");
   }
   OUTRIDER_ASSIGN_OR_RETURN(
@@ -174,7 +177,7 @@ Result<Llama> draft_for_labels(const TrainFlags& flags, const LabelFlags& labels
 }
 
 void print_cost(const Llama& draft, const LabelTrainOptions& options) {
-  // Backwards costs twice as much as forwards; what is not a product about a third more.
+  // The backward pass costs twice the forward pass; work outside of products adds about a third.
   const double operations = 3 * 1.33 * static_cast<double>(multiply_adds_per_token(draft)) *
                             static_cast<double>(options.tokens * options.optimizer.total_steps);
   std::fprintf(stderr, "at most %lld steps of %lld tokens: about %.2f hours, %.0f MB of memory\n",
@@ -244,7 +247,7 @@ void add_distill_command(CommandList& commands) {
   const auto flags = std::make_shared<TrainFlags>();
   flags->shape = {.hidden = 128, .ffn = 352, .layers = 3, .heads = 4, .kv_heads = 2};
   const auto labels = std::make_shared<LabelFlags>();
-  CLI::App* command = commands.add("distill", "Train a draft to say what a target would say",
+  CLI::App* command = commands.add("distill", "Train a draft to predict a target's text",
                                    [flags, labels] { return distill(*flags, *labels); });
   command->add_option("--target", flags->target, "Target: a directory or a GGUF file")->required();
   command

@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// How many documents a sequence is filled from: enough that little room is left over.
+// How many documents one sequence may choose from: with this many, little of it stays empty.
 constexpr std::size_t kWaiting = 64;
 
 Status parse_share(const std::string& text, double& share) {
@@ -30,14 +30,15 @@ Result<Document> make_document(const TurnFormat& format, const std::string& prom
   OUTRIDER_ASSIGN_OR_RETURN(const TokenId end, chat.end_of_turn(tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> before,
                             chat.encode_chat(tokenizer, {asked}));
-  // Encoded as one text, as a chat template makes it: a token may cross the answer's beginning.
+  // Prompt and answer are encoded as one text, as in a chat template: a token may span their
+  // border.
   Document document;
   OUTRIDER_ASSIGN_OR_RETURN(
       document.tokens, chat.encode_chat(tokenizer, {asked, {ChatRole::kAssistant, answer}}, false));
   const std::size_t begin = std::min(before.size(), document.tokens.size());
   document.learnt.assign(document.tokens.size(), 1);
   if (answers_only) std::fill_n(document.learnt.begin(), begin, 0);
-  // Behind its end an answer is not asked what comes.
+  // Nothing behind the end of the answer is learnt.
   for (std::size_t i = document.tokens.size(); i > begin && document.tokens[i - 1] != end; --i) {
     document.learnt[i - 1] = 0;
   }
@@ -98,7 +99,7 @@ Sequence Packer::next(std::int64_t length) {
   std::vector<const Document*> chosen;
   while (true) {
     while (waiting_.size() < kWaiting) waiting_.push_back(&draw());
-    // The one that waits longest, then the longest that fits.
+    // The document that has waited longest goes first, then the longest that fits.
     auto best = waiting_.end();
     if (chosen.empty()) {
       best = waiting_.begin();

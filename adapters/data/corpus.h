@@ -1,12 +1,11 @@
 // Prompts with answers as token sequences of one length, packed for training.
 //
-// A source is a JSONL file of {"prompt": .., "answer": ..} objects. Each becomes one pair of
-// turns in the chat template of the model; sequences hold whole turn pairs, one after the other
-// like a chat, each from its start, and say where each begins: a model sees the turns before, as in
-// a chat, or its own alone.
+// A source is a JSONL file of {"prompt": .., "answer": ..} objects. Each object becomes one pair of
+// turns in the model's chat template. A sequence holds whole pairs, one after the other as in a
+// chat, and says where each begins. So a model can see the turns before, or its own pair alone.
 //
-// Packer: every sequence and batch is a pure function of sources, seed and number, so a resumed
-// run sees the very data of an uninterrupted one.
+// Packer: every sequence and batch is a pure function of sources, seed and number. So a resumed run
+// sees the same data as an uninterrupted one.
 //
 // Thread rule: one thread at a time. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,7 +31,7 @@ struct Document {
 struct Source {
   std::string path;
   double share = 1;           // of the tokens, relative to the other sources
-  bool answers_only = false;  // prompts are read, not learnt
+  bool answers_only = false;  // the prompts are input only, not learnt
   std::vector<Document> documents;
 };
 
@@ -42,8 +41,8 @@ struct TurnFormat {
   ChatTemplate chat;
 };
 
-// One prompt with its answer. Special tokens in the texts stay plain text. Learnt are the answer
-// and the token that ends its turn, and the prompt unless `answers_only`.
+// One prompt with its answer. Special tokens in the texts are read as plain text. The answer and
+// the token that ends its turn are learnt, and the prompt unless `answers_only`.
 Result<Document> make_document(const TurnFormat& format, const std::string& prompt,
                                const std::string& answer, bool answers_only);
 
@@ -51,7 +50,7 @@ Result<Document> make_document(const TurnFormat& format, const std::string& prom
 Result<Source> load_source(const std::string& path_and_share, const TurnFormat& format,
                            bool answers_only);
 
-// tokens[i + 1] is to be predicted from tokens[0..i] where learnt[i + 1].
+// Where learnt[i + 1] is set, tokens[i + 1] is to be predicted from tokens[0..i].
 struct Sequence {
   std::vector<TokenId> tokens;       // [length + 1]
   std::vector<std::uint8_t> learnt;  // [length + 1]
@@ -60,7 +59,8 @@ struct Sequence {
 
 class Packer final {
  public:
-  // Every source has at least one document. pad: fills what no document fits into, never learnt.
+  // Every source has at least one document. pad fills the room into which no document fits; it is
+  // never learnt.
   Packer(std::vector<Source> sources, std::uint64_t seed, TokenId pad);
 
   Sequence next(std::int64_t length);

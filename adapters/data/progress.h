@@ -2,7 +2,7 @@
 //
 //   train  [#########...........]  45 %  1800/4000  loss 2.31  3340 tokens/s  12:05 left
 //
-// On a terminal the line is drawn over; elsewhere a line is written at most every 10 s.
+// On a terminal the line is redrawn in place; elsewhere a line is written at most every 10 s.
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ namespace outrider {
 
 class ProgressBar final {
  public:
-  // `first`: where the work goes on; total > 0.
+  // `first`: the count at which the work resumes; total > 0.
   ProgressBar(std::string label, std::int64_t first, std::int64_t total);
   ~ProgressBar();  // ends the line
   ProgressBar(const ProgressBar&) = delete;

@@ -26,7 +26,7 @@ bool is_landmark(const SceneObject& object) {
 
 void place(SplitMix64& random, SceneObject& object) {
   object.degrees = 5 * (random.below(29) - 14);
-  // Half of all things stand ahead: otherwise nearly every answer would be a turn.
+  // Half of all things stand ahead. Otherwise nearly every answer would be a turn.
   if (random.chance(0.5)) object.degrees = 5 * (random.below(5) - 2);
   object.decimetres = random.chance(0.12) ? 3 + random.below(3) : 6 + random.below(55);
 }
@@ -42,7 +42,7 @@ SceneObject any_thing(SplitMix64& random, bool held_out) {
   return object;
 }
 
-// Another colour of the same kind, never a held-out one.
+// The same kind in another colour, never a held-out combination.
 SceneObject look_alike(SplitMix64& random, const SceneObject& object) {
   SceneObject other = object;
   do {
@@ -73,7 +73,7 @@ SceneObject any_landmark(SplitMix64& random, Intent intent, bool held_out) {
   return object;
 }
 
-// The second of two things of one kind that the instruction must tell apart.
+// The second of two things of one kind, between which the instruction distinguishes.
 void add_rival(SplitMix64& random, Situation& situation) {
   SceneObject& target = situation.target;
   SceneObject rival = look_alike(random, target);
@@ -94,7 +94,7 @@ bool clashes(const Situation& situation, const SceneObject& object) {
   for (const SceneObject& other : situation.scene) {
     if (same(other)) return true;
   }
-  // A third of its kind would make "on the left" and "nearest" ambiguous.
+  // With a third thing of this kind "on the left" and "nearest" would be ambiguous.
   const bool told_apart =
       situation.intent == Intent::kOnSide || situation.intent == Intent::kNearest;
   return told_apart && !is_landmark(object) && object.kind == situation.target.kind;
@@ -114,7 +114,7 @@ void add_bystanders(SplitMix64& random, Situation& situation) {
   }
 }
 
-// Something near in the way of a target ahead.
+// Something near that blocks the way to a target ahead.
 void add_obstacle(SplitMix64& random, Situation& situation) {
   SceneObject obstacle = any_thing(random, false);
   obstacle.degrees = 5 * (random.below(5) - 2);
@@ -147,7 +147,8 @@ Verb turn_to(int degrees) {
 }  // namespace
 
 bool is_held_out(int colour, int kind) {
-  // One in ten, each kind and each colour seen with others; (6, 1) is the silver bottle.
+  // One combination in ten. Each kind and each colour also occurs in others. (6, 1) is the silver
+  // bottle.
   return (colour + 3 * kind) % kNumColours == 9;
 }
 

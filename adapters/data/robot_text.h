@@ -21,16 +21,16 @@ struct RobotExample {
 RobotExample make_robot_example(std::uint64_t seed, std::uint64_t index, Split split);
 
 // "Report where the blue box, the door and the red chair are." or "Report every chair.": several
-// things to be found in one scene, none held out; the action is to stop. Practice in reading
-// scenes, several lookups an answer, from which acting is learnt sooner.
+// things to find in one scene, none held out; the action is to stop. It exercises reading scenes,
+// with several look-ups per answer, and so speeds up learning to act.
 RobotExample make_robot_report(std::uint64_t seed, std::uint64_t index);
 
-// The wording of the prompt varies with `random`; the answer is a function of the situation, so
-// that a right answer can be told from a wrong one.
+// The wording of the prompt varies with `random`. The answer is a function of the situation, so a
+// wrong answer can be recognized.
 std::string prompt_text(const Situation& situation, SplitMix64& random);
 std::string answer_text(const Situation& situation, const Decision& decision);
 
-// What stands after the last "Action: ", up to the end of its line; empty if there is none.
+// The text after the last "Action: " up to the end of its line; empty if there is none.
 std::string action_in(std::string_view answer);
 
 }  // namespace outrider

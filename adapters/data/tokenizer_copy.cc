@@ -19,7 +19,7 @@ Status copy_tokenizer(const std::string& from, const std::string& to) {
   TokenizerTexts::visit_texts(texts, [&](const char* name, const std::optional<std::string>& text) {
     const fs::path path = fs::path(to) / name;
     if (!text) {
-      fs::remove(path, error);  // another tokenizer's
+      fs::remove(path, error);  // a file of another tokenizer
     } else if (written.ok()) {
       std::ofstream file(path, std::ios::binary);
       file << *text;

@@ -1,4 +1,4 @@
-// Batches of labelled documents for a draft's training: what the teacher said of each row, over the
+// Batches of labelled documents for a draft's training: the teacher's label of each row, over the
 // tokens that the draft's output matrix has.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
@@ -17,18 +17,18 @@
 
 namespace outrider {
 
-// Documents one after the other in one sequence; each sees itself alone.
+// Documents one after the other in one sequence; each document sees itself alone.
 struct LabelBatch {
   at::Tensor ids;        // [1, n] int64
-  at::Tensor starts;     // [n] int64: the first position that each sees
+  at::Tensor starts;     // [n] int64: the first position that each position sees
   at::Tensor places;     // [rows] int64: the positions that have labels
-  LabelTargets targets;  // of the draft's logits there
+  LabelTargets targets;  // of the draft's logits at these places
 };
 
 // All labels of a directory, in memory.
 class LabelSet final {
  public:
-  // head_tokens: of the draft's config; empty: all.
+  // head_tokens: those of the draft's config; empty: all.
   static Result<LabelSet> load(const std::string& directory,
                                const std::vector<TokenId>& head_tokens);
 
@@ -50,14 +50,14 @@ class LabelSet final {
   std::vector<Labelled> documents_;
 };
 
-// An endless order of some documents, shuffled anew for each epoch; a function of seed and number.
+// An endless order of some documents, shuffled anew in each epoch; a function of seed and number.
 class EpochOrder final {
  public:
   EpochOrder(std::vector<std::uint32_t> documents, std::uint64_t seed);
 
-  // The next documents, of at most `tokens` tokens together, but at least one.
+  // The next documents: at most `tokens` tokens together, but at least one document.
   std::vector<std::uint32_t> next(const LabelSet& labels, std::int64_t tokens);
-  double epochs() const;  // gone through
+  double epochs() const;  // completed so far, with a fraction
 
  private:
   std::vector<std::uint32_t> order_;

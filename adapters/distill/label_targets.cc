@@ -43,7 +43,7 @@ LabelLoss label_loss(const at::Tensor& logits, const LabelTargets& targets,
   const at::Tensor greedy = scores.gather(1, choice).squeeze(1) * targets.likeliest.ge(0);
   loss.total = loss.divergence - greedy.sum() / count * weights.greedy;
   if (weights.candidates > 0) {
-    // Of candidates without a column, whose share is 0, the student's is 0 too.
+    // Candidates without a column have share 0. The student's share of them is 0 too.
     const at::Tensor among = at::log_softmax(
         logits.gather(1, targets.columns).to(at::kFloat).masked_fill(wanted.le(0), -1e9), -1);
     loss.total = loss.total + (wanted * (wanted.clamp_min(1e-30).log() - among)).sum() / count *

@@ -8,15 +8,15 @@
 namespace outrider {
 namespace {
 
-// The prior's weight: that of a few observations that say slope 1, offset 0.
+// The prior counts like a few observations of slope 1 and offset 0.
 constexpr double kPrior = 1.0;
-// Of a lead in the log odds of a comparison: less is none.
+// A smaller weight of a lead in the log odds of a comparison counts as none.
 constexpr double kMinSlope = 1e-3;
-// Points are put into this many groups of equal size before isotonic regression: fewer points a
-// group would fit noise.
+// Before isotonic regression, points are put into this many groups of equal size: smaller groups
+// would fit noise.
 constexpr std::size_t kGroups = 24;
 
-// A stretch of points with one mean.
+// A range of points with one mean.
 struct Block {
   double x = 0, right = 0, count = 0;
   double mean() const { return right / count; }
@@ -27,7 +27,7 @@ using Vector = std::array<double, N>;
 template <std::size_t N>
 using Matrix = std::array<Vector<N>, N>;
 
-// Of a positive definite system, which needs no pivots.
+// For a positive definite system, which needs no pivots.
 template <std::size_t N>
 Vector<N> solve(Matrix<N> a, Vector<N> b) {
   for (std::size_t i = 0; i < N; ++i) {
@@ -50,8 +50,9 @@ struct Observation {
   bool right = false;
 };
 
-// What x weighs in the log odds of `right`: by Newton's method on the penalised log likelihood,
-// which is concave. Few observations change `start` little; the first weight is never negative.
+// Fits by Newton's method on the penalised log likelihood, which is concave, how x and an offset
+// give the log odds of `right`. Few observations change `start` little. The first weight is never
+// negative.
 template <std::size_t N>
 Vector<N> fit_weights(const std::vector<Observation<N>>& seen, const Vector<N>& start) {
   Vector<N> fit = start;
@@ -94,7 +95,7 @@ Logistic fit_logistic(std::span<const LabelledRow> rows) {
   return {.slope = fit[0], .spread_slope = fit[1], .odds_slope = fit[2], .offset = fit[3]};
 }
 
-// Pool adjacent violators over groups of neighbours.
+// Pool adjacent violators over groups of neighbouring points.
 std::vector<Knot> fit_isotonic(std::vector<Labelled> points) {
   std::sort(points.begin(), points.end(),
             [](const Labelled& a, const Labelled& b) { return a.x < b.x; });
@@ -127,19 +128,19 @@ std::vector<Knot> fit_isotonic(std::vector<Labelled> points) {
   return knots;
 }
 
-// The drafted token should win where its odds against the other are even:
+// The drafted token should win where the odds of both tokens are equal:
 //   slope * lead + odds_slope * odds + offset = 0
-// and that is where lead + prior = 0 if the prior is the rest, in units of the lead.
+// There lead + prior = 0 holds if the prior is the remaining terms in units of the lead.
 DraftPrior fit_prior(std::span<const ExitSample> samples) {
   std::vector<Observation<3>> comparisons;
   for (const ExitSample& sample : samples) {
     for (const ExitSample::RowComparison& comparison : sample.comparisons) {
-      if (comparison.drafted_right == comparison.other_right) continue;  // both wrong: says nothing
+      if (comparison.drafted_right == comparison.other_right) continue;  // both are wrong
       comparisons.push_back({{comparison.lead, comparison.odds, 1}, comparison.drafted_right});
     }
   }
   const auto [slope, odds_slope, offset] = fit_weights<3>(comparisons, {1, 0, 0});
-  if (slope < kMinSlope) return {};  // leads say nothing here
+  if (slope < kMinSlope) return {};  // here the lead carries no information
   const auto limited = [](double x) { return std::clamp<double>(x, -kMaxMargin, kMaxMargin); };
   return {.offset = limited(offset / slope), .odds_slope = limited(odds_slope / slope)};
 }

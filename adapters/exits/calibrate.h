@@ -1,4 +1,4 @@
-// Fits an exit's confidence to what it was right about, and measures how honest a confidence is.
+// Fits the confidence of an exit to how often it was right, and measures the error of a confidence.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,27 +11,27 @@
 
 namespace outrider {
 
-// A confidence and whether what it was given for was right.
+// A confidence, and whether the prediction that had it was right.
 struct Judged {
   double confidence = 0;
   bool right = false;
 };
 
-// The rows' logistic functions by maximum likelihood (with a weak prior, so that a kind of which
-// there are few rows stays sensible), then the outcome by isotonic regression on their product.
-// `prior`: the one that the samples were made with.
+// Fits the rows' logistic functions by maximum likelihood, with a weak prior for kinds of which
+// there are few rows. Then fits the outcome by isotonic regression on their product. `prior`: the
+// one with which the samples were made.
 Calibration fit_calibration(std::span<const ExitSample> samples, double temperature,
                             const DraftPrior& prior);
 
-// What to add to drafted tokens' scores so that most rows with nodes come out right. samples: made
+// What to add to drafted tokens' scores so that most rows with nodes choose right. samples: made
 // without a prior.
 DraftPrior fit_prior(std::span<const ExitSample> samples);
 
-// Expected calibration error: over `bins` equal parts of [0, 1], the mean distance between mean
-// confidence and the part that was right, weighted by how many fell there (Guo et al. 2017).
+// Expected calibration error (Guo et al. 2017): over `bins` equal parts of [0, 1], the mean
+// distance between mean confidence and the share that was right, weighted by the number of samples.
 double calibration_error(std::span<const Judged> judged, int bins = 15);
 
-// A part of [0, 1] of a reliability plot.
+// One bin of a reliability plot.
 struct ReliabilityBin {
   double confidence = 0;  // means
   double right = 0;
@@ -51,7 +51,7 @@ struct Labelled {
   double x = 0;
   bool right = false;
 };
-// Knots of the best rising map from x to the probability of `right`.
+// Knots of the best ascending map from x to the probability of `right`.
 std::vector<Knot> fit_isotonic(std::vector<Labelled> points);
 
 }  // namespace outrider

@@ -1,6 +1,6 @@
 // A trainable exit in libtorch (common/exits/adapters.h has its formula): an adapter before the
-// target's output matrix, or an output matrix of its own. At first it changes nothing: `up` is
-// zero, the matrix the target's.
+// target's output matrix, or an output matrix of its own. At the start it changes nothing: `up` is
+// zero, or the matrix is the target's.
 //
 // Thread rule: one thread. Errors of libtorch are exceptions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -28,7 +28,7 @@ FrozenHead frozen_head(const ModelFiles& target, at::ScalarType compute);
 class ExitModule final {
  public:
   ExitModule(std::int32_t layer, std::int64_t hidden, std::int64_t bottleneck, std::uint64_t seed);
-  // With a matrix of its own, which begins as `head` does.
+  // With its own output matrix, which starts as a copy of `head`.
   ExitModule(std::int32_t layer, const FrozenHead& head);
 
   std::int32_t layer() const { return layer_; }
@@ -50,7 +50,7 @@ class ExitModule final {
   at::Tensor norm_;  // [hidden]
   at::Tensor down_;  // [bottleneck, hidden]
   at::Tensor up_;    // [hidden, bottleneck]
-  at::Tensor head_;  // [tokens, hidden]; then the others are undefined
+  at::Tensor head_;  // [tokens, hidden]; if defined, the others are not
   NamedTensors parameters_;
 };
 
@@ -60,8 +60,8 @@ enum class ExitLoss : std::uint8_t {
 };
 
 struct ExitTargets {
-  at::Tensor logits;  // [n, vocab] f32: the target's
-  at::Tensor next;    // [n] int64: the text's
+  at::Tensor logits;  // [n, vocab] f32: of the target
+  at::Tensor next;    // [n] int64: of the text
 };
 
 // Mean over rows. kDivergence adds `greedy_weight` times the cross entropy with the target's

@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// Held-out documents of each set that are measured while training.
+// The number of held-out documents of each set that are measured during training.
 constexpr std::size_t kMeasured = 24;
 
 at::Tensor tensor_of(const std::vector<float>& values, std::size_t rows) {
@@ -57,10 +57,10 @@ class ExitLearner final : public Learner {
   const std::vector<HeldOut>& held_out_;
   const ExitTrainOptions& options_;
   std::vector<ExitModule> modules_;
-  std::vector<AdamW> optimizers_;  // one each: no exit's gradient scales another's
+  std::vector<AdamW> optimizers_;  // one per exit: no exit's gradient scales another's
 };
 
-// The documents of a step: as many as give it its rows.
+// The documents of a step: enough to reach its number of rows.
 template <typename Use>
 Status ExitLearner::next_documents(const Use& use) {
   for (std::size_t rows = 0; rows < static_cast<std::size_t>(options_.rows);) {
@@ -88,7 +88,7 @@ Result<std::int64_t> ExitLearner::learn(StepMetrics& metrics) {
   return static_cast<std::int64_t>(batch.rows());
 }
 
-// Per exit and held-out set: the loss, and how often exit and target choose the same greedily.
+// Per exit and held-out set: the loss, and how often exit and target agree greedily.
 Status ExitLearner::measure(StepMetrics& metrics) {
   at::NoGradGuard no_grad;
   for (const HeldOut& set : held_out_) {

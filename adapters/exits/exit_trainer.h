@@ -1,8 +1,8 @@
-// Trains the exits of a frozen target, each on its own: an exit's loss reaches its own adapter
-// only, so any of them could be trained alone, with the same result. Memory is that of the target,
-// of one batch of hidden states, and of one exit's logits at a time.
+// Trains the exits of a frozen target. An exit's loss reaches its own adapter only, so each could
+// be trained alone with the same result. Memory: the target, one batch of hidden states, and the
+// logits of one exit at a time.
 //
-// The run's (training_loop.h) checkpoint is exits.safetensors.
+// The run's checkpoint (training_loop.h) is exits.safetensors.
 //
 // Thread rule: as training_loop.h.
 // SPDX-License-Identifier: Apache-2.0
@@ -23,18 +23,18 @@ namespace outrider {
 struct ExitTrainOptions : RunOptions {
   ExitTrainOptions() { evaluate_every = checkpoint_every = 100; }
 
-  std::vector<std::int32_t> layers;  // rising
+  std::vector<std::int32_t> layers;  // ascending
   std::int64_t bottleneck = 64;
-  std::int64_t rows = 512;  // learnt tokens of a step, at least
+  std::int64_t rows = 512;  // smallest number of learnt tokens in a step
   ExitLoss loss = ExitLoss::kDivergence;
   double greedy_weight = 0.5;
-  // On labels only: each exit has an output matrix of its own, and no adapter (LEVER's predictor);
-  // weight of the loss among the labels' likeliest tokens (its eq. 8).
+  // With labels only: each exit has an output matrix of its own and no adapter (LEVER's predictor),
+  // and this weight of the loss among the labels' likeliest tokens (LEVER's eq. 8).
   bool own_head = false;
   double candidate_weight = 0;
 };
 
-// Trained adapters of `target`, without calibration and choice. target computes; files are the
+// Trained adapters of `target`, not calibrated and not yet chosen. target computes; files are the
 // same model's. Errors: as train() in trainer.h.
 Result<ExitAdapters> train_exits(Model& target, const ModelFiles& files, at::ScalarType compute,
                                  std::vector<Source> sources, const std::vector<HeldOut>& held_out,

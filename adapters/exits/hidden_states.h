@@ -1,6 +1,7 @@
-// What a frozen target computes over documents, for training exits: hidden states after chosen
-// layers and the final logits, through the same seam that a server's exits use (LayerTap). So any
-// model that Outrider runs can be given exits, on any device, in the arithmetic it is served in.
+// A frozen target's hidden states after chosen layers and its final logits over documents, for
+// training exits. They come through the interface that a server's exits use (LayerTap). So exits
+// can be trained for any model that Outrider runs, on any device, in the arithmetic in which it is
+// served.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,9 +16,9 @@
 
 namespace outrider {
 
-// Rows that predict a learnt token, of one or more documents.
+// Rows of one or more documents that predict a learnt token.
 struct HiddenBatch {
-  std::vector<std::vector<float>> hidden = {};  // by layer asked for: [rows, hidden_size]
+  std::vector<std::vector<float>> hidden = {};  // by requested layer: [rows, hidden_size]
   std::vector<float> logits = {};               // [rows, vocab]
   std::vector<TokenId> next = {};               // [rows]: the token that follows in the text
 
@@ -26,10 +27,10 @@ struct HiddenBatch {
 
 class HiddenReader final {
  public:
-  // model: outlives this. layers: rising, 1 .. num_layers - 1.
+  // model: outlives this object. layers: ascending, 1 .. num_layers - 1.
   static Result<HiddenReader> make(Model& model, std::vector<std::int32_t> layers);
 
-  // Appends the document's rows; what is beyond the model's context is left out.
+  // Appends the document's rows; tokens beyond the model's context are left out.
   Status read(const Document& document, HiddenBatch& batch);
   HiddenBatch empty_batch() const {
     return {.hidden = std::vector<std::vector<float>>(layers_.size())};
@@ -45,8 +46,8 @@ class HiddenReader final {
   PassOutput out_;
 };
 
-// An endless order of documents from several sources, each source in its own shuffled order, shares
-// measured in learnt rows. A function of sources, seed and number of draws alone.
+// An endless order of documents from several sources. Each source has its own shuffled order, and
+// shares count learnt rows. A function of sources, seed and number of draws alone.
 class DocumentOrder final {
  public:
   DocumentOrder(std::vector<Source> sources, std::uint64_t seed);
@@ -64,7 +65,7 @@ class DocumentOrder final {
   SplitMix64 random_;
 };
 
-// The rows that a document gives to a batch, if it fits the model's context.
+// The number of rows that a document adds to a batch, if it fits the model's context.
 std::size_t learnt_rows(const Document& document);
 
 }  // namespace outrider

@@ -30,7 +30,7 @@ at::Tensor widened_rows(const std::vector<std::uint16_t>& values, std::int64_t w
   return tensor;
 }
 
-// Shards by turns in a shuffled order, the rows of each shuffled; a function of seed and number.
+// Shards in a shuffled order, with the rows of each shuffled; a function of seed and number.
 class LabelRowReader final {
  public:
   LabelRowReader(std::string directory, LabelIndex index, std::vector<std::int32_t> columns,
@@ -101,9 +101,9 @@ class LabelRowReader final {
   const LabelIndex index_;
   const std::vector<std::int32_t> columns_;
   const std::int64_t wanted_;
-  std::vector<std::size_t> places_;  // of the exits' layers among those of the labels
+  std::vector<std::size_t> places_;  // indices of the exits' layers among the labels' layers
   SplitMix64 random_;
-  std::vector<std::int64_t> shards_;  // of this epoch, still to come
+  std::vector<std::int64_t> shards_;  // the rest of this epoch
   LabelShard shard_;
   std::vector<std::int64_t> order_;
   std::int64_t at_ = 0;
@@ -180,7 +180,7 @@ class LabelExitLearner final : public Learner {
   const FrozenHead head_;
   const ExitTrainOptions& options_;
   std::vector<ExitModule> modules_;
-  std::vector<AdamW> optimizers_;  // one each: no exit's gradient scales another's
+  std::vector<AdamW> optimizers_;  // one per exit: no exit's gradient scales another's
 };
 
 Status check_labels(const std::string& labels, const LabelIndex& index, const ModelFiles& target,
@@ -191,7 +191,7 @@ Status check_labels(const std::string& labels, const LabelIndex& index, const Mo
   }
   for (const std::int32_t layer : options.layers) {
     if (std::ranges::find(index.layers, layer) != index.layers.end()) continue;
-    return failed_precondition("--labels " + labels + " keep no hidden states after layer " +
+    return failed_precondition("--labels " + labels + " hold no hidden states after layer " +
                                std::to_string(layer) +
                                ". Remedy: outrider-train label --layers with it");
   }
@@ -235,8 +235,7 @@ Result<ExitTrainCost> label_exit_cost(const std::string& labels, const ExitTrain
   return ExitTrainCost{
       .bytes =
           shard_bytes + 4 * (matrix + 4 * exits * adapter + rows * (exits * hidden + 4 * tokens)),
-      // What is trained forwards and twice backwards, the frozen matrix forwards and once
-      // backwards.
+      // Trained weights are used once forwards and twice backwards, the frozen matrix once each.
       .multiply_adds = static_cast<double>(options.optimizer.total_steps) * rows * exits *
                        (3 * adapter + (options.own_head ? 0 : 2 * matrix))};
 }

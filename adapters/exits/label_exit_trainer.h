@@ -1,9 +1,9 @@
-// Trains a target's exits from labels that keep its hidden states (adapters/labels): the target
-// itself runs no more, and each exit's logits are those of a shortlist only.
+// Trains a target's exits from labels that hold its hidden states (adapters/labels). The target
+// itself does not run, and an exit's logits cover a shortlist only.
 //
 // Each exit's loss reaches its own adapter only, as in exit_trainer.h. The last shard is held out.
-// Memory is that of one shard, the shortlist's rows of the output matrix, and one exit's logits of
-// a step. The run's (training_loop.h) checkpoint is exits.safetensors.
+// Memory: one shard, the shortlist's rows of the output matrix, and one exit's logits of a step.
+// The run's checkpoint (training_loop.h) is exits.safetensors.
 //
 // Thread rule: as training_loop.h. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,16 +19,17 @@
 
 namespace outrider {
 
-// Beside the target's files, before the start: bytes, and multiply-adds of all steps.
+// The cost beside the target's files, known before the start: bytes, and multiply-adds of all
+// steps.
 struct ExitTrainCost {
   double bytes = 0, multiply_adds = 0;
 };
 Result<ExitTrainCost> label_exit_cost(const std::string& labels, const ExitTrainOptions& options,
                                       std::int64_t shortlist);
 
-// Trained adapters of `target`, whose logits are over `shortlist` (empty: all), without calibration
-// and choice. options.layers: of those that the labels keep; options.loss must be kDivergence.
-// Errors: kFailedPrecondition for labels of another target, or without a layer's hidden states;
+// Trained adapters of `target` with logits over `shortlist` (empty: all), not calibrated and not
+// yet chosen. options.layers: some of the labels' layers; options.loss must be kDivergence. Errors:
+// kFailedPrecondition for labels of another target or without a layer's hidden states;
 // kInvalidArgument for labels of one shard; those of run_training().
 Result<ExitAdapters> train_exits_on_labels(const std::string& labels, const ModelFiles& target,
                                            at::ScalarType compute,

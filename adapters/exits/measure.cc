@@ -5,16 +5,31 @@
 #include <iterator>
 #include <utility>
 
-#include "adapters/exits/choose_exits.h"
 #include "common/exits/adapter_heads.h"
 
 namespace outrider {
 namespace {
 
+double ready(std::int32_t layer, const ChoiceOptions& options) {
+  const double left = 1 - static_cast<double>(layer) / options.num_layers;
+  return std::min(1.0, left / options.chain_share);
+}
+
+// The set with one index added or removed.
+std::vector<std::size_t> toggled(std::vector<std::size_t> chosen, std::size_t place) {
+  const auto at = std::lower_bound(chosen.begin(), chosen.end(), place);
+  if (at != chosen.end() && *at == place) {
+    chosen.erase(at);
+  } else {
+    chosen.insert(at, place);
+  }
+  return chosen;
+}
+
 using Passes = std::vector<PassSample>;
 
-// As many passes of each text as there are of the one with the fewest: a text of long answers
-// would fit the others' confidence to its own.
+// Takes as many passes of each text as the text with the fewest has. Otherwise a text of long
+// answers would dominate the others' confidence.
 Passes in_equal_parts(std::vector<Passes> by_text) {
   std::size_t least = by_text.front().size();
   for (const Passes& passes : by_text) least = std::min(least, passes.size());
@@ -32,7 +47,7 @@ std::vector<ExitSample> of_exit(const Passes& passes, std::size_t exit) {
   return samples;
 }
 
-// Part of the passes that one of the exits at these places named.
+// Share of the passes whose outcome one of the exits at these indices named.
 double named_together(const Passes& passes, const std::vector<std::size_t>& places) {
   const auto named = std::count_if(passes.begin(), passes.end(), [&](const PassSample& pass) {
     return std::any_of(places.begin(), places.end(),
@@ -73,7 +88,7 @@ void add_errors(const Passes& passes, std::size_t exit, ExitResult& result) {
     result.tokens += std::ssize(sample.row_right);
     right += std::ranges::count(sample.row_right, true);
     if (sample.right) continue;
-    // A pass of a chain: walks of one length took the same drafted tokens.
+    // In a chain, walks of equal length took the same drafted tokens.
     const auto taken = std::ssize(sample.rows) - 1;
     double& kind = taken < pass.accepted   ? result.took_fewer
                    : taken > pass.accepted ? result.took_more
@@ -85,7 +100,7 @@ void add_errors(const Passes& passes, std::size_t exit, ExitResult& result) {
   }
 }
 
-// 0 of none. Not the mean: a pass in which the machine did something else counts as one pass.
+// 0 of an empty list. The median, because a pass that the machine disturbed counts only once.
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -93,7 +108,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// A run of measure_exits().
+// One run of measure_exits().
 class Measuring final {
  public:
   Measuring(ExitAdapters& adapters, const std::vector<ExitText>& texts,
@@ -102,9 +117,9 @@ class Measuring final {
 
   Status replay_fit(PassReplay& replay);
   Status replay_measured(PassReplay& replay);
-  // Of the exits without priors.
+  // Fits priors on passes of the exits without priors.
   void fit_priors();
-  // Of the exits with them.
+  // Fits confidences on passes of the exits with priors.
   void fit(const ReplayTimes& times);
   MeasureReport report();
 
@@ -269,6 +284,44 @@ Status check_vocabularies(const Model& target, const Model& draft) {
 }
 
 }  // namespace
+
+double worth_of(std::span<const ExitFacts> exits, std::span<const std::size_t> chosen,
+                const ChoiceOptions& options) {
+  if (chosen.empty()) return 0;
+  const std::size_t passes = exits[chosen.front()].right.size();
+  double worth = 0;
+  for (std::size_t pass = 0; pass < passes; ++pass) {
+    const auto first = std::find_if(chosen.begin(), chosen.end(),
+                                    [&](std::size_t place) { return exits[place].right[pass]; });
+    if (first != chosen.end()) worth += ready(exits[*first].layer, options);
+  }
+  worth /= static_cast<double>(std::max<std::size_t>(1, passes));
+  for (const std::size_t place : chosen) worth -= exits[place].cost;
+  return worth;
+}
+
+std::vector<std::int32_t> choose_exits(std::span<const ExitFacts> exits,
+                                       const ChoiceOptions& options) {
+  std::vector<std::size_t> best;
+  double best_worth = 0;
+  while (true) {
+    std::vector<std::size_t> next = best;
+    double next_worth = best_worth;
+    for (std::size_t place = 0; place < exits.size(); ++place) {
+      std::vector<std::size_t> tried = toggled(best, place);
+      const double worth = worth_of(exits, tried, options);
+      if (worth <= next_worth) continue;
+      next = std::move(tried);
+      next_worth = worth;
+    }
+    if (next_worth <= best_worth) break;
+    best = std::move(next);
+    best_worth = next_worth;
+  }
+  std::vector<std::int32_t> layers;
+  for (const std::size_t place : best) layers.push_back(exits[place].layer);
+  return layers;
+}
 
 Result<MeasureReport> measure_exits(ExitAdapters& adapters, Model& target, const ModelFiles& files,
                                     Model& draft, const std::vector<ExitText>& texts,

@@ -55,7 +55,7 @@ std::string report_json(const MeasureReport& report) {
   return json.dump();
 }
 
-// The chosen exits' bins, put together by their place.
+// The chosen exits' bins, merged by position.
 std::string reliability_svg(const MeasureReport& report) {
   constexpr int kParts = 15;
   PlotPanel panel{.x_label = "confidence", .y_label = "named right", .x_end = 1, .y_end = 1};

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kPrefillChunk = 128;
 
-// Takes the time that a probe takes from the pass.
+// Subtracts the time of a probe from that of the pass.
 class TimedTap final : public LayerTap {
  public:
   TimedTap(ExitProbe& probe, std::span<const std::int32_t> layers, Clock& clock)
@@ -58,7 +58,7 @@ DrafterOptions drafter_options(const ModelInfo& draft) {
 
 }  // namespace
 
-// One answer on its way.
+// One answer in progress.
 class PassReplay::Answer final {
  public:
   Answer(PassReplay& replay, const Open& open, int gamma, std::unique_ptr<KvCache> cache,
@@ -104,8 +104,8 @@ class PassReplay::Answer final {
   }
 
  private:
-  // Drafts a chain, as far as the answer goes, and sends it. Drafted tokens belong to passes that
-  // decide.
+  // Drafts a chain, up to the end of the answer, and sends it. Only passes that decide have drafted
+  // tokens.
   Status send_chain() {
     const Position end = session_.tree().end();
     if (static_cast<std::size_t>(end) - session_.cached_text().size() > kPrefillChunk) return {};
@@ -150,13 +150,13 @@ class PassReplay::Answer final {
     top_pairs_[finding.exit].assign(finding.top_pair.begin(), finding.top_pair.end());
   }
 
-  // Holds what the exits said against what the target chooses.
+  // Compares the exits' outcomes with the target's choices.
   void judge(const PassWalk& verdict, const Chooser& choose) {
     sample_.accepted = verdict.leaf + 1;
     for (std::size_t i = 0; i < walks_.size(); ++i) {
       ExitSample& exit = sample_.exits[i];
       exit.right = walks_[i].leaf == verdict.leaf && walks_[i].tokens == verdict.tokens;
-      // A chain's rows stand in order, so the walk's k-th row is the pass's k-th.
+      // A chain's rows are in order, so row k of the walk is row k of the pass.
       Position position = session_.tree().end();
       for (std::size_t row = 0; row < walks_[i].tokens.size(); ++row, ++position) {
         const TokenId right = choose(row, position);

@@ -1,6 +1,6 @@
-// Real passes of a target with a draft and exits, without a link: what every exit said, and what
-// the verdict was. The product's own drafter, session, pass runner and probe run here, so what is
-// measured is what a server would say to an edge, in its own arithmetic.
+// Real passes of a target with a draft and exits, without a link. It records every exit's outcome
+// and the verdict. It runs the product's own drafter, session, pass runner and probe, so it
+// measures what a server would report to an edge, in the same arithmetic.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,9 +18,9 @@
 
 namespace outrider {
 
-// What one exit said in one pass.
+// The outcome of one exit in one pass.
 struct ExitSample {
-  // Of a row with a drafted token in it: that token's lead over the best other and the edge's odds
+  // For a row with a drafted token: that token's lead over the best other token, the edge's odds
   // for it (ExitProbe::TopPair), and which of the two the target chose.
   struct RowComparison {
     double lead = 0, odds = 0;
@@ -29,19 +29,19 @@ struct ExitSample {
 
   std::vector<RowComparison> comparisons = {};  // of the walk
   std::vector<RowEvidence> rows = {};           // of its walk
-  std::vector<bool> row_right = {};             // its choice at that row is the target's
+  std::vector<bool> row_right = {};             // whether its choice at that row is the target's
   double max_softmax = 0;                       // of the walk's last row
-  bool right = false;                           // leaf and next token are the verdict's
+  bool right = false;                           // leaf and next token equal the verdict's
 };
 
 struct PassSample {
   std::vector<ExitSample> exits = {};  // as ExitHeads::layers()
-  std::int32_t accepted = 0;           // drafted tokens that stood
+  std::int32_t accepted = 0;           // drafted tokens that were accepted
 };
 
-// Where the time of passes of several rows went; prefills are left out.
+// Where passes of several rows spent their time; prefills are left out.
 struct ReplayTimes {
-  // By exit, of each pass: its time as a share of the pass's without exits.
+  // By exit, for each pass: the exit's time as a share of the pass's time without exits.
   std::vector<std::vector<double>> exit_shares = {};
 };
 
@@ -54,7 +54,7 @@ struct ReplayOptions {
 
 class PassReplay final {
  public:
-  // All outlive this. The models share a vocabulary.
+  // The references must outlive this object. The models share a vocabulary.
   PassReplay(Model& target, Model& draft, ExitHeads& heads, Clock& clock);
 
   // Answers a prompt; calls on_pass for each pass in order.

@@ -2,6 +2,7 @@
 #include "adapters/labels/label_files.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -51,7 +52,7 @@ class ShardReader final {
     return reader;
   }
 
-  // columns: 0 for a vector. The number of rows is free where `rows` is less than 0.
+  // columns: 0 for a vector. rows below 0: any number of rows.
   Result<std::vector<float>> floats(const std::string& name, std::int64_t rows,
                                     std::int64_t columns) const {
     OUTRIDER_ASSIGN_OR_RETURN(const TensorView view, tensor(name, rows, columns));
@@ -234,6 +235,32 @@ Status write_shard(const std::string& directory, const LabelIndex& index, std::i
          std::as_bytes(std::span(shard.hidden[i]))});
   }
   return write_safetensors(shard_path(directory, number), std::move(tensors));
+}
+
+Result<Shortlist> choose_shortlist(const std::string& labels, const std::vector<TokenId>& stop_ids,
+                                   std::int64_t size) {
+  OUTRIDER_ASSIGN_OR_RETURN(const LabelIndex index, read_label_index(labels));
+  std::vector<double> weights(static_cast<std::size_t>(index.vocab_size));
+  for (std::int64_t number = 0; number < index.shards(); ++number) {
+    OUTRIDER_ASSIGN_OR_RETURN(const LabelShard shard, read_shard(labels, index, number));
+    for (std::size_t i = 0; i < shard.ids.size(); ++i) {
+      weights[static_cast<std::size_t>(shard.ids[i])] += std::exp(shard.log_probabilities[i]);
+    }
+  }
+  std::vector<bool> ends(weights.size());
+  for (const TokenId stop : stop_ids) ends.at(static_cast<std::size_t>(stop)) = true;
+  Shortlist list;
+  list.tokens.resize(weights.size());
+  std::iota(list.tokens.begin(), list.tokens.end(), 0);
+  std::stable_sort(list.tokens.begin(), list.tokens.end(), [&](TokenId a, TokenId b) {
+    const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
+    return ends[i] != ends[j] ? ends[i] : weights[i] > weights[j];
+  });
+  list.tokens.resize(std::min(list.tokens.size(), static_cast<std::size_t>(size)));
+  for (const TokenId token : list.tokens) list.covered += weights[static_cast<std::size_t>(token)];
+  list.covered /= std::max(1e-30, std::accumulate(weights.begin(), weights.end(), 0.0));
+  std::sort(list.tokens.begin(), list.tokens.end());
+  return list;
 }
 
 }  // namespace outrider

@@ -6,12 +6,67 @@
 #include <filesystem>
 
 #include "adapters/exits/hidden_states.h"
+#include "common/base/jsonl.h"
 #include "common/base/sha256.h"
+#include "common/conversation/chat_template.h"
 #include "common/model/format/dtype.h"
 #include "common/sampling/select.h"
 
 namespace outrider {
 namespace {
+
+class TextReader final {
+ public:
+  TextReader(const Tokenizer& tokenizer, std::int64_t longest)
+      : tokenizer_(tokenizer), longest_(static_cast<std::size_t>(longest)) {}
+
+  Status read_turns(const std::string& path, const ChatTemplate& chat, bool answers_only) {
+    OUTRIDER_ASSIGN_OR_RETURN(const TokenId end, chat.end_of_turn(tokenizer_));
+    return for_each_line(path, [&](const Json& line, const std::string& where) -> Status {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, string_field(line, "prompt", where));
+      OUTRIDER_ASSIGN_OR_RETURN(const std::string answer, string_field(line, "answer", where));
+      Document document;
+      OUTRIDER_ASSIGN_OR_RETURN(document.tokens,
+                                chat.encode_chat(tokenizer_, {{ChatRole::kUser, prompt}}));
+      if (document.tokens.size() >= longest_) return {};
+      document.learnt.resize(document.tokens.size(), answers_only ? 0 : 1);
+      OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
+                                tokenizer_.encode(answer, {.add_special_tokens = false}));
+      document.tokens.insert(document.tokens.end(), ids.begin(), ids.end());
+      document.tokens.push_back(end);
+      add(std::move(document));
+      return {};
+    });
+  }
+
+  Status read_plain(const std::string& path) {
+    return for_each_line(path, [&](const Json& line, const std::string& where) -> Status {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::string text, string_field(line, "text", where));
+      OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, tokenizer_.encode(text));
+      for (std::size_t begin = 0; begin < ids.size(); begin += longest_) {
+        const std::size_t end = std::min(ids.size(), begin + longest_);
+        add({{ids.begin() + static_cast<std::ptrdiff_t>(begin),
+              ids.begin() + static_cast<std::ptrdiff_t>(end)},
+             {}});
+      }
+      return {};
+    });
+  }
+
+  std::vector<Document> take() { return std::move(documents_); }
+
+ private:
+  // Tokens without a mark are learnt.
+  void add(Document document) {
+    document.tokens.resize(std::min(document.tokens.size(), longest_));
+    document.learnt.resize(document.tokens.size(), 1);
+    if (document.tokens.size() > 1) documents_.push_back(std::move(document));
+  }
+
+  const Tokenizer& tokenizer_;
+  const std::size_t longest_;
+  std::vector<Document> documents_;
+};
 
 std::string digest_of(const std::vector<Document>& documents) {
   Sha256 hash;
@@ -44,12 +99,12 @@ Status check(const ModelInfo& teacher, const std::vector<Document>& documents,
     if (layer >= least && layer < teacher.num_layers) continue;
     return invalid_argument("--layers: " + std::to_string(layer) + " must be from " +
                             std::to_string(least) + " to " +
-                            std::to_string(teacher.num_layers - 1) + ", and the list rises");
+                            std::to_string(teacher.num_layers - 1) + ", in ascending order");
   }
   return {};
 }
 
-// Of the same labels an earlier run may have made some shards.
+// An earlier run with the same labels may have written some shards.
 Status open_directory(const std::string& directory, const LabelIndex& index) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
@@ -60,7 +115,7 @@ Status open_directory(const std::string& directory, const LabelIndex& index) {
   if (*there == index) return {};
   return failed_precondition("--out " + directory +
                              " holds labels of another text, teacher, dtype, --top-k or --layers. "
-                             "Remedy: the same ones to go on, or another directory");
+                             "Remedy: the same ones to resume, or another directory");
 }
 
 void append(const HiddenBatch& batch, const LabelIndex& index, LabelShard& shard) {
@@ -77,6 +132,28 @@ void append(const HiddenBatch& batch, const LabelIndex& index, LabelShard& shard
 
 }  // namespace
 
+Result<std::vector<Document>> read_label_text(const Tokenizer& tokenizer, const LabelText& text) {
+  TextReader reader(tokenizer, text.longest);
+  if (!text.data.empty() || !text.answers.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat,
+                              ChatTemplate::choose(tokenizer, text.chat_template));
+    for (const std::string& path : text.data) {
+      OUTRIDER_RETURN_IF_ERROR(reader.read_turns(path, chat, false));
+    }
+    for (const std::string& path : text.answers) {
+      OUTRIDER_RETURN_IF_ERROR(reader.read_turns(path, chat, true));
+    }
+  }
+  for (const std::string& path : text.text) OUTRIDER_RETURN_IF_ERROR(reader.read_plain(path));
+  std::vector<Document> documents = reader.take();
+  if (documents.empty()) {
+    return data_loss(
+        "nothing to label: no text, or prompts that leave no room for an answer. Remedy: --data, "
+        "--answers or --text FILE; a larger --max-length");
+  }
+  return documents;
+}
+
 void append_top_k(std::span<const float> logits, std::int32_t top_k, std::vector<TokenId>& ids,
                   std::vector<float>& log_probabilities) {
   const auto count = static_cast<std::size_t>(top_k);
@@ -88,7 +165,7 @@ void append_top_k(std::span<const float> logits, std::int32_t top_k, std::vector
     if (logit > largest - 40) sum += std::exp(logit - largest);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    // Fewer where a shortlist has fewer: the first token once more, without weight.
+    // If a shortlist has fewer tokens, the first one fills the row with weight 0.
     const bool is_there = i < best.size();
     ids.push_back(is_there ? token_of(best[i]) : i == 0 ? 0 : ids[ids.size() - i]);
     const double value = is_there ? value_of(best[i]) - largest - std::log(sum) : -1e30;

@@ -13,7 +13,7 @@ namespace outrider {
 namespace {
 
 constexpr double kPanelWidth = 460, kLeft = 60, kRight = 20, kTop = 70;
-constexpr double kAxesEnd = 320;  // where the x axis lies
+constexpr double kAxesEnd = 320;  // y of the x axis
 constexpr double kLegendTop = kAxesEnd + 56, kLegendLine = 16, kLegendWidth = 200;
 constexpr std::size_t kLegendColumns = 2;
 constexpr int kTicks = 5;
@@ -36,7 +36,8 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// The next of 1, 2, 2.5, 4, 5 times a power of ten, times kTicks: an axis with round marks.
+// The next of 1, 2, 2.5, 4, 5 times a power of ten, times kTicks, so that the ticks are round
+// numbers.
 double round_up(double value) {
   if (!(value > 0)) return 1;
   const double raw = value / kTicks;
@@ -96,7 +97,7 @@ class Panel final {
         x(0), y(up), x(x_end_), y(up));
   }
 
-  // A few whole things are counted one by one.
+  // Small whole numbers get one tick each.
   int ticks_across() const {
     const bool few = x_end_ == std::floor(x_end_) && x_end_ > 1 && x_end_ <= 10;
     return few ? static_cast<int>(x_end_) : kTicks;
@@ -165,7 +166,7 @@ double width_of(const LinePlot& plot) {
   return kPanelWidth * static_cast<double>(std::max<std::size_t>(plot.panels.size(), 1));
 }
 
-// What stands inside of the <svg> element.
+// The content of the <svg> element.
 std::string content(const LinePlot& plot) {
   std::string svg = "<g font-size=\"14\">" + text_at(kLeft, 22, "start", plot.title) + "</g>\n";
   svg += text_at(kLeft, 40, "start", plot.note);

@@ -25,16 +25,16 @@ struct PlotPoint {
 };
 
 struct PlotSeries {
-  // Empty: it goes with the one before, has its colour, and no place in the legend.
+  // Empty: the series shares the previous one's colour and has no entry in the legend.
   std::string name = {};
   std::vector<PlotPoint> points = {};  // by ascending x
   bool marked = true;                  // a dot at each point
   bool dashed = false;
-  // Which of the colours; without it that of its place in the legend.
+  // Index of the colour; by default the series' place in the legend.
   std::optional<std::size_t> colour = {};
 };
 
-// One pair of axes. They begin at 0 and end above the largest value, or where they are told to.
+// One pair of axes. They begin at 0, and end above the largest value or at x_end and y_end.
 struct PlotPanel {
   std::string x_label = {};
   std::string y_label = {};
@@ -46,17 +46,17 @@ struct PlotPanel {
 
 struct LinePlot {
   std::string title = {};
-  std::string note = {};               // below the title: what was measured how
+  std::string note = {};               // below the title: what was measured, and how
   std::vector<PlotPanel> panels = {};  // side by side
 };
 
-// In hex, for what stands beside plots; indices beyond the last colour begin anew.
+// In hex, for text beside plots. Indices beyond the last colour start again from the first.
 std::string_view plot_colour(std::size_t index);
 
 std::string to_svg(const LinePlot& plot);
 
-// For a page that it stands in: as wide as there is room, without a background, in the page's own
-// colour of text; lines of the grid have the class "grid".
+// For embedding in a page: it fills the width, has no background, and uses the page's text colour.
+// Grid lines have the class "grid".
 std::string to_inline_svg(const LinePlot& plot);
 
 // RESOURCE_EXHAUSTED if it cannot be written.

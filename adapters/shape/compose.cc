@@ -90,7 +90,7 @@ Status compose_draft(const std::string& target, const std::string& layers, const
                     widen(view, begin, values);
                   }));
   const Status copied = copy_tokenizer(target, out);
-  // A target without a tokenizer gives none.
+  // A target without a tokenizer gives the draft none.
   return copied.code() == StatusCode::kNotFound ? Status() : copied;
 }
 
@@ -107,7 +107,7 @@ Result<std::vector<TokenId>> read_head_tokens(const std::string& path) {
     tokens.push_back(entry.get<TokenId>());
   }
   if (is_list) return tokens;
-  return invalid_argument(path + ": must be a JSON list of tokens that rise, at least one; entry " +
+  return invalid_argument(path + ": must be a non-empty JSON list of ascending tokens; entry " +
                           std::to_string(tokens.size()) +
                           " is wrong. Remedy: make it with `outrider-train shortlist`");
 }

@@ -1,8 +1,8 @@
-// A draft that shares its target's vocabulary: trained layers, committed or just trained, become a
-// model directory with the target's own embedding (and output matrix, where it has one).
+// A draft that shares its target's vocabulary. Trained layers become a model directory with the
+// target's own embedding (and output matrix, if it has one).
 //
 //   config.json          the draft's shape and its shortlist (head_tokens)
-//   layers.safetensors   every tensor but embedding and output matrix, bf16
+//   layers.safetensors   every tensor except embedding and output matrix, bf16
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace outrider {
 
-// Writes both files into `directory`, which is made if it is not there.
+// Writes both files into `directory`, which it creates if needed.
 Status write_draft_layers(const std::string& directory, const ModelConfig& config,
                           std::vector<TensorBytes> tensors);
 
@@ -25,7 +25,8 @@ Status write_draft_layers(const std::string& directory, const ModelConfig& confi
 // kInvalidArgument if the draft was made for a target of another width or vocabulary.
 Status compose_draft(const std::string& target, const std::string& layers, const std::string& out);
 
-// A JSON list of rising tokens. Errors: those of reading; kInvalidArgument for another list.
+// Reads a JSON list of ascending tokens. Errors: those of reading; kInvalidArgument for any other
+// content.
 Result<std::vector<TokenId>> read_head_tokens(const std::string& path);
 
 }  // namespace outrider

@@ -13,12 +13,12 @@
 namespace outrider {
 namespace {
 
-constexpr std::int32_t kColumnStep = 32;       // int8 weights come in groups of 32 columns
-constexpr std::int32_t kMaxFfnPerHidden = 32;  // before layers are added
+constexpr std::int32_t kColumnStep = 32;       // int8 weights are grouped by 32 columns
+constexpr std::int32_t kMaxFfnPerHidden = 32;  // beyond it, layers are added
 constexpr std::int32_t kMaxLayers = 1024;
 constexpr std::uint64_t kSeed = 1;  // of the weights that have no effect
 
-// Where a tensor of the larger model comes from.
+// The source of a tensor of the larger model.
 class GrownSource final {
  public:
   GrownSource(const ModelFiles& small) : small_(small) {}  // NOLINT(google-explicit-constructor)
@@ -44,7 +44,7 @@ class GrownSource final {
     }
   }
 
-  // Rows keep their elements and end in zeros.
+  // Rows keep their elements and are padded with zeros.
   static void widen_columns(const TensorView& original, std::int64_t columns, std::int64_t begin,
                             std::span<float> out) {
     const std::int64_t kept = original.shape[1];
@@ -92,7 +92,7 @@ void set_layers(ModelConfig& config, std::int32_t layers) {
 
 Result<ModelConfig> inflated_shape(const ModelConfig& config, std::int64_t num_elements) {
   if (num_elements < num_parameters(config)) {
-    return invalid_argument("--to-bytes: the model is larger already. Remedy: ask for more bytes");
+    return invalid_argument("--to-bytes: the model is already larger. Remedy: a larger --to-bytes");
   }
   ModelConfig grown = config;
   const std::int64_t per_column =
@@ -108,7 +108,7 @@ Result<ModelConfig> inflated_shape(const ModelConfig& config, std::int64_t num_e
   const std::int64_t layers = grown.num_layers + (missing + per_layer - 1) / per_layer;
   if (layers > kMaxLayers) {
     return invalid_argument("--to-bytes needs " + std::to_string(layers) + " layers, more than " +
-                            std::to_string(kMaxLayers) + ". Remedy: ask for fewer bytes");
+                            std::to_string(kMaxLayers) + ". Remedy: a smaller --to-bytes");
   }
   set_layers(grown, static_cast<std::int32_t>(layers));
   return grown;

@@ -18,7 +18,7 @@ using Pair = std::pair<std::int32_t, std::int32_t>;
 
 constexpr std::int32_t kNumBytes = 256;
 
-// GPT-2's order: bytes that are printable characters of Latin-1 stand first, the rest follow.
+// GPT-2's order: first the bytes that are printable characters of Latin-1, then the others.
 std::array<std::uint8_t, kNumBytes> byte_order() {
   std::array<std::uint8_t, kNumBytes> order{};
   std::size_t next = 0;
@@ -44,7 +44,7 @@ struct PairHash {
   }
 };
 
-// The words of a text with their pair counts, kept up to date from merge to merge.
+// The words of a text with their pair counts, updated at each merge.
 class MergeTable final {
  public:
   explicit MergeTable(std::vector<Word> words) : words_(std::move(words)) {
@@ -52,7 +52,7 @@ class MergeTable final {
     for (const auto& [pair, use] : pairs_) heap_.push({use.count, pair});
   }
 
-  // The most frequent pair, if any stands at least twice.
+  // The most frequent pair, if any occurs at least twice.
   bool best(Pair& pair) {
     while (!heap_.empty()) {
       const Candidate top = heap_.top();
@@ -60,7 +60,7 @@ class MergeTable final {
         pair = top.pair;
         return top.count >= 2;
       }
-      heap_.pop();  // out of date; its present count was pushed when it changed
+      heap_.pop();  // outdated; the current count was pushed when it changed
     }
     return false;
   }
@@ -79,7 +79,8 @@ class MergeTable final {
  private:
   struct PairUse {
     std::int64_t count = 0;
-    std::unordered_set<std::size_t> words;  // every word that holds the pair, and perhaps more
+    std::unordered_set<std::size_t>
+        words;  // every word that holds the pair, perhaps also words that no longer do
   };
   struct Candidate {
     std::int64_t count;
@@ -153,7 +154,7 @@ Result<TrainedBpe> train_bpe(const std::vector<std::string>& texts, std::int32_t
   }
   MergeTable table(std::move(words));
   const auto num_pieces = static_cast<std::size_t>(vocab_size - kNumSpecialTokens);
-  // Two pairs may spell the same bytes, as "a"+"bc" and "ab"+"c": they share one id.
+  // Two pairs may spell the same bytes, such as "a"+"bc" and "ab"+"c". They share one id.
   std::unordered_map<std::string, std::int32_t> id_of_piece;
   Pair pair;
   while (result.pieces.size() < num_pieces && table.best(pair)) {

@@ -1,4 +1,4 @@
-// Where libtorch's exceptions become a Status: none of them crosses a library border.
+// Turns libtorch's exceptions into a Status: none of them leaves the library.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kBatch = 16;
 
-// Some documents side by side, and which of their tokens count.
+// A block of documents, and which of their tokens count.
 struct Block {
   at::Tensor ids;                  // [documents, longest] int64, padded with 0
   at::Tensor places;               // [n] int64: rows that predict a token that counts

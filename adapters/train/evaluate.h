@@ -1,4 +1,4 @@
-// What a trained model is worth: loss and exact answers on held-out text.
+// The quality of a trained model: loss and exact answers on held-out text.
 //
 // Thread rule: one thread; libtorch uses its pool. Errors of libtorch are exceptions.
 // SPDX-License-Identifier: Apache-2.0
@@ -12,7 +12,8 @@
 
 namespace outrider {
 
-// documents: learnt marks the tokens that count. Longer ones are cut at the model's context.
+// documents: `learnt` marks the tokens that count. Longer documents are cut off at the model's
+// context.
 HeldOutResult evaluate(const Llama& model, const std::vector<Document>& documents);
 
 }  // namespace outrider

@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "adapters/train/fused_kernels.h"
-#include "adapters/train/tensor_data.h"
 
 namespace outrider {
 namespace {
@@ -125,7 +124,8 @@ class RmsNorm final : public torch::autograd::Function<RmsNorm> {
     const at::Tensor g = gradients[0].contiguous();
     const std::int64_t rows = x.size(0), width = x.size(1);
     at::Tensor gx = at::empty_like(x);
-    // Gain gradients are summed per block of rows, then over blocks: no thread writes another's.
+    // Gain gradients are summed per block of rows, then over blocks: each thread writes its own
+    // sums.
     const std::int64_t blocks = (rows + kRowsPerTask - 1) / kRowsPerTask;
     at::Tensor partial = at::zeros({blocks, width}, at::kFloat);
     by_type(g, [&](auto* gradient) {

@@ -1,8 +1,8 @@
 // Causal grouped-query attention with rotary positions, forward and backward.
 //
-// Queries lie as [batch kv_heads, length group, head_dim]: the rows of a block of positions, for
-// all heads that share a key head, are one matrix. So keys are never repeated, and a block of
-// queries multiplies only the keys it may see. SPDX-License-Identifier: Apache-2.0
+// Queries are stored as [batch kv_heads, length group, head_dim]. So a block of positions is one
+// matrix for all heads that share a key head. Keys are never repeated, and a block of queries
+// multiplies only the keys that it may see. SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -11,7 +11,6 @@
 
 #include "adapters/train/fused.h"
 #include "adapters/train/fused_kernels.h"
-#include "adapters/train/tensor_data.h"
 
 namespace outrider {
 namespace {
@@ -27,7 +26,7 @@ using torch::autograd::variable_list;
 
 constexpr std::int64_t kQueryBlock = 128;
 
-// Turns the pairs (i, i + half) of one head by one position's angles; `turn` -1 turns back.
+// Rotates the pairs (i, i + half) of one head by one position's angles; `turn` -1 rotates back.
 template <typename From, typename To>
 OUTRIDER_ALWAYS_INLINE void rotate_head_body(const From* x, const float* cosine, const float* sine,
                                              std::int64_t half, float scale, float turn, To* out) {
@@ -63,7 +62,7 @@ OUTRIDER_ALWAYS_INLINE void softmax_row_body(T* row, std::int64_t first, std::in
   for (std::int64_t i = end; i < n; ++i) narrow(0.0f, row[i]);
 }
 
-// g: gradient of the softmax's values p; becomes that of the scores, p (g - sum(p g)).
+// g: gradient of the softmax's values p. It becomes the gradient of the scores, p (g - sum(p g)).
 template <typename T>
 OUTRIDER_ALWAYS_INLINE void softmax_row_backward_body(const T* p, T* g, std::int64_t n) {
   float lanes[kLanes] = {};
@@ -126,7 +125,7 @@ struct Parts {
   at::Tensor key, value;  // [batch kv_heads, length, head_dim] compute
 };
 
-// Where the heads of one position lie in Parts.
+// Where Parts holds the heads of one position.
 struct Places {
   std::int64_t group, width, query, key;
   Places(const AttentionShape& s, std::int64_t batch, std::int64_t position, std::int64_t kv)
@@ -136,7 +135,7 @@ struct Places {
         key(((batch * s.kv_heads + kv) * s.length + position) * width) {}
 };
 
-// Calls body(row of qkv, position, kv head, Places) for all.
+// Calls body(row of qkv, position, kv head, Places) for each.
 template <typename Body>
 void for_heads(const AttentionShape& s, const Body& body) {
   at::parallel_for(0, s.batch * s.length, 32, [&](std::int64_t begin, std::int64_t end) {
@@ -176,7 +175,7 @@ Parts take_apart(const at::Tensor& qkv, const at::Tensor& cosine, const at::Tens
   return parts;
 }
 
-// The inverse for gradients: query compute, key and value f32.
+// The inverse, for gradients: query in the compute type, key and value in f32.
 at::Tensor put_together(const Parts& parts, const at::Tensor& cosine, const at::Tensor& sine,
                         const AttentionShape& s) {
   const std::int64_t group = s.heads / s.kv_heads, half = s.head_dim / 2;
@@ -202,7 +201,7 @@ at::Tensor put_together(const Parts& parts, const at::Tensor& cosine, const at::
   return qkv;
 }
 
-// scores: [batch kv_heads, rows group, seen], the block's first position is `begin`.
+// scores: [batch kv_heads, rows group, seen]; `begin` is the block's first position.
 void causal_softmax(const at::Tensor& scores, const at::Tensor& starts, std::int64_t begin,
                     const AttentionShape& s) {
   const std::int64_t per_sequence = scores.size(1), n = scores.size(2);

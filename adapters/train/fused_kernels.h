@@ -1,7 +1,9 @@
-// Loops under fused.cc: one row, or a range of rows, at a time. Plain C++ that compilers turn into
-// vectors; sums run in 16 lanes so that they may. Thread rule: pure functions.
+// Loops of fused.cc over one row or a range of rows. Plain C++ that compilers vectorize; sums have
+// 16 partial sums for this purpose. Thread rule: pure functions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <ATen/ATen.h>
 
 #include <bit>
 #include <cstdint>
@@ -15,8 +17,18 @@
 #define OUTRIDER_VECTOR_CLONES
 #endif
 
-// For what clones call: a function that is not inlined into them keeps the narrowest width.
+// For functions that clones call: without inlining they would keep the narrowest width.
 #define OUTRIDER_ALWAYS_INLINE [[gnu::always_inline]] inline
+
+namespace outrider {
+
+// The elements of a contiguous tensor. T: the tensor's element type.
+template <typename T>
+T* data(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+}  // namespace outrider
 
 namespace outrider::fused {
 
@@ -32,7 +44,7 @@ OUTRIDER_ALWAYS_INLINE float widen(Bf16 x) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
 }
 
-// Round to nearest, ties to even; NaNs as the processor makes them stay NaN.
+// Rounds to nearest, ties to even. NaNs that the processor makes stay NaN.
 OUTRIDER_ALWAYS_INLINE void narrow(float x, float& out) {
   out = x;
 }
@@ -43,7 +55,7 @@ OUTRIDER_ALWAYS_INLINE void narrow(float x, Bf16& out) {
 
 inline constexpr std::int64_t kLanes = 16;
 
-// e^x between -87 and 88, the border's value beyond; relative error below 2e-7.
+// e^x between -87 and 88, the border's value beyond it; relative error below 2e-7.
 OUTRIDER_ALWAYS_INLINE float exp_of(float x) {
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;

@@ -1,4 +1,4 @@
-// One layer of a trainable model (llama.h): its parameters and its steps but attention itself.
+// One layer of a trainable model (llama.h): its parameters and all its steps except attention.
 //
 // Thread rule: one thread. Errors of libtorch are exceptions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +16,7 @@ namespace outrider {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Makes leaves that require gradients, and lists them in order; random ones are a function of seed
+// Makes leaves that require gradients and lists them in order. Random ones are a function of seed
 // and order.
 class ParameterMaker final {
  public:
@@ -40,13 +40,13 @@ class LlamaLayer final {
   LlamaLayer(const ModelConfig& config, at::ScalarType compute, std::int32_t index,
              ParameterMaker& parameters);
 
-  // x: [n, hidden] f32, the residual stream -> [n, q + 2 kv] in the compute type, heads normed
-  // where the family does.
+  // x: [n, hidden] f32, the residual stream -> [n, q + 2 kv] in the compute type, with normed heads
+  // if the family has them.
   at::Tensor project(const at::Tensor& x) const;
-  // x: the same, attended: [n, q], what attention gave -> [n, hidden], behind the layer.
+  // x: the same; attended: [n, q], the result of attention -> [n, hidden], the layer's output.
   at::Tensor close(const at::Tensor& x, const at::Tensor& attended) const;
 
-  // Appends the weights under Hugging Face's names, views of the parameters.
+  // Appends the weights under Hugging Face's names, as views of the parameters.
   void add_state(NamedTensors& state) const;
 
  private:
@@ -61,7 +61,7 @@ class LlamaLayer final {
   at::Tensor ffn_norm_;                                        // [hidden]
   at::Tensor gate_up_;                                         // [2 ffn, hidden]
   at::Tensor down_;                                            // [hidden, ffn]
-  at::Tensor qkv_bias_, out_bias_, gate_up_bias_, down_bias_;  // undefined where there is none
+  at::Tensor qkv_bias_, out_bias_, gate_up_bias_, down_bias_;  // undefined if the model has none
   at::Tensor q_norm_, k_norm_;                                 // [head_dim], or undefined
 };
 

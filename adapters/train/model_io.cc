@@ -28,7 +28,7 @@ at::Tensor to_tensor(const TensorView& view) {
   return tensor;
 }
 
-// Tensors of another depth: layer i of the model is layer layers[i] of the files.
+// Tensors for another depth: layer i of the model is layer layers[i] of the files.
 std::string stored_name(const TensorSpec& spec, const std::vector<std::int32_t>& layers) {
   constexpr std::string_view kPrefix = "model.layers.";
   if (layers.empty() || !spec.name.starts_with(kPrefix)) return spec.name;

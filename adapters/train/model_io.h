@@ -17,25 +17,25 @@ namespace outrider {
 Status save_model(const std::string& directory, const Llama& model, DType dtype,
                   const std::string& tokenizer);
 
-// The same of tensors under the names of Hugging Face, without a tokenizer.
+// The same for tensors under Hugging Face's names, without a tokenizer.
 Status save_tensors(const std::string& directory, const ModelConfig& config,
                     const NamedTensors& state, DType dtype);
-// All but embedding and output matrix, for compose_draft().
+// All tensors except embedding and output matrix, for compose_draft().
 Status save_layers(const std::string& directory, const ModelConfig& config,
                    const NamedTensors& state);
 
-// What is made of a model's files; empty: what they hold.
+// Changes to a loaded model; empty: the model as its files hold it.
 struct InitialModel {
-  std::vector<std::int32_t> layers = {};  // these layers, in this order, and no others
+  std::vector<std::int32_t> layers = {};  // only these layers, in this order
   std::vector<TokenId> head_tokens = {};  // ModelConfig's
 };
 
-// A directory or a GGUF file. Errors: those of load_model_files(); kInvalidArgument for a layer
-// that the model has not.
+// Loads a directory or a GGUF file. Errors: those of load_model_files(); kInvalidArgument for a
+// layer that the model does not have.
 Result<Llama> load_model(const std::string& path, at::ScalarType compute,
                          const InitialModel& init = {});
 
-// f32 tensors as one safetensors file, never half written.
+// f32 tensors as one safetensors file, which replaces the old one at once.
 Status write_tensors(const std::string& path, const NamedTensors& tensors);
 Result<NamedTensors> read_tensors(const std::string& path);
 

@@ -1,7 +1,7 @@
 // AdamW (Loshchilov, Hutter 2019) with warm-up, cosine decay and clipping by the global norm.
 //
-// Weight decay acts on matrices, not on norm gains. The state can be saved and taken over, and is
-// then bit for bit that of an uninterrupted run. Thread rule: one thread.
+// Weight decay applies to matrices, not to norm gains. A restored state continues bit for bit like
+// an uninterrupted run. Thread rule: one thread.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,8 +23,8 @@ struct OptimizerOptions {
   double max_gradient_norm = 1.0;
 };
 
-// Linear up to the peak over warmup_steps, then half a cosine down to final_fraction of it.
-// step counts from 0.
+// Rises linearly to the peak over warmup_steps, then falls to final_fraction of it along half a
+// cosine. step counts from 0.
 double learning_rate_at(const OptimizerOptions& options, std::int64_t step);
 
 class AdamW final {
@@ -32,12 +32,12 @@ class AdamW final {
   AdamW(const NamedTensors& parameters, const OptimizerOptions& options);
 
   // Scales the gradients so that their global norm is at most max_gradient_norm, updates the
-  // parameters, frees the gradients. Returns the norm before. Throws if it is not finite.
+  // parameters, frees the gradients. Returns the norm before scaling. Throws if it is not finite.
   double step();
 
   std::int64_t steps_done() const { return steps_done_; }
 
-  // "first." and "second." moments of each parameter.
+  // The moments "first." and "second." of each parameter.
   NamedTensors state() const;
   // Throws if a moment is missing or has another shape.
   void load_state(const NamedTensors& tensors, std::int64_t steps_done);

@@ -1,5 +1,5 @@
-// What a training run leaves behind beside the model: metrics as JSONL, a loss plot as SVG, and a
-// progress line on stderr. No libtorch.
+// The files of a training run beside the model: metrics as JSONL and a loss plot as SVG. No
+// libtorch.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +16,7 @@ namespace outrider {
 
 struct HeldOutResult {
   double loss = 0;   // mean over answer tokens, nats
-  double exact = 0;  // part of the answers that greedy decoding gives word for word
+  double exact = 0;  // share of the answers that greedy decoding reproduces exactly
 
   friend bool operator==(const HeldOutResult&, const HeldOutResult&) = default;
 };
@@ -32,10 +32,10 @@ struct StepMetrics {
   friend bool operator==(const StepMetrics&, const StepMetrics&) = default;
 };
 
-// metrics.jsonl of a run: one line a step.
+// metrics.jsonl of a run: one line per step.
 class MetricsFile final {
  public:
-  // Keeps the lines of an earlier part of the run up to `steps_kept`, drops the rest.
+  // Keeps the lines of an earlier part of the run up to `steps_kept`, and drops the others.
   static Result<MetricsFile> open(const std::string& path, std::int64_t steps_kept);
 
   void append(const StepMetrics& metrics);

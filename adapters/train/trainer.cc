@@ -103,6 +103,24 @@ at::Tensor next_token_loss(const Llama& model, const Batch& batch) {
   return fused_cross_entropy(model.logits(rows), batch.targets);
 }
 
+at::Tensor distillation_loss(const Llama& draft, const Llama& target, const Batch& batch,
+                             double greedy_weight) {
+  at::Tensor wanted;
+  {
+    at::NoGradGuard no_grad;
+    wanted = target.logits(target.hidden(batch.ids, batch.starts).index_select(0, batch.places))
+                 .to(at::kFloat);
+  }
+  const at::Tensor logits =
+      draft.logits(draft.hidden(batch.ids, batch.starts).index_select(0, batch.places));
+  at::Tensor divergence =
+      at::kl_div(at::log_softmax(logits.to(at::kFloat), -1), at::log_softmax(wanted, -1),
+                 at::Reduction::Sum, /*log_target=*/true) /
+      static_cast<double>(wanted.size(0));
+  if (greedy_weight == 0) return divergence;
+  return divergence + fused_cross_entropy(logits, wanted.argmax(-1)) * greedy_weight;
+}
+
 Status train(Llama& model, Packer packer, const LossFunction& loss,
              const std::vector<HeldOut>& held_out, const TrainOptions& options) {
   const std::int64_t longest = options.length * (options.long_every > 0 ? 2 : 1);

@@ -41,9 +41,9 @@ class TrainingRun final {
   std::optional<MetricsFile> metrics_;
   SystemClock clock_;
   TimePoint started_;
-  std::int64_t steps_ = 0;  // done
+  std::int64_t steps_ = 0;  // completed
   std::int64_t end_ = 0;
-  std::int64_t tokens_ = 0;  // of this process
+  std::int64_t tokens_ = 0;  // in this process
 };
 
 Status TrainingRun::resume() {
@@ -51,7 +51,7 @@ Status TrainingRun::resume() {
   const auto step = std::find_if(tensors.begin(), tensors.end(),
                                  [](const auto& entry) { return entry.first == "step"; });
   if (step == tensors.end() || step->second.numel() != 1) {
-    return data_loss(path(names_.checkpoint) + ": no step. Remedy: start the run afresh");
+    return data_loss(path(names_.checkpoint) + ": no step. Remedy: start a new run");
   }
   steps_ = static_cast<std::int64_t>(step->second.item<float>());
   return learner_.restore(tensors, steps_);
@@ -64,7 +64,7 @@ Status TrainingRun::start() {
   const bool has_run = std::filesystem::exists(path(names_.checkpoint), error);
   if (has_run && !options_.resume) {
     return invalid_argument("--out " + options_.out +
-                            " holds a run. Remedy: --resume to go on, or another directory");
+                            " holds a run. Remedy: --resume, or another directory");
   }
   if (has_run) OUTRIDER_RETURN_IF_ERROR(resume());
   OUTRIDER_ASSIGN_OR_RETURN(metrics_, MetricsFile::open(path("metrics.jsonl"), steps_));
@@ -114,7 +114,7 @@ Status TrainingRun::to_end() {
     if (done) return {};
     if (stopped) {
       return cancelled("stopped after step " + std::to_string(steps_) +
-                       "; --resume goes on from there");
+                       "; --resume continues there");
     }
   }
   return {};

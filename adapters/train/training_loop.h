@@ -1,14 +1,14 @@
-// A training run: its directory, its steps, its checkpoints and metrics, whatever is learnt.
+// A training run of any learner: its directory, its steps, its checkpoints and metrics.
 //
 //   class MyLearner : public Learner { .. };
 //   run_training(learner, options, names);   // to the end, a planned break, or a signal
 //
 // A run's directory holds the checkpoint (f32 tensors, moments, the step), metrics.jsonl, loss.svg
-// and what the learner saves beside them. A learner whose steps are a function of their number goes
-// on after a break bit for bit as if there had been none, on the same kind of CPU.
+// and the files that the learner saves. If a learner's steps are a function of their number, a
+// resumed run equals an uninterrupted one bit for bit, on the same kind of CPU.
 //
-// Thread rule: one thread; libtorch uses its own pool underneath. SIGINT and SIGTERM, once
-// stop_on_signals() has been called, end a run after the step at hand, with a checkpoint.
+// Thread rule: one thread; libtorch uses its own pool underneath. After stop_on_signals(), SIGINT
+// and SIGTERM end a run after the current step, with a checkpoint.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,20 +36,20 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
-  // The next step: sets loss and gradient_norm, returns how many tokens it took in.
+  // Runs the next step: sets loss and gradient_norm, returns the number of tokens that it read.
   virtual Result<std::int64_t> learn(StepMetrics& metrics) = 0;
   // Sets held_out.
   virtual Status measure(StepMetrics& metrics) = 0;
 
-  // True ends the run before its last step: nothing is gained any more.
+  // True ends the run before its last step, because the loss no longer falls.
   virtual bool is_done() const { return false; }
 
   // Weights and moments.
   virtual NamedTensors state() const = 0;
-  // Takes over the state after `steps` steps, and leaves their data behind. Throws as
+  // Restores the state after `steps` steps, and skips the data of those steps. Throws as
   // AdamW::load_state().
   virtual Status restore(const NamedTensors& state, std::int64_t steps) = 0;
-  // What a checkpoint is for beside going on: the model.
+  // Writes the result, the model, at a checkpoint.
   virtual Status save() { return {}; }
 };
 
@@ -59,8 +59,8 @@ struct RunNames {
   std::string checkpoint;  // the file in the run's directory
 };
 
-// Errors: kInvalidArgument for a directory that holds another run; kCancelled: stopped by a signal,
-// after a checkpoint; those of files and of the learner.
+// Errors: kInvalidArgument for a directory that holds another run; kCancelled if a signal stopped
+// it, after a checkpoint; those of files and of the learner.
 Status run_training(Learner& learner, const RunOptions& options, const RunNames& names);
 
 void stop_on_signals();

@@ -1,6 +1,6 @@
-// The list of checks. Their files stand in the folders beside this one, by what they hold
-// Outrider to: exactness, speed, cost, the FSD paper, settings that a seed draws. main.cc calls
-// what the build includes. SPDX-License-Identifier: Apache-2.0
+// The list of checks. The folders beside this file group them by subject: exactness, speed, cost,
+// the FSD paper, settings that a seed draws. main.cc calls those that the build includes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "bench/check.h"
@@ -12,7 +12,7 @@ void add_choice_check(CheckList& checks);      // draws against the filtered sof
 void add_clocks_check(CheckList& checks);      // virtual time against real time
 void add_compare_check(CheckList& checks);     // two reports of `run`, prompt by prompt
 void add_decode_check(CheckList& checks);      // decoding against the memory's read bandwidth
-void add_doctor_check(CheckList& checks);      // what `outrider-edge doctor` foretells
+void add_doctor_check(CheckList& checks);      // the forecasts of `outrider-edge doctor`
 void add_exact_check(CheckList& checks);       // every way to decode gives plain decoding's text
 void add_exits_check(CheckList& checks);       // pass time with early exits against without
 void add_exits_accuracy_check(CheckList& checks);  // how often committed exits name an outcome
@@ -24,7 +24,7 @@ void add_lossless_check(CheckList& checks);    // speculation over gRPC, token b
 void add_perplexity_check(CheckList& checks);  // of answers in one dtype against another
 void add_price_check(CheckList& checks);       // what a million tokens cost
 void add_reproduce_check(CheckList& checks);   // the papers' tables beside our own runs
-void add_rows_check(CheckList& checks);        // a row's bits, however it is computed
+void add_rows_check(CheckList& checks);        // a row's bits are the same however it is computed
 void add_run_check(CheckList& checks);         // strategies over networks and devices
 void add_startup_check(CheckList& checks);     // from starting the edge to its first token
 void add_stream_check(CheckList& checks);      // a pack from flash against reading and computing

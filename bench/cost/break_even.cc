@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPays = 0.99;
 
-// Of the passes that verified drafted tokens; the others bring one token each.
+// In the passes that verified drafted tokens; the other passes yield one token each.
 double tokens_of_a_round(double tokens_per_pass, double rounds_per_pass) {
   return (tokens_per_pass - (1 - rounds_per_pass)) / rounds_per_pass;
 }
@@ -76,7 +76,7 @@ BreakEven break_even_of(std::span<const BesidePlain> pairs) {
 std::optional<NeededTokens> needed_tokens(const KindCost& cost, const AnswerUse& use,
                                           const KindCost& plain) {
   if (use.passes <= 0 || cost.total() + plain.total() <= 0) return std::nullopt;
-  const double left = plain.total() - cost.fixed;  // for the passes of one token
+  const double left = plain.total() - cost.fixed;  // what the passes of one token may cost
   const double a_pass = cost.by_pass * use.output_tokens / use.passes;
   if (left <= 0)
     return NeededTokens{.tokens_per_pass = a_pass > 0 ? HUGE_VAL : 1, .acceptance = {}};

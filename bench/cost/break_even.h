@@ -1,5 +1,5 @@
-// Where drafting on the edge stops paying: against plain decoding over the same link, for each
-// kind of cost.
+// Where drafting on the edge stops paying, compared with plain decoding over the same link, for
+// each kind of cost.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,29 +15,29 @@
 
 namespace outrider {
 
-// What a pass must bring so that drafting costs no more than plain decoding.
+// The tokens that a pass must yield so that drafting costs no more than plain decoding.
 struct NeededTokens {
   double tokens_per_pass = 1;
-  // The chance with which each token of a drafted chain must stand for that; 0: any does. Nothing:
-  // not even rounds that stand whole bring so many.
+  // The acceptance probability per drafted token that this needs. 0: any will do. Nothing: even
+  // fully accepted rounds do not yield enough.
   std::optional<double> acceptance;
 };
-// Nothing where plain decoding costs nothing, and so does drafting.
+// Nothing if both plain decoding and drafting cost nothing.
 std::optional<NeededTokens> needed_tokens(const KindCost& cost, const AnswerUse& use,
                                           const KindCost& plain);
 
-// The chance with which each drafted token stood, by what the passes brought; nothing: none was
-// drafted.
+// The acceptance probability of each drafted token, from what the passes yielded; nothing if none
+// was drafted.
 std::optional<double> acceptance_now(const AnswerUse& use);
 
-// The longest round trip at which drafting costs no more than plain decoding, where it costs `cost`
-// at `round_trip_ms` and `per_ms` more for each further millisecond; nothing: at none.
+// The longest round trip at which drafting costs no more than plain decoding, given its `cost` at
+// `round_trip_ms` and `per_ms` more for each further millisecond; nothing: it costs more at each.
 std::optional<double> break_even_round_trip_ms(double cost, double plain, double round_trip_ms,
                                                double per_ms);
 
 // One cell of a run with its costs.
 struct CostedCell {
-  std::string setting;  // its plain decoding is what it is held against
+  std::string setting;  // its plain decoding is the reference
   std::string device;   // whose round trips are compared with each other
   std::string variant;
   double round_trip_ms = 0;
@@ -46,13 +46,13 @@ struct CostedCell {
   CellCost cost;
 };
 
-// At which of the round trips that were measured a strategy pays. A saving of less than a hundredth
-// is none: where speculation goes off, costs are plain decoding's but for noise.
+// At which of the measured round trips a strategy pays. A saving of less than a hundredth counts as
+// none: where speculation turns itself off, costs differ from plain decoding's only by noise.
 struct PaysUpTo {
   std::size_t pays = 0;
   std::size_t of = 0;
-  // Where it stops, by a straight line between two round trips; nothing: it pays at all of them, at
-  // none, or not at the shortest ones only.
+  // Where it stops paying, interpolated between two round trips. Nothing: it pays at all of them,
+  // at none, or not at the shortest ones only.
   std::optional<double> round_trip_ms;
 
   // For common/base/json_record.h.
@@ -73,8 +73,8 @@ std::string to_string(const PaysUpTo& pays);
 
 struct KindBreakEven {
   PaysUpTo round_trips;
-  // Of the acceptance that was needed at those round trips: the least and the most; nothing: at one
-  // of them no acceptance suffices.
+  // The smallest and the largest acceptance that these round trips need; nothing if at one of them
+  // no acceptance suffices.
   std::optional<double> least_needed, most_needed;
 
   // For common/base/json_record.h.
@@ -88,17 +88,17 @@ struct KindBreakEven {
 // "up to 83 ms; from 0.31"
 std::string to_string(const KindBreakEven& kind);
 
-// Of a strategy with a draft on the edge, over the round trips of a device.
+// For a strategy with a draft on the edge, over the round trips of a device.
 struct BreakEven {
   std::string device;
   std::string variant;
-  std::optional<double> acceptance = {};  // that it had, the mean over round trips
+  std::optional<double> acceptance = {};  // measured, the mean over round trips
   std::array<std::optional<KindBreakEven>, kCostKinds> kinds = {};  // nothing: not billed
 };
 
 Json to_json(const BreakEven& found);
 
-// Cells without plain decoding beside them take no part. plain: its variant.
+// Cells without plain decoding beside them are left out. plain: its variant.
 std::vector<BreakEven> break_evens(std::span<const CostedCell> cells, const std::string& plain);
 
 }  // namespace outrider

@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// Prices are dollars per million tokens, so a sum of price x tokens of one answer, divided by its
+// Prices are dollars per million tokens. So the sum of price x tokens of one answer, divided by its
 // output tokens, is dollars per million output tokens.
 double per_output(double sum, const AnswerShape& shape) {
   return sum / shape.output_tokens;
@@ -29,8 +29,8 @@ ApiCost edge_cost(const TokenPrices& target, const AnswerShape& shape) {
   const double outputs = target.output * passes(shape);
   ApiCost cost;
   cost.by_the_pass = per_output(target.input * shape.input_tokens + outputs, shape);
-  // The first pass reads the prompt; each later round what stands then, half of the answer on
-  // average.
+  // The first pass reads the prompt. Each later round reads the text so far, with half of the
+  // answer on average.
   const double prefix = shape.input_tokens + shape.output_tokens / 2;
   const double later = std::max(passes(shape) * shape.rounds_per_pass - 1, 0.0);
   const double inputs = target.input * shape.input_tokens + later * target.cached_input * prefix +
@@ -63,7 +63,7 @@ AnswerShape shape_of(const AnswerUse& use) {
           .rounds_per_pass = use.rounds / use.passes};
 }
 
-// A price that is linear in the passes, split into what they cost and the rest.
+// A price that is linear in the passes, split into their part and the rest.
 KindCost split(double total, double by_pass) {
   return {.fixed = total - by_pass, .by_pass = by_pass};
 }
@@ -85,7 +85,7 @@ KindCost cloud_draft(const TokenPrices& target, const TokenPrices& draft, const 
   return split(cloud_draft_cost(target, draft, shape_of(use)), by_pass / use.output_tokens);
 }
 
-// Of a million tokens, from what one answer took at a price for each unit of it.
+// The cost of a million tokens, from what one answer used and a price per unit.
 KindCost own(const AnswerUse& use, double price, double fixed, double by_pass) {
   const double each = kMillion * price / use.output_tokens;
   return {.fixed = each * fixed, .by_pass = each * by_pass};
@@ -118,7 +118,7 @@ CellCost cell_cost(const Prices& prices, DraftPlace place, const AnswerUse& use)
   set(CostKind::kTime, {use.first_ms / use.output_tokens, use.decode_ms / use.output_tokens});
   const double watt_ms = prices.device_watts / 1e3 * prices.dollars_per_kwh / kMsPerHour;
   set(CostKind::kLink, own(use, prices.link_dollars_per_mb / kMbBytes, 0, use.bytes));
-  if (place == DraftPlace::kAlone) {  // what computes is on the device
+  if (place == DraftPlace::kAlone) {  // the device computes alone
     set(CostKind::kDevice, own(use, watt_ms, use.first_target_ms, use.target_ms));
     return cost;
   }
@@ -141,7 +141,7 @@ CellCost cell_cost(const Prices& prices, DraftPlace place, const AnswerUse& use)
 std::optional<double> ModelledPair::cost_of_a_round_trip_ms(CostKind kind,
                                                             const Prices& prices) const {
   AnswerUse longer = edge;
-  longer.decode_ms += edge.rounds;  // a millisecond each
+  longer.decode_ms += edge.rounds;  // one millisecond each
   const auto more = cell_cost(prices, DraftPlace::kEdge, longer).total(kind);
   const auto now = edge_cost.total(kind);
   if (!more || !now || *more <= *now) return std::nullopt;

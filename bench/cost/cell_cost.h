@@ -1,9 +1,9 @@
-// What a token of a cell costs, kind by kind, from what its answers took and a file of prices.
+// The cost of a cell's tokens, by kind, from its answers' figures and a file of prices.
 //
 //   time          milliseconds of waiting; everything else in dollars per million output tokens
-//   api_*         the target at an API (below: how each bills)
-//   gpu_shared    a GPU of one's own that works for others while this session waits: its computing
-//   gpu_reserved  a GPU that waits for this session alone: all of its time
+//   api_*         the target at an API (its ways of billing are below)
+//   gpu_shared    a GPU of one's own that serves others while this session waits: computing time
+//   gpu_reserved  a GPU reserved for this session: total time
 //   link, device  bytes both ways; the device's power while it drafts
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
@@ -21,12 +21,12 @@
 
 namespace outrider {
 
-// What a million answered tokens cost at an API, by two ways of billing.
+// The cost of a million output tokens at an API, by two ways of billing.
 //
 //   by the pass   FSD's table 1: the prefix once, and one output token for each pass
-//   stateless     as APIs bill that keep no session: at each round the whole prefix (as cached
-//                 input) and the drafted tokens are input once more, and one token is output; what
-//                 the target writes alone goes on with the stream
+//   stateless     like APIs without sessions: in each round the whole prefix (as cached input) and
+//                 the drafted tokens are input again, and one token is output; tokens that the
+//                 target writes without drafts continue the same request
 
 // One answer.
 struct AnswerShape {
@@ -37,8 +37,8 @@ struct AnswerShape {
   double rounds_per_pass = 1;   // the share of the passes that verify drafted tokens
 };
 
-// Dollars per million output tokens. Each is linear in the passes, but for the pass that reads the
-// prompt.
+// Dollars per million output tokens. Each is linear in the passes, except for the pass that reads
+// the prompt.
 struct ApiCost {
   double by_the_pass = 0;
   double stateless = 0;
@@ -46,9 +46,9 @@ struct ApiCost {
 
 // The target decodes alone, in one request.
 double plain_cost(const TokenPrices& target, const AnswerShape& shape);
-// The draft on the edge.
+// The draft runs on the edge.
 ApiCost edge_cost(const TokenPrices& target, const AnswerShape& shape);
-// The draft in the cloud, billed for its tokens; the target by the pass.
+// The draft runs in the cloud and is billed by its tokens; the target is billed by the pass.
 double cloud_draft_cost(const TokenPrices& target, const TokenPrices& draft,
                         const AnswerShape& shape);
 
@@ -77,19 +77,19 @@ const char* title_of(CostKind kind);
 
 inline constexpr std::size_t kCostKinds = enum_names<CostKind>.size();
 
-// What an answer took, the mean of a cell's.
+// What an answer used; the mean over a cell's answers.
 struct AnswerUse {
   double input_tokens = 0;
   double output_tokens = 0;
-  double passes = 0;           // of the target, the prompt's included
-  double rounds = 0;           // of these, that verified drafted tokens
+  double passes = 0;           // of the target, with the prompt's
+  double rounds = 0;           // passes that verified drafted tokens
   double drafted = 0;          // tokens that they verified
   double first_ms = 0;         // from the request to the first token
   double decode_ms = 0;        // from there to the last one
-  double first_target_ms = 0;  // the target's computing until the first token
-  double target_ms = 0;        // and after it
-  double draft_ms = 0;         // of the draft
-  double draft_steps = 0;      // in that time
+  double first_target_ms = 0;  // target computing until the first token
+  double target_ms = 0;        // target computing after the first token
+  double draft_ms = 0;         // draft computing
+  double draft_steps = 0;      // draft steps in draft_ms
   double bytes = 0;            // both ways
 
   // For common/base/json_record.h.
@@ -110,7 +110,7 @@ struct AnswerUse {
   }
 };
 
-// Per output token. The first part stays as it is however many tokens a pass brings.
+// Per output token. `fixed` does not depend on how many tokens a pass yields.
 struct KindCost {
   double fixed = 0;
   double by_pass = 0;
@@ -121,32 +121,32 @@ struct KindCost {
 struct CellCost {
   std::array<std::optional<KindCost>, kCostKinds> kinds = {};
 
-  // Nothing: it is not billed so, or has no price.
+  // Nothing: it is not billed this way, or has no price.
   const std::optional<KindCost>& of(CostKind kind) const {
     return kinds.at(static_cast<std::size_t>(kind));
   }
   std::optional<double> total(CostKind kind) const {
     return of(kind) ? std::optional(of(kind)->total()) : std::nullopt;
   }
-  // The target by this way of paying for it, with link and device.
+  // The target's cost by this way of billing, with link and device.
   std::optional<double> all(CostKind target) const;
 };
 
-// By kinds; null for nothing.
+// By kind; null: no figure.
 Json to_json(const CellCost& cost);
 
 CellCost cell_cost(const Prices& prices, DraftPlace place, const AnswerUse& use);
 
-// What answers take by the latency law of the FSD paper: plain decoding beside rounds that are
-// drafted on the edge and waited for.
+// Answers by the latency law of the FSD paper: plain decoding, and drafting on the edge that waits
+// for each round.
 struct ModelledRound {
   double input_tokens = 100;
   double output_tokens = 500;
   double tau = 2.5;
   double gamma = 4;
   double round_trip_ms = 0;
-  // Both ways, of a round, and of a token of plain decoding, streamed: as the demo pair has them on
-  // GSM8K's prompts, at γ = 4.
+  // Bytes both ways of a round, and of a streamed token of plain decoding: those of the demo pair
+  // on GSM8K's prompts at γ = 4.
   double round_bytes = 141;
   double token_bytes = 62;
 };
@@ -157,7 +157,8 @@ struct ModelledPair {
   AnswerUse plain = {}, edge = {};
   CellCost plain_cost = {}, edge_cost = {};
 
-  // What a millisecond of round trip adds to a drafted token; nothing for what is not paid by time.
+  // What a millisecond of round trip adds to a drafted token; nothing for kinds that are not paid
+  // by time.
   std::optional<double> cost_of_a_round_trip_ms(CostKind kind, const Prices& prices) const;
 };
 

@@ -9,7 +9,7 @@ namespace outrider {
 namespace {
 
 constexpr std::uint64_t kMaxExtraNodes = 12;
-constexpr NodeId kHowFarBack = 40;  // ids that an extra node may hang under
+constexpr NodeId kHowFarBack = 40;  // how many ids back an extra node's parent may be
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void Adversary::cancel() {
   send(Cancel{});
 }
 
-// As the tree of an honest edge numbers its nodes.
+// As an honest edge's tree numbers its nodes.
 void Adversary::send_own(const std::vector<NodeIndex>& nodes) {
   if (nodes.empty()) asked_.insert(tree_.end());
   Grow grow = tree_.send(nodes);
@@ -66,7 +66,7 @@ void Adversary::send_own(const std::vector<NodeIndex>& nodes) {
   send(std::move(grow));
 }
 
-// Any nodes at all, within the peer's limit of living nodes as far as this side can know.
+// Any nodes, within the peer's limit of living nodes as far as this side can know.
 void Adversary::send_raw(Grow grow) {
   const std::size_t living = tree_.ids().living().size();
   const std::size_t room = limits_.max_nodes - std::min<std::size_t>(limits_.max_nodes, living);
@@ -133,14 +133,14 @@ TokenId Adversary::random_token() {
   return static_cast<TokenId>(random_.below(static_cast<std::uint64_t>(script_.vocab_size)));
 }
 
-// The target's choice there, mostly, or any token.
+// Mostly the target's choice there, else any token.
 TokenId Adversary::guess_at(Position position) {
   const auto index = static_cast<std::size_t>(position);
   const bool known = index < script_.expected.size();
   return known && random_.chance(script_.guess_right) ? script_.expected[index] : random_token();
 }
 
-// Mostly the target's choice where the path is the target's, else any token.
+// Mostly the target's choice if the path is the target's, else any token.
 TokenId Adversary::guess_after(NodeIndex parent) {
   std::vector<TokenId> path;
   for (NodeIndex node = parent; node != kRoot; node = tree_.node(node).parent) {
@@ -157,7 +157,7 @@ void Adversary::grow_guesses() {
   for (std::uint64_t left = random_.below(6); left > 0; --left) {
     std::vector<NodeIndex> parents{kRoot};
     std::ranges::copy(tree_.nodes(), std::back_inserter(parents));
-    // The newest are the deepest: favour chains.
+    // The newest nodes are the deepest: this favours chains.
     const std::size_t pick =
         random_.chance(0.6) ? parents.size() - 1 : random_.below(parents.size());
     const NodeIndex parent = parents[pick];

@@ -1,10 +1,10 @@
-// An edge that bypasses the brain on purpose: it keeps the protocol (docs/protocol.md), but sends
-// more than any strategy would. Guesses in any order that the rules allow, trees deep and wide,
-// nodes that repeat others, nodes that are dead on arrival, anchors in the past; before the stream
-// is opened, after verdicts and while passes run. Whatever it sends, the text must be the target's.
+// An edge that deliberately bypasses the decoding session. It keeps the protocol (docs/protocol.md)
+// but sends more than any strategy would: guesses in any order that the rules allow, deep and wide
+// trees, nodes that repeat others, nodes that are dead on arrival, anchors in the past; before the
+// stream opens, after verdicts and during passes. Whatever it sends, the text must be the target's.
 //
-// It decides nothing by itself: its owner says when it acts, carries its messages and hands it the
-// verifier's. Thread rule: one thread. Ownership: the random numbers outlive it.
+// Its owner decides when it acts, carries its messages and hands it the verifier's. Thread rule:
+// one thread. Ownership: the random numbers outlive it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +23,7 @@ namespace outrider {
 
 struct AdversaryScript {
   Open open;                      // of the first stream; its prefix is the prompt
-  std::vector<TokenId> expected;  // the text by the target alone, prompt included
+  std::vector<TokenId> expected;  // the target's own text, with the prompt
   std::int32_t vocab_size = 0;
   double guess_right = 0.75;  // how often a guess on the right path is the target's choice
 };
@@ -37,29 +37,29 @@ class Adversary final {
   // Called with the text and each Grow before it is sent.
   std::function<void(std::span<const TokenId>, const Grow&)> on_grow;
 
-  // A new stream, with the text so far.
+  // Opens a new stream with the text so far.
   void open_stream(std::string replaced_session);
-  // Takes what a message changes; the verdict must be of this stream and at the end of the text.
+  // Applies a message. A verdict must be of this stream and at the end of the text.
   void take(const ServerMessage& message);
 
   // --- what it may do at any time while its stream is open ---
-  // A chain from the end of the text, and a random tree on it and on what was sent before.
+  // A chain from the end of the text, and a random tree on it and on nodes sent before.
   void send_round(int chain_length);
-  // No chain, and an anchor anywhere in the text: mostly dead on arrival.
+  // No chain, and an anchor anywhere in the text; its nodes are mostly dead on arrival.
   void send_strays();
-  // Guesses that are not sent yet, and some of them in a random order.
+  // Makes guesses that are not sent yet, and sends some of them in a random order.
   void grow_guesses();
   void send_guesses();
   void send_policy();
   void acknowledge() { send(AckOnly{}); }
   void cancel();
-  // The rule of liveness, and the acknowledgement in time to prevent a pause.
+  // Keeps the rule of liveness, and acknowledges in time to prevent a pause.
   void keep_alive();
 
   const MirroredTree& tree() const { return tree_; }
   const AdversaryScript& script() const { return script_; }
   bool cancelled() const { return cancelled_; }
-  // Of this stream: whether a policy ever asked for it, and where an empty Grow asked for a pass.
+  // Of this stream: whether it ever requested a policy, and where an empty Grow requested a pass.
   bool ever_eager() const { return ever_eager_; }
   bool ever_wanted_exits() const { return ever_wanted_exits_; }
   bool asked_at(Position position) const { return asked_.contains(position); }

@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// A model that was trained on conversations answers a bare question with its end.
+// A model trained on conversations answers a bare question with its end.
 Status encode(const Tokenizer& tokenizer, const std::string& prompt, const std::string& answer,
               BenchPrompt& out) {
   std::vector<TokenId> whole;
@@ -27,7 +27,7 @@ Status encode(const Tokenizer& tokenizer, const std::string& prompt, const std::
                          /*add_generation_prompt=*/false));
   }
   if (answer.empty()) return {};
-  // A token may cross the border: the answer is what follows the part they share.
+  // A token may span the border: the answer starts after the common prefix.
   const auto border = std::mismatch(out.ids.begin(), out.ids.end(), whole.begin(), whole.end());
   out.answer.assign(border.second, whole.end());
   return {};
@@ -94,7 +94,7 @@ Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& re
   speculated.gamma = std::max(request.draft_length, 1);
   speculated.optimize = request.optimize;
   one.config.text = {.choice = {request.sampling, request.seed}, .max_tokens = request.max_tokens};
-  draft_->forget();  // answers are compared: each one starts from nothing
+  draft_->forget();  // answers are compared, so each one starts without a cache
   NoListener listener;
   Generator generator(
       {.tokenizer = tokenizer_, .draft = draft_.get(), .verifiers = verifier, .clock = clock_},

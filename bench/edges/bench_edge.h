@@ -1,5 +1,5 @@
-// One edge inside the bench: a draft that answers, with any verifier, as `outrider-edge run` does,
-// but shows nothing. Each answer starts without what the ones before left in caches.
+// One edge inside the bench: a draft that answers with any verifier, like `outrider-edge run`
+// without its output. Each answer starts without the caches of earlier ones.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -36,7 +36,7 @@ class EventQueue final {
     };
   }
 
-  // Blocks until there is one. A verifier ends every stream with StreamEnded.
+  // Blocks until there is a message. A verifier ends every stream with StreamEnded.
   VerifierEvent next() {
     const MutexLock lock(mu_);
     while (events_.empty()) changed_.wait(mu_);
@@ -53,8 +53,8 @@ class EventQueue final {
 
 struct BenchPrompt {
   std::string name;             // "file.jsonl:12"
-  std::vector<TokenId> ids;     // as `outrider-edge run` puts it: in the chat template, if any
-  std::vector<TokenId> answer;  // with the end of its turn; empty if the line has none
+  std::vector<TokenId> ids;     // as `outrider-edge run` encodes it: in the chat template, if any
+  std::vector<TokenId> answer;  // with the token that ends its turn; empty if the line has none
 };
 
 // The first `limit` prompts of the file; 0: all. Errors: those of read_prompt_file() and encoding.
@@ -71,7 +71,7 @@ struct BenchRequest {
   SamplingParams sampling;
   std::uint64_t seed = 0;
   Position max_tokens = 0;
-  int draft_length = 0;  // of the chains; 0: plain cloud decoding, the draft rests
+  int draft_length = 0;  // of the chains; 0: plain cloud decoding, without the draft
   Strategy strategy = Strategy::kSd;
   Optimize optimize = Optimize::kLatency;
 };

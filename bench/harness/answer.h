@@ -1,8 +1,8 @@
-// What outrider-edge says of one answer, as the harness uses it.
+// One answer of outrider-edge, as the harness evaluates it.
 //
-// Speeds are those of decoding: from the first token's arrival to the last's, over the tokens that
-// came after the first verdict. So neither a process's start, nor the prompt's prefill, nor what
-// the prefill's own verdict happened to bring counts for or against a strategy.
+// Speeds are those of decoding: from the first token's arrival to the last's, over the tokens after
+// the first verdict. So a process's start, the prompt's prefill and the yield of the prefill's
+// verdict do not count.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -44,13 +44,13 @@ struct AnswerFigures {
   double wire_up = 0;  // TCP payload, measured by the emulated link
   double wire_down = 0;
   std::optional<PredraftStats> predraft;
-  // Of all passes, the prefill's included.
+  // Of all passes, including the prefill.
   CountsByBranch drafted_per_branch;
   CountsByBranch accepted_per_branch;
 
   AnswerFigures& operator+=(const AnswerFigures& other);
 
-  // Nothing where there is nothing to divide by.
+  // Nothing if the divisor is 0.
   std::optional<double> tpot_ms() const;
   std::optional<double> tau() const;  // tokens per pass
   std::optional<double> rows_per_pass() const;
@@ -58,37 +58,37 @@ struct AnswerFigures {
   std::optional<double> acceptance() const;
   std::optional<double> passes_per_token() const;
   std::optional<double> wire_up_per_token() const;
-  // The paper's r: the share of verdicts whose next round was not in the cache, whole.
+  // The paper's r: the share of verdicts whose next round was not completely in the cache.
   std::optional<double> miss_rate() const;
   std::optional<double> exit_hit_rate() const;  // 1 - r
-  // The share of verdicts with such a miss where a part was there, or the draft was at work on it.
+  // The share of verdicts with such a miss where a part of the round was there or being drafted.
   std::optional<double> partial_rate() const;
   // The paper's "Avg EE": the mean layer of the exits that named the outcomes of hits.
   std::optional<double> mean_exit() const;
-  // The law's r: the share of the drafting left by a verdict. A late hit leaves half of the step
-  // that drafts its first token, as the verdict falls anywhere in it.
+  // The law's r: the share of the drafting that is left at a verdict. A late hit leaves half of the
+  // step that drafts its first token on average, because the verdict may come at any time in it.
   std::optional<double> left_rate() const;
 };
 
 struct EdgeAnswer {
   AnswerRecord record;
-  AnswerFigures figures;   // wire_up and wire_down are not the edge's to know
+  AnswerFigures figures;   // without wire_up and wire_down, which the edge cannot know
   std::string trace = {};  // its Chrome trace (metrics/timeline.h); empty: none was recorded
-  // What the link between did meanwhile; nothing where none of ours was.
+  // The link's counts meanwhile; nothing if we did not emulate it.
   std::optional<LinkCounts> link = {};
 };
 
-// The share of an answer's tokens that were decoded while the edge speculated.
+// The share of an answer's tokens that were decoded with speculation on.
 double speculation_share(const AnswerRecord& record);
 
 // Reads the last line of `outrider-edge run --json`. DATA_LOSS names what is missing.
 Result<EdgeAnswer> read_edge_answer(std::string_view line);
 
-// The answer with its figures, as above. DATA_LOSS where the edge did not know a figure that every
+// The answer with its figures, as above. DATA_LOSS if the edge did not report a figure that each
 // decoded answer over a link has.
 Result<EdgeAnswer> edge_answer_of(AnswerRecord record);
 
-// A figure of all answers together: of their sum, so that long answers weigh more.
+// A figure of all answers together: of their sum, so long answers weigh more.
 std::optional<Estimate> estimate(std::span<const AnswerFigures> answers,
                                  std::optional<double> (AnswerFigures::*figure)() const);
 
@@ -96,12 +96,12 @@ inline std::optional<Estimate> tpot_of(std::span<const AnswerFigures> answers) {
   return estimate(answers, &AnswerFigures::tpot_ms);
 }
 
-// How many times faster `answers` are than `base`, prompt by prompt the same.
+// The ratio of the speeds of `answers` and `base`, with each prompt compared with itself.
 std::optional<Estimate> speedup(std::span<const AnswerFigures> base,
                                 std::span<const AnswerFigures> answers);
 
 AnswerFigures sum_of(std::span<const AnswerFigures> answers);
-// The same of those that were drawn.
+// The same for the answers that were drawn.
 AnswerFigures sum_at(std::span<const AnswerFigures> answers, std::span<const std::size_t> indices);
 
 }  // namespace outrider

@@ -151,7 +151,7 @@ Result<std::vector<GridVariant>> contenders(const std::vector<std::string>& name
 
 namespace {
 
-// Variants of the old plan that one of the new plan may come from: one, or those of a group.
+// The old plan's variants from which a variant of the new plan may come: one, or those of a group.
 using Group = std::vector<std::size_t>;
 
 std::vector<Group> groups_of(const std::vector<GridVariant>& variants) {
@@ -170,7 +170,7 @@ std::optional<double> time_per_token(const GridCell& cell) {
   return sum_of(cell.answers).tpot_ms();
 }
 
-// A wrong text makes the whole contender invalid: it is kept in place of the best.
+// One wrong text makes the whole contender invalid, so it takes the place of the best.
 std::size_t best_of(const Group& group, const GridCell* cells) {
   std::size_t best = group.front();
   for (const std::size_t variant : group) {
@@ -193,7 +193,7 @@ BestOfGroups keep_best(const GridPlan& plan, GridResult result) {
     if (!variant.best_of.empty()) variant.name = variant.best_of;
     out.plan.variants.push_back(std::move(variant));
   }
-  // [setting][variant of the old plan]: of the new plan, or nothing
+  // [setting][variant of the old plan]: the variant of the new plan, or nothing
   std::vector<std::vector<std::optional<std::size_t>>> places;
   std::vector<GridCell> cells;
   for (std::size_t setting = 0; setting < plan.settings.size(); ++setting) {
@@ -225,7 +225,7 @@ constexpr std::array kWaiting = {"sd-best", "fsd-best", "specedge-best", "ssd-be
 constexpr double kAheadOfWaiting = 1.1;
 constexpr double kNotBehind = 1.0;
 
-// The fastest of those that ran; empty: one of them did not, or none answered.
+// The fastest of the variants; empty if one of them did not run, or none answered.
 std::string fastest_waiting(const GridResult& result, const std::string& setting) {
   std::string best;
   std::optional<double> least;

@@ -1,4 +1,4 @@
-// Who is compared in a run, each at its best, and the claims against other systems' ways.
+// The contenders of a run, each at its best settings, and the claims that compare them.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace outrider {
 
-// Who is compared in a run, by name: our strategies, those of other systems (docs/rivals.md), and
-// what takes part without any link trick at all.
+// The contenders by name: our strategies, those of other systems (docs/rivals.md), and decoding
+// without the link.
 //
 //   ar sd fsd mirror          the edge's strategies
 //   specedge ssd picospec     other systems' ways, over the same link
@@ -29,27 +29,23 @@ namespace outrider {
 // In the order of the list above.
 std::vector<std::string> contender_names();
 
-// Their variants; "all" stands for those above up to edge-only. gammas: the draft lengths, each
-// contender whose rounds have one stands once for each; empty: each has its own. INVALID_ARGUMENT
-// for an unknown name, with the nearest one, and for one that stands twice.
+// The variants of these names; "all" means the list above up to edge-only. gammas: the draft
+// lengths; a contender whose rounds have one gets a variant for each. Empty: each uses its own.
+// INVALID_ARGUMENT for an unknown name, with the nearest one, and for a repeated one.
 Result<std::vector<GridVariant>> contenders(const std::vector<std::string>& names,
                                             const std::vector<int>& gammas);
 
-// Of the variants that stand for one contender with several settings of its own, the fastest at
-// each setting: rivals at their best.
-//
-// The best is taken on the answers that it is reported on, which flatters it a little: the choice
-// errs on the rival's side.
-
-// A plan and what came of it, with one variant in place of each group (GridVariant::best_of).
+// A plan and its results, with one variant in place of each group (GridVariant::best_of).
 struct BestOfGroups {
   GridPlan plan;
   GridResult result;
 };
+// Keeps of each group the fastest variant at each setting. It is chosen on the same answers on
+// which it is reported. This flatters it a little, so the error favours the rival.
 BestOfGroups keep_best(const GridPlan& plan, GridResult result);
 
-// That mirror at the paper's measured paces is well ahead of the fastest of those that wait for
-// their verdicts, and never behind PicoSpec's way, which does not. Where the run has them; paces:
+// Bars: at the paper's measured paces mirror is well ahead of the fastest strategy that waits for
+// its verdicts, and never behind PicoSpec, which does not wait. Only for variants that ran; paces:
 // of the settings, in their order.
 std::vector<Bar> rival_bars(const GridResult& result, const std::vector<PaperPace>& paces);
 

@@ -20,7 +20,7 @@ Status deliver(const LinkProfile& link, int connect_trips, Duration offset, std:
   LinkWire wire(link, offset, seed);
   std::optional<LinkWireFlow> up, down;
   wire.open(up, down);
-  const auto lost = [&] { return unavailable("nothing arrives any more over " + link.name); };
+  const auto lost = [&] { return unavailable("nothing arrives over " + link.name); };
   LinkTraffic traffic;
   traffic.framed_up = kOpenBytes + record.stats.prompt_tokens * kTokenBytes;
   const std::optional<Duration> connected =

@@ -1,10 +1,10 @@
 // The experiment: settings (devices and a link) times variants (a strategy with its flags) times
 // prompts times repetitions, each answer by an executor.
 //
-// Every prompt is decoded once without pace or delay by plain cloud decoding; each answer's tokens
-// are held against that text. The speed of a wrong text is worthless: a cell with mismatches takes
-// part in no ratio. Where an answer failed, its prompt takes part in no ratio of its setting, so
-// that both sides of each ratio answered the same prompts.
+// Plain cloud decoding first decodes every prompt without pace or delay; each answer's tokens are
+// compared with that text. The speed of a wrong text is worthless: a cell with mismatches is in no
+// ratio. If an answer failed, its prompt is in no ratio of its setting, so both sides of a ratio
+// answered the same prompts.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,7 +27,7 @@
 
 namespace outrider {
 
-// What carries out the answers of a grid: real programs over a link, or the simulation.
+// Runs the answers of a grid: by real programs over a link, or by the simulation.
 enum class RunClock : std::uint8_t { kReal, kVirtual };
 
 template <>
@@ -40,23 +40,23 @@ class AnswerExecutor {
 
   virtual RunClock clock() const = 0;
   virtual PromptOrder order() const = 0;
-  // How the link of a setting came about: "emulated", "modelled", "simulated", "the real network".
+  // The kind of a setting's link: "emulated", "modelled", "simulated", "the real network".
   virtual std::string link_kind(std::size_t setting) const = 0;
 
-  // What must fail fails here and not after an hour: one short answer of each variant, not counted.
+  // Detects errors of the set-up before the run: one short answer of each variant, not counted.
   virtual Status warm_up() = 0;
-  // The tokens that the setting's target alone writes, without pace or delay.
+  // The tokens of the setting's target alone, without pace or delay.
   virtual Result<std::vector<TokenId>> reference(std::size_t prompt,
                                                  const GridSetting& setting) = 0;
 
   virtual Status begin(std::size_t setting) = 0;
-  // INVALID_ARGUMENT: no answer of this variant can be had. Other errors are this answer's.
+  // INVALID_ARGUMENT: this variant cannot run at all. Other errors concern this answer only.
   virtual Result<EdgeAnswer> answer(const AnswerJob& job) = 0;
-  // What the target counted of its emulated pace since begin().
+  // The target's counts of its emulated pace since begin().
   virtual PaceCounts end() = 0;
 };
 
-// The share of `wanted` that `ids` writes before it first says something else; 1 for no text.
+// The share of `wanted` that `ids` equals before the first difference; 1 for an empty text.
 inline double agreement(std::span<const TokenId> wanted, std::span<const TokenId> ids) {
   if (wanted.empty()) return 1;
   const auto ends = std::ranges::mismatch(wanted, ids);
@@ -70,14 +70,14 @@ struct GridCell {
   std::vector<AnswerFigures> answers;  // repetition by repetition, prompt by prompt
   std::size_t mismatches = 0;          // answers that differ from plain decoding's text
   std::string speculation;             // of the last answer
-  std::size_t failures = 0;            // answers that did not come to their end
-  int gamma = 0;                       // as the variant's
-  // Of all answers that came to their end.
+  std::size_t failures = 0;            // answers that did not finish
+  int gamma = 0;                       // that of the variant
+  // Sums over the answers that finished.
   double tokens = 0;
-  double tokens_on = 0;                 // decoded while the edge speculated
-  std::optional<LinkCounts> link = {};  // what the link did meanwhile; nothing: none of ours
+  double tokens_on = 0;                 // decoded with speculation on
+  std::optional<LinkCounts> link = {};  // the link's counts meanwhile; nothing: not our link
 
-  // The share of the tokens that were decoded while the edge speculated.
+  // The share of the tokens that were decoded with speculation on.
   double speculation_on() const { return tokens > 0 ? tokens_on / tokens : 0; }
 };
 
@@ -87,53 +87,53 @@ struct GridOverruns {
   PaceCounts draft;
 };
 
-// One answer of the grid as it went.
+// One finished answer of the grid.
 struct FinishedAnswer {
   AnswerJob job;
-  std::string error = {};  // empty: it came to its end
+  std::string error = {};  // empty: it finished
   EdgeAnswer answer = {};  // only without error
-  bool same_text = true;   // or a text of its own
+  bool same_text = true;   // equal to plain decoding's, or a contender with its own text
   double agreement = 1;    // with plain decoding's text
 
   bool failed() const { return !error.empty(); }
 };
 
 struct GridResult {
-  std::vector<GridCell> cells;                // setting by setting, variants in the plan's order
-  std::vector<GridOverruns> overruns = {};    // of the paced settings
-  std::size_t compared = 0;                   // answers held against plain decoding's text
-  std::size_t mismatches = 0;                 // of these, those that differ
-  std::size_t failures = 0;                   // answers that did not come to their end
-  std::size_t reference_tokens = 0;           // of all references
+  std::vector<GridCell> cells;              // setting by setting, with variants in the plan's order
+  std::vector<GridOverruns> overruns = {};  // of the paced settings
+  std::size_t compared = 0;                 // answers compared with plain decoding's text
+  std::size_t mismatches = 0;               // of these, those that differ
+  std::size_t failures = 0;                 // answers that did not finish
+  std::size_t reference_tokens = 0;         // of all references
   std::vector<FinishedAnswer> finished = {};  // in the order in which they ran
   std::vector<std::string> link_kinds = {};   // [setting]
 
   const GridCell* find(const std::string& setting, const std::string& variant) const;
 };
 
-// What goes on while the grid runs.
+// Observes a running grid.
 class GridListener {
  public:
   virtual ~GridListener() = default;
-  // An answer of an earlier run that need not be had again; its target's pace is not counted anew.
+  // An answer of an earlier run that is not repeated; its target's pace is not counted again.
   virtual std::optional<FinishedAnswer> known(const AnswerJob& /*job*/) { return std::nullopt; }
   virtual void on_begin(const AnswerJob& /*job*/) {}
   // An error ends the run.
   virtual Status on_finished(const FinishedAnswer& /*answer*/) { return {}; }
 };
 
-// INVALID_ARGUMENT with the edge's own words if it refuses a variant, and errors of the listener
-// and the references. Answers that fail are counted, and the run goes on.
+// INVALID_ARGUMENT with the edge's own message if it refuses a variant; errors of the listener and
+// the references. Failed answers are counted, and the run continues.
 Result<GridResult> run_grid(const GridPlan& plan, AnswerExecutor& executor, GridListener& listener);
 
-// By real programs, with progress on stderr. An answer that fails ends the run.
+// With real programs and progress on stderr. A failed answer ends the run.
 Result<GridResult> run_grid(const GridPlan& plan);
 
-// A test hook: one variant's answers end in another token than they should, so that a run can be
-// seen to notice.
+// A test hook: changes the last token of one variant's answers, so that a test can see that the run
+// detects it.
 class CorruptingExecutor final : public AnswerExecutor {
  public:
-  // plan outlives this.
+  // plan must outlive this object.
   CorruptingExecutor(std::unique_ptr<AnswerExecutor> executor, const GridPlan& plan,
                      std::string variant)
       : executor_(std::move(executor)), plan_(plan), variant_(std::move(variant)) {}

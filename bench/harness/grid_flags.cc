@@ -12,7 +12,7 @@ namespace outrider {
 void add_prompts_flag(CLI::App& command, std::string& prompts) {
   command.add_option(
       "--prompts", prompts,
-      "JSONL file with \"prompt\", or a folder of such files: a prompt of each in turn");
+      "JSONL file with \"prompt\", or a folder of such files, which give one prompt each in turn");
 }
 
 void add_model_flags(CLI::App& command, GridFlags& flags) {
@@ -21,14 +21,15 @@ void add_model_flags(CLI::App& command, GridFlags& flags) {
   command.add_option("--dtype", flags.plan.dtype,
                      "How the target computes: auto, f32, bf16, int8, int4");
   command.add_option("--exits", flags.plan.exits,
-                     "The target's early exits, as outrider-server takes them: auto, none, all, or "
-                     "layers like 3,6 [" +
+                     "The target's early exits, as for outrider-server: auto, none, all, or "
+                     "layers such as 3,6 [" +
                          flags.plan.exits + "]");
   add_prompts_flag(command, flags.prompts);
-  command.add_option("--num-prompts", flags.num_prompts, "Only the first ones; 0: all");
+  command.add_option("--num-prompts", flags.num_prompts, "Only the first N prompts; 0: all");
   command.add_option("--device", flags.plan.device, "Where outrider-server computes: cpu, cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  command.add_option("--max-tokens", flags.plan.max_tokens, "Most tokens of each answer")
+  command
+      .add_option("--max-tokens", flags.plan.max_tokens, "Largest number of tokens of an answer")
       ->check(CLI::Range(2, 1'000'000));
   command.add_option("--seed", flags.plan.seed, "Seed of the noise");
 }
@@ -37,21 +38,22 @@ void add_pace_flags(CLI::App& command, GridFlags& flags) {
   command.add_option("--pace", flags.paces, "Emulated devices and links, or unpaced")
       ->delimiter(',');
   add_choice(command, "--pace-exits", flags.pass_times,
-             "measured: the paper's cloud decoding's own time, by rows, and --exit-cost times that "
-             "for a pass with exits; printed: its T_q; or both");
+             "Pass times. measured: those that the paper's cloud decoding implies, by rows, times "
+             "--exit-cost for a pass with exits; printed: the paper's T_q; or both");
   add_choice(
       command, "--pace-link", flags.pace_links,
-      "How the paper's T_c is read: whole: all of it is the link; distance: without what the "
-      "same target has on InfiniBand, software and bytes; or both");
+      "The paper's T_c. whole: all of it is the link; distance: without the part that the same "
+      "target has on InfiniBand (software and bytes); or both");
   command
       .add_option("--exit-cost", flags.exit_cost,
-                  "measured: how many times as long a pass takes with exits, the pass_ratio of "
-                  "outrider-bench exits [measured on the target before the run]")
+                  "With measured pass times: how many times as long a pass takes with exits, the "
+                  "pass_ratio of outrider-bench exits [measured on the target before the run]")
       ->check(CLI::Range(1.0, 10.0));
   command
-      .add_option("--cloud-step-ms", flags.cloud_step_ms,
-                  "sd-cloud: a step of the draft beside the target [a sixteenth of the target's "
-                  "pass of one row, chosen]")
+      .add_option(
+          "--cloud-step-ms", flags.cloud_step_ms,
+          "With sd-cloud: a step of the draft beside the target [a sixteenth of the target's "
+          "pass of one row, our choice]")
       ->check(CLI::Range(0.001, 1e6));
 }
 
@@ -62,7 +64,7 @@ void add_grid_flags(CLI::App& command, GridFlags& flags) {
       ->check(CLI::Range(1, 64));
   command
       .add_option("--delay-ms", flags.delays_ms,
-                  "Delay of the emulated link one way, several for a sweep [the pace's]")
+                  "One-way delay of the emulated link, several for a sweep [the pace's]")
       ->check(CLI::Range(0.0, 10000.0))
       ->delimiter(',');
   command.add_option("--temp", flags.temperature, "Temperature")->check(CLI::Range(0.0, 100.0));
@@ -74,13 +76,13 @@ bool takes(const GridFlags& flags, PassTimes times) {
   return std::ranges::find(flags.pass_times, times) != flags.pass_times.end();
 }
 
-// Exits are not free, and printed pass times hold their cost already.
+// Exits have a cost, which printed pass times already include.
 Result<std::optional<double>> exit_cost_of(const GridFlags& flags,
                                            const std::vector<GridVariant>& variants) {
   if (!takes(flags, PassTimes::kMeasured) && flags.exit_cost.value_or(1) != 1) {
     return invalid_argument(
-        "--exit-cost needs --pace-exits measured: printed pass times hold "
-        "what exits cost in the paper");
+        "--exit-cost needs --pace-exits measured: printed pass times include "
+        "the cost of exits in the paper");
   }
   const bool uses_exits = std::ranges::any_of(variants, &GridVariant::uses_exits);
   const bool emulates =
@@ -105,7 +107,7 @@ Result<std::vector<PaperPace>> wanted_paces(const GridFlags& flags) {
     for (const PassTimes times : {PassTimes::kMeasured, PassTimes::kPrinted}) {
       if (!takes(flags, times)) continue;
       const PaperPace timed = with_times(pace, times);
-      // Of table 9 there is one kind only.
+      // Table 9 has one kind of pass times only.
       if (paces.empty() || paces.back().name != timed.name) paces.push_back(timed);
     }
   };

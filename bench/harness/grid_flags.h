@@ -27,32 +27,32 @@ struct GridFlags {
   std::vector<PaceLink> pace_links = {PaceLink::kWhole};
   std::optional<double> cloud_step_ms;  // of a draft beside the target
   std::optional<double> exit_cost;      // measured pass times with exits need it
-  // Asked where that is needed and not given; null: then it is refused.
+  // Measures exit_cost if it is needed and not given; null: a missing one is refused.
   std::function<Result<double>()> measure_exit_cost;
   double temperature = 0;
 };
 
-// `flags` keeps what it holds as defaults.
+// The values in `flags` are the defaults.
 void add_prompts_flag(CLI::App& command, std::string& prompts);
 void add_grid_flags(CLI::App& command, GridFlags& flags);
-// Its parts: models, prompts and seed; devices. Prompts may be left out.
+// Its parts: models, prompts and seed; devices. --prompts is optional.
 void add_model_flags(CLI::App& command, GridFlags& flags);
 void add_pace_flags(CLI::App& command, GridFlags& flags);
 
 struct GridExperiment {
   GridPlan plan;
   std::vector<PaperPace> paces;     // of plan.settings, in their order
-  std::optional<double> exit_cost;  // of the passes that need one, by the flag or measured
+  std::optional<double> exit_cost;  // if a pass needs one: from the flag, or measured
 };
 
 // Without --prompts the plan has none. INVALID_ARGUMENT for an unknown pace, prompts that cannot be
 // read, measured pass times without the cost of exits that a variant uses.
 Result<GridExperiment> make_experiment(const GridFlags& flags, std::vector<GridVariant> variants);
 
-// What every such run is held to: the texts are plain decoding's, and emulated paces were kept.
+// The bars of every such run: the texts are plain decoding's, and emulated paces were kept.
 void hold_run(const GridResult& result, CheckOutcome& outcome);
 
-// How a result came about, for the JSON of every such check.
+// The conditions of a result, for the JSON of every such check.
 Json experiment_json(const GridFlags& flags, const GridExperiment& experiment);
 
 }  // namespace outrider

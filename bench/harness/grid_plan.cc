@@ -8,10 +8,10 @@
 namespace outrider {
 namespace {
 
-// Longer than most answers, and no multiple of the periods that black-outs have.
+// Longer than most answers, and no multiple of the periods of black-outs.
 constexpr Duration kOffsetStep = std::chrono::milliseconds(17'300);
 
-// The place of a prompt's answer among all prompts and repetitions.
+// The number of an answer among all prompts and repetitions.
 std::size_t unit_of(const GridPlan& plan, const AnswerJob& job) {
   return job.repetition * plan.prompts.size() + job.prompt;
 }
@@ -23,7 +23,7 @@ GridVariant variant_of(const StrategyChoice& strategy) {
   variant.name = name_of(strategy);
   variant.strategy = strategy;
   variant.uses_exits = strategy == Strategy::kFsd || strategy == Strategy::kMirror;
-  // The paper's algorithm 2 knows no calibration.
+  // The paper's algorithm 2 has no calibration.
   if (strategy == Strategy::kFsd) variant.server_flags = {"--exit-score=max-softmax"};
   return variant;
 }
@@ -33,7 +33,7 @@ Duration link_offset(const GridPlan& plan, const AnswerJob& job) {
 }
 
 std::uint64_t link_seed(const GridPlan& plan, const AnswerJob& job) {
-  constexpr std::uint64_t kSeedsOfARun = 1'000'003;  // a run has fewer answers of a cell
+  constexpr std::uint64_t kSeedsOfARun = 1'000'003;  // a cell of a run has fewer answers
   return plan.seed * kSeedsOfARun + unit_of(plan, job);
 }
 

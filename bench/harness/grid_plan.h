@@ -1,4 +1,4 @@
-// What an experiment runs (grid.h): settings, variants and prompts.
+// The plan of an experiment (grid.h): settings, variants and prompts.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -20,16 +20,16 @@
 
 namespace outrider {
 
-// `exits` of a plan: made-up early exits after each layer of the paper's target, in virtual time.
+// `exits` of a plan: synthetic early exits after each layer of the paper's target, in virtual time.
 inline constexpr const char* kSyntheticExits = "synthetic";
 
-// A pair without models that accepts as a data set is said to (bench/sim/synthetic_pair.h).
+// A pair without models with the acceptance of a data set (bench/sim/synthetic_pair.h).
 struct SyntheticAcceptance {
   std::string name;
   double tau = 1;  // tokens per round
-  int gamma = 4;   // with which that was measured
-  // Of rounds that no exit names, and the mean layer of the exits that name the others; without it
-  // exits are those of the plan.
+  int gamma = 4;   // with which tau was measured
+  // The share of rounds that no exit names, and the mean layer of the exits that name the others.
+  // Without it, the plan's exits are used.
   std::optional<double> miss_rate = {};
   double mean_exit = 0;
 
@@ -48,7 +48,7 @@ struct SyntheticAcceptance {
 struct GridSetting {
   std::string name;
   std::string pace = {};      // its name
-  std::string network = {};   // as it was asked for; empty: the pace's own delay
+  std::string network = {};   // as given by the user; empty: the pace's own delay
   PaceCurve pass = {};        // of the target; empty: unpaced
   double exit_cost = 1;       // how many times as long a pass with exits takes
   PaceCurve step = {};        // of the draft; empty: unpaced
@@ -64,7 +64,7 @@ struct GridSetting {
   }
 };
 
-// Where the draft runs: on the edge; beside the target; on the edge without any target.
+// Where the draft runs: on the edge, beside the target, or on the edge without any target.
 enum class DraftPlace : std::uint8_t { kEdge, kCloud, kAlone };
 
 template <>
@@ -76,23 +76,23 @@ struct GridVariant {
   StrategyChoice strategy = Strategy::kAr;
   int gamma = 0;               // draft length; 0: the plan's
   bool uses_exits = false;     // if its edge asks for them
-  bool without_exits = false;  // its server has none
+  bool without_exits = false;  // its server has no exits
   DraftPlace place = DraftPlace::kEdge;
-  std::string best_of = {};         // its contender, if that is the best of several variants
+  std::string best_of = {};         // the contender of which this is one variant; the best counts
   std::optional<int> fan_out = {};  // mirror
-  // fsd, mirror: the edge's and the server's own where nothing is said.
-  std::optional<int> workers = {};  // hypotheses that one pass of the draft serves
+  // fsd, mirror: if not set, the edge's and the server's own defaults.
+  std::optional<int> workers = {};  // hypotheses per draft pass
   std::optional<QueueOrder> client_queue = {};
   std::optional<ReportQueue> server_queue = {};  // on a server of its own
   std::vector<std::string> edge_flags;           // after the strategy's own; real programs only
   std::vector<std::string> server_flags;         // variants with the same ones share a server
 };
 
-// The variant of a strategy as it is compared: "fsd" is the paper's, on a server of its own whose
-// exits are not calibrated.
+// A strategy's variant in comparisons: "fsd" is the paper's, with a server of its own whose exits
+// are not calibrated.
 GridVariant variant_of(const StrategyChoice& strategy);
 
-// Its text is not the target's, and is not held against it.
+// Its text is not the target's, and is not compared with it.
 inline bool has_own_text(const GridVariant& variant) {
   return variant.place == DraftPlace::kAlone;
 }
@@ -109,7 +109,7 @@ struct GridPlan {
   int gamma = 4;
   std::uint64_t seed = 0;
   int repetitions = 1;
-  std::string server = {};  // HOST:PORT that somebody else runs; empty: servers of our own
+  std::string server = {};  // HOST:PORT of a running server; empty: servers of our own
   int threads = 1;          // of each program of ours
   // A folder in which the edges of each setting and variant keep what they learn; empty: each
   // answer is a first one.
@@ -119,7 +119,7 @@ struct GridPlan {
   std::vector<GridVariant> variants = {};
 };
 
-// One answer of the grid: places in the plan.
+// One answer of the grid, as indices into the plan.
 struct AnswerJob {
   std::size_t setting = 0;
   std::size_t variant = 0;
@@ -130,19 +130,19 @@ struct AnswerJob {
   friend auto operator<=>(const AnswerJob&, const AnswerJob&) = default;
 };
 
-// Where in its profile's time the link of an answer begins: all variants of a prompt meet the same
-// stretch of a trace and the same black-outs.
+// The profile's time at which an answer's link starts. All variants of a prompt get the same part
+// of a trace and the same black-outs.
 Duration link_offset(const GridPlan& plan, const AnswerJob& job);
-// Of its jitter and losses: also the same for all variants.
+// Seed of its jitter and losses; also the same for all variants.
 std::uint64_t link_seed(const GridPlan& plan, const AnswerJob& job);
 
-// Whether both sides' time line of this answer is recorded: of the first prompt at the setting
-// whose round trip is in the middle.
+// Whether the time line of both sides is recorded for this answer: for the first prompt, at the
+// setting with the median round trip.
 bool is_traced(const GridPlan& plan, const AnswerJob& job);
 
 // All answers in the order in which they run. Prompts inside: settings, repetitions, prompts,
-// variants; prompts outside: prompts, repetitions, settings, variants. Each prompt begins with
-// another variant, so that what changes slowly (heat, other work on the machine) hits all alike.
+// variants; prompts outside: prompts, repetitions, settings, variants. Each prompt starts with
+// another variant, so slow changes (heat, other work on the machine) affect all alike.
 enum class PromptOrder : std::uint8_t { kInside, kOutside };
 std::vector<AnswerJob> jobs_of(const GridPlan& plan, PromptOrder order);
 

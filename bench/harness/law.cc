@@ -29,8 +29,8 @@ double share(double part, double whole) {
   return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
 }
 
-// How much of the rounds was still to be drafted when their verdicts came, and how often the
-// verifier had the round already or went on without. False if the edge did not count it.
+// The share of the rounds left to be drafted at their verdicts, and how often the verifier already
+// had the round or continued without it. False if the edge did not count it.
 bool read_predraft(const AnswerFigures& sum, LawTerms& terms) {
   const std::optional<double> left = sum.left_rate();
   if (!left || sum.passes <= 0) return false;
@@ -43,7 +43,7 @@ bool read_predraft(const AnswerFigures& sum, LawTerms& terms) {
   return true;
 }
 
-// The terms and the measured time of some answers of a cell.
+// The law's terms and the measured time of some answers of a cell.
 std::optional<LawRow> row_of(const GridCell& cell, const AnswerFigures& sum, const LawPace& at) {
   if (!sum.tpot_ms() || !sum.tau() || cell.mismatches > 0) return std::nullopt;
   LawRow row;

@@ -10,9 +10,9 @@
 //                                                      T_l: how late it came, 0 if before the pass
 //                                                      ended, e: that went on without, of one row
 //
-// T_q is the time that the emulation was asked for, the mean over the run's own passes of what
-// their rows and exits should take: a server that is slower than its pace shows in the residual. So
-// does what synchronising costs: the paper's (1 - r) T_r is left out.
+// T_q is the emulated time: the mean over the run's own passes of what their rows and exits should
+// take. So a server that is slower than its pace shows in the residual. So does the cost of
+// synchronising: the paper's (1 - r) T_r is left out.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -28,19 +28,19 @@
 
 namespace outrider {
 
-// How many tokens a round brings whose drafted tokens each stand with the same chance:
-// τ = 1 + a + .. + a^γ. γ may be the mean of rounds of several lengths.
+// The tokens that a round yields if each drafted token is accepted with the same probability: τ = 1
+// + a + .. + a^γ. γ may be the mean over rounds of several lengths.
 
 double tokens_per_round(double acceptance, double gamma);
 
-// The chance at which rounds of gamma tokens bring tau; 0 below τ = 1, 1 above γ + 1.
+// The probability at which rounds of gamma tokens yield tau; 0 below τ = 1, 1 above γ + 1.
 double acceptance_of_tau(double tau, double gamma);
 
 struct LawTerms {
   double step_ms = 0;     // T_p, of one row
-  double pass_ms = 0;     // T_q as asked; unpaced, as it was
+  double pass_ms = 0;     // T_q as emulated; unpaced: as measured
   double one_way_ms = 0;  // T_c
-  double gamma = 0;       // drafted tokens wanted per pass: the last rounds of an answer are short
+  double gamma = 0;       // drafted tokens wanted per pass; an answer's last rounds are shorter
   double tau = 1;
   double left_rate = 1;    // r
   double synced_rate = 0;  // s
@@ -60,29 +60,29 @@ struct LawRow {
   LawTerms terms;
   double measured_ms = 0;
   double law_ms = 0;
-  Estimate residual;  // what the law does not explain, as a share of the measured time
+  Estimate residual;  // the share of the measured time that the law does not explain
 };
 
-// A pace with what exits cost at it.
+// A pace with the cost of exits.
 struct LawPace {
   PaperPace pace;
   double exit_cost = 1;
 };
 
-// What the passes of these answers should take on average; nothing if unpaced.
+// The mean time that the passes of these answers should take; nothing if unpaced.
 std::optional<double> asked_pass_ms(const AnswerFigures& figures, const PaceCurve& pass,
                                     double exit_cost);
 
-// The law with a cell's own figures; nothing where its strategy's figures are not known.
+// The law with a cell's own figures; nothing if the figures of its strategy are not known.
 std::optional<LawRow> law_of(const GridCell& cell, const LawPace& pace);
 
-// What pre-drafting saved against plain speculation, per token, beside what the law says it saves
-// with the run's own r, late hits charged their lateness: (r_sd - r_fsd) γ T_p / τ. Nothing if
-// no more was drafted ahead (a server without exits).
+// What pre-drafting saved per token compared with plain speculation, beside what the law predicts
+// with the run's own r, where late hits count with their lateness: (r_sd - r_fsd) γ T_p / τ.
+// Nothing if no more was drafted ahead (a server without exits).
 struct FsdSaving {
   double measured_ms = 0;
   double law_ms = 0;
-  Estimate share;  // the first of the second
+  Estimate share;  // the measured saving over the predicted one
 };
 std::optional<FsdSaving> fsd_saving(const GridCell& sd, const GridCell& fsd, const LawPace& pace);
 

@@ -60,7 +60,7 @@ Result<std::vector<std::string>> jsonl_files_in(const std::string& folder) {
   return paths;
 }
 
-// A prompt of each file in turn, as long as it has one.
+// Takes one prompt of each file in turn, as long as the file has more.
 Result<std::vector<PromptLine>> read_folder_of_prompts(const std::string& folder) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string> paths, jsonl_files_in(folder));
   std::vector<std::vector<PromptLine>> files;
@@ -99,7 +99,7 @@ Result<std::vector<PromptLine>> read_prompt_file(const std::string& path, std::s
 Status check_prompt_count(const std::string& path, std::size_t held, std::size_t wanted) {
   if (held >= wanted) return {};
   return invalid_argument(path + ": holds " + std::to_string(held) + " of the " +
-                          std::to_string(wanted) + " prompts asked for. Remedy: --num-prompts " +
+                          std::to_string(wanted) + " requested prompts. Remedy: --num-prompts " +
                           std::to_string(held) + ", or a file with more");
 }
 

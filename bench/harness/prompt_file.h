@@ -1,4 +1,4 @@
-// Prompts of JSONL files as text, one object a line. Thread rule: pure functions.
+// Prompts of JSONL files as text, one object per line. Thread rule: pure functions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,7 +25,7 @@ struct PromptLine {
 // with the remedy, where there is nothing: no package holds kPromptSets.
 Result<std::vector<PromptLine>> read_prompt_file(const std::string& path, std::size_t limit);
 
-// The refusal where `held` prompts are fewer than those that are asked for.
+// The error for `held` prompts if more are requested.
 Status check_prompt_count(const std::string& path, std::size_t held, std::size_t wanted);
 
 }  // namespace outrider

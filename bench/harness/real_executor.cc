@@ -79,7 +79,7 @@ PaceCounts ServerPool::stop() {
 
 namespace {
 
-// No answer of a sound set-up takes that long, whatever the pace.
+// No answer of a correct set-up takes this long at any pace.
 constexpr Duration kAnswerTimeout = std::chrono::minutes(30);
 constexpr int kWarmUpTokens = 16;
 constexpr std::int64_t kMaxTraceBytes = std::int64_t{64} << 20;
@@ -98,18 +98,18 @@ ServerWish server_for(const GridVariant& variant) {
   return wish;
 }
 
-// Answers in the cloud are delivered over the link afterwards.
+// Answers made in the cloud are delivered over the link afterwards.
 bool is_beside_target(const GridVariant& variant) {
   return variant.place == DraftPlace::kCloud;
 }
 
-// Of the one edge that runs at a time.
+// The trace file of the edge; one edge runs at a time.
 std::string trace_path() {
   const std::string name = "outrider-trace-" + std::to_string(getpid()) + ".json";
   return std::filesystem::temp_directory_path() / name;
 }
 
-// What is said of a link that nobody has started yet.
+// The kind of a link that was never started.
 std::string unknown_kind(const GridPlan& plan) {
   return plan.server.empty() ? "" : "the real network";
 }

@@ -1,8 +1,8 @@
-// The answers of a grid by real programs: an outrider-server and an outrider-edge for each answer,
-// over gRPC, each on a core of its own, with a link between them. Servers of a setting run as long
-// as the setting does; one whose answer failed is started anew for the next.
+// Runs the answers of a grid by real programs: an outrider-server and an outrider-edge for each
+// answer, over gRPC, each on its own core, with a link between them. The servers of a setting run
+// as long as the setting; after a failed answer the server is restarted.
 //
-// Where the plan names a server that somebody else runs, no link and no target's pace is emulated.
+// If the plan names a running server, neither a link nor a target's pace is emulated.
 //
 // Thread rule: one thread. Ownership: the plan outlives it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,9 +22,7 @@
 
 namespace outrider {
 
-// The servers of one setting, each behind a link of its own: one for each kind that is wished for.
-
-// What a server is to be.
+// The properties of a server.
 struct ServerWish {
   std::vector<std::string> flags = {};
   bool draft_alone = false;  // the draft at its own pace instead of the target, without delay
@@ -35,25 +33,26 @@ struct ServerWish {
 
 // Members end in reverse order: a server runs in its link's namespace.
 struct LinkedServer {
-  std::unique_ptr<Link> link;             // null: somebody else's server
-  std::unique_ptr<ServerProcess> server;  // null: somebody else's server
-  Address address;                        // where edges reach it
-  Address own_address;                    // where programs beside it do; empty: somebody else's
+  std::unique_ptr<Link> link;             // null: the plan's running server
+  std::unique_ptr<ServerProcess> server;  // null: the plan's running server
+  Address address;                        // for edges
+  Address own_address;  // for programs beside the server; empty: the plan's running server
 };
 
+// The servers of one setting, each behind its own link: one per required kind.
 class ServerPool final {
  public:
   // plan and setting must outlive the pool. core: the CPU that the servers run on.
   ServerPool(const GridPlan& plan, const GridSetting& setting, std::optional<int> core)
       : plan_(plan), setting_(setting), core_(core) {}
 
-  // Started if there is none like it. Valid until stop() or its drop().
+  // Starts one if there is none of this kind. Valid until stop() or its drop().
   Result<const LinkedServer*> find(const ServerWish& wish);
 
-  // That server is not to be trusted any more; the next find() starts another.
+  // Discards a server that may be in a bad state; the next find() starts another.
   void drop(const ServerWish& wish);
 
-  // Ends all servers; returns what they, and those dropped, counted of their emulated paces.
+  // Ends all servers. Returns the counts of their emulated paces, including dropped ones.
   PaceCounts stop();
 
  private:
@@ -94,7 +93,7 @@ class RealExecutor final : public AnswerExecutor {
   std::optional<int> core(std::size_t index) const;
   std::vector<std::string> arguments(const LinkedServer& server, const EdgeRun& run) const;
   Result<EdgeAnswer> decode(const LinkedServer& server, const EdgeRun& run);
-  // An answer that was made beside the target, as it arrives at the user.
+  // An answer made beside the target, as it arrives at the user.
   Result<EdgeAnswer> delivered(EdgeAnswer answer, const AnswerJob& job) const;
   ServerPool& plain_servers();
 
@@ -103,7 +102,7 @@ class RealExecutor final : public AnswerExecutor {
   const GridSetting plain_;  // no pace, no delay
   std::string edge_program_;
   std::unique_ptr<ServerPool> references_;  // servers of plain_
-  std::unique_ptr<ServerPool> servers_;     // of the setting that is begun
+  std::unique_ptr<ServerPool> servers_;     // of the current setting
   std::vector<std::string> link_kinds_;     // [setting]
 };
 

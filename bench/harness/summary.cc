@@ -73,7 +73,7 @@ std::vector<PaperPace> only(const std::vector<PaperPace>& paces, PaceGroup group
   return kept;
 }
 
-// "at least" bars over these paces. Strategies that were not run leave none.
+// Bars with a lower limit over these paces. Strategies that did not run give no bar.
 class BarList final {
  public:
   BarList(const GridResult& result, std::vector<PaperPace> paces, std::vector<Bar>& bars)
@@ -84,7 +84,7 @@ class BarList final {
     if (mean) bars_.push_back({variant + " over " + base + ", mean", *mean, limit});
   }
 
-  // hardest: the pace that has a limit of its own.
+  // hardest: the pace that has its own limit.
   void add_each(const std::string& variant, const std::string& base, double limit,
                 const std::string& hardest = "", double hardest_limit = 0) {
     for (const PaperPace& pace : paces_) {
@@ -151,7 +151,7 @@ std::optional<Estimate> mean_speedup(const GridResult& result, const std::vector
     pairs.push_back(*pair);
   }
   if (pairs.empty()) return std::nullopt;
-  // A prompt is drawn at all paces together.
+  // The bootstrap draws a prompt at all paces together.
   return bootstrap(pairs.front().fast->answers.size(),
                    [&](std::span<const std::size_t> indices) -> std::optional<double> {
                      double sum = 0;
@@ -248,7 +248,7 @@ std::string with_interval(const std::optional<Estimate>& estimate, int digits) {
                      number(estimate->interval->high));
 }
 
-// The paper's figure for the ratio that this row shows.
+// The paper's figure for the ratio in this row.
 std::string paper_ratio(const PaperPace& pace, Strategy strategy, bool over_ar) {
   if (!pace.paper) return "-";
   if (over_ar && strategy == Strategy::kSd) return fmt::format("{:.2f}", pace.paper->ar_to_sd);

@@ -1,8 +1,8 @@
-// From the cells of a grid to what is claimed: ratios between strategies, and bars.
+// Computes ratios between strategies, and bars, from the cells of a grid.
 //
-// Means over paces are geometric: a ratio and its inverse weigh the same. Table 9 is another kind
-// of place than tables 5 and 8, so no mean takes both, and neither mixes measured pass times with
-// printed ones.
+// Means over paces are geometric, so a ratio and its inverse weigh the same. Table 9 is another
+// kind of setting than tables 5 and 8, so no mean covers both; nor does a mean combine measured and
+// printed pass times.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace outrider {
 
-// Whether a run is evidence for a claim about a network: whether its answers met what the network's
-// profile holds (emulation/path/link_condition.h), and whether there were enough of them.
+// Whether a run is evidence for a claim about a network: whether its answers met the impairments of
+// the network's profile (emulation/path/link_condition.h), and whether there were enough of them.
 
 // A ratio between two variants at a setting.
 struct Claim {
@@ -30,36 +30,36 @@ struct Claim {
   std::string base;
 };
 
-// What the claim lacks, a sentence each; empty: nothing. Of a network that nobody emulates nothing
-// is known, so nothing is asked of it.
+// What the claim lacks, one sentence each; empty: nothing. For a real network nothing is required,
+// because its impairments are unknown.
 std::vector<std::string> missing_evidence(const GridResult& result, const Claim& claim,
                                           std::size_t least_answers);
 
-// What the setting's link can do, by name, and whether the cell's answers met it; null where no
-// link of ours was between. For reports.
+// The impairments of the setting's link by name, and whether the cell's answers met each; null
+// without a link of ours. For reports.
 Json met_json(const GridSetting& setting, const std::optional<LinkCounts>& counts);
 
-// How many times faster `variant` is than `base` at a setting; nothing if either was not run, or
+// The ratio of the speeds of `variant` and `base` at a setting; nothing if either did not run or
 // gave a wrong text.
 std::optional<Estimate> speedup_at(const GridResult& result, const std::string& setting,
                                    const std::string& variant, const std::string& base);
 
-// The geometric mean over paces; nothing if it is not known at all of them.
+// The geometric mean over paces; nothing if a pace has none.
 std::optional<Estimate> mean_speedup(const GridResult& result, const std::vector<PaperPace>& paces,
                                      const std::string& variant, const std::string& base);
 
-// The means over the paces of each kind, where it was run: "measured" and "printed" of tables 5
-// and 8, "table9". Null where a strategy was not run.
+// The means over the paces of each kind that ran: "measured" and "printed" of tables 5 and 8,
+// "table9". Null for a strategy that did not run.
 Json summary_json(const GridResult& result, const std::vector<PaperPace>& paces);
 
-// The bars that these paces and strategies let judge; each holds for its own kind of pace.
+// The bars that these paces and strategies allow; each applies to its own kind of pace.
 std::vector<Bar> judge(const GridResult& result, const std::vector<PaperPace>& paces);
 
-// Everything that is known of a cell.
+// All figures of a cell.
 Json cell_json(const GridResult& result, const GridCell& cell);
 Json cells_json(const GridResult& result);
 
-// Rows for people, beside what the paper reports at the same pace.
+// Table rows for people, beside the paper's figures at the same pace.
 std::string table(const GridResult& result, const std::vector<PaperPace>& paces);
 
 }  // namespace outrider

@@ -75,7 +75,7 @@ ExitScore exit_score_of(const GridVariant& variant) {
   return variant.strategy == Strategy::kFsd ? ExitScore::kMaxSoftmax : ExitScore::kCalibrated;
 }
 
-// What a server that has answered before knows of its passes, as in real time after the warm-up.
+// A server that has answered before knows its pass times, as in real time after the warm-up.
 PassCostBook costs_at(const GridSetting& setting, bool exits) {
   PassCostBook costs;
   if (setting.pass.empty()) return costs;
@@ -87,7 +87,7 @@ PassCostBook costs_at(const GridSetting& setting, bool exits) {
   return costs;
 }
 
-// The models that a setting and a variant ask for, made up where they are to be.
+// The models of a setting and a variant, or synthetic ones.
 class Cast final {
  public:
   Cast(const GridPlan& plan, const GridSetting& setting, const GridVariant& variant, Model& target,

@@ -1,9 +1,9 @@
-// The answers of a grid in virtual time: the real models at an emulated device's pace, and a link
-// as its profile says, on one thread without waiting (bench/sim). A row that one answer computed is
-// known to all answers of its prompt.
+// Runs the answers of a grid in virtual time: the real models at an emulated device's pace, and a
+// link by its profile, on one thread without waiting (bench/sim). All answers of a prompt share the
+// rows that one of them computed.
 //
-// Bytes are those of messages, about (message_size() of bench/sim/sim_link.h). The link is the
-// proxy's model of TCP; opening a connection costs no round trip of its own.
+// Bytes are those of messages, approximately (message_size() of bench/sim/sim_link.h). The link is
+// the proxy's model of TCP; opening a connection takes no round trip.
 //
 // Thread rule: one thread. Ownership: the plan outlives it. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/harness/grid.h"
-#include "bench/sim/remembering_model.h"
+#include "bench/sim/memoized_model.h"
 #include "bench/sim/virtual_run.h"
 #include "common/conversation/conversation.h"
 #include "common/exits/exit_heads.h"
@@ -26,16 +26,16 @@
 
 namespace outrider {
 
-// An answer in virtual time, as an edge's last line would tell it.
+// An answer in virtual time, as an edge's last line would report it.
 
-// name: what the variant is called; draft: the draft model's name.
+// name: the variant's name; draft: the draft model's name.
 AnswerRecord record_of(VirtualAnswer answer, const StrategyChoice& strategy,
                        const std::string& name, const std::string& draft);
 
 class VirtualExecutor final : public AnswerExecutor {
  public:
-  // INVALID_ARGUMENT for a setting without a pace, a variant with flags that only programs read, a
-  // server that somebody else runs.
+  // INVALID_ARGUMENT for a setting without a pace, a variant with flags of the programs, or a
+  // running server in the plan.
   static Result<std::unique_ptr<VirtualExecutor>> create(const GridPlan& plan);
 
   RunClock clock() const override { return RunClock::kVirtual; }
@@ -65,18 +65,18 @@ class VirtualExecutor final : public AnswerExecutor {
   void use_prompt(std::size_t prompt);
   SimEdgeSetup setup_of(const GridVariant& variant, std::size_t prompt,
                         const SamplingParams& sampling) const;
-  // wire: null for what needs no link; observer: null for none.
+  // wire: null for an answer without a link; observer: may be null.
   Result<VirtualAnswer> decode(const GridVariant& variant, const GridSetting& setting,
                                std::size_t prompt, std::shared_ptr<LinkWire> wire,
                                SessionObserver* observer);
 
   const GridPlan& plan_;
-  RememberingModel target_;
-  RememberingModel draft_;
+  MemoizedModel target_;
+  MemoizedModel draft_;
   const std::unique_ptr<ExitHeads> exits_;  // null: none
   const Tokenizer tokenizer_;
   const std::vector<EncodedPrompt> prompts_;  // [prompt]
-  std::optional<std::size_t> prompt_;         // whose rows the models know
+  std::optional<std::size_t> prompt_;         // whose rows the models have memoized
 };
 
 }  // namespace outrider

@@ -1,7 +1,6 @@
-// How other systems speculate between an edge and a server, each at its best, so that they can be
-// compared with ours on the same models, links and texts (docs/rivals.md). Their rules are those of
-// their papers. Their tokens are verified as those of every strategy: a token stands if the target
-// chooses it too.
+// Speculation strategies of other systems between an edge and a server, each at its best settings,
+// for comparison with ours on the same models, links and texts (docs/rivals.md). They follow their
+// papers. Tokens are verified as with every strategy: a token stands if the target chooses it too.
 //
 //   specedge  SpecEdge (arXiv 2505.17052): while a verdict is awaited, the next round is drafted
 //             from the single best guess of the token after it
@@ -23,8 +22,8 @@
 
 namespace outrider {
 
-// Grows the likeliest chain and nothing beside it: what is in flight stands, and what the draft
-// guesses next follows. ahead: rows beyond those in flight.
+// Grows the likeliest chain only: it assumes that the nodes in flight are accepted, and continues
+// with the draft's best guess. ahead: rows beyond those in flight.
 class NextGuessPolicy final : public GrowthPolicy {
  public:
   explicit NextGuessPolicy(int ahead) : ahead_(ahead) {}
@@ -37,9 +36,9 @@ class NextGuessPolicy final : public GrowthPolicy {
   const int ahead_;
 };
 
-// SpecEdge: a round waits for its verdict. Meanwhile the edge takes its whole round for accepted
-// and its own best guess for the token after it, and drafts the next round from there. If the
-// verdict says just that, the round is there at once; else it is drafted anew.
+// SpecEdge: a round waits for its verdict. Meanwhile the edge assumes that its whole round is
+// accepted and that its own best guess follows, and drafts the next round from there. If the
+// verdict agrees, the round is ready; otherwise it is drafted again.
 class SpecEdgeStrategy final : public SpeculationStrategy {
  public:
   explicit SpecEdgeStrategy(const RoundShape& round) : round_(round) {}
@@ -61,8 +60,8 @@ class SpecEdgeStrategy final : public SpeculationStrategy {
 // acceptance: a, the chance that a drafted token stands; r is 1.
 std::vector<int> geometric_fan_out(double acceptance, int gamma, int budget);
 
-// Grows a round for every outcome (k accepted tokens, next token) that the fan-out names, all of
-// them in step, as SSD's one batch does.
+// Grows a round for every outcome (k accepted tokens, next token) of the fan-out, all of them in
+// step, like SSD's single batch.
 class OutcomeFanOutPolicy final : public GrowthPolicy {
  public:
   // fan_out: [k]
@@ -80,10 +79,10 @@ class OutcomeFanOutPolicy final : public GrowthPolicy {
   const int widest_;
 };
 
-// SSD (Saguaro): a round waits for its verdict, and meanwhile the edge drafts the next round for
-// as many outcomes as its budget allows. On a miss it drafts the round then, as plain speculation
-// does (the paper's slow fallback, its best one for a single answer). Its way of sampling, which
-// bends the draft towards what is drafted, has no counterpart under the law of choice.
+// SSD (Saguaro): a round waits for its verdict. Meanwhile the edge drafts the next round for as
+// many outcomes as its budget allows. On a miss it drafts the round then, like plain speculation
+// (the paper's slow fallback, which is its best for a single answer). SSD's sampling, which biases
+// the draft towards what is drafted, has no counterpart under the law of choice.
 class SsdStrategy final : public SpeculationStrategy {
  public:
   explicit SsdStrategy(const RoundShape& round);
@@ -99,12 +98,12 @@ class SsdStrategy final : public SpeculationStrategy {
   std::vector<int> fan_out() const;
 
   const RoundShape round_;
-  DecayedMean acceptance_;  // of a drafted token whose predecessors stood
+  DecayedMean acceptance_;  // of a drafted token if its predecessors were accepted
 };
 
-// PicoSpec: the edge never waits with drafting. It takes what is on its way for accepted, drafts
-// on, and sends each further round before the verdict; the server verifies at most a round in a
-// pass. After a rejection what was sent is void, and the next round pays the round trip.
+// PicoSpec: the edge never stops drafting. It assumes that what is in flight is accepted, and sends
+// each further round before the verdict; the server verifies at most one round per pass. After a
+// rejection everything sent is void, and the next round pays the round trip.
 class PicoSpecStrategy final : public SpeculationStrategy {
  public:
   explicit PicoSpecStrategy(const RoundShape& round) : round_(round) {}
@@ -116,15 +115,15 @@ class PicoSpecStrategy final : public SpeculationStrategy {
                                              const Timings& timings) const override;
 
  private:
-  // Drafted tokens that fill the link and the pass that runs.
+  // Drafted tokens that fill the link and the running pass.
   std::size_t rows_ahead(const Timings& timings) const;
 
   const RoundShape round_;
 };
 
-// All of them, for as long as the program runs.
+// All rivals; valid as long as the program runs.
 std::span<const GuestStrategy> rival_strategies();
-// Null: there is none of this name.
+// Null if there is none of this name.
 const GuestStrategy* find_rival(std::string_view name);
 
 }  // namespace outrider

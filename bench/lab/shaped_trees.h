@@ -16,7 +16,7 @@
 namespace outrider {
 
 // A node of depth d has widths[d] children, the draft's best ones, and none beyond the list. If
-// that is more than max_nodes, the first levels stay.
+// this exceeds max_nodes, only the first levels are grown.
 class FixedWidths final : public RoundPlanner {
  public:
   explicit FixedWidths(std::vector<int> widths,
@@ -48,9 +48,10 @@ class TopNodes final : public RoundPlanner {
 // SpecInfer's expansion.
 inline constexpr int kSpecInferWidths[] = {1, 1, 3, 1, 1, 1, 1, 1};
 
-// Both as guests beside our trees: "fixed" of these widths, "top-n". widths: outlive them.
+// Both as guest strategies beside our trees: "fixed" of these widths, "top-n". widths must outlive
+// them.
 std::vector<GuestTree> shaped_trees(const std::vector<int>& widths);
-// Those of SpecInfer's widths, for as long as the program runs.
+// Those of SpecInfer's widths; valid as long as the program runs.
 const std::vector<GuestTree>& shaped_trees();
 
 }  // namespace outrider

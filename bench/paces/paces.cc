@@ -16,7 +16,7 @@ struct RowTime {
   double ms;
 };
 
-// Table 9. Where the Jetson's time falls from one point to the next, the higher one stays.
+// Table 9. Where the Jetson's time falls from one point to the next, the larger one is used.
 constexpr std::array<RowTime, 9> kA100 = {{{1, 17.94},
                                            {2, 21.75},
                                            {3, 24.35},
@@ -58,16 +58,16 @@ int layers_of_target(const std::string& pace) {
   return pace == "go2-qwen2vl" ? 28 : 32;
 }
 
-// T_c of the paces on InfiniBand, of the same pair; of the robot's target, which has none there,
-// that of the other target of 7B with a draft trained for it.
+// T_c of the same pair on InfiniBand. The robot's target has none there, so it uses that of the
+// other 7B target with a draft trained for it.
 double software_ms_of(const std::string& pace) {
   if (pace.starts_with("table9") || pace == "unpaced") return 0;
   if (pace.ends_with("13b")) return 46;
   return pace.ends_with("68m-7b") ? 42 : 47;
 }
 
-// Table 6 prints 0.94 as the average speed-up from AR to SD of rtx-160m-13b; the mean of its own
-// six rows is 0.81, as every other average there is that of its rows.
+// Table 6 prints 0.94 as the average speed-up from AR to SD of rtx-160m-13b. The mean of its own
+// six rows is 0.81; all other averages there are the mean of their rows.
 std::vector<PaperPace> make_paces() {
   std::vector<PaperPace> paces = {
       {"jetson-68m-7b", 334.0 / 4, 497, 95, PaceGroup::kTables5And8,

@@ -1,5 +1,5 @@
-// What the FSD paper prints ("Fast and Cost-effective Speculative Edge-Cloud Decoding with Early
-// Exits"), for `outrider-bench reproduce`: tables 1, 6, 7 and 8. Times are in bench/paces.
+// The printed tables 1, 6, 7 and 8 of the FSD paper ("Fast and Cost-effective Speculative
+// Edge-Cloud Decoding with Early Exits"), for `outrider-bench reproduce`. Times are in bench/paces.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -59,13 +59,13 @@ double formula_ar_to_sd(const PaperTimes& times, double tau, double tokens);
 double formula_sd_to_fsd(const PaperTimes& times, double miss_rate);
 // (gamma c + 1) / (r gamma c + 1)
 double equation9(double gamma, double latency_ratio, double miss_rate);
-// The r at which equation 9 gives this speed-up; nothing where none from 0 to 1 does.
+// The r at which equation 9 gives this speed-up; nothing if none from 0 to 1 does.
 std::optional<double> equation9_contour(double gamma, double latency_ratio, double speedup);
 
-// Where the FSD paper contradicts itself, computed from what it prints.
+// Contradictions within the FSD paper, computed from its printed figures.
 
-// Those that bear on a table or figure of `outrider-bench reproduce` ("fsd-table6"), a sentence
-// each; empty: none is known.
+// The contradictions that concern a table or figure of `outrider-bench reproduce` ("fsd-table6"),
+// one sentence each; empty: none is known.
 std::vector<std::string> contradictions_of(std::string_view what);
 
 }  // namespace outrider

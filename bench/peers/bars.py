@@ -1,4 +1,4 @@
-"""What Outrider must reach against the peer, and whether it does: pure functions.
+"""The bars on Outrider's speed relative to the peer, and whether they are met: pure functions.
 
 A ratio is the peer's median time over ours, over rounds in which both took turns; its interval is the percentile
 bootstrap over rounds, 95 %, from a fixed seed. A bar is held on the low end of it.
@@ -13,12 +13,12 @@ from outcome import bootstrap  # noqa: E402
 
 ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4}
 MORE_ROWS = 1.2
-# With these the peer multiplies many rows by other instructions than we have: reported, not held.
+# With these the peer multiplies many rows by instructions that we do not use: reported without a bar.
 MATRIX_UNITS = ('AMX_INT8 = 1', 'AVX512_BF16 = 1')
 
 
 def ratio_of(pairs):
-    """The ratio of [(our ms, the peer's ms)] with its interval: (value, low, high); no ends for one round."""
+    """The ratio of [(our ms, the peer's ms)] with its interval: (value, low, high); without an interval for one round."""
     def of(rounds):
         ours, peer = zip(*rounds)
         return statistics.median(peer) / statistics.median(ours)
@@ -26,7 +26,7 @@ def ratio_of(pairs):
 
 
 def limit_of(case, kind, peer):
-    """The least ratio of a case ('pass 1 32', 'prefill 512') of a file of that tensor type; None: no bar."""
+    """The lowest allowed ratio of a case ('pass 1 32', 'prefill 512') of a file of that tensor type; None: no bar."""
     verb, number = case.split()[:2]
     if verb == 'pass' and number == '1':
         return ONE_ROW.get(kind)
@@ -34,7 +34,7 @@ def limit_of(case, kind, peer):
 
 
 def judge(times, kind, peer):
-    """{case: figures with its bar} and the exit code: 0 all bars met, 1 one missed, 4 nothing is shown."""
+    """{case: figures with its bar} and the exit code: 0 all bars met, 1 one missed, 4 inconclusive."""
     cases, held = {}, []
     for case, pairs in times.items():
         value, low, high = ratio_of(pairs)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Outrider's kernels against llama.cpp's on one GGUF file: both time the same passes in turn.
+"""Compares Outrider's kernels with llama.cpp's on one GGUF file: both time the same passes in turn.
 
   ./run peers --model FILE.gguf [--dtype auto] [--threads 2] [--rounds 7]
 
 A ratio over 1 says how many times faster Outrider is: of the medians of all rounds, with its 95 % interval. The last
-line is one JSON object. Exit code: 0 if every bar (bars.py) is met, 1 if one is missed, 4 if none was held.
+line is one JSON object. Exit code: 0 if every bar (bars.py) is met, 1 if one is missed, 4 inconclusive.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -22,7 +22,7 @@ import bars
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-# Threads of the other program may spin for a moment after its pass.
+# Threads of the other program may still spin for a moment after its pass.
 SETTLE_SECONDS = 0.05
 
 
@@ -50,7 +50,7 @@ class Program:
 
 
 def compare(ours, peer, cases, rounds):
-    """{case: [(our ms, the peer's ms)]}; who goes first changes from round to round."""
+    """{case: [(our ms, the peer's ms)]}; the first one alternates from round to round."""
     times = {case: [] for case in cases}
     for number in range(rounds + 1):
         for case in cases:
@@ -62,7 +62,7 @@ def compare(ours, peer, cases, rounds):
 
 
 def tensor_type(path):
-    """The type that most of the layers' weights have."""
+    """The most frequent type of the layers' weights."""
     counts = Counter()
     for tensor in GGUFReader(path).tensors:
         if tensor.name.startswith('blk.'):
@@ -81,7 +81,7 @@ def show(cases):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--model', required=True, help='GGUF file')
-    parser.add_argument('--ours', help='the same weights for Outrider, where it is another file')
+    parser.add_argument('--ours', help='the same weights for Outrider, if in another file')
     parser.add_argument('--dtype', default='auto', help='how Outrider computes')
     parser.add_argument('--kernel', default='auto')
     parser.add_argument('--threads', type=int, default=2)

@@ -1,7 +1,7 @@
-// outrider-passes: times passes as its standard input asks for them, for compare.py beside this
-// file, which has a peer time the same in turn.
+// outrider-passes: times the passes that its standard input requests. compare.py, beside this file,
+// drives it and a peer in turn.
 //
-//   pass ROWS CONTEXT     ->  milliseconds of a pass of so many rows behind so many tokens
+//   pass ROWS CONTEXT     ->  milliseconds of a pass of ROWS rows behind CONTEXT tokens
 //   prefill TOKENS        ->  milliseconds of a prompt
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -56,10 +56,10 @@ Status serve(const std::string& directory, const CpuModelOptions& options, int c
 }  // namespace
 }  // namespace outrider
 
-// CLI11 throws only where a flag is declared wrongly.
+// CLI11 throws only if a flag is declared wrongly.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
-  std::signal(SIGPIPE, SIG_IGN);   // a reader that goes away is a failed write
-  CLI::App app("Times passes as standard input asks for them");
+  std::signal(SIGPIPE, SIG_IGN);   // a closed reader is a failed write
+  CLI::App app("Times the passes that standard input requests");
   std::string directory;
   outrider::CpuModelOptions options;
   options.threads = 2;

@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-constexpr int kChunk = 512;  // of a context that is filled without being timed
+constexpr int kChunk = 512;  // when filling a context, which is not timed
 
 }  // namespace
 

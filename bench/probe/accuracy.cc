@@ -11,8 +11,8 @@
 
 #include "bench/probe/datagram_probe.h"
 #include "bench/stats/statistics.h"
-#include "emulation/path/expectation.h"
 #include "emulation/path/impaired_path.h"
+#include "emulation/path/link_profile.h"
 
 namespace outrider {
 namespace {
@@ -36,13 +36,13 @@ bool is_dead(const PathSettings& path) {
   return path.silent_from && *path.silent_from == Duration::zero();
 }
 
-// The law's round trips, many of them.
+// The round trips by the profile's law; many of them.
 std::vector<double> law_of(const LinkProfile& profile) {
   const std::vector<Duration> times = probe_times(Duration::zero(), seconds(20000), kSpacing, 1);
   return arrived(expected_round_trips(profile, kProbeBytes, times, 1));
 }
 
-// The differences of those that both have.
+// The differences where both have a value.
 std::vector<double> paired_errors(std::span<const std::optional<double>> achieved,
                                   std::span<const std::optional<double>> asked) {
   std::vector<double> errors;
@@ -69,7 +69,7 @@ Estimate less(const Estimate& estimate, double by) {
   return moved;
 }
 
-// Counted, not sampled: it has no other value than this.
+// A count, not a sample, so its interval is the value itself.
 Estimate exactly(double value) {
   return {value, Interval{value, value}};
 }
@@ -103,7 +103,7 @@ class Measurement final {
     return {};
   }
 
-  // What was forwarded until now, under the name `of`.
+  // The forwarder's counts so far, under the name `of`.
   void judge_lateness(const std::string& of) {
     const std::vector<std::uint64_t> counts = link_.forwarder().lateness().counts();
     if (std::ranges::all_of(counts, [](std::uint64_t count) { return count == 0; })) return;
@@ -136,8 +136,8 @@ class Measurement final {
     return {};
   }
 
-  // A trace gives each moment its own delay: the law is that of the very times of sending, and each
-  // probe has its own value.
+  // A trace gives each moment its own delay. So the expectation uses the actual times of sending,
+  // and each probe has its own value.
   Status judge_by_trace(const RoundTrips& measured) {
     const std::vector<std::optional<double>> asked =
         expected_round_trips(link_.profile(), kProbeBytes, measured.times, plan_.seed);
@@ -170,7 +170,8 @@ class Measurement final {
     const bool by_trace = path.rates != nullptr || path.opportunities != nullptr;
     if (flood.length == Duration::zero()) flood.length = flood_length(path);
     flood.bit_per_s = by_trace ? 1.2 * peak_rate(path, flood) : 1.25 * path.bit_per_s;
-    // What the queue may hold at the end, and the way, so that the next measurement finds it empty.
+    // The time in which the queue and the way drain, so that the next measurement starts with an
+    // empty queue.
     const double queue_s =
         by_trace ? 1 : static_cast<double>(path.queue_bytes) * 8 / path.bit_per_s;
     const Duration drain = from_ms(queue_s * 1e3) + path.delay + milliseconds(300);
@@ -180,7 +181,7 @@ class Measurement final {
                     : judge_rate(direction, path, flood, result);
   }
 
-  // A trace's windows; else so that few bursts of losses, or of what jitter held back, weigh
+  // A trace's windows; otherwise so long that a few bursts of losses or of delayed packets weigh
   // little.
   static Duration flood_length(const PathSettings& path) {
     if (path.rates != nullptr || path.opportunities != nullptr) return seconds(61);
@@ -188,7 +189,7 @@ class Measurement final {
     return bursts ? seconds(24) : seconds(6);
   }
 
-  // The most that the trace lets pass in a tenth of a second.
+  // The most bytes that the trace lets pass in a tenth of a second.
   static double peak_rate(const PathSettings& path, const Flood& flood) {
     constexpr Duration kTenth = milliseconds(100);
     double most = 0;
@@ -222,17 +223,17 @@ class Measurement final {
     return {};
   }
 
-  // Whole windows only; the one that is worst decides.
+  // Whole windows only; the worst one decides.
   Status judge_windows(const std::string& direction, const PathSettings& path, const Flood& flood,
                        const FloodResult& result) {
     double worst = 0;
     Json windows = Json::array();
-    // Opportunities lie at whole milliseconds, so the windows' edges between them.
+    // Opportunities are at whole milliseconds, so the windows' edges are between them.
     const Duration first =
         std::chrono::ceil<milliseconds>(flood.from + kWarmUp) + std::chrono::microseconds(500);
     for (Duration at = first; at + kWindow <= flood.from + flood.length; at += kWindow) {
       const double asked = Bottleneck::capacity(path, at, at + kWindow);
-      // Where the delay is the trace's, its mean over the window moves the window's edges.
+      // If the delay comes from a trace, its mean over the window shifts the window's edges.
       const Duration delay = path.delays == nullptr ? path.delay : mean_delay(path);
       const double achieved = result.bytes_between(at + delay, at + kWindow + delay);
       const double error = asked > 0 ? achieved / asked - 1 : (achieved > 0 ? 1 : 0);
@@ -260,8 +261,8 @@ class Measurement final {
 }  // namespace
 
 Duration round_trips_needed(const LinkProfile& profile) {
-  // The interval's half is two standard errors, and the median itself may be four off: jitter that
-  // is still correlated from probe to probe makes them larger than they are taken for here.
+  // Half of the interval is two standard errors, and the median itself may be off by four: jitter
+  // is correlated from probe to probe, so the true errors are larger than assumed here.
   constexpr double kErrors = 6.5;
   constexpr Duration kLeast = seconds(15), kMost = seconds(300);
   if (is_trace(profile.up) || is_trace(profile.down)) return kLeast;
@@ -278,7 +279,7 @@ Result<Accuracy> measure_accuracy(const LinkProfile& profile, const AccuracyPlan
                             TunLink::start(profile, plan.seed));
   Measurement measurement(*link, plan);
   OUTRIDER_RETURN_IF_ERROR(measurement.measure_round_trips());
-  // By themselves: the many packets of a flood would hide the few probes' tail.
+  // Judged apart, because the many packets of a flood would hide the tail of the few probes.
   measurement.judge_lateness("probes");
   OUTRIDER_RETURN_IF_ERROR(measurement.measure_rates());
   measurement.judge_lateness("all");

@@ -1,10 +1,10 @@
-// How well an emulated link keeps its profile: measured with datagrams, held against what the
-// profile's own law gives under a virtual clock (path/expectation.h).
+// How well an emulated link keeps its profile: datagrams measure it, and the profile's own law
+// under a virtual clock says what to expect (path/link_profile.h).
 //
-//   round trip      the median within 2 % + 0.3 ms of the law's
-//   rate            what arrives of a flood within 5 % of the rate, losses counted in; of a trace
-//                   within 3 % of what it lets pass in each window of 10 s
-//   lateness        99 % of all packets at most 5 ms later than was decided for them
+//   round trip      the median within 2 % + 0.3 ms of the expected one
+//   rate            arrivals of a flood within 5 % of the rate, losses included; on a trace within
+//                   3 % of what it lets pass in each window of 10 s
+//   lateness        99 % of all packets at most 5 ms later than their due time
 //
 // Thread rule: free functions that block. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,8 +22,8 @@
 namespace outrider {
 
 struct AccuracyPlan {
-  Duration round_trips{0};  // how long to measure them; 0: as long as the profile's jitter asks
-  Duration flood{0};        // how long, each way; 0: 6 s, or 60 s of a trace
+  Duration round_trips{0};  // how long to measure; 0: as long as the profile's jitter needs
+  Duration flood{0};        // how long, each way; 0: 6 s, or 60 s on a trace
   std::uint64_t seed = 0;
 };
 
@@ -34,8 +34,8 @@ struct Accuracy {
 
 Result<Accuracy> measure_accuracy(const LinkProfile& profile, const AccuracyPlan& plan);
 
-// How long round trips of this profile must be measured, so that their median is known well enough
-// for the bar: 15 to 120 s.
+// How long round trips of this profile must be measured so that their median is precise enough for
+// the bar: 15 to 120 s.
 Duration round_trips_needed(const LinkProfile& profile);
 
 }  // namespace outrider

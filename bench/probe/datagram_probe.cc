@@ -24,7 +24,7 @@ Result<std::unique_ptr<DatagramEcho>> DatagramEcho::start(const NetworkSide& sid
 }
 
 void DatagramEcho::run() const {
-  constexpr Duration kLook = std::chrono::milliseconds(50);  // for the end
+  constexpr Duration kLook = std::chrono::milliseconds(50);  // for the end of the flood
   make_real_time(kProbePriority);
   std::array<char, 2048> datagram;
   while (!stop_.load()) {
@@ -54,7 +54,7 @@ using std::chrono::seconds;
 constexpr Duration kLastAnswers = seconds(3);
 constexpr std::size_t kFloodPayload = kTunMtu - kDatagramHeaders;
 
-// The near end of the round trips, on its own thread.
+// The sending end of the round trips, on its own thread.
 class RoundTripProbe final {
  public:
   RoundTripProbe(int socket, TimePoint start, std::span<const Duration> times)
@@ -88,7 +88,7 @@ class RoundTripProbe final {
       wait_readable(socket_, until);
       std::uint32_t number = 0;
       while (recv(socket_, &number, sizeof number, 0) == sizeof number) {
-        // A copy does not count.
+        // Duplicates do not count.
         if (number >= result_.times.size() || result_.ms[number]) continue;
         ++came_back_;
         result_.ms[number] = to_ms(clock_.now() - start_ - result_.times[number]);

@@ -1,7 +1,7 @@
-// Measures an emulated link with datagrams: round trips, and what arrives of a flood.
+// Measures an emulated link with datagrams: round trips, and the arrivals of a flood.
 //
-// Thread rule: free functions that block; each uses threads of its own, as real-time as they may
-// be. SPDX-License-Identifier: Apache-2.0
+// Thread rule: free functions that block. Each uses threads of its own, with real-time scheduling
+// if permitted. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 
 namespace outrider {
 
-// Sends every datagram back at once: the far end of a round trip probe.
+// Returns every datagram at once: the far end of a round trip probe.
 class DatagramEcho final {
  public:
   static Result<std::unique_ptr<DatagramEcho>> start(const NetworkSide& side);
@@ -47,8 +47,8 @@ class DatagramEcho final {
 inline constexpr std::size_t kProbeBytes = 92;  // of a round trip's IP packets
 
 struct RoundTrips {
-  std::vector<Duration> times;            // when each was really sent, from `start`
-  std::vector<std::optional<double>> ms;  // of each; nothing of those that did not come back
+  std::vector<Duration> times;            // when each was actually sent, from `start`
+  std::vector<std::optional<double>> ms;  // round trip of each; nothing if it did not come back
 };
 
 // Sends a datagram at each of these ascending times after `start`, and waits for the last answers.
@@ -70,7 +70,8 @@ struct FloodResult {
   double bytes_between(Duration from, Duration to) const;
 };
 
-// Floods one direction; what comes later than `drain` after the flood's end is not waited for.
+// Floods one direction; packets that arrive later than `drain` after the flood's end are not
+// counted.
 Result<FloodResult> flood_link(const NetworkSide& from, const NetworkSide& to, TimePoint start,
                                const Flood& flood, Duration drain);
 

@@ -56,7 +56,7 @@ Result<UniqueFd> bound_socket(const NetworkSide& side, int type) {
 Result<UniqueFd> udp_socket(const NetworkSide& side) {
   OUTRIDER_ASSIGN_OR_RETURN(UniqueFd fd, bound_socket(side, SOCK_DGRAM | SOCK_NONBLOCK));
   const int bytes = 8 << 20;
-  // Only root may have more than the system's limit; without it bursts may be lost.
+  // Only root may exceed the system's limit; without it bursts may be lost.
   if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
     setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
   }
@@ -73,7 +73,7 @@ Result<UniqueFd> tcp_connection(const NetworkSide& side, const Address& to) {
   OUTRIDER_ASSIGN_OR_RETURN(UniqueFd fd, bound_socket(side, SOCK_STREAM));
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // A link may carry nothing at all: no probe waits longer than this.
+  // A link may carry nothing at all, so no probe waits longer than this.
   constexpr timeval kPatience{.tv_sec = 10, .tv_usec = 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);

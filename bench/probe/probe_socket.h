@@ -17,17 +17,17 @@ inline constexpr int kDatagramHeaders = 28;
 // Non-blocking, bound to a free port of that side, with room for a burst.
 Result<UniqueFd> udp_socket(const NetworkSide& side);
 
-// The same in TCP: listening (non-blocking), and connected to `to` (blocking, without delay).
+// The same for TCP: listening (non-blocking), and connected to `to` (blocking, without delay).
 Result<UniqueFd> tcp_listener(const NetworkSide& side);
 Result<UniqueFd> tcp_connection(const NetworkSide& side, const Address& to);
 
 // The socket's own address.
 Result<Address> local_address(int socket);
 
-// All that the socket sends goes there.
+// Sends everything of this socket to that address.
 Status connect_to(int socket, const Address& to);
 
-// Until there is something to read, or that time.
+// Waits until there is something to read, or until that time.
 void wait_readable(int socket, TimePoint until);
 
 }  // namespace outrider

@@ -21,16 +21,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The first byte of a connection says what its far end does.
-constexpr char kEcho = 'e';    // sends back what comes
-constexpr char kSink = 's';    // reads; says at the end how fast it was
+// The first byte of a connection selects what its far end does.
+constexpr char kEcho = 'e';    // returns what it receives
+constexpr char kSink = 's';    // reads, and reports the rate at the end
 constexpr char kSource = 'f';  // sends until the connection ends
 
 Status carries_nothing() {
   return unavailable("link probe: nothing comes over the link: " + errno_message(errno));
 }
 
-// Reads for that long; returns Mbit/s, without the first quarter.
+// Reads for this long; returns Mbit/s without the first quarter.
 double read_bulk(int socket, Duration length) {
   const SystemClock clock;
   const TimePoint begin = clock.now(), counted = begin + length / 4, end = begin + length;
@@ -55,7 +55,7 @@ void send_bulk(int socket, TimePoint end) {
   }
 }
 
-// The far end: one connection after the other.
+// The far end: serves one connection after the other.
 class FarEnd final {
  public:
   FarEnd(UniqueFd listener, Duration bulk)
@@ -93,7 +93,7 @@ class FarEnd final {
     if (job == kSink) {
       const double mbit_s = read_bulk(socket, bulk_);
       send(socket, &mbit_s, sizeof mbit_s, MSG_NOSIGNAL);
-      // What still comes is read, so that closing does not reset the answer away.
+      // The rest is read, so that closing does not reset the connection before the answer arrives.
       while (readable(socket)) read_bulk(socket, milliseconds(50));
     } else if (job == kSource) {
       send_bulk(socket, SystemClock().now() + bulk_);

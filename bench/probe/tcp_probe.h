@@ -1,5 +1,5 @@
-// Measures a link of either kind with TCP, as the programs on it meet it: round trips of one byte,
-// and bulk each way.
+// Measures a link of either kind with TCP, as programs on it experience it: round trips of one
+// byte, and bulk transfer each way.
 //
 // Thread rule: a free function that blocks; uses threads of its own.
 // SPDX-License-Identifier: Apache-2.0
@@ -18,7 +18,7 @@ namespace outrider {
 
 struct TcpProbePlan {
   int round_trips = 20;
-  Duration bulk = std::chrono::seconds(2);  // each way; what its first quarter carries is left out
+  Duration bulk = std::chrono::seconds(2);  // each way; the first quarter is not counted
 };
 
 struct TcpMeasurement {
@@ -27,14 +27,14 @@ struct TcpMeasurement {
   double down_mbit_s = 0;
 };
 
-// link: not yet routed, if it is a proxy; an emulated one may carry other programs too.
-// UNAVAILABLE for a link that carries nothing for ten seconds.
+// link: a proxy must not be routed yet; an emulated link may also carry other programs. UNAVAILABLE
+// for a link that carries nothing for ten seconds.
 Result<TcpMeasurement> probe_tcp(Link& link, const TcpProbePlan& plan);
 
-// What TCP makes of a link, as the programs on it meet it, for reports.
+// The performance of TCP over a link, as programs on it experience it, for reports.
 
 // {"link": its kind, "asked": .., "rtt_p50_ms": .., "up_mbit_s": .., "down_mbit_s": ..}, or
-// {"error": ..} where nothing could be measured. A link of its own is started and ended.
+// {"error": ..} if nothing could be measured. Starts and ends its own link.
 Json link_figures(const LinkProfile& profile, const LinkOptions& options, const TcpProbePlan& plan);
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the prompt sets beside it from what their publishers offer, by one rule: 30 of each, evenly spaced.
+"""Writes the prompt sets beside it from the published files, by one rule: 30 of each, evenly spaced.
 
   bench/prompts/make.py DATA      DATA holds gsm8k/train.jsonl, humaneval/HumanEval.jsonl.gz, spec_bench/mt_bench.jsonl
                                   and mbpp/mbpp_sanitized_for_code_generation.jsonl, as they were published
@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BIN = Path(os.environ.get('OUTRIDER_BIN', HERE.parents[1] / 'build/release/bin'))
 COUNT = 30
-GSM8K_HELD_OUT = 300  # as adapters/data/gsm8k.h: the last ones, which the demo pair never saw
+GSM8K_HELD_OUT = 300  # as adapters/data/prompt_sets.h: the last ones, which the demo pair never saw
 ROBOT_SEED = 2        # the demo pair was trained on reports of seed 1
 
 
@@ -44,7 +44,7 @@ def robot():
 
 
 def function(line):
-    """As adapters/data/prompt_sets.cc asks for one."""
+    """The same prompt as in adapters/data/prompt_sets.cc."""
     return 'Complete this Python function:\n\n' + line['prompt']
 
 

@@ -149,7 +149,7 @@ PairedSpeedup paired_speedup(const std::vector<RequestSample>& base,
 
 namespace {
 
-// Of the requests themselves.
+// Figures of the requests themselves.
 CellReport gather(const GridPlan& plan, const GridResult& result, const ServiceLimits& limits,
                   std::size_t setting, std::size_t variant) {
   CellReport cell;

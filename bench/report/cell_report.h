@@ -1,4 +1,4 @@
-// What a run's requests say, cell by cell: the figures of a report, with their spread.
+// The figures of a report, cell by cell, with their spread, from a run's requests.
 //
 //   TTFT         from the request to the first token
 //   TPOT         (end to end - TTFT) / (tokens - 1), of each request
@@ -26,12 +26,12 @@
 
 namespace outrider {
 
-// What the answers of a cell took, for its costs.
+// What the answers of a cell used, for its costs.
 
 // The mean of the answers.
 AnswerUse use_of(std::span<const EdgeAnswer* const> answers);
 
-// Limits that a request is held to; nothing: none.
+// Limits for a request; nothing: no limit.
 struct ServiceLimits {
   std::optional<double> e2el_ms = {};  // --deadline-ms
   std::optional<double> ttft_ms = {};
@@ -58,7 +58,7 @@ struct RequestSample {
   }
 };
 
-// Over the requests that both have.
+// Over the requests that both cells have.
 struct PairedSpeedup {
   std::size_t pairs = 0;
   std::optional<Estimate> speedup;  // of `samples` over `base`
@@ -79,30 +79,30 @@ struct CellReport {
   std::optional<Spread> ttft_ms, tpot_ms, inter_chunk_ms, e2el_ms;
   std::vector<double> e2el_samples;    // of the requests, ascending
   std::vector<RequestSample> samples;  // of the requests that did not fail
-  std::optional<double> rtt_p50_ms;    // as the edges measured it
-  AnswerUse use;                       // what the requests that did not fail took
+  std::optional<double> rtt_p50_ms;    // measured by the edges
+  AnswerUse use;                       // what the requests that did not fail used
   std::optional<CellCost> cost;        // by a file of prices, if one was given
-  std::optional<LinkCounts> link;      // what it did while these were under way
+  std::optional<LinkCounts> link;      // its counts during these requests
   AnswerFigures sum;                   // of the requests that all variants answered
   std::optional<Estimate> tokens_per_s;
   std::optional<Estimate> over_ar;
   std::optional<Estimate> acceptance, exit_hit_rate;
-  double speculation_on = 0;                 // share of tokens
-  std::optional<double> agreement;           // of a text of its own, with the target's
+  double speculation_on = 0;        // share of tokens
+  std::optional<double> agreement;  // with the target's text, of a contender with its own text
   std::vector<double> accepted_by_position;  // share of the rounds
 
   bool valid() const { return mismatches == 0 && failures < requests; }
-  // It decodes the target's text: its speed can be compared.
+  // Whether it decodes the target's text, so that its speed can be compared.
   bool competes() const { return valid() && !agreement; }
 };
 
-// The link's own, or as the edges measured it on a network that nobody emulates.
+// The link's own round trip, or on a real network the one that the edges measured.
 double round_trip_ms(const CellReport& cell);
 
-// Devices and data set: settings that differ in their network alone have the same.
+// Devices and data set: the same for settings that differ in their network only.
 std::string device_name(const CellReport& cell);
 
-// The variant that the others are held against; empty: there is none.
+// The variant with which the others are compared; empty: there is none.
 std::string plain_name(std::span<const GridVariant> variants);
 
 // Cells in the grid's order.
@@ -113,15 +113,15 @@ std::vector<CellReport> cell_reports(const GridPlan& plan, const GridResult& res
 Json to_json(const Spread& spread);
 Json to_json(const CellReport& cell, RunClock clock);
 
-// Who is the fastest at a setting, as far as the intervals can tell.
+// The fastest variants at a setting, as far as the intervals allow.
 
-// The valid cells of one setting that decode the target's text, the fastest first, that the fastest
-// is not clearly faster than: the 95 % interval of its speed over theirs, request by request, does
-// not lie above 1. One cell alone is the fastest; several cannot be told apart; empty where no cell
-// is valid.
+// The valid cells of one setting that decode the target's text and may be the fastest, in order of
+// speed. A cell is left out if the fastest is clearly faster: the 95 % interval of the ratio,
+// request by request, lies above 1. A single cell is the fastest; between several it is undecided;
+// empty if no cell is valid.
 std::vector<const CellReport*> winners(std::span<const CellReport* const> setting);
 
-// Which variant is the fastest at how many settings, in words.
+// How many settings each variant wins, in words.
 std::string winners_line(std::span<const CellReport> cells);
 
 }  // namespace outrider

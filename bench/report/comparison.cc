@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// Of a cell of a report, what is compared.
+// What is compared of a report's cell.
 struct CellRecord {
   std::string setting;
   std::string variant;
@@ -49,8 +49,8 @@ Status check_alike(const Json& first, const std::string& first_name, const Json&
   return {};
 }
 
-// Cells of one name that were not measured alike. A draft length is a result where it is the best
-// of several, and nothing to plain decoding.
+// Cells of one name that were measured differently. A draft length is a result if it is the best of
+// several, and does not affect plain decoding.
 Status check_cells_alike(const CellRecord& first, const std::string& first_name,
                          const CellRecord& second, const std::string& second_name) {
   std::vector<const char*> paths = {"/link",        "/link_asked", "/pace",
@@ -83,7 +83,7 @@ Result<Cells> cells_of(const Json& report, const std::string& name) {
 }
 
 CellChange change_of(const CellRecord& first, const CellRecord& second) {
-  // How many times faster the first is than the second.
+  // The ratio of the speeds of the first and the second.
   PairedSpeedup ratio = paired_speedup(second.samples, first.samples);
   CellChange change{second.setting, second.variant, ratio.pairs, std::nullopt};
   if (first.valid && second.valid) change.slowdown = std::move(ratio.speedup);

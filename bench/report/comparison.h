@@ -1,5 +1,5 @@
-// Two reports of the same grid against each other: how many times slower the second is, cell by
-// cell, over the requests that both have.
+// Compares two reports of the same grid, cell by cell: how many times slower the second one is,
+// over the requests that both have.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -20,7 +20,8 @@ struct CellChange {
   std::size_t pairs = 0;             // requests that both reports have
   std::optional<Estimate> slowdown;  // time per token of the second / of the first
 
-  // Slower by more than `limit` (0.05: 5 %), and not by chance: the whole interval is.
+  // Whether it is slower by more than `limit` (0.05: 5 %) with its whole interval, so not by
+  // chance.
   bool regressed(double limit) const {
     return slowdown && slowdown->interval && slowdown->interval->low > 1 + limit;
   }
@@ -31,10 +32,10 @@ struct Comparison {
   std::vector<std::string> only_once;  // names of the others
 };
 
-// Reports as report_json() makes them; names are for errors. INVALID_ARGUMENT, with what differs,
-// for another schema, other models, another clock, other prompts or another seed, another set-up,
-// and for cells of one name over other links or devices, or with another draft length: their times
-// say nothing about each other. DATA_LOSS for a report that lacks a field.
+// Takes reports made by report_json(); names are for errors. INVALID_ARGUMENT, with the difference,
+// for another schema, other models, another clock, other prompts, another seed or set-up, and for
+// cells of one name over other links or devices or with another draft length: their times cannot be
+// compared. DATA_LOSS for a report that lacks a field.
 Result<Comparison> compare_reports(const Json& first, const std::string& first_name,
                                    const Json& second, const std::string& second_name);
 

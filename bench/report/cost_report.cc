@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// In dollars; time stands in every report.
+// In dollars; the time is in every report.
 constexpr CostKind kBilled[] = {CostKind::kApiStateless, CostKind::kApiByThePass,
                                 CostKind::kGpuShared,    CostKind::kGpuReserved,
                                 CostKind::kLink,         CostKind::kDevice};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMaxBytes = std::int64_t{4} << 30;
 
-// The fields of a line that say which request it is of and how it went.
+// The fields that say to which request a line belongs, and how it went.
 struct RequestLine {
   std::uint64_t setting_index = 0;
   std::uint64_t variant_index = 0;
@@ -59,8 +59,8 @@ std::string difference(const Json& one, const Json& other) {
 
 Status cannot_write(const std::string& path) {
   return resource_exhausted(path + " cannot be written: " + errno_message(errno) +
-                            ". What was measured before is in it; run the same command again when "
-                            "there is room, and it goes on");
+                            ". It holds what was measured before; run the same command again when "
+                            "there is room, and it resumes");
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ Json request_json(const GridPlan& plan, const FinishedAnswer& answer) {
                    .answer = {}};
   if (!answer.failed()) line.answer = answer.answer.record;
   Json json = write_json(line);
-  // Outside the record: few requests have one.
+  // Kept outside of the record, because few requests have it.
   if (const auto trace = parse_json(answer.answer.trace, "a trace"); trace.ok()) {
     json["trace"] = *trace;
   }
@@ -153,7 +153,7 @@ Status Journal::read(const std::string& text, const Json& header) {
       const std::string key = difference(header, line);
       if (!key.empty()) {
         return invalid_argument(path_ + " is of another run: \"" + key +
-                                "\" differs. Remedy: another --out, or --fresh to start anew");
+                                "\" differs. Remedy: another --out, or --fresh to start again");
       }
     } else {
       OUTRIDER_ASSIGN_OR_RETURN(FinishedAnswer answer, read_request(line, where));

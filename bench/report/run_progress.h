@@ -1,6 +1,6 @@
-// What people see while a run goes on: how far it is, when it will be done, and live figures.
+// Progress of a run for people: the share done, the time left, and live figures.
 //
-// On a terminal one line that is written over; elsewhere a line at most every ten seconds.
+// On a terminal one line that is redrawn; elsewhere a line at most every ten seconds.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,13 +18,13 @@ namespace outrider {
 
 class RunProgress final {
  public:
-  // plan and clock outlive this.
+  // plan and clock must outlive this object.
   RunProgress(const GridPlan& plan, Clock& clock, bool terminal);
   ~RunProgress();
   RunProgress(const RunProgress&) = delete;
   RunProgress& operator=(const RunProgress&) = delete;
 
-  void skip() { ++skipped_; }  // a request that an earlier run had
+  void skip() { ++skipped_; }  // an earlier run has this request
   void add(const FinishedAnswer& answer);
 
   // "12 of 80, 1 failed, 0:42 left | lte, table9  mirror 41.2 tokens/s, 1.62 x ar"

@@ -19,14 +19,14 @@ namespace outrider {
 
 inline constexpr const char* kReportSchema = "outrider-bench-report/2";
 
-// What a report says of the run as a whole.
+// The parts of a report about the run as a whole.
 struct RunDescription {
   std::string made_by;           // version and commit of the program
   std::string command;           // the flags in effect, one text
   Json models = Json::object();  // target and draft, with fingerprints
   Json setup = Json::object();   // how the programs computed
   Json machine = Json::object();
-  Json measured_links = Json::object();  // by network: what was asked for and what TCP got
+  Json measured_links = Json::object();  // by network: the requested profile and TCP's results
   RunClock clock = RunClock::kReal;
   std::uint64_t seed = 0;
   std::string prompts;       // the file
@@ -39,17 +39,17 @@ struct RunDescription {
   bool exit_cost_measured = false;       // on this machine, for this run
 };
 
-// One sentence about run.exit_cost; empty where no pass has one.
+// One sentence about run.exit_cost; empty if no pass has one.
 std::string exit_cost_line(const RunDescription& run);
 
 struct RunReport {
   RunDescription run;
   std::vector<CellReport> cells = {};
   std::vector<Bar> bars = {};
-  std::optional<Prices> prices = {};            // by which cells have their costs
+  std::optional<Prices> prices = {};            // if given, cells have costs
   bool valid = true;                            // all texts are plain decoding's
-  std::string inconclusive = {};                // why the run is no evidence; empty: it is
-  std::vector<FinishedAnswer> examples = {};    // the first prompt's of each cell, for a time line
+  std::string inconclusive = {};                // why the run is no evidence; empty: it is evidence
+  std::vector<FinishedAnswer> examples = {};    // of the first prompt in each cell, for a time line
   std::vector<std::string> setting_names = {};  // [job.setting]
   std::vector<std::string> variant_names = {};  // [job.variant]
 };
@@ -57,21 +57,20 @@ struct RunReport {
 // CPU, cores and kernel of this machine.
 Json about_machine();
 
-// What the run shows, in a sentence: who is the fastest, or that it is inconclusive.
+// The result of the run in one sentence: the fastest variants, or that it is inconclusive.
 std::string result_line(const RunReport& report);
 
 Json report_json(const RunReport& report);
 std::string report_csv(const RunReport& report);
 std::string report_markdown(const RunReport& report);
 
-// Through a file beside it, so that no half of one is ever there. RESOURCE_EXHAUSTED if it cannot
-// be written.
+// Written through a second file, so a partial one never appears. RESOURCE_EXHAUSTED if it cannot be
+// written.
 Status write_file(const std::string& path, const std::string& text);
 
-// A run's report.json, read again.
+// A run's report.json, read back.
 
-// INVALID_ARGUMENT where this is no report of this version, with an array of cells. name: of the
-// file.
+// INVALID_ARGUMENT if it is no report of this version with an array of cells. name: the file's.
 Status check_report(const Json& report, const std::string& name);
 
 // NOT_FOUND, or INVALID_ARGUMENT as above.

@@ -14,7 +14,7 @@ std::string markdown_row(const std::vector<std::string>& cells) {
   return row + "\n";
 }
 
-// Of UTF-8 text, about: its code points.
+// The width of UTF-8 text, approximately: its code points.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));

@@ -1,4 +1,4 @@
-// A small table of words, as Markdown, as HTML and for a terminal.
+// A small table of text, as Markdown, as HTML and for a terminal.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,10 +15,10 @@ struct TextTable {
 };
 
 std::string to_markdown(const TextTable& table);
-// Columns as wide as their longest word; the first ones' words on the left.
+// Columns as wide as their longest cell; the first columns are left-aligned.
 std::string to_plain_text(const TextTable& table, std::size_t left_columns);
 
-// A dash for nothing.
+// A missing value is a dash.
 std::string number_or_dash(std::optional<double> value, const char* format);
 
 }  // namespace outrider

@@ -3,8 +3,8 @@
 
 A file holds one measurement: what was measured under which conditions, commands, date, machine, every table of
 figures, and `headlines`, the figures that the page shows. A headline names its figure by table, row and column, so
-that no figure is written twice, and may have a bar: a bar is held on the end of the interval that is nearer to
-failing it, and a figure that misses its bar is printed in bold. Files with a lower `order` come first in their section.
+that no figure is written twice, and may have a bar. The bar is compared with the pessimistic bound of the interval,
+and a figure that misses its bar is printed in bold. Files with a lower `order` come first in their section.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,7 +32,7 @@ INTERVAL = re.compile(r'(-?\d[\d.]*)(?: ?(?:%|[a-zA-Z]+))? \[(-?[\d.]+), (-?[\d.
 
 
 class BadResult(Exception):
-    """A file that is not what the page needs."""
+    """A file that lacks what the page needs."""
 
 
 def load(path):

@@ -45,7 +45,7 @@ std::vector<std::string> command_of(const ArmRowsRequest& request) {
   return command;
 }
 
-// What the command prints, and its exit status in `exit_status`.
+// The output of the command; its exit status goes to `exit_status`.
 Result<std::string> output_of(std::vector<std::string> command, int& exit_status) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
@@ -108,7 +108,7 @@ Result<std::map<std::string, std::uint64_t>> run_arm_rows(const ArmRowsRequest& 
   int exit_status = 0;
   OUTRIDER_ASSIGN_OR_RETURN(const std::string output, output_of(command, exit_status));
   if (exit_status != 0) {
-    return internal_error(request.tool + " failed; its message stands above");
+    return internal_error(request.tool + " failed; its message is above");
   }
   return parse_rows(output);
 }

@@ -1,4 +1,4 @@
-// Runs the outrider-rows built for 64-bit Arm, in the emulator where this is no Arm CPU.
+// Runs the outrider-rows built for 64-bit Arm, in an emulator if this CPU is not Arm.
 //
 // Thread rule: blocks until the tool has ended. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -21,7 +21,7 @@ struct ArmRowsRequest {
   Position context = 0;  // make_row_case()
 };
 
-// The rows' hashes by name. NOT_FOUND if the tool, or the emulator it needs, is not there.
+// The rows' hashes by name. NOT_FOUND if the tool or the emulator that it needs is missing.
 Result<std::map<std::string, std::uint64_t>> run_arm_rows(const ArmRowsRequest& request);
 
 }  // namespace outrider

@@ -1,11 +1,11 @@
-// outrider-rows: prints the bits of a model's rows, for comparison with those of another CPU.
+// outrider-rows: prints the bits of a model's rows, to compare them with another CPU's.
 //
 //   outrider-rows --model DIR --dtype f32 --cases 2
 //   0/prompt 0 8754329087435098
 //   ...
 //
 // One line per row: its name and the hash of its logits in hex (bench/rows/row_scenarios.h).
-// Depends on the cpu engine alone, so that it can be built for any CPU and run in an emulator.
+// It uses only the cpu engine, so that it can be built for any CPU and run in an emulator.
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -43,9 +43,9 @@ Status print_rows(const std::string& directory, const CpuModelOptions& options, 
 }  // namespace
 }  // namespace outrider
 
-// CLI11 throws only where a flag is declared wrongly.
+// CLI11 throws only if a flag is declared wrongly.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
-  std::signal(SIGPIPE, SIG_IGN);   // a reader that goes away is a failed write
+  std::signal(SIGPIPE, SIG_IGN);   // a closed reader is a failed write
   CLI::App app("Prints the bits of a model's rows");
   std::string directory;
   outrider::CpuModelOptions options;
@@ -57,9 +57,8 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   app.add_option("--kernel", options.kernel,
                  "auto, avx2, avx2vnni, avx512, neon, neondot or neoni8mm");
   app.add_option("--threads", options.threads, "Compute threads; 0: one per CPU");
-  app.add_option("--cases", cases, "How many cases")->check(CLI::Range(1, outrider::kNumRowCases));
-  app.add_option("--context", context, "Tokens that prompts are longer for")
-      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--cases", cases, "Number of cases")->check(CLI::Range(1, outrider::kNumRowCases));
+  app.add_option("--context", context, "Tokens added to prompts")->check(CLI::Range(0, 1 << 20));
   CLI11_PARSE(app, argc, argv);
   const outrider::Status status = outrider::print_rows(directory, options, cases, context);
   if (status.ok()) return 0;

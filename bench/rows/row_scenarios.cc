@@ -37,10 +37,10 @@ int below(SplitMix& random, int bound) {
 constexpr int kTreeSizes[] = {2, 3, 5, 8, 13, 21, 33};
 constexpr int kPromptLengths[] = {3, 17, 64, 70, 128, 131, 150};
 
-// One case in one cache, being filled.
+// One case in one cache that is being filled.
 class Sequence {
  public:
-  // Slots come in a random order if `shuffle_slots`.
+  // Slots are in random order if `shuffle_slots`.
   static Result<Sequence> make(Model& model, const RowCase& row_case, bool shuffle_slots) {
     const auto rows = static_cast<int>(row_case.prompt.size() + row_case.tokens.size());
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, model.new_cache(2 * rows));
@@ -94,7 +94,7 @@ class Sequence {
 
   Position slots_committed() const { return cache_->slots().committed(); }
 
-  // Takes all slots and gives them back in a random order.
+  // Takes all slots and returns them in a random order.
   Status shuffle_slots() {
     SplitMix random(static_cast<std::uint64_t>(case_->number) + 77);
     std::vector<Slot> taken(static_cast<std::size_t>(slots().capacity()));
@@ -210,7 +210,7 @@ Status run_shuffled(Model& model, const RowCase& row_case, Recorder recorder) {
   return recorder.pass();
 }
 
-// The rows of two sequences in turn, prompts of one beside the tree of the other.
+// The rows of two sequences in turn, with prompts of one beside the tree of the other.
 Status run_beside(Model& model, const RowCase& row_case, Recorder recorder) {
   const RowCase other_case = make_row_case((row_case.number + 5) % kNumRowCases,
                                            model.info().vocab_size, row_case.context);
@@ -233,7 +233,7 @@ Status run_beside(Model& model, const RowCase& row_case, Recorder recorder) {
   return recorder.pass();
 }
 
-// The last node comes after its ancestors were committed and the rest of the tree was dropped.
+// The last node is added after its ancestors were committed and the rest of the tree was dropped.
 Status run_committed(Model& model, const RowCase& row_case, Recorder recorder) {
   OUTRIDER_ASSIGN_OR_RETURN(Sequence sequence, Sequence::make(model, row_case, true));
   OUTRIDER_RETURN_IF_ERROR(recorder.prefill(sequence, 64));

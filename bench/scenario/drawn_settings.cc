@@ -71,10 +71,10 @@ void add_drawn_flags(CLI::App& command, DrawnFlags& flags) {
       ->check(CLI::Range(1, 100'000));
   command.add_option("--max-tokens", flags.plan.max_tokens, "Tokens of each answer")
       ->check(CLI::Range(2, 1'000'000));
-  command.add_option("--network", flags.networks, "Networks to draw from, a comma list");
-  command.add_option("--settings", flags.settings, "How many are drawn")
+  command.add_option("--network", flags.networks, "Networks to draw from, separated by commas");
+  command.add_option("--settings", flags.settings, "Number of settings to draw")
       ->check(CLI::Range(1, 1000));
-  command.add_option("--seed", flags.plan.seed, "Of the draw, the answers and the links");
+  command.add_option("--seed", flags.plan.seed, "Seed of the draw, the answers and the links");
 }
 
 }  // namespace outrider

@@ -1,4 +1,5 @@
-// Settings that a seed draws: for claims that must hold anywhere, not where somebody chose to look.
+// Settings that a seed draws, for claims that must hold everywhere and not only at selected
+// settings.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace outrider {
 
-// Each combination is a setting. Devices are those of FSD's table 9, so many times as slow.
+// Each combination is a setting. Devices are those of FSD's table 9, slowed down by a factor.
 struct DrawnFrom {
   std::vector<LinkProfile> networks;
   std::vector<double> target_scales = {1, 2, 4};
@@ -23,12 +24,12 @@ struct DrawnFrom {
   std::vector<double> temperatures = {0, 0.7};
 };
 
-// `count` different ones in the order in which they were drawn; the same seed draws the same on
-// every machine. INVALID_ARGUMENT where there are fewer.
+// `count` different settings in the order drawn; the same seed draws the same on every machine.
+// INVALID_ARGUMENT if there are fewer.
 Result<std::vector<GridSetting>> draw_settings(const DrawnFrom& from, std::size_t count,
                                                std::uint64_t seed);
 
-// What such a check is told.
+// The flags of such a check.
 struct DrawnFlags {
   GridPlan plan;  // its models, seed and length; neither settings nor prompts
   std::string prompts = kPromptSets;

@@ -29,7 +29,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-// first-last or first-last+step; nothing if the text is none.
+// first-last or first-last+step; nothing if the text has another form.
 struct Range {
   double first = 0;
   double last = 0;
@@ -49,7 +49,7 @@ std::optional<Range> range_of(std::string_view text) {
 }
 
 Status add_range(const Range& range, const std::string& where, std::vector<double>& values) {
-  if (range.last < range.first) return invalid_argument(where + ": the range falls");
+  if (range.last < range.first) return invalid_argument(where + ": the range descends");
   if (range.step <= 0) return invalid_argument(where + ": the step must be above 0");
   const double count = std::floor((range.last - range.first) / range.step + 1e-9) + 1;
   if (count > static_cast<double>(kMaxValues)) {
@@ -126,9 +126,9 @@ Result<std::vector<int>> parse_whole_values(const std::string& text, const std::
 
 namespace {
 
-constexpr const char* kGridGroup = "What is compared (lists and ranges make a grid)";
-constexpr const char* kRunGroup = "How it runs";
-constexpr const char* kReportGroup = "What is kept";
+constexpr const char* kGridGroup = "Compared values (lists and ranges make a grid)";
+constexpr const char* kRunGroup = "Execution";
+constexpr const char* kReportGroup = "Results";
 constexpr const char* kNetworkPace = "table9-5ms";  // a fast target, where links matter most
 
 std::string with_temperature(std::string name, double temperature, bool several) {
@@ -155,7 +155,7 @@ Result<std::vector<GridSetting>> at_networks(const GridSetting& setting, const P
   return settings;
 }
 
-// What contradicts itself.
+// Refuses contradictory flags.
 Status check_flags(const RunFlags& flags) {
   if (flags.grid.prompts.empty()) {
     return invalid_argument(
@@ -164,13 +164,13 @@ Status check_flags(const RunFlags& flags) {
   }
   if (!flags.grid.plan.state_dir.empty() && flags.clock == RunClock::kVirtual) {
     return invalid_argument(
-        "--learn-in: in virtual time each answer is a first one. Remedy: leave "
+        "--learn-in: in virtual time edges store nothing between answers. Remedy: leave "
         "it out, or --clock real");
   }
   if (!flags.networks.empty() && !flags.delays_ms.empty()) {
     return invalid_argument(
         "--network and --delay-ms contradict each other: a network has its own delay. Remedy: "
-        "--network delay=20ms names a delay alone");
+        "--network delay=20ms is a delay only");
   }
   if (flags.grid.plan.server.empty()) return {};
   OUTRIDER_RETURN_IF_ERROR(parse_address(flags.grid.plan.server).status().with_context("--server"));
@@ -202,7 +202,7 @@ Result<GridFlags> grid_flags(const RunFlags& flags) {
   return grid;
 }
 
-// What is made up runs in virtual time, without sampling.
+// Synthetic parts run in virtual time, without sampling.
 Status check_synthetic(const RunFlags& flags, const std::vector<double>& temperatures) {
   const bool exits = flags.grid.plan.exits == kSyntheticExits;
   if (!exits && flags.synthetic.empty()) return {};
@@ -264,7 +264,7 @@ namespace {
 
 void add_compared_flags(CLI::App& command, RunFlags& flags) {
   command.add_option("--scenario", flags.scenario,
-                     "A TOML file with flags as its keys; flags given here come before it");
+                     "A TOML file with flags as its keys; flags given here take precedence");
   command
       .add_option("--network", flags.networks,
                   "Networks: ethernet wifi wifi-roam 5g lte 4g-fast 4g-slow 3g 3g-slow starlink "
@@ -273,28 +273,28 @@ void add_compared_flags(CLI::App& command, RunFlags& flags) {
       ->delimiter(',')
       ->group(kGridGroup);
   command
-      .add_option("--strategy", flags.strategies,
-                  "Who is compared: ar, sd, fsd, mirror; other systems' ways: specedge, ssd, "
-                  "picospec; sd-best, fsd-best: the best fixed γ of 2 to 8; sd-cloud: draft beside "
-                  "the target; edge-only: the draft alone; or all; mirror-plain, mirror-exits, "
-                  "mirror-fanout: mirror without both, or with one")
+      .add_option(
+          "--strategy", flags.strategies,
+          "What is compared: ar, sd, fsd, mirror; other systems' strategies: specedge, ssd, "
+          "picospec; sd-best, fsd-best: the best fixed γ of 2 to 8; sd-cloud: draft beside "
+          "the target; edge-only: the draft alone; or all; mirror-plain, mirror-exits, "
+          "mirror-fanout: mirror without both, or with one")
       ->delimiter(',')
       ->group(kGridGroup);
   command
-      .add_option(
-          "--synthetic-acceptance", flags.synthetic,
-          "A TOML file of data sets (tau, miss_rate, mean_exit): a pair without models that "
-          "accepts as each of them says; virtual time only")
+      .add_option("--synthetic-acceptance", flags.synthetic,
+                  "A TOML file of data sets (tau, miss_rate, mean_exit): a pair without models "
+                  "with the acceptance of each; virtual time only")
       ->group(kGridGroup);
   command.add_option("--temp", flags.temperatures, "Temperatures: 0,0.7 or 0-1+0.5")
       ->group(kGridGroup);
   command
       .add_option("--spec-draft-n-max", flags.gammas,
-                  "Tokens drafted in a round (γ), mirror: at most: 4 or 2-8 [4, mirror 8]")
+                  "Tokens drafted in a round (γ; for mirror the most): 4 or 2-8 [4, mirror 8]")
       ->group(kGridGroup);
   command
       .add_option("--delay-ms", flags.delays_ms,
-                  "Delays one way in place of the paces' own: 1,25 or 0-100+25")
+                  "One-way delays instead of the paces' own: 1,25 or 0-100+25")
       ->group(kGridGroup);
 }
 
@@ -305,51 +305,55 @@ CLI::App& add_run_flags(CLI::App& command, RunFlags& flags) {
   add_choice(command, "--clock", flags.clock,
              "real: programs over gRPC and a link; virtual: the simulation, without waiting")
       ->group(kRunGroup);
-  command.add_option("--repetitions", flags.grid.plan.repetitions, "Of each answer, interleaved")
+  command
+      .add_option("--repetitions", flags.grid.plan.repetitions,
+                  "Repetitions of each answer, interleaved")
       ->check(CLI::Range(1, 1000))
       ->group(kRunGroup);
   command
       .add_option("--least-answers", flags.least_answers,
-                  "Nothing is shown about a network by fewer answers of a strategy")
+                  "Fewer answers of a strategy leave a network inconclusive")
       ->group(kRunGroup);
   command.add_option("--threads", flags.grid.plan.threads, "Compute threads of each program")
       ->check(CLI::Range(1, 1024))
       ->group(kRunGroup);
   command
       .add_option("--server", flags.grid.plan.server,
-                  "HOST:PORT of a server that runs already: its target, its network, no emulation")
+                  "HOST:PORT of a running server: its own target and network, no emulation")
       ->group(kRunGroup);
   command
       .add_option("--learn-in", flags.grid.plan.state_dir,
-                  "A new folder in which edges keep what answers teach, apart for each setting and "
-                  "strategy [each answer is a first one]")
+                  "A new folder in which edges store what they learnt, apart for each setting and "
+                  "strategy [nothing is stored between answers]")
       ->group(kRunGroup);
   add_choice(command, "--link", flags.link_kind,
-             "How networks come about: emulated (root), modelled (a proxy), best: emulated if "
+             "How to make networks: emulated (root), modelled (a proxy), best: emulated if "
              "possible")
       ->group(kRunGroup);
   const auto add_limit = [&](const char* flag, std::optional<double>& limit, const char* what) {
     command.add_option(flag, limit, what)->check(CLI::Range(0.001, 1e9))->group(kRunGroup);
   };
-  add_limit("--deadline-ms", flags.limits.e2el_ms, "An answer that takes longer misses it");
-  add_limit("--slo-ttft-ms", flags.limits.ttft_ms, "Goodput: the most to the first token");
-  add_limit("--slo-tpot-ms", flags.limits.tpot_ms, "Goodput: the most per token behind it");
+  add_limit("--deadline-ms", flags.limits.e2el_ms, "Deadline of an answer; longer ones miss it");
+  add_limit("--slo-ttft-ms", flags.limits.ttft_ms, "Goodput: limit of the time to the first token");
+  add_limit("--slo-tpot-ms", flags.limits.tpot_ms, "Goodput: limit of the time per token after it");
   command
-      .add_option("--out", flags.out,
-                  "Folder for requests.jsonl, report.json, report.csv, report.md; a run that was "
-                  "interrupted goes on there")
+      .add_option(
+          "--out", flags.out,
+          "Folder for requests.jsonl, report.json, report.csv, report.md; an interrupted run "
+          "resumes there")
       ->group(kReportGroup);
   command.add_option("--html", flags.html, "Write the report as one page to this file")
       ->group(kReportGroup);
   command
       .add_option(
           "--price-file", flags.price_file,
-          "What tokens, GPU hours, bytes and power cost (a dated TOML file, as `price` takes "
-          "it): the report says what answers cost")
+          "Prices of tokens, GPU hours, bytes and power (a dated TOML file, as for `price`): "
+          "the report lists the costs of answers")
       ->group(kReportGroup);
-  command.add_flag("--fresh", flags.fresh, "Forget what an earlier run left in --out")
+  command.add_flag("--fresh", flags.fresh, "Discard the results of an earlier run in --out")
       ->group(kReportGroup);
-  command.add_flag("--json", flags.json, "Only the line of JSON, no table")->group(kReportGroup);
+  command.add_flag("--json", flags.json, "Print only the line of JSON, no table")
+      ->group(kReportGroup);
   command
       .add_option("--corrupt-variant", flags.corrupted,
                   "A test hook: spoil the last token of this variant's answers")
@@ -376,7 +380,7 @@ Result<GridExperiment> make_run(const RunFlags& flags) {
   run.plan.settings.clear();
   std::set<std::string> devices;
   for (std::size_t i = 0; i < base.paces.size(); ++i) {
-    // Table 9 stands at three links, and a network replaces each of them.
+    // Table 9 has three links, and a network replaces each of them.
     if (!flags.networks.empty() && !devices.insert(device_of(base.paces[i].name)).second) continue;
     OUTRIDER_ASSIGN_OR_RETURN(std::vector<GridSetting> settings,
                               at_networks(base.plan.settings[i], base.paces[i], flags));

@@ -1,4 +1,4 @@
-// What `outrider-bench run` measures, from its flags or a scenario file: networks x devices x
+// The grid of `outrider-bench run`, from its flags or a scenario file: networks x devices x
 // temperatures x strategies x draft lengths x prompts.
 //
 // Thread rule: main thread. SPDX-License-Identifier: Apache-2.0
@@ -17,24 +17,24 @@
 
 namespace outrider {
 
-// Lists of numbers as people write them on a command line: "0,0.7", "2-8", "0-100+25".
+// Lists of numbers as written on a command line: "0,0.7", "2-8", "0-100+25".
 //
-// A range has both ends; after + stands its step, 1 without it (llama-bench's way of writing).
+// A range includes both ends; its step follows a +, or is 1 (as in llama-bench).
 struct ValueBounds {
   double least = 0;
   double most = 0;
 };
 
-// In the order written. `flag` names the list in errors. INVALID_ARGUMENT for what is no number, is
-// outside the bounds, stands twice, for a range that falls, and for more than 1,000 values.
+// In the order written. `flag` names the list in errors. INVALID_ARGUMENT for text that is no
+// number, numbers outside the bounds or repeated, descending ranges, and more than 1,000 values.
 Result<std::vector<double>> parse_values(const std::string& text, const std::string& flag,
                                          const ValueBounds& bounds);
 
-// The same of whole numbers.
+// The same for whole numbers.
 Result<std::vector<int>> parse_whole_values(const std::string& text, const std::string& flag,
                                             const ValueBounds& bounds);
 
-// The words between commas, without blanks around them; nothing between two commas is a word too.
+// The words between commas, trimmed; an empty word counts too.
 std::vector<std::string> split_list(const std::string& text);
 
 struct RunFlags {
@@ -47,7 +47,7 @@ struct RunFlags {
   std::string gammas;     // empty: each strategy its own
   std::string delays_ms;  // one way; empty: the pace's own
   RunClock clock = RunClock::kReal;
-  std::size_t least_answers = 0;  // below which a bar on a network shows nothing
+  std::size_t least_answers = 0;  // with fewer, a bar on a network is inconclusive
   LinkKind link_kind = LinkKind::kBest;
   ServiceLimits limits;
   std::string out;         // a folder; empty: nothing is kept
@@ -60,8 +60,8 @@ struct RunFlags {
 
 CLI::App& add_run_flags(CLI::App& command, RunFlags& flags);
 
-// The plan, and of each of its settings the pace with which figures are compared.
-// INVALID_ARGUMENT for what cannot be meant, with the flag and a remedy.
+// The plan, and for each of its settings the pace with which figures are compared. INVALID_ARGUMENT
+// for contradictory flags, with the flag and a remedy.
 Result<GridExperiment> make_run(const RunFlags& flags);
 
 }  // namespace outrider

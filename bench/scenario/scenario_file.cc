@@ -38,7 +38,7 @@ Status check_keys(const std::string& path, const toml::table& table) {
   return {};
 }
 
-// A number within its bounds, or nothing where the key is missing.
+// A number within its bounds, or nothing if the key is missing.
 Result<std::optional<double>> number_in(const std::string& path, const toml::table& table,
                                         const char* key, double least, double most) {
   const toml::node* node = table.get(key);
@@ -106,7 +106,7 @@ namespace {
 
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 20;
 
-// Flags about this one invocation, which a file of it cannot say.
+// Flags that concern one invocation only, so a file cannot set them.
 const std::set<std::string>& not_in_files() {
   static const std::set<std::string> names = {"scenario", "help", "help-all"};
   return names;
@@ -116,7 +116,7 @@ std::string at(const std::string& path, const toml::source_region& where) {
   return "scenario " + path + ", line " + std::to_string(where.begin.line);
 }
 
-// As it would stand on the command line; nothing for a table or a date.
+// The value as written on the command line; nothing for a table or a date.
 std::optional<std::string> scalar_text(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* flag = node.as_boolean()) return std::string(flag->get() ? "true" : "false");

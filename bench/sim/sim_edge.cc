@@ -48,13 +48,13 @@ void SimDraft::finish_at(TimePoint when) {
   });
 }
 
-// What the step had of the processor, so far.
+// The processor time that the step got so far.
 Duration SimDraft::computed() const {
   const TimePoint now = simulation_.now();
   return share_ ? share_(out_->began, now) : now - out_->began;
 }
 
-// What the target's computing took from the step.
+// The time that the target's computing took from the step.
 Duration SimDraft::missing() const {
   return out_->abandoned ? Duration{0} : out_->takes - computed();
 }
@@ -74,7 +74,7 @@ void SimDraft::fail(const Status& status) {
 
 namespace {
 
-// As small as it may be, so that a slot too much is noticed.
+// As small as possible, so that a leaked slot is noticed.
 std::unique_ptr<DraftEngine> make_engine(Simulation& simulation, Model& draft,
                                          const SimEdgeSetup& setup) {
   const auto capacity = static_cast<std::int32_t>(setup.drafter.max_positions +

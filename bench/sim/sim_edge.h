@@ -1,6 +1,6 @@
-// The edge's event loop in a simulation: decoding session, drafter and draft executor
-// over any verifier, with events in place of the Runner's threads. This and the Runner are the only
-// loops that drive a DecodingSession.
+// The event loop of an edge in a simulation: decoding session, drafter and draft executor over any
+// verifier, with events instead of the Runner's threads. This and the Runner are the only loops
+// that drive a DecodingSession.
 //
 // Thread rule: one thread. Ownership: simulation, verifier, draft, text and observer outlive it.
 // SPDX-License-Identifier: Apache-2.0
@@ -24,29 +24,30 @@
 
 namespace outrider {
 
-// The draft model's executor in a simulation: the draft engine, with events in place of the draft
-// worker's thread. A step runs as it ends, so that one abandoned before is abandoned in the engine.
+// The draft model's executor in a simulation: the draft engine, with events instead of the draft
+// worker's thread. A step is computed when it ends, so a step abandoned before is abandoned in the
+// engine.
 class SimDraft final {
  public:
-  // A step of so many rows takes that long; Duration::max(): until finish().
+  // The time of a step by its rows; Duration::max(): until finish().
   using StepTime = std::function<Duration(std::size_t rows)>;
-  // How much of the time between these the draft had its processor for itself.
+  // The share of this time in which the draft had its processor alone.
   using Share = std::function<Duration(TimePoint from, TimePoint to)>;
   using Done = std::function<void(Result<DraftStepDone>)>;
 
-  // num_layers: of the draft, which leaves an abandoned pass within a part of a layer.
+  // num_layers: of the draft; an abandoned pass ends within a part of a layer.
   SimDraft(Simulation& simulation, std::unique_ptr<DraftEngine> engine, std::int32_t num_layers,
            StepTime takes, Done done, Share share = {});
 
-  // Only when no step is out.
+  // Only if no step is running.
   void submit(DraftStep step);
-  // Nobody wants the rows of the step that is out.
+  // The rows of the running step are no longer needed.
   void abandon();
 
-  // The step that is out; null: none.
+  // The running step; null: none.
   const DraftStep* step() const { return out_ ? &out_->step : nullptr; }
   bool abandoned() const { return out_ && out_->abandoned; }
-  // Ends the step that is out now: as its model does, or with this error.
+  // Ends the running step now: with its model's result, or with this error.
   void finish();
   void fail(const Status& status);
 
@@ -69,18 +70,18 @@ class SimDraft final {
   const Done done_;
   const Share share_;  // empty: all of it
   std::unique_ptr<StepOut> out_;
-  std::uint64_t number_ = 0;  // of the step that is out, or was
+  std::uint64_t number_ = 0;  // of the current step, or of the last one
 };
 
-// What a test or a figure wants to see of the loop.
+// Observes the loop, for a test or a figure.
 class SimEdgeObserver {
  public:
   virtual ~SimEdgeObserver() = default;
-  // The session handles this event next; a message of the verifier may be changed.
+  // The session handles this event next; a verifier's message may be changed.
   virtual void on_event(SessionEvent&) {}
   // The action is performed next; a message may be changed.
   virtual void on_action(SessionAction&) {}
-  // The event's actions are performed.
+  // The event's actions have been performed.
   virtual void on_handled() {}
 };
 
@@ -90,7 +91,7 @@ struct SimEdgeSetup {
   DrafterOptions drafter;
   SimDraft::StepTime step_takes;
   SimDraft::Share draft_share = {};
-  // Between the two routes of its verifiers; nothing: there is one.
+  // Failover between the verifiers' two routes; nothing: there is one route.
   std::optional<FailoverSetup> failover = {};
 };
 
@@ -100,17 +101,17 @@ class SimEdge final {
           SimEdgeSetup setup, SimEdgeObserver& observer);
 
   void begin();
-  // An event from outside: of the verifier's, the user's.
+  // An event from outside: of the verifier or the user.
   void handle(SessionEvent event);
 
   bool done() const { return finish_.has_value(); }
   const Finish& finish() const { return *finish_; }
   const DecodingSession& session() const { return session_; }
-  // Null: it has one route.
+  // Null if it has one route.
   const FailoverSession* failover() const { return failover_.get(); }
   const Drafter& drafter() const { return drafter_; }
   SimDraft& draft() { return draft_; }
-  // Of the last stream begun; 0: none yet.
+  // Of the last stream started; 0: none yet.
   std::uint32_t epoch() const { return epoch_; }
 
  private:

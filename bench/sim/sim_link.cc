@@ -59,7 +59,7 @@ void SimLink::start(std::uint32_t epoch, EventSink sink) {
   if (!when) return;
   simulation_.at(*when, [this, state = state_] {
     if (state->dead) return;
-    // A weak hold: the server keeps the sink of a stream whose link is gone.
+    // A weak reference: the server keeps the sink of a stream whose link is gone.
     const std::weak_ptr<State> weak = state;
     state->stream = server_.connect([this, weak](VerifierEvent event) {
       if (const StatePtr alive = weak.lock()) take_down(alive, std::move(event));

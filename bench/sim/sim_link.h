@@ -1,9 +1,8 @@
-// A link between an edge and a SimServer, with the faults that links have: delay that varies, a
-// limit of bandwidth, a partition of one direction, a reader that stalls, the loss of the stream.
-// Ordered and without duplicates within each direction, as a stream is; the two directions cross
-// freely.
+// A link between an edge and a SimServer, with faults of real links: varying delay, limited
+// bandwidth, a partition of one direction, a stalled reader, a lost stream. Each direction is
+// ordered and without duplicates, as a stream is; the two directions are independent.
 //
-// To the edge it is a Verifier whose events come on the simulation's thread.
+// To the edge it is a Verifier whose events arrive on the simulation's thread.
 // Thread rule: one thread. Ownership: simulation and server outlive it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,8 +22,8 @@
 
 namespace outrider {
 
-// About how many bytes a message is on the wire (32 nodes in 256 bytes, an exit report in 48:
-// docs/design.md), for links with a limit of bandwidth. Real sizes are the codec's, which needs
+// The approximate size of a message on the wire (32 nodes in 256 bytes, an exit report in 48:
+// docs/design.md), for links with limited bandwidth. The exact sizes are the codec's, which needs
 // gRPC.
 inline constexpr std::size_t kFrameBytes = 24;  // of a message without content, headers included
 inline constexpr std::size_t kNodeBytes = 8;
@@ -56,7 +55,7 @@ inline std::size_t message_size(const VerifierEvent& event) {
 
 class SimLink final : public Verifier {
  public:
-  // Each message's delay lies between these.
+  // Each message's delay is between these.
   struct Delays {
     Duration shortest{0};
     Duration longest{0};
@@ -65,21 +64,21 @@ class SimLink final : public Verifier {
     Delays up;
     Delays down;
     double bytes_per_s = 0;  // of each direction; 0: no limit
-    // What may wait for a reader that stalls; one message more breaks the stream.
+    // The most messages that may wait for a stalled reader; one more breaks the stream.
     std::size_t max_waiting = 1024;
     int connect_trips = 0;  // of each new stream (emulation/path/stream_path.h)
-    // Instead of delays and bandwidth, if there is one: what the profile makes of a stream.
+    // If set, the profile replaces delays and bandwidth.
     std::shared_ptr<LinkWire> wire = {};
   };
-  // What the faults did to messages.
+  // The effects of the faults on messages.
   struct Counts {
-    std::uint64_t limited = 0;          // had to wait for those before them: bandwidth
-    std::uint64_t held = 0;             // by a partition
-    std::uint64_t unread = 0;           // by a reader that stalled
+    std::uint64_t limited = 0;          // waited for the messages before them: bandwidth
+    std::uint64_t held = 0;             // held by a partition
+    std::uint64_t unread = 0;           // delayed by a stalled reader
     std::uint64_t dropped_reports = 0;  // exit reports that waited for the reader too long
     std::uint64_t overflows = 0;        // streams lost because the reader was too far behind
     std::uint64_t cuts = 0;             // streams lost
-    std::uint64_t lost_for_good = 0;    // sent into a link on which nothing arrives
+    std::uint64_t lost_for_good = 0;    // sent into a link on which nothing arrives any more
     std::uint64_t bytes_up = 0;         // of messages, about (message_size())
     std::uint64_t bytes_down = 0;
   };
@@ -90,17 +89,18 @@ class SimLink final : public Verifier {
   void send(EdgeMessage message) override;
   void stop() override;
 
-  // Loses what is on its way in both directions. The edge is told after `edge_notices`
-  // (StreamEnded, UNAVAILABLE), the server after `server_notices`: until then it is half open.
+  // Loses all messages in flight in both directions. The edge is notified after `edge_notices`
+  // (StreamEnded, UNAVAILABLE), the server after `server_notices`: until then the link is half
+  // open.
   void cut(Duration edge_notices, Duration server_notices);
-  // For that long nothing sent in the direction arrives; then all of it does.
+  // For this long nothing sent in the direction arrives; then all of it does.
   void partition_up(Duration how_long);
   void partition_down(Duration how_long);
-  // For that long the edge reads nothing. What waits for it is bounded as in the server's queue: a
-  // verdict drops the exit reports before it, and an edge too far behind loses its stream.
+  // For this long the edge reads nothing. The waiting messages are bounded as in the server's
+  // queue: a verdict drops the exit reports before it, and an edge too far behind loses its stream.
   void stall_reader(Duration how_long);
 
-  // When the server would answer what leaves now, at best.
+  // When the server's answer to a message sent now would arrive, at best.
   TimePoint answers_at() const;
   bool connected() const { return state_ != nullptr && !state_->dead; }
   const Counts& counts() const { return counts_; }
@@ -111,11 +111,11 @@ class SimLink final : public Verifier {
  private:
   // One direction of a stream.
   struct Flow {
-    TimePoint free_at;       // the wire has taken what was sent before
-    TimePoint last_arrival;  // nothing overtakes it
+    TimePoint free_at;       // when the wire has sent all earlier messages
+    TimePoint last_arrival;  // order is kept
     std::optional<LinkWireFlow> wire;
   };
-  // One stream of the link. Events on their way hold it; the dead one's come to nothing.
+  // One stream of the link. Events in flight hold it; those of a dead stream have no effect.
   struct State {
     std::uint32_t epoch;
     EventSink sink;
@@ -124,7 +124,7 @@ class SimLink final : public Verifier {
     Flow down;
     std::deque<VerifierEvent> unread;
     bool dead = false;
-    TimePoint connected;  // its messages leave from here on
+    TimePoint connected;  // its messages leave from then on
   };
   using StatePtr = std::shared_ptr<State>;
 

@@ -22,7 +22,7 @@ class DeferredModel::KeepingTap final : public LayerTap {
   std::vector<Kept>& kept_;
 };
 
-// Notes after which layer rows were ended.
+// Records the layer after which rows ended.
 class DeferredModel::WatchingPruner final : public RowPruner {
  public:
   explicit WatchingPruner(RowPruner* pruner) : pruner_(pruner) {}
@@ -66,8 +66,8 @@ Status DeferredModel::forward(std::span<const Row> rows, PassOutput& out) {
     forget();
     return status;
   }
-  // A pass that the backend computed in parts shows each part through all layers; the emulated
-  // device computes it in one.
+  // The emulated device computes a pass as one. So if the backend computed it in parts, each part
+  // is shown through all layers.
   std::ranges::stable_sort(kept_, {}, [](const Kept& one) { return one.rows.layer; });
   for (Kept& one : kept_) one.rows.values = one.values.data();
   row_counts_ = {.rows = rows.size(),
@@ -111,7 +111,7 @@ StreamId SimServer::connect(VerifyEngine::EventSink sink) {
   return stream;
 }
 
-// As in the engine, an acknowledgement counts at once: there must be room while there is still time
+// As in the engine, an acknowledgement applies at once: it must make room while there is still time
 // to report.
 void SimServer::post(StreamId stream, EdgeMessage message) {
   const auto at = streams_.find(stream);

@@ -1,8 +1,8 @@
 // The verifying engine in a simulation: the real scheduler, sessions, exits and report channels,
-// with events in place of threads. The same face as VerifyEngine.
+// with events instead of threads. It has the interface of VerifyEngine.
 //
-// A pass is computed as it starts, and takes the emulated device's time: each exit of layer l of L
-// speaks at l/L of it, the verdict comes at its end.
+// A pass is computed when it starts, and takes the emulated device's time: each exit of layer l of
+// L reports at l/L of it, and the verdict comes at its end.
 //
 // Thread rule: one thread. Ownership: simulation, model and exits outlive it.
 // SPDX-License-Identifier: Apache-2.0
@@ -22,22 +22,21 @@
 
 namespace outrider {
 
-// A model whose passes take no time of the simulation: forward() runs at once and what its tap was
-// to see is kept, so that the tap can be shown each layer when the emulated pass gets there.
+// A model whose passes take no simulated time. forward() runs at once and stores what its tap would
+// see. So each layer can be shown to the tap when the emulated pass gets there.
 //
 //   deferred.forget();
 //   scheduler.compute();                            // forward() runs; the tap has seen nothing yet
-//   for (i < deferred.layers()) deferred.show(i);   // each at its time, before the pass is
-//   finished
+//   for (i < deferred.layers()) deferred.show(i);   // each at its time, before the pass ends
 
-// What a pass computes: the rows that it began with, and those that went on behind a layer where
+// The work of a pass: the rows with which it began, and those that continued after a layer where
 // some were ended.
 struct PassRowCounts {
   std::size_t rows = 0;
-  std::size_t left = 0;           // of them, to the end
+  std::size_t left = 0;           // rows that continued to the end
   std::int32_t ended_after = 0;   // layers that the others went through
-  std::int32_t pruned_after = 0;  // layers behind which a pruner looked; 0: none did
-  // Heads of exits: behind how many layers, of how many rows.
+  std::int32_t pruned_after = 0;  // layers after which a pruner looked; 0: none did
+  // Heads of exits: after how many layers, for how many rows.
   struct Head {
     std::int32_t layer = 0;
     std::size_t rows = 0;
@@ -55,13 +54,13 @@ class DeferredModel final : public Model {
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
-  // The next pass gives this error.
+  // Makes the next pass fail with this error.
   void fail_next_pass(Status status) { failure_ = std::move(status); }
   int failed_passes() const { return failed_passes_; }
 
-  // Of the last pass since forget(): no rows if it failed or there was none.
+  // Of the last pass since forget(); no rows if it failed or there was none.
   const PassRowCounts& row_counts() const { return row_counts_; }
-  // What its tap was to see, in rising order of layers.
+  // What its tap would see, by ascending layer.
   std::size_t layers() const { return kept_.size(); }
   std::int32_t layer(std::size_t index) const { return kept_[index].rows.layer; }
   void show(std::size_t index) const;
@@ -85,7 +84,7 @@ class DeferredModel final : public Model {
 
 class SimServer final {
  public:
-  // What a pass takes that begins now.
+  // The duration of a pass that starts now.
   using PassTime = std::function<Duration(const PassRowCounts& rows)>;
 
   // exit_cost: how many times as long a pass with exits takes.
@@ -96,23 +95,23 @@ class SimServer final {
   void post(StreamId stream, EdgeMessage message);
   void disconnect(StreamId stream);
 
-  // As SIGTERM: sessions may finish, new ones are refused until restart().
+  // Like SIGTERM: sessions may finish, new ones are refused until restart().
   void drain();
-  // Ends every stream with UNAVAILABLE, refuses connections for that long, and begins anew without
-  // any session or cache. Returns how many sessions it broke.
+  // Ends every stream with UNAVAILABLE, refuses connections for this long, and restarts without any
+  // session or cache. Returns the number of sessions that it broke.
   std::size_t restart(Duration down);
-  // When it takes connections, or took them.
+  // When it accepts connections again, or did.
   TimePoint up_at() const { return up_at_; }
-  // The next pass of the device fails.
+  // Makes the next pass of the device fail.
   void fail_next_pass(Status status) { device_.fail_next_pass(std::move(status)); }
   int failed_passes() const { return device_.failed_passes(); }
 
-  // Called with the session of the stream after each message applied and each turn ended.
+  // Called with the stream's session after each applied message and each completed turn.
   std::function<void(StreamId, const VerifySession&)> observe;
 
   // Since the last restart.
   const Scheduler& scheduler() const { return *scheduler_; }
-  // Exit reports sent since the beginning.
+  // All exit reports sent.
   std::uint64_t reports_sent() const { return reports_before_ + scheduler_->stats().reports_sent; }
 
  private:
@@ -124,7 +123,7 @@ class SimServer final {
   void apply(const std::function<void()>& input);  // now, or when the device is done
   void go_on();
   void start_turn();
-  // Of the pass that has just been computed. scored_before: rows that the pruner had scored.
+  // Of the pass that was just computed. scored_before: rows that the pruner had already scored.
   PassRowCounts row_counts(std::uint64_t scored_before) const;
   void finish_turn();
   void send_report(StreamId stream, const ExitReport& report);
@@ -143,7 +142,7 @@ class SimServer final {
   bool busy_ = false;
   std::vector<std::function<void()>> waiting_;  // inputs, while busy
   std::uint64_t timer_ = 0;                     // only the newest timer counts
-  std::uint64_t process_ = 0;                   // events of a process that has ended are void
+  std::uint64_t process_ = 0;                   // events of an ended process have no effect
   TimePoint up_at_{};
   std::uint64_t reports_before_ = 0;
 };

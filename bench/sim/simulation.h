@@ -1,5 +1,5 @@
-// The event loop of a simulation: a clock that moves from event to event, and seeded chance. It has
-// no threads, so the same seed gives the same run on every machine.
+// The event loop of a simulation: a clock that advances from event to event, and seeded randomness.
+// It has no threads, so the same seed gives the same run on every machine.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,13 +23,13 @@ class Simulation final {
   ManualClock& clock() { return clock_; }
   SeededRandom& random() { return random_; }
 
-  // Runs `event` at that time, or now if it is past; events of one time run in the order given.
+  // Runs `event` at that time, or now if it is past; events of one time run in the order added.
   void at(TimePoint when, std::function<void()> event) {
     events_.emplace(std::max(when, now()), std::move(event));
   }
   void after(Duration delay, std::function<void()> event) { at(now() + delay, std::move(event)); }
 
-  // Moves on to the next event. False if there is none before `until`.
+  // Advances to the next event. False if there is none before `until`.
   bool step(TimePoint until) {
     if (events_.empty() || events_.begin()->first > until) return false;
     clock_.sleep_until(events_.begin()->first);

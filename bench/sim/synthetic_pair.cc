@@ -7,21 +7,23 @@
 #include <cmath>
 #include <utility>
 
+#include "emulation/random/random.h"
+
 namespace outrider {
 namespace {
 
-// What the target gives its likeliest tokens, in falling order; all others 0.
+// The target's logits for its likeliest tokens, descending; all others are 0.
 constexpr float kRanked[] = {9, 6, 5, 4, 3};
-// How sure the draft is of what the target says too and of what not, give or take the spread.
+// The draft's mean confidence in a token that the target also chooses, and in another one.
 constexpr double kSureRight = 0.8, kSureWrong = 0.5, kSureSpread = 0.18;
-// Where the draft's first choice is wrong, its second one is right so often.
+// If the draft's first choice is wrong, the second one is right with this probability.
 constexpr double kSecondIsRight = 0.4;
 
 double share_of(std::uint64_t text, std::uint64_t what) {
   return unit(mixed(text ^ mixed(what)));
 }
 
-// Slots, and of each a hash of its text.
+// Slots, and for each a hash of its text.
 class TextCache final : public KvCache {
  public:
   explicit TextCache(std::int32_t capacity)
@@ -70,7 +72,7 @@ Status SyntheticModel::forward(std::span<const Row> rows, PassOutput& out) {
   return {};
 }
 
-// None that ends the answer.
+// No token that ends the answer.
 std::size_t SyntheticModel::drawn_token(std::uint64_t text, std::uint64_t what) const {
   for (std::uint64_t again = 0;; ++again) {
     const auto token = static_cast<TokenId>(share_of(text, what + 1000 * again) * info_.vocab_size);
@@ -101,15 +103,40 @@ void SyntheticModel::write(std::uint64_t text, std::span<float> logits) const {
 
 namespace {
 
-// An exit that is right is surer by twice this on average, give or take the spread: the two
-// overlap.
+// Nearly normal, with mean 0 and deviation 1: the sum of four uniform parts of 16 bits.
+float noise_at(Position position, std::size_t token) {
+  const std::uint64_t bits =
+      scrambled(static_cast<std::uint64_t>(position) * kGoldenStep + token + 1);
+  const auto part = [bits](int at) { return static_cast<float>((bits >> (16 * at)) & 0xffff); };
+  const float sum = (part(0) + part(1) + part(2) + part(3)) / 65536.0f;
+  return (sum - 2.0f) * 1.7320508f;
+}
+
+}  // namespace
+
+Status NoisyModel::forward(std::span<const Row> rows, PassOutput& out) {
+  OUTRIDER_RETURN_IF_ERROR(model_->forward(rows, out));
+  float* logit = out.logits.data();
+  for (const Row& row : rows) {
+    if (!row.wants_logits) continue;
+    const Position position = row.cache->slots().position(row.slot);
+    for (std::int32_t token = 0; token < out.vocab_size; ++token) {
+      *logit++ += deviation_ * noise_at(position, static_cast<std::size_t>(token));
+    }
+  }
+  return {};
+}
+
+namespace {
+
+// On average an exit that is right is more confident by twice this; the two distributions overlap.
 constexpr double kSurer = 0.08;
 constexpr double kSpread = 0.2;
 constexpr double kMinSure = 0.02, kMaxSure = 0.98;
 // Exits next to each other are wrong in the same way.
 constexpr std::size_t kAlikeExits = 6;
 
-// A number from 0 to 1 that depends on the row's own one and on what it is for.
+// A number from 0 to 1 that depends on the row's own number and on its purpose.
 double drawn(double row, std::uint64_t what) {
   return unit(scrambled(std::bit_cast<std::uint64_t>(row) ^ scrambled(what + 1)));
 }
@@ -123,7 +150,7 @@ double between(std::span<const Knot> knots, double x) {
   return knots.back().y;
 }
 
-// Into `row`: the likeliest tokens, and a number of its own.
+// Writes into `row` the likeliest tokens and a number of its own.
 void rank_row(std::span<const float> logits, std::span<float> row) {
   std::array<std::size_t, RankedTokensModel::kTokens> best{};
   std::size_t count = 0;
@@ -201,7 +228,7 @@ bool SyntheticExits::is_right(std::size_t exit, double row, double pass) const {
   return drawn(pass, 1) >= miss_rate && depth(exit) >= mean * (0.5 + drawn(pass, 2));
 }
 
-// One token stands out as far as the exit is sure of it.
+// One token stands out by the exit's confidence.
 void SyntheticExits::compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) {
   std::ranges::fill(logits, 0.0f);
   const std::size_t vocab = logits.size() / rows.count;
@@ -221,8 +248,8 @@ void SyntheticExits::compute(std::size_t exit, const HiddenRows& rows, std::span
   }
 }
 
-// What the exit's sureness says of each row, all of them together: surer than a wrong one can be is
-// right, less sure than a right one can be is wrong, and between the two the match decides.
+// The confidence that the exit's distributions imply: higher than a wrong exit can have means
+// right, lower than a right exit can have means wrong, and in between the match decides.
 double SyntheticExits::confidence(std::size_t exit, double /*temperature*/,
                                   std::span<const RowEvidence> rows) const {
   const double mean = curve_.confidence_at(depth(exit));

@@ -1,6 +1,4 @@
-// A target and a draft without weights: what follows a text is drawn from the text itself, and the
-// draft says the same after a given share of all texts. With them a pair can have the acceptance
-// that a paper prints, in no time.
+// Synthetic models: a target and a draft without weights, a draft weakened by noise, and exits.
 //
 // Thread rule: as model.h. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -10,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/exits/exit_heads.h"
@@ -17,10 +16,13 @@
 
 namespace outrider {
 
+// A model without weights. The next token is a function of the text, and a draft agrees with its
+// target after a given share of all texts. So a pair can have the acceptance of a paper, without
+// computing.
 class SyntheticModel final : public Model {
  public:
-  // agreement: after which share of texts its likeliest token is the target's; 1: it is the target.
-  // like: whose vocabulary, context and stop ids it has.
+  // agreement: the share of texts after which its likeliest token is the target's; 1: it is the
+  // target. like: the model whose vocabulary, context and stop ids it has.
   SyntheticModel(const std::string& name, double agreement, const ModelInfo& like);
 
   const ModelInfo& info() const override { return info_; }
@@ -35,26 +37,46 @@ class SyntheticModel final : public Model {
   ModelInfo info_;
 };
 
-// Early exits after every layer of a deep target, made up: with them a small target stands in for
+// A weaker draft made of another one: it adds noise to the logits. The noise is a function of
+// position and token. So the draft still guesses what it was sure of, and may guess wrong where two
+// tokens are close.
+class NoisyModel final : public Model {
+ public:
+  // deviation: of the noise, in logits; 0: none.
+  NoisyModel(std::unique_ptr<Model> model, double deviation)
+      : model_(std::move(model)), deviation_(static_cast<float>(deviation)) {}
+
+  const ModelInfo& info() const override { return model_->info(); }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
+    return model_->new_cache(capacity);
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) override;
+
+ private:
+  const std::unique_ptr<Model> model_;
+  const float deviation_;
+};
+
+// Synthetic early exits after every layer of a deep target. With them a small target stands in for
 // the paper's, which has an exit after each of its 31 to 39 layers (FSD, section 4).
 //
-// An exit names the target's own token in a share of the rows that grows with its depth, and in the
-// others one of the target's next tokens; it is surer of what is right. Once an exit is right about
-// a row, all behind it are. So nothing is measured here but what follows from these shares: whether
-// rounds are drafted in time, and in which order. For temperature 0.
+// An exit names the target's own token in a share of the rows that grows with its depth, and
+// otherwise another likely token of the target; it is more confident if it is right. If an exit is
+// right about a row, all later exits are. So only the consequences of these shares are measured:
+// whether rounds are drafted in time, and in which order. For temperature 0.
 //
 //   RankedTokensModel shown(target, 32);
 //   SyntheticExits exits(figure7_curve(kFittedScale), 32, vocab_size);
 //   scheduler over `shown` with `exits`
 
-// How good exits are, over the depth of the target.
+// The quality of exits over the depth of the target.
 struct ExitCurve {
   std::vector<Knot> match;       // share of rows whose token is the target's, by share of depth
-  std::vector<Knot> confidence;  // the exit's mean one
-  // Instead of `match`: a pass's whole outcome is named or not, and from which depth on.
+  std::vector<Knot> confidence;  // mean confidence of the exit
+  // Instead of `match`: whether and from which depth on a pass's whole outcome is named.
   struct Arrival {
     double miss_rate = 0;  // of passes whose outcome no exit names
-    double mean = 0;       // share of the depth at which the others are first named, on average
+    double mean = 0;       // mean share of the depth at which the others are first named
   };
   std::optional<Arrival> arrival = {};
 
@@ -62,21 +84,21 @@ struct ExitCurve {
   double confidence_at(double depth) const;
 };
 
-// FSD's figure 7 as its text tells it (it prints no numbers): 20 to 30 % of the tokens in the first
-// layers, a steady rise, a sharp one behind the middle; confidence is level before match is.
-// scale: what each match counts for.
+// FSD's figure 7 as described in its text (it prints no numbers): 20 to 30 % of the tokens in the
+// first layers, a steady rise, a steep one after the middle; the confidence levels off before the
+// match does. scale: factor of each match.
 ExitCurve figure7_curve(double scale = 1);
 
-// The scale at which the misses of `outrider-bench reproduce fsd-table6` are on average those that
-// table 6 prints; every other table is run with it.
+// The scale at which the misses of `outrider-bench reproduce fsd-table6` equal table 6's on
+// average; every other table uses it.
 inline constexpr double kFittedScale = 0.93;
 
-// A model that shows taps, after each of `layers` layers, the likeliest tokens that the pass ends
-// with, in place of hidden states. The model must outlive it.
+// A model that shows taps, after each of `layers` layers, the likeliest tokens of the finished pass
+// instead of hidden states. The model must outlive it.
 class RankedTokensModel final : public Model {
  public:
-  // Of a row that a tap sees: so many tokens, likeliest first, and a number from 0 to 1 that is the
-  // row's own.
+  // For a row that a tap sees: its likeliest tokens, in order, and a number from 0 to 1 that
+  // belongs to the row.
   static constexpr std::size_t kTokens = 5;
   static constexpr std::size_t kWidth = kTokens + 1;
 
@@ -98,7 +120,7 @@ class RankedTokensModel final : public Model {
 
 class SyntheticExits final : public ExitHeads {
  public:
-  // Of a target with so many layers: one after each but the last.
+  // For a target with this many layers: one exit after each except the last.
   SyntheticExits(ExitCurve curve, std::int32_t layers);
 
   std::span<const std::int32_t> layers() const override { return layers_; }

@@ -18,12 +18,12 @@ FlashDevice::FlashDevice(const FlashPace& pace) : pace_(pace) {
   for (int layer = 0; layer < pace.layers; ++layer) {
     sections_.push_back({from_ms(layer < resident ? 0 : pace.read_ms * share), share});
   }
-  // With all layers in memory the output matrix is there too.
+  // With all layers in memory the output matrix is in memory too.
   const bool streams = resident < pace.layers;
   sections_.push_back({from_ms(streams ? pace.read_ms * pace.head_share : 0), pace.head_share});
 }
 
-// When the section is there, for a pass that could go on at `wanted`.
+// When the section is in memory, for a pass that could use it at `wanted`.
 TimePoint FlashDevice::read_section(const Section& section, TimePoint wanted) {
   TimePoint begin = reader_free_;
   if (!pace_.overlapped) begin = std::max(begin, wanted);
@@ -37,7 +37,7 @@ TimePoint FlashDevice::read_section(const Section& section, TimePoint wanted) {
 Duration FlashDevice::pass(TimePoint now, const PassRowCounts& rows, std::int32_t layers) {
   const double whole = pace_.compute.ms(static_cast<std::int64_t>(rows.rows));
   const double rest = pace_.compute.ms(static_cast<std::int64_t>(rows.left));
-  // Layers of the real model stand for as large a share of the emulated one's.
+  // The real model's layers correspond to equal shares of the emulated model's.
   const auto section_behind = [&](std::int32_t layer) {
     return static_cast<std::size_t>(pace_.layers * layer / layers);
   };
@@ -72,7 +72,7 @@ Duration FlashDevice::left_for_draft(TimePoint from, TimePoint to) const {
 
 namespace {
 
-// No answer of a sound set-up takes that long, whatever the pace.
+// No answer of a correct set-up takes this long at any pace.
 constexpr Duration kDeadlock = std::chrono::hours(24);
 
 class NoText final : public AnswerText {
@@ -112,7 +112,7 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
   const TimePoint deadline = simulation.now() + kDeadlock;
   while (!edge.done()) {
     if (!simulation.step(deadline))
-      return unavailable("nothing arrives any more over the simulated link");
+      return unavailable("nothing arrives over the simulated link");
   }
   OUTRIDER_RETURN_IF_ERROR(edge.finish().status);
   const DecodingSession& session = edge.session();

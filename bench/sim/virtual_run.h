@@ -1,5 +1,5 @@
 // One answer in virtual time: the real models at an emulated device's pace and an emulated link's
-// delay, in as little real time as the models themselves take.
+// delay. Real time passes only for the models' own computing.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,35 +23,35 @@
 
 namespace outrider {
 
-// An emulated device that streams its target from flash (LEVER): when the layers of a pass are
-// there, when they compute, and what is left of the processor for the draft.
+// An emulated device that streams its target from flash (LEVER): when a pass's layers are read,
+// when they compute, and how much of the processor is left for the draft.
 //
-// A layer computes when it has been read. Reading goes on without rest while a buffer is free, into
-// the next pass too (docs/flash-streaming.md); draft and target share one processor, and the target
-// goes first.
+// A layer computes when it has been read. Reading continues while a buffer is free, into the next
+// pass too (docs/flash-streaming.md). Draft and target share one processor, and the target has
+// priority.
 //
 //   reads    |1 |2 |3 |4 |1'|2'|
 //   target      [1][2] [3] [4]          draft: between the brackets, and between passes
 struct FlashPace {
   int layers = 32;
   double read_ms = 0;      // of the whole target
-  double head_share = 0;   // of reading and of computing: the output matrix
+  double head_share = 0;   // of reading and of computing, for the output matrix
   PaceCurve compute = {};  // of a pass by rows, without reading
   double resident = 0;     // share of the layers that stay in memory, the first ones
   int buffers = 4;         // layers that are read ahead
-  bool overlapped = true;  // else a layer is read when the one before has computed
+  bool overlapped = true;  // false: a layer is read when the one before has computed
 };
 
 class FlashDevice final {
  public:
   explicit FlashDevice(const FlashPace& pace);
 
-  // A pass begins; how long it takes. Passes follow each other. layers: of the real model, whose
-  // share of them the ended rows go through here too. The head of an exit computes, for each row,
-  // what the output matrix does, and reads nothing: exits keep a copy of their own in memory.
+  // Starts a pass; returns its duration. Passes follow each other. layers: of the real model; rows
+  // that end after a share of them end after the same share here. An exit's head computes as much
+  // per row as the output matrix, and reads nothing: exits keep their own copy in memory.
   Duration pass(TimePoint now, const PassRowCounts& rows, std::int32_t layers);
 
-  // How much of this time the draft had.
+  // The share of this time that the draft had.
   Duration left_for_draft(TimePoint from, TimePoint to) const;
 
  private:
@@ -63,12 +63,12 @@ class FlashDevice final {
 
   const FlashPace pace_;
   std::vector<Section> sections_;   // layers and the output matrix, in the order of a pass
-  TimePoint reader_free_{};         // when what is being read is there
-  std::deque<TimePoint> released_;  // when the last `buffers` sections that were streamed were done
-  std::deque<std::pair<TimePoint, TimePoint>> busy_;  // when the target computed, lately
+  TimePoint reader_free_{};         // when the current read ends
+  std::deque<TimePoint> released_;  // when the last `buffers` streamed sections were done
+  std::deque<std::pair<TimePoint, TimePoint>> busy_;  // when the target computed recently
 };
 
-// A device, a link and a device.
+// The devices of target and draft, and the link between them.
 struct VirtualDevices {
   Model& target;
   SchedulerOptions scheduling;  // with the target's exits
@@ -91,8 +91,8 @@ struct VirtualAnswer {
   PruneCounts pruned = {};
 };
 
-// step_takes of `setup` is the devices'. Errors: those that the answer ended with; UNAVAILABLE
-// where nothing happens any more, as on a link on which nothing arrives.
+// step_takes of `setup` is replaced by the devices'. Errors: those with which the answer ended;
+// UNAVAILABLE if no event is left, as on a link on which nothing arrives.
 Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimEdgeSetup setup);
 
 }  // namespace outrider

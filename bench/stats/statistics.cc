@@ -108,7 +108,7 @@ struct Ranks {
   std::size_t high = 0;
 };
 
-// How many samples lie below a quantile is binomially distributed, near enough normally.
+// The number of samples below a quantile has a binomial distribution, which is nearly normal.
 Ranks ranks_of(std::size_t count, double share) {
   constexpr double kDeviations = 1.96;
   const double n = static_cast<double>(count), last = n - 1;

@@ -1,9 +1,8 @@
-// Estimates over prompts, or other samples, with 95 % intervals, and the bars that they are held
-// to.
+// Estimates over prompts, or other samples, with 95 % intervals, and the bars that apply to them.
 //
-// The interval is the percentile bootstrap: prompts are drawn with replacement, all strategies of a
-// prompt together, so that a ratio's interval knows that both sides answered the same prompts. The
-// draws come from a fixed seed: the same figures give the same interval.
+// The interval is the percentile bootstrap. Prompts are drawn with replacement, all strategies of a
+// prompt together, because both sides of a ratio answered the same prompts. The seed is fixed, so
+// the same figures give the same interval.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,21 +26,21 @@ struct Estimate {
 };
 Json to_json(const Estimate& estimate);
 
-// statistic: of the prompts whose indices it gets; nothing where it is not defined.
+// statistic: of the prompts with these indices; nothing if it is not defined.
 std::optional<Estimate> bootstrap(
     std::size_t prompts,
     const std::function<std::optional<double>(std::span<const std::size_t>)>& statistic);
 
-// Of samples that stand for themselves. share: 0.5 for the median.
+// Of independent samples. share: 0.5 for the median.
 double quantile(std::vector<double> samples, double share);
 std::optional<Estimate> median(std::span<const double> samples);
 
-// How many times larger the median of `samples` is than that of `base`. Both have one sample for
-// each turn: the two of a turn are drawn together.
+// The ratio of the medians of `samples` and `base`. Both have one sample per turn: the two of a
+// turn are drawn together.
 std::optional<Estimate> ratio_of_medians(std::span<const double> base,
                                          std::span<const double> samples);
 
-// One figure over requests: its mean and how it spreads.
+// One figure over requests: its mean and its spread.
 struct Spread {
   std::size_t count = 0;
   Estimate mean;
@@ -56,12 +55,12 @@ std::optional<Spread> spread_of(const std::vector<double>& samples);
 // samples: not empty.
 Estimate sample_quantile(std::vector<double> samples, double share);
 
-// Of samples that were counted: counts[i] lie in [i, i + 1) steps and are taken as the upper end.
-// Some count is not 0.
+// Of samples that were counted: counts[i] lie in [i, i + 1) steps, and the upper end is used. At
+// least one count is not 0.
 Estimate counted_quantile(std::span<const std::uint64_t> counts, double step, double share);
 
-// What a measured value must reach for a claim to stand, held on the end of its interval that is
-// closer to failing: a claim that noise could have made is not met.
+// The limit that a measured value must reach for a claim to hold. It is compared with the
+// pessimistic bound: the end of the interval closer to failing. So noise alone does not meet it.
 struct Bar {
   enum class Side : std::uint8_t { kAtLeast, kAtMost, kWithin };  // kWithin: of ±limit
 
@@ -70,11 +69,12 @@ struct Bar {
   double limit = 0;
   Side side = Side::kAtLeast;
 
-  // The end of the interval that is closer to failing; the value itself without an interval.
+  // The pessimistic bound: the end of the interval closer to failing, or the value without an
+  // interval.
   double near_end() const;
   bool met() const;
 
-  // One line for people, without its end.
+  // One line for people, without a line break.
   std::string to_string() const;
 };
 

@@ -9,14 +9,14 @@
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/virtual_executor.h"
 #include "bench/lab/shaped_trees.h"
-#include "bench/trees/blurred_model.h"
+#include "bench/sim/synthetic_pair.h"
 #include "common/exits/find_exits.h"
 #include "edge_client/generation/local_draft.h"
 
 namespace outrider {
 namespace {
 
-// EdgeLLM, figure 9: a further row of a draft step costs that share of the first.
+// EdgeLLM, figure 9: each further row of a draft step costs this share of the first.
 constexpr double kDraftRow = 0.9;
 constexpr int kDraftRows = 10;
 constexpr int kPassRows = 512;
@@ -64,11 +64,11 @@ PaceCurve flash_step_curve(double step_ms) {
 
 namespace {
 
-// Of a branch's chance: keeps 95 % of the accepted tokens (docs/pruning.md).
+// Threshold of a branch's probability: keeps 95 % of the accepted tokens (docs/pruning.md).
 constexpr double kPruneBelow = 0.01;
 
-// Of the rate of a streamed pack, what a mapped file larger than memory gives: measured by
-// a mapped file against a pack of it (docs/flash-streaming.md).
+// The read rate of a mapped file larger than memory, relative to a streamed pack: measured with a
+// mapped file and a pack of it (docs/flash-streaming.md).
 constexpr double kMappedRate = 0.4;
 
 }  // namespace
@@ -129,7 +129,7 @@ Result<std::unique_ptr<FlashAnswers>> FlashAnswers::load(const FlashModels& mode
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
                             load_bench_model(models.draft, "auto", models.threads));
   if (models.draft_blur > 0) {
-    draft = std::make_unique<BlurredModel>(std::move(draft), models.draft_blur);
+    draft = std::make_unique<NoisyModel>(std::move(draft), models.draft_blur);
   }
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(models.target));
   return std::unique_ptr<FlashAnswers>(new FlashAnswers(

@@ -1,4 +1,4 @@
-// Answers of several rivals from one emulated flash, prompt by prompt, and what they give.
+// Answers of several rivals from one emulated flash, prompt by prompt, and their figures.
 //
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,7 +14,7 @@
 #include "bench/edges/bench_edge.h"
 #include "bench/harness/answer.h"
 #include "bench/paces/paces.h"
-#include "bench/sim/remembering_model.h"
+#include "bench/sim/memoized_model.h"
 #include "bench/sim/sim_edge.h"
 #include "bench/sim/virtual_run.h"
 #include "bench/stats/statistics.h"
@@ -34,10 +34,10 @@ namespace outrider {
 //   lever-llama31-8b   reading 990.6 ms a pass; computing 93.2, 828 and 1255 ms at 1, 16, 32 rows
 //   lever-qwen3-8b     its table 1 gives reading and one row; 817 and 1229 ms at 16 and 32 rows
 //
-// Chosen, where the paper says nothing: straight lines between the points and on beyond 32 rows; a
-// draft step of 20 ms for a row and 90 % of that for each row more up to ten (EdgeLLM, figure 9:
-// ten rows take 9.1 times as long as one; beyond, as when it reads a prompt, no more); reading and
-// computing are spread evenly over the layers, the output matrix apart by its share of the weights.
+// Our choice, where the paper gives no figures: linear interpolation, also beyond 32 rows; a draft
+// step of 20 ms for a row and 90 % of that for each further row up to ten (EdgeLLM, figure 9: ten
+// rows take 9.1 times as long as one), and no more beyond, as when it reads a prompt; reading and
+// computing are spread evenly over the layers, and the output matrix has its share of the weights.
 struct NamedFlashPace {
   std::string name;
   FlashPace device;
@@ -47,17 +47,16 @@ struct NamedFlashPace {
 // INVALID_ARGUMENT lists the names.
 Result<NamedFlashPace> find_flash_pace(const std::string& name);
 
-// Of so many rows in a step.
+// A draft step's time by rows.
 PaceCurve flash_step_curve(double step_ms);
 
-// Who decodes from flash, and what each may do: the baselines of LLMCad, EdgeLLM and LEVER as far
-// as the papers define them, their policies, and ours.
+// The rivals that decode from flash, and their properties: the baselines of LLMCad, EdgeLLM and
+// LEVER as far as the papers define them, their policies, and ours.
 //
 //   flash-ar            one token a pass, reading and computing overlapped
-//   flash-ar-serial     the same, a layer read when the one before has computed
-//   flash-ar-mmap       serial, from a mapped file: layers are read as its pages are touched, at
-//   the
-//                       rate that this machine's disk gives so (below)
+//   flash-ar-serial     the same, but a layer is read when the one before has computed
+//   flash-ar-mmap       serial, from a mapped file: layers are read page by page on first access,
+//                       at the rate that this machine's disk then has (read_rate)
 //   chain-N             N drafted tokens a pass (LEVER's Chain-SD: N = 8)
 //   chain-N-provisional drafting on while a pass waits for its reads
 //   chain-8-serial, chain-8-mmap   as flash-ar's
@@ -72,23 +71,23 @@ struct TreeRival {
   int gamma = 4;
   std::optional<bool> provisional = {};
   bool overlapped = true;  // reading with computing
-  double read_rate = 1;    // of the flash's: less where the way of reading is a slow one
-  double prune_below = 0;  // of a branch's chance, in the middle of a pass
-  bool exits = false;      // of the target are asked for: evidence, and their heads' time
+  double read_rate = 1;    // relative to the flash's rate: less for a slow way of reading
+  double prune_below = 0;  // a branch's least probability in the middle of a pass; 0: no pruning
+  bool exits = false;      // use the target's exits as evidence, with their heads' time
 };
 
 // All of them, chains of 2 to 8 tokens.
 std::vector<TreeRival> tree_rivals();
 
-// Of tree_rivals(), those of these names. INVALID_ARGUMENT lists those there are.
+// The rivals of these names. INVALID_ARGUMENT lists the names.
 Result<std::vector<TreeRival>> find_tree_rivals(const std::vector<std::string>& names);
 
 // Answers of an edge without a link whose target is streamed from an emulated flash, in virtual
-// time: real models, real tokens (bench/sim).
+// time, with real models and real tokens (bench/sim).
 struct FlashModels {
   std::string target, draft, dtype = "auto";
   int threads = 0;
-  double draft_blur = 0;  // noise on the draft's logits (bench/device/blurred_model.h)
+  double draft_blur = 0;  // deviation of the noise on the draft's logits (NoisyModel)
 };
 
 struct FlashAnswer {
@@ -109,11 +108,11 @@ class FlashAnswers final {
     Position max_tokens = 96;
     int tree_size = 0;  // most nodes of a tree; 0: the policy's own bound
   };
-  // memory: what earlier answers of this rival learnt of the device.
+  // memory: what this rival learnt of the device in earlier answers.
   Result<FlashAnswer> answer(const TreeRival& rival, const BenchPrompt& prompt,
                              const Setting& setting, std::shared_ptr<AnswerMemory> memory);
 
-  // The next prompt: what the models computed for the last one is forgotten.
+  // Starts the next prompt: rows memoized for the last one are freed.
   void next_prompt();
 
  private:
@@ -122,7 +121,7 @@ class FlashAnswers final {
   FlashAnswers(std::unique_ptr<Model> target, std::unique_ptr<Model> draft,
                std::unique_ptr<ExitHeads> exits, Tokenizer tokenizer);
 
-  RememberingModel target_, draft_;
+  MemoizedModel target_, draft_;
   const std::unique_ptr<ExitHeads> exits_;  // null: none
   const Tokenizer tokenizer_;
 };
@@ -140,7 +139,7 @@ struct TreeRunOptions {
   std::uint64_t seed = 0;
 };
 
-// Of one file of prompts: by rival, an answer for each prompt.
+// The results for one file of prompts: by rival, one answer per prompt.
 struct TreeResults {
   std::string text;  // the file's name
   std::map<std::string, std::vector<AnswerFigures>> answers = {};
@@ -151,10 +150,10 @@ struct TreeResults {
   const std::vector<AnswerFigures>* of(const std::string& rival) const;
 };
 
-// What rivals learn of the device from answer to answer, by name.
+// What rivals learn of the device across answers, by name.
 using RivalMemories = std::map<std::string, std::shared_ptr<AnswerMemory>>;
 
-// Progress goes to stderr. Errors: of the prompts' file, of the pace's name, of answers.
+// Progress goes to stderr. Errors: of the prompts' file, the pace's name, and answers.
 Result<TreeResults> run_trees(FlashAnswers& flash, const TreeRunOptions& options,
                               const std::vector<TreeRival>& rivals, const std::string& path,
                               RivalMemories& memories);
@@ -163,7 +162,8 @@ using TreeFigure = std::optional<double> (*)(const AnswerFigures&);
 std::optional<double> tokens_per_pass(const AnswerFigures& figures);
 std::optional<double> nodes_per_round(const AnswerFigures& figures);
 std::optional<Estimate> mean(const std::vector<AnswerFigures>& answers, TreeFigure figure);
-// Of the rows of trees, behind the layer where branches end; 0 if none was pruned.
+// The share of the trees' rows that was saved after the layer where branches end; 0 without
+// pruning.
 double share_saved(const PruneCounts& pruned);
 
 }  // namespace outrider

@@ -15,8 +15,8 @@
 
 namespace outrider {
 
-// The last columns of a text on one line: control characters are blanks, a broken character at the
-// cut is left out. width: columns, each byte taken for one.
+// The last columns of a text on one line: control characters become blanks, and an incomplete
+// character at the cut is dropped. width: columns; each byte counts as one.
 std::string text_tail(std::string_view text, std::size_t width);
 
 class Lanes final {
@@ -24,10 +24,10 @@ class Lanes final {
   // width: columns of the terminal.
   Lanes(std::vector<std::string> names, std::size_t width);
 
-  // More of what a lane's edge prints: the answer, and after it a line of JSON, which is not shown.
+  // Appends output of a lane's edge: the answer, then a line of JSON, which is not shown.
   void add(std::size_t lane, std::string_view printed);
 
-  // All lanes as they are to stand, without line breaks.
+  // All lanes as displayed, without line breaks.
   std::vector<std::string> lines() const;
 
  private:

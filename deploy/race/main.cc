@@ -1,5 +1,5 @@
-// outrider-race: one question, answered by plain cloud decoding and by mirrored speculation at the
-// same time, over an emulated link and at an emulated target's pace: to look at.
+// outrider-race: a demonstration. Plain cloud decoding and mirrored speculation answer one question
+// at the same time, over an emulated link and at an emulated target's pace.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ struct RaceOptions {
   std::uint64_t seed = 0;
 };
 
-// A server, its link and how its edge is started. Members end in reverse order: a server runs in
+// A server, its link and the command of its edge. Members end in reverse order: a server runs in
 // its link's namespace.
 struct Runner {
   std::string name;
@@ -119,7 +119,7 @@ void draw(const Lanes& lanes, bool first) {
   std::fflush(stderr);
 }
 
-// Both edges at once; lanes on a terminal until both have ended.
+// Runs both edges at once, with lanes on a terminal until both have ended.
 void run_both(std::array<Runner, 2>& runners) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   Lanes lanes({runners[0].name, runners[1].name}, terminal_width());
@@ -158,13 +158,14 @@ void say_how(const RaceSetting& race, const Runner& runner) {
       stderr,
       "\nA race: the same question to two servers, one decodes alone (cloud decoding), one with "
       "this edge's draft (Outrider).\nEmulated: the link (%s, round trip %.0f ms, %s), the pace of "
-      "a 7B target on an A100 (%.1f ms a pass) and of a draft on a Jetson (%.1f ms a step). Real: "
+      "a 7B target on an A100 (%.1f ms per pass) and of a draft on a Jetson (%.1f ms per step). "
+      "Real: "
       "models, tokens, programs.\n\n",
       race.link.name.c_str(), to_ms(race.link.up.delay + race.link.down.delay), runner.link->kind(),
       race.pass.ms(1), race.step.ms(1));
 }
 
-// Whether both wrote the same text.
+// Whether both texts are equal.
 Result<bool> run_race(const RaceOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const RaceSetting race, make_setting(options));
   OUTRIDER_ASSIGN_OR_RETURN(Runner plain, make_runner(options, race, Strategy::kAr));
@@ -198,8 +199,7 @@ Result<bool> run_race(const RaceOptions& options) {
 }  // namespace outrider
 
 int main(int argc, char** argv) {
-  outrider::Program program("outrider-race",
-                            "Cloud decoding and Outrider side by side, to look at.");
+  outrider::Program program("outrider-race", "Shows cloud decoding and Outrider side by side.");
   setenv("OUTRIDER_STATE_DIR", "none", 0);  // no earlier answer counts
   outrider::RaceOptions options;
   CLI::App& app = program.app();

@@ -13,7 +13,7 @@ Result<std::unique_ptr<Link>> start_link(const LinkProfile& profile, const LinkO
     Result<std::unique_ptr<TunLink>> emulated = TunLink::start(profile, options.seed);
     if (emulated.ok()) {
       if (!(*emulated)->forwarder().is_real_time()) {
-        std::fprintf(stderr, "link: no real-time scheduling to be had; packets may be late\n");
+        std::fprintf(stderr, "link: real-time scheduling is not permitted; packets may be late\n");
       }
       return std::unique_ptr<Link>(*std::move(emulated));
     }

@@ -5,8 +5,9 @@
 //   const Address address = *link->route(server_address);
 //   // start the edge with link->edge_side(); it connects to `address`
 //
-// Two kinds: "emulated" is real TCP over packets that are delayed and lost (tun_link.h, root),
-// "modelled" a TCP proxy, for which kernels on both sides acknowledge at once (proxy_link.h).
+// There are two kinds. "emulated" is real TCP over packets that are delayed and lost (tun_link.h;
+// needs root). "modelled" is a TCP proxy, so the kernels on both sides acknowledge at once
+// (proxy_link.h).
 //
 // Thread rule: one thread; traffic() and counts() from any.
 // SPDX-License-Identifier: Apache-2.0
@@ -31,12 +32,12 @@
 
 namespace outrider {
 
-// Asks a link's own thread to begin its profile anew.
+// Asks a link's own thread to restart its profile.
 class LinkRestart final {
  public:
   struct Request {
-    Duration offset{0};      // where in the profile's own time the link stands then
-    std::uint64_t seed = 0;  // of jitter and loss from then on
+    Duration offset{0};      // the profile's own time at the restart
+    std::uint64_t seed = 0;  // of jitter and loss from the restart on
   };
 
   void ask(const Request& request) {
@@ -45,7 +46,7 @@ class LinkRestart final {
     asked_.store(true, std::memory_order_release);
   }
 
-  // What was asked since the last call; the newest counts. Costs one load if there is nothing.
+  // The newest request since the last call. Costs one atomic load if there is none.
   std::optional<Request> take() {
     if (!asked_.load(std::memory_order_acquire)) return std::nullopt;
     const MutexLock lock(mu_);
@@ -59,7 +60,7 @@ class LinkRestart final {
   std::optional<Request> request_ OUTRIDER_GUARDED_BY(mu_);
 };
 
-// The counts of a path that its link's thread publishes and others read.
+// The counts of a path: its link's thread publishes them and other threads read them.
 class SharedPathCounts final {
  public:
   void publish(const PathCounts& counts) {
@@ -68,7 +69,7 @@ class SharedPathCounts final {
     }
   }
 
-  // Each figure as it was last published; not all at one moment.
+  // Each figure as it was last published; the figures may be of different moments.
   PathCounts read() const {
     PathCounts counts;
     for (std::size_t i = 0; i < kFields.size(); ++i) {
@@ -83,8 +84,8 @@ class SharedPathCounts final {
   std::array<std::atomic<std::uint64_t>, kFields.size()> values_{};
 };
 
-// Bytes that left the link. A proxy counts TCP payload, all connections together: with gRPC's and
-// HTTP/2's headers, pings and windows, without TCP's and IP's own headers. TUN devices count IP
+// Bytes that left the link. A proxy counts the TCP payload of all connections, with the headers,
+// pings and windows of gRPC and HTTP/2 but without TCP's and IP's headers. TUN devices count IP
 // packets.
 struct CarriedBytes {
   std::uint64_t up = 0;  // to the server
@@ -101,21 +102,21 @@ class Link {
   // "emulated" or "modelled", for reports.
   virtual const char* kind() const = 0;
 
-  // Where programs of each end run; the namespaces are the link's.
+  // Where the programs of each end run. The link owns the namespaces.
   virtual NetworkSide edge_side() const = 0;
   virtual NetworkSide server_side() const = 0;
   // The address at which the edge reaches a server that listens at `server` on the server's side.
-  // Once only.
+  // Call it once.
   virtual Result<Address> route(const Address& server) = 0;
 
   virtual CarriedBytes traffic() const = 0;
-  // What became of packets since the profile began, for the last time. A proxy's packets are the
-  // pieces in which it takes bytes.
+  // What happened to packets since the profile last began. A proxy's packets are the pieces in
+  // which it reads bytes.
   virtual LinkCounts counts() const = 0;
 
-  // With the next bytes the profile begins anew, so long after its own start, with this seed: what
-  // two programs meet one after the other is then the same. Only between connections: what is under
-  // way arrives at once, or is cut.
+  // With the next bytes the profile restarts at this offset with this seed. So two programs that
+  // run one after the other meet the same conditions. Only between connections: what is in flight
+  // arrives at once or is cut off.
   virtual void begin_again(Duration offset, std::uint64_t seed) = 0;
 
  protected:
@@ -135,8 +136,8 @@ struct LinkOptions {
   LinkKind kind = LinkKind::kBest;
 };
 
-// Errors: FAILED_PRECONDITION where an emulated link is asked for and cannot be had (no root, no
-// TUN device), with the reason; INVALID_ARGUMENT for what the kind cannot do.
+// Errors: FAILED_PRECONDITION, with the reason, if an emulated link is requested but not possible
+// (no root, no TUN device); INVALID_ARGUMENT for what the kind cannot do.
 Result<std::unique_ptr<Link>> start_link(const LinkProfile& profile, const LinkOptions& options);
 
 }  // namespace outrider

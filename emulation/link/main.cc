@@ -1,5 +1,5 @@
-// outrider-link: an emulated link in front of a server, which lines on stdin change while it
-// carries. SPDX-License-Identifier: Apache-2.0
+// outrider-link: puts an emulated link in front of a server. Lines on stdin change it while it
+// runs. SPDX-License-Identifier: Apache-2.0
 #include <csignal>
 #include <iostream>
 #include <string>
@@ -15,14 +15,14 @@ namespace {
 constexpr const char* kCommands =
     "Commands, one a line:\n"
     "  reset          connections are reset, new ones refused\n"
-    "  silence        half open: nothing is carried any more, and nobody is told\n"
-    "  silence up     the same towards the server alone\n"
-    "  restore        what was held back arrives, new connections are taken\n"
-    "  garble         of each connection a bit changes in what the server says next\n"
-    "  from ADDRESS   the server sees new connections come from there, of 127.0.0.0/8\n"
-    "  profile LINK   another profile from now on, as lte+loss=2%\n"
-    "  counts         one line of JSON: what became of the pieces it carried\n"
-    "Each is answered with a line: ok, the counts, or what was wrong. The link ends with its "
+    "  silence        half open: nothing is carried, and neither side is notified\n"
+    "  silence up     the same, only towards the server\n"
+    "  restore        held data arrives, new connections are accepted\n"
+    "  garble         one bit flips in the next data from the server on each connection\n"
+    "  from ADDRESS   new connections come from this address in 127.0.0.0/8\n"
+    "  profile LINK   another profile from now on, such as lte+loss=2%\n"
+    "  counts         one line of JSON: what happened to the pieces it carried\n"
+    "The link answers each with one line: ok, the counts, or an error. It ends with its "
     "input.";
 
 struct LinkProgramOptions {
@@ -86,9 +86,8 @@ int main(int argc, char** argv) {
   CLI::App& app = program.app();
   app.footer(outrider::kCommands);
   app.add_option("--to", options.to, "HOST:PORT of the server, a numeric IPv4 address")->required();
-  app.add_option("--profile", options.profile,
-                 "What the link is like: lte, starlink+loss=2%, trace:FILE");
-  app.add_option("--seed", options.seed, "Of its jitter and losses");
+  app.add_option("--profile", options.profile, "The link: lte, starlink+loss=2%, trace:FILE");
+  app.add_option("--seed", options.seed, "Seed of its jitter and losses");
   if (const std::optional<int> code = program.parse(argc, argv)) return *code;
   return program.finish(outrider::run(options));
 }

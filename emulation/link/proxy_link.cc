@@ -33,7 +33,7 @@ void StreamPipe::take() {
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (got < 0) broken_ = true;
     if (got < 0) return;
-    // Read after the bytes were there, so that none is early however long this thread had to wait.
+    // Read after the bytes arrived, so that none is early however long this thread had to wait.
     const Duration now = clock_.now();
     if (got == 0) {
       ended_ = true;
@@ -107,7 +107,7 @@ void set_no_delay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-// The kernel would take megabytes from the sender before the link's queue fills.
+// Otherwise the kernel would take megabytes from the sender before the link's queue fills.
 void bound_buffer(int fd) {
   const int bytes = 64 << 10;
   setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
@@ -119,7 +119,7 @@ void reset_at_close(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
-// At a port of its own; again at the address's, if that has one.
+// Binds to a port of its own, or to the address's port if that has one.
 Result<UniqueFd> listen_on_loopback(Address& address) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
@@ -205,7 +205,7 @@ class ProxyLink::Loop final {
     link_.down_counts_.publish(down_->counts());
   }
 
-  // Does what was asked since the last time.
+  // Performs the requests that came since the last call.
   void obey() {
     Asked asked;
     {
@@ -261,7 +261,7 @@ class ProxyLink::Loop final {
 
   // False when the link is to end.
   bool wait() {
-    // New connections of a link that carries nothing wait where the kernel keeps them.
+    // While a link carries nothing, new connections wait in the kernel's queue.
     polled_ = {{link_.wake_.get(), POLLIN, 0},
                {faults_.holds_up ? -1 : link_.listener_.get(), POLLIN, 0}};
     for (const Connection& connection : connections_) {
@@ -286,7 +286,7 @@ class ProxyLink::Loop final {
     while (!faults_.holds_up) {
       UniqueFd edge(accept4(link_.listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!edge.valid()) return;
-      // Who connects after a restart was asked for belongs to the time after it.
+      // A connection made after a restart was requested belongs to the time after the restart.
       if (const auto request = link_.restart_.take()) begin_again(*request);
       const Result<sockaddr_in> to = ipv4(link_.upstream_);
       UniqueFd server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -298,7 +298,7 @@ class ProxyLink::Loop final {
           continue;
         }
       }
-      // Blocks, but only as long as a loopback's handshake.
+      // Blocks, but only for a handshake over loopback.
       if (!to.ok() || !server.valid() ||
           connect(server.get(), reinterpret_cast<const sockaddr*>(&*to), sizeof *to) != 0) {
         continue;  // the edge sees its connection closed
@@ -313,11 +313,11 @@ class ProxyLink::Loop final {
   ProxyLink& link_;
   SystemClock clock_;
   LinkClock time_;
-  std::optional<ImpairedPath> up_;  // always there; made anew by begin_again()
+  std::optional<ImpairedPath> up_;  // always set; replaced by begin_again()
   std::optional<ImpairedPath> down_;
   bool was_reset_ = false;
   LinkFaults faults_;
-  std::list<Connection> connections_;  // pipes do not move
+  std::list<Connection> connections_;  // a list, so that pipes do not move
   std::vector<pollfd> polled_;
 };
 
@@ -329,9 +329,9 @@ Result<Address> ProxyLink::route(const Address& server) {
   OUTRIDER_RETURN_IF_ERROR(ipv4(server).status());
   upstream_ = server;
   OUTRIDER_ASSIGN_OR_RETURN(listener_, listen_on_loopback(address_));
-  if (profile_.up.has_rate()) bound_buffer(listener_.get());  // what it accepts takes that over
+  if (profile_.up.has_rate()) bound_buffer(listener_.get());  // accepted sockets inherit it
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.valid()) return unavailable("link: no event descriptor to be had");
+  if (!wake_.valid()) return unavailable("link: the system has no event descriptor left");
   thread_ = std::thread([this] { Loop(*this).run(); });
   return address_;
 }

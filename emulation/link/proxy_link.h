@@ -1,13 +1,13 @@
-// A TCP link through a proxy in user space: needs no rights. Modelled: what it carries is real, the
-// distance is not, and neither is what packets do to TCP: the kernels on both sides of the proxy
-// acknowledge at once, so loss is a delay here and a half-open link looks alive to the sender.
-// path/stream_path.h says what each impairment becomes; reset closes connections with RST.
+// A TCP link through a proxy in user space; it needs no rights. Modelled: the data it carries is
+// real, but the distance and the effect of packets on TCP are not. The kernels on both sides of the
+// proxy acknowledge at once, so loss is a delay here, and a half-open link looks alive to the
+// sender. path/stream_path.h says how each impairment appears; a reset closes connections with RST.
 //
-// The kernel's handshake with us is not delayed; the end of a stream is delayed as its bytes are.
-// At most kMaxInFlight bytes a direction are on their way; then the sender waits, as on a real link
-// with that product of bandwidth and delay. Connections share the rate and its queue.
+// The kernel's handshake with the proxy is not delayed. The end of a stream is delayed like its
+// bytes. At most kMaxInFlight bytes per direction are in flight; then the sender waits, as on a
+// real link with that bandwidth-delay product. Connections share the rate and its queue.
 //
-// Thread rule: one thread of its own; all but route() from anywhere.
+// Thread rule: it has one thread of its own; any thread may call everything except route().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,7 +28,7 @@
 
 namespace outrider {
 
-// One direction of a proxied connection: reads a socket, writes another when the path says so.
+// One direction of a proxied connection: reads one socket and writes to the other when due.
 
 // Time since a link's start.
 struct LinkClock {
@@ -40,7 +40,7 @@ struct LinkClock {
 
 class StreamPipe final {
  public:
-  // count: bytes that left. It, the clock and the path of `stream` outlive the pipe.
+  // count: bytes that left. count, the clock and the path of `stream` must outlive the pipe.
   StreamPipe(int from, int to, std::size_t max_in_flight, StreamPath stream, const LinkClock& clock,
              std::atomic<std::uint64_t>& count)
       : from_(from),
@@ -53,26 +53,26 @@ class StreamPipe final {
   int from() const { return from_; }
   int to() const { return to_; }
 
-  // Takes what has arrived, as far as the path has room; none overtakes another.
+  // Reads what has arrived, as far as the path has room. Order is kept.
   void take();
-  // Writes what is due; passes the end of the stream on once all is written.
+  // Writes what is due, and forwards the end of the stream after it.
   void deliver();
 
   bool wants_to_read() const {
     return !held_ && !ended_ && !broken_ && !room_at_ && in_flight_ < max_in_flight_;
   }
-  // The socket did not take all that was due.
+  // Whether the socket did not accept everything that was due.
   bool wants_to_write() const { return blocked_; }
-  // When there is something to do next; nothing if a socket must move first.
+  // When there is work next; nothing if a socket must become ready first.
   std::optional<Duration> next_due() const;
   bool finished() const { return finished_; }
 
-  // While it is held it carries nothing; what comes meanwhile arrives afterwards.
+  // While held it carries nothing; data that arrives meanwhile is delivered afterwards.
   void hold(bool held) { held_ = held; }
-  // One bit of what is read next arrives changed.
+  // Flips one bit of the next data read.
   void garble() { garbles_ = true; }
 
-  // A socket failed: the connection cannot go on.
+  // Whether a socket failed, so that the connection cannot continue.
   bool broken() const { return broken_; }
 
  private:
@@ -92,8 +92,8 @@ class StreamPipe final {
   std::atomic<std::uint64_t>& count_;
   std::deque<Chunk> chunks_;
   std::size_t in_flight_ = 0;        // bytes
-  std::optional<Duration> room_at_;  // the path was full
-  std::optional<Duration> end_due_;  // the end of the stream was read and arrives then
+  std::optional<Duration> room_at_;  // when the path, now full, has room again
+  std::optional<Duration> end_due_;  // the end of the stream was read; when it is delivered
   bool ended_ = false;
   bool blocked_ = false;
   bool finished_ = false;
@@ -102,12 +102,12 @@ class StreamPipe final {
   bool garbles_ = false;
 };
 
-// What a link does to its connections beside what its profile says, from one moment to the next.
+// How a link treats its connections in addition to its profile; it may change at any moment.
 struct LinkFaults {
   bool refuses = false;   // connections are reset, new ones refused
-  bool holds_up = false;  // half open: nothing comes to the server any more, and nobody is told
+  bool holds_up = false;  // half open: nothing reaches the server, and neither side is notified
   bool holds_down = false;
-  std::string source = {};  // of 127.0.0.0/8: from where the server sees new connections
+  std::string source = {};  // in 127.0.0.0/8: the source address of new connections
 };
 
 class ProxyLink final : public Link {
@@ -115,14 +115,14 @@ class ProxyLink final : public Link {
   static constexpr std::size_t kMaxInFlight = std::size_t{8} << 20;
 
   ProxyLink(LinkProfile profile, std::uint64_t seed);
-  // Cuts what is connected.
+  // Resets the open connections.
   ~ProxyLink() override;
 
   const LinkProfile& profile() const override { return profile_; }
   const char* kind() const override { return "modelled"; }
   NetworkSide edge_side() const override { return {}; }
   NetworkSide server_side() const override { return {}; }
-  // server: its host is a numeric IPv4 address. Time counts from here.
+  // server: its host is a numeric IPv4 address. The profile's time starts here.
   Result<Address> route(const Address& server) override;
   CarriedBytes traffic() const override { return {up_.load(), down_.load()}; }
   LinkCounts counts() const override {
@@ -132,11 +132,11 @@ class ProxyLink final : public Link {
 
   const Address& address() const { return address_; }
 
-  // These hold from now on, instead of those before.
+  // Replaces the current faults.
   void impose(const LinkFaults& faults);
-  // The profile from now on, also for what is connected, until it begins again.
+  // Replaces the profile, for open connections too, until the profile restarts.
   void become(const LinkProfile& profile);
-  // Of each connection a bit changes in what the server says next.
+  // Flips one bit of the next data from the server on each connection.
   void garble();
 
  private:

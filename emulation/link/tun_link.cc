@@ -118,7 +118,7 @@ class Forwarder::Loop final {
 
     const int from;
     const int to;
-    std::optional<ImpairedPath> path;  // always there; made anew by begin_again()
+    std::optional<ImpairedPath> path;  // always set; replaced by begin_again()
     PacketHeap in_flight;
     std::atomic<std::uint64_t>& bytes;
     SharedPathCounts& counts;
@@ -126,7 +126,7 @@ class Forwarder::Loop final {
 
   Duration since_start() const { return clock_.now() - origin_; }
 
-  // What is under way goes at once: its times were the old profile's.
+  // Packets in flight leave at once: their times came from the old profile.
   void begin_again(const LinkRestart::Request& request) {
     for (Direction* direction : {&up_, &down_}) {
       while (direction->in_flight.next_due()) forward(*direction);
@@ -151,14 +151,14 @@ class Forwarder::Loop final {
     return polled[0].revents == 0;
   }
 
-  // A bounded number at a time, so that what is due meanwhile does not wait long.
+  // Reads a bounded number at a time, so that due packets do not wait long.
   void take(Direction& direction) {
     constexpr int kMaxBatch = 32;
     for (int i = 0; i < kMaxBatch; ++i) {
       std::array<std::byte, kTunMtu> buffer;
       const ssize_t got = read(direction.from, buffer.data(), buffer.size());
       if (got <= 0) return;
-      // The kernel's own messages for IPv6 are no load of ours.
+      // The kernel's own messages for IPv6 are not load.
       constexpr int kIpv4 = 4;
       if (std::to_integer<int>(buffer[0] >> 4) != kIpv4) continue;
       const auto size = static_cast<std::size_t>(got);
@@ -178,7 +178,7 @@ class Forwarder::Loop final {
     }
   }
 
-  // Where the device does not take it, it is lost, as at any interface that is down.
+  // If the device does not accept it, it is lost, as at any interface that is down.
   static bool forward(Direction& direction) {
     const Packet packet = direction.in_flight.take();
     if (write(direction.to, packet.data(), packet.size()) < 0) return false;
@@ -200,7 +200,7 @@ Forwarder::Forwarder(Devices devices, UniqueFd stop)
 Result<std::unique_ptr<Forwarder>> Forwarder::start(Devices devices, const LinkProfile& profile,
                                                     std::uint64_t seed) {
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!stop.valid()) return unavailable("link: no event descriptor to be had");
+  if (!stop.valid()) return unavailable("link: the system has no event descriptor left");
   std::unique_ptr<Forwarder> forwarder(new Forwarder(std::move(devices), std::move(stop)));
   Forwarder& shared = *forwarder;
   auto loop = std::make_shared<Loop>(shared, profile, seed);
@@ -218,7 +218,7 @@ Forwarder::~Forwarder() {
 
 namespace {
 
-// Of the private range; other links may use the same, as each has its own namespaces.
+// Private addresses. Other links may use the same ones, because each has its own namespaces.
 constexpr const char* kEdgeAddress = "10.77.0.1";
 constexpr const char* kServerAddress = "10.77.0.2";
 

@@ -1,12 +1,12 @@
-// An emulated link: two network namespaces, joined by two TUN devices whose packets our forwarder
-// delays, shapes and drops. What runs in the namespaces uses the kernel's own TCP, which sees the
-// losses, the queue and the reordering of the profile as it would on a real link. Needs root.
+// An emulated link: two network namespaces, joined by two TUN devices. Our forwarder delays, shapes
+// and drops their packets. Programs in the namespaces use the kernel's own TCP, which sees the
+// losses, the queue and the reordering as on a real link. Needs root.
 //
-// Servers on it listen beyond loopback (server_side().host), so programs want --insecure; nothing
-// outside the two namespaces can reach them.
+// Servers on it listen beyond loopback (server_side().host), so programs need --insecure. Nothing
+// outside of the two namespaces can reach them.
 //
-// Cleans up with its descriptors: programs that were started in the namespaces end with the thread
-// that started them (emulation/process), then nothing holds the namespaces any more.
+// Everything goes with its descriptors: programs in the namespaces end with the thread that started
+// them (emulation/process), and then nothing holds the namespaces.
 //
 // Thread rule: one thread; traffic() and forwarder() from any.
 // SPDX-License-Identifier: Apache-2.0
@@ -36,11 +36,11 @@
 
 namespace outrider {
 
-// How late packets were written, counted in steps of 10 us.
+// How late packets were written, in a histogram with steps of 10 us.
 class Lateness final {
  public:
   static constexpr Duration kStep = std::chrono::microseconds(10);
-  static constexpr std::size_t kSteps = 10'000;  // the last one holds what is later
+  static constexpr std::size_t kSteps = 10'000;  // the last step counts all later ones
 
   void add(Duration late) {
     const auto step = static_cast<std::size_t>(std::max<Duration::rep>(late / kStep, 0));
@@ -53,8 +53,8 @@ class Lateness final {
   std::array<std::atomic<std::uint64_t>, kSteps> counts_{};
 };
 
-// Packets on their way, the one that is due first in front; of two that are due together the one
-// that was added first.
+// Packets in flight, ordered by due time; packets of one time in the order in which they were
+// added.
 using Packet = std::vector<std::byte>;
 
 class PacketHeap final {
@@ -69,7 +69,7 @@ class PacketHeap final {
     return entries_.front().due;
   }
 
-  // Only if there is one.
+  // Only if it is not empty.
   Packet take() {
     std::pop_heap(entries_.begin(), entries_.end(), later);
     Packet packet = std::move(entries_.back().packet);
@@ -92,14 +92,14 @@ class PacketHeap final {
   std::uint64_t next_order_ = 0;
 };
 
-// False if it was refused; the thread goes on as before.
+// Returns false if it was refused; then the thread keeps its scheduling.
 inline bool make_real_time(int priority) {
-  prctl(PR_SET_TIMERSLACK, 1UL);  // where it is refused, timers are exact at least
+  prctl(PR_SET_TIMERSLACK, 1UL);  // timers are exact even where SCHED_FIFO is refused
   const sched_param parameters{.sched_priority = priority};
   return pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters) == 0;
 }
 
-// The link comes before what measures it.
+// The link has priority over the probes that measure it.
 inline constexpr int kForwarderPriority = 50;
 inline constexpr int kProbePriority = 40;
 
@@ -113,18 +113,18 @@ struct TunAddresses {
 
 inline constexpr int kTunMtu = 1500;
 
-// Makes one in that network namespace and brings it up. Each read() of the non-blocking descriptor
-// gives one IP packet that the namespace sends, each write() is one that it receives. The interface
-// goes with the descriptor. FAILED_PRECONDITION where there is no /dev/net/tun, or no right to it.
+// Makes one in this network namespace and brings it up. Each read() of the non-blocking descriptor
+// returns one IP packet that the namespace sends; each write() delivers one to it. The interface
+// disappears with the descriptor. FAILED_PRECONDITION without /dev/net/tun or the right to use it.
 Result<UniqueFd> open_tun(int network_namespace, const TunAddresses& addresses);
 
-// Carries packets between two TUN devices as a profile says: the link itself.
+// The link itself: carries packets between two TUN devices according to a profile.
 //
-// Its thread runs under SCHED_FIFO, so that other work does not hold packets up; where that is
-// refused it runs as any other, and is_real_time() says so.
+// Its thread runs under SCHED_FIFO, so that other work does not delay packets. If that is refused
+// it runs with normal scheduling, and is_real_time() returns false.
 class Forwarder final {
  public:
-  // Non-blocking descriptors that give and take one packet at a time; kept.
+  // Non-blocking descriptors, one packet per read or write; the forwarder keeps them.
   struct Devices {
     UniqueFd edge;
     UniqueFd server;
@@ -143,7 +143,7 @@ class Forwarder final {
   void begin_again(Duration offset, std::uint64_t seed) { restart_.ask({offset, seed}); }
   CarriedBytes traffic() const { return {up_bytes_.load(), down_bytes_.load()}; }
   LinkCounts counts() const { return {up_counts_.read(), down_counts_.read()}; }
-  // From when a packet was due to when it had been written.
+  // The time from when a packet was due to when it was written.
   const Lateness& lateness() const { return lateness_; }
 
  private:
@@ -168,7 +168,7 @@ class Forwarder final {
 class TunLink final : public Link {
  public:
   // Errors: FAILED_PRECONDITION without root or TUN devices; INVALID_ARGUMENT for a profile with a
-  // reset: only a proxy ends connections.
+  // reset, because only a proxy resets connections.
   static Result<std::unique_ptr<TunLink>> start(const LinkProfile& profile, std::uint64_t seed);
 
   const LinkProfile& profile() const override { return profile_; }

@@ -23,15 +23,15 @@ Duration period_of(const OpportunityTrace& trace) {
   return milliseconds(trace.ms.back());
 }
 
-// Opportunities are counted through all rounds of the trace.
+// Opportunities are numbered through all repetitions of the trace.
 Duration time_of(const OpportunityTrace& trace, std::uint64_t opportunity) {
   const auto round = static_cast<Duration::rep>(opportunity / trace.ms.size());
   return round * period_of(trace) + milliseconds(trace.ms[opportunity % trace.ms.size()]);
 }
 
-// The first opportunity at that time or later.
+// The first opportunity at or after that time.
 std::uint64_t opportunity_at(const OpportunityTrace& trace, Duration time) {
-  // The last of a round and the first of the next may fall together: begin one round earlier.
+  // A round's last opportunity and the next round's first may coincide: start one round earlier.
   Duration::rep round = std::max<Duration::rep>(time / period_of(trace) - 1, 0);
   while (period_of(trace) * (round + 1) < time) ++round;
   const Duration into = time - round * period_of(trace);
@@ -50,7 +50,7 @@ double bits_of_step(const RateTrace& trace, std::size_t step) {
          to_seconds(end_of_step(trace, step) - trace.steps[step].from);
 }
 
-// Bits from the start of the trace, through all its rounds, to that time.
+// Bits from the start of the trace to that time, over all repetitions.
 double bits_until(const RateTrace& trace, Duration time) {
   double round = 0, part = 0;
   const Duration into = time % trace.period;
@@ -64,7 +64,7 @@ double bits_until(const RateTrace& trace, Duration time) {
   return round * static_cast<double>(time / trace.period) + part;
 }
 
-// When so many bits have passed since `begin`, a time of the trace.
+// The time of the trace when this many bits have passed since `begin`.
 Duration time_after(const RateTrace& trace, Duration begin, double bits) {
   const double round = bits_until(trace, trace.period);
   const double whole = std::floor(bits / round);
@@ -74,7 +74,7 @@ Duration time_after(const RateTrace& trace, Duration begin, double bits) {
       trace.steps.begin(), trace.steps.end(),
       [into = at % trace.period](const RateStep& step) { return step.from <= into; });
   auto step = static_cast<std::size_t>(after - trace.steps.begin()) - 1;
-  // Rounding may leave a bit's fraction over after a round; two rounds end it for certain.
+  // Rounding may leave a fraction of a bit after a round; two rounds always suffice.
   for (std::size_t i = 0; i < 2 * trace.steps.size() + 2; ++i) {
     const double rate = trace.steps[step].bit_per_s;
     const Duration left = end_of_step(trace, step) - at % trace.period;
@@ -108,7 +108,7 @@ bool Bottleneck::has_room(std::size_t bytes, Duration now) {
     waiting_ -= queue_.front().second;
     queue_.pop_front();
   }
-  // An empty queue takes any packet: otherwise one that is larger would never pass.
+  // An empty queue accepts any packet. Otherwise a packet larger than the queue would never pass.
   return queue_.empty() || waiting_ + bytes <= settings_.queue_bytes;
 }
 
@@ -119,7 +119,7 @@ Duration Bottleneck::serve(std::size_t bytes, Duration ready) {
          settings_.trace_offset;
 }
 
-// What an opportunity has left serves the next packet if that waits already.
+// The rest of an opportunity serves the next packet if that is already waiting.
 Duration Bottleneck::serve_at_opportunities(std::size_t bytes, Duration ready) {
   const OpportunityTrace& trace = *settings_.opportunities;
   const Duration ready_in_trace = ready + settings_.trace_offset;
@@ -156,7 +156,7 @@ double Bottleneck::capacity(const PathSettings& settings, Duration from, Duratio
 
 namespace {
 
-// Of the Pareto excess: P(excess > x) = (1 + x / scale)^-kShape.
+// The Pareto excess has P(excess > x) = (1 + x / scale)^-kShape.
 constexpr double kShape = 3;
 // The excess has mean scale / 2 and standard deviation scale * sqrt(3) / 2.
 constexpr double kScaleOfDeviation = 2 / std::numbers::sqrt3;
@@ -170,7 +170,7 @@ Duration pareto_floor(const PathSettings& settings) {
   return settings.delay - scaled(settings.jitter.deviation, kScaleOfDeviation * kMeanOfScale);
 }
 
-// The excess, in deviations, that belongs to a normal deviate: both have the same rank.
+// The Pareto excess, in deviations, with the same rank as a normal deviate.
 double pareto_excess(double deviate) {
   const double above = std::max(0.5 * std::erfc(deviate / std::numbers::sqrt2), 1e-12);
   return kScaleOfDeviation * (std::pow(above, -1 / kShape) - 1);
@@ -198,8 +198,7 @@ Duration Jitter::at(Duration since_start) {
   }
   const JitterSettings& jitter = settings_.jitter;
   if (jitter.law == JitterSettings::Law::kNone) return settings_.delay;
-  // An Ornstein-Uhlenbeck process: normally distributed at every instant, and near to itself a
-  // moment ago.
+  // An Ornstein-Uhlenbeck process: normally distributed at each instant, and correlated in time.
   const double passed = jitter.correlation > Duration::zero()
                             ? to_seconds(since_start - last_) / to_seconds(jitter.correlation)
                             : 1e3;
@@ -230,7 +229,7 @@ double mean_loss(const LossSettings& settings) {
     passes *= 1 - burst.loss_when_bad * burst.to_bad / (burst.to_bad + burst.to_good);
   }
   for (const LossWindow& window : settings.windows) {
-    if (window.period == Duration::zero()) continue;  // once is nothing in the long run
+    if (window.period == Duration::zero()) continue;  // a single window has no long-run share
     passes *=
         1 - window.share * std::min(1.0, to_seconds(window.length) / to_seconds(window.period));
   }
@@ -239,7 +238,8 @@ double mean_loss(const LossSettings& settings) {
 
 bool LossModel::loses(Duration since_start) {
   const BurstLoss& burst = settings_.burst;
-  // Every draw is made for every packet, so that one part of the settings does not move the others.
+  // Every draw is made for every packet, so that changing one setting does not change the other
+  // draws.
   bad_ = random_.chance(bad_ ? 1 - burst.to_good : burst.to_bad);
   const bool in_burst = random_.chance(burst.loss_when_bad) && bad_;
   const bool single = random_.chance(settings_.share);
@@ -249,7 +249,7 @@ bool LossModel::loses(Duration since_start) {
 
 namespace {
 
-// Seeds of the parts: each draws from a sequence of its own.
+// Seeds of the parts: each has its own random sequence.
 enum : std::uint64_t { kLossPart = 1, kJitterPart = 2, kOrderPart = 3 };
 
 std::uint64_t seed_of(std::uint64_t seed, std::uint64_t part) {

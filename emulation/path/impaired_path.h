@@ -1,12 +1,12 @@
-// One direction of an emulated link: says of each packet when it arrives, or what became of it.
+// One direction of an emulated link: decides for each packet when it arrives, or why it does not.
 //
 //   ImpairedPath path(settings, seed);
 //   const Fate fate = path.send(1500, since_start);
 //   if (fate.arrives()) deliver_at(fate.due);
 //
-// A packet waits for the bottleneck (Bottleneck), is lost there or not (LossModel), and then takes
-// its delay (Jitter). Order is kept: a packet whose jitter is less than that of the one before
-// it waits for that one. Only what the settings ask to be reordered is overtaken.
+// A packet waits for the bottleneck (Bottleneck), may be lost there (LossModel), and is then
+// delayed (Jitter). Order is kept: a packet whose delay would let it overtake waits for the one
+// before. Only packets that the settings reorder are overtaken.
 //
 // Pure: time is an argument, counts from the link's start, and must not fall. The same settings,
 // seed and packets give the same fates. Thread rule: one thread.
@@ -25,24 +25,24 @@
 
 namespace outrider {
 
-// The slowest part of a path: one packet after the other, each as long as its bytes take at the
-// rate of that moment; what waits stands in a bounded queue.
+// The slowest part of a path. Packets pass one after the other, each for as long as its bytes take
+// at the current rate. The others wait in a bounded queue.
 class Bottleneck final {
  public:
   static constexpr std::size_t kOpportunityBytes = 1500;
 
-  // settings must outlive this; its traces hold what link_profile.h says of them and let
-  // something pass.
+  // settings must outlive this object. Its traces are as link_profile.h says, and let something
+  // pass.
   explicit Bottleneck(const PathSettings& settings);
 
-  // When the packet has passed; nothing if the queue has no room for it.
+  // When the packet has passed; nothing if the queue has no room.
   std::optional<Duration> pass(std::size_t bytes, Duration now);
 
-  // Whether the queue has room for so many bytes; if not, when it may have.
+  // Whether the queue has room for this many bytes; if not, when it may have room.
   bool has_room(std::size_t bytes, Duration now);
   Duration next_departure() const { return queue_.front().first; }
 
-  // Bytes that the path lets pass in [from, to), if there always are some to pass.
+  // Bytes that the path lets pass in [from, to) under constant load.
   static double capacity(const PathSettings& settings, Duration from, Duration to);
 
  private:
@@ -51,41 +51,42 @@ class Bottleneck final {
   Duration serve_at_opportunities(std::size_t bytes, Duration ready);
 
   const PathSettings& settings_;
-  std::deque<std::pair<Duration, std::size_t>> queue_;  // what has not passed: when it will, bytes
+  std::deque<std::pair<Duration, std::size_t>> queue_;  // waiting packets: when they pass, bytes
   std::size_t waiting_ = 0;                             // bytes in queue_
   Duration free_at_{0};
-  // The opportunity in use, counted through all rounds of the trace, and what is left of it.
+  // The current opportunity, numbered through all repetitions of the trace, and its remaining
+  // bytes.
   std::uint64_t opportunity_ = 0;
   std::size_t left_ = kOpportunityBytes;
 };
 
-// One-way delays: the mean with its jitter, or those of a trace.
+// One-way delays: the mean with jitter, or the delays of a trace.
 class Jitter final {
  public:
-  // settings must outlive this.
+  // settings must outlive this object.
   Jitter(const PathSettings& settings, std::uint64_t seed);
 
-  // The delay of a packet that enters so long after the start; times must not fall.
+  // The delay of a packet that enters at this time since the start; times must not fall.
   Duration at(Duration since_start);
 
-  // The least delay that the settings allow.
+  // The smallest delay that the settings allow.
   static Duration floor_of(const PathSettings& settings);
 
  private:
   const PathSettings& settings_;
   SeededRandom random_;
-  double deviate_ = 0;  // of the standard normal distribution, at last_
+  double deviate_ = 0;  // a standard normal deviate, at last_
   Duration last_{0};
 };
 
-// Which packets are lost: single ones, bursts, and windows of time.
+// Decides which packets are lost: single ones, in bursts, and in windows of time.
 class LossModel final {
  public:
-  // settings must outlive this.
+  // settings must outlive this object.
   LossModel(const LossSettings& settings, std::uint64_t seed)
       : settings_(settings), random_(seed) {}
 
-  // Whether the next packet is lost, which passes so long after the start.
+  // Whether the next packet, which passes at this time since the start, is lost.
   bool loses(Duration since_start);
 
  private:
@@ -94,17 +95,17 @@ class LossModel final {
   bool bad_ = false;
 };
 
-// The share of a window's loss at that time; 0 outside all of them.
+// The loss share of a window at that time; 0 outside of all windows.
 double window_loss(const LossSettings& settings, Duration since_start);
 
-// The share of packets that is lost in the long run, evenly sent.
+// The long-run share of evenly sent packets that is lost.
 double mean_loss(const LossSettings& settings);
 
 struct Fate {
   enum class Kind : std::uint8_t { kArrives, kQueueFull, kLost, kSilent };
 
   Kind kind = Kind::kArrives;
-  // When it arrives; of a lost one, when it would have. Nothing else has one.
+  // When it arrives; for a lost packet, when it would have arrived. Otherwise nothing.
   Duration due{0};
   std::optional<Duration> copy_due = {};  // of a duplicate
 
@@ -120,12 +121,12 @@ class ImpairedPath final {
   const PathSettings& settings() const { return settings_; }
   const PathCounts& counts() const { return counts_; }
 
-  // bytes: of the whole packet, headers included.
+  // bytes: of the whole packet with its headers.
   Fate send(std::size_t bytes, Duration now);
 
-  // Whether a packet that is sent again at that time is lost again.
+  // Whether a retransmission at that time is lost too.
   bool loses_again(Duration at) { return loss_.loses(at); }
-  // Whether the queue has room; if it has none, next_departure() is when it may.
+  // Whether the queue has room; if not, next_departure() is when it may have room.
   bool has_room(std::size_t bytes, Duration now) {
     return !settings_.has_rate() || bottleneck_.has_room(bytes, now);
   }

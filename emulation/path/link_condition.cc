@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of a trace: longer than kStalledFor, so that what is sent while it lasts mostly meets it.
+// For a trace: longer than kStalledFor, so that most packets sent meanwhile meet the stall.
 constexpr Duration kStall = milliseconds(500);
 
 bool has_stall(const OpportunityTrace& trace) {

@@ -1,5 +1,5 @@
-// What a profile holds beside delay and rate, and whether packets have met it: a run over a link
-// with black-outs says nothing about black-outs if none fell into it.
+// The impairments of a profile beside delay and rate, and whether packets met them. A run over a
+// link with black-outs is no evidence about black-outs if none occurred in it.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,20 +14,20 @@
 
 namespace outrider {
 
-// What became of the packets of a link, for reports: whether a run met what its profile holds.
+// What happened to the packets of a link, for reports: whether a run met the profile's impairments.
 
-// Of one direction.
+// Counts of one direction.
 struct PathCounts {
-  std::uint64_t sent = 0;  // packets, all of them; those below are some of these
+  std::uint64_t sent = 0;  // all packets; the counts below are subsets
   std::uint64_t queue_full = 0;
   std::uint64_t lost = 0;
-  std::uint64_t in_black_out = 0;    // of the lost: in a window that loses all
-  std::uint64_t in_loss_window = 0;  // of the lost: in a window that loses some
-  std::uint64_t stalled = 0;         // at the head of the queue while a trace let nothing pass
+  std::uint64_t in_black_out = 0;    // lost in a window that loses all packets
+  std::uint64_t in_loss_window = 0;  // lost in a window that loses a share of them
+  std::uint64_t stalled = 0;         // at the head of the queue while the trace let nothing pass
   std::uint64_t silent = 0;
   std::uint64_t reordered = 0;
   std::uint64_t duplicated = 0;
-  // Of a path with a rate: what passed its bottleneck, and how long that was at work.
+  // Of a path with a rate: bytes through its bottleneck, and for how long that was busy.
   std::uint64_t bytes = 0;
   std::uint64_t busy_ns = 0;
 
@@ -59,7 +59,7 @@ struct PathCounts {
   }
 };
 
-// Of both, and of the connections on them.
+// Both directions, and the connections on them.
 struct LinkCounts {
   PathCounts up = {};
   PathCounts down = {};
@@ -84,8 +84,8 @@ struct LinkCounts {
 enum class LinkCondition : std::uint8_t {
   kPacketLoss,  // single packets and bursts
   kBlackOut,    // a window of time that loses every packet
-  kLossWindow,  // one that loses a share of them
-  kStall,       // a trace that lets nothing pass for half a second or longer
+  kLossWindow,  // a window that loses a share of the packets
+  kStall,       // the trace lets nothing pass for half a second or longer
   kSilence,
   kReset
 };
@@ -99,10 +99,10 @@ inline constexpr auto enum_names<LinkCondition> =
                                             {LinkCondition::kSilence, "silence"},
                                             {LinkCondition::kReset, "reset"}});
 
-// A packet has met a stall if it stood at the head of the queue for so long.
+// A packet has met a stall if it stood at the head of the queue for this long.
 inline constexpr Duration kStalledFor = std::chrono::milliseconds(200);
 
-// What can happen on this link, in either direction.
+// The impairments that can occur on this link, in either direction.
 std::vector<LinkCondition> conditions_of(const LinkProfile& profile);
 
 bool has_met(const LinkCounts& counts, LinkCondition condition);

@@ -57,7 +57,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   }
 }
 
-// Each returns what it expects where the value is wrong, and nothing where it is right.
+// Each returns what it expects if the value is wrong, and nothing if it is right.
 using Refusal = const char*;
 
 Refusal set_delay(PathSettings& path, std::string_view value) {

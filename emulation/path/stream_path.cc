@@ -5,7 +5,7 @@ namespace outrider {
 namespace {
 
 constexpr std::size_t kAnyPiece = std::size_t{64} << 10;
-constexpr int kMaxRetransmissions = 15;  // as Linux's tcp_retries2; then TCP gives up
+constexpr int kMaxRetransmissions = 15;  // Linux's tcp_retries2; then TCP gives up
 
 bool packets_count(const PathSettings& settings) {
   return settings.has_rate() || mean_loss(settings.loss) > 0 || !settings.loss.windows.empty();

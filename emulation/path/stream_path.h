@@ -1,5 +1,5 @@
-// One direction of a stream over an impaired path: what loss, black-outs and the queue make of a
-// TCP connection's bytes. A model: there is no TCP in it.
+// One direction of a stream over an impaired path: how loss, black-outs and the queue affect the
+// bytes of a TCP connection. It is a model: no TCP runs in it.
 //
 //   lost      arrives after a retransmission: once the timeout has passed, which is the round trip
 //             and Linux's least, 200 ms, and doubles each time the segment is lost again
@@ -28,23 +28,23 @@ namespace outrider {
 
 class StreamPath final {
  public:
-  static constexpr std::size_t kMaxSegment = 1448;  // of a packet of 1500 bytes
+  static constexpr std::size_t kMaxSegment = 1448;  // payload of a packet of 1500 bytes
   static constexpr std::size_t kHeaders = 52;
   static constexpr Duration kMinTimeout = std::chrono::milliseconds(200);
 
-  // path must outlive this. round_trip: of the whole link.
+  // path must outlive this object. round_trip: of the whole link.
   StreamPath(ImpairedPath& path, Duration round_trip)
       : path_(path), timeout_(round_trip + kMinTimeout) {}
 
-  // How many bytes to take at once: a segment where packets count, any number where not.
+  // How many bytes to take at once: one segment if packets count, else any number.
   std::size_t largest_piece() const;
-  // Whether the path takes a piece now; if not, when it may.
+  // Whether the path accepts a piece now; if not, when it may.
   bool has_room(Duration now) { return path_.has_room(kMaxSegment + kHeaders, now); }
   Duration room_at() const { return path_.next_departure(); }
 
-  // When a piece that is sent now arrives; nothing if it never does. Never before the piece ahead.
+  // When a piece sent now arrives; nothing if it never does. Never before the piece ahead of it.
   std::optional<Duration> send(std::size_t bytes, Duration now);
-  // The end of the stream, which is never lost by itself.
+  // The end of the stream; it is never lost.
   std::optional<Duration> send_end(Duration now) { return send(0, now); }
 
  private:
@@ -53,12 +53,14 @@ class StreamPath final {
   Duration last_due_{0};
 };
 
-// How many trips one way a new connection takes before its first message may leave: TCP's greeting
-// and then HTTP/2's, whose settings the server sends; behind a proxy beside the edge only these.
+// One-way trips of a new connection before its first message may leave: TCP's handshake, then
+// HTTP/2's, which waits for the server's settings. Behind a proxy beside the edge only HTTP/2's
+// count.
 inline constexpr int kConnectTrips = 4;
 inline constexpr int kConnectTripsBehindProxy = 1;
 
-// When that is over; nothing: never. trip(up, at): when what leaves then arrives.
+// When the handshakes are over; nothing: never. trip(up, at): when a message that leaves at `at`
+// arrives.
 template <typename Time, typename Trip>
 std::optional<Time> connected_at(int trips, Time now, Trip&& trip) {
   std::optional<Time> at = now;
@@ -80,8 +82,8 @@ class LinkWireFlow final {
   LinkWireFlow(LinkWireDirection& direction, Duration round_trip)
       : direction_(direction), stream_(direction.path, round_trip) {}
 
-  // When a message that is sent now arrives, whole; nothing if it never does. Times count from the
-  // profile's start.
+  // When a message that is sent now has arrived completely; nothing if it never does. Times count
+  // from the profile's start.
   std::optional<Duration> send(std::size_t bytes, Duration now) {
     Duration& at = direction_.latest;
     at = std::max(at, now);

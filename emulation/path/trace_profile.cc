@@ -30,7 +30,7 @@ constexpr Duration kDelayStep = milliseconds(10);
 
 constexpr std::string_view kBlanks = " \t\r";
 
-// What a message shows of a line that a stranger wrote.
+// The excerpt of a line that an error message quotes; the line may come from anybody.
 std::string quoted(std::string_view line) {
   constexpr std::size_t kShown = 40;
   std::string text = "'";
@@ -49,7 +49,7 @@ std::vector<std::string_view> columns_of(std::string_view line) {
     const std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
     columns.push_back(line.substr(at, end - at));
     at = end;
-    if (columns.size() > 2) break;  // one too many is known
+    if (columns.size() > 2) break;  // too many columns are an error, whatever their number
   }
   return columns;
 }
@@ -65,7 +65,7 @@ std::optional<Number> number_of(std::string_view text) {
 using Columns = std::vector<std::string_view>;
 using TakeLine = std::function<Status(const Columns&, std::size_t number, std::string_view line)>;
 
-// Hands over each line that is not blank. It has `columns` columns.
+// Passes on each line that is not blank. It must have `columns` columns.
 Status for_each_row(std::string_view text, const std::string& name, std::size_t columns,
                     const TakeLine& take) {
   if (text.empty()) return invalid_argument(name + ": the trace has zero bytes");
@@ -138,7 +138,7 @@ Result<RateTrace> parse_rates(std::string_view text, const std::string& name) {
                         std::string_view line) -> Status {
     const auto seconds = number_of<double>(columns[0]);
     const auto mbit = number_of<double>(columns[1]);
-    // Written so that NaN fails too.
+    // Written so that NaN fails the test too.
     if (!seconds || !(*seconds >= 0 && *seconds <= kMaxSeconds)) {
       return bad_line(name, number, "expected seconds from 0 to 1e6 first, found " + quoted(line));
     }
@@ -155,7 +155,7 @@ Result<RateTrace> parse_rates(std::string_view text, const std::string& name) {
     return {};
   };
   OUTRIDER_RETURN_IF_ERROR(for_each_row(text, name, 2, take));
-  // The last rate holds as long as a step does on the mean.
+  // The last rate lasts as long as the mean step.
   const std::size_t gaps = trace.steps.size() - 1;
   trace.period = trace.steps.back().from +
                  from_ms(gaps == 0 ? 1e3 : (last - first) * 1e3 / static_cast<double>(gaps));
@@ -217,8 +217,8 @@ Status read_delays(const std::string& file, LinkProfile& profile) {
   return {};
 }
 
-// The file whose name has `to` where this one's has `from` at its end (or start); nothing if this
-// one's has not, or no such file is there.
+// The file whose name differs by `to` instead of `from` at its end (or start); nothing if this name
+// has no `from`, or there is no such file.
 std::optional<std::string> sibling(const std::filesystem::path& file, const std::string& from,
                                    const std::string& to, bool at_end) {
   std::string name = file.filename().string();
@@ -234,7 +234,7 @@ std::string name_of(const std::filesystem::path& file) {
   return file.filename().string();
 }
 
-// A file of delays: rates come from the file beside it, if there is one.
+// A file of delays. Rates come from the file beside it, if there is one.
 Status load_delay_file(const std::string& file, LinkProfile& profile) {
   OUTRIDER_RETURN_IF_ERROR(read_delays(file, profile));
   const std::optional<std::string> rates = sibling(file, "delay_", "bw_", false);

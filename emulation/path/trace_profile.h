@@ -18,9 +18,9 @@ namespace outrider {
 //   parse_rates          two columns: seconds, Mbit/s; ascending seconds, the first is the start
 //   parse_delays         one delay in ms a line, for 10 ms each (Starlink, LeoCC)
 //
-// `name` stands in errors, with the line. Errors: INVALID_ARGUMENT for a file that is empty, or
-// lets nothing pass, and for a line that is no number, negative, not finite, too large, or goes
-// back in time. Blank lines are passed over; CR LF ends a line too.
+// Errors name `name` and the line. INVALID_ARGUMENT for a file that is empty or lets nothing pass,
+// and for a line that is no number, negative, not finite, too large, or goes back in time. Blank
+// lines are skipped; CR LF ends a line too.
 Result<OpportunityTrace> parse_opportunities(std::string_view text, const std::string& name);
 Result<RateTrace> parse_rates(std::string_view text, const std::string& name);
 Result<DelayTrace> parse_delays(std::string_view text, const std::string& name);
@@ -29,8 +29,8 @@ Result<DelayTrace> parse_delays(std::string_view text, const std::string& name);
 bool has_two_columns(std::string_view text);
 
 // Reads the file and those that belong to it: NAME.up beside NAME.down, delay_NAME.txt beside
-// bw_NAME.txt. What a trace does not say is assumed, and LinkProfile::chosen says so: the same
-// rates in the direction that has no file of its own, 20 ms one way, a queue of 100 packets.
+// bw_NAME.txt. Values that a trace lacks are assumed, and LinkProfile::chosen lists them: the same
+// rates in the direction without a file of its own, 20 ms one way, a queue of 100 packets.
 //
 // offset: where in the trace the link starts; wraps at its end.
 // Errors: those of read_file() and of parsing.

@@ -43,7 +43,7 @@ Result<UniqueFd> make_namespace() {
 
 Result<NetNamespace> NetNamespace::create() {
   Result<UniqueFd> made = internal_error("not made");
-  // A thread of its own: ours stays where it is.
+  // On a thread of its own, so that the caller stays in its namespace.
   std::thread([&made] { made = make_namespace(); }).join();
   if (!made.ok()) return made.status();
   return NetNamespace(*std::move(made));
@@ -58,7 +58,7 @@ Result<InNamespace> InNamespace::enter(int fd) {
 }
 
 InNamespace::~InNamespace() {
-  // Going on in a foreign network would be worse than ending.
+  // To continue in another network would be worse than to abort.
   if (home_.valid()) OUTRIDER_CHECK(setns(home_.get(), CLONE_NEWNET) == 0);
 }
 

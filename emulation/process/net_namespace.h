@@ -1,5 +1,5 @@
-// Network namespaces held by file descriptors: nothing has a name, so nothing is left behind when
-// the process ends, however it ends.
+// Network namespaces held by file descriptors. They have no names, so nothing is left behind when
+// the process ends in any way.
 //
 // Thread rule: a namespace is a value with one owner; InNamespace belongs to the thread that made
 // it. SPDX-License-Identifier: Apache-2.0
@@ -14,7 +14,7 @@ namespace outrider {
 
 class NetNamespace final {
  public:
-  // A new one in which nothing but its loopback is up. FAILED_PRECONDITION without the rights.
+  // A new namespace whose only interface is loopback. FAILED_PRECONDITION without the rights.
   static Result<NetNamespace> create();
 
   int fd() const { return fd_.get(); }
@@ -25,8 +25,8 @@ class NetNamespace final {
   UniqueFd fd_;
 };
 
-// While this lives the calling thread is in the namespace: sockets that it opens belong there, and
-// programs that it starts begin there.
+// While this object lives the calling thread is in the namespace: its sockets and the programs it
+// starts belong there.
 class InNamespace final {
  public:
   static Result<InNamespace> enter(int fd);
@@ -37,7 +37,7 @@ class InNamespace final {
  private:
   explicit InNamespace(UniqueFd home) : home_(std::move(home)) {}
 
-  UniqueFd home_;  // where the thread goes back to
+  UniqueFd home_;  // the namespace to which the thread returns
 };
 
 }  // namespace outrider

@@ -23,7 +23,8 @@
 namespace outrider {
 namespace {
 
-// What is started while this lives runs on `core` alone: a child inherits its parent's CPUs.
+// While this object lives, programs are started on `core` alone: a child inherits its parent's
+// CPUs.
 class OnCore final {
  public:
   explicit OnCore(std::optional<int> core) {
@@ -66,7 +67,7 @@ bool read_some(int fd, std::string& into) {
   return got > 0;
 }
 
-// Both streams to their ends; false if time ran out first.
+// Reads both streams to their ends; false if time ran out first.
 bool read_both(Pipe& out, Pipe& err, FinishedProcess& finished, TimePoint start, TimePoint deadline,
                const std::function<void(std::string_view)>& on_out) {
   const SystemClock clock;
@@ -90,17 +91,17 @@ Status cannot_start(const char* program, int error) {
   return unavailable(std::string("cannot start ") + program + ": " + std::strerror(error));
 }
 
-// fork() rather than posix_spawn(), which cannot ask that the child ends with its parent.
+// fork() instead of posix_spawn(), which cannot make the child end with its parent.
 Result<pid_t> fork_program(const std::vector<char*>& argv, int out, int err) {
-  OUTRIDER_ASSIGN_OR_RETURN(Pipe failure, make_pipe());  // closed by what was started
+  OUTRIDER_ASSIGN_OR_RETURN(Pipe failure, make_pipe());  // the started program closes it
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return cannot_start(argv[0], errno);
   if (pid == 0) {
-    // From here only what is safe in the child of a program with threads.
+    // From here on only what is safe in the child of a program with threads.
     constexpr int kNotStarted = 127;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kNotStarted);  // it ended before it could be asked for
+    if (getppid() != parent) _exit(kNotStarted);  // the parent ended before prctl()
     if (dup2(out, STDOUT_FILENO) >= 0 && (err < 0 || dup2(err, STDERR_FILENO) >= 0)) {
       execve(argv[0], argv.data(), environ);
     }
@@ -124,7 +125,7 @@ Result<pid_t> fork_program(const std::vector<char*>& argv, int out, int err) {
 Result<std::string> sibling_program(const std::string& name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return unavailable("where this program stands cannot be read: " + error.message());
+  if (error) return unavailable("the path of this program cannot be read: " + error.message());
   const std::filesystem::path path = self.parent_path() / name;
   if (!std::filesystem::exists(path, error)) {
     return not_found(path.string() + " is not there; build it");

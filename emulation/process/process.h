@@ -1,7 +1,7 @@
-// Other programs of ours, run as processes of their own. They are killed when the thread that
-// started them ends, however it ends: a killed bench leaves none behind.
+// Other programs of ours as processes of their own. They are killed when the thread that started
+// them ends in any way, so a killed bench leaves none behind.
 //
-// Thread rule: one thread (cores are given by moving the caller there for a moment).
+// Thread rule: one thread (for a process on one core, that thread moves there for a moment).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace outrider {
 
-// Without its end; empty if there is none.
+// The last line that is not empty, without its line break.
 inline std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of("\r\n");
   if (end == std::string::npos) return "";
@@ -29,7 +29,7 @@ inline std::string last_line(const std::string& text) {
   return text.substr(begin, end - begin + 1);
 }
 
-// What outrider-edge or outrider-lab-edge says of its own failure, or else its last line.
+// The error message of outrider-edge or outrider-lab-edge, or else its last line.
 inline std::string last_error_line(const std::string& err) {
   for (const char* const program : {"outrider-lab-edge: ", "outrider-edge: "}) {
     const std::size_t begin = err.rfind(program);
@@ -41,20 +41,20 @@ inline std::string last_error_line(const std::string& err) {
 // Where in the network a program runs.
 struct NetworkSide {
   std::string host = "127.0.0.1";             // its own address there
-  std::optional<int> network_namespace = {};  // a file descriptor; nothing: our own
+  std::optional<int> network_namespace = {};  // a file descriptor; nothing: our own namespace
 };
 
 struct ProcessOptions {
   std::string program;  // a path
   std::vector<std::string> arguments;
   std::optional<int> core = {};               // runs on this CPU alone
-  std::optional<int> network_namespace = {};  // runs in it
+  std::optional<int> network_namespace = {};  // the namespace in which it runs
 };
 
-// The path of a program that stands beside this one.
+// The path of a program in the folder of this one.
 Result<std::string> sibling_program(const std::string& name);
 
-// err < 0: our own stderr. Both stay the caller's.
+// err < 0: our own stderr. The caller keeps both.
 Result<pid_t> spawn_process(const ProcessOptions& options, int out, int err);
 
 struct FinishedProcess {
@@ -62,12 +62,12 @@ struct FinishedProcess {
   std::string out;
   std::string err;
   std::optional<Duration> first_out = {};  // from its start to its first byte on stdout
-  // The most memory it held; at least what this process held when it was started.
+  // The most memory it held; at least what this process held at the start.
   std::int64_t peak_bytes = 0;
 };
 
-// Runs it to its end. DEADLINE_EXCEEDED, and it is killed, if that takes longer than timeout.
-// on_out: called on this thread with what its stdout brings, as it comes; empty: nobody looks.
+// Runs it to its end. DEADLINE_EXCEEDED, after killing it, if that takes longer than timeout.
+// on_out is called on this thread with each piece of its stdout; it may be empty.
 Result<FinishedProcess> run_process(const ProcessOptions& options, Duration timeout,
                                     const std::function<void(std::string_view)>& on_out = {});
 

@@ -36,7 +36,7 @@ std::string overrun_line(const std::string& whose, const PaceCounts& counts) {
 
 namespace {
 
-// The word after `key` at the beginning of a line of the start block.
+// The word after `key` at the beginning of a line of the server's start block.
 std::string value_of(const std::string& text, const std::string& key) {
   const std::size_t line = text.find("\n  " + key + " ");
   if (line == std::string::npos) return "";
@@ -86,7 +86,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start_program(
 std::optional<PaceCounts> ServerProcess::stop() {
   if (pid_ == 0) return std::nullopt;
   kill(pid_, SIGTERM);
-  std::string last;  // short enough for the pipe to hold it until the server has ended
+  std::string last;  // short enough to fit into the pipe until the server has ended
   waitpid(std::exchange(pid_, 0), nullptr, 0);
   std::array<char, 1024> some;
   for (ssize_t got = 0; (got = read(out_.get(), some.data(), some.size())) > 0;) {
@@ -95,14 +95,15 @@ std::optional<PaceCounts> ServerProcess::stop() {
   return parse_overruns(last);
 }
 
-// Its end closes the pipe, so this ends whatever happens to it.
+// The pipe closes when the process ends, so this loop always ends.
 Status ServerProcess::read_start() {
   std::string text = "\n";
   while (value_of(text, "ready").empty()) {
     std::array<char, 1024> some;
     const ssize_t got = read(out_.get(), some.data(), some.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return unavailable("outrider-server ended before it listened; see above");
+    if (got <= 0)
+      return unavailable("outrider-server ended before it listened; its messages are above");
     text.append(some.data(), static_cast<std::size_t>(got));
   }
   tokenizer_hash_ = value_of(text, "tokenizer");

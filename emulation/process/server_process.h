@@ -1,4 +1,4 @@
-// An outrider-lab-server of our own, as a process of its own on a free port.
+// An outrider-lab-server as a process of its own, on a free port.
 // Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace outrider {
 
-// How well emulated paces were kept. A pass that takes longer by itself than its pace is not
-// shortened: where there are many, the run is not the device that it says.
+// How well emulated paces were kept. A pass that takes longer than its pace is not shortened. If
+// there are many such passes, the run does not represent the named device.
 
-// Of the passes of a target or the steps of a draft.
+// Counts passes of a target or steps of a draft.
 inline constexpr double kMaxOverruns = 0.01;
 
 double overrun_share(const PaceCounts& counts);
@@ -33,20 +33,20 @@ PaceCounts operator+(const PaceCounts& one, const PaceCounts& other);
 // {"passes": .., "overruns": ..}
 Json to_json(const PaceCounts& counts);
 
-// For people, of a pace that was not kept; whose: "draft at rtx-68m-7b".
+// A message for people about a pace that was not kept; whose: "draft at rtx-68m-7b".
 std::string overrun_line(const std::string& whose, const PaceCounts& counts);
 
-// What a server's last words say of its emulated pace; nothing if they do not.
+// What a server's last line says of its emulated pace; nothing if it does not.
 std::optional<PaceCounts> parse_overruns(const std::string& text);
 
 class ServerProcess final {
  public:
-  // Starts the outrider-lab-server that stands beside this program, waits until it listens. What it
-  // logs goes to our stderr. core: the only CPU it runs on. side: where it listens.
+  // Starts the outrider-lab-server in the folder of this program and waits until it listens. It
+  // logs to our stderr. core: the only CPU on which it runs. side: where it listens.
   static Result<std::unique_ptr<ServerProcess>> start(const std::vector<std::string>& arguments,
                                                       std::optional<int> core = std::nullopt,
                                                       const NetworkSide& side = {});
-  // The same of the program at that path.
+  // The same with the program at that path.
   static Result<std::unique_ptr<ServerProcess>> start_program(
       const std::string& program, const std::vector<std::string>& arguments,
       std::optional<int> core, const NetworkSide& side);
@@ -55,11 +55,11 @@ class ServerProcess final {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   const Address& address() const { return address_; }
-  // SIGTERM, and waits for its end. Returns what it counted of its emulated pace; nothing if it
-  // has none, or was stopped before.
+  // Sends SIGTERM and waits for its end. Returns its counts of the emulated pace; nothing if it has
+  // no pace or was already stopped.
   std::optional<PaceCounts> stop();
 
-  // The tokenizer hash that it shows at its start.
+  // The tokenizer hash that it prints at its start.
   const std::string& tokenizer_hash() const { return tokenizer_hash_; }
 
  private:

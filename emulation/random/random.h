@@ -1,4 +1,4 @@
-// Seeded chance: the same numbers on every machine, which the standard's distributions are not.
+// Seeded random numbers. They are the same on every machine; the standard's distributions are not.
 //
 // Thread rule: one thread; mixed(), scrambled() and unit() are pure.
 // SPDX-License-Identifier: Apache-2.0
@@ -15,7 +15,7 @@
 
 namespace outrider {
 
-// For links and simulations: std::mt19937_64, of which long sequences are drawn.
+// For links and simulations, which draw long sequences: std::mt19937_64.
 class SeededRandom final {
  public:
   explicit SeededRandom(std::uint64_t seed) : engine_(seed) {}
@@ -37,8 +37,8 @@ class SeededRandom final {
   Duration between(Duration low, Duration high) {
     return Duration{between(low.count(), high.count())};
   }
-  // Brings `count` of them to the front, drawn evenly and in the order drawn; the whole is a
-  // shuffle. count <= items.size().
+  // Moves `count` of the items to the front, drawn evenly and in the order drawn. With all items it
+  // is a shuffle. count <= items.size().
   template <typename T>
   void draw_first(std::vector<T>& items, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -58,7 +58,7 @@ inline std::uint64_t scrambled(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 inline constexpr std::uint64_t kGoldenStep = 0x9e3779b97f4a7c15u;
-// One step of it: numbers that differ anywhere differ in all bits.
+// One step of SplitMix64: if two numbers differ in any bit, all bits of the results may differ.
 inline std::uint64_t mixed(std::uint64_t x) {
   return scrambled(x + kGoldenStep);
 }
@@ -67,7 +67,7 @@ inline double unit(std::uint64_t bits) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-// Its sequence, for short ones.
+// The sequence of SplitMix64, for short sequences.
 class SplitMix final {
  public:
   explicit SplitMix(std::uint64_t seed) : state_(seed) {}

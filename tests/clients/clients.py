@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients of others against both programs, as their users run them: openai with strict validation, langchain-openai
+"""Third-party clients with both programs, as their users run them: openai with strict validation, langchain-openai
 for chats and completions, litellm, and GuideLLM. Each must have all its requests answered.
 
   ./run clients
@@ -44,7 +44,7 @@ def openai_strict(base):
     check(whole.usage.prompt_tokens_details.cached_tokens >= 0, 'cached tokens')
     plain = {'model': MODEL, 'prompt': QUESTION, 'max_tokens': TOKENS}
     whole = client.completions.create(**plain)
-    # The package's own type of such a chunk wants a finish_reason in each, which OpenAI sends in the last alone.
+    # The package's own type of a chunk requires a finish_reason in each, which OpenAI sends only in the last.
     lenient = openai.OpenAI(base_url=base, api_key='none', max_retries=0)
     text = ''.join(chunk.choices[0].text for chunk in lenient.completions.create(**plain, stream=True))
     check(text == whole.choices[0].text and text, f'{text!r} streamed, {whole!r} whole')
@@ -120,7 +120,7 @@ def main():
                     run(base)
                     answered.append(f'{name} at {program}')
                     print(f'{name} at {program}: everything answered', file=sys.stderr)
-                except Exception:  # of any kind: it is the client's
+                except Exception:  # any exception of the client
                     failed.append(f'{name} at {program}')
                     print(f'{name} at {program}: FAILED\n{traceback.format_exc()}', file=sys.stderr)
         edge.interrupt()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""outrider-bench run where something goes wrong: servers that die, full disks, reports that differ.
+"""outrider-bench run with failures: servers that die, full disks, reports that differ.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/bench_test.py
 
@@ -18,7 +18,7 @@ from programs import BIN, CLEAN_ENVIRONMENT, DRAFT, TARGET, ending_with_us, free
 from runner import run_tests
 
 PROMPTS = ['Go to the door.', 'Find the cup.', 'Turn left.', 'Stop at the lift.']
-# The space that is left on the full disk: too little for report.json, enough for report.md.
+# Free space on the full disk: too little for report.json, enough for report.md.
 FULL_DISK = r'''
 mount -t tmpfs -o size=2m none "$1" && shift
 "$@" > "$KEPT/first"
@@ -74,7 +74,7 @@ class Run(unittest.TestCase):
         return self.bench([f'{BIN}/outrider-bench', 'compare', *map(str, paths)])
 
     def requests(self):
-        """The lines that are whole, without the first."""
+        """The complete lines, without the first."""
         path = self.out / 'requests.jsonl'
         text = path.read_text(encoding='utf-8') if path.exists() else ''
         return [json.loads(line) for line in text.split('\n')[1:-1]]
@@ -93,7 +93,7 @@ class Run(unittest.TestCase):
         self.wait_for_requests(1)
         while not children_of(process.pid, 'outrider-lab-edge'):
             time.sleep(0.01)
-        # That of the setting has an emulated pace, that of the references has none.
+        # The setting's server has an emulated pace, the references' server has none.
         paced = [pid for pid, words in children_of(process.pid, 'outrider-lab-server')
                  if b'--pace-pass-ms' in words]
         self.assertEqual(len(paced), 1)
@@ -116,7 +116,7 @@ class Run(unittest.TestCase):
         self.assertIn(address, done.stderr)
 
     def test_first_figures_come_soon(self):
-        """While the machine has other work too: within twice the 10 s that are promised."""
+        """The machine has other work too, so within twice the promised 10 s."""
         began = time.monotonic()
         process = subprocess.Popen(
             ending_with_us(*self.command('--clock=real', '--network=lte', '--strategy=ar,sd,mirror',

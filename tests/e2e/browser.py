@@ -1,4 +1,4 @@
-"""A headless Chromium led by its DevTools protocol over a pipe, as far as page tests need it.
+"""A headless Chromium, driven by its DevTools protocol over a pipe, as far as page tests need it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,7 @@ PROGRAM = shutil.which('chromium') or shutil.which('google-chrome')
 
 
 class Browser:
-    """One page. What it logged and asked for stands in `console` and `requests`."""
+    """One page. `console` and `requests` hold its log and its requests."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)

@@ -124,7 +124,7 @@ class Children(unittest.TestCase):
         self.assertGreaterEqual(forks, 3)
 
     def test_what_starts_too_late_does_not_start(self):
-        """The parent's end came before the signal was asked for: so the shell finds another parent than it was told of."""
+        """The parent ended before the signal was requested, so the shell finds another parent than expected."""
         command = ending_with_us('echo', 'started')
         command[command.index(str(os.getpid()))] = '1'
         self.assertEqual(subprocess.run(command, capture_output=True, text=True, check=False).stdout, '')

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients of others against both programs: the official openai package, prometheus_client's parser,
+"""Third-party clients with both programs: the official openai package, prometheus_client's parser,
 grpcio's health check, curl. Each skips where it is not installed (pip install openai
 prometheus-client grpcio grpcio-health-checking).
 

@@ -147,9 +147,9 @@ class Keys(unittest.TestCase):
             key = new_key(tokens)
             limit(tokens, 'prompt-tokens-per-minute=10')
             with Server('--http-port', 0, '--token-file', tokens) as server:
-                for stranger in (Client(server), Client(server, 'x' * 43)):
+                for unknown in (Client(server), Client(server, 'x' * 43)):
                     for method, path in (('POST', '/v1/chat/completions'), ('GET', '/v1/models')):
-                        code, answer = stranger.ask(method, path, {'messages': MESSAGES})
+                        code, answer = unknown.ask(method, path, {'messages': MESSAGES})
                         self.assertEqual(code, 401, answer)
                 friend = Client(server, key)
                 self.assertEqual(friend.chat(max_tokens=2)[0], 200)

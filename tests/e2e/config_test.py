@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What --print-config of each program and command prints is read by --config, and means the same; what --help leaves out.
+"""--config reads what --print-config of each program and command prints, with the same meaning; what --help omits.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/config_test.py
 

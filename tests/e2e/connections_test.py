@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Connections that the server ends for their age, more of them than it takes while edges decode, and strangers
-who keep the HTTP pages of both programs busy.
+"""Connections that the server ends because of their age, more connections than it accepts while edges decode, and
+unauthenticated clients that keep the HTTP pages of both programs busy.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/connections_test.py
 
@@ -43,9 +43,9 @@ class Bound(unittest.TestCase):
             runners = [Edge(*ANSWER, '-n', '50', '--server', server.address) for _ in range(4)]
             while server.metric('num_requests_running') < len(runners):
                 time.sleep(0.02)
-            strangers = []
+            unauthenticated = []
             for _ in range(10 * CONNECTIONS):
-                strangers.append(socket.create_connection(('127.0.0.1', server.port)))
+                unauthenticated.append(socket.create_connection(('127.0.0.1', server.port)))
             while server.metric('connections_refused_total') < 9 * CONNECTIONS:
                 time.sleep(0.02)
             self.assertEqual(server.metric('connections_open'), CONNECTIONS)
@@ -54,13 +54,13 @@ class Bound(unittest.TestCase):
                 self.assertEqual(got.code, 0, got.err)
                 self.assertEqual(got.json['ids'], expected.json['ids'])
                 self.assertEqual(got.json['reconnects'], 0)
-            for stranger in strangers:
-                stranger.close()
+            for connection in unauthenticated:
+                connection.close()
             after = edge(*ANSWER, '-n', '5', '--server', server.address)
             self.assertEqual(after.code, 0, after.err)
 
 
-class HttpStrangers(unittest.TestCase):
+class UnauthenticatedHttpClients(unittest.TestCase):
     def test_half_sent_requests_unfinished_bodies_and_unread_replies_keep_nobody_out(self):
         for program in ('server', 'edge'):
             done = subprocess.run(

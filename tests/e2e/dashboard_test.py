@@ -22,9 +22,9 @@ from runner import run_tests
 
 DASHBOARD = ROOT / 'docker/grafana/dashboards/outrider.json'
 SCRAPE_SECONDS = 1
-# Rates want two samples or more; Grafana takes four times the interval between them.
+# Rates need two samples or more; Grafana takes four times the interval between them.
 WINDOW = '10s'
-# A share of nothing is not a number: answers go on until each figure has been seen.
+# A share of zero is not a number, so answers continue until each figure has been seen.
 FIGURE_SECONDS = 40
 
 
@@ -70,7 +70,7 @@ def write_configuration(folder, server, edge):
 
 
 def ask_edge(port):
-    """One answer, so that every histogram has moved."""
+    """One answer, so that every histogram has a value."""
     question = (ROOT / 'deploy/demo-prompt.txt').read_text()
     body = json.dumps({'messages': [{'role': 'user', 'content': question}]}).encode()
     request = urllib.request.Request(f'http://127.0.0.1:{port}/v1/chat/completions', data=body,

@@ -20,7 +20,7 @@ def call(*command):
 
 
 def cannot(kind):
-    """Why this machine has none of that kind; None: it has."""
+    """Why this machine has no device of that kind; None: it has one."""
     if os.geteuid() != 0:
         return f'{kind.__name__} needs root'
     try:
@@ -59,7 +59,7 @@ class LoopDisk:
         call('mount', self.device, self.path)
 
     def lose_the_end(self):
-        """The second half cannot be read any more."""
+        """Makes the second half unreadable."""
         os.truncate(self.image, self.size // 4)
 
     def __exit__(self, *_):
@@ -128,7 +128,7 @@ class Cgroup:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def __exit__(self, *_):
-        for _ in range(50):  # an ended process leaves its group a little later
+        for _ in range(50):  # an ended process leaves its group after a moment
             try:
                 return self.path.rmdir()
             except OSError:

@@ -24,11 +24,11 @@ from runner import run_tests
 
 PAGES = ('README.md', 'CONTRIBUTING.md', '*/README.md', 'docs/*.md')
 PROGRAM = re.compile(r'outrider-(?:edge|server|link|bench|train)$')
-MISSED, INCONCLUSIVE = 1, 4  # bars, which answers as short as here do not decide
+MISSED, INCONCLUSIVE = 1, 4  # answers this short do not decide bars
 
 
 def printed_commands(text):
-    """Those of the page's code blocks, as lists of words: comments left out, lines that go on joined."""
+    """The commands of the page's code blocks, as lists of words: without comments, with continued lines joined."""
     for block in re.findall(r'^ *```\w*\n(.*?)^ *```', text, re.M | re.S):
         for line in block.replace('\\\n', ' ').splitlines():
             if not PROGRAM.match(line.split(' ')[0]):

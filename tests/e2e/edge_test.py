@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The two programs against each other: the demo pair, real processes, a cut link, wrong input.
+"""Both programs together: the demo pair, real processes, a cut link, wrong input.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/edge_test.py
 
@@ -258,7 +258,7 @@ class WrongUse(WithServer):
         self.refused(answer, 2, '3010', '1024')
 
     def test_a_prompt_of_nothing_is_refused_and_one_of_blanks_is_text(self):
-        # The demo pair's tokenizer puts no token in front of a text.
+        # The demo pair's tokenizer adds no token before a text.
         self.refused(self.run_edge('--model', DRAFT, '--raw', '-p', ''), 2, 'the prompt is empty')
         for prompt in (('-p', ''), ('--raw', '-p', ' \n\t  ')):  # the template says something
             answer = self.run_edge('--model', DRAFT, *prompt, '-n', '3', '--json')
@@ -458,7 +458,7 @@ class BrokenLinks(unittest.TestCase):
             os.mkfifo(config)
             for command in ('run', 'tokenize'):
                 running = Edge(command, '--config', config, '--tokenizer', DRAFT)
-                with open(config, 'w', encoding='utf-8'):  # it reads its flags and waits for more
+                with open(config, 'w', encoding='utf-8'):  # the program reads its flags and waits for more
                     running.interrupt()
                     self.assertEqual(running.wait().code, 130)
 
@@ -473,7 +473,7 @@ class BrokenLinks(unittest.TestCase):
 
     @staticmethod
     def wait_until_signals_are_taken(running):
-        """Until main() has begun: before, the system's loader is at work."""
+        """Waits until main() has begun; before that the system's loader runs."""
         status = Path(f'/proc/{running.process.pid}/status')
         while True:
             blocked = re.search(r'SigBlk:\s*(\w+)', status.read_text(encoding='utf-8'))

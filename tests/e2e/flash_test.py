@@ -25,7 +25,7 @@ PROMPT = (DRAFT.parents[1] / 'deploy/demo-prompt.txt').read_text(encoding='utf-8
 
 
 class FromFlash(unittest.TestCase):
-    """A packed target that is streamed, with as little memory as it goes with."""
+    """A packed target that is streamed with as little memory as possible."""
 
     @classmethod
     def setUpClass(cls):
@@ -44,7 +44,7 @@ class FromFlash(unittest.TestCase):
         return edge('run', '--server', self.server.address, *flags)
 
     def budget(self):
-        """What the error of too small a budget says is enough."""
+        """The budget that the error for a smaller one names; it is enough."""
         refused = edge('run', '--model', DRAFT, '--target', self.pack, '-c', '256', '-p', PROMPT,
                        '--memory-budget', '1MiB')
         self.assertEqual(refused.code, 2, refused.err)
@@ -79,7 +79,7 @@ class FromFlash(unittest.TestCase):
         self.assertEqual(flash.json['ids'], self.run_edge(*common).json['ids'])
 
     def test_it_carries_a_predictor(self):
-        """The target's exits stand for one; a second copy of their matrices takes room."""
+        """The target's exits stand for one; a second copy of their matrices takes memory."""
         bare, pack = Path(self.folder.name) / 'bare', Path(self.folder.name) / 'predictor.pack'
         bare.mkdir()
         for file in TARGET.iterdir():
@@ -178,7 +178,7 @@ class FromFlash(unittest.TestCase):
         self.assertIn('streamed target: disk', lengths)
 
     def test_too_small_a_budget_is_refused_before_anything_is_loaded(self):
-        """The target as its own draft, in f32, takes 40 MB: not so much as half of that was touched."""
+        """The target as its own draft, in f32, takes 40 MB; less than half of that was touched."""
         peaks = []
         for draft in (('--model', TARGET), ('--tokenizer', TARGET)):
             with Edge('run', *draft, '--dtype', 'f32', '--target', self.pack, '-c', '256', '-p', PROMPT,
@@ -259,7 +259,7 @@ class OnABadDisk(unittest.TestCase):
         with LoopDisk(Path(self.folder.name) / 'disk.img', 64 << 20) as disk:
             pack = disk.path / 'target.pack'
             shutil.copyfile(self.pack, pack)
-            disk.mount_again()  # what was cached is forgotten
+            disk.mount_again()  # the page cache is dropped
             running, letters = self.begin(pack, '30MB/s')
             disk.lose_the_end()
             answer = running.wait()
@@ -297,7 +297,7 @@ class OnABadDisk(unittest.TestCase):
             self.assertEqual(answer.code, 0, answer.err)
             self.assertIn('holds 150 MiB, less than --memory-budget 200 MiB',
                           answer.err.splitlines()[0])
-            group.limit_memory(20 << 20)  # it does not live to load the draft
+            group.limit_memory(20 << 20)  # it ends before it loads the draft
             answer = group.run('run', '--model', DRAFT, '--target', self.pack, *self.FLAGS,
                                '--memory-budget', '200MiB')
             self.assertNotEqual(answer.code, 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An edge's key: the file that it stands in, and what happens when the server no longer takes it.
+"""An edge's key: its file, and what happens when the server no longer accepts it.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/keys_test.py
 
@@ -101,7 +101,7 @@ class KeyFiles(Keys):
 
 
 class KeysThatGo(Keys):
-    """The key's line leaves the server's file in the middle of an answer."""
+    """The key's line is removed from the server's file in the middle of an answer."""
 
     def answer_while_the_key_goes(self, *flags):
         key = self.write(self.key)

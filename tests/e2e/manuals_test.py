@@ -27,7 +27,7 @@ def printed(program, *flags):
 
 
 def flags_of(program, command=''):
-    """As --help-all lists them, which shows those of all commands where it follows none."""
+    """The flags of --help-all, which without a command shows those of all commands."""
     flag = '--help' if (program, command) == ('outrider-edge', '') else '--help-all'
     names = re.findall(r'^  (-\S+)', printed(program, *command.split(), flag), re.M)
     return {name for listed in names for name in listed.split(',') if name.startswith('--')}

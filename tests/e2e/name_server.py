@@ -1,4 +1,4 @@
-"""A name server that knows one name: as many addresses of IPv4 as a test gives it, as the DNS of a cluster does.
+"""A name server for one name with any number of IPv4 addresses, like the DNS of a cluster.
 
 SPDX-License-Identifier: Apache-2.0
 """

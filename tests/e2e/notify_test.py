@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What systemd would hear from both programs: a NOTIFY_SOCKET of this test's own.
+"""The messages of both programs to systemd, received on this test's own NOTIFY_SOCKET.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/notify_test.py
 
@@ -16,12 +16,12 @@ import unittest
 from programs import DRAFT, START_SECONDS, Edge, Server
 from runner import run_tests
 
-# deploy/systemd: WatchdogSec=30, and systemd wants to hear more often than that.
+# deploy/systemd: WatchdogSec=30, and systemd expects messages more often than that.
 WATCHDOG_SECONDS = 15
 
 
 class NotifySocket:
-    """Receives what a program tells its service manager, as (state, seconds)."""
+    """Receives a program's messages to its service manager, as (state, seconds)."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -52,7 +52,7 @@ class NotifyTest(unittest.TestCase):
         self.environment = {'NOTIFY_SOCKET': self.notify.path}
 
     def assert_alive_then_stopping(self, process):
-        for _ in range(2):  # not once, but again and again
+        for _ in range(2):  # repeatedly
             self.notify.wait_for('WATCHDOG=1', WATCHDOG_SECONDS)
         process.send_signal(signal.SIGTERM)
         self.notify.wait_for('STOPPING=1')
@@ -76,7 +76,7 @@ class NotifyTest(unittest.TestCase):
         self.notify.wait_for('WATCHDOG=1', WATCHDOG_SECONDS)
         os.kill(server.process.pid, signal.SIGSTOP)
         time.sleep(0.5)
-        with contextlib.suppress(AssertionError):  # what was on its way
+        with contextlib.suppress(AssertionError):  # messages in flight
             while True:
                 self.notify.wait_for('WATCHDOG=1', 0.1)
         with self.assertRaises(AssertionError):

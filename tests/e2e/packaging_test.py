@@ -30,9 +30,9 @@ HAPROXY = shutil.which('haproxy') or shutil.which('haproxy', path='/usr/sbin')
 
 UNITS = sorted((ROOT / 'deploy/systemd').glob('*.service'))
 MANIFESTS = [ROOT / 'deploy/kubernetes' / name for name in ('outrider.yaml', 'haproxy.yaml')]
-LOADING_SECONDS = 15 * 60  # that nobody takes a server for dead
-MOST_EXPOSED = 40  # tenths, as `systemd-analyze security` counts: 0 is shut, 100 open
-# The oldest version whose schemas there are, and the one that they are pinned to.
+LOADING_SECONDS = 15 * 60  # in which a loading server counts as alive
+MOST_EXPOSED = 40  # tenths, as `systemd-analyze security` counts: 0 is closed, 100 open
+# The oldest version that has schemas, and the pinned one.
 KUBERNETES_VERSIONS = ('1.25', '1.37')
 
 
@@ -43,7 +43,7 @@ def systemd_analyze(*words):
 @unittest.skipUnless(shutil.which('systemd-analyze'), 'needs systemd-analyze (Debian package systemd)')
 class Units(unittest.TestCase):
     def verify(self, unit, change=lambda text: text):
-        """What systemd finds in a unit whose program is the one that was built."""
+        """Findings of systemd in a unit that runs the built program."""
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / unit.name
             copy.write_text(change(unit.read_text().replace('=/usr/bin/outrider', f'={BIN.resolve()}/outrider')))
@@ -118,7 +118,7 @@ class Images(unittest.TestCase):
 
 @unittest.skipUnless(HAPROXY, 'needs haproxy (Debian package haproxy)')
 class MetricsBehindHaproxy(unittest.TestCase):
-    """deploy/metrics-haproxy.cfg as it stands before a real server: what the PodMonitor asks."""
+    """deploy/metrics-haproxy.cfg before a real server, with the PodMonitor's requests."""
 
     KEY = 'k' * 64
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of outrider-bench's report in a browser: a desk's screen and a phone's.
+"""The page of outrider-bench's report in a browser: on a desktop's screen and a phone's.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/page_test.py
   SCREENSHOTS=FOLDER ..             also keeps pictures of it, to look at

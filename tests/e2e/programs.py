@@ -22,7 +22,7 @@ BIN = Path(os.environ.get('OUTRIDER_BIN', ROOT / 'build/release/bin'))
 START_SECONDS = 60
 ANSWER_SECONDS = 120
 
-# The programs read OUTRIDER_* as flags; only what a test sets may count, and no earlier answer.
+# The programs read OUTRIDER_* as flags; only those that a test sets may count, and no earlier answer.
 CLEAN_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith('OUTRIDER_')}
 CLEAN_ENVIRONMENT['OUTRIDER_STATE_DIR'] = 'none'
 
@@ -34,7 +34,7 @@ LABORATORY = ('--pace-pass-ms', '--pace-exit-cost', '--server-queue', '--exit-sc
 
 
 def program_for(name, arguments):
-    """The path of outrider-NAME, or of the laboratory's if an argument needs it."""
+    """The path of outrider-NAME, or of outrider-lab-NAME if an argument needs it."""
     laboratory = any(str(argument).split('=')[0] in LABORATORY for argument in arguments)
     return BIN / (f'outrider-lab-{name}' if laboratory else f'outrider-{name}')
 
@@ -78,14 +78,14 @@ def new_key(tokens, tenant='alice'):
 
 
 def limit(tokens, words):
-    """Behind the file's last key."""
+    """Appends a line after the file's last key."""
     lines = tokens.read_text(encoding='utf-8').splitlines()
     lines[-1] = ' '.join(lines[-1].split()[:2] + [words])
     tokens.write_text('\n'.join(lines) + '\n', encoding='utf-8')
 
 
 def wait_until_served(base):
-    """Until an HTTP server says that it is healthy."""
+    """Waits until an HTTP server is healthy."""
     give_up = time.monotonic() + START_SECONDS
     while time.monotonic() < give_up:
         try:
@@ -143,7 +143,7 @@ class Server:
         return float(re.search(rf'^outrider_{name}{{[^}}]*{labels}[^}}]*}} (\S+)$', text, re.M).group(1))
 
     def kill(self):
-        """As a power cut would."""
+        """SIGKILL, like a power cut."""
         self.process.kill()
         self.process.wait()
 
@@ -161,11 +161,11 @@ class Server:
 
 
 class Answer:
-    """What an ended outrider-edge left: exit code, both outputs, the JSON line if there is one."""
+    """The results of an ended outrider-edge: exit code, both outputs, the JSON line if there is one."""
 
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
-        lines = (out or '').strip().splitlines()  # no output if a test took it elsewhere
+        lines = (out or '').strip().splitlines()  # no output if a test redirected it
         self.json = json.loads(lines[-1]) if lines and lines[-1].startswith('{') else None
 
 

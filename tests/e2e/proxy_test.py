@@ -83,7 +83,7 @@ class BehindHaproxy(unittest.TestCase):
         return one
 
     def start_servers(self, *_):
-        """Two; what tells HAProxy where they are."""
+        """Two servers, and HAProxy's settings with their addresses."""
         where = {}
         for number in (1, 2):
             one = self.add_server()
@@ -92,7 +92,7 @@ class BehindHaproxy(unittest.TestCase):
         return where
 
     def served_by(self):
-        """Which servers HAProxy led streams to, in order."""
+        """The servers to which HAProxy routed streams, in order."""
         self.log.seek(0)
         return re.findall(r' servers/(one|two|pod\d+) ', self.log.read())
 
@@ -176,7 +176,7 @@ class InACluster(UnderLoad):
 
     def test_answers_go_on_while_servers_are_upgraded_in_turn(self):
         def replace(one, number):
-            self.names.addresses = [self.addresses[1 - number]]  # as for a pod that is to end
+            self.names.addresses = [self.addresses[1 - number]]  # like a pod that shall end
             self.assertEqual(one.server.stop(), 0, ''.join(one.server.log[-20:]))
             one.start()
             self.names.addresses = list(self.addresses)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A server with keys, asked without one: whatever its sources name as a path, on each of its ports, by each method, and
+"""A server with keys, requested without one: every path in its sources, on each of its ports, by each method, and
 whatever its protocol names as a call. Only health, version and, to the loopback, metrics answer, so a new route cannot
 be forgotten here.
 
@@ -21,10 +21,10 @@ from runner import run_tests
 OPEN = {'health': {'/health', '/health/live', '/health/ready', '/version'}, 'metrics': {'/metrics'}}
 METHODS = ('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS')
 REFUSED, NOT_THERE = 401, (404, 405)
-# What a route answers where there is a key.
+# The status of a route with a key.
 BODIES = {'/v1/completions': {'prompt': 'Go', 'max_tokens': 1}, '/tokenize': {'content': 'Go'}, '/detokenize': {'tokens': [1]},
           '/v1/chat/completions': {'messages': [{'role': 'user', 'content': 'Go'}], 'max_tokens': 1}, '/v1/models': None}
-# Services of others that a gRPC server may have.
+# Third-party services that a gRPC server may have.
 STANDARD = ('grpc.health.v1.Health/List', 'grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
             'grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo', 'grpc.channelz.v1.Channelz/GetServers',
             'envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus')
@@ -83,7 +83,7 @@ class WithoutAKey(unittest.TestCase):
                 for method in METHODS:
                     status, body = self.ask(port, method, path)
                     answers = path in OPEN[name] and method in ('GET', 'HEAD')
-                    if path not in OPEN[name] or answers:  # what is open is so to every method that it takes
+                    if path not in OPEN[name] or answers:  # open routes are open for every accepted method
                         self.assertIn(status, (200,) if answers else (REFUSED, *NOT_THERE), f'{name}: {method} {path}: {body[:300]}')
                     if status == REFUSED:
                         refused.add((name, path))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`outrider-edge serve` itself: its health under load, its link as it comes and goes, its usage records.
+"""`outrider-edge serve` itself: its health under load, a link that breaks and returns, its usage records.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/serve_test.py
 
@@ -67,7 +67,7 @@ class ServingEdge:
         return float(found[1]) if found else None
 
     def ask(self, tokens):
-        """The head of a stream that has begun, or waits for its turn."""
+        """The head of a stream that has begun or is queued."""
         connection = http.client.HTTPConnection(self.address, timeout=100)
         connection.request('POST', '/v1/chat/completions',
                            json.dumps({**QUESTION, 'max_tokens': tokens}),
@@ -81,7 +81,7 @@ class ServingEdge:
                 if what() == wanted:
                     return
             except OSError:
-                pass  # it does not listen yet
+                pass  # not listening yet
             time.sleep(0.1)
         raise AssertionError(f'{wanted!r} did not come; now {what()!r}')
 
@@ -174,7 +174,7 @@ class Draining(unittest.TestCase):
             self.assertEqual(edge.running.wait().code, 0)
 
     def refused(self, edge):
-        """Of an answer that is to be whole."""
+        """The HTTP error of a request for an answer that is not streamed."""
         with self.assertRaises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(urllib.request.Request(
                 edge.base + '/v1/chat/completions', json.dumps({**QUESTION, 'stream': False}).encode()), timeout=60)
@@ -261,7 +261,7 @@ class Draining(unittest.TestCase):
             wait_until_served(edge.base)
             self.assertEqual(edge.get('/health')[0], 200)
             server.kill()
-            time.sleep(5.1)  # what is known counts as fresh for so long
+            time.sleep(5.1)  # cached results are valid for this long
             begin = time.monotonic()
             self.assertEqual(edge.get('/health')[0], 503)
             self.assertLess(time.monotonic() - begin, 3)

@@ -1,4 +1,4 @@
-"""`outrider-edge serve` and its server, for tests of what speaks to it.
+"""`outrider-edge serve` and its server, for tests of its clients.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The scripts of tests/soak: what they judge, the link that they cut, and a short run of one.
+"""The scripts of tests/soak: their outcomes, the link that they cut, and a short run of one.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/soak_test.py
 
@@ -43,22 +43,22 @@ class Judging(unittest.TestCase):
         self.assertEqual(finish(self.outcome((1.2, 1.1, 1.3), 1.15))[0], 1)
         self.assertEqual(finish(self.outcome((1.2, 1.1, 1.3), 1.25, at_least=False))[0], 1)
 
-    def test_one_sample_and_no_bar_show_nothing(self):
+    def test_one_sample_and_no_bar_mark_inconclusive(self):
         code, line = finish(self.outcome(median([2.0]), 1))
         self.assertEqual((code, line['passed']), (4, False))
-        self.assertIn('no confidence interval', line['nothing_shown'])
+        self.assertIn('no confidence interval', line['inconclusive'])
         self.assertEqual(finish(Outcome('a check'))[0], 4)
 
     def test_a_failure_counts_before_a_lack_of_evidence(self):
         outcome = Outcome('a check')
-        outcome.show_nothing('it never occurred')
+        outcome.mark_inconclusive('it never occurred')
         with contextlib.redirect_stderr(io.StringIO()):
             outcome.fail('another text')
         self.assertEqual(finish(outcome)[0], 1)
 
 
 class CutLinks(unittest.TestCase):
-    """A server that sends back what it gets."""
+    """A server that returns what it receives."""
 
     def setUp(self):
         self.listener = socket.create_server(('127.0.0.1', 0))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The programs' own streams: readers that go away, disks that are full, files that are pipes.
+"""The programs' own streams: closed readers, full disks, files that are pipes.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/streams_test.py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whose chat template writes a prompt: the target's, whatever the draft's folder holds.
+"""Which chat template encodes a prompt: the target's, whatever the draft's folder holds.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/templates_test.py
 
@@ -20,7 +20,7 @@ from runner import run_tests
 
 QUESTION = ('-p', 'Find the red cup.', '-n', '4', '--json', '--strategy', 'ar')
 CHATML = json.loads((TARGET / 'tokenizer_config.json').read_text(encoding='utf-8'))['chat_template']
-# As SmolLM2 has it: another default message of the system.
+# Like SmolLM2's, with another default system message.
 SMOLLM2 = ("{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
            "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
            "<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
@@ -108,7 +108,7 @@ class Templates(unittest.TestCase):
             status, said = post(f'http://127.0.0.1:{port}', '/v1/chat/completions', CHAT)
             self.assertGreaterEqual(status, 400)
             self.assertIn('Remedy: choose one with --chat-template', said['error']['message'])
-            # A prompt without a template is answered; a form that the user names, too.
+            # A prompt without a template is answered, and so is one with a template named by the user.
             status, _ = post(f'http://127.0.0.1:{port}', '/v1/completions', {'prompt': 'In view:', 'max_tokens': 2})
             self.assertEqual(status, 200)
             self.prompt_tokens('--model', DRAFT, '--server', server.address, '--raw')
@@ -156,7 +156,7 @@ class Templates(unittest.TestCase):
     def test_a_server_that_does_not_tell_leaves_the_drafts_which_is_said(self):
         with Server(model='null:3072') as server:
             flags = ('--model', DRAFT, '--server', server.address)
-            # It has another tokenizer, so nothing is answered; the line comes before.
+            # Another tokenizer, so there is no answer; the line comes before the error.
             answer = edge('run', *QUESTION, *flags)
         self.assertIn(f'chat template: that of {DRAFT}, because the server does not tell', answer.err)
 

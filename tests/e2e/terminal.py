@@ -19,14 +19,14 @@ CTRL_C, CTRL_D, BACKSPACE = '\x03', '\x04', '\x7f'
 
 
 class Screen:
-    """As much of xterm as the program and libedit ask for. Rows that scroll off stay; all letters take one cell."""
+    """The part of xterm that the program and libedit use. Rows that scroll off are kept; each letter takes one cell."""
     CONTROL = re.compile(r'\x1b\[([0-9;?]*)([A-Za-z@])|\x1b[()]B|\x1b[=>]')
 
     def __init__(self, columns):
         self.columns, self.rows, self.row, self.column = columns, [''], 0, 0
 
     def write(self, text):
-        """Returns the end of the text that is no whole control."""
+        """Returns the end of the text if it is an incomplete control sequence."""
         while text:
             control = self.CONTROL.match(text)
             if control:
@@ -105,12 +105,12 @@ class Terminal:
             except OSError:
                 return
             rest += data
-            whole = rest.decode(errors='ignore')  # a character may be cut
+            whole = rest.decode(errors='ignore')  # a character may be incomplete
             rest = rest[len(whole.encode()):]
             with self.lock:
                 try:
                     text = self.screen.write(text + whole)
-                except RuntimeError as error:  # shown to who waits for something
+                except RuntimeError as error:  # reported to the waiting test
                     self.screen.rows.append(str(error))
                     return
 

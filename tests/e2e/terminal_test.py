@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""outrider-edge chat at a terminal: what is typed, what the screen shows, and a context that is full.
+"""outrider-edge chat at a terminal: typed keys, the screen, and a full context.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/terminal_test.py
 
@@ -31,7 +31,7 @@ class Typing(unittest.TestCase):
         self.terminal.wait_for_prompt()
 
     def enters(self, keys, wanted):
-        """What the program says to the line that the keys make."""
+        """The program's answer to the line that the keys type."""
         self.terminal.type(keys + '\r')
         self.terminal.wait_for(f'Unknown command {wanted}\\. ', seconds=20)
         self.terminal.wait_for_prompt()
@@ -114,7 +114,7 @@ class Interrupted(unittest.TestCase):
 
 
 class FullContext(unittest.TestCase):
-    """Of a target that holds few tokens: a conversation outgrows it."""
+    """A target with a short context, which a conversation exceeds."""
     TALK = [ASKED, 'And now?', 'And then?', 'What next?', 'Go on.', 'And the end?']
 
     def talk(self, *flags, lines, context=160):

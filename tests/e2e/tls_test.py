@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whom an edge trusts: the authorities of --tls-ca, and nobody else whatever becomes of the file.
+"""An edge trusts the authorities of --tls-ca only, even if the file disappears.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/tls_test.py
 
@@ -36,7 +36,7 @@ class Trust(unittest.TestCase):
         self.other_cert, self.other_key = make_certificate(self.folder / 'theirs')
         self.authority = self.folder / 'ca.pem'
         self.authority.write_bytes(self.cert.read_bytes())
-        # What gRPC falls back on: here the device believes the other server, as one of the world's.
+        # gRPC's fallback: here the device trusts the other server, like a public one.
         self.environment = {'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH': str(self.other_cert)}
 
     def server(self, cert, key, port=0):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs a program under what a systemd unit takes from it, without systemd: its system calls, address families,
+"""Runs a program with the restrictions of a systemd unit, without systemd: its system calls, address families,
 capabilities, limits, environment, and, where a namespace may be made, its view of the file system.
 
   tests/e2e/under_unit.py deploy/systemd/outrider-edge.service [--without CALL] -- build/release/bin/outrider-edge ..
@@ -33,7 +33,7 @@ REAL_TIME = (1, 2, 6)  # SCHED_FIFO, SCHED_RR, SCHED_DEADLINE
 # Where systemd makes a unit's folders.
 PLACES = {'CacheDirectory': '/var/cache', 'StateDirectory': '/var/lib'}
 DEVICES = ('null', 'zero', 'full', 'random', 'urandom', 'tty')
-# What these settings forbid; no program of ours asks for any of it.
+# System calls that these settings forbid; our programs use none of them.
 FORBIDDEN = {'ProtectClock': ('clock_settime', 'clock_adjtime', 'adjtimex', 'settimeofday'),
              'ProtectHostname': ('sethostname', 'setdomainname'),
              'ProtectKernelLogs': ('syslog',),
@@ -65,7 +65,7 @@ def members(group):
 
 
 def allowed_calls(lines):
-    """What SystemCallFilter= lines leave: the first allows, those that begin with ~ take away."""
+    """The calls that SystemCallFilter= lines allow: the first allows, those that begin with ~ remove."""
     calls = members('@default')
     for line in lines:
         for word in line.removeprefix('~').split():
@@ -75,7 +75,7 @@ def allowed_calls(lines):
 
 
 def load(default, rules):
-    """rules: [(action, call, argument comparison..)]; calls that this machine lacks are passed over."""
+    """rules: [(action, call, argument comparison..)]; calls that this machine lacks are skipped."""
     calls = seccomp.SyscallFilter(default)
     for action, call, *arguments in rules:
         if seccomp.resolve_syscall(seccomp.Arch(), call) >= 0:
@@ -88,7 +88,7 @@ def masked(argument, mask, value):
 
 
 def restrictions(unit):
-    """Rules of what is allowed but for some arguments."""
+    """Rules for calls that are allowed except with some arguments."""
     refused = seccomp.ERRNO(errno.EPERM)
     for name, calls in FORBIDDEN.items():
         if unit.get(name) == 'yes':
@@ -127,7 +127,7 @@ def mount(source, target, kind, flags=0):
 
 
 def hide_devices():
-    """Only those that are no hardware."""
+    """Only devices that are no hardware."""
     with tempfile.TemporaryDirectory(dir='/var/cache') as folder:
         mount('tmpfs', folder, 'tmpfs')
         for name in DEVICES:
@@ -139,7 +139,7 @@ def hide_devices():
 
 
 def change_view(unit, program):
-    """The file system read-only but for the unit's folders, no homes, a /tmp of its own, no devices."""
+    """The file system read-only except for the unit's folders, no homes, a /tmp of its own, no devices."""
     uid, gid = os.getuid(), os.getgid()
     check(LIBC.unshare(CLONE_NEWNS | CLONE_NEWUSER), 'unshare')
     for name, text in (('setgroups', 'deny'), ('uid_map', f'{uid} {uid} 1'), ('gid_map', f'{gid} {gid} 1')):
@@ -180,11 +180,11 @@ def main(words):
     capability = 0
     while unit['CapabilityBoundingSet'] == '' and LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
         capability += 1
-    check(LIBC.prctl(PR_SET_PDEATHSIG, wanted.value, 0, 0, 0), 'prctl')  # a new namespace forgets it
+    check(LIBC.prctl(PR_SET_PDEATHSIG, wanted.value, 0, 0, 0), 'prctl')  # a new namespace resets it
     if os.getppid() != parent:
         sys.exit(1)
     check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 'NoNewPrivileges')
-    # First what refuses by arguments: it still lets the other filter be loaded.
+    # The filter by arguments comes first: it allows loading the other filter.
     load(seccomp.ALLOW, restrictions(unit))
     otherwise = unit.get('SystemCallErrorNumber')
     load(seccomp.ERRNO(getattr(errno, otherwise)) if otherwise else seccomp.KILL_PROCESS, [(seccomp.ALLOW, call) for call in calls])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Passes of both programs under what their systemd units take from them (under_unit.py): the answers are those of
+"""Passes of both programs with the restrictions of their systemd units (under_unit.py): the answers are those of
 programs that nobody restricts, and nobody is killed by a filter.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/units_test.py

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The cache of converted weights under a real model: what the next start finds whole, torn, stale or damaged.
+"""The cache of converted weights of a real model: complete, incomplete, outdated or damaged at the next start.
 
   OUTRIDER_BIN=build/release/bin tests/e2e/weights_test.py
 
@@ -32,7 +32,7 @@ class Cache(unittest.TestCase):
 
     @classmethod
     def answer(cls, dtype='int4'):
-        """A short answer, and what the start said of its weights."""
+        """A short answer, and the line at the start about its weights."""
         done = edge('run', '--target', MODEL, '--dtype', dtype, '--cache-dir', cls.folder.name, '--temp', 0, '-c', 128,
                     '--prompt', 'Name a colour.', '--max-tokens', 6)
         assert done.code == 0, done.err
@@ -42,7 +42,7 @@ class Cache(unittest.TestCase):
         return next(Path(self.folder.name).glob(f'*-{dtype}.*'))
 
     def expect_made_anew(self, why):
-        """The next start says why, gives the same text, and mends the file for the one after it."""
+        """The next start says why, gives the same text, and repairs the file for the start after it."""
         text, said = self.answer()
         self.assertEqual(text, self.text)
         self.assertEqual(len(said), 2, said)

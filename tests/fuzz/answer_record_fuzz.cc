@@ -1,5 +1,5 @@
-// The line of figures that outrider-edge ends an answer with: any text gives a record that is
-// written and read back as itself, or an error that names the line.
+// The line of figures at the end of outrider-edge's answer: any text gives a record that survives
+// writing and reading, or an error that names the line.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

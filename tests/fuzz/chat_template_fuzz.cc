@@ -1,5 +1,5 @@
-// A chat template, executed over a conversation: it ends within its bounds, and every byte of what
-// it writes is the template's or the user's. SPDX-License-Identifier: Apache-2.0
+// A chat template executed over a conversation: it ends within its bounds, and every byte of its
+// output comes from the template or the user. SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A body that an OpenAI client sends: what is let through is within its ranges and can be encoded
-// or is refused, and an error has a code that is the client's. SPDX-License-Identifier: Apache-2.0
+// The body of an OpenAI client's request: an accepted one is within its ranges and can be encoded
+// or is refused, and an error has a client error code. SPDX-License-Identifier: Apache-2.0
 #include "common/openai/completion_request.h"
 
 #include <cstddef>

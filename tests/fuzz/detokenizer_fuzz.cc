@@ -1,5 +1,5 @@
-// Ids of any kind into the streaming detokenizers and stop strings: every piece must be whole
-// characters. The first byte chooses the family, each further pair of bytes is an id.
+// Any ids into the streaming detokenizers and stop strings: every piece must be whole characters.
+// The first byte chooses the family, each further pair of bytes is an id.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

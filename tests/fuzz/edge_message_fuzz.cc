@@ -1,4 +1,4 @@
-// What an edge sends: parsing never crashes, and what it takes survives a round trip.
+// Messages of an edge: parsing never crashes, and an accepted message survives a round trip.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The text of an adapters.json: what is let through can be written again and read back alike, and
-// holds what the exits rely on. The input is also taken for an adapters.safetensors, beside a text
-// that is right: what is let through has the exits' shapes and finite numbers.
+// The text of an adapters.json: an accepted text can be written and read back unchanged, and holds
+// what the exits rely on. The input is also used as adapters.safetensors beside a valid text: if
+// accepted, it has the exits' shapes and finite numbers.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstddef>

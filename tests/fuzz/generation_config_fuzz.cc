@@ -1,4 +1,4 @@
-// The text of a generation_config.json: end tokens that are let through are in the vocabulary.
+// The text of a generation_config.json: accepted end tokens are in the vocabulary.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/format/config.h"
 

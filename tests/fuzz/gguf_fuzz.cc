@@ -1,5 +1,5 @@
-// Bytes of a GGUF file: every value and tensor that is let through lies in the file, and the config
-// of a model that its keys describe has sizes within bounds.
+// Bytes of a GGUF file: every accepted value and tensor lies within the file, and the config of a
+// model that its keys describe has bounded sizes.
 // SPDX-License-Identifier: Apache-2.0
 #include <string_view>
 #include <vector>
@@ -15,7 +15,7 @@ void check(bool condition) {
   if (!condition) __builtin_trap();
 }
 
-// Whatever is asked for is there or refused; nothing is read beyond the file.
+// Every request succeeds or is refused; nothing is read beyond the file.
 void read_all(const outrider::GgufMetadata& metadata) {
   for (const auto& [key, value] : metadata.values()) {
     (void)metadata.text(key);
@@ -29,7 +29,7 @@ void read_all(const outrider::GgufMetadata& metadata) {
   }
 }
 
-// A tokenizer that loads gives ids that there are, and text of them.
+// A tokenizer that loads gives existing ids, and text for them.
 void use_tokenizer(const outrider::GgufMetadata& metadata, std::string_view text) {
   const auto tokenizer = outrider::Tokenizer::load_gguf(metadata);
   if (!tokenizer.ok()) return;

@@ -1,4 +1,4 @@
-// Traces of links: any bytes give a trace that packets can be sent over, or an error that names it.
+// Traces of links: any bytes give a usable trace, or an error that names it.
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// What was accepted must serve packets in order, in finite time.
+// An accepted trace must deliver packets in order, in finite time.
 void send_over(const outrider::PathSettings& settings) {
   outrider::ImpairedPath path(settings, 1);
   outrider::Duration last{0};

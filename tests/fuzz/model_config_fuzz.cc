@@ -1,4 +1,4 @@
-// The text of a config.json: what is let through is bounded, and is written and read back alike.
+// The text of a config.json: an accepted one is bounded, and survives writing and reading.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/format/config.h"
 

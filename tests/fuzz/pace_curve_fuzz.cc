@@ -1,5 +1,5 @@
-// The text of --pace-pass-ms and --pace-step-ms: what is let through is finite, and is written and
-// read back alike. SPDX-License-Identifier: Apache-2.0
+// The text of --pace-pass-ms and --pace-step-ms: an accepted one is finite, and survives writing
+// and reading. SPDX-License-Identifier: Apache-2.0
 #include "common/model/emulated/pace.h"
 
 #include <cstddef>

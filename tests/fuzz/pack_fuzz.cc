@@ -1,14 +1,14 @@
-// A pack that a stranger wrote. The input is edits of a real pack's index or config: behind the
-// line that names the pack one a line, as in
+// A pack from an untrusted source. The first line of the input names a real pack; each further line
+// is an edit of its index or config:
 //
 //   replace /tensors/3/interleaved 7
 //   replace /config/num_hidden_layers 3
 //   remove /matrices/0
 //
-// Checksums are made right again, so that none stands between an edit and what reads it. A pack
-// that is let through is read whole: its tensors, then a pass of the model, each tensor and matrix
-// in memory of just its size, so that AddressSanitizer sees a read beyond. The same input is also
-// taken for a whole file, and for the text of an index. SPDX-License-Identifier: Apache-2.0
+// Checksums are corrected after the edits, so that they do not hide the readers. An accepted pack
+// is read completely: its tensors, then a pass of the model, with each tensor and matrix in memory
+// of exactly its size, so that AddressSanitizer detects a read beyond. The same input is also used
+// as a whole file, and as the text of an index. SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/model_pack.h"
 
 #include <sys/mman.h>
@@ -49,7 +49,7 @@ T must(Result<T> result) {
   return *std::move(result);
 }
 
-// As a pack is written, and what edits begin with.
+// The parts of a written pack, from which the edits start.
 struct RealPack {
   std::string extents;  // header and extents
   Json index;
@@ -129,7 +129,7 @@ const std::vector<RealPack>& real_packs() {
   return packs;
 }
 
-// Of just that size: a read beyond it is seen.
+// Of exactly this size, so that a read beyond it is detected.
 class Copies {
  public:
   const std::byte* of(const void* from, std::size_t count) {
@@ -149,7 +149,7 @@ class Copies {
 void run_pass(CpuWeights weights) {
   const Result<std::unique_ptr<Model>> model =
       make_cpu_model(std::move(weights), nullptr, {.threads = 1});
-  if (!model.ok()) return;  // of a size that the backend lacks
+  if (!model.ok()) return;  // a size that the backend does not support
   if ((*model)->info().max_positions < 4) return;
   const auto cache = must((*model)->new_cache(4));
   std::vector<Row> rows;
@@ -196,7 +196,7 @@ void open_pack(std::string_view bytes) {
   }
 }
 
-// Behind real extents, with checksums that are right.
+// Behind real extents, with valid checksums.
 void open_with_index(std::string extents, Json index) {
   if (index.is_object() && index["extents"].is_array()) {
     for (Json& each : index["extents"]) {
@@ -225,7 +225,7 @@ bool place_config(const Json& config, std::string& extents, Json& index) {
   return true;
 }
 
-// One line of the input; what is no edit, or has no such place, is passed over.
+// One line of the input; a line that is no edit, or has no such place, is skipped.
 void edit(std::string_view line, Json& index, Json& config) {
   constexpr std::string_view kConfig = "/config";
   const std::size_t first = line.find(' ');

@@ -1,4 +1,4 @@
-// A file of prompts: any bytes give prompts or an error that names the file. The file lies in
+// A file of prompts: any bytes give prompts, or an error that names the file. The file is in
 // memory. SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/prompt_file.h"
 

@@ -1,4 +1,4 @@
-// Bytes of a weight file: every tensor that is let through lies in the file, aligned and apart.
+// Bytes of a weight file: every accepted tensor lies in the file, aligned and without overlap.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/format/safetensors.h"
 

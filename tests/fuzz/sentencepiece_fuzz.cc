@@ -1,4 +1,4 @@
-// tokenizer.model, and a text for what loads: ids must exist and decode to UTF-8.
+// tokenizer.model, and a text for a model that loads: ids must exist and decode to UTF-8.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

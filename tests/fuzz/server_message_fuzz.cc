@@ -1,5 +1,5 @@
-// What a server sends, on a stream and of its target: parsing never crashes, and what it takes
-// survives a round trip.
+// Messages of a server, on a stream and about its target: parsing never crashes, and an accepted
+// message survives a round trip.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

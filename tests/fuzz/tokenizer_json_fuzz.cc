@@ -1,5 +1,5 @@
-// tokenizer.json, and a text for what loads: ids must exist and decode to UTF-8.
-// The input is the file, then a zero byte and the text, if there is one.
+// tokenizer.json, and a text for a tokenizer that loads: ids must exist and decode to UTF-8. The
+// input is the file, then a zero byte and the text, if there is one.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Any sequence of messages of two edges, against the real scheduler, sessions and exit reports: no
-// crash, no state beyond its bounds, and whatever is answered is the target's own text. Exit
-// reports are acknowledged between passes and during them. SPDX-License-Identifier: Apache-2.0
+// Any sequence of messages of two edges, with the real scheduler, sessions and exit reports: no
+// crash, bounded state, and every answer is the target's own text. Exit reports are acknowledged
+// between passes and during them. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -65,7 +65,7 @@ Open read_open(Bytes& bytes) {
   return open;
 }
 
-// What an honest edge would say next, and the choices of the target from there on.
+// The next message of an honest edge, and the target's choices from there on.
 struct Honest {
   NodeId next_id = 1;
   Position end = 0;
@@ -109,7 +109,7 @@ class FuzzedSession {
   }
 
  private:
-  // What an edge has of its stream's exit reports.
+  // The exit reports of its stream that an edge has received.
   struct Reports {
     std::shared_ptr<ExitReportChannel> channel;
     std::uint32_t last = 0;  // ExitReport.seq
@@ -126,7 +126,7 @@ class FuzzedSession {
     return options;
   }
 
-  // Each exit speaks in its turn; in between the edge may acknowledge what it has.
+  // Each exit reports in its turn; in between the edge may acknowledge what it has received.
   void run_pass() {
     device_.forget();
     scheduler_.compute();
@@ -168,7 +168,8 @@ class FuzzedSession {
     receive(stream, message);
   }
 
-  // Mostly all that came, sometimes half of them or none, and rarely one that was never sent.
+  // Mostly all received reports, sometimes half of them or none, and rarely one that was never
+  // sent.
   std::uint32_t read_acked_reports(StreamId stream, std::uint8_t value) {
     const auto at = reports_.find(stream);
     const std::uint32_t last = at == reports_.end() ? 0 : at->second.last;

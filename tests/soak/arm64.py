@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Lets the programs of the packages for Arm answer the demo under qemu-user: the text must be that of plain decoding,
-and that of this machine's own programs.
+"""Lets the programs of the Arm packages answer the demo under qemu-user. Their text must equal plain decoding's, and
+that of this machine's own programs.
 
   ./run package arm64 && ./run build && tests/soak/arm64.py
 
-Nothing is shown (exit code 4) without the packages, Debian's Arm libraries or qemu.
+Inconclusive (exit code 4) without the packages, Debian's Arm libraries or qemu.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -26,7 +26,7 @@ REMEDY = 'Remedy: ./run package arm64, and apt-get install qemu-user'
 
 
 def unpack(part, folder):
-    """The package's program, to be run as one of this machine. False: there is no package."""
+    """Makes the package's program run like one of this machine. False: there is no package."""
     packages = sorted((ROOT / 'build/arm64/package').glob(f'outrider-{part}_*_arm64.deb'))
     if not packages:
         return False
@@ -40,16 +40,16 @@ def unpack(part, folder):
 
 def run(outcome):
     if not shutil.which('qemu-aarch64') or not LIBRARIES.exists():
-        return outcome.show_nothing(f'qemu-aarch64, or {LIBRARIES}, is missing. {REMEDY}')
+        return outcome.mark_inconclusive(f'qemu-aarch64, or {LIBRARIES}, is missing. {REMEDY}')
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if not all(unpack(part, folder) for part in ('server', 'edge')):
-            return outcome.show_nothing(f'there are no packages for Arm. {REMEDY}')
+            return outcome.mark_inconclusive(f'there are no packages for Arm. {REMEDY}')
         texts = {'Arm': answer_demo(folder, ROOT / 'models', outcome), 'this machine': answer_demo(BIN, ROOT / 'models', outcome)}
     different = len(set(texts.values())) - 1
     for where, text in texts.items():
         print(f'{where}: {text}', file=sys.stderr)
-    outcome.hold('other texts than that of this machine', (different, different, different), 0, at_least=False)
+    outcome.hold('texts that differ from this machine\'s', (different, different, different), 0, at_least=False)
 
 
 def main():

@@ -1,4 +1,4 @@
-"""A private authority that issues the server's certificate, and issues it anew.
+"""A private authority that issues and reissues the server's certificate.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,7 +9,7 @@ EXTENSIONS = 'subjectAltName=IP:127.0.0.1\ncrlDistributionPoints=URI:http://127.
 
 
 class Authority:
-    """Its own certificate is `ca`; what a server shows is `cert`, whose key is `key`: files of the folder."""
+    """Files of the folder: `ca` is its own certificate, `cert` the server's, `key` the key of `cert`."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -19,7 +19,7 @@ class Authority:
         self.issue()
 
     def issue(self):
-        """For 90 days; takes the place of what was issued before."""
+        """Issues a certificate for 90 days, which replaces the previous one."""
         self._openssl('req', *KEY, '-subj', '/CN=localhost', '-keyout', 'key.new', '-out', 'request.pem')
         self._openssl('x509', '-req', '-in', 'request.pem', '-CA', self.ca, '-CAkey', 'ca.key', '-CAcreateserial', '-days', '90',
                       '-extfile', 'extensions', '-out', 'cert.new')

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Cuts the link to a real server at random places of an answer, and holds what the user saw against an
+"""Cuts the link to a real server at random places of an answer, and compares what the user saw with an
 undisturbed answer: the same tokens, none lost, none repeated.
 
   tests/soak/cuts.py --cuts 50 [--prompts FILE.jsonl] [--seed 0]
 
-Each cut is one of three: connections reset, silence on an open link, the server killed. Every other link
-is restored while the answer goes on. By turns the place is drawn from before the first verdict to the last
-token, or is one of these: between two tokens of one character (in wild text, of a high temperature), inside a
-stop string of which the answer has begun to write, and before the token that ends it. Where a cut fell
-is told by what had arrived at its moment.
-Nothing is shown (exit code 4) unless every manner cut an answer, some cut fell on each kind of place, and some
-answers went back to the server.
+Each cut is one of three manners: connections reset, silence on an open link, the server killed. Every other link
+is restored during the answer. Places alternate: either drawn between the first verdict and the last token, or
+one of these: between two tokens of one character (in random text, of a high temperature), inside a
+stop string that the answer has begun, and before the token that ends it. What had arrived at the moment of a
+cut determines where it fell.
+Inconclusive (exit code 4) unless every manner cut an answer, some cut fell on each kind of place, and some
+answers had a failback.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -28,18 +28,18 @@ from tcp_link import TcpLink
 
 PASS_MS = 60
 PACED = ('--pace-pass-ms', PASS_MS)
-ONE_TOKEN_LATER = 1.5 * PASS_MS / 1e3  # behind text that is shown: for a token that shows nothing
+ONE_TOKEN_LATER = 1.5 * PASS_MS / 1e3  # after the shown text: for a token without text of its own
 STOP_TOKENS = 3
-SPARE_MIB = 8  # what ways of drafting differ in
+SPARE_MIB = 8  # difference between strategies
 SAMPLINGS = (('--temp', '0'), ('--temp', '0.8', '--seed', '4'))
-WILD = 3  # temperature of text whose bytes make no whole characters
+WILD = 3  # temperature of text whose bytes are no complete characters
 STRATEGIES = (('--strategy', 'ar'), ('--strategy', 'sd'), ('--strategy', 'mirror'))
 MANNERS = ('reset', 'silence', 'killed')
 QUICK = ('--failover-after', '1', '--failback-after', '0.3', '--reconnect-timeout', '3')
 
 
 class Bench:
-    """A server that can be killed and started again, a link to it, and this device's pack."""
+    """A server that can be killed and restarted, a link to it, and this device's pack."""
 
     def __init__(self, folder, options):
         self.common = ('--model', DRAFT, '-n', options.max_tokens, '-c', 512, '--json')
@@ -75,7 +75,7 @@ class Bench:
 
 
 class Case:
-    """One answer to cut, and where: when so much text is shown, and some seconds later."""
+    """One answer to cut, and where: some seconds after this much text is shown."""
 
     def __init__(self, prompt, sampling, strategy, stop=None):
         self.prompt, self.sampling, self.strategy, self.stop = prompt, sampling, strategy, stop
@@ -86,7 +86,7 @@ class Case:
 
 
 class Cases:
-    """Draws cases, each of a kind of place, and knows their undisturbed answers."""
+    """Draws cases, each with a kind of place, and holds their undisturbed answers."""
 
     def __init__(self, bench, options):
         self.bench, self.draw = bench, random.Random(options.seed)
@@ -133,7 +133,7 @@ class Cases:
         return self._behind(case, whole['ids'], n)
 
     def _behind(self, case, ids, n):
-        """One token behind the first n, which are shown."""
+        """One token after the first n, which are shown."""
         case.place, case.later = len(self.tokens.decode(ids[:n])[0]), ONE_TOKEN_LATER
         return case
 
@@ -161,7 +161,7 @@ def one_cut(bench, cases, manner, case):
         return f'exit code {code}: {said[-300:]}', ANYWHERE, 0, 0
     if record['ids'] != whole['ids']:
         wrong.append(f'other tokens: {record["ids"]}, not {whole["ids"]}')
-    if shown.rstrip('\n') != whole['text'].rstrip('\n'):  # the line of JSON stands on a line of its own
+    if shown.rstrip('\n') != whole['text'].rstrip('\n'):  # the JSON is on its own line
         wrong.append(f'shown: {shown!r}, not {whole["text"]!r}')
     arrived = tokens_shown_by(cases.tokens, record, running.out, moment)
     kind = kind_of(cases.tokens, whole, arrived, case.stop)
@@ -185,10 +185,10 @@ def run(bench, options, outcome):
     outcome.figures.update({'answers': answers, 'cuts': dict(manners), 'places': dict(places), 'failbacks': failbacks,
                             'wrong': len(outcome.failures)})
     if manners.total() < options.cuts:
-        outcome.show_nothing(f'only {manners.total()} of {options.cuts} answers were cut')
-    never = [name for name in (*MANNERS, *KINDS) if manners[name] + places[name] == 0] + ([] if failbacks else ['the way back'])
+        outcome.mark_inconclusive(f'only {manners.total()} of {options.cuts} answers were cut')
+    never = [name for name in (*MANNERS, *KINDS) if manners[name] + places[name] == 0] + ([] if failbacks else ['the failback'])
     if never:
-        outcome.show_nothing(f'never occurred: {", ".join(never)}')
+        outcome.mark_inconclusive(f'never occurred: {", ".join(never)}')
     wrong = len(outcome.failures)
     outcome.hold('answers with another text', (wrong, wrong, wrong), 0, at_least=False)
 

@@ -1,14 +1,14 @@
-"""The demo's question to programs of another kind than those that were built for this machine.
+"""The demo's question to programs that were not built for this machine.
 
 SPDX-License-Identifier: Apache-2.0
 """
 import edges
-import programs  # edges.py knows where it is
+import programs  # edges.py adds its folder to the path
 
 
 def answer_demo(folder, models, outcome, look=lambda _: True):
-    """The text that the programs of the folder give, and whether all is well with it; look: at the server's port
-    for HTTP while it serves. models: where these programs see the demo pair."""
+    """The text of the folder's programs, and whether it is right. look is called with the server's HTTP port while it
+    serves. models: the path at which these programs see the demo pair."""
     programs.BIN, http = folder, edges.free_port()
     prompt = (edges.ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
     with edges.Server('--http-port', http, model=models / 'demo-target') as server:
@@ -22,5 +22,5 @@ def answer_demo(folder, models, outcome, look=lambda _: True):
             outcome.fail(got.err[-500:])
             return None
     if drafted.json['text'] != plain.json['text'] or not drafted.json['spec_decode_num_accepted_tokens']:
-        outcome.fail('the demo is not answered with the text of plain decoding, partly drafted')
+        outcome.fail('the answer is not plain decoding\'s text, or no token of it was drafted')
     return plain.json['text']

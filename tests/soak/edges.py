@@ -1,5 +1,5 @@
-"""Our programs as these scripts run them: servers and packs as the end-to-end tests do, and edges whose
-every output is stamped with the time at which it was read.
+"""Our programs as these scripts run them: servers and packs as in the end-to-end tests, and edges whose
+output is stamped with the time of reading.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +22,7 @@ __all__ = ['BIN', 'CLEAN_ENVIRONMENT', 'DRAFT', 'Edge', 'ROOT', 'Server', 'Stamp
 
 
 def pack(model, dtype, out):
-    """The pack `out` of a model; an existing one is taken as it is."""
+    """The pack `out` of a model; an existing one is kept."""
     if not Path(out).exists():
         packed = edge('pack', '--model', model, '--dtype', dtype, '--out', out)
         if packed.code != 0:
@@ -31,7 +31,7 @@ def pack(model, dtype, out):
 
 
 def least_budget(pack_file, *flags):
-    """MiB of the smallest --memory-budget that an edge with these flags takes."""
+    """MiB of the smallest --memory-budget that an edge with these flags accepts."""
     refused = edge('run', '--target', pack_file, *flags, '--memory-budget', '1MiB')
     words = refused.err.split('at least ')
     if len(words) < 2:
@@ -77,7 +77,7 @@ class StampedEdge:
                 return stream.close()
 
     def wait_until(self, condition, seconds):
-        """Whether it came to hold before the program ended."""
+        """Whether the condition became true before the program ended."""
         with self.changed:
             self.changed.wait_for(lambda: condition() or self.open == 0, seconds)
             return condition()
@@ -86,7 +86,7 @@ class StampedEdge:
         return ''.join(part for _, part in self.out)
 
     def said(self, words):
-        """When stderr first held these words; None: it has not."""
+        """When stderr first contained these words; None: it does not."""
         so_far = ''
         for at, part in self.err:
             so_far += part
@@ -98,7 +98,7 @@ class StampedEdge:
         return next((at for at, _ in self.out if at > moment), None)
 
     def wait(self, seconds=300):
-        """(exit code, what stood on stdout before the JSON line, the JSON, stderr)."""
+        """(exit code, stdout before the JSON line, the JSON, stderr)."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Whether a target of several times the memory budget runs within it: a memory cgroup that is hardly larger than the
-budget never has to say no, and its peak stays near the budget.
+"""Whether a target of several times the memory budget runs within the budget: a memory cgroup only slightly larger than the
+budget never reaches its limit, and the peak stays near the budget.
 
   tests/soak/flash_memory.py [--to-bytes 2200MB --memory-budget 600MiB --cgroup-mib 700] [--keep DIR]
 
-The target is the demo target written as a larger one with the same logits (outrider-train inflate), packed here. It
-decodes twice, one row a pass and --rows of them, and both texts are held against that of the small target with
-everything in memory. Nothing is shown (exit code 4) where no cgroup can be had, nothing was streamed, or no pass had
-that many rows. Needs root, and the disk's room for model and pack.
+The target is the demo target as a larger model with the same logits (outrider-train inflate), in a pack. It decodes
+twice, with one row per pass and with --rows of them, and both texts are compared with that of the small target with
+everything in memory. Inconclusive (exit code 4) without a cgroup, if nothing was streamed, or if no pass had
+that many rows. Needs root, and disk space for model and pack.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / 'tests/e2e'))
 from devices import V2, Cgroup, cannot  # noqa: E402
 
 MIB = 1 << 20
-ABOVE = 1.10  # the peak may be that many times the budget
+ABOVE = 1.10  # largest ratio of peak and budget
 
 
 def inflated(folder, to_bytes):
@@ -49,7 +49,7 @@ def peak_mib(group):
 
 
 def decode(options, target, rows, common):
-    """(the answer, times refused, MiB at the peak) of passes of that many rows."""
+    """(the answer, times at the limit, MiB at the peak) of passes of that many rows."""
     way = ('--tokenizer', target, '--strategy', 'ar') if rows == 1 else (
         '--model', DRAFT, '--strategy', 'sd', '--tree', 'chain', '--spec-draft-n-max', rows - 1)
     with Cgroup('memory') as group:
@@ -75,10 +75,10 @@ def run(options, folder, outcome):
         if record['ids'] != expected['ids']:
             outcome.fail(f'{name}: another text')
         if not record['streamed'] or record['streamed']['bytes_read'] == 0:
-            outcome.show_nothing(f'{name}: nothing was streamed')
+            outcome.mark_inconclusive(f'{name}: nothing was streamed')
         widest = max(i + 1 for i, passes in enumerate(record['passes_by_rows']) if passes > 0)
         if widest < rows:
-            outcome.show_nothing(f'{name}: the widest pass had {widest}')
+            outcome.mark_inconclusive(f'{name}: the widest pass had {widest}')
         outcome.figures[name] = {'times_refused': refused, 'peak_mib': peak, 'widest_pass': widest, 'tokens': len(record['ids']),
                                  'streamed_mib': (record['streamed'] or {}).get('bytes_read', 0) / MIB}
         outcome.hold(f'{name}: times the cgroup\'s limit was reached', (refused, refused, refused), 0, at_least=False)
@@ -86,10 +86,10 @@ def run(options, folder, outcome):
 
 
 def in_cgroup(options, outcome, run):
-    """Runs where a control group can be made, in the folder to keep or in one that goes. Returns the exit code."""
+    """Runs if a control group can be made, in the folder to keep or in a temporary one. Returns the exit code."""
     why = cannot(Cgroup)
     if why:
-        outcome.show_nothing(why)
+        outcome.mark_inconclusive(why)
         return outcome.finish()
     with contextlib.ExitStack() as stack:
         folder = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -107,7 +107,7 @@ def main():
     parser.add_argument('--rows', type=int, default=33, help='of the wider passes')
     parser.add_argument('--max-tokens', type=int, default=64)
     parser.add_argument('--context', type=int, default=512)
-    parser.add_argument('--keep', type=Path, help='folder for the inflated target and its pack, taken as they are if they are there')
+    parser.add_argument('--keep', type=Path, help='folder for the inflated target and its pack; existing ones are reused')
     options = parser.parse_args()
     if not options.memory_budget.endswith('MiB'):
         parser.error(f'--memory-budget {options.memory_budget}: expected MiB, as 600MiB')

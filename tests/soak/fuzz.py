@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Sends broken requests to every port of two servers, one of which speaks TLS and asks for keys, and of
-`outrider-edge serve`, built with the address sanitizer: what clients say, recorded, then with bytes changed,
-dropped, repeated, cut off or put in from elsewhere; to the shielded one inside of TLS with a right key, and as
-broken TLS.
+"""Sends broken requests to every port of two servers, one of which uses TLS and keys, and of `outrider-edge serve`,
+all built with the address sanitizer. The requests are recorded from clients, with bytes changed, dropped, repeated,
+cut off or inserted from elsewhere; to the server with TLS they go inside of TLS with a valid key, and as broken TLS.
 
   ./run build asan outrider-server outrider-edge
   OUTRIDER_BIN=build/asan/bin tests/soak/fuzz.py --minutes 10 [--seed 0]
 
-All three programs must stay healthy, answer a right request as before, and end with exit code 0. Nothing is shown (exit
-code 4) of programs without the sanitizer, or after fewer than a thousand requests, a hundred of them inside of TLS.
+All three programs must stay healthy, answer a valid request as before, and end with exit code 0. Inconclusive (exit
+code 4) for programs without the sanitizer, or after fewer than a thousand requests, a hundred of them inside of TLS.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -30,7 +29,7 @@ from outcome import Outcome
 PROMPT = 'In view: silver bottle ahead at 1.0 m. Task: find the silver bottle.'
 ANSWER = ('run', '--model', DRAFT, '-p', PROMPT, '-n', '20', '--temp', '1', '--seed', '3', '--json', '--threads', '1')
 WORKERS = 4
-REPLY_SECONDS = 0.02  # that one waits for an answer to what is broken
+REPLY_SECONDS = 0.02  # to wait for an answer to a broken request
 MIN_REQUESTS = 1000
 REPORTS = ('Sanitizer', 'runtime error:')
 WORDS = (b'\0', b'\xff' * 8, b'\r\n\r\n', b'Content-Length: 99999999999\r\n', b'Transfer-Encoding: chunked\r\n\r\nffffffff\r\n',
@@ -105,7 +104,7 @@ def broken(source, seeds):
 
 
 class Target:
-    """A port, what clients say to it, and whether they say it inside of TLS."""
+    """A port, what clients send to it, and whether they send it inside of TLS."""
 
     def __init__(self, port, seeds, tls=False):
         self.port, self.seeds, self.context = port, seeds, None
@@ -120,7 +119,7 @@ class Target:
 
 
 class Attack(threading.Thread):
-    """Sends to one target after the other until told to stop."""
+    """Sends to one target after the other until it is stopped."""
 
     def __init__(self, targets, seed, stopping):
         super().__init__(daemon=True)
@@ -140,13 +139,13 @@ class Attack(threading.Thread):
                     peer.settimeout(REPLY_SECONDS)
                     while peer.recv(1 << 16):
                         pass
-            except OSError:  # it was turned away, cut off, or kept waiting: all are right
+            except OSError:  # refused, cut off, or kept waiting: all are right
                 pass
             self.sent += 1
 
 
 class Programs:
-    """A server that speaks plaintext, with an edge that serves, and a shielded one, whose HTTP is asked too."""
+    """A server with plaintext and a serving edge, and a server with TLS, whose HTTP gets requests too."""
 
     def __init__(self, folder, said):
         self.authority = Authority(folder)
@@ -158,13 +157,13 @@ class Programs:
         self.plain = Server('--max-concurrent-sessions', '64')
         self.shielded = Server(*self.authority.server_flags(), '--token-file', folder / 'tokens', '--http-port', self.http,
                                '--metrics-port', self.metrics, '--max-concurrent-sessions', '64',
-                               '--max-calls-per-peer', '0')  # one address brings all wrong keys, and the right one
+                               '--max-calls-per-peer', '0')  # all keys, wrong and right, come from one address
         self.serving = Edge('serve', '--model', DRAFT, '--server', self.plain.address, '--port', self.serving_port,
                             '--threads', '1', stdout=said, stderr=said)
         wait_until_served(f'http://127.0.0.1:{self.serving_port}')
 
     def answers(self):
-        """Tokens of right requests, to each server; or what an edge says that got none."""
+        """Tokens of valid requests to each server, or the message of an edge that got none."""
         asked = (edge(*ANSWER, '--server', self.plain.address),
                  edge(*ANSWER, '--server', self.shielded.address, '--tls-ca', self.authority.ca, *self.keyed))
         return [got.json['ids'] if got.code == 0 else got.err[-300:] for got in asked]
@@ -213,7 +212,7 @@ def attack(options, outcome, programs):
             programs.look()
             print(f'{sum(one.sent for one in attacks)} requests in {time.monotonic() - begin:.0f} s', file=sys.stderr, end='\r')
     except OSError as error:
-        outcome.fail(f'a program is not healthy any more: {error}')
+        outcome.fail(f'a program is no longer healthy: {error}')
     stopping.set()
     for one in attacks:
         one.join(30)
@@ -228,7 +227,7 @@ def run(options, outcome):
         requests, inside = attack(options, outcome, programs)
         after = programs.answers()
         if after != before or before[0] != before[1]:
-            outcome.fail(f'right requests are answered otherwise: {before}, then {after}')
+            outcome.fail(f'valid requests get other answers: {before}, then {after}')
         codes = programs.end()
         said.seek(0)
         lines = [*programs.plain.log, *programs.shielded.log, *said]
@@ -237,9 +236,9 @@ def run(options, outcome):
             outcome.fail(f'{name} ended with exit code {code}')
     for name in ('outrider-edge', 'outrider-server'):
         if not is_sanitized(BIN / name):
-            outcome.show_nothing(f'{name} was built without the address sanitizer. Remedy: see --help')
+            outcome.mark_inconclusive(f'{name} was built without the address sanitizer. Remedy: see --help')
     if requests < MIN_REQUESTS or inside < MIN_REQUESTS / 10:
-        outcome.show_nothing(f'{requests} requests only, {inside} of them inside of TLS')
+        outcome.mark_inconclusive(f'{requests} requests only, {inside} of them inside of TLS')
     reports = [line for line in lines if any(word in line for word in REPORTS)]
     for line in reports or (lines[-20:] if outcome.failures else ()):
         print(line.rstrip(), file=sys.stderr)

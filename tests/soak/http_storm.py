@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Clients without a key that keep a program busy. At its HTTP port: 1,024 requests with half a head, then 60
-unfinished bodies of 1 MiB to a path that does not exist; at the server's gRPC port: 8 connections with 64 calls of
-Measure each, whose replies nobody reads, opened anew every four seconds. Each time they come from four addresses, and
-what the program closes is opened again at once. Meanwhile it is asked ten times a second whether it is alive, and edges
-decode.
+unfinished bodies of 1 MiB to a path that does not exist. At the server's gRPC port: 8 connections with 64 calls of
+Measure each, whose replies are not read, reopened every four seconds. They come from four addresses, and reopen at
+once what the program closes. Meanwhile ten requests a second ask whether the program is alive, and edges decode.
 
   tests/soak/http_storm.py [--rounds 5] [--seconds 36] [--program server] [--heads 1024] [--bodies 60] [--measures 8]
 
-Each round is a span without such clients and one with each kind. The generator is a process that is held
-to one core. Nothing is shown (exit code 4) if it did not have its requests open.
+Each round is a span without such clients and one with each kind. The generator is a process limited to one core.
+Inconclusive (exit code 4) if it did not have its requests open.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -40,18 +39,18 @@ MEASURES = b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + frame(4, 0, 0, b'\0\4\0\0\0\0')
         field(b':authority', b'localhost'), field(b'te', b'trailers'), field(b'content-type', b'application/grpc'))))
     + frame(0, 1, stream, b'\0' + len(REQUEST).to_bytes(4, 'big') + REQUEST) for stream in range(1, 2 * CALLS, 2))
 REQUESTS = {'heads': HEAD, 'bodies': BODY, 'measures': MEASURES}
-ANEW_SECONDS = {'measures': 4}  # after which a connection is opened anew; the others stay
+ANEW_SECONDS = {'measures': 4}  # after which a connection is reopened; the others stay
 PACE_MS = 20  # of a pass
 SESSIONS = 2
 PROBES_PER_SECOND = 10
-PROBE_SECONDS = 40  # that one is waited for
+PROBE_SECONDS = 40  # longest wait for an answer
 MOST_HEALTH_SECONDS = 1.0
 MOST_SLOWER = 1.1
 MOST_MIB = 64
 
 
 class StalledClient:
-    """A connection whose request is sent as far as it goes, again whenever it is closed."""
+    """A connection that sends as much of its request as possible, and reopens whenever it is closed."""
 
     def __init__(self, number, port, request, poll):
         self.address, self.port, self.request, self.poll = ADDRESSES[number % len(ADDRESSES)], port, request, poll
@@ -90,7 +89,7 @@ class StalledClient:
 
 
 def generate(port, kind, count, seconds):
-    """Runs as a process of its own; says at the end what was open and how often it was opened."""
+    """Runs as a process of its own; prints at the end what was open and how often it was opened."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     poll = select.epoll()
     stalled = {}
@@ -115,8 +114,8 @@ def generate(port, kind, count, seconds):
 
 
 class Prober(threading.Thread):
-    """Asks whether the program is alive, whether or not it has answered before; `took` has a time for each question,
-    in seconds. One that is not answered counts as the longest."""
+    """Asks whether the program is alive, without waiting for earlier answers; `took` has the seconds of each request.
+    An unanswered request counts as the longest."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -151,7 +150,7 @@ class Prober(threading.Thread):
 
 
 def span(ports, process, sessions, options, kind):
-    """(p99 of health in s, p99 between tokens in ms, MiB that the process grew by, what the generator says)."""
+    """(p99 of health in s, p99 between tokens in ms, MiB that the process grew by, what the generator printed)."""
     before, begin = resident_mib(process, 'VmRSS'), time.monotonic()
     said, peak = None, before
     prober = Prober(ports['heads'])
@@ -194,7 +193,7 @@ def run(options, outcome):
                 print(f'{number + 1}/{options.rounds} {kind}: health p99 {health * 1e3:.0f} ms, between tokens {gap:.1f} ms, calm '
                       f'{calm:.1f} ms, {grown:+.1f} MiB, opened {said["opened"]}', file=sys.stderr)
                 if said['open'] < getattr(options, kind):
-                    outcome.show_nothing(f'{said["open"]} {kind} were open')
+                    outcome.mark_inconclusive(f'{said["open"]} {kind} were open')
         for session in sessions:
             session.end()
             if session.failure or len(set(session.texts)) != 1:

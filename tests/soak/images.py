@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Builds the images of both programs with buildah, on a Debian 12 made by mmdebstrap, and lets them answer the demo: as
-user 1000 without capabilities, on a root that they cannot write to, models mounted read-only.
+"""Builds the images of both programs with buildah, on a Debian 12 made by mmdebstrap, and lets them answer the demo as
+user 1000 without capabilities, on a read-only root, with models mounted read-only.
 
   tests/soak/images.py [--jobs 2] [--volume HOST:CONTAINER ..]
 
 --volume mounts while the images are built: a compiler's cache (/root/.cache/ccache), apt's configuration. Needs root,
-and about 12 GB in TMPDIR. Nothing is shown (exit code 4) where a tool is missing or nothing can be mounted.
+and about 12 GB in TMPDIR. Inconclusive (exit code 4) if a tool is missing or nothing can be mounted.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -25,8 +25,8 @@ from outcome import Outcome
 
 PARTS = ('server', 'edge')
 TOOLS = ('buildah', 'mmdebstrap', 'unshare', 'chroot')
-ISSUER = 'ca-certificates'  # so that apt may speak HTTPS
-# What an image's process may do: nothing. setpriv is the image's own, as chroot needs a right that it takes away.
+ISSUER = 'ca-certificates'  # for apt over HTTPS
+# A process in an image has no rights. setpriv is the image's own, because it removes a right that chroot needs.
 CONFINED = ('setpriv --reuid={0[0]} --regid={0[1]} --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all env -i {1} {2}')
 WRAPPER = '''#!/bin/sh
 exec unshare --mount sh -c '
@@ -36,7 +36,7 @@ exec unshare --mount sh -c '
 
 
 class Buildah:
-    """With images and containers in a folder of its own."""
+    """buildah with images and containers in its own folder."""
 
     def __init__(self, folder):
         self.store = ('buildah', '--root', folder / 'store', '--runroot', folder / 'run')
@@ -56,7 +56,7 @@ def make_base(buildah, folder):
 
 
 def wrap(buildah, part, folder, models):
-    """A program that runs the image's as a container would; what is said against the image."""
+    """A script that runs the image's program like a container; findings about the image."""
     config = json.loads(buildah('inspect', '--type', 'image', part))['Docker']['config']
     findings = [f'{part}: {what}' for what, right in (
         ('its user is not 1000:1000', config.get('User') == '1000:1000'),
@@ -73,7 +73,7 @@ def wrap(buildah, part, folder, models):
 
 
 def is_shut(shell):
-    """Whether a process in the image has a user's rights only, and can write nowhere."""
+    """Whether a process in the image has only a user's rights and can write nowhere."""
     done = subprocess.run([shell, '-c', 'id -u; grep CapBnd /proc/self/status; for at in / /usr /tmp /models; do touch $at/x && echo $at; done'],
                           capture_output=True, text=True, check=False)
     return done.stdout.split() == ['1000', 'CapBnd:', '0' * 16]
@@ -86,7 +86,7 @@ def asks_health(command):
 def run(options, outcome):
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if missing or os.geteuid() != 0:
-        return outcome.show_nothing(f'needs root, and {", ".join(missing) or "all tools are there"}. Remedy: apt-get install buildah mmdebstrap')
+        return outcome.mark_inconclusive(f'needs root, and {", ".join(missing) or "all tools are there"}. Remedy: apt-get install buildah mmdebstrap')
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / 'bin').mkdir()
@@ -114,7 +114,7 @@ def run(options, outcome):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--jobs', type=int, default=2, help='of the compiler')
-    parser.add_argument('--volume', action='append', default=[], help='HOST:CONTAINER, while images are built')
+    parser.add_argument('--volume', action='append', default=[], help='HOST:CONTAINER, mounted while images are built')
     outcome = Outcome('images')
     run(parser.parse_args(), outcome)
     return outcome.finish()

@@ -1,11 +1,11 @@
-"""Faults of the link between the edges and their server. Each says whether it was seen to occur.
+"""Faults of the link between the edges and their server. Each returns whether it was seen to occur.
 
 SPDX-License-Identifier: Apache-2.0
 """
 import ssl
 import time
 
-STANDSTILL_SECONDS, STALL_SECONDS = 3, 45  # the longer one is noticed by pings that nobody answers
+STANDSTILL_SECONDS, STALL_SECONDS = 3, 45  # the longer one is detected by unanswered pings
 UPLINK_SECONDS = 78  # the longest silence of an LTE uplink in the traces of mahimahi (AT&T, driving)
 FLAPS, FLAP_SECONDS = 6, 0.5
 BAD_SECONDS, ONE_WAY_SECONDS = 8, 0.4
@@ -13,7 +13,7 @@ LOSS_PERCENT = 30  # of the pieces
 
 
 def stood_still(scene):
-    """Nobody got an answer, but for those that were on their way."""
+    """No edge got an answer, except answers that were in flight."""
     time.sleep(1)
     before = scene.load.count
     time.sleep(STANDSTILL_SECONDS - 1)
@@ -30,7 +30,7 @@ def reset(scene):
 
 
 def silence(scene):
-    """for three seconds the link carries nothing, and tells nobody"""
+    """for three seconds the link carries nothing, and neither side is notified"""
     scene.link.silence()
     stood = stood_still(scene)
     scene.link.restore()
@@ -51,7 +51,7 @@ def stall(scene):
 
 
 def uplink(scene):
-    """for 78 s nothing comes to the server; what was held back comes to it late"""
+    """for 78 s nothing reaches the server; the held data arrives late"""
     return _outlast(scene, scene.link.silence_uplink, UPLINK_SECONDS)
 
 
@@ -67,7 +67,7 @@ def flap(scene):
 
 
 def garble(scene):
-    """of each connection a bit changes on its way to the edge"""
+    """one bit flips on each connection on its way to the edge"""
     before = scene.load.reconnects
     scene.link.garble()
     return scene.reconnected(before)

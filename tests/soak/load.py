@@ -1,4 +1,4 @@
-"""Edges that answer one prompt after the other, each answer held against that of an idle server.
+"""Edges that answer one prompt after the other. Each answer is compared with that of an idle server.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,11 +14,11 @@ RECONNECT_SECONDS = 120  # longer than any fault lasts
 
 
 class Load:
-    """`sessions` threads that ask until they are told to stop. What they got is read at any time: `count` answers,
+    """`sessions` threads that ask until they are stopped. Their results can be read at any time: `count` answers,
     `reconnects`, and a line for each of the `wrong` ones."""
 
     def __init__(self, address, prompts, sessions, max_tokens, seed, key, *flags):
-        """key: the file with that of all edges, but for those that begin() gives another."""
+        """key: the file with the key of all edges, except those to which begin() gives another one."""
         self.address, self.prompts, self.key = address, prompts, key
         self.common = ('run', '--model', DRAFT, '--json', '-n', max_tokens, '--threads', '1', '--reconnect-timeout', RECONNECT_SECONDS,
                        *flags)
@@ -28,7 +28,7 @@ class Load:
         self.threads = [threading.Thread(target=self._work, args=(random.Random(seed + i),)) for i in range(sessions)]
 
     def start(self):
-        """First what an undisturbed server gives: it does not hang on the strategy."""
+        """First the reference of an undisturbed server, which does not depend on the strategy."""
         for prompt in self.prompts:
             for way in WAYS[:2]:
                 self.expected[prompt, way[3]] = self.begin(prompt, way).wait().json['ids']
@@ -39,7 +39,7 @@ class Load:
         return Edge(*self.common, *way, '--token-file', key or self.key, '--server', self.address, '-p', prompt)
 
     def end(self, asked, prompt, way):
-        """Waits for what begin() gave, and judges it."""
+        """Waits for an edge of begin(), and judges its answer."""
         got = asked.wait(seconds=ANSWER_SECONDS)
         with self.lock:
             self.count += 1

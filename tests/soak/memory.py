@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Two hundred edges at once on a server that a memory control group holds to 4 GB, with a model of 1 MiB of keys
-and values a token: no end for want of memory, what finds no room is told when to come back, and every answer is
-the one that an idle server gives.
+"""Two hundred concurrent edges on a server that a memory control group limits to 4 GB, with a model of 1 MiB of keys
+and values per token. The server never ends for lack of memory, a session without room gets a time to come back, and
+every answer equals that of an idle server.
 
   tests/soak/memory.py [--sessions 200] [--limit-mib 4096]
 
-The model is made up of random weights (32 layers, hidden size 512, 32 key-value heads of 128): nothing but its
-sizes is real. Needs a control group that this user may make (root, in most places). Nothing is shown (exit code
-4) unless sessions were refused for want of room.
+The model has random weights (32 layers, hidden size 512, 32 key-value heads of 128): only its sizes are
+realistic. Needs a control group that this user may make (mostly root). Inconclusive (exit code 4) unless
+sessions were refused for lack of room.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -33,8 +33,8 @@ GROUPS = Path('/sys/fs/cgroup')
 MIB = 1 << 20
 PROMPT = 'In view: silver bottle 20 degrees left at 2.1 m. Task: find the silver bottle. ' * 4
 TOKENS = 8
-ANSWER_SECONDS = 3600  # that one may take, most of it waiting for room
-MOST_ABOVE_MIB = 300  # weights and the bound of keys and values
+ANSWER_SECONDS = 3600  # for one answer, most of it waiting for room
+MOST_ABOVE_MIB = 300  # above weights and the bound of keys and values
 
 
 def shapes(vocabulary):
@@ -96,7 +96,7 @@ class MemoryGroup:
 
     @contextlib.contextmanager
     def around(self):
-        """What is started in the block stays in the group; this program comes out again."""
+        """Programs started in the block stay in the group; this program leaves it again."""
         own = self._own()
         (self.folder / 'cgroup.procs').write_text(str(os.getpid()), encoding='ascii')
         try:
@@ -113,7 +113,7 @@ class MemoryGroup:
         return self.parent
 
     def kills(self):
-        """Programs that the kernel ended here for want of memory."""
+        """Programs in this group that the kernel ended for lack of memory."""
         file = self.folder / ('memory.oom_control' if self.version == 1 else 'memory.events')
         found = re.search(r'^oom_kill (\d+)$', file.read_text(encoding='ascii'), re.M)
         return int(found.group(1)) if found else 0
@@ -123,7 +123,7 @@ class MemoryGroup:
         while True:
             try:
                 return self.folder.rmdir()
-            except OSError:  # the ended program is still being taken away
+            except OSError:  # the kernel is still removing the ended program
                 if time.monotonic() > give_up:
                     raise
                 time.sleep(0.1)
@@ -176,9 +176,9 @@ def run(options, outcome):
     for why in sorted(set(wrong)):
         outcome.fail(f'{wrong.count(why)} x {why}')
     if kills:
-        outcome.fail(f'the kernel ended {kills} programs for want of memory')
+        outcome.fail(f'the kernel ended {kills} programs for lack of memory')
     if refused == 0:
-        outcome.show_nothing('no session was refused for want of room')
+        outcome.mark_inconclusive('no session was refused for lack of room')
     above = peak - weights - bound
     outcome.hold('MiB at the peak above weights and bound', (above, above, above), MOST_ABOVE_MIB, at_least=False)
 

@@ -1,4 +1,4 @@
-"""Edges and others that share the server with those that decode. Each says whether it was seen to occur.
+"""Edges and other clients that share the server with the decoding ones. Each returns whether it was seen to occur.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -40,7 +40,7 @@ def slow(scene):
 
 
 def _crowd(scene, key=None, counter='sessions_refused_total', meanwhile=lambda: None):
-    """Whether edges that came at once were told to come back later; all answers are judged."""
+    """Whether edges that came at once were asked to come back later; all answers are judged."""
     before = scene.server.metric(counter)
     drawn = [scene.load.draw(scene.source) for _ in range(CROWD)]
     crowd = [(scene.load.begin(prompt, way, key), prompt, way) for prompt, way in drawn]
@@ -56,12 +56,12 @@ def overload(scene):
 
 
 def greedy(scene):
-    """24 edges of another tenant come at once, which may have two sessions"""
+    """24 edges of another tenant with a quota of two sessions come at once"""
     return _crowd(scene, scene.greedy_key, 'calls_refused_total')
 
 
 def herd(scene):
-    """24 more edges come with the others at once, as a link of all is back after five seconds"""
+    """24 more edges and the others come at once when their common link is back after five seconds"""
     before = scene.load.reconnects
 
     def outage():

@@ -1,7 +1,7 @@
-"""What a script of this folder ends with: bars, one line of JSON, and the exit code of outrider-bench.
+"""The result of a script in this folder: bars, one line of JSON, and the exit code of outrider-bench.
 
-  0 every bar is met · 1 one is missed, or a text differs · 2 wrong usage · 4 nothing failed, but what
-  the claim is about never happened
+  0 every bar is met · 1 a bar is missed by the pessimistic bound, or a text differs · 2 wrong usage ·
+  4 inconclusive: nothing failed, but the event that the claim is about never happened
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,7 +11,7 @@ import statistics
 import sys
 
 RESAMPLES = 2000
-NOTHING_SHOWN = 4
+INCONCLUSIVE = 4
 
 
 def bootstrap(samples, statistic):
@@ -33,20 +33,20 @@ class Outcome:
 
     def __init__(self, check):
         self.figures = {'check': check}
-        self.bars, self.failures, self.nothing = [], [], None
+        self.bars, self.failures, self.inconclusive = [], [], None
 
     def fail(self, why):
         self.failures.append(why)
         print(f'FAILED: {why}', file=sys.stderr)
 
-    def show_nothing(self, why):
-        self.nothing = self.nothing or why
+    def mark_inconclusive(self, why):
+        self.inconclusive = self.inconclusive or why
 
     def hold(self, name, estimate, limit, at_least=True):
-        """A bar on the end of the interval that is closer to failing."""
+        """Compares a bar with the pessimistic bound: the end of the interval closer to failing."""
         value, low, high = estimate
         if low is None:
-            self.show_nothing(f'"{name}" has no confidence interval: one sample gives none')
+            self.mark_inconclusive(f'"{name}" has no confidence interval: one sample is too few')
         near = (low if at_least else high) if low is not None else value
         met = near >= limit if at_least else near <= limit
         side = 'at least' if at_least else 'at most'
@@ -56,15 +56,15 @@ class Outcome:
 
     def finish(self):
         if not self.bars and not self.failures:
-            self.show_nothing('what was run leaves no bar to judge')
+            self.mark_inconclusive('there is no bar to judge')
         passed = not self.failures and all(bar['met'] for bar in self.bars)
-        line = {**self.figures, 'passed': passed and not self.nothing, 'bars': self.bars}
+        line = {**self.figures, 'passed': passed and not self.inconclusive, 'bars': self.bars}
         if self.failures:
             line['failures'] = self.failures
-        if self.nothing:
-            line['nothing_shown'] = self.nothing
-            print(f'nothing shown: {self.nothing}', file=sys.stderr)
+        if self.inconclusive:
+            line['inconclusive'] = self.inconclusive
+            print(f'inconclusive: {self.inconclusive}', file=sys.stderr)
         print(json.dumps(line), flush=True)
         if not passed:
             return 1
-        return NOTHING_SHOWN if self.nothing else 0
+        return INCONCLUSIVE if self.inconclusive else 0

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the service around decoding costs, with the real programs in turn: `outrider-edge serve` against what
-the same answer took inside it, TLS against plaintext; and what it takes the processor to show /metrics.
+"""The cost of the service around decoding, with the real programs in turn: `outrider-edge serve` compared with the
+same answer's time inside it, TLS compared with plaintext, and the processor time of /metrics.
 
   ./run soak overhead [--rounds 20]
 
-The target decodes as fast as this machine lets it, or the costs would drown in its passes. Times are medians
-of paired differences, with their 95 % interval; a bar is held on the end that is closer to failing.
+The target decodes as fast as this machine can, because long passes would hide the costs. Times are medians
+of paired differences, with their 95 % interval; a bar is compared with the pessimistic bound.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -23,7 +23,7 @@ from streamed import pieces
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 TOKENS = 100  # through HTTP
 READINGS = 100  # of /metrics in a sample
-ANSWERS = 10  # of a sample, where less than a tenth of a millisecond is to be seen
+ANSWERS = 10  # of a sample, to resolve a tenth of a millisecond
 ANSWER = ('run', '--strategy', 'ar', '--tokenizer', DRAFT, '-p', PROMPT, '-n', TOKENS, '--temp', '1', '--json')
 MOST_MS_TO_FIRST = 2.0
 MOST_OF_TPOT = 1.03
@@ -61,7 +61,7 @@ def measure_serve(rounds, outcome):
 
 
 def tpot(server, *flags):
-    """Of several answers, ms."""
+    """The time per output token of several answers, ms."""
     spent = tokens = 0
     for seed in range(ANSWERS):
         got = edge(*ANSWER, '--server', server, '--seed', seed, *flags)
@@ -87,13 +87,13 @@ def measure_tls(rounds, outcome):
 
 
 def cpu_seconds(process):
-    """That the process has spent so far, its system calls included."""
+    """Processor time of the process so far, with its system calls."""
     fields = Path(f'/proc/{process.pid}/stat').read_text(encoding='ascii').rsplit(')', 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
 
 def measure_metrics(rounds, outcome):
-    """By the processor's time: what one reading takes is far below what passes vary by."""
+    """Uses processor time: the time of one reading is far below the variation of passes."""
     port = free_port()
     with Server('--metrics-port', port) as server:
         tpot(server.address)  # all series have values

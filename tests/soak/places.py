@@ -1,11 +1,11 @@
-"""Where in an answer a cut falls: between two tokens of a character, inside a stop string, before the end token.
+"""Places in an answer where a cut may fall: between two tokens of a character, inside a stop string, before the end token.
 
   tokens = TokenBytes(MODEL)
-  for n in mid_characters(tokens, ids): ..       # behind ids[:n] a character is begun and not whole
+  for n in mid_characters(tokens, ids): ..       # after ids[:n] a character is incomplete
   n = tokens_shown_by(tokens, record, out, moment)
   kind_of(tokens, whole, n, stop)                # one of KINDS
 
-Models whose tokenizer is byte-level BPE, as the demo pair's.
+For models with a byte-level BPE tokenizer, such as the demo pair.
 SPDX-License-Identifier: Apache-2.0
 """
 import codecs
@@ -16,7 +16,7 @@ MID_CHARACTER, IN_STOP, AT_END, ANYWHERE = KINDS = ('mid-character', 'inside a s
 
 
 def _byte_of_character():
-    """Byte-level BPE writes each byte as a printable character: these as they are, the others from 256 on."""
+    """Byte-level BPE writes each byte as a printable character: printable bytes as themselves, the others from 256 on."""
     plain = [*range(ord('!'), ord('~') + 1), *range(ord('¡'), ord('¬') + 1), *range(ord('®'), ord('ÿ') + 1)]
     others = [byte for byte in range(256) if byte not in plain]
     return {**{chr(byte): byte for byte in plain}, **{chr(256 + n): byte for n, byte in enumerate(others)}}
@@ -31,7 +31,7 @@ class TokenBytes:
                       for token, number in tokenizer['model']['vocab'].items() if number not in special}
 
     def decode(self, ids):
-        """(text, whether a character is begun at its end and not whole)."""
+        """(text, whether its last character is incomplete)."""
         decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
         text = decoder.decode(b''.join(self.of_id.get(number, b'') for number in ids))
         return text, bool(decoder.getstate()[0])
@@ -42,7 +42,7 @@ def mid_characters(tokens, ids):
 
 
 def tokens_shown_by(tokens, record, out, moment):
-    """How many tokens had arrived by that moment. out: what was seen, with its times."""
+    """How many tokens had arrived by that moment. out: the output with its times."""
     arrived, so_far = [], 0
     for at, count in zip(record['chunk_ms'], record['chunk_tokens']):
         so_far += count
@@ -55,7 +55,7 @@ def tokens_shown_by(tokens, record, out, moment):
 
 
 def kind_of(tokens, whole, n, stop):
-    """Of a cut behind the first n tokens of the answer `whole`."""
+    """The kind of a cut after the first n tokens of the answer `whole`."""
     ids = whole['ids']
     text, begun = tokens.decode(ids[:n])
     if begun:

@@ -1,4 +1,4 @@
-"""A server over TLS, the link to it, and the edges that decode meanwhile; faults.py lets faults happen to them.
+"""A server over TLS, the link to it, and the decoding edges; faults.py applies faults to them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,16 +14,16 @@ from edges import ROOT, Server, limit, new_key, read_prompts
 from load import Load
 from tcp_link import TcpLink
 
-EXTRA = 4  # places for edges beside the load
+EXTRA = 4  # places for additional edges
 PACE_MS = 4  # of a pass
-SETTLE_SECONDS = 20  # in which edges must be back, those that are gone noticed, and files of certificates read again
-BEGINNINGS = 20  # that are tried until one is caught in the middle of its answer
+SETTLE_SECONDS = 20  # to reconnect edges, detect lost ones and read certificates again
+BEGINNINGS = 20  # attempts to catch an edge in the middle of its answer
 GREEDY_SESSIONS = 2  # that the greedy tenant may have
 FAKE_TIME = Path(f'/usr/lib/{platform.machine()}-linux-gnu/faketime/libfaketimeMT.so.1')
 
 
 def met(condition):
-    """What it gave once that was true; False if it was not in time."""
+    """The first true result of `condition`; False if there was none in time."""
     give_up = time.monotonic() + SETTLE_SECONDS
     while not (found := condition()):
         if time.monotonic() > give_up:
@@ -33,7 +33,7 @@ def met(condition):
 
 
 class Scene:
-    """`server`, `link`, `load`; `source` draws moments. Every edge has a key: the load's, or that of a greedy tenant."""
+    """`server`, `link`, `load`; `source` draws moments. Every edge has a key: the load's, or a greedy tenant's."""
 
     def __init__(self, options):
         self.source = random.Random(options.seed)
@@ -70,7 +70,7 @@ class Scene:
         return disk if mounted.returncode == 0 else None
 
     def _fake_clock(self):
-        """The file that says how far the server's wall clock is off; None without Debian's faketime."""
+        """The file with the error of the server's wall clock; None without Debian's faketime."""
         clock = Path(self.folder.name) / 'clock'
         clock.write_text('+0', encoding='ascii')
         return clock if FAKE_TIME.exists() else None
@@ -92,7 +92,7 @@ class Scene:
         self.server = self._start(*flags, pace_ms=pace_ms, port=self.server.port)
 
     def begin_long(self):
-        """One more edge: (edge, prompt, way), in the middle of its answer; None if all were too quick."""
+        """One more edge: (edge, prompt, way), in the middle of its answer; None if all answers ended too soon."""
         for _ in range(BEGINNINGS):
             prompt, way = self.load.draw(self.source)
             edge = self.load.begin(prompt, way)
@@ -103,10 +103,10 @@ class Scene:
         return None
 
     def last_log_line(self):
-        """On the terminal, or on the small disk."""
+        """The server's log: on the terminal, or on the small disk."""
         lines = (self.small_disk / 'log').read_text(encoding='utf-8').splitlines() if self.small_disk else self.server.log
         return lines[-1] if lines else ''
 
     def reconnected(self, before):
-        """Whether edges came back since there were so many reconnects."""
+        """Whether edges reconnected since this count of reconnects."""
         return met(lambda: self.load.reconnects > before)

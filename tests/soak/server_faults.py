@@ -1,4 +1,4 @@
-"""Faults of the server. Each says whether it was seen to occur.
+"""Faults of the server. Each returns whether it was seen to occur.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,7 @@ from scene import met
 from stuck_thread import StuckThread, sleeping_thread
 
 PASS_LIMIT_SECONDS, MOST_OVER_LIMIT_SECONDS = 4, 2
-SLOW_PASS_MS = 100  # so that a pass, emulated, is caught in its sleep
+SLOW_PASS_MS = 100  # so that an emulated pass is stopped while it sleeps
 EXIT_HUNG = 75
 HOUR = 3600
 
@@ -44,7 +44,7 @@ def hang(scene):
 
 
 def stuck(scene):
-    """.. has a pass that never ends: its watchdog ends it in time, it is started again, and answers go on"""
+    """.. has a pass that never ends: its watchdog ends it in time, it is restarted, and answers continue"""
     scene.server.kill()
     scene.restart('--pass-limit', PASS_LIMIT_SECONDS, pace_ms=SLOW_PASS_MS)
     answered = scene.load.count
@@ -74,7 +74,7 @@ def rotate(scene):
 
 
 def disk(scene):
-    """the disk that the server's log is on is full for a while (as root only)"""
+    """the disk with the server's log is full for a while (as root only)"""
     if scene.small_disk is None:
         print('disk: only root may mount one', file=sys.stderr)
         return False

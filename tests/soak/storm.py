@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Two thousand connections of strangers, half of them with a call that never says what it wants, against eight
-edges that decode: their time between tokens while strangers come and stay, over without, in turn. The edges hold
-their connections, as `outrider-edge serve` does; while strangers hold all other places, one more edge comes, and
+"""Two thousand unauthenticated connections, half of them with a call that never opens a stream, beside eight decoding
+edges. It measures the time between tokens with such connections over that without, in turn. The edges keep
+their connections, as `outrider-edge serve` does. While the others hold all remaining places, one more edge comes and
 must be served.
 
   tests/soak/storm.py [--rounds 5] [--connections 2000] [--half-open 1000]
 
-Strangers come from other addresses of the loopback than the edges. Nothing is shown (exit code 4) unless the
-server turned some away.
+The unauthenticated connections come from other loopback addresses than the edges. Inconclusive (exit code 4) unless
+the server refused some of them.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -27,11 +27,11 @@ from outcome import Outcome, bootstrap
 
 PROMPT = (ROOT / 'deploy/demo-prompt.txt').read_text(encoding='utf-8').strip()
 SESSIONS = 8
-ADDRESSES = 16  # of strangers
+ADDRESSES = 16  # of the unauthenticated connections
 PACED = ('--pace-pass-ms', '5')
-SPAN_SECONDS = 6  # with strangers, and without
+SPAN_SECONDS = 6  # with them, and without
 MOST_SLOWER = 1.5
-MOST_MIB = 256  # that the strangers may take
+MOST_MIB = 256  # that they may use
 
 
 def frame(kind, flags, stream, payload):
@@ -50,8 +50,8 @@ CALL = frame(1, 4, 1, b''.join((
 
 
 def pieces(port, **question):
-    """(time.monotonic() when it was read, text) of each piece that `outrider-edge serve` answers; ValueError with the
-    message where the answer ends in an error."""
+    """(time.monotonic() at reading, text) of each piece that `outrider-edge serve` answers; ValueError with the
+    message if the answer ends in an error."""
     connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
     try:
         connection.request('POST', '/v1/completions', json.dumps({**question, 'stream': True}),
@@ -75,25 +75,25 @@ class Storm:
     def __init__(self, port, connections, half_open):
         self.held = []
         for number in range(connections):
-            stranger = socket.socket()
-            stranger.settimeout(5)
-            stranger.bind((f'127.0.1.{number % ADDRESSES + 1}', 0))
+            connection = socket.socket()
+            connection.settimeout(5)
+            connection.bind((f'127.0.1.{number % ADDRESSES + 1}', 0))
             try:
-                stranger.connect(('127.0.0.1', port))
+                connection.connect(('127.0.0.1', port))
                 if number < half_open:
-                    stranger.sendall(GREETING + CALL)
-            except OSError:  # it was turned away already
-                stranger.close()
+                    connection.sendall(GREETING + CALL)
+            except OSError:  # already refused
+                connection.close()
                 continue
-            self.held.append(stranger)
+            self.held.append(connection)
 
     def end(self):
-        for stranger in self.held:
-            stranger.close()
+        for connection in self.held:
+            connection.close()
 
 
 class Session(threading.Thread):
-    """An edge that keeps its connection and answers one question after the other; notes when tokens came."""
+    """An edge that keeps its connection and answers one question after the other; records when tokens came."""
 
     def __init__(self, server, number):
         super().__init__(daemon=True)
@@ -163,12 +163,12 @@ def run(options, outcome):
             spans.append(time.monotonic())
             late = edge('run', '--tokenizer', DRAFT, '--strategy', 'ar', '--server', server.address, '-p', PROMPT, '-n', '5')
             if late.code != 0:
-                outcome.fail(f'an edge that comes while strangers stay is not served: {late.err[-300:]}')
+                outcome.fail(f'an edge that comes during the storm is not served: {late.err[-300:]}')
             storm.end()
             time.sleep(1)
             quiet.append([gap for session in sessions for gap in session.gaps(spans[0], spans[1])])
             stormy.append([gap for session in sessions for gap in session.gaps(spans[1], spans[2])])
-            print(f'{number + 1}/{options.rounds}: p99 {p99(quiet[-1]):.1f} ms of {len(quiet[-1])}, with strangers '
+            print(f'{number + 1}/{options.rounds}: p99 {p99(quiet[-1]):.1f} ms of {len(quiet[-1])}, with the others '
                   f'{p99(stormy[-1]):.1f} ms of {len(stormy[-1])}', file=sys.stderr)
         refused = server.metric('connections_refused_total')
         grown = resident_mib(server.process) - before
@@ -178,11 +178,11 @@ def run(options, outcome):
                 outcome.fail(f'session {session.number}: {session.failure or "its answers differ"}')
     outcome.figures['answers'] = sum(len(session.texts) for session in sessions)
     if refused == 0:
-        outcome.show_nothing('no connection was turned away')
+        outcome.mark_inconclusive('no connection was refused')
     ratios = [p99(shaken) / p99(calm) for calm, shaken in zip(quiet, stormy)]
     outcome.figures.update({'connections': options.connections, 'half_open': options.half_open, 'refused': refused,
                             'peak_grew_mib': round(grown, 1)})
-    outcome.hold("edges' p99 between tokens with strangers, over without", bootstrap(ratios, lambda some: sorted(some)[len(some) // 2]),
+    outcome.hold("edges' p99 between tokens with the others, over without", bootstrap(ratios, lambda some: sorted(some)[len(some) // 2]),
                  MOST_SLOWER, at_least=False)
     outcome.hold('MiB that the server grew by', (grown, grown, grown), MOST_MIB, at_least=False)
 

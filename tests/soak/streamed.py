@@ -9,7 +9,7 @@ import time
 
 def pieces(port, **question):
     """(time.monotonic() when it was read, text, the program's own figures or None) of each piece; ValueError
-    with the message where the answer ends in an error."""
+    with the message if the answer ends in an error."""
     connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
     try:
         connection.request('POST', '/v1/completions', json.dumps({**question, 'stream': True, 'outrider': True}),

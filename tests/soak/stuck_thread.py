@@ -1,5 +1,5 @@
-"""Stops one thread of a process, as a device that never answers does; the others run on. As a debugger would:
-the process must be a child of this one, or this one root.
+"""Stops one thread of a process, like a device that never answers, while the others continue. It works as a debugger:
+the process must be a child of this one, or this one must be root.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -17,7 +17,7 @@ CLOCK_NANOSLEEP = {'x86_64': '230', 'aarch64': '115'}  # <asm/unistd.h>
 
 
 def sleeping_thread(process):
-    """The one that computes, as a pass of an emulated pace ends in a sleep. None: it is awake, or has no work."""
+    """The computing thread: a pass of an emulated pace ends in a sleep. None: it is awake, or has no work."""
     for task in Path(f'/proc/{process}/task').iterdir():
         with contextlib.suppress(OSError):  # it may have ended
             if (task / 'syscall').read_text(encoding='ascii').split()[0] == CLOCK_NANOSLEEP[platform.machine()]:
@@ -26,7 +26,7 @@ def sleeping_thread(process):
 
 
 class StuckThread:
-    """A thread stands still within the block, which the thread that entered it must leave."""
+    """Stops a thread within the block; the thread that entered the block must leave it."""
 
     def __init__(self, thread):
         self.thread = thread
@@ -38,7 +38,7 @@ class StuckThread:
         return self
 
     def ends_within(self, seconds):
-        """Whether its process ended it. A process is there until the last of its threads was waited for."""
+        """Whether its process ended the thread. A process exists until its last thread was waited for."""
         give_up = time.monotonic() + seconds
         while time.monotonic() < give_up:
             thread, status = os.waitpid(self.thread, WAIT_FOR_ANY_THREAD | os.WNOHANG)

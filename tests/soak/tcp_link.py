@@ -1,15 +1,15 @@
-"""A link of TCP connections to a server on this machine, which can be cut in two manners and restored, and be bad:
-outrider-link, told what to do.
+"""A link of TCP connections to a server on this machine, which can be cut in two manners and restored, and degraded:
+outrider-link with commands on its standard input.
 
   link = TcpLink(server.port); the edge connects to link.address
   link.reset()     connections are reset, new ones refused
-  link.silence()   half-open: nothing is carried any more, and nobody is told; new connections hang
-  link.silence_uplink()     .. in the direction to the server alone
-  link.restore()   what was held back arrives, new connections are taken
-  link.garble()    of each connection a bit changes in what the server says next
+  link.silence()   half-open: nothing is carried, and neither side is notified; new connections hang
+  link.silence_uplink()     the same, only towards the server
+  link.restore()   held data arrives, new connections are accepted
+  link.garble()    one bit flips in the next data from the server on each connection
   link.become(PROFILE)      as outrider-link --profile: delay=400ms, ethernet+loss=30%
-  link.move(ADDRESS)        the server sees new connections come from there, of 127.0.0.0/8
-  link.counts()    what became of the pieces it carried, since it became what it is
+  link.move(ADDRESS)        new connections come from this address in 127.0.0.0/8
+  link.counts()    what happened to the pieces it carried, since the last become()
 
 SPDX-License-Identifier: Apache-2.0
 """

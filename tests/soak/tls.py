@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What testssl.sh (a Debian package) finds in the TLS of a server: nothing high may be among it.
+"""What testssl.sh (a Debian package) finds in a server's TLS: no finding may be high or critical.
 
   tests/soak/tls.py
 
-The server shows a certificate as a private authority would issue it, for 90 days. Nothing is shown (exit code 4)
+The server has a certificate as a private authority would issue it, for 90 days. Inconclusive (exit code 4)
 without testssl.sh, or if it ended early.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,13 +21,13 @@ from edges import Server
 from outcome import Outcome
 
 HIGH = ('HIGH', 'CRITICAL')
-MIN_FINDINGS = 80  # of a whole run, the good ones included
+MIN_FINDINGS = 80  # of a complete run, including good ones
 
 
 def run(outcome):
     program = shutil.which('testssl') or shutil.which('testssl.sh')
     if not program:
-        return outcome.show_nothing('testssl.sh is not installed. Remedy: apt-get install testssl.sh bsdmainutils dnsutils')
+        return outcome.mark_inconclusive('testssl.sh is not installed. Remedy: apt-get install testssl.sh bsdmainutils dnsutils')
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         authority = Authority(folder)
@@ -38,7 +38,7 @@ def run(outcome):
         findings = json.loads(file.read_text(encoding='utf-8')) if file.exists() else []
     outcome.figures['findings'] = dict(collections.Counter(finding['severity'] for finding in findings))
     if len(findings) < MIN_FINDINGS:
-        outcome.show_nothing(f'testssl.sh ended with {len(findings)} findings, {MIN_FINDINGS} are a whole run')
+        outcome.mark_inconclusive(f'testssl.sh ended with {len(findings)} findings; a complete run has at least {MIN_FINDINGS}')
     high = [finding for finding in findings if finding['severity'] in HIGH]
     for finding in high:
         print(f'{finding["severity"]}: {finding["id"]}: {finding["finding"]}', file=sys.stderr)

@@ -1,5 +1,5 @@
-// The only file whose compilation names a folder of this machine: all others come from the
-// compiler's cache wherever the checkout is. SPDX-License-Identifier: Apache-2.0
+// The only file whose compilation contains a folder of this machine. All others can come from the
+// compiler's cache for a checkout in any folder. SPDX-License-Identifier: Apache-2.0
 #include "tests/support/paths.h"
 
 namespace outrider {

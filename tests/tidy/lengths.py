@@ -13,7 +13,6 @@ MAX_CLASS_WITH_FILES, MAX_MODULES, MIN_MODULE = 600, 30, 40
 
 # Modules of less than MIN_MODULE lines of code with one user that stay apart, each with the reason.
 SMALL_MODULES = {
-    'adapters/distill/distill': 'the loss of a paper, tested without its trainer',
     'cloud_server/admission/auth_failure_limiter': 'pure arithmetic, tested without a clock',
     'edge_client/flash/memory_ring': 'pure arithmetic, tested without a disk',
 }

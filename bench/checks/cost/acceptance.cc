@@ -1,9 +1,8 @@
 // acceptance: how many tokens a target pass yields with a draft's chains, over real gRPC.
 //
-// Beside it stands what prompt look-up, a draft without a model, would have made of the same text.
-// A model that runs into a loop is easily guessed: each answer is cut where an 8-gram first comes
-// again, and decoding is asked for that many tokens only.
-// SPDX-License-Identifier: Apache-2.0
+// It is compared with prompt look-up, a draft without a model, on the same text. A loop of the
+// model would be easy to guess. So each answer is cut off where an 8-gram occurs a second time, and
+// decoding is asked for that many tokens only. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -29,17 +28,17 @@
 namespace outrider {
 namespace {
 
-// How long a draft's step takes beside a target's pass of one row, on this machine.
+// The time of a draft's step relative to a target's pass of one row, on this machine.
 
 struct StepShareOptions {
   std::string draft, target;
   std::string draft_dtype = "auto", dtype = "auto";
-  int threads = 2;  // of either model
+  int threads = 2;  // of each model
 };
 
 constexpr int kContext = 128;
 constexpr int kRounds = 41;
-// The draft's median over the target's; both take turns.
+// The ratio of the medians, draft over target; the two take turns.
 
 Result<Estimate> measure_step_share(const StepShareOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft,
@@ -52,7 +51,7 @@ Result<Estimate> measure_step_share(const StepShareOptions& options) {
   for (int round = 0; round <= kRounds; ++round) {
     OUTRIDER_ASSIGN_OR_RETURN(const double step, steps.time_pass(1, kContext));
     OUTRIDER_ASSIGN_OR_RETURN(const double pass, passes.time_pass(1, kContext));
-    if (round == 0) continue;  // warms up
+    if (round == 0) continue;  // warm-up
     step_seconds.push_back(step);
     pass_seconds.push_back(pass);
   }
@@ -105,7 +104,7 @@ double sum_of(const std::vector<double>& counts) {
   return std::accumulate(counts.begin(), counts.end(), 0.0);
 }
 
-// The sum of one count over that of another, of the same answers.
+// The ratio of the sums of two counts of the same answers.
 std::optional<Estimate> ratio_of_sums(const std::vector<double>& counts,
                                       const std::vector<double>& base) {
   return bootstrap(counts.size(),
@@ -145,7 +144,7 @@ Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& option
             {options.draft, options.target, options.draft_dtype, options.dtype, options.threads}));
     bars.push_back({"draft step over pass", share, *options.most_step_share, Bar::Side::kAtMost});
   }
-  if (!options.least) outcome.show_nothing("there is no bar on tokens per pass: give --least");
+  if (!options.least) outcome.mark_inconclusive("tokens per pass have no bar. Remedy: --least");
   outcome.hold(bars);
   return outcome;
 }
@@ -195,13 +194,13 @@ void add_acceptance_check(CheckList& checks) {
   command->add_option("--temp", options->temperature, "Temperature")->check(CLI::NonNegativeNumber);
   command->add_option("--max-tokens", options->max_tokens, "Tokens of each answer")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
+  command->add_option("--num-prompts", options->num_prompts, "Only the first N prompts; 0: all");
   command->add_option("--dtype", options->dtype,
                       "How the target computes: auto, f32, bf16, int8, int4");
   command->add_option("--draft-dtype", options->draft_dtype, "How the draft computes");
   command->add_option("--least", options->least, "The bar: tokens per pass");
   command->add_option("--most-step-share", options->most_step_share,
-                      "Times both models too; the bar: a draft's step over a pass of one row");
+                      "Also time both models; the bar: a draft's step over a pass of one row");
   command->add_option("--threads", options->threads, "With --most-step-share: of each model")
       ->check(CLI::Range(1, 256));
 }

@@ -1,6 +1,5 @@
-// exits-accuracy: committed exits on prompts of one's own. Passes with a draft's chains are
-// replayed; nothing is fitted.
-// SPDX-License-Identifier: Apache-2.0
+// exits-accuracy: committed exits on the user's prompts. It replays passes with a draft's chains
+// and fits nothing. SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -28,7 +27,7 @@ struct AccuracyOptions {
 
 using Drawn = std::span<const std::size_t>;
 
-// One prompt's figure of each pass, over those of the prompts that were drawn.
+// One figure per pass of a prompt, over the prompts that the bootstrap drew.
 std::optional<double> per_pass(const std::vector<TextResult>& prompts, Drawn drawn,
                                double TextResult::*figure) {
   double sum = 0, passes = 0;
@@ -71,7 +70,8 @@ struct AccuracyFigures {
   Json exits = Json::object();  // by layer
 };
 
-// What one exit said in all passes: parts of them, but for the agreement, a part of the tokens.
+// One exit in all passes. The figures are shares of the passes; the agreement is a share of the
+// tokens.
 Json about_exit(const std::vector<TextResult>& prompts, std::size_t exit) {
   double passes = 0, tokens = 0, agreement = 0;
   ExitResult sums;
@@ -110,7 +110,7 @@ AccuracyFigures figures_of(const std::vector<TextResult>& prompts,
   return figures;
 }
 
-// Bars count at temperature 0.
+// Bars apply at temperature 0.
 CheckOutcome judge(const MeasureReport& report, const AccuracyOptions& options) {
   std::map<double, std::vector<TextResult>> by_temperature;
   for (const TextResult& result : report.results) {
@@ -136,14 +136,15 @@ CheckOutcome judge(const MeasureReport& report, const AccuracyOptions& options) 
     outcome.figures["temperatures"].push_back(std::move(one));
   }
   if (bars.empty()) {
-    outcome.show_nothing("there is no bar: give --least-together, --least-chosen or --most-error");
+    outcome.mark_inconclusive(
+        "there is no bar. Remedy: --least-together, --least-chosen or --most-error");
   } else {
     outcome.hold(bars);
   }
   return outcome;
 }
 
-// Exits whose choices leave out what the edge says of its own drafted tokens.
+// Exits whose choices ignore the edge's odds for its own drafted tokens.
 ExitAdapters without_priors(ExitAdapters adapters) {
   for (ExitAdapter& exit : adapters.exits) {
     for (Calibration& calibration : exit.calibration) calibration.prior = {};
@@ -168,7 +169,7 @@ Result<CheckOutcome> run_exits_accuracy(const AccuracyOptions& options) {
   draft_options.directory = options.draft;
   draft_options.threads = options.target.threads;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> draft, load_model(draft_options));
-  std::vector<ExitText> texts;  // of one prompt each, so that intervals can be drawn over prompts
+  std::vector<ExitText> texts;  // one prompt each, so that the bootstrap can draw prompts
   for (const BenchPrompt& prompt : prompts) {
     texts.push_back({.name = prompt.name, .fit = {}, .measure = {prompt.ids}});
   }
@@ -197,12 +198,13 @@ void add_exits_accuracy_check(CheckList& checks) {
                  [options] { return run_exits_accuracy(*options); });
   command->add_option("--model", options->target.directory, "Target: a directory or a GGUF file")
       ->required();
-  command->add_option("--draft", options->draft, "Its draft, whose chains the passes verify")
+  command->add_option("--draft", options->draft, "The target's draft; the passes verify its chains")
       ->required();
   add_prompts_flag(*command, options->prompts);
-  command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
+  command->add_option("--num-prompts", options->num_prompts, "Only the first N prompts; 0: all");
   command->add_option("--adapters", options->adapters, "Their directory; default: the target's");
-  command->add_option("--exits", options->exits, "all, auto (the chosen ones), or layers as 3,6,9");
+  command->add_option("--exits", options->exits,
+                      "all, auto (the chosen ones), or layers such as 3,6,9");
   command->add_option("--dtype", options->target.dtype,
                       "How the target computes: auto, f32, bf16, int8, int4");
   command->add_option("--threads", options->target.threads, "Threads; 0: one per core");
@@ -211,7 +213,7 @@ void add_exits_accuracy_check(CheckList& checks) {
   command->add_option("--max-tokens", options->measure.max_tokens, "Tokens of each answer")
       ->check(CLI::Range(1, 4096));
   command->add_flag("--without-prior", options->without_prior,
-                    "Also with choices that leave out the edge's odds for its drafted tokens");
+                    "Also measure choices without the edge's odds for its drafted tokens");
   command->add_option("--least-together", options->least_together,
                       "The bar: passes that any exit up to 3/4 depth names, at temperature 0");
   command->add_option("--least-chosen", options->least_chosen,

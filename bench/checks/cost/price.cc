@@ -1,5 +1,5 @@
-// What a million tokens cost, and where drafting on the edge stops paying: by the latency law at
-// one device and round trip, or for the cells of a report.
+// What a million tokens cost, and where drafting on the edge stops paying. The costs follow from
+// the latency law at one device and round trip, or from the cells of a report.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
@@ -27,11 +27,11 @@ struct PriceOptions {
   std::string prices;
   std::string report;
   std::string pace = "table9-5ms";
-  std::optional<double> round_trip_ms;  // the pace's own, unless given
+  std::optional<double> round_trip_ms;  // default: the pace's own
   ModelledRound round;
 };
 
-// Of a cell of a report, what is priced.
+// What is priced of a report's cell.
 struct PricedCell {
   std::string setting;
   std::string device;
@@ -95,7 +95,7 @@ void price_report(std::span<const CostedCell> cells, Json& figures) {
 
 // ------------------------------------------------------------------------------- by the law
 
-// Where drafting stops paying for one kind of cost, as words and as JSON.
+// Where drafting stops paying for one kind of cost, in words and as JSON.
 struct ModelledBreakEven {
   std::string acceptance = "–";
   std::string round_trip = "–";
@@ -170,7 +170,7 @@ Result<CheckOutcome> run_price(const PriceOptions& options) {
     OUTRIDER_ASSIGN_OR_RETURN(const ModelledPair pair, pair_of(options, prices));
     const ModelledRound& round = options.round;
     std::printf(
-        "modelled: rounds of %.3g drafted tokens that bring %.3g, at %s over a round trip of %.3g "
+        "modelled: rounds of %.3g drafted tokens that yield %.3g, at %s over a round trip of %.3g "
         "ms, each waited for\n",
         round.gamma, round.tau, options.pace.c_str(), pair.round_trip_ms);
     price_law(pair, prices, outcome.figures);
@@ -178,7 +178,7 @@ Result<CheckOutcome> run_price(const PriceOptions& options) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CostedCell> cells, cells_of(options.report, prices));
   price_report(cells, outcome.figures);
-  if (cells.empty()) outcome.show_nothing("the report has no valid cell");
+  if (cells.empty()) outcome.mark_inconclusive("the report has no valid cell");
   return outcome;
 }
 
@@ -203,15 +203,15 @@ void add_price_check(CheckList& checks) {
   const auto add = [&](const char* flag, auto& value, const char* what) {
     return command->add_option(flag, value, what)->check(CLI::Range(0.0, 1e7))->excludes(report);
   };
-  command->add_option("--pace", options->pace, "Without --report: the device whose times count")
+  command->add_option("--pace", options->pace, "Without --report: the device whose times are used")
       ->excludes(report);
-  add("--round-trip-ms", options->round_trip_ms, "2 T_c instead of the pace's");
+  add("--round-trip-ms", options->round_trip_ms, "Round trip (2 T_c), instead of the pace's");
   add("--input-tokens", round.input_tokens, "Tokens of the prompt");
   add("--output-tokens", round.output_tokens, "Tokens of the answer")->check(CLI::Range(1.0, 1e7));
-  add("--tau", round.tau, "Tokens that a round brings")->check(CLI::Range(1.0, 65.0));
+  add("--tau", round.tau, "Tokens that a round yields")->check(CLI::Range(1.0, 65.0));
   add("--gamma", round.gamma, "Tokens drafted for a round")->check(CLI::Range(1.0, 64.0));
-  add("--round-bytes", round.round_bytes, "What a round sends both ways");
-  add("--token-bytes", round.token_bytes, "What a token of plain decoding sends both ways");
+  add("--round-bytes", round.round_bytes, "Bytes of a round, both ways");
+  add("--token-bytes", round.token_bytes, "Bytes of a token of plain decoding, both ways");
 }
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// How many bytes the messages of a round take, against the wire's budget (docs/design.md).
+// How many bytes the messages of a round take, compared with the wire's budget (docs/design.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
@@ -13,13 +13,13 @@ constexpr std::size_t kExitReportBudget = 48;
 constexpr int kNodes = 32;
 
 struct WireOptions {
-  TokenId vocab_size = 128256;      // Llama 3's, the largest that we serve
-  Position position = 131071;       // the far end of its context
-  std::uint32_t first_id = 200000;  // of a stream that has sent much
+  TokenId vocab_size = 128256;      // Llama 3's, the largest that Outrider serves
+  Position position = 131071;       // the last position of its context
+  std::uint32_t first_id = 200000;  // of a stream that has sent many nodes
 };
 
-// A tree in which every number is as long as it gets: tokens from the end of the vocabulary,
-// parents a whole message back.
+// A tree whose numbers are all as long as possible: tokens from the end of the vocabulary, parents
+// a whole message back.
 std::size_t grow_bytes(const WireOptions& options) {
   Grow grow{options.first_id, options.position, {}};
   for (int i = 0; i < kNodes; ++i) {
@@ -61,9 +61,9 @@ void add_wire_check(CheckList& checks) {
                                  [options] { return run_wire(*options); });
   command->add_option("--vocab-size", options->vocab_size, "Tokens of the target's vocabulary")
       ->check(CLI::Range(TokenId{kNodes}, TokenId{1 << 30}));
-  command->add_option("--position", options->position, "Where in the answer the round stands")
+  command->add_option("--position", options->position, "Position of the round in the text")
       ->check(CLI::Range(Position{0}, Position{1} << 40));
-  command->add_option("--first-id", options->first_id, "Nodes sent before");
+  command->add_option("--first-id", options->first_id, "Nodes sent before this round");
 }
 
 }  // namespace outrider

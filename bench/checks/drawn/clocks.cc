@@ -1,6 +1,6 @@
-// clocks: virtual time against real time on settings that a seed draws. A setting is a network, two
-// devices, a temperature and a strategy; the mean time per token must be the same by both clocks.
-// SPDX-License-Identifier: Apache-2.0
+// clocks: compares virtual time with real time on settings that a seed draws. A setting is a
+// network, two devices, a temperature and a strategy. The mean time per token must be the same by
+// both clocks. SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ namespace outrider {
 namespace {
 
 constexpr double kMaxDifference = 0.05;  // of the mean time per token
-// Times the prompts, where fewer cannot tell: a loss or a black-out is rare and costs much.
+// The number of prompts is multiplied by this if fewer are inconclusive: losses and black-outs are
+// rare and expensive.
 constexpr std::size_t kMorePrompts = 4;
 
 constexpr Strategy kStrategies[] = {Strategy::kAr, Strategy::kSd, Strategy::kFsd,
@@ -35,12 +36,12 @@ struct Compared {
   std::string setting;
   std::string strategy;
   std::string link_kind;  // of the run in real time
-  Estimate difference;    // of the time per token, virtual over real, less 1
+  Estimate difference;    // time per token, virtual over real, minus 1
   double real_ms = 0;
   double virtual_ms = 0;
   GridResult real;
 
-  // Whether the interval lies on neither side of the limit.
+  // Whether the interval contains the limit, so that the setting is undecided.
   bool is_open() const {
     if (!difference.interval) return false;
     const auto holds_limit = [&](double limit) {
@@ -58,7 +59,7 @@ Result<GridResult> run_by(const GridPlan& plan, AnswerExecutor& executor) {
   for (const FinishedAnswer& answer : result.finished) {
     if (answer.failed()) return unavailable(plan.settings.front().name + ": " + answer.error);
   }
-  return internal_error("a failure without an answer that failed");
+  return internal_error("a run failed, but none of its answers");
 }
 
 Result<Compared> compare(const GridPlan& plan) {
@@ -91,10 +92,10 @@ Result<Compared> compare(const GridPlan& plan) {
 void say(const Compared& one) {
   const Interval interval = one.difference.interval.value_or(Interval{});
   std::fprintf(stderr,
-               "%-6s %s: real %.2f ms a token (%s), virtual %.2f, %+.1f %% [%+.1f, %+.1f]%s\n",
+               "%-6s %s: real %.2f ms per token (%s), virtual %.2f, %+.1f %% [%+.1f, %+.1f]%s\n",
                one.strategy.c_str(), one.setting.c_str(), one.real_ms, one.link_kind.c_str(),
                one.virtual_ms, 100 * one.difference.value, 100 * interval.low, 100 * interval.high,
-               one.is_open()  ? " too few answers to tell"
+               one.is_open()  ? " inconclusive: too few answers"
                : one.agrees() ? ""
                               : " NOT THE SAME");
 }
@@ -153,7 +154,7 @@ Result<CheckOutcome> run_clocks(const DrawnFlags& options) {
 
 void add_clocks_check(CheckList& checks) {
   auto options = std::make_shared<DrawnFlags>(drawn_flags());
-  // Without `offline` and those whose round trips make an answer of minutes.
+  // All networks except `offline` and those whose round trips would make an answer take minutes.
   options->networks = "ethernet,wifi,wifi-roam,5g,lte,4g-fast,4g-slow,3g,starlink,flaky";
   options->settings = 12;
   options->num_prompts = 4;

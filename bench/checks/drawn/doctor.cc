@@ -1,8 +1,7 @@
-// doctor: whether `outrider-edge doctor` foretells what is measured afterwards, on settings that a
-// seed draws. The doctor is given prompts and judges with some of them; its way of decoding and
-// plain decoding then answer all, by programs of their own. Prompts are drawn for each setting:
-// with the same for all, one set of easier ones would move all settings alike.
-// SPDX-License-Identifier: Apache-2.0
+// doctor: compares the forecasts of `outrider-edge doctor` with measurements, on settings that a
+// seed draws. The doctor gets prompts and tries some of them. Then its way of decoding and plain
+// decoding answer all of them, as programs of their own. Each setting draws its own prompts: a
+// shared set of easier prompts would shift all settings alike. SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -29,11 +28,11 @@
 namespace outrider {
 namespace {
 
-constexpr double kMaxError = 0.10;                      // of the speed-up that was foretold
-constexpr std::size_t kMinOfEach = 3;                   // settings with "use", and with "do not"
+constexpr double kMaxError = 0.10;     // of the forecast speed-up
+constexpr std::size_t kMinOfEach = 3;  // settings with "use", and settings with "do not use"
 constexpr Duration kAtMost = std::chrono::minutes(10);  // of one diagnosis
 
-// What the doctor said.
+// The doctor's forecast.
 struct Forecast {
   bool drafts = false;
   GridVariant way;
@@ -52,7 +51,7 @@ Result<Forecast> read_forecast(const std::string& line) {
   if (!strategy) return data_loss("the doctor's tried_strategy '" + name + "' is none");
   Forecast forecast;
   forecast.way = variant_of(*strategy);
-  forecast.way.server_flags.clear();  // the doctor met one server for all
+  forecast.way.server_flags.clear();  // the doctor always ran against the same server
   forecast.way.gamma = advice->value("tried_gamma", 0);
   forecast.drafts = advice->value("draft", false);
   forecast.speed_up = advice->value("speed_up", 0.0);
@@ -94,7 +93,7 @@ Result<Forecast> ask_doctor(const GridPlan& plan) {
 struct Judged {
   std::string setting;
   Forecast forecast;
-  Estimate measured;  // speed-up of the doctor's way
+  Estimate measured;  // speed-up of the way that the doctor chose
   GridResult result;
 
   double error() const { return forecast.speed_up / measured.value - 1; }
@@ -119,7 +118,7 @@ Result<Judged> judge_doctor(GridPlan plan) {
 void say(const Judged& one) {
   const Interval interval = one.measured.interval.value_or(Interval{});
   std::fprintf(stderr,
-               "%s: %s %s gamma %d, foretold %.3f [%.3f, %.3f], measured %.3f [%.3f, %.3f], "
+               "%s: %s %s gamma %d, forecast %.3f [%.3f, %.3f], measured %.3f [%.3f, %.3f], "
                "%+.1f %%%s\n",
                one.setting.c_str(), one.forecast.drafts ? "use" : "do not use",
                one.forecast.way.name.c_str(), one.forecast.way.gamma, one.forecast.speed_up,
@@ -132,8 +131,8 @@ Json to_json(const Judged& one) {
           {"use", one.forecast.drafts},
           {"strategy", one.forecast.way.name},
           {"spec_draft_n_max", one.forecast.way.gamma},
-          {"foretold", one.forecast.speed_up},
-          {"foretold_interval", {one.forecast.interval.low, one.forecast.interval.high}},
+          {"forecast", one.forecast.speed_up},
+          {"forecast_interval", {one.forecast.interval.low, one.forecast.interval.high}},
           {"measured", to_json(one.measured)},
           {"error", one.error()},
           {"holds", one.holds()}};
@@ -165,7 +164,7 @@ Result<CheckOutcome> run_doctor(const DrawnFlags& options) {
     if (one.forecast.drafts) ++used;
   }
   if (used < kMinOfEach || settings.size() - used < kMinOfEach) {
-    outcome.show_nothing(
+    outcome.mark_inconclusive(
         fmt::format("{} of {} settings were \"use\"; at least {} must be, and {} "
                     "\"do not\". Remedy: another --seed",
                     used, settings.size(), kMinOfEach, kMinOfEach));
@@ -183,9 +182,8 @@ void add_doctor_check(CheckList& checks) {
   options->networks = "ethernet,wifi,5g,lte,4g-fast,starlink";
   options->settings = 8;
   options->num_prompts = 26;
-  CLI::App* command = checks.add(
-      "doctor", "What outrider-edge doctor foretells against what is measured afterwards",
-      [options] { return run_doctor(*options); });
+  CLI::App* command = checks.add("doctor", "Forecasts of outrider-edge doctor against measurements",
+                                 [options] { return run_doctor(*options); });
   add_drawn_flags(*command, *options);
 }
 

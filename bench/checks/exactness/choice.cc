@@ -1,6 +1,5 @@
-// Draws of choose() against the filtered softmax, by Pearson's chi-squared test, and Philox
-// against the known answers of its authors.
-// SPDX-License-Identifier: Apache-2.0
+// Compares draws of choose() with the filtered softmax by Pearson's chi-squared test, and Philox
+// with the known answers of its authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -53,7 +52,7 @@ constexpr std::array<KnownAnswer, 3> kKnownAnswers = {{
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 }};
 
-// Logits with a few likely tokens, a long tail and ties, as a model's are.
+// Logits like a model's: a few likely tokens, a long tail, and ties.
 std::vector<float> sample_logits() {
   std::vector<float> logits;
   for (std::uint32_t token = 0; token < kVocab; ++token) {
@@ -63,12 +62,12 @@ std::vector<float> sample_logits() {
   return logits;
 }
 
-// 0.7f as 0.7 in the report.
+// So that the report prints 0.7f as 0.7.
 double decimal(float x) {
   return std::round(double{x} * 1e6) / 1e6;
 }
 
-// The law in plain f64, with none of the code under test: the definition in sampling.h.
+// The law in plain f64, by its definition in sampling.h, without any of the code under test.
 std::vector<double> filtered_softmax(const std::vector<float>& logits,
                                      const SamplingParams& params) {
   std::vector<std::size_t> order(logits.size());
@@ -126,7 +125,7 @@ double chi_squared_tail(double x, int degrees) {
 }
 
 // The p-value of the counts under the probabilities. Cells that expect fewer than ten draws are
-// merged into one. A draw where the probability is 0 gives 0.
+// merged into one. A draw of probability 0 gives p = 0.
 double goodness_of_fit(const std::vector<std::int64_t>& counts,
                        const std::vector<double>& probabilities, std::int64_t draws) {
   double statistic = 0;

@@ -1,6 +1,7 @@
-// The text is the target's, whatever strategy, queue order, tree and verifier: real processes,
-// every answer's ids against those of plain cloud decoding. What a variant claims to do must have
-// happened, or the check is inconclusive. SPDX-License-Identifier: Apache-2.0
+// exact: the text is the target's with every strategy, queue order, tree and verifier. Real
+// processes decode, and every answer's ids are compared with plain cloud decoding's. If a feature
+// that a variant tests never occurred, the check is inconclusive.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -19,17 +20,17 @@
 namespace outrider {
 namespace {
 
-// Answers that end at once would be equal whatever decoding did.
+// Answers that end at once would be equal with any decoding.
 constexpr double kMinMeanAnswer = 8;
 
 struct ExactOptions {
   GridFlags grid;
   ExactWish wish;
   std::vector<double> temperatures = {0, 0.7, 1.0};
-  std::size_t skip = 0;  // prompts of the file, before --num-prompts
+  std::size_t skip = 0;  // prompts at the start of the file
 };
 
-// What came of rounds with several branches.
+// Counts of rounds with several branches.
 Json branches_json(const GridCell& cell, double temperature) {
   const AnswerFigures sum = sum_of(cell.answers);
   Json depths = Json::array();
@@ -99,7 +100,7 @@ Result<CheckOutcome> run_exact(const ExactOptions& options) {
   outcome.passed = mismatches == 0 && compared > 0 && mean_answer >= kMinMeanAnswer;
   const std::vector<std::string> missing = missing_features(variants, finished);
   if (!missing.empty()) {
-    outcome.show_nothing(fmt::format("never occurred: {}", fmt::join(missing, "; ")));
+    outcome.mark_inconclusive(fmt::format("never occurred: {}", fmt::join(missing, "; ")));
   }
   outcome.figures = {{"compared", compared},
                      {"mismatches", mismatches},
@@ -132,11 +133,11 @@ void add_exact_check(CheckList& checks) {
              "With a server: sd, fsd, mirror");
   add_choice(*command, "--queues", wish.queues, "Client queues");
   add_choice(*command, "--server-queue", wish.server_queues,
-             "Server queues: the first with every number of workers, others with the last");
+             "Server queues: the first with each number of workers, the others with the last");
   command->add_option("--workers", wish.workers, "Numbers of pre-draft workers")->delimiter(',');
   command
       ->add_option("--branches", wish.branches,
-                   "Chains in a round of one more variant of sd and fsd; 1: none")
+                   "Add a variant of sd and fsd with N chains per round; 1: do not")
       ->check(CLI::Range(1, 8));
   command->add_option("--remote", wish.remote,
                       "Edges with a server; false: only those of --resident and --pack [true]");
@@ -144,18 +145,18 @@ void add_exact_check(CheckList& checks) {
                     "Also edges with the target in their own process, without a server");
   command->add_option("--pack", wish.pack,
                       "Also edges that stream this pack of the target, without a server");
-  command->add_option("--memory-budget", wish.memory_budget, "Of these edges, as 2GiB");
+  command->add_option("--memory-budget", wish.memory_budget, "Of these edges, such as 2GiB");
   command->add_option("--plain-memory-budget", wish.plain_memory_budget,
-                      "Of those that load no draft, which stream only below a smaller one");
+                      "Of edges without a draft, which stream only with a smaller budget");
   add_choice(*command, "--tree", wish.trees, std::span(shaped_trees()),
-             "Rounds of sd that are trees: llmcad, edgellm, lever, fixed, top-n, outrider; chain");
+             "Trees as rounds of sd: llmcad, edgellm, lever, fixed, top-n, outrider; chain");
   command
       ->add_option("--prune", wish.prune_below,
-                   "Trees with pruning too, of branches with less chance than this; 0: none")
+                   "Also prune trees: branches less likely than this; 0: do not")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--temps", options->temperatures, "Temperatures")->delimiter(',');
   command->add_option("--skip-prompts", options->skip,
-                      "Of the file's first ones, before --num-prompts: a long run in parts");
+                      "Skip the first N prompts, to split a long run");
   add_grid_flags(*command, options->grid);
 }
 

@@ -15,8 +15,8 @@ bool streamed(const EdgeAnswer& answer) {
   return answer.record.streamed && answer.record.streamed->bytes_read > 0;
 }
 
-// A verdict found the next round whole, or the draft at work on it. The beginning of a round can
-// also be a branch that the verdict left, without any drafting meanwhile.
+// A verdict found the next round complete or still being drafted. A round's beginning alone does
+// not count: it can be a branch that the verdict left, with nothing drafted meanwhile.
 bool drafted_provisionally(const EdgeAnswer& answer) {
   const PredraftStats& found = answer.record.stats.predraft;
   return found.hits + found.late_hits > 0;
@@ -26,7 +26,7 @@ bool pruned(const EdgeAnswer& answer) {
   return answer.record.stats.rows_pruned > 0;
 }
 
-// A branch beside the likeliest one was accepted: else the rounds were as good as chains.
+// A branch other than the likeliest was accepted. Otherwise chains would have done as well.
 bool other_branch_stood(const EdgeAnswer& answer) {
   return std::ranges::any_of(answer.record.stats.accepted_per_branch, [](const Counts& branches) {
     return std::ranges::any_of(branches | std::views::drop(1),
@@ -40,7 +40,7 @@ std::string provisional_flag(bool provisional) {
 
 enum class VerifierKind : std::uint8_t { kRemote, kResident, kFlash };
 
-// The variants of one kind of verifier, whose names and features say so.
+// The variants of one kind of verifier; names and features mention the kind.
 class VerifierVariants final {
  public:
   VerifierVariants(VerifierKind kind, std::vector<std::string> edge_flags)
@@ -65,7 +65,7 @@ class VerifierVariants final {
     }
   }
 
-  // Rounds of several chains; the verdict's path is one of them.
+  // Rounds of several chains; the verdict follows one of them.
   void add_branches(const StrategyChoice& strategy, int branches) {
     GridVariant variant = variant_of(strategy);
     variant.name += fmt::format(" {} branches", branches);
@@ -73,7 +73,7 @@ class VerifierVariants final {
     add(std::move(variant), {of_here("a second branch stood", other_branch_stood)});
   }
 
-  // The same, with drafting while a verdict is awaited and without.
+  // The same, with and without drafting while a verdict is awaited.
   void add_branches_of_chains(int branches) {
     for (const bool provisional : {false, true}) {
       GridVariant variant = variant_of(Strategy::kSd);
@@ -86,8 +86,8 @@ class VerifierVariants final {
     }
   }
 
-  // Rounds that are trees; pruned ones whose branches end in the middle of passes, wherever these
-  // are computed.
+  // Rounds that are trees. With pruning, branches end in the middle of passes, on the server or on
+  // the edge.
   void add_tree(const TreeChoice& kind, double prune_below) {
     for (const bool provisional : {false, true}) {
       GridVariant variant = variant_of(Strategy::kSd);
@@ -141,8 +141,8 @@ class VerifierVariants final {
   std::vector<ExactVariant> variants_;
 };
 
-// The first server queue meets every client queue and number of workers, the others each client
-// queue at the last number: the two queues know nothing of each other's order.
+// The first server queue is combined with every client queue and number of workers; the others with
+// every client queue and the last number. The two queues do not know each other's order.
 std::vector<ExactVariant> remote_variants(const ExactWish& wish) {
   VerifierVariants variants(VerifierKind::kRemote, {});
   for (const StrategyChoice& strategy : wish.strategies) {
@@ -158,7 +158,7 @@ std::vector<ExactVariant> remote_variants(const ExactWish& wish) {
   return variants.take();
 }
 
-// Edges that decide alone: what each is started with, without a draft and with one.
+// Edges that decide alone: their flags without a draft and with one.
 struct OfflineFlags {
   std::vector<std::string> plain, drafting;
 };

@@ -1,4 +1,4 @@
-// Who takes part in `exact`, and what of each must have happened for it to be evidence.
+// The variants that `exact` runs, and what must have happened in each for it to be evidence.
 //
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,17 +18,17 @@ struct ExactWish {
   std::vector<QueueOrder> queues = {QueueOrder::kPriority, QueueOrder::kFifo, QueueOrder::kRandom};
   std::vector<ReportQueue> server_queues = {ReportQueue::kPriority, ReportQueue::kFifo};
   std::vector<int> workers = {1, 3, 10};
-  int branches = 2;                 // of the rounds of one more variant of sd and fsd; 1: none
-  std::vector<TreeChoice> trees;    // of rounds of sd, two more variants each
-  double prune_below = 0;           // of two more variants of each tree; 0: none
-  bool remote = true;               // a server decides
-  bool resident = false;            // the target in the edge's own process
-  std::string pack;                 // of the target, streamed by edges offline; empty: none
-  std::string memory_budget;        // of such an edge
-  std::string plain_memory_budget;  // of one without a draft; empty: the same
+  int branches = 2;  // of the rounds of one more variant of sd and fsd; 1: no such variant
+  std::vector<TreeChoice> trees;  // of rounds of sd, two more variants each
+  double prune_below = 0;         // of two more variants of each tree; 0: none
+  bool remote = true;             // a server decides
+  bool resident = false;          // the target in the edge's own process
+  std::string pack;               // of the target, streamed by edges without a server; empty: none
+  std::string memory_budget;      // of an edge with a pack
+  std::string plain_memory_budget;  // of an edge with a pack and no draft; empty: the same
 };
 
-// What must have happened in some answer of the variants that name it.
+// An event that must have occurred in some answer of the variants that name it.
 struct ExactFeature {
   std::string name;  // "pruned (flash)"
   bool (*occurred)(const EdgeAnswer& answer);
@@ -43,7 +43,7 @@ struct ExactVariant {
 std::vector<ExactVariant> exact_variants(const ExactWish& wish, const std::string& target,
                                          const std::string& dtype);
 
-// Features of the variants that no answer of them had, each once.
+// The variants' features that never occurred in their answers, each once.
 std::vector<std::string> missing_features(const std::vector<ExactVariant>& variants,
                                           const std::vector<FinishedAnswer>& answers);
 

@@ -1,5 +1,5 @@
-// logits: what a model makes of given tokens, written as a file or held against another program's.
-// SPDX-License-Identifier: Apache-2.0
+// logits: writes a model's logits for given tokens to a file, or compares them with another
+// program's. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,7 +30,7 @@ constexpr std::size_t kRowsPerPass = 64;
 constexpr std::int64_t kDefaultIds = 96;
 constexpr std::int64_t kMaxReferenceBytes = std::int64_t{1} << 32;
 
-// Those that tests/golden/reference_logits.py takes where none are given.
+// The same default ids as in tests/golden/reference_logits.py.
 std::vector<TokenId> default_ids(std::int32_t vocab_size) {
   std::vector<TokenId> ids;
   for (std::int64_t i = 0; i < kDefaultIds; ++i) {
@@ -39,7 +39,7 @@ std::vector<TokenId> default_ids(std::int32_t vocab_size) {
   return ids;
 }
 
-// The start of a .npy file of f32 [rows, columns], version 1.0: padded to 64 bytes.
+// The header of a .npy file of f32 [rows, columns], version 1.0, padded to 64 bytes.
 std::string npy_header(std::size_t rows, std::int32_t columns) {
   constexpr std::size_t kFixedBytes = 10;
   std::ostringstream description;
@@ -74,7 +74,7 @@ Result<std::unique_ptr<Model>> load_backend(const LogitsOptions& options) {
 #endif
 }
 
-// The values of a .npy file that npy_header() of the same shape begins.
+// The values of a .npy file whose header is npy_header() of the same shape.
 Result<std::vector<float>> read_npy(const std::string& path, std::size_t rows,
                                     std::int32_t columns) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string bytes, read_file(path, kMaxReferenceBytes));
@@ -94,7 +94,7 @@ Result<std::vector<float>> read_npy(const std::string& path, std::size_t rows,
   return values;
 }
 
-// Prefills the ids as one chain; [ids, vocabulary].
+// Prefills the ids as one chain. Returns [ids, vocabulary].
 Result<std::vector<float>> compute(Model& model, std::span<const TokenId> ids) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
                             model.new_cache(static_cast<std::int32_t>(ids.size())));
@@ -124,10 +124,10 @@ Status write_npy(const std::string& path, std::size_t rows, std::int32_t columns
   out.write(reinterpret_cast<const char*>(bytes.data()),
             static_cast<std::streamsize>(bytes.size()));
   out.close();
-  return out ? Status() : resource_exhausted(path + ": cannot be written whole");
+  return out ? Status() : resource_exhausted(path + ": could not be written completely");
 }
 
-// The largest |difference| / max(1, |reference|); infinite beside a NaN.
+// The largest |difference| / max(1, |reference|); infinite if there is a NaN.
 double largest_difference(const std::vector<float>& logits, const std::vector<float>& reference) {
   double worst = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -141,7 +141,7 @@ double largest_difference(const std::vector<float>& logits, const std::vector<fl
 
 Result<CheckOutcome> run_logits(const LogitsOptions& options) {
   if (options.out.empty() && options.against.empty()) {
-    return invalid_argument("nothing to do: give --out, --against, or both");
+    return invalid_argument("nothing to do. Remedy: --out, --against, or both");
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_backend(options));
   const std::int32_t vocab = model->info().vocab_size;
@@ -180,18 +180,21 @@ void add_logits_check(CheckList& checks) {
       ->required();
   command->add_option("--dtype", options->load.dtype, "auto, f32, bf16, int8 or int4");
   command->add_option("--device", options->load.device, "cpu or cuda");
-  command->add_option("--backend", options->backend, "Our own kernels, or libtorch as the oracle")
+  command
+      ->add_option("--backend", options->backend,
+                   "cpu: our own kernels; torch: libtorch as reference")
       ->check(CLI::IsMember({"cpu", "torch"}));
   command->add_option("--threads", options->load.threads, "Compute threads; 0: one per CPU");
   command->add_flag("--check-tensors", options->load.check_finite,
                     "Refuse weights that hold NaN or infinity");
   command
       ->add_option("--ids", options->ids,
-                   "Token ids, divided by commas; else 96 from all over the vocabulary")
+                   "Token ids separated by commas [96 spread over the vocabulary]")
       ->delimiter(',');
   command->add_option("--out", options->out, "File for the f32 array [ids, vocabulary]");
-  command->add_option("--against", options->against,
-                      "Such a file of another program (tests/golden/reference_logits.py)");
+  command->add_option(
+      "--against", options->against,
+      "Compare with this file of another program (tests/golden/reference_logits.py)");
   command->add_option("--most", options->most,
                       "The bar with --against: largest |difference| / max(1, |logit|)");
 }

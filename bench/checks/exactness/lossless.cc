@@ -1,8 +1,7 @@
-// The text is the target's, whatever was drafted: for each prompt and temperature, the ids of plain
-// cloud decoding over gRPC are compared with those of the resident verifier, and of speculative
-// decoding over gRPC at every draft length, with the draft model's chains and with random pre-sent
-// trees beside a chain.
-// SPDX-License-Identifier: Apache-2.0
+// lossless: the text is the target's, whatever was drafted. For each prompt and temperature, plain
+// cloud decoding over gRPC gives the reference ids. They are compared with the resident verifier,
+// and with speculative decoding over gRPC at each draft length, both with the draft model's chains
+// and with random pre-sent trees beside a chain. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -30,7 +29,7 @@
 namespace outrider {
 namespace {
 
-// One answer by an adversary over a verifier of its own threads.
+// One answer of an adversary, over a verifier with its own threads.
 
 Result<std::vector<TokenId>> play(Adversary& adversary, EventQueue& events, int chain_length) {
   const std::size_t prompt = adversary.script().open.prefix.size();
@@ -53,8 +52,8 @@ Result<std::vector<TokenId>> play(Adversary& adversary, EventQueue& events, int 
     if (verdict != nullptr) adversary.send_round(chain_length);
   }
 }
-// The answer's tokens. Rounds with a chain of that length leave after each verdict, strays while
-// passes run. INTERNAL if the verifier breaks the protocol.
+// The answer's tokens. A round with a chain of that length leaves after each verdict; extra nodes
+// leave while passes run. INTERNAL if the verifier breaks the protocol.
 
 Result<std::vector<TokenId>> answer_with_adversary(Verifier& verifier, AdversaryScript script,
                                                    int chain_length, std::uint64_t seed) {
@@ -66,11 +65,11 @@ Result<std::vector<TokenId>> answer_with_adversary(Verifier& verifier, Adversary
   adversary.open_stream("");
   adversary.send_round(chain_length);
   Result<std::vector<TokenId>> answer = play(adversary, events, chain_length);
-  verifier.stop();  // before the queue that it fills goes
+  verifier.stop();  // before the queue that it writes to is destroyed
   return answer;
 }
 
-// Answers that end at once would be equal whatever decoding did: shorter ones on average fail.
+// Answers that end at once would be equal with any decoding: a shorter average fails.
 constexpr std::uint64_t kMinMeanAnswer = 8;
 
 struct LosslessOptions {
@@ -85,7 +84,7 @@ struct LosslessOptions {
   int jobs = 2;
 };
 
-// What all jobs share.
+// State that all jobs share.
 struct LosslessRun {
   const LosslessOptions& options;
   const Tokenizer& tokenizer;
@@ -124,7 +123,7 @@ class Job final {
     return std::unique_ptr<Job>(new Job(run, std::move(edge)));
   }
 
-  // The request's draft length is set here.
+  // Callers set the request's draft length.
   Status run(BenchRequest one) {
     OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer wanted, edge_->decode(remote_, one));
     OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer resident, edge_->decode(resident_, one));
@@ -206,7 +205,7 @@ void work(LosslessRun& run, const std::vector<BenchRequest>& cases) {
                  cases.size(), static_cast<unsigned long long>(run.compared),
                  static_cast<unsigned long long>(run.mismatches));
   }
-  run.next_case = cases.size();  // the others stop too
+  run.next_case = cases.size();  // stops the other jobs too
   const MutexLock lock(run.mu);
   run.failure = status;
 }
@@ -243,7 +242,7 @@ Result<CheckOutcome> run_lossless(const LosslessOptions& options) {
       std::min(kMinMeanAnswer, static_cast<std::uint64_t>(options.max_tokens));
   const bool long_enough = run.tokens >= least * run.compared;
   if (!long_enough) {
-    std::fprintf(stderr, "lossless: answers of fewer than %llu tokens on average prove nothing\n",
+    std::fprintf(stderr, "lossless: answers of fewer than %llu tokens on average are no evidence\n",
                  static_cast<unsigned long long>(least));
   }
   outcome.passed = run.mismatches == 0 && run.compared > 0 && long_enough;
@@ -270,7 +269,7 @@ void add_lossless_check(CheckList& checks) {
   command->add_option("--temps", options->temps, "Temperatures")->delimiter(',');
   command->add_option("--max-tokens", options->max_tokens, "Tokens of each answer")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
+  command->add_option("--num-prompts", options->num_prompts, "Only the first N prompts; 0: all");
   command->add_option("--dtype", options->dtype,
                       "How the target computes: auto, f32, bf16, int8, int4");
   command->add_option("--jobs", options->jobs, "Edges at once")->check(CLI::Range(1, 64));

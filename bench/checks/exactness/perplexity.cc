@@ -1,4 +1,4 @@
-// perplexity: what a cheaper arithmetic costs in quality, on the answers of a prompt file or on a
+// perplexity: the loss of quality by a cheaper arithmetic, on the answers of a prompt file or on a
 // text. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
@@ -48,7 +48,7 @@ Likelihood sum_of(const std::vector<Likelihood>& parts) {
   return sum;
 }
 
-// The relative rise of perplexity, prompt by prompt the same texts.
+// The relative rise of perplexity, with each prompt compared with itself.
 std::optional<Estimate> loss_of(const std::vector<Likelihood>& reference,
                                 const std::vector<Likelihood>& measured) {
   return bootstrap(measured.size(),
@@ -69,13 +69,13 @@ double negative_log_likelihood(std::span<const float> logits, TokenId token) {
   return largest + std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(token)]);
 }
 
-// Adds the answer's tokens, each given all before it. text: prompt and answer.
+// Adds the answer's tokens, each given all tokens before it. text: prompt and answer.
 Status add_text(Model& model, std::span<const TokenId> text, std::size_t prompt_length,
                 Likelihood& likelihood) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
                             model.new_cache(static_cast<std::int32_t>(text.size())));
   PassOutput pass;
-  const std::size_t last = text.size() - 1;  // predicts nothing
+  const std::size_t last = text.size() - 1;  // the last token predicts nothing
   for (std::size_t begin = 0; begin < last; begin += kRowsPerPass) {
     const std::size_t end = std::min(begin + kRowsPerPass, last);
     std::vector<Row> rows;
@@ -112,15 +112,15 @@ Result<std::vector<Likelihood>> measure(const PerplexityOptions& options, const 
   const Likelihood all = sum_of(likelihoods);
   if (all.tokens == 0) {
     return invalid_argument(options.prompts + options.text +
-                            ": nothing to measure on; a prompt file's lines need an \"answer\"");
+                            ": no text to measure; a prompt file's lines need an \"answer\"");
   }
   std::fprintf(stderr, "perplexity: %s %.4f over %llu tokens\n", dtype.c_str(), all.perplexity(),
                static_cast<unsigned long long>(all.tokens));
   return likelihoods;
 }
 
-// The start of a text in windows that are computed each by itself, so that they are independent:
-// of each the first token is a prompt, and the others are measured.
+// The beginning of a text in windows that are computed apart, so that they are independent. A
+// window's first token is a prompt; the others are measured.
 Result<std::vector<BenchPrompt>> read_windows(const PerplexityOptions& options,
                                               const Tokenizer& tokenizer) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_file(options.text, kMaxTextBytes));
@@ -138,7 +138,8 @@ Result<std::vector<BenchPrompt>> read_windows(const PerplexityOptions& options,
   return windows;
 }
 
-// One JSON array of token ids a line: for a peer to measure the same (bench/peers).
+// Writes one JSON array of token ids per line, so that another program can measure the same
+// (bench/peers).
 Status write_windows(const std::string& path, const std::vector<BenchPrompt>& windows) {
   std::ofstream file(path);
   for (const BenchPrompt& window : windows) {
@@ -195,14 +196,15 @@ void add_perplexity_check(CheckList& checks) {
   command->add_option("--model", options->model, "Model directory or GGUF file")->required();
   command->add_option("--prompts", options->prompts, "JSONL file with \"prompt\" and \"answer\"");
   command->add_option("--text", options->text, "Plain text, in place of prompts");
-  command->add_option("--tokens", options->tokens, "With --text: only so many of its first tokens");
-  command->add_option("--window", options->window, "With --text: tokens that are computed together")
+  command->add_option("--tokens", options->tokens, "With --text: only the first N tokens");
+  command->add_option("--window", options->window, "With --text: tokens of one window")
       ->check(CLI::Range(2, 1 << 20));
   command->add_option("--write-windows", options->windows_out,
-                      "File for the measured token ids, one JSON array a line");
-  command->add_option("--dtype", options->dtype, "What is measured: auto, f32, bf16, int8 or int4");
-  command->add_option("--reference", options->reference, "What it is held against");
-  command->add_option("--num-prompts", options->num_prompts, "Only the first ones; 0: all");
+                      "File for the measured token ids, one JSON array per line");
+  command->add_option("--dtype", options->dtype,
+                      "Measured arithmetic: auto, f32, bf16, int8 or int4");
+  command->add_option("--reference", options->reference, "Arithmetic to compare with");
+  command->add_option("--num-prompts", options->num_prompts, "Only the first N prompts; 0: all");
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
   command->add_option("--most-loss", options->max_loss, "The bar: relative rise of perplexity");
 }

@@ -1,5 +1,4 @@
-// rows: a row's logits are bitwise the same however it is computed
-// (docs/row-invariance.md).
+// rows: a row's logits have the same bits however the row is computed (docs/row-invariance.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
@@ -20,7 +19,7 @@ struct RowsOptions {
   std::string model;
   std::string dtype = "f32";
   std::string kv_dtype = "f32";
-  std::string arm;  // path of the tool; empty: beside this build
+  std::string arm;  // path of the tool; empty: that of build/aarch64
   int cases = kNumRowCases;
   int arm_cases = 2;
   Position context = 0;
@@ -61,7 +60,7 @@ constexpr const char* kArmKernels[] = {"neon", "neondot", "neoni8mm"};  // the e
 constexpr const char* kArmKernels[] = {"neon", "auto"};
 #endif
 
-// Whether the rows of the Arm build were compared; if not, says why in `outcome`.
+// Whether the rows of the Arm build were compared. If not, `outcome` says why.
 Result<bool> run_on_arm(const RowsOptions& options, RowBook& book, CheckOutcome& outcome) {
   const std::string tool = options.arm.empty() ? arm_tool_beside_this_build() : options.arm;
   const int cases = std::min(options.arm_cases, options.cases);
@@ -77,7 +76,7 @@ Result<bool> run_on_arm(const RowsOptions& options, RowBook& book, CheckOutcome&
       if (rows.status().code() != StatusCode::kNotFound || !options.arm.empty()) {
         return rows.status();
       }
-      outcome.show_nothing("no row was computed on Arm: " + rows.status().message());
+      outcome.mark_inconclusive("no row was computed on Arm: " + rows.status().message());
       return false;
     }
     if (rows->empty()) return internal_error(tool + " printed no rows");
@@ -121,11 +120,11 @@ void add_rows_check(CheckList& checks) {
       ->check(CLI::Range(1, kNumRowCases));
   command
       ->add_option("--context", options->context,
-                   "Tokens that prompts are longer for, which stand 3 to 150 long without")
+                   "Tokens added to prompts, which are 3 to 150 long without")
       ->check(CLI::Range(0, 1 << 20));
   command->add_option("--arm", options->arm,
-                      "outrider-rows built for aarch64 (default: that of build/aarch64, if there)");
-  command->add_option("--arm-cases", options->arm_cases, "Cases to run on it; an emulator is slow")
+                      "outrider-rows for aarch64 [that of build/aarch64, if it exists]");
+  command->add_option("--arm-cases", options->arm_cases, "Cases to run on Arm; an emulator is slow")
       ->check(CLI::Range(1, kNumRowCases));
 }
 

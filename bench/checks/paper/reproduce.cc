@@ -1,7 +1,6 @@
-// The FSD paper's tables and figures: what it prints, what its own formulas give from its own
-// inputs, what a pair without models does that accepts as the paper's did (synthetic), and what our
-// demo pair does, both at its paces under the virtual clock.
-// SPDX-License-Identifier: Apache-2.0
+// The FSD paper's tables and figures in four columns: printed; by the paper's own formulas from its
+// own inputs; a pair without models with the paper's acceptance (synthetic); and our demo pair. The
+// last two run at the paper's paces under the virtual clock. SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <cmath>
@@ -52,7 +51,7 @@ void reproduce_table1(Findings& findings) {
 
 // ------------------------------------------------------------------------------ tables 6 and 8
 
-// What a run gave at one row's setting.
+// The result of a run at one row's setting.
 struct SpeedsFound {
   std::optional<double> ar_to_sd, sd_to_fsd, miss_rate, mean_exit;
 };
@@ -234,7 +233,7 @@ void add_reproduce_check(CheckList& checks) {
       ->check(CLI::IsMember(known));
   command
       ->add_option("--exit-scale", options->exit_scale,
-                   "What the token match of synthetic exits counts for [as fitted to table 6]")
+                   "Weight of the token match of synthetic exits [as fitted to table 6]")
       ->check(CLI::Range(0.0, 10.0));
   add_model_flags(*command, options->grid);
 }

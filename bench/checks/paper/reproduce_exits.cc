@@ -1,5 +1,4 @@
-// Of the FSD paper's tables and figures those that rest on its exits.
-// SPDX-License-Identifier: Apache-2.0
+// The FSD paper's tables and figures that depend on its exits. SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -147,8 +146,8 @@ Status reproduce_figure4(const ReproduceOptions& options, Findings& findings) {
 
 namespace {
 
-// Of all verdicts, the share whose outcome an exit of at most each layer was the first to name, and
-// whose round was there.
+// The share of all verdicts whose outcome was first named by an exit of at most each layer, and
+// whose round was ready.
 std::map<int, double> named_by_layer(const AnswerFigures& sum) {
   std::map<int, double> named;
   if (!sum.predraft || sum.predraft->verdicts == 0) return named;

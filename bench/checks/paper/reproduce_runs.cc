@@ -93,7 +93,7 @@ Result<std::optional<GridResult>> synthetic_run(const ReproduceOptions& options,
 
 namespace {
 
-constexpr double kFar = 0.1;  // a formula this far from what is printed is listed
+constexpr double kFar = 0.1;  // larger relative deviations from the printed figure are listed
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Tables and figures of LEVER and EdgeLLM: how their own figures rise and fall with memory, length
-// of answers and what is left out, beside the demo pair on LEVER's emulated devices.
+// Tables and figures of LEVER and EdgeLLM: how their figures change with memory, length of answers
+// and disabled parts, beside the demo pair on LEVER's emulated devices.
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/checks/paper/reproduce_trees.h"
 
@@ -39,7 +39,7 @@ struct DraftRow {
 constexpr DraftRow kTable5[] = {
     {"chain-8", 1.222, 0.840}, {"edgellm", 1.382, 0.940}, {"lever", 1.741, 1.220}};
 
-// LEVER, section 5.3 on its figure 12, in words.
+// LEVER, section 5.3 about figure 12, in words.
 constexpr double kPrintedRowsKept = 0.48;
 constexpr double kPrintedTokensKept = 0.95;
 constexpr double kPrintedVerification = 1 - 0.122;
@@ -49,7 +49,7 @@ class TreeStudy final {
   static Result<TreeStudy> load(const ReproduceOptions& options) {
     if (options.grid.prompts.empty()) {
       return invalid_argument(options.what +
-                              " needs --prompts: what trees bring hangs on real text");
+                              " needs --prompts: the yield of trees depends on real text");
     }
     TreeStudy study(options);
     study.options_.models = {.target = options.grid.plan.target, .draft = options.grid.plan.draft};
@@ -66,7 +66,7 @@ class TreeStudy final {
     return {};
   }
 
-  // Each run begins with nothing learnt: the device is another one.
+  // Each run starts without learnt times, because it is on another device.
   Result<TreeResults> run(const std::vector<std::string>& policies) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TreeRival> rivals, find_tree_rivals(policies));
     RivalMemories memories;
@@ -93,7 +93,7 @@ double tau(const TreeResults& results, const std::string& policy) {
   return tokens_per_pass(sum_of(*results.of(policy))).value_or(0);
 }
 
-// Tables 6 and 7: each speed against that of its first column, for LEVER as printed and for ours.
+// Tables 6 and 7: each speed relative to the first column, LEVER's as printed and ours.
 Status compare_columns(TreeStudy& study, const std::vector<LeverRow>& rows,
                        const std::vector<double>& columns, const char* of,
                        void (*set)(TreeRunOptions&, double), Findings& findings) {
@@ -141,7 +141,7 @@ Status reproduce_table7(TreeStudy& study, Findings& findings) {
       findings);
 }
 
-// Policies against the first of them: speed and accepted tokens.
+// Policies relative to the first one: speed and accepted tokens.
 Status compare_policies(TreeStudy& study,
                         const std::vector<std::pair<std::string, std::string>>& policies,
                         Findings& findings) {
@@ -151,7 +151,7 @@ Status compare_policies(TreeStudy& study,
   const std::string& base = names.front();
   for (const auto& [name, meaning] : policies) {
     const double speed = tokens_per_s(results, name) / tokens_per_s(results, base);
-    std::printf("  %-22s %-44s speed %.3f, tokens a pass %.2f, nodes %.1f\n", name.c_str(),
+    std::printf("  %-22s %-44s speed %.3f, tokens per pass %.2f, nodes %.1f\n", name.c_str(),
                 meaning.c_str(), speed, tau(results, name),
                 nodes_per_round(sum_of(*results.of(name))).value_or(0));
     findings.rows.push_back({{"policy", name},
@@ -211,7 +211,8 @@ Status reproduce_table5(TreeStudy& study, Findings& findings) {
   return {};
 }
 
-// Against the smallest tree: calls of the target, its time, all time; speed and tokens a pass.
+// Relative to the smallest tree: calls of the target, its time, total time; speed and tokens per
+// pass.
 Status reproduce_figure5(TreeStudy& study, Findings& findings) {
   std::printf(
       "top-n trees by their size (the figure prints no numbers: calls fall, the time of each "
@@ -228,7 +229,7 @@ Status reproduce_figure5(TreeStudy& study, Findings& findings) {
     }
     std::printf(
         "  %2d nodes: calls %.2f, verification %.2f, decoding %.2f; %.3f tokens/s, %.2f "
-        "tokens a pass\n",
+        "tokens per pass\n",
         size, all.passes / calls, all.compute_ms / verification, all.decode_ms / decoding,
         tokens_per_s(results, "top-n"), tau(results, "top-n"));
     findings.rows.push_back({{"nodes", size},
@@ -241,7 +242,7 @@ Status reproduce_figure5(TreeStudy& study, Findings& findings) {
   return {};
 }
 
-// EdgeLLM, figure 18: from little memory to all of it.
+// EdgeLLM, figure 18: from little memory to enough for everything.
 Status reproduce_figure18(TreeStudy& study, Findings& findings) {
   std::printf(
       "tokens/s by the share of layers in memory (EdgeLLM in words, on a Jetson TX2: over SP "
@@ -264,8 +265,8 @@ Status reproduce_figure18(TreeStudy& study, Findings& findings) {
   return {};
 }
 
-// EdgeLLM, figure 19: drafts from as large as memory holds to small ones. A smaller one is quicker
-// and guesses worse; here by noise on the demo draft's logits.
+// EdgeLLM, figure 19: from the largest draft that fits into memory to smaller ones, which are
+// faster and guess worse. Here noise on the demo draft's logits makes the smaller ones.
 struct DraftSize {
   double step_ms, blur;
 };
@@ -287,7 +288,7 @@ Status reproduce_figure19(TreeStudy& study, Findings& findings) {
       line += fmt::format(" {} {:.3f}", policy, tokens_per_s(results, policy));
       json[policy] = tokens_per_s(results, policy);
     }
-    std::printf("%s; tokens a pass %.2f\n", line.c_str(), tau(results, "outrider"));
+    std::printf("%s; tokens per pass %.2f\n", line.c_str(), tau(results, "outrider"));
     json["tokens_per_pass"] = tau(results, "outrider");
     findings.rows.push_back(std::move(json));
   }
@@ -297,7 +298,7 @@ Status reproduce_figure19(TreeStudy& study, Findings& findings) {
   return {};
 }
 
-// EdgeLLM, figure 20: where a round's time goes.
+// EdgeLLM, figure 20: the parts of a round's time.
 Status reproduce_figure20(TreeStudy& study, Findings& findings) {
   std::printf(
       "a round, ms: drafting G and P, verification V, all (the figure prints no numbers; P "

@@ -10,10 +10,10 @@
 
 namespace outrider {
 
-// What there is.
+// The names of these tables and figures.
 std::vector<std::string> tree_reproductions();
 
-// options.what: one of them. INVALID_ARGUMENT without prompts.
+// options.what: one of these names. INVALID_ARGUMENT without prompts.
 Status reproduce_trees(const ReproduceOptions& options, Findings& findings);
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// Two reports of `run` against each other: what became slower. SPDX-License-Identifier: Apache-2.0
+// Compares two reports of `run` and lists what became slower. SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <charconv>
@@ -19,7 +19,7 @@ struct CompareOptions {
   std::string fail_above = "5%";
 };
 
-// "5%" as 0.05.
+// "5%" gives 0.05.
 Result<double> share_of(const std::string& text) {
   const bool percent = text.ends_with('%');
   const std::string digits = percent ? text.substr(0, text.size() - 1) : text;
@@ -27,7 +27,7 @@ Result<double> share_of(const std::string& text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (!percent || error != std::errc() || end != digits.data() + digits.size() || !(value >= 0) ||
       value > 1000) {
-    return invalid_argument("--fail-above " + text + ": expected a share like 5%");
+    return invalid_argument("--fail-above " + text + ": expected a share such as 5%");
   }
   return value / 100;
 }
@@ -75,7 +75,7 @@ Result<CheckOutcome> run_compare(const CompareOptions& options) {
     std::fprintf(stderr, "only in one report: %s\n", name.c_str());
   }
   if (!judged) {
-    outcome.show_nothing("no cell stands in both reports with two answers or more");
+    outcome.mark_inconclusive("no cell is in both reports with at least two answers");
   }
   outcome.figures = {{"fail_above", limit},
                      {"regressed", outcome.regressed},
@@ -89,12 +89,12 @@ Result<CheckOutcome> run_compare(const CompareOptions& options) {
 void add_compare_check(CheckList& checks) {
   auto options = std::make_shared<CompareOptions>();
   CLI::App* command = checks.add(
-      "compare", "Two report.json of run against each other, prompt by prompt; 3: a regression",
+      "compare", "Compare two report.json of run, prompt by prompt; exit code 3: a regression",
       [options] { return run_compare(*options); });
   command->add_option("A", options->first, "The report before")->required();
   command->add_option("B", options->second, "The report after")->required();
   command->add_option("--fail-above", options->fail_above,
-                      "The slowdown that is a regression, held on the near end of its interval");
+                      "A slowdown is a regression if its whole interval is above this");
 }
 
 }  // namespace outrider

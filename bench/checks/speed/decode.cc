@@ -1,8 +1,8 @@
-// decode: how much of the memory's read bandwidth decoding turns into tokens. What a layout pads
-// weights with is read, but turns into nothing: it does not count.
+// decode: how much of the memory's read bandwidth decoding turns into tokens. Padding of a weight
+// layout is read too, but does not count.
 //
-// Each of three rounds reads all weights in a plain loop, then decodes; figures are those of the
-// best round of either, as the loop's and the decoder's luck on a shared machine differ.
+// Each of three rounds first reads all weights in a plain loop and then decodes. The figures take
+// the best round of each, because other load on the machine affects both differently.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
@@ -37,9 +37,9 @@
 namespace outrider {
 namespace {
 
-// How fast the threads of a pool read memory in a plain loop: what decoding is held against.
+// The reference: how fast a pool's threads read memory in a plain loop.
 
-// The sum of all 64-bit words: cheap enough that memory is the limit.
+// The sum of all 64-bit words; so little work that memory is the limit.
 std::uint64_t sum_words(std::span<const std::byte> bytes) {
   std::uint64_t sum = 0;
   const std::size_t words = bytes.size() / sizeof(std::uint64_t);
@@ -50,7 +50,7 @@ std::uint64_t sum_words(std::span<const std::byte> bytes) {
   }
   return sum;
 }
-// Bytes per second of a plain read of all weights.
+// Bytes per second of plainly reading all weights.
 
 double read_rate(ThreadPool& pool, const std::vector<std::span<const std::byte>>& memory) {
   std::atomic<std::uint64_t> sum{0};
@@ -65,14 +65,14 @@ double read_rate(ThreadPool& pool, const std::vector<std::span<const std::byte>>
                       });
   }
   const double seconds = to_seconds(SystemClock().now() - start);
-  // The sum must be used, or the compiler leaves the loop out.
+  // The sum must be used. Otherwise the compiler removes the loop.
   std::fprintf(stderr, "decode: read %.1f MB at %.2f GB/s (sum %016llx)\n",
                static_cast<double>(total) / 1e6, static_cast<double>(total) / seconds / 1e9,
                static_cast<unsigned long long>(sum.load()));
   return static_cast<double>(total) / seconds;
 }
 
-// Times of passes of many rows behind a long context, against what they cannot do without.
+// Times of passes with many rows behind a long context, compared with their lower bound.
 
 struct PassTimesOptions {
   int context = 0;  // tokens before the rows
@@ -108,7 +108,7 @@ double float_rate(ThreadPool& pool, const Kernels& kernels) {
   return static_cast<double>(kSide * kSide * kRows) / best;
 }
 
-// What a pass cannot do without, in seconds.
+// The lower bound of a pass, in seconds.
 struct Bound {
   double weights = 0, keys_and_values = 0, arithmetic = 0;
   double longest() const { return std::max({weights, keys_and_values, arithmetic}); }
@@ -135,7 +135,7 @@ Bound bound_of(const Model& model, const ModelConfig& config, const PassTimesOpt
               rows * (parameters / rates.products + 2 * layers * context * heads / rates.floats)};
 }
 
-// How many times the bound the best of some passes took.
+// The ratio of the best pass to the lower bound.
 Estimate over_bound(const std::vector<double>& seconds, const Bound& bound) {
   return *bootstrap(seconds.size(),
                     [&](std::span<const std::size_t> indices) -> std::optional<double> {
@@ -144,9 +144,9 @@ Estimate over_bound(const std::vector<double>& seconds, const Bound& bound) {
                       return best / bound.longest();
                     });
 }
-// The bar of each number of rows: a pass takes at most 1.25 times the longest of three: reading the
-// weights once, reading keys and values once, and the arithmetic at the measured rate of the matrix
-// products (of the model's for its weights, of f32 for attention).
+// The bar for each number of rows: a pass takes at most 1.25 times the longest of reading the
+// weights once, reading keys and values once, and the arithmetic at the measured rate of matrix
+// products (the model's own for its weights, f32 for attention).
 
 Result<CheckOutcome> measure_passes(Model& model, const ModelConfig& config,
                                     const PassTimesOptions& options) {
@@ -233,7 +233,7 @@ struct Rounds {
   std::vector<double> tokens;  // per second
 };
 
-// Of the best round of either, for weights of so many bytes.
+// From the best round of each, for weights of this many bytes.
 std::optional<Estimate> bandwidth_ratio(const Rounds& rounds, double weight_bytes) {
   return bootstrap(rounds.read.size(),
                    [&](std::span<const std::size_t> indices) -> std::optional<double> {
@@ -246,7 +246,7 @@ std::optional<Estimate> bandwidth_ratio(const Rounds& rounds, double weight_byte
                    });
 }
 
-// Few bits take more work for each byte that is read.
+// Types with few bits need more work per byte read.
 double least_ratio(const std::string& dtype) {
   if (dtype == "int4") return 0.60;
   return dtype == "int8" ? 0.70 : 0.85;
@@ -323,7 +323,7 @@ void add_decode_check(CheckList& checks) {
   command->add_option("--kv-dtype", options->kv_dtype, "Keys and values: f32 or bf16");
   command
       ->add_option("--rows", options->rows,
-                   "Instead of single tokens: passes of so many rows, like 1,5,33")
+                   "Instead of single tokens: passes of N rows, such as 1,5,33")
       ->delimiter(',')
       ->check(CLI::Range(1, 256));
   command->add_option("--context", options->context, "Tokens before the rows of --rows")

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Position kPrompt = 96;
 
-// One session that drafts chains of tokens, mostly wrong ones, as a draft of a random model would.
+// One session that drafts chains of tokens, mostly wrong ones, like a draft of a random model.
 class ChainSession final {
  public:
   ChainSession(Scheduler& scheduler, StreamId stream, bool wants_exits, const TimedPasses& options)
@@ -39,7 +39,7 @@ class ChainSession final {
   std::uint32_t reports() const { return reports_; }
 
  private:
-  // Opens the stream and runs its prefill, while no other stream wants the device.
+  // Opens the stream and runs its prefill while no other stream waits for the device.
   void open() {
     Open open;
     for (Position i = 0; i < kPrompt; ++i) open.prefix.push_back(static_cast<TokenId>(i % 50));
@@ -89,7 +89,7 @@ class ChainSession final {
   SystemClock clock_;
   std::shared_ptr<ExitReportChannel> channel_;  // of the open stream
   std::uint32_t acked_reports_ = 0;             // of the open stream
-  std::uint32_t reports_ = 0;                   // of all
+  std::uint32_t reports_ = 0;                   // of all streams
 };
 
 }  // namespace
@@ -112,15 +112,15 @@ ExitTimes time_exits(Model& model, ExitHeads& exits, const TimedPasses& passes) 
 
 Result<double> measure_exit_cost(const GridFlags& flags, int threads) {
   if (flags.plan.device != "cpu") {
-    return invalid_argument("what exits cost on --device " + flags.plan.device +
-                            " is not measured here. Remedy: --exit-cost, how many times as long "
+    return invalid_argument("the cost of exits on --device " + flags.plan.device +
+                            " cannot be measured here. Remedy: --exit-cost, how many times as long "
                             "a pass takes with exits");
   }
   OUTRIDER_ASSIGN_OR_RETURN(const auto files, load_model_files(flags.plan.target, {}));
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Model> model,
       make_cpu_model(files, {.dtype = flags.plan.dtype, .threads = threads, .progress = {}}));
-  // Synthetic exits name outcomes for nothing: they cost what the target's own would.
+  // Synthetic exits take no time to name outcomes, so they are charged the target's own cost.
   const std::string& wanted = flags.plan.exits == kSyntheticExits ? "auto" : flags.plan.exits;
   OUTRIDER_ASSIGN_OR_RETURN(
       const FoundExits exits,

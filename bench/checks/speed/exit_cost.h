@@ -1,6 +1,6 @@
-// What early exits add to a pass of a model on this machine. Two sessions of one scheduler decode
-// by turns, the same number of rows a pass; one wants exits, and its reports leave while the pass
-// goes on. Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
+// The time that early exits add to a pass of a model on this machine. Two sessions of one scheduler
+// decode in turn with the same number of rows per pass. One of them has exits, whose reports leave
+// during the pass. Thread rule: one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct ExitTimes {
 
 ExitTimes time_exits(Model& model, ExitHeads& exits, const TimedPasses& passes);
 
-// How many times as long a pass of this target takes with its exits, at least 1; 1 where it has
-// none. Says so on stderr. INVALID_ARGUMENT for another device than the CPU, which is what is timed
-// here; errors of loading target and exits.
+// How many times as long a pass of this target takes with its exits: at least 1, and 1 if it has
+// none. Prints it on stderr. INVALID_ARGUMENT for devices other than the CPU, which is timed here;
+// errors of loading target and exits.
 Result<double> measure_exit_cost(const GridFlags& flags, int threads);
 
 }  // namespace outrider

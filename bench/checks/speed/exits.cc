@@ -1,5 +1,5 @@
-// exits: what early exits add to a pass (exit_cost.h), of a model's own or of random ones.
-// SPDX-License-Identifier: Apache-2.0
+// exits: the time that early exits add to a pass (exit_cost.h), for a model's own exits or random
+// ones. SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,7 @@ struct ExitsOptions {
 
 constexpr double kBar = 1.10;
 
-// Random ones at the asked depths: weights do not change the cost.
+// Random ones at the requested depths: weights do not affect the cost.
 ExitAdapters random_exits(const ExitsOptions& options, const ModelInfo& model) {
   std::vector<std::int32_t> layers;
   for (const double depth : options.depths) {
@@ -50,7 +50,7 @@ struct ExitsToTime {
   bool are_random = false;
 };
 
-// The model's own chosen exits or, where it has none and --adapters asks for none, random ones.
+// The model's own chosen exits; random ones if it has none and no --adapters were given.
 Result<ExitsToTime> exits_to_time(const ExitsOptions& options, const ModelFiles& files,
                                   const ModelInfo& model) {
   const bool asked_for = !options.adapters.empty();
@@ -65,7 +65,7 @@ Result<ExitsToTime> exits_to_time(const ExitsOptions& options, const ModelFiles&
     adapters = select_exits(*std::move(adapters), "auto");
   }
   if (!adapters.ok()) return adapters.status();
-  if (adapters->exits.empty()) return failed_precondition("the adapters have chosen no exit");
+  if (adapters->exits.empty()) return failed_precondition("none of the adapters' exits is chosen");
   const std::size_t listed = adapters->shortlist.empty()
                                  ? static_cast<std::size_t>(adapters->vocab_size)
                                  : adapters->shortlist.size();
@@ -110,7 +110,7 @@ void add_exits_check(CheckList& checks) {
                                  [options] { return measure_exits(*options); });
   command->add_option("--model", options->model, "Model directory or GGUF file")->required();
   command->add_option("--adapters", options->adapters,
-                      "Directory of its exit adapters, if not the model's");
+                      "Directory of its exit adapters [the model's]");
   command
       ->add_option("--depths", options->depths,
                    "For a model without adapters: random ones at these depths, 0 to 1")

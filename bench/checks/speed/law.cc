@@ -1,5 +1,5 @@
-// Measured times against the paper's latency law and our term for mirrored sends (harness/law.h).
-// SPDX-License-Identifier: Apache-2.0
+// law: compares measured times with the paper's latency law and with our term for mirrored sends
+// (harness/law.h). SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -13,10 +13,10 @@
 namespace outrider {
 namespace {
 
-// The emulation itself: plain decoding and plain speculation hold no guess of ours.
+// The emulation itself: plain decoding and plain speculation involve no estimate of ours.
 constexpr double kMaxPlainResidual = 0.05;
 constexpr double kMinFsdSaving = 0.95;
-// Our term takes the rates of passes and waits as independent, which they are not quite.
+// Our term treats the rates of passes and waits as independent, which is only approximately true.
 constexpr double kMaxMirrorResidual = 0.10;
 
 struct LawOptions {
@@ -24,8 +24,8 @@ struct LawOptions {
   std::vector<std::string> strategies = {"ar", "sd", "fsd", "mirror", "mirror-cost"};
 };
 
-// "mirror" goes on alone where that is faster, "mirror-cost" waits for every round: the two ends of
-// the mirrored term.
+// The two extremes of the mirrored term: with "mirror" passes go on without a round where that is
+// faster; with "mirror-cost" every pass waits for its round.
 GridVariant law_variant(const std::string& name) {
   const std::optional<Strategy> strategy = parse_name<Strategy>(name);
   if (strategy) return variant_of(*strategy);
@@ -42,7 +42,7 @@ Json saving_json(const std::string& pace, const FsdSaving& saving) {
           {"share", to_json(saving.share)}};
 }
 
-// How far a strategy may be from the law; nothing for the paper's pre-drafting, which is held to
+// How far a strategy may be from the law. Nothing for the paper's pre-drafting, which is judged by
 // what it saves.
 std::optional<double> max_residual(Strategy strategy) {
   if (strategy == Strategy::kAr || strategy == Strategy::kSd) return kMaxPlainResidual;
@@ -69,7 +69,7 @@ void add_rows(const GridResult& result, const LawPace& at, Findings& findings) {
   }
 }
 
-// Nothing is shown where both strategies were run and no saving is due.
+// Inconclusive if both strategies ran and there was no saving to measure.
 void add_saving(const GridResult& result, const LawPace& at, Findings& findings,
                 CheckOutcome& outcome) {
   const GridCell* sd = result.find(at.pace.name, "sd");
@@ -77,8 +77,9 @@ void add_saving(const GridResult& result, const LawPace& at, Findings& findings,
   if (sd == nullptr || fsd == nullptr) return;
   const std::optional<FsdSaving> saving = fsd_saving(*sd, *fsd, at);
   if (!saving) {
-    outcome.show_nothing("fsd drafted nothing ahead at " + at.pace.name +
-                         ", so there is no saving. Remedy: a target with exits, or --exits all");
+    outcome.mark_inconclusive(
+        "fsd drafted nothing ahead at " + at.pace.name +
+        ", so there is no saving to measure. Remedy: a target with exits, or --exits all");
     return;
   }
   findings.savings.push_back(saving_json(at.pace.name, *saving));

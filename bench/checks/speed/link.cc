@@ -1,6 +1,5 @@
-// Whether an emulated link keeps its profile, with all cores busy: see bench/probe/accuracy.h
-// and docs/link-emulation.md.
-// SPDX-License-Identifier: Apache-2.0
+// link: whether an emulated link keeps its profile while all cores are busy. See
+// bench/probe/accuracy.h and docs/link-emulation.md. SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -23,13 +22,13 @@ namespace {
 struct LinkCheckOptions {
   std::string profiles;
   std::string trace;
-  std::optional<double> seconds = {};  // nothing: as the profile asks
+  std::optional<double> seconds = {};  // nothing: as long as the profile needs
   std::uint64_t seed = 0;
   bool idle = false;
   bool tcp = false;
 };
 
-// One thread on each core that does nothing but take its time.
+// One thread per core that only consumes CPU time.
 class BusyCores final {
  public:
   explicit BusyCores(bool busy) {
@@ -67,7 +66,7 @@ Result<std::vector<LinkProfile>> chosen_profiles(const LinkCheckOptions& options
   return profiles;
 }
 
-// A missing right makes it no failure of the link: nothing could be measured.
+// A missing right is not a failure of the link: the check is inconclusive.
 bool cannot_be_had(const Status& status) {
   return status.code() == StatusCode::kFailedPrecondition;
 }
@@ -93,7 +92,7 @@ Result<CheckOutcome> run_link(const LinkCheckOptions& options) {
       figures = std::move(measured->figures);
       bars.insert(bars.end(), measured->bars.begin(), measured->bars.end());
     } else if (cannot_be_had(measured.status())) {
-      outcome.show_nothing(measured.status().message());
+      outcome.mark_inconclusive(measured.status().message());
     } else {
       return measured.status();
     }
@@ -111,13 +110,14 @@ void add_link_check(CheckList& checks) {
   auto options = std::make_shared<LinkCheckOptions>();
   CLI::App* command = checks.add("link", "Whether emulated links keep their profiles (root)",
                                  [options] { return run_link(*options); });
-  command->add_option("--profile", options->profiles,
-                      "Profiles, a comma list, perhaps with changes (lte+loss=2%); all: the table");
-  command->add_option("--trace", options->trace, "A trace of a real link; FILE@30s: from there on");
+  command->add_option(
+      "--profile", options->profiles,
+      "Profiles separated by commas, with changes if any (lte+loss=2%); all: the table");
+  command->add_option("--trace", options->trace, "A trace of a real link; FILE@30s: from 30 s on");
   command
       ->add_option("--seconds", options->seconds,
-                   "How long each of round trips, rate up and rate down is measured; without "
-                   "it, as long as the profile needs")
+                   "Seconds for each of round trips, rate up and rate down; by default "
+                   "as long as the profile needs")
       ->check(CLI::Range(3.0, 3600.0));
   command->add_option("--seed", options->seed, "Of jitter and loss");
   command->add_flag("--idle", options->idle, "Leave the cores idle instead of keeping all busy");

@@ -1,5 +1,5 @@
-// What the machinery costs: two processes, a model without work, and in every round the long way:
-// a verdict leaves the server, the edge sees it and answers with a node, the next pass starts. The
+// loopback: the overhead of the machinery in two processes with a model that does no work. In each
+// round a verdict leaves the server, the edge answers it with a node, and the next pass starts. The
 // server itself measures that time (Verdict.timings: waited and queued).
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
@@ -17,11 +17,11 @@ constexpr double kBarMs = 1.0;
 
 struct LoopbackOptions {
   int rounds = 2000;
-  int warm_up = 100;  // rounds before it counts
+  int warm_up = 100;  // rounds that are not counted
 };
 
-// The null model's choice is as good as random: this is almost always wrong. Right or wrong, no
-// node lives after the verdict, so every round is the long way.
+// The null model's choice is practically random, so this guess is nearly always wrong. Right or
+// wrong, no node lives after the verdict, so every round has to wait for the edge.
 constexpr TokenId kGuess = 1;
 
 Result<std::vector<double>> measure(const ServerProcess& server, int rounds) {

@@ -1,5 +1,5 @@
-// Strategies against each other over networks and devices: real programs over a link, or the
-// simulation; real tokens of a real pair (docs/benchmarks.md).
+// run: compares strategies over networks and devices, by real programs over a link or by the
+// simulation, with real tokens of a real pair (docs/benchmarks.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
@@ -39,7 +39,7 @@
 namespace outrider {
 namespace {
 
-// What a run is, for its journal and its report.
+// The description of a run, for its journal and its report.
 
 std::string hash_of(const std::vector<std::string>& prompts) {
   Sha256 hash;
@@ -54,7 +54,7 @@ Json model_json(const std::string& path) {
   const auto files = load_model_files(path, {});
   return {{"path", path}, {"fingerprint", files.ok() ? Json((*files)->fingerprint) : Json()}};
 }
-// What decides whether two runs are the same one: a journal's first line.
+// What makes two runs the same one: the first line of a journal.
 
 Json run_identity(const RunFlags& flags, const GridPlan& plan) {
   Json settings = Json::array();
@@ -90,7 +90,7 @@ Json run_identity(const RunFlags& flags, const GridPlan& plan) {
           {"settings", std::move(settings)},
           {"variants", std::move(variants)}};
 }
-// made_by and command are left to the caller.
+// The caller sets made_by and command.
 
 RunDescription describe_run(const RunFlags& flags, const GridExperiment& experiment) {
   const GridPlan& plan = experiment.plan;
@@ -122,7 +122,7 @@ std::string journal_in(const std::string& folder) {
 constexpr double kNeverSlower = 0.97;
 constexpr TcpProbePlan kShortProbe = {.round_trips = 10, .bulk = std::chrono::milliseconds(800)};
 
-// As the run says that goes on in --out; else it is measured.
+// As in the run that --out resumes; otherwise it is measured.
 Result<double> exit_cost_of_run(const RunFlags& flags) {
   double cost = 0;
   const Json begun =
@@ -182,7 +182,7 @@ Result<std::unique_ptr<AnswerExecutor>> make_executor(const RunFlags& flags, con
       new CorruptingExecutor(std::move(executor), plan, flags.corrupted));
 }
 
-// Of each network, before anything runs on it.
+// The networks' descriptions, before anything runs on them.
 Json measure_links(const RunFlags& flags, const GridPlan& plan) {
   Json links = Json::object();
   if (flags.clock != RunClock::kReal) return links;
@@ -201,7 +201,7 @@ std::string never_slower_at(const GridSetting& setting) {
   return std::string(kFast) + " over " + kPlain + " at " + setting.name;
 }
 
-// Those of the paper's paces, and on networks that speculation is never slower.
+// Bars at the paper's paces, and on networks that speculation is never slower.
 std::vector<Bar> bars_of(const GridResult& result, const GridExperiment& experiment) {
   std::vector<Bar> bars = judge(result, experiment.paces);
   std::ranges::move(rival_bars(result, experiment.paces), std::back_inserter(bars));
@@ -213,7 +213,7 @@ std::vector<Bar> bars_of(const GridResult& result, const GridExperiment& experim
   return bars;
 }
 
-// On networks: of what the profile holds, and of answers.
+// On networks: what is missing of the profile's impairments, and of answers.
 void hold_evidence(const RunFlags& flags, const GridPlan& plan, const GridResult& result,
                    CheckOutcome& outcome) {
   Json all = Json::array();
@@ -226,7 +226,7 @@ void hold_evidence(const RunFlags& flags, const GridPlan& plan, const GridResult
       all.push_back(std::move(what));
     }
   }
-  if (!missing.empty()) outcome.show_nothing(missing);
+  if (!missing.empty()) outcome.mark_inconclusive(missing);
   outcome.figures["missing_evidence"] = std::move(all);
 }
 
@@ -253,8 +253,8 @@ Result<std::optional<Prices>> wanted_prices(const RunFlags& flags) {
   return std::optional(*std::move(prices));
 }
 
-// What could not be written fails the outcome; whatever can is, and what was measured is said
-// anyhow.
+// A file that cannot be written fails the outcome. The other files are written all the same, and
+// the measurements are printed.
 void write_reports(const RunFlags& flags, const RunReport& report, CheckOutcome& outcome) {
   Json not_written = Json::array();
   const auto write = [&](const std::string& path, const std::string& text) {
@@ -318,10 +318,10 @@ Result<CheckOutcome> run_strategies(const RunOptions& options) {
   hold_evidence(flags, plan, result, outcome);
   hold_run(result, outcome);
   hold_failures(result, outcome);
-  report.inconclusive = outcome.nothing_shown;
+  report.inconclusive = outcome.inconclusive;
   outcome.json_wanted = flags.json;
   if (!flags.json) {
-    const bool at_paces = flags.networks.empty();  // where the paper has figures to stand beside
+    const bool at_paces = flags.networks.empty();  // where the paper has figures to compare with
     std::fputs((at_paces ? table(result, experiment.paces) : report_markdown(report)).c_str(),
                stdout);
   }
@@ -338,7 +338,7 @@ void add_run_check(CheckList& checks) {
   flags.grid.prompts = kPromptSets;
   flags.grid.measure_exit_cost = [&flags] { return exit_cost_of_run(flags); };
   flags.grid.pass_times = {PassTimes::kMeasured, PassTimes::kPrinted};
-  options->command = checks.add("run", "Strategies against each other over networks and devices",
+  options->command = checks.add("run", "Compare strategies over networks and devices",
                                 [options] { return run_strategies(*options); });
   add_run_flags(*options->command, flags);
   add_model_flags(*options->command, flags.grid);

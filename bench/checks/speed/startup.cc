@@ -1,7 +1,7 @@
-// How long a user waits: from starting outrider-edge to its first token on stdout, against a server
-// that runs; the time is all connecting, loading and prefill. With --resident: of a model on this
-// device, from the second start on. And how much memory the edge takes beside weights and KV cache.
-// SPDX-License-Identifier: Apache-2.0
+// startup: how long a user waits, from starting outrider-edge to its first token on stdout, with
+// the server already running. The time is connecting, loading and prefill. With --resident: the
+// same for a model on this device, from the second start on. It also measures the edge's memory
+// beside weights and KV cache. SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Result<FinishedProcess> run_edge(const ProcessOptions& edge) {
 
 Result<std::vector<double>> first_tokens_ms(const ProcessOptions& edge, int runs,
                                             std::int64_t& peak_bytes) {
-  OUTRIDER_RETURN_IF_ERROR(run_edge(edge).status());  // the first fills caches
+  OUTRIDER_RETURN_IF_ERROR(run_edge(edge).status());  // the first run fills caches
   std::vector<double> ms;
   for (int run = 0; run < runs; ++run) {
     OUTRIDER_ASSIGN_OR_RETURN(const FinishedProcess done, run_edge(edge));
@@ -76,13 +76,14 @@ Result<double> model_mb(const std::string& path, const std::string& dtype) {
   return static_cast<double>(model->info().weight_bytes + kv_bytes) / 1e6;
 }
 
-// Times starts of an edge whose own model is at `path`.
+// Times the starts of an edge with its own model at `path`.
 Result<CheckOutcome> judge_starts(const ProcessOptions& edge, const StartupOptions& options,
                                   const std::string& path, double bar_ms) {
   std::int64_t peak_bytes = 0;
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> ms,
                             first_tokens_ms(edge, options.runs, peak_bytes));
-  // Only now: an edge counts what this process held when it was started.
+  // Only now, because an edge's peak memory includes what this process held when it started the
+  // edge.
   OUTRIDER_ASSIGN_OR_RETURN(const double mb,
                             model_mb(path, options.resident.empty() ? "auto" : options.dtype));
   const double overhead_mb = static_cast<double>(peak_bytes) / 1e6 - mb;
@@ -142,7 +143,7 @@ void add_startup_check(CheckList& checks) {
   command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file");
   command->add_option("--prompt", options->prompt, "The prompt");
   command->add_option("--resident", options->resident,
-                      "Instead: a target on this device, from its second start on");
+                      "Instead: a target on this device, measured from its second start on");
   command->add_option("--dtype", options->dtype,
                       "How the target computes: auto, f32, bf16, int8 or int4");
   command->add_option("--most-ms", options->most_ms,

@@ -1,9 +1,10 @@
-// stream: a pack streamed through a memory budget, against what a pass cannot do without: reading
-// what is streamed once, and the compute of a pass with everything in memory.
+// stream: streams a pack through a memory budget and compares a pass with its lower bound: reading
+// the streamed layers once, and the compute of a pass with everything in memory.
 //
-// With --flash-bandwidth the disk is an emulated one, and known: a pass, its bytes and its idle
-// time are held to it. Without, rounds of passes take turns with an independent direct reader of
-// the same bytes, as disks swing, and only the rate is held. SPDX-License-Identifier: Apache-2.0
+// With --flash-bandwidth the disk is emulated, so its rate is known; a pass, its bytes and its idle
+// time have bars. Without, rounds of passes take turns with an independent direct reader of the
+// same bytes, because a disk's rate varies; only the rate has a bar.
+// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ namespace outrider {
 namespace {
 
 constexpr std::size_t kBlock = 2 << 20;  // of the independent reader
-// Reads that are in flight as a round begins or ends are counted here or there.
+// Reads that are in flight when a round begins or ends may count for either round.
 constexpr double kMaxMiscounted = 0.02;
 
 struct StreamOptions {
@@ -43,12 +44,12 @@ struct StreamOptions {
   Position context = 512;
 };
 
-// Passes of `rows` new tokens, one behind the other.
+// Passes of `rows` new tokens, one after the other.
 class Passes final {
  public:
   Passes(Model& model, int rows) : model_(model), rows_(rows) {}
 
-  // Seconds of each.
+  // Seconds of each pass.
   Result<std::vector<double>> run(int count) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
                               model_.new_cache(count * rows_ + 1));
@@ -73,7 +74,8 @@ class Passes final {
   PassOutput out_;
 };
 
-// Bytes that this process has had read from disks; nothing: the kernel does not tell.
+// Bytes that this process has caused to be read from disks; nothing if the kernel does not report
+// it.
 std::optional<std::uint64_t> disk_bytes() {
   std::ifstream io("/proc/self/io");
   std::string key;
@@ -84,7 +86,7 @@ std::optional<std::uint64_t> disk_bytes() {
   return std::nullopt;
 }
 
-// Reads blocks of a file into `block` until none is left; the sum of its bytes.
+// Reads blocks of a file into `block` until none is left. Returns the sum of its bytes.
 std::uint64_t read_blocks(int file, std::byte* block, std::atomic<std::uint64_t>& next,
                           std::uint64_t end) {
   std::uint64_t done = 0;
@@ -97,9 +99,8 @@ std::uint64_t read_blocks(int file, std::byte* block, std::atomic<std::uint64_t>
   return done;
 }
 
-// Of direct reads over the file's first `bytes`: several in flight, into large pages, so that it is
-// the disk's rate and not that of one read after the other, or of many small pieces of memory.
-// Bytes per second.
+// Bytes per second of direct reads over the file's first `bytes`. Several reads are in flight, into
+// large pages. So it measures the disk, and neither the latency of single reads nor small pages.
 Result<double> plain_read_rate(const std::string& path, std::uint64_t bytes, int threads) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
   if (!file.valid()) return failed_precondition(path + ": no direct reads on this file system");
@@ -122,10 +123,10 @@ Result<double> plain_read_rate(const std::string& path, std::uint64_t bytes, int
 
 struct Samples {
   std::vector<double> pass_s;   // of streamed passes
-  std::vector<double> rate;     // of each round: bytes streamed in a second
-  std::vector<double> disk;     // of each round: the disk's, or the emulated one's
+  std::vector<double> rate;     // of each round: bytes streamed per second
+  std::vector<double> disk;     // of each round: the disk's rate, or the emulated disk's
   std::vector<double> idle;     // of each round: the share of time with no read in flight
-  std::vector<double> counted;  // of each round: the kernel's count of bytes over ours, less 1
+  std::vector<double> counted;  // of each round: bytes by the kernel's count over ours, minus 1
 };
 
 Result<Samples> measure(FlashModel& flash, int rows, double bandwidth,
@@ -158,7 +159,7 @@ Result<Samples> measure(FlashModel& flash, int rows, double bandwidth,
   return samples;
 }
 
-// The median of what each pair gives.
+// The median of the pairs' ratios.
 std::optional<Estimate> median_ratio(const std::vector<double>& over,
                                      const std::vector<double>& of) {
   std::vector<double> ratios;
@@ -178,7 +179,7 @@ Result<std::vector<double>> compute_times(FlashModel& resident, int rows,
   return all;
 }
 
-// One number of rows: its figures and bars.
+// The figures and bars of one number of rows.
 void judge(int rows, const Samples& samples, double streamed, double compute_s, bool emulated,
            CheckOutcome& outcome, std::vector<Bar>& bars) {
   const double disk = median(samples.disk)->value, io_s = streamed / disk;
@@ -192,8 +193,8 @@ void judge(int rows, const Samples& samples, double streamed, double compute_s, 
                                            {"idle_share", to_json(*median(samples.idle))},
                                            {"disk_mb_s", disk / 1e6}};
   if (!io_bound) {
-    return outcome.show_nothing(name +
-                                "computing takes longer than reading, so the stream is not shown");
+    return outcome.mark_inconclusive(
+        name + "computing takes longer than reading, so streaming is not the limit");
   }
   bars.push_back({name + "streamed over the disk's rate", *median_ratio(samples.rate, samples.disk),
                   emulated ? 0.95 : 0.90});
@@ -201,7 +202,7 @@ void judge(int rows, const Samples& samples, double streamed, double compute_s, 
     bars.push_back({name + "bytes by the kernel's count over ours, less 1",
                     *median(samples.counted), kMaxMiscounted, Bar::Side::kWithin});
   } else {
-    outcome.show_nothing(name + "/proc/self/io does not count the bytes read from disks");
+    outcome.mark_inconclusive(name + "/proc/self/io does not count the bytes read from disks");
   }
   if (!emulated) return;
   std::vector<double> of_best;
@@ -218,7 +219,7 @@ Result<double> bandwidth_of(const StreamOptions& options) {
     return invalid_argument("-c: " + std::to_string(options.context) +
                             " positions, but a round of " + std::to_string(options.passes) +
                             " passes of " + std::to_string(most) +
-                            " rows has more. Remedy: fewer --passes, or a larger -c");
+                            " rows needs more. Remedy: fewer --passes, or a larger -c");
   }
   if (options.bandwidth.empty()) return 0.0;
   return parse_bandwidth(options.bandwidth);
@@ -242,7 +243,7 @@ Result<CheckOutcome> run_stream(const StreamOptions& options) {
                               FlashModel::open(options.pack, flash_options, clock));
     std::fprintf(stderr, "stream: %d rows: %s\n", rows, flash->about().c_str());
     if (flash->plan().streamed_bytes == 0) {
-      outcome.show_nothing("nothing is streamed: the budget holds the whole pack");
+      outcome.mark_inconclusive("nothing is streamed: the budget holds the whole pack");
       continue;
     }
     OUTRIDER_ASSIGN_OR_RETURN(const Samples samples, measure(*flash, rows, bandwidth, options));
@@ -262,12 +263,12 @@ void add_stream_check(CheckList& checks) {
       checks.add("stream", "A pack streamed from flash against reading and computing alone",
                  [options] { return run_stream(*options); });
   command->add_option("--pack", options->pack, "Of outrider-edge pack")->required();
-  command->add_option("--memory-budget", options->budget, "As of outrider-edge run")
+  command->add_option("--memory-budget", options->budget, "As in outrider-edge run")
       ->transform(CLI::AsSizeValue(true))
       ->required();
   command->add_option("--flash-bandwidth", options->bandwidth,
-                      "Emulate a slower flash, as 400MB/s; else this machine's disk");
-  command->add_option("--rows", options->rows, "Rows of a pass, like 1,16")
+                      "Emulate a slower flash, such as 400MB/s [this machine's disk]");
+  command->add_option("--rows", options->rows, "Rows of a pass, such as 1,16")
       ->delimiter(',')
       ->check(CLI::Range(1, 256));
   command->add_option("--threads", options->threads, "Compute threads")->check(CLI::Range(1, 256));
@@ -275,7 +276,7 @@ void add_stream_check(CheckList& checks) {
   command->add_option("--rounds", options->rounds, "Rounds")->check(CLI::Range(2, 1000));
   command
       ->add_option("--readers", options->readers,
-                   "Reads that the independent reader has in flight, each of 2 MiB")
+                   "Reads of 2 MiB that the independent reader has in flight")
       ->check(CLI::Range(1, 64));
   command->add_option("-c,--ctx-size", options->context, "Positions of the cache");
 }

@@ -1,9 +1,8 @@
-// What a hit costs: the next round's nodes are at the server before the verdict; from there to the
-// next pass's start (the paper's T_r). Two processes, a model without work whose passes last some
-// milliseconds, so that nodes can arrive while one runs. The server measures the time itself
-// (Verdict.timings: waited and queued). What a hit costs an edge that sends after the verdict, the
-// `loopback` check measures.
-// SPDX-License-Identifier: Apache-2.0
+// sync: the time of a hit. The next round's nodes are at the server before the verdict; the check
+// measures from the verdict to the next pass's start (the paper's T_r). Two processes run a model
+// without work whose passes last some milliseconds, so that nodes can arrive during a pass. The
+// server itself measures the time (Verdict.timings: waited and queued). For an edge that sends
+// after the verdict, see the `loopback` check. SPDX-License-Identifier: Apache-2.0
 #include <memory>
 #include <vector>
 
@@ -17,7 +16,8 @@ namespace {
 
 constexpr double kBarMs = 1.0;
 constexpr std::size_t kFirst = 2;  // nodes before the first verdict
-constexpr std::size_t kAhead = 3;  // nodes sent during a pass: one is committed, two are the round
+constexpr std::size_t kAhead =
+    3;  // nodes sent during a pass: one is committed, two are the next round
 
 struct SyncOptions {
   int tokens = 400;
@@ -33,7 +33,7 @@ Open make_open(const ServerProcess& server, int tokens, PassPolicy policy) {
   return open;
 }
 
-// What the target answers, by plain decoding.
+// The target's answer, by plain decoding.
 Result<std::vector<TokenId>> decode(const ServerProcess& server, int tokens) {
   EventQueue events;
   RemoteVerifier verifier({.server = server.address()});
@@ -115,7 +115,7 @@ Result<CheckOutcome> run_sync(const SyncOptions& options) {
   KnowingEdge edge(*server, right);
   OUTRIDER_ASSIGN_OR_RETURN(Gaps gaps, edge.run());
   if (gaps.ms.empty()) return internal_error("no pass came after the first");
-  // Fewer tokens a pass would mean that nodes came too late to be hits.
+  // Fewer tokens per pass would mean that nodes came too late to be hits.
   const double tau = static_cast<double>(gaps.tokens) / static_cast<double>(gaps.passes);
   const Bar bar{"p50_ms", *median(gaps.ms), kBarMs, Bar::Side::kAtMost};
   CheckOutcome outcome;
@@ -133,9 +133,9 @@ Result<CheckOutcome> run_sync(const SyncOptions& options) {
 
 void add_sync_check(CheckList& checks) {
   auto options = std::make_shared<SyncOptions>();
-  CLI::App* command =
-      checks.add("sync", "On a hit, from the verdict to the next pass's start: no model work",
-                 [options] { return run_sync(*options); });
+  CLI::App* command = checks.add(
+      "sync", "On a hit, the time from the verdict to the next pass's start; no model work",
+      [options] { return run_sync(*options); });
   command->add_option("--tokens", options->tokens, "Tokens to decode")
       ->check(CLI::Range(20, 500));  // within the server's run-ahead
   command->add_option("--pass-ms", options->pass_ms, "How long a pass lasts")

@@ -91,7 +91,7 @@ constexpr double kPlotWidth = 640, kPlotLeft = 70, kPlotRight = 12;
 constexpr double kTitleRoom = 24, kLaneHeight = 22, kWay = 34, kAxisRoom = 40;
 constexpr double kEdgeTop = kTitleRoom, kCloudTop = kEdgeTop + kLaneHeight + kWay;
 constexpr double kAxis = kCloudTop + kLaneHeight + 6;
-constexpr std::size_t kShownVerdicts = 10;  // the beginning tells, and stays legible
+constexpr std::size_t kShownVerdicts = 10;  // more would be illegible
 constexpr std::size_t kDraftColour = 2, kPassColour = 0, kWayColour = 7;
 
 struct TracedAnswer {
@@ -137,7 +137,7 @@ class LanePlot final {
         plot_colour(colour), html_escaped(span.what));
   }
 
-  // What is still on its way at the end is cut there.
+  // A message that has not arrived at the end is cut off there.
   std::string way(double from_ms, double from_y, double to_ms, double to_y, bool dashed,
                   const std::string& what) const {
     if (from_ms > end_ms_) return "";
@@ -182,7 +182,7 @@ class LanePlot final {
   const double end_ms_;
 };
 
-// With the draft on the edge, in the run's order of variants.
+// Variants with the draft on the edge, in the run's order.
 std::vector<TracedAnswer> traced_answers(const RunReport& report) {
   std::vector<TracedAnswer> traced;
   for (const FinishedAnswer& one : report.examples) {
@@ -203,7 +203,7 @@ const CellReport* cell_of(const FinishedAnswer& answer, const RunReport& report)
   return found == report.cells.end() ? nullptr : &*found;
 }
 
-// Until the slowest of them has so many verdicts.
+// Until the slowest variant has this many verdicts.
 double shown_ms(const std::vector<TracedAnswer>& traced) {
   double end = 1;
   for (const TracedAnswer& one : traced) {
@@ -225,7 +225,7 @@ std::string answer_timeline(const RunReport& report) {
     const LanePlot plot(one, round_trip_ms(*cell) / 2, end_ms);
     lanes += captioned(plot.svg(cell->variant->name + ": " + cell->setting->name),
                        "Green: draft steps. Blue: passes of the target. Lines: rounds on their way "
-                       "up; dashed: verdicts on their way down; red dots: exits' reports.");
+                       "up; dashed: verdicts on their way down; red dots: exit reports.");
   }
   return lanes.empty() ? "" : "<div class=\"lanes\">" + lanes + "</div>";
 }
@@ -238,7 +238,7 @@ double end_ms(const AnswerRecord& record) {
   return record.stats.chunk_at.empty() ? 0 : to_ms(record.stats.chunk_at.back());
 }
 
-// A bar for each arrival, as high as it brought tokens.
+// One bar per arrival; its height is the number of tokens.
 std::string lane(const AnswerRecord& record, const std::string& name, std::size_t place, double top,
                  double ms_per_px) {
   std::string svg = svg_text(kLeft - 8, top + kLane - 12, "end", name);
@@ -298,10 +298,9 @@ std::string arrival_lanes(const RunReport& report) {
     }
     std::ranges::sort(answers, {}, [](const FinishedAnswer* one) { return one->job.variant; });
     if (answers.empty()) continue;
-    lanes +=
-        captioned(arrivals_of(answers, report, report.setting_names[setting]),
-                  "Arrivals of tokens at the user, a lane for each strategy; a bar's height is "
-                  "how many tokens came at once.");
+    lanes += captioned(arrivals_of(answers, report, report.setting_names[setting]),
+                       "Arrivals of tokens at the user, one lane per strategy; a bar's height is "
+                       "the number of tokens that arrived at once.");
   }
   return lanes + "</div>";
 }

@@ -26,14 +26,14 @@ struct LaneMoment {
 struct AnswerLanes {
   std::vector<LaneSpan> drafting;    // steps of the draft
   std::vector<LaneMoment> rounds;    // that left with nodes
-  std::vector<LaneMoment> reports;   // of exits, as they were heard
-  std::vector<LaneMoment> verdicts;  // as they were heard
-  // Of the target, [i] the one of verdicts[i]: placed by that, the measured round trip and the
-  // times that the verdict carries.
+  std::vector<LaneMoment> reports;   // exit reports, when the edge received them
+  std::vector<LaneMoment> verdicts;  // when the edge received them
+  // Passes of the target; entry i belongs to verdicts[i]. Their times follow from that verdict's
+  // arrival, the measured round trip and the times in the verdict.
   std::vector<LaneSpan> passes;
 };
 
-// DATA_LOSS for what is no such trace. An answer without a verdict has no lanes.
+// DATA_LOSS for anything but such a trace. An answer without a verdict has no lanes.
 Result<AnswerLanes> lanes_of(const EdgeAnswer& answer);
 
 }  // namespace outrider

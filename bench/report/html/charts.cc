@@ -161,7 +161,7 @@ std::string latency_charts(const RunReport& report) {
     }
     if (panel.series.empty()) continue;
     charts += chart(setting.setting->name,
-                    "Of the answers at this setting, the share that was whole after so many "
+                    "The share of the answers at this setting that were complete after so many "
                     "seconds, for each strategy.",
                     std::move(panel));
   }
@@ -181,8 +181,8 @@ std::string acceptance_chart(const RunReport& report) {
   if (curves.empty()) return "<p class=\"soft\">No strategy of this run drafts.</p>";
   return chart(
       "Acceptance by position",
-      "Of the rounds that reached so deep, the share whose token at that position stood. It "
-      "is the first setting's: tokens are the same at every one.",
+      "The share of the rounds of this depth whose token at that position was accepted. It "
+      "shows the first setting; tokens are the same at all settings.",
       {.x_label = "position in the draft",
        .y_label = "share accepted",
        .series = series_of(std::move(curves)),
@@ -210,7 +210,7 @@ std::string round_trip_charts(const RunReport& report) {
                      .y_label = "times plain cloud decoding",
                      .series = series_of(std::move(speed))});
     charts += chart("Bytes over the round trip: " + device,
-                    "What the link carries for each answered token, both ways together.",
+                    "Bytes that the link carries per output token, both ways together.",
                     {.x_label = "round trip, ms",
                      .y_label = "bytes per token, both ways",
                      .series = series_of(std::move(bytes))});
@@ -233,10 +233,11 @@ constexpr CostKindText kKinds[] = {
      "output "
      "for each pass. Link bytes and the device's power are added."},
     {CostKind::kGpuShared,
-     "A GPU of one's own that works for others while this session waits: only its computing is "
+     "A GPU of one's own that serves others while this session waits: only its computing is "
      "paid. Link bytes and the device's power are added."},
     {CostKind::kGpuReserved,
-     "A GPU of one's own that is kept for this session: all of its time is paid, so waiting costs "
+     "A GPU of one's own that is reserved for this session: all of its time is paid, so waiting "
+     "costs "
      "too. Link bytes and the device's power are added."}};
 
 std::string cost_chart(const std::string& device, const CostKindText& kind,
@@ -266,20 +267,19 @@ std::string cost_charts(const RunReport& report) {
 
 std::string cost_section(const RunReport& report) {
   if (!report.prices) {
-    return "<p class=\"soft\">No prices were given, so this page says nothing of cost: "
+    return "<p class=\"soft\">No prices were given, so this page has no costs: "
            "<code>run --price-file FILE</code> adds it.</p>\n";
   }
   const std::string mark = mark_of(report) + ", prices of " + report.prices->date;
   std::string text;
   const std::string charts = cost_charts(report);
   if (!charts.empty()) {
-    text +=
-        to_html({"Cost over the round trip", mark, charts,
-                 "Dollars per million answered tokens over the link's round trip in ms, a curve "
-                 "for each strategy, each point one network. Lower is cheaper."});
+    text += to_html({"Cost over the round trip", mark, charts,
+                     "Dollars per million output tokens over the link's round trip in ms, a curve "
+                     "for each strategy, each point one network. Lower is cheaper."});
   }
   text += to_html({"What it costs", mark, to_html(cost_table(costed_cells(report))),
-                   "Dollars per million answered tokens, each part by itself: the target by four "
+                   "Dollars per million output tokens, each part by itself: the target by four "
                    "ways of paying for it, link bytes both ways, the device's power. A dash: it "
                    "cannot be had so, or has no price."});
   return text + to_html({"Where drafting on the edge stops paying", mark,

@@ -65,7 +65,7 @@ std::string links_table(const RunReport& report) {
   return text.empty() ? "" : "<h2>Links, asked and measured</h2><ul>" + text + "</ul>";
 }
 
-// A field as words; a dash where there is none.
+// A field in words; a dash if it is missing.
 std::string field_text(const Json& object, const char* field) {
   const auto found = object.find(field);
   if (found == object.end() || found->is_null()) return "–";
@@ -101,7 +101,7 @@ std::string figures(const RunReport& report) {
       {"What wins where", mark, win_map(report),
        "How many times faster than plain cloud decoding (ar) each strategy decodes, with 95 % "
        "intervals below; rows go from the shortest round trip to the longest. Green: the fastest, "
-       "several where the intervals cannot tell them apart. Red: slower than plain decoding, or a "
+       "several if the intervals do not separate them. Red: slower than plain decoding, or a "
        "wrong text."});
   text += to_html({"How long an answer takes", mark, latency_charts(report),
                    "For each number of seconds, the share of the answers that were complete by "
@@ -120,7 +120,7 @@ std::string figures(const RunReport& report) {
                  "was heard, half the measured round trip, and the times in the verdict."});
   }
   text += to_html({"How much of the draft stands", mark, acceptance_chart(report),
-                   "Of the rounds that drafted so deep, the share whose token at that position was "
+                   "The share of the rounds of this depth whose token at that position was "
                    "the target's own choice."});
   const std::string over_rtt = round_trip_charts(report);
   if (!over_rtt.empty()) {
@@ -132,7 +132,8 @@ std::string figures(const RunReport& report) {
   return text +
          to_html({"All figures", mark, figures_table(report),
                   "Milliseconds; TTFT: to the first token, TPOT: per token behind it, E2EL: "
-                  "to the last. Accepted: of the drafted tokens, exit hits: of the verdicts, those "
+                  "to the last. Accepted: share of the drafted tokens; exit hits: share of the "
+                  "verdicts "
                   "whose "
                   "next round was there, both with 95 % intervals. Late: beyond the deadline, "
                   "if one was set."});

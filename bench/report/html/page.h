@@ -1,4 +1,4 @@
-// A report as one page that needs nothing else: no script, no network, no other file.
+// A report as one self-contained page: no script, no network, no other file.
 //
 // Thread rule: pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,9 +1,9 @@
-// The driver of fuzz targets where there is no libFuzzer: every seed, then mutations of them.
+// The driver of fuzz targets without libFuzzer: it runs every seed, then mutations of the seeds.
 //
 //   fuzz_NAME [--seconds S] [--seed N] FILE_OR_FOLDER..
 //
-// An input that kills the target is left in fuzz_NAME.crash of the working directory; giving that
-// file as the only argument, with --seconds 0, runs it again. SPDX-License-Identifier: Apache-2.0
+// An input that crashes the target is written to fuzz_NAME.crash in the working directory. That
+// file as the only argument, with --seconds 0, repeats it. SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ constexpr std::int64_t kMaxSeedSize = 1 << 24;
 // An input that takes longer counts as a hang.
 constexpr unsigned kMaxSecondsPerInput = 20;
 
-// What the signal handler writes out; set before each run.
+// The text that the signal handler writes; set before each run.
 const std::string* current_input = nullptr;
 std::string crash_path;
 
@@ -91,7 +91,7 @@ bool read_options(int argc, char** argv, Options& options) {
 void run_one(const std::string& input) {
   current_input = &input;
   ::alarm(kMaxSecondsPerInput);
-  // An exact copy on the heap, so that AddressSanitizer sees reads beyond the end.
+  // An exact copy on the heap, so that AddressSanitizer detects reads beyond the end.
   const std::vector<std::uint8_t> bytes(input.begin(), input.end());
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
 }

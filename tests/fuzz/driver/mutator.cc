@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// What tends to upset parsers of JSON, of text and of configuration.
+// Strings that often break parsers of JSON, of text and of configuration.
 constexpr std::array<std::string_view, 24> kWords = {"0",
                                                      "-1",
                                                      "1e400",

@@ -1,4 +1,4 @@
-// Makes new inputs out of old ones, by a seed: the part of a fuzzer that needs no compiler support.
+// Derives new inputs from old ones, by a seed: the part of a fuzzer without compiler support.
 //
 // Thread rule: one object, one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,7 +17,7 @@ class Mutator final {
   explicit Mutator(std::uint64_t seed) : random_(seed) {}
 
   // One of `seeds` after a few edits (bits, bytes, numbers, words of text formats, pieces of
-  // another seed), or plain noise now and then. At most `max_size` bytes.
+  // another seed), or occasionally plain noise. At most `max_size` bytes.
   std::string next(const std::vector<std::string>& seeds, std::size_t max_size);
 
  private:

@@ -1,4 +1,4 @@
-// The fused steps against libtorch's own functions, values and gradients.
+// Compares the fused steps with libtorch's own functions, values and gradients.
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/train/fused.h"
 

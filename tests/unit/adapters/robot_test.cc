@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "adapters/data/gsm8k.h"
+#include "adapters/data/prompt_sets.h"
 #include "adapters/data/robot_text.h"
 
 namespace outrider {

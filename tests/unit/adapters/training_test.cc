@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "adapters/distill/distill.h"
 #include "adapters/tokenizer/bpe_trainer.h"
 #include "adapters/train/evaluate.h"
 #include "adapters/train/model_io.h"

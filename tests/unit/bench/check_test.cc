@@ -30,13 +30,13 @@ TEST(CheckOutcomeTest, ABarThatIsMetPasses) {
 TEST(CheckOutcomeTest, WithoutABarNothingIsShown) {
   const CheckOutcome outcome = held({});
   EXPECT_EQ(outcome.exit_code(), 4);
-  EXPECT_THAT(outcome.nothing_shown, HasSubstr("no bar"));
+  EXPECT_THAT(outcome.inconclusive, HasSubstr("no bar"));
 }
 
-TEST(CheckOutcomeTest, OneSampleShowsNothing) {
+TEST(CheckOutcomeTest, OneSampleIsInconclusive) {
   const CheckOutcome outcome = held({kMet, kWithoutInterval});
-  EXPECT_EQ(outcome.exit_code(), kExitNothingShown);
-  EXPECT_THAT(outcome.nothing_shown, HasSubstr("no confidence interval"));
+  EXPECT_EQ(outcome.exit_code(), kExitInconclusive);
+  EXPECT_THAT(outcome.inconclusive, HasSubstr("no confidence interval"));
 }
 
 TEST(CheckOutcomeTest, AFailureCountsBeforeALackOfEvidence) {
@@ -57,9 +57,9 @@ TEST(CheckOutcomeTest, PeopleGetSingleFiguresAndWhereTheOthersAre) {
 
 TEST(CheckOutcomeTest, TheFirstReasonIsKept) {
   CheckOutcome outcome{.passed = true};
-  outcome.show_nothing("one");
-  outcome.show_nothing("two");
-  EXPECT_EQ(outcome.nothing_shown, "one");
+  outcome.mark_inconclusive("one");
+  outcome.mark_inconclusive("two");
+  EXPECT_EQ(outcome.inconclusive, "one");
 }
 
 TEST(CheckOutcomeTest, ThatAnEmulatedPaceWasNotKeptIsReportedAndFails) {
@@ -88,11 +88,11 @@ TEST(CheckListTest, TheLineSaysWhyNothingIsShown) {
   EXPECT_EQ(run(checks, app, "empty", out), 4);
   const Json empty = *parse_json(out, "the line");
   EXPECT_EQ(empty["passed"], false);
-  EXPECT_THAT(empty["nothing_shown"].get<std::string>(), HasSubstr("no bar"));
+  EXPECT_THAT(empty["inconclusive"].get<std::string>(), HasSubstr("no bar"));
   EXPECT_EQ(run(checks, app, "full", out), 0);
   const Json full = *parse_json(out, "the line");
   EXPECT_EQ(full["passed"], true);
-  EXPECT_FALSE(full.contains("nothing_shown"));
+  EXPECT_FALSE(full.contains("inconclusive"));
 }
 
 }  // namespace

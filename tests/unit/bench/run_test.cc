@@ -62,9 +62,9 @@ TEST(BenchRunTest, PacedCellsTakeTheirPaceAndKeepTheText) {
   }
   const FinishedProcess done = bench(arguments);
   const Json json = last_line(done.out);
-  // 1 where a busy machine has overrun the pace.
+  // The exit code is 1 if a busy machine has overrun the pace.
   EXPECT_THAT(done.exit_code, testing::AnyOf(4, 1)) << done.err;
-  EXPECT_THAT(json.value("nothing_shown", ""), HasSubstr("no bar")) << "nothing holds sd";
+  EXPECT_THAT(json.value("inconclusive", ""), HasSubstr("no bar")) << "nothing holds sd";
   EXPECT_GT(json["pace_overruns"]["target at table9-5ms"]["passes"], 0);
   EXPECT_GT(json["pace_overruns"]["draft at table9-5ms"]["passes"], 0);
   EXPECT_EQ(json["compared"], 2);
@@ -96,7 +96,7 @@ TEST(BenchRunTest, WrongUsageIsToldBeforeAnythingIsTimed) {
   EXPECT_THAT(measured.err, HasSubstr("Remedy: --exit-cost"));
 }
 
-// And a run that goes on keeps the cost that it began with.
+// A resumed run keeps the cost with which it began.
 TEST(BenchRunTest, WithoutAFlagTheExitsOfTheTargetAreTimed) {
   const std::string out = testing::TempDir() + "bench_exit_cost";
   std::filesystem::remove_all(out);
@@ -128,7 +128,7 @@ TEST(BenchRunTest, APageOfAnInconclusiveRunNamesNoFastest) {
   EXPECT_THAT(text_of(page), Not(HasSubstr("Fastest:")));
 }
 
-TEST(BenchRunTest, WhatShowsNothingDoesNotPass) {
+TEST(BenchRunTest, AnInconclusiveRunDoesNotPass) {
   std::vector<std::string> run = command("run");
   run.emplace_back("--strategy=ar");
   run.emplace_back("--pace=unpaced");
@@ -143,7 +143,7 @@ TEST(BenchRunTest, WhatShowsNothingDoesNotPass) {
     const Json json = last_line(done.out);
     EXPECT_EQ(done.exit_code, 4) << arguments.front() << ": " << done.exit_code << " " << done.err;
     EXPECT_EQ(json["passed"], false);
-    EXPECT_THAT(json.value("nothing_shown", ""), HasSubstr(reason));
+    EXPECT_THAT(json.value("inconclusive", ""), HasSubstr(reason));
   }
 }
 
@@ -244,7 +244,7 @@ TEST(BenchRunTest, TheLawSaysWhereDraftingStopsPaying) {
   EXPECT_TRUE(modelled["api_stateless"]["acceptance"].is_null()) << "at these prices never";
 }
 
-TEST(BenchRunTest, ALinkThatDidNotDoWhatItCanShowsNothing) {
+TEST(BenchRunTest, ALinkWhoseImpairmentsWereNotMetIsInconclusive) {
   const std::string out = testing::TempDir() + "bench_evidence";
   std::filesystem::remove_all(out);
   std::vector<std::string> arguments = virtual_run(out);
@@ -254,7 +254,7 @@ TEST(BenchRunTest, ALinkThatDidNotDoWhatItCanShowsNothing) {
   const Json json = last_line(done.out);
   ASSERT_EQ(json["missing_evidence"].size(), 2u) << "the losses were met";
   EXPECT_THAT(json["missing_evidence"][1].get<std::string>(), HasSubstr("mirror met no black-out"));
-  EXPECT_THAT(json.value("nothing_shown", ""), HasSubstr("ar met no black-out"));
+  EXPECT_THAT(json.value("inconclusive", ""), HasSubstr("ar met no black-out"));
   const Json report = *parse_json(text_of(out + "/report.json"), "report");
   EXPECT_EQ(report["cells"][0]["link_in_run"]["met"], (Json{{"black-out", false}}));
   EXPECT_EQ(report["cells"][3]["link_in_run"]["met"], (Json{{"packet loss", true}}));
@@ -263,8 +263,7 @@ TEST(BenchRunTest, ALinkThatDidNotDoWhatItCanShowsNothing) {
   arguments.emplace_back("--fresh");
   arguments.emplace_back("--least-answers=3");
   const FinishedProcess few = bench(arguments);
-  EXPECT_THAT(last_line(few.out).value("nothing_shown", ""),
-              HasSubstr("ar has 2 answers of the 3"));
+  EXPECT_THAT(last_line(few.out).value("inconclusive", ""), HasSubstr("ar has 2 answers of the 3"));
 }
 
 TEST(BenchRunTest, FewerPromptsThanAreAskedForAreRefused) {

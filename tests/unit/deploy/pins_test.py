@@ -50,7 +50,7 @@ class Pins(unittest.TestCase):
     def test_what_cannot_be_asked_for_is_not_taken_for_right(self):
         code, told = self.verify({}, None)
         self.assertEqual(code, 2, told)
-        self.assertEqual(told.count('could not be asked for'), 5)
+        self.assertEqual(told.count('could not be checked'), 5)
         code, told = self.verify({next(iter(PINS)): 'sha256:' + '0' * 64}, None)
         self.assertEqual(code, 1, 'a pin that differs counts before what is unknown')
 

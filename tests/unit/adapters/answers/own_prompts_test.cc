@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/answers/own_prompts.h"
+#include "adapters/answers/generate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -27,11 +27,11 @@ TEST(PromptLookup, GuessesNothingWhereNothingStoodBefore) {
 }
 
 TEST(PromptLookup, APassTakesRightGuessesAndOneTokenMore) {
-  // 3 is guessed by nothing; then 4 5 are right, and 9 is the target's own; 1 is not guessed.
+  // Nothing guesses 3; then 4 5 are right, and 9 is the target's own; 1 is not guessed.
   EXPECT_EQ(passes_by_look_up(Tokens{3, 4, 5, 6}, Tokens{3, 4, 5, 9, 1}, 4), 3u);
   // The same with one guess a pass.
   EXPECT_EQ(passes_by_look_up(Tokens{3, 4, 5, 6}, Tokens{3, 4, 5, 9, 1}, 1), 4u);
-  // A guess beyond the answer's end counts for nothing.
+  // A guess beyond the answer's end does not count.
   EXPECT_EQ(passes_by_look_up(Tokens{3, 4, 5, 6}, Tokens{3, 4}, 4), 2u);
   EXPECT_EQ(passes_by_look_up(Tokens{1, 2}, Tokens{}, 4), 0u);
 }

@@ -195,7 +195,7 @@ TEST_F(LabelTrainerTest, WhatDoesNotFitIsRefused) {
             StatusCode::kInvalidArgument);
   directory_.write("tokens.json", "[3, 2]");
   EXPECT_THAT(read_head_tokens(directory_.path("tokens.json")).status().message(),
-              HasSubstr("rise"));
+              HasSubstr("ascending"));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "adapters/data/random.h"
-#include "adapters/exits/choose_exits.h"
+#include "adapters/exits/measure.h"
 
 namespace outrider {
 namespace {
@@ -37,7 +37,7 @@ TEST(CalibrateTest, LogisticStaysSensibleOnFewOrOneSidedRows) {
   const std::vector<LabelledRow> always(50, {sure, true});
   EXPECT_GT(fit_logistic(always).at(sure), 0.9);
   EXPECT_LT(fit_logistic(always).at(sure), 1.0);
-  std::vector<LabelledRow> falling;  // the surer, the more often wrong: no slope may be negative
+  std::vector<LabelledRow> falling;  // more confidence, more errors: no slope may be negative
   for (int i = 0; i < 100; ++i) {
     falling.push_back({{RowKind::kDrafted, static_cast<float>(i) / 4}, i < 50});
   }
@@ -60,8 +60,8 @@ TEST(CalibrateTest, IsotonicKnotsRiseAndFollowTheTruth) {
   for (const double x : {0.2, 0.5, 0.8}) EXPECT_NEAR(interpolate(knots, x), x * x, 0.03);
 }
 
-// Walks of one to three rows; a row is right with a probability that its margin tells, but the
-// whole is right less often than the product says.
+// Walks of one to three rows. A row is right with the probability that its margin gives, but the
+// whole walk is right less often than the product of the rows.
 std::vector<ExitSample> made_up_samples(std::uint64_t seed, int count) {
   SplitMix64 random(seed);
   std::vector<ExitSample> samples;
@@ -95,7 +95,7 @@ TEST(CalibrateTest, AFittedConfidenceIsHonestOnOtherSamples) {
   EXPECT_GE(calibration_error(raw), 0.3);
 }
 
-// A drafted token stands where its lead and twice the edge's odds make up for 1.
+// A drafted token stands if its lead plus twice the edge's odds exceeds 1.
 TEST(CalibrateTest, ThePriorIsWhereTheOddsAreEven) {
   SplitMix64 random(5);
   std::vector<ExitSample> samples(1);
@@ -103,7 +103,7 @@ TEST(CalibrateTest, ThePriorIsWhereTheOddsAreEven) {
     const double lead = 12 * random.uniform() - 6, odds = 8 * random.uniform() - 4;
     const bool right = random.chance(1 / (1 + std::exp(-(lead + 2 * odds - 1))));
     samples[0].comparisons.push_back({lead, odds, right, !right});
-    samples[0].comparisons.push_back({lead, odds, false, false});  // the target chose a third
+    samples[0].comparisons.push_back({lead, odds, false, false});  // the target chose another token
   }
   const DraftPrior prior = fit_prior(samples);
   EXPECT_NEAR(prior.offset, -1, 0.1);
@@ -125,7 +125,8 @@ TEST(ChooseExitsTest, WorthIsWhatTheFirstRightExitLeavesTimeFor) {
   const std::vector<ExitFacts> exits = {{2, 0.01, {true, false, false}},
                                         {6, 0.02, {true, true, false}}};
   const ChoiceOptions options{.num_layers = 8, .chain_share = 0.5};
-  // The exit after layer 2 has 6/8 of the pass left, more than a chain takes; that after 6 half.
+  // The exit after layer 2 has 6/8 of the pass left, more than a chain takes; the exit after 6 has
+  // half.
   EXPECT_NEAR(worth_of(exits, std::vector<std::size_t>{0}, options), 1.0 / 3 - 0.01, 1e-12);
   EXPECT_NEAR(worth_of(exits, std::vector<std::size_t>{1}, options), 2 * 0.5 / 3 - 0.02, 1e-12);
   EXPECT_NEAR(worth_of(exits, std::vector<std::size_t>{0, 1}, options), 1.5 / 3 - 0.03, 1e-12);
@@ -134,7 +135,7 @@ TEST(ChooseExitsTest, WorthIsWhatTheFirstRightExitLeavesTimeFor) {
 
 TEST(ChooseExitsTest, AnExitThatAddsNothingOrCostsTooMuchStaysOut) {
   std::vector<ExitFacts> exits = {{2, 0.01, {true, false}},
-                                  {3, 0.01, {true, false}},  // as good, but later and not free
+                                  {3, 0.01, {true, false}},  // as good, but later and with a cost
                                   {4, 0.6, {true, true}}};
   const ChoiceOptions options{.num_layers = 8, .chain_share = 0.5};
   EXPECT_EQ(choose_exits(exits, options), (std::vector<std::int32_t>{2}));

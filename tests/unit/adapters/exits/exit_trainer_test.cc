@@ -74,7 +74,7 @@ TEST_F(ExitTrainerTest, AnUntrainedExitIsTheTargetsHeadOnItsHiddenState) {
   EXPECT_TRUE(at::allclose(module.logits(hidden, head), plain, 1e-4, 1e-4));
 }
 
-// The formula is written twice, for training and for serving.
+// Training and serving each implement the formula.
 TEST_F(ExitTrainerTest, TheTrainedModuleAndTheServedExitAgree) {
   const auto adapters = train("run");
   ASSERT_TRUE(adapters.ok()) << adapters.status().to_string();
@@ -138,7 +138,7 @@ TEST_F(ExitTrainerTest, TrainedExitsAreMeasuredCalibratedAndSaved) {
   EXPECT_DOUBLE_EQ(report->results[1].tokens_per_pass, 3);
   EXPECT_EQ(adapters->exits[0].calibration.size(), 2u);
   EXPECT_EQ(adapters->exits[0].measured.size(), 2u);
-  // What was committed measures the same again, on prompts that nothing was fitted to.
+  // Committed exits measure the same again, on prompts that were not used for fitting.
   const auto again = measure_committed(*adapters, *model_, *files_, *model_, texts,
                                        {.gamma = 2, .max_tokens = 12}, [](std::int64_t) {});
   ASSERT_TRUE(again.ok()) << again.status().to_string();
@@ -153,7 +153,8 @@ TEST_F(ExitTrainerTest, TrainedExitsAreMeasuredCalibratedAndSaved) {
       EXPECT_GE(exit.token_agreement,
                 exit.named * static_cast<double>(result.passes) / static_cast<double>(exit.tokens));
       EXPECT_LE(exit.token_agreement, 1);
-      // The draft is the target: an exit errs by taking fewer tokens, or by what comes behind all.
+      // The draft is the target, so an exit errs by taking fewer tokens, or by the token after all
+      // of them.
       EXPECT_EQ(exit.took_more, 0);
     }
   }

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "adapters/data/random.h"
+#include "adapters/labels/label_files.h"
 #include "adapters/labels/labeller.h"
-#include "adapters/labels/shortlist.h"
 #include "adapters/train/run_files.h"
 #include "common/model/cpu/cpu_model.h"
 #include "tests/unit/common/model/cpu/small_models.h"

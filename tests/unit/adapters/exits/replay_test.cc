@@ -36,7 +36,7 @@ TEST_F(ReplayTest, ADraftLikeTheTargetIsAlwaysTaken) {
   }
 }
 
-// What a sample calls right must be what the target chooses.
+// A sample is right exactly if the target chooses it.
 TEST_F(ReplayTest, SamplesSayWhatTheExitsSaid) {
   const SamplingParams sampling{.temperature = 1};
   const auto passes = replay({.gamma = 3, .sampling = sampling, .seed = 9, .max_tokens = 60});

@@ -37,7 +37,7 @@ std::vector<std::string> names_of(const std::vector<ExactVariant>& variants) {
   return names;
 }
 
-// An answer of each variant in which all happened that can.
+// For each variant an answer in which every possible event occurred.
 std::vector<FinishedAnswer> rich_answers(const std::vector<ExactVariant>& variants) {
   std::vector<FinishedAnswer> answers;
   for (std::size_t i = 0; i < variants.size(); ++i) {

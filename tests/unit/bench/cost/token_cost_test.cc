@@ -18,7 +18,7 @@ TEST(TokenCostTest, StatelessBillingReadsThePrefixAtEachPass) {
   EXPECT_NEAR(plain_cost(kNinety, shape), 0.9 * 14 / 4, 1e-12);
 }
 
-// What the target writes alone goes on with the stream that the round before began.
+// Tokens that the target writes alone continue the stream of the previous round.
 TEST(TokenCostTest, PassesWithoutDraftedTokensAreNoRequests) {
   AnswerShape shape{.input_tokens = 10, .output_tokens = 4};
   shape.rounds_per_pass = 0;

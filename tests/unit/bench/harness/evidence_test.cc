@@ -48,7 +48,7 @@ TEST_F(EvidenceTest, EachCellMustHaveMetEachCondition) {
                                       HasSubstr("mirror met no black-out")));
 }
 
-TEST_F(EvidenceTest, FewAnswersShowNothing) {
+TEST_F(EvidenceTest, FewAnswersAreInconclusive) {
   EXPECT_THAT(missing(4), ElementsAre(HasSubstr("ar has 3 answers of the 4 of --least-answers"),
                                       HasSubstr("mirror has 3 answers")));
 }

@@ -23,7 +23,7 @@ GridPlan plan_of(std::size_t settings, std::size_t prompts, int repetitions = 1)
   return plan;
 }
 
-// Answers [1, 2] at once, apart from what it is told.
+// Answers [1, 2] at once, except where a test sets something else.
 class FakeExecutor final : public AnswerExecutor {
  public:
   RunClock clock() const override { return RunClock::kVirtual; }
@@ -88,7 +88,7 @@ TEST(GridTest, AFailedAnswerIsCountedAndItsPromptLeavesTheRatios) {
   const GridResult result = *run_grid(plan, executor, listener);
   EXPECT_EQ(result.failures, 1u);
   EXPECT_EQ(result.compared, 5u);
-  EXPECT_EQ(executor.ran.size(), 6u) << "the run goes on";
+  EXPECT_EQ(executor.ran.size(), 6u) << "the run continues";
   ASSERT_EQ(result.cells.size(), 2u);
   EXPECT_EQ(result.cells[1].failures, 1u);
   for (const GridCell& cell : result.cells) {
@@ -177,7 +177,7 @@ TEST(GridPlanTest, OneAnswerOfEachVariantIsTracedAtTheMiddleRoundTrip) {
   for (const double ms : {300.0, 10.0, 50.0}) {
     plan.settings.push_back({.name = "s", .link = delay_profile(from_ms(ms))});
   }
-  EXPECT_FALSE(is_traced(plan, {2, 0, 0, 0})) << "nobody asked for it";
+  EXPECT_FALSE(is_traced(plan, {2, 0, 0, 0})) << "not requested";
   plan.traces = true;
   EXPECT_TRUE(is_traced(plan, {2, 0, 0, 0}));
   EXPECT_TRUE(is_traced(plan, {2, 1, 0, 0}));

@@ -36,7 +36,7 @@ TEST(LawTest, Table4AndTheMirroredTerm) {
   EXPECT_DOUBLE_EQ(law_ms(Strategy::kMirror, never), law_ms(Strategy::kFsd, never));
 }
 
-// A verifier that goes on alone pays in tokens per pass, not in waits.
+// A verifier that continues alone pays in tokens per pass, not in waits.
 TEST(LawTest, AMirrorThatWaitsForNothingPaysItsPassesAlone) {
   LawTerms eager = terms();
   eager.left_rate = 0.5;
@@ -84,7 +84,7 @@ TEST(LawTest, ACellsOwnFiguresGiveItsResidual) {
   EXPECT_FALSE(row->residual.interval.has_value()) << "one prompt";
 }
 
-// A server that is slower than it was asked to be is no law.
+// A server that is slower than its pace does not change the law.
 TEST(LawTest, ThePassIsTheAskedOneNotTheMeasured) {
   const std::optional<LawRow> row = law_of(cell(Strategy::kAr, 230), rtx());
   ASSERT_TRUE(row.has_value());

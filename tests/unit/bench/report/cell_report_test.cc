@@ -119,7 +119,7 @@ TEST_F(CellReportTest, HoldsEveryFigure) {
   EXPECT_EQ(json["samples"].size(), 2u);
 }
 
-// Of prompts drawn anew: both lie within the two prompts' own shares.
+// The bootstrap draws prompts: both bounds lie within the two prompts' own shares.
 TEST_F(CellReportTest, AcceptanceAndExitHitsHaveIntervals) {
   const std::vector<CellReport> cells = cell_reports(plan_, result_, {});
   const CellReport& mirror = cells[1];

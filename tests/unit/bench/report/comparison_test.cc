@@ -64,7 +64,7 @@ TEST(ComparisonTest, OnlyRequestsOfBothCountAndOneIsNotEnough) {
   EXPECT_FALSE(comparison.cells[1].regressed(0.05)) << "no interval";
 }
 
-TEST(ComparisonTest, InvalidCellsAndStrangersAreNotCompared) {
+TEST(ComparisonTest, InvalidAndUnmatchedCellsAreNotCompared) {
   Json first = report(1), second = report(2);
   second["cells"][1]["valid"] = false;
   second["cells"][0]["setting"] = "wifi";

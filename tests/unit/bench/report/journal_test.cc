@@ -81,7 +81,7 @@ TEST_F(JournalTest, AnotherRunsJournalIsRefused) {
   EXPECT_THAT(other.status().message(), HasSubstr("--fresh"));
 }
 
-// Files may not grow any more while this lives, as on a full disk.
+// Files cannot grow while this object lives, as on a full disk.
 class FullDisk final {
  public:
   explicit FullDisk(rlim_t bytes) {

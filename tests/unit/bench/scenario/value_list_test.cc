@@ -21,7 +21,7 @@ TEST(ValueListTest, ListsAndRangesAreReadInOrder) {
 
 TEST(ValueListTest, WhatCannotBeMeantIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "no number"},       {"1,,2", "no number"}, {"5-1", "falls"},     {"1-2+0", "step"},
+      {"", "no number"},       {"1,,2", "no number"}, {"5-1", "descends"},  {"1-2+0", "step"},
       {"1,1", "twice"},        {"1-3,2", "twice"},    {"-1", "not from"},   {"2000000", "not from"},
       {"0-5000", "more than"}, {"four", "no number"}, {"nan", "no number"}, {"1-2+x", "no number"}};
   for (const auto& [text, why] : cases) {

@@ -74,7 +74,7 @@ TEST_F(SimTest, AnExitSpeaksWhenThePassHasReachedItsLayer) {
   ASSERT_THAT(times_of<Started>(), testing::SizeIs(2));
   EXPECT_EQ(times_of<Started>()[0], 20.0);
   EXPECT_EQ(times_of<Verdict>(), std::vector<double>{420.0});
-  // An exit that repeats another says nothing.
+  // An exit that repeats an earlier outcome sends no report.
   const std::vector<double> reports = times_of<ExitReport>();
   ASSERT_FALSE(reports.empty());
   EXPECT_EQ(reports.front(), 120.0) << "after one layer of four";

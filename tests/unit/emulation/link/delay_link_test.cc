@@ -1,5 +1,5 @@
-// Real sockets: a client, the link, an upstream that we play ourselves. A busy machine makes bytes
-// late and none early; how exact the delay is, stream_pipe_test.cc says.
+// Real sockets: a client, the link, and an upstream that the test plays. A busy machine makes bytes
+// late but never early; stream_pipe_test.cc tests how exact the delay is.
 // SPDX-License-Identifier: Apache-2.0
 #include "emulation/link/proxy_link.h"
 
@@ -74,7 +74,7 @@ class DelayLinkTest : public testing::Test {
     return to_ms(clock_.now() - sent);
   }
 
-  // Other work on the machine may hold a byte up; the fastest shows what the link itself adds.
+  // Other work on the machine may delay a byte; the fastest one shows the link's own overhead.
   double fastest_one_way_ms(int from, int to, int times) {
     double fastest = one_way_ms(from, to);
     for (int i = 1; i < times; ++i) fastest = std::min(fastest, one_way_ms(from, to));

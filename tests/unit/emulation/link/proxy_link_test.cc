@@ -1,5 +1,5 @@
-// What a profile does to real connections through the proxy; times are only bounded from below, as
-// a busy machine makes everything late.
+// The effect of a profile on real connections through the proxy. Times have lower bounds only,
+// because a busy machine makes everything late.
 // SPDX-License-Identifier: Apache-2.0
 #include "emulation/link/proxy_link.h"
 
@@ -47,7 +47,7 @@ class ProxyLinkTest : public testing::Test {
     ASSERT_TRUE(far_.valid());
   }
 
-  // Whether a byte comes to the far end.
+  // Whether a byte arrives at the far end.
   bool arrives_within(Duration time) const {
     wait_readable(far_.get(), SystemClock().now() + time);
     char byte = 0;
@@ -86,7 +86,7 @@ TEST_F(ProxyLinkTest, ItsTimeBeginsAnewBetweenConnections) {
   EXPECT_TRUE(arrives_within(std::chrono::seconds(10)));
 }
 
-// The next pass of the link's thread publishes what the one before counted.
+// The next loop of the link's thread publishes the counts of the previous one.
 bool soon(const std::function<bool()>& holds) {
   const TimePoint give_up = SystemClock().now() + std::chrono::seconds(10);
   bool held = holds();
@@ -143,7 +143,7 @@ TEST_F(ProxyLinkTest, ALostSegmentIsLateByARetransmission) {
   EXPECT_GE(to_ms(SystemClock().now() - sent), 1);
 }
 
-// What is imposed while a link carries.
+// --- faults that are set while a link carries data ---
 class ProxyFaultTest : public ProxyLinkTest {
  protected:
   void SetUp() override {

@@ -75,7 +75,7 @@ TEST(BottleneckTest, OpportunitiesServeWhatWaitsAndWrapAtTheLast) {
   EXPECT_EQ(bottleneck.pass(1500, milliseconds(0)), milliseconds(2));
   EXPECT_EQ(bottleneck.pass(1500, milliseconds(0)), milliseconds(5));
   EXPECT_EQ(bottleneck.pass(1500, milliseconds(0)), milliseconds(7));
-  // What nobody waited for is gone.
+  // An opportunity that no packet waited for is lost.
   EXPECT_EQ(bottleneck.pass(1500, milliseconds(13)), milliseconds(15));
   EXPECT_EQ(bottleneck.pass(1500, milliseconds(10'003)), milliseconds(10'005));
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "emulation/path/expectation.h"
 #include "emulation/path/impaired_path.h"
 
 namespace outrider {

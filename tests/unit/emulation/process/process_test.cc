@@ -68,7 +68,7 @@ TEST(ProcessTest, ItRunsOnTheGivenCoreAndWeStayWhereWeWere) {
   EXPECT_EQ(usable_cores(), cores);
 }
 
-// Whether a program that a process started ends when that one is killed.
+// Whether a program ends when the process that started it is killed.
 bool ends_with_its_killed_parent() {
   std::array<int, 2> ends;
   EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);

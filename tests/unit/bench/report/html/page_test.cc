@@ -25,7 +25,7 @@ constexpr const char* kPageTrace = R"({"traceEvents":[
   {"ph":"X","name":"pass 0, 5 rows","ts":1500,"dur":2000,"tid":4},
   {"ph":"i","name":"verdict of pass 0: 5 tokens","ts":4000,"tid":3}]})";
 
-// What stands between `from` and the next `to`; the search goes on behind it.
+// The text between `from` and the next `to`; the search continues after it.
 std::string between(const std::string& page, const std::string& from, const std::string& to,
                     std::size_t& at) {
   const std::size_t begin = page.find(from, at);
@@ -147,8 +147,8 @@ TEST_F(PageTest, SaysWhatExitsCostAndWhoSaysSo) {
   EXPECT_THAT(report_markdown(report_), HasSubstr("(measured on this machine)"));
 }
 
-// Each chart stands in a figure of its own, says what it is, names both axes with their units, and
-// has a caption.
+// Each chart is in its own figure with a title, names both axes with their units, and has a
+// caption.
 TEST_F(PageTest, EveryChartHasTitleUnitsAndCaption) {
   give_prices();
   const std::string page = report_page(report_);

@@ -1,10 +1,9 @@
-// A model that computes each row once: what follows the same tokens has the same logits for all
-// who ask (row invariance), so runs that decode the same text under other conditions share the
-// work.
+// A model that computes each row once. The same tokens have the same logits for every caller (row
+// invariance), so runs that decode the same text under other conditions share the work.
 //
-// Its caches hold slots and nothing else. Rows that are not known yet are computed in one cache of
-// its own, a tree of all texts so far; if that is full it begins anew, and what is known stays
-// known. A tap sees known rows' hidden states as it would see new ones.
+// Its caches hold slots only. New rows are computed in one cache of its own, a tree of all texts so
+// far. If that is full it starts again, and memoized rows are kept. A tap sees the hidden states of
+// memoized rows like those of new ones.
 //
 // Thread rule: as model.h. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -21,27 +20,27 @@
 
 namespace outrider {
 
-class RememberingModel final : public Model {
+class MemoizedModel final : public Model {
  public:
-  explicit RememberingModel(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+  explicit MemoizedModel(std::unique_ptr<Model> model) : model_(std::move(model)) {}
 
   const ModelInfo& info() const override { return model_->info(); }
   Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
-  // Frees what is known. Only between answers: caches made before are void.
+  // Frees all memoized rows. Only between answers: earlier caches become invalid.
   void forget();
 
   std::uint64_t computed_rows() const { return computed_rows_; }
 
  private:
-  // Stands for a text: a hash of its tokens. 0: no token.
+  // Identifies a text by a hash of its tokens. 0: no token.
   using TextId = std::uint64_t;
   struct Text {
-    TextId before = 0;               // without its last token
-    TokenId token = 0;               // the last
+    TextId before = 0;               // the text without its last token
+    TokenId token = 0;               // the last token
     Slot slot = kRootSlot;           // in tree_; kRootSlot: not computed there
-    std::vector<float> logits = {};  // [vocab]; empty: not known
+    std::vector<float> logits = {};  // [vocab]; empty: not computed
     std::map<std::int32_t, std::vector<float>> hidden = {};  // by layer: [hidden_size]
   };
   class KeepingTap;
@@ -52,7 +51,7 @@ class RememberingModel final : public Model {
   Status compute(const std::vector<TextId>& unknown, const PassOutput& out);
   Status make_tree(std::size_t longest);
   void empty_tree();
-  // Adds rows for the text and what of it was not computed; false if the tree has no room.
+  // Adds rows for the parts of the text that were not computed; false if the tree has no room.
   bool add_rows(TextId text, std::vector<TextId>& added, std::vector<Row>& pass);
   void write(const std::vector<TextId>& wanted, PassOutput& out) const;
   void prune(const HiddenRows& rows, PassOutput& out) const;
@@ -60,7 +59,7 @@ class RememberingModel final : public Model {
   const std::unique_ptr<Model> model_;
   std::unordered_map<TextId, Text> texts_;
   std::unordered_map<const KvCache*, std::vector<TextId>> in_slots_;  // [slot]
-  std::unique_ptr<KvCache> tree_;  // nothing in it is ever committed
+  std::unique_ptr<KvCache> tree_;                                     // never committed
   std::uint64_t computed_rows_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/remembering_model.h"
+#include "bench/sim/memoized_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,9 +23,9 @@ class SeesLayers final : public LayerTap {
   std::vector<std::vector<TokenId>> texts;
 };
 
-class RememberingModelTest : public testing::Test {
+class MemoizedModelTest : public testing::Test {
  protected:
-  RememberingModelTest() : plain_(8, 64), model_(std::make_unique<ToyModel>(8, 64)) {}
+  MemoizedModelTest() : plain_(8, 64), model_(std::make_unique<ToyModel>(8, 64)) {}
 
   // Appends a row under `parent` and runs it alone.
   Slot run(KvCache& cache, Slot parent, TokenId token, bool wanted = true,
@@ -39,14 +39,14 @@ class RememberingModelTest : public testing::Test {
   std::vector<float> logits() const { return {out_.row(0).begin(), out_.row(0).end()}; }
 
   ToyModel plain_;
-  RememberingModel model_;
+  MemoizedModel model_;
   PassOutput out_;
 };
 
-TEST_F(RememberingModelTest, ARowIsComputedOnceForAll) {
+TEST_F(MemoizedModelTest, ARowIsComputedOnceForAll) {
   const auto first = *model_.new_cache(16);
   Slot end = run(*first, kRootSlot, 3, false);
-  EXPECT_EQ(model_.computed_rows(), 0u) << "nobody wants its logits";
+  EXPECT_EQ(model_.computed_rows(), 0u) << "no row has logits";
   end = run(*first, end, 4);
   EXPECT_EQ(model_.computed_rows(), 2u);
   EXPECT_EQ(logits(), plain_.logits_after(std::vector<TokenId>{3, 4}));
@@ -56,7 +56,7 @@ TEST_F(RememberingModelTest, ARowIsComputedOnceForAll) {
   EXPECT_EQ(model_.computed_rows(), 2u);
 }
 
-TEST_F(RememberingModelTest, TextsBehindCommittedOnesAreTheirOwn) {
+TEST_F(MemoizedModelTest, TextsBehindCommittedOnesAreTheirOwn) {
   const auto cache = *model_.new_cache(16);
   const Slot a = run(*cache, kRootSlot, 3);
   cache->slots().commit(a);
@@ -69,7 +69,7 @@ TEST_F(RememberingModelTest, TextsBehindCommittedOnesAreTheirOwn) {
   EXPECT_EQ(logits(), plain_.logits_after(std::vector<TokenId>{3, 5, 6}));
 }
 
-TEST_F(RememberingModelTest, ATapSeesKnownRowsToo) {
+TEST_F(MemoizedModelTest, ATapSeesKnownRowsToo) {
   const auto cache = *model_.new_cache(16);
   SeesLayers tap;
   run(*cache, kRootSlot, 3);
@@ -84,7 +84,7 @@ TEST_F(RememberingModelTest, ATapSeesKnownRowsToo) {
   EXPECT_THAT(tap.texts[1], ElementsAre(3));
 }
 
-TEST_F(RememberingModelTest, ForgettingCostsTheRowsAgain) {
+TEST_F(MemoizedModelTest, ForgettingCostsTheRowsAgain) {
   {
     const auto cache = *model_.new_cache(16);
     run(*cache, kRootSlot, 3);
@@ -96,7 +96,7 @@ TEST_F(RememberingModelTest, ForgettingCostsTheRowsAgain) {
   EXPECT_EQ(logits(), plain_.logits_after(std::vector<TokenId>{3}));
 }
 
-TEST_F(RememberingModelTest, AnAbandonedPassLeavesNothing) {
+TEST_F(MemoizedModelTest, AnAbandonedPassLeavesNothing) {
   const auto cache = *model_.new_cache(16);
   const std::atomic<bool> abandoned{true};
   out_.abandoned = &abandoned;

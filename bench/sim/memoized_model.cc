@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/remembering_model.h"
+#include "bench/sim/memoized_model.h"
 
 #include <algorithm>
 
@@ -8,9 +8,9 @@
 namespace outrider {
 namespace {
 
-constexpr std::int32_t kTreeSlots = 4096;  // at least; as much again as the longest text
+constexpr std::int32_t kTreeSlots = 4096;  // at least; and twice the longest text
 
-// Whether tap or pruner look at the layer.
+// Whether a tap or a pruner looks at the layer.
 bool is_seen(const PassOutput& out, std::int32_t layer) {
   return (out.tap != nullptr && out.tap->wants(layer)) ||
          (out.pruner != nullptr && out.pruner->wants(layer));
@@ -23,8 +23,8 @@ class SlotsOnly final : public KvCache {
 
 }  // namespace
 
-// Keeps the hidden states of the rows that a pass computes.
-class RememberingModel::KeepingTap final : public LayerTap {
+// Stores the hidden states of the rows that a pass computes.
+class MemoizedModel::KeepingTap final : public LayerTap {
  public:
   KeepingTap(const PassOutput& out, const std::vector<Text*>& rows) : out_(out), rows_(rows) {}
 
@@ -38,28 +38,28 @@ class RememberingModel::KeepingTap final : public LayerTap {
 
  private:
   const PassOutput& out_;
-  const std::vector<Text*>& rows_;  // that want logits
+  const std::vector<Text*>& rows_;  // rows with logits
 };
 
-Result<std::unique_ptr<KvCache>> RememberingModel::new_cache(std::int32_t capacity) {
+Result<std::unique_ptr<KvCache>> MemoizedModel::new_cache(std::int32_t capacity) {
   std::unique_ptr<KvCache> cache(new SlotsOnly(capacity));
   in_slots_[cache.get()].assign(static_cast<std::size_t>(capacity), 0);
   return cache;
 }
 
-void RememberingModel::forget() {
+void MemoizedModel::forget() {
   texts_.clear();
   in_slots_.clear();
   if (tree_ != nullptr) tree_->slots().release_all_uncommitted();
 }
 
-std::vector<RememberingModel::TextId>& RememberingModel::texts_of(const KvCache& cache) {
+std::vector<MemoizedModel::TextId>& MemoizedModel::texts_of(const KvCache& cache) {
   const auto found = in_slots_.find(&cache);
   OUTRIDER_CHECK(found != in_slots_.end());
   return found->second;
 }
 
-RememberingModel::TextId RememberingModel::note(const Row& row) {
+MemoizedModel::TextId MemoizedModel::note(const Row& row) {
   std::vector<TextId>& texts = texts_of(*row.cache);
   const KvSlots& slots = row.cache->slots();
   OUTRIDER_CHECK(slots.holds(row.slot));
@@ -76,7 +76,7 @@ RememberingModel::TextId RememberingModel::note(const Row& row) {
   return text;
 }
 
-bool RememberingModel::knows(const Text& text, const PassOutput& out) const {
+bool MemoizedModel::knows(const Text& text, const PassOutput& out) const {
   if (text.logits.empty()) return false;
   for (std::int32_t layer = 1; layer < info().num_layers; ++layer) {
     if (is_seen(out, layer) && !text.hidden.contains(layer)) return false;
@@ -84,7 +84,7 @@ bool RememberingModel::knows(const Text& text, const PassOutput& out) const {
   return true;
 }
 
-Status RememberingModel::forward(std::span<const Row> rows, PassOutput& out) {
+Status MemoizedModel::forward(std::span<const Row> rows, PassOutput& out) {
   if (out.is_abandoned()) return cancelled("the pass was abandoned");
   std::vector<TextId> wanted, unknown;
   for (const Row& row : rows) {
@@ -99,7 +99,7 @@ Status RememberingModel::forward(std::span<const Row> rows, PassOutput& out) {
   return {};
 }
 
-Status RememberingModel::make_tree(std::size_t longest) {
+Status MemoizedModel::make_tree(std::size_t longest) {
   if (tree_ != nullptr && tree_->slots().capacity() >= static_cast<std::int32_t>(longest))
     return {};
   empty_tree();
@@ -108,17 +108,17 @@ Status RememberingModel::make_tree(std::size_t longest) {
   return {};
 }
 
-void RememberingModel::empty_tree() {
+void MemoizedModel::empty_tree() {
   for (auto& [id, text] : texts_) text.slot = kRootSlot;
   if (tree_ != nullptr) tree_->slots().release_all_uncommitted();
 }
 
-bool RememberingModel::add_rows(TextId text, std::vector<TextId>& added, std::vector<Row>& pass) {
+bool MemoizedModel::add_rows(TextId text, std::vector<TextId>& added, std::vector<Row>& pass) {
   std::vector<TextId> path;
   for (TextId id = text; id != 0 && texts_.at(id).slot == kRootSlot; id = texts_.at(id).before) {
     path.push_back(id);
   }
-  // Computed before, but without what is wanted now.
+  // Computed before, but without something that is needed now.
   if (path.empty()) path.push_back(text);
   std::ranges::reverse(path);
   for (const TextId id : path) {
@@ -136,7 +136,7 @@ bool RememberingModel::add_rows(TextId text, std::vector<TextId>& added, std::ve
   return true;
 }
 
-Status RememberingModel::compute(const std::vector<TextId>& unknown, const PassOutput& out) {
+Status MemoizedModel::compute(const std::vector<TextId>& unknown, const PassOutput& out) {
   std::size_t longest = 0;
   for (const TextId id : unknown) {
     std::size_t length = 1;
@@ -176,7 +176,7 @@ Status RememberingModel::compute(const std::vector<TextId>& unknown, const PassO
   return {};
 }
 
-void RememberingModel::write(const std::vector<TextId>& wanted, PassOutput& out) const {
+void MemoizedModel::write(const std::vector<TextId>& wanted, PassOutput& out) const {
   out.vocab_size = info().vocab_size;
   out.logits.clear();
   out.places.clear();
@@ -203,8 +203,8 @@ void RememberingModel::write(const std::vector<TextId>& wanted, PassOutput& out)
   }
 }
 
-// The real model has computed all: only the emulated device saves something.
-void RememberingModel::prune(const HiddenRows& rows, PassOutput& out) const {
+// The real model has computed everything: only the emulated device saves time.
+void MemoizedModel::prune(const HiddenRows& rows, PassOutput& out) const {
   std::vector<std::uint8_t> keep(rows.count, 1);
   out.pruner->prune(rows, keep);
   std::int32_t place = 0;

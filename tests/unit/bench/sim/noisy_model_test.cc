@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/trees/blurred_model.h"
+#include "bench/sim/synthetic_pair.h"
 
 #include <gtest/gtest.h>
 
@@ -28,14 +28,14 @@ std::vector<float> logits_of(Model& model) {
   return out.logits;
 }
 
-TEST(BlurredModelTest, AddsNoiseOfItsDeviationThatIsTheSameEachTime) {
+TEST(NoisyModelTest, AddsNoiseOfItsDeviationThatIsTheSameEachTime) {
   const std::unique_ptr<Model> plain = make_null_model(kNull);
-  BlurredModel blurred(make_null_model(kNull), 2.0);
+  NoisyModel noisy(make_null_model(kNull), 2.0);
   const std::vector<float> before = logits_of(*plain);
-  const std::vector<float> after = logits_of(blurred);
+  const std::vector<float> after = logits_of(noisy);
   ASSERT_EQ(before.size(), 8000u);
   ASSERT_EQ(after.size(), before.size());
-  EXPECT_EQ(logits_of(blurred), after);
+  EXPECT_EQ(logits_of(noisy), after);
   double sum = 0, squares = 0;
   for (std::size_t i = 0; i < after.size(); ++i) {
     const double moved = after[i] - before[i];
@@ -48,10 +48,10 @@ TEST(BlurredModelTest, AddsNoiseOfItsDeviationThatIsTheSameEachTime) {
   EXPECT_NE(after[0] - before[0], after[4000] - before[4000]);
 }
 
-TEST(BlurredModelTest, WithoutDeviationItIsTheModel) {
+TEST(NoisyModelTest, WithoutDeviationItIsTheModel) {
   const std::unique_ptr<Model> plain = make_null_model(kNull);
-  BlurredModel blurred(make_null_model(kNull), 0);
-  EXPECT_EQ(logits_of(blurred), logits_of(*plain));
+  NoisyModel noisy(make_null_model(kNull), 0);
+  EXPECT_EQ(logits_of(noisy), logits_of(*plain));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "adapters/plot/line_plot.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 
@@ -46,6 +47,27 @@ Result<StepMetrics> from_json(const std::string& line, const std::string& where)
   return metrics;
 }
 
+std::vector<PlotSeries> curves_of(const std::vector<StepMetrics>& metrics) {
+  std::vector<PlotSeries> curves = {{.name = "training", .marked = false}};
+  // Means over groups of steps: about 150 points are as many as a plot can show.
+  const std::size_t stretch = std::max<std::size_t>(1, metrics.size() / 150);
+  double sum = 0;
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const auto step = static_cast<double>(metrics[i].step);
+    sum += metrics[i].loss;
+    if ((i + 1) % stretch == 0) {
+      curves[0].points.push_back({step, sum / static_cast<double>(stretch)});
+      sum = 0;
+    }
+    for (const auto& [name, result] : metrics[i].held_out) {
+      auto found = std::ranges::find(curves, name, &PlotSeries::name);
+      if (found == curves.end()) found = curves.insert(curves.end(), {.name = name});
+      found->points.push_back({step, result.loss});
+    }
+  }
+  return curves;
+}
+
 }  // namespace
 
 Result<std::vector<StepMetrics>> read_metrics(const std::string& path) {
@@ -79,6 +101,13 @@ Result<MetricsFile> MetricsFile::open(const std::string& path, std::int64_t step
 void MetricsFile::append(const StepMetrics& metrics) {
   all_.push_back(metrics);
   out_ << to_json(metrics).dump() << std::endl;
+}
+
+std::string loss_plot_svg(const std::vector<StepMetrics>& metrics, const std::string& title) {
+  return to_svg(
+      {.title = title,
+       .panels = {
+           {.x_label = "step", .y_label = "loss, nats per token", .series = curves_of(metrics)}}});
 }
 
 }  // namespace outrider

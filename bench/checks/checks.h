@@ -8,7 +8,7 @@
 namespace outrider {
 
 void add_acceptance_check(CheckList& checks);  // tokens per target pass with a draft's chains
-void add_choice_check(CheckList& checks);      // draws against the filtered softmax, Philox
+void add_choice_check(CheckList& checks);      // draws against the softmax, Philox, full evaluation
 void add_clocks_check(CheckList& checks);      // virtual time against real time
 void add_compare_check(CheckList& checks);     // two reports of `run`, prompt by prompt
 void add_decode_check(CheckList& checks);      // decoding against the memory's read bandwidth

@@ -19,6 +19,9 @@
 
 namespace outrider {
 
+// No noise exceeds it: -log(-log(1 - 2^-33)) is 22.874, and rounding adds less than 2^-6.
+inline constexpr float kLargestNoise = 22.89f;
+
 // Rows of scores that the loops below write are padded to multiples of this.
 inline constexpr std::size_t kNoiseGroup = 64;
 
@@ -27,7 +30,8 @@ struct NoiseKey {
   Position position = 0;
 };
 
-// scores[i] += g(first_token + i). first_token and the number of scores: multiples of kNoiseGroup.
+// scores[i] += g(first_token + i), the plain way, which perturbed.h is held to. first_token and the
+// number of scores: multiples of kNoiseGroup.
 void add_noise(const NoiseKey& key, TokenId first_token, std::span<float> scores);
 
 // scores[i] += g(tokens[i]). As many tokens as scores, a multiple of kNoiseGroup.

@@ -2,13 +2,13 @@
 #include "common/sampling/sampling.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
 
 #include "common/sampling/noise.h"
+#include "common/sampling/perturbed.h"
 #include "common/sampling/select.h"
 
 namespace outrider {
@@ -24,8 +24,8 @@ std::size_t padded(std::size_t count) {
 // Memory of one thread's calls, so that a decoding step allocates nothing.
 struct Scratch {
   std::vector<TokenId> tokens;  // kept tokens by id, padded with token 0
-  std::vector<float> scores;    // theirs: logit less the row's largest, over T; later plus noise
-  std::vector<float> weights;   // e^score before the noise
+  std::vector<float> scores;    // theirs: logit less the row's largest, over T
+  std::vector<float> weights;   // e^score
   std::vector<SelectKey> keys;
 };
 
@@ -120,34 +120,28 @@ std::size_t keep_probable(const SamplingParams& params, std::size_t count, Scrat
   return kept;
 }
 
-// Leaves what the filters keep in `s`, scores perturbed; returns how many.
-std::size_t perturb_kept(std::span<const float> logits, const SamplingParams& params,
-                         const NoiseKey& key, float max, Scratch& s) {
-  std::size_t count = keep_top_k(logits, params, max, s);
-  if (cuts_probabilities(params)) count = keep_probable(params, count, s);
-  add_noise_at(key, s.tokens, s.scores);
-  return count;
+// Leaves in s.keys the places of the `count` best of the tokens that the filters keep, in s.tokens.
+void select_kept(std::span<const float> logits, const SamplingParams& params, const NoiseKey& key,
+                 std::size_t count, Scratch& s) {
+  const float max = max_logit(logits);
+  s.keys.clear();
+  if (max == -kInfinity) return;
+  std::size_t kept = keep_top_k(logits, params, max, s);
+  if (cuts_probabilities(params)) kept = keep_probable(params, kept, s);
+  // The scores are scaled already; the largest is 0.
+  select_perturbed({key, std::span(s.scores).first(kept), 1.0f, s.tokens}, count, s.keys);
 }
 
-// Without filters no list of tokens is needed: the row passes through a small buffer.
-TokenId choose_unfiltered(std::span<const float> logits, float temperature, const NoiseKey& key,
-                          float max) {
-  std::array<float, 64 * kNoiseGroup> scores;
-  float best = -kInfinity;
-  std::size_t token = 0;
-  for (std::size_t begin = 0; begin < logits.size(); begin += scores.size()) {
-    const std::span<const float> part =
-        logits.subspan(begin, std::min(scores.size(), logits.size() - begin));
-    const std::span<float> out = std::span(scores).first(padded(part.size()));
-    std::fill(out.begin(), out.end(), -kInfinity);
-    scale_logits(part, max, temperature, out);
-    add_noise(key, static_cast<TokenId>(begin), out);
-    const float largest = max_logit(out);
-    if (!(largest > best)) continue;
-    best = largest;
-    token = begin + arg_max(out);
+// The same for any settings above temperature 0. False: every token is kept, and places are tokens.
+bool select_places(std::span<const float> logits, const SamplingParams& params, const NoiseKey& key,
+                   std::size_t count, Scratch& s) {
+  const bool filtered = cuts_ranks(params, logits.size()) || cuts_probabilities(params);
+  if (filtered) {
+    select_kept(logits, params, key, count, s);
+  } else {
+    select_perturbed({key, logits, params.temperature}, count, s.keys);
   }
-  return static_cast<TokenId>(token);
+  return filtered;
 }
 
 Status check_range(const char* name, float value, float highest) {
@@ -170,43 +164,32 @@ Status validate(const SamplingParams& params) {
 TokenId choose(std::span<const float> logits, const SamplingParams& params, std::uint64_t seed,
                Position t) {
   OUTRIDER_CHECK(!logits.empty());
-  const float max = max_logit(logits);
-  if (max == -kInfinity) return 0;
   if (params.temperature == 0.0f) return static_cast<TokenId>(arg_max(logits));
-  const NoiseKey key{seed, t};
-  if (!cuts_ranks(params, logits.size()) && !cuts_probabilities(params)) {
-    return choose_unfiltered(logits, params.temperature, key, max);
-  }
   Scratch& s = scratch();
-  const std::size_t count = perturb_kept(logits, params, key, max, s);
-  return s.tokens[arg_max(std::span(s.scores).first(count))];
+  const bool filtered = select_places(logits, params, {seed, t}, 1, s);
+  if (s.keys.empty()) return 0;
+  const TokenId place = token_of(s.keys[0]);
+  return filtered ? s.tokens[static_cast<std::size_t>(place)] : place;
 }
 
 std::vector<Candidate> rank(std::span<const float> logits, const SamplingParams& params,
                             std::uint64_t seed, Position t, int n) {
   OUTRIDER_CHECK(!logits.empty() && n >= 0);
   const auto wanted = static_cast<std::size_t>(n);
-  const float max = max_logit(logits);
-  if (max == -kInfinity) return std::vector<Candidate>(std::min<std::size_t>(wanted, 1), {0, max});
-  const NoiseKey key{seed, t};
   Scratch& s = scratch();
-  const bool greedy = params.temperature == 0.0f;
-  const bool filtered =
-      !greedy && (cuts_ranks(params, logits.size()) || cuts_probabilities(params));
-  std::size_t count = logits.size();
-  if (filtered) {
-    count = perturb_kept(logits, params, key, max, s);
-  } else if (!greedy) {
-    score_all(logits, max, params.temperature, s);
-    add_noise(key, 0, s.scores);
+  bool filtered = false;
+  if (params.temperature == 0.0f) {
+    select_best(logits, wanted, s.keys);
+  } else {
+    filtered = select_places(logits, params, {seed, t}, wanted, s);
   }
-  select_best(greedy ? logits : std::span<const float>(s.scores).first(count), wanted, s.keys);
   std::vector<Candidate> best;
   best.reserve(s.keys.size());
-  for (const SelectKey place : s.keys) {
-    const TokenId token = token_of(place);
-    best.push_back({filtered ? s.tokens[static_cast<std::size_t>(token)] : token, value_of(place)});
+  for (const SelectKey key : s.keys) {
+    const TokenId place = token_of(key);
+    best.push_back({filtered ? s.tokens[static_cast<std::size_t>(place)] : place, value_of(key)});
   }
+  if (best.empty() && wanted > 0) best.push_back({0, -kInfinity});
   return best;
 }
 

@@ -30,28 +30,37 @@ float value_of(SelectKey key) {
   return std::bit_cast<float>((ordered & kSign) != 0 ? ordered ^ kSign : ~ordered);
 }
 
+BestKeys::BestKeys(std::size_t count, std::vector<SelectKey>& keys)
+    : count_(count), keys_(keys), bar_(-std::numeric_limits<float>::infinity()) {
+  keys_.clear();
+}
+
+void BestKeys::offer(float value, std::size_t id) {
+  if (count_ == 0) return;
+  keys_.push_back(make_key(value, id));
+  if (keys_.size() >= 2 * count_) settle();
+}
+
+void BestKeys::settle() {
+  if (count_ == 0 || keys_.size() < count_) return;
+  std::nth_element(keys_.begin(), keys_.begin() + static_cast<std::ptrdiff_t>(count_ - 1),
+                   keys_.end(), std::greater<>());
+  keys_.resize(count_);
+  bar_ = value_of(keys_.back());
+}
+
+void BestKeys::sort() {
+  settle();
+  std::sort(keys_.begin(), keys_.end(), std::greater<>());
+}
+
 void select_best(std::span<const float> values, std::size_t count, std::vector<SelectKey>& keys) {
-  keys.clear();
-  count = std::min(count, values.size());
-  if (count == 0) return;
-  // Of twice as many candidates the better half survives, and its last value excludes
-  // most of what follows. An equal value comes with a higher id, so it is excluded too.
-  const std::size_t capacity = 2 * count;
-  const auto keep_best = [&keys, count] {
-    std::nth_element(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count - 1),
-                     keys.end(), std::greater<>());
-    keys.resize(count);
-  };
-  float bar = -std::numeric_limits<float>::infinity();
+  BestKeys best(std::min(count, values.size()), keys);
   for (std::size_t id = 0; id < values.size(); ++id) {
-    if (!(values[id] > bar)) continue;
-    keys.push_back(make_key(values[id], id));
-    if (keys.size() < capacity) continue;
-    keep_best();
-    bar = value_of(keys[count - 1]);
+    // An equal value comes with a higher id, so it is excluded too.
+    if (values[id] > best.bar()) best.offer(values[id], id);
   }
-  if (keys.size() > count) keep_best();
-  std::sort(keys.begin(), keys.end(), std::greater<>());
+  best.sort();
 }
 
 }  // namespace outrider

@@ -1,5 +1,6 @@
-// Compares draws of choose() with the filtered softmax by Pearson's chi-squared test, and Philox
-// with the known answers of its authors. SPDX-License-Identifier: Apache-2.0
+// Draws of choose() against the filtered softmax, by Pearson's chi-squared test; Philox against the
+// known answers of its authors; choose() and rank() against their full evaluation, in result and,
+// if asked for, in time. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,9 +8,13 @@
 #include <cstdio>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "bench/checks/checks.h"
+#include "bench/choice/choice_comparison.h"
+#include "bench/choice/choice_speed.h"
+#include "bench/choice/noise_words.h"
 #include "common/sampling/philox.h"
 #include "common/sampling/sampling.h"
 
@@ -19,6 +24,10 @@ namespace {
 struct ChoiceOptions {
   std::int64_t draws = 1'000'000;
   std::uint64_t seed = 1;
+  std::int64_t rows = 100'000;
+  bool every_word = false;
+  bool speed = false;
+  ChoiceSpeedOptions timed;
 };
 
 constexpr double kLowestP = 0.001;
@@ -159,13 +168,9 @@ int count_right_answers() {
   return right;
 }
 
-Result<CheckOutcome> run_choice(const ChoiceOptions& options) {
-  if (options.draws < 1000) {
-    return invalid_argument("--draws " + std::to_string(options.draws) +
-                            " are too few to test anything. Remedy: at least 1000");
-  }
+// The smallest p-value of the settings, each of which is added to the figures.
+double fit_settings(const ChoiceOptions& options, Json& settings) {
   const std::vector<float> logits = sample_logits();
-  Json settings = Json::array();
   double min_p = 1;
   for (const SamplingParams& params : kSettings) {
     std::vector<std::int64_t> counts(logits.size(), 0);
@@ -182,25 +187,63 @@ Result<CheckOutcome> run_choice(const ChoiceOptions& options) {
                         {"min_p", decimal(params.min_p)},
                         {"p_value", p}});
   }
+  return min_p;
+}
+
+Result<CheckOutcome> run_choice(const ChoiceOptions& options) {
+  if (options.draws < 1000) {
+    return invalid_argument("--draws " + std::to_string(options.draws) +
+                            " are too few to test anything. Remedy: at least 1000");
+  }
+  Json settings = Json::array();
+  const double min_p = fit_settings(options, settings);
   const int right = count_right_answers();
-  const bool passed = min_p > kLowestP && right == static_cast<int>(kKnownAnswers.size());
-  return CheckOutcome{.passed = passed,
-                      .figures = {{"min_p", min_p},
-                                  {"draws", options.draws},
-                                  {"seed", options.seed},
-                                  {"philox_vectors", kKnownAnswers.size()},
-                                  {"philox_vectors_right", right},
-                                  {"settings", settings}}};
+  const ComparedRows compared = compare_choices(0, options.rows);
+  std::fprintf(stderr, "choice: %lld rows against the full evaluation, %lld differ\n",
+               static_cast<long long>(compared.rows), static_cast<long long>(compared.wrong));
+  if (compared.wrong > 0) std::fprintf(stderr, "choice: %s\n", compared.first_wrong.c_str());
+  CheckOutcome outcome;
+  outcome.figures = {{"min_p", min_p},
+                     {"draws", options.draws},
+                     {"seed", options.seed},
+                     {"philox_vectors", kKnownAnswers.size()},
+                     {"philox_vectors_right", right},
+                     {"rows_compared", compared.rows},
+                     {"rows_that_differ", compared.wrong},
+                     {"settings", settings}};
+  const NoiseOfWords words =
+      options.every_word ? noise_of_words(0, std::uint64_t{1} << 32) : noise_of_end_words();
+  outcome.figures["every_word"] = options.every_word;
+  outcome.figures["largest_noise"] = words.largest;
+  outcome.figures["least_slack_of_bounds"] = words.least_slack;
+  outcome.passed = min_p > kLowestP && right == static_cast<int>(kKnownAnswers.size()) &&
+                   compared.wrong == 0 && words.bounded();
+  if (!options.speed) return outcome;
+  OUTRIDER_ASSIGN_OR_RETURN(const ChoiceSpeed speed, measure_choice_speed(options.timed));
+  outcome.figures["times"] = speed.settings;
+  outcome.hold(speed.bars);
+  return outcome;
 }
 
 }  // namespace
 
 void add_choice_check(CheckList& checks) {
   auto options = std::make_shared<ChoiceOptions>();
-  CLI::App* command = checks.add("choice", "The law of choice against the filtered softmax",
-                                 [options] { return run_choice(*options); });
+  CLI::App* command =
+      checks.add("choice", "The law of choice against the filtered softmax and its full evaluation",
+                 [options] { return run_choice(*options); });
   command->add_option("--draws", options->draws, "Draws per setting");
   command->add_option("--seed", options->seed, "Seed of the noise");
+  command->add_option("--rows", options->rows, "Drawn rows to hold against the full evaluation");
+  command->add_flag("--every-word", options->every_word,
+                    "Try the noise's bounds on all 2^32 random words, not only at both ends");
+  CLI::Option* speed = command->add_flag("--speed", options->speed,
+                                         "Time a row's choice, and the full evaluation beside it");
+  command->add_option("--turns", options->timed.turns, "Timings of each setting")
+      ->needs(speed)
+      ->check(CLI::Range(2, 10'000));
+  command->add_option("--model", options->timed.model, "Time the rows of this model too")
+      ->needs(speed);
 }
 
 }  // namespace outrider

@@ -49,6 +49,31 @@ TEST(SelectBest, InfinityEqualsTheLargestNumber) {
   EXPECT_THAT(best({1, std::numeric_limits<float>::max(), kInfinity}, 2), ElementsAre(1, 2));
 }
 
+TEST(BestKeys, KeepTheBestOfWhatIsOfferedInAnyOrder) {
+  std::vector<SelectKey> keys;
+  BestKeys best(2, keys);
+  EXPECT_EQ(best.bar(), -kInfinity);
+  best.offer(1.0f, 7);
+  best.settle();
+  EXPECT_EQ(best.bar(), -kInfinity);  // one is not yet two
+  best.offer(3.0f, 6);
+  best.settle();
+  EXPECT_EQ(best.bar(), 1.0f);
+  best.offer(1.0f, 2);  // as large as the bar, with a lower id
+  best.sort();
+  ASSERT_EQ(keys.size(), 2u);
+  EXPECT_EQ(token_of(keys[0]), 6);
+  EXPECT_EQ(token_of(keys[1]), 2);
+}
+
+TEST(BestKeys, ForNoneKeepNothing) {
+  std::vector<SelectKey> keys = {1, 2, 3};
+  BestKeys best(0, keys);
+  best.offer(1.0f, 7);
+  best.sort();
+  EXPECT_TRUE(keys.empty());
+}
+
 TEST(SelectBest, AgreesWithASortOfEverything) {
   for (const std::size_t count : {1u, 2u, 7u, 64u, 500u, 999u, 1000u, 5000u}) {
     std::vector<float> values(1000);

@@ -33,9 +33,6 @@ WORDS = [
     (re.compile(r'\bis said that\b', re.I), 'the sentence itself'),
     (re.compile(r'\bLearntPair\b|\blearnt_pair\b'), 'PairProfile'),
     (re.compile(r'\bAdminQuestions\b|\badmin_questions\b'), 'AdminCallbacks'),
-]
-# In documents; in code too as soon as its names have changed. Then a rule moves to WORDS.
-WORDS_OF_DOCUMENTS = [
     (re.compile(r'\bbut for\b', re.I), 'except, except for'),
     (re.compile(r'\bworth a (?:word|line)\b', re.I), 'logged'),
     (re.compile(r'\bwants? no more of\b', re.I), 'cancelled'),
@@ -55,8 +52,6 @@ WORDS_OF_DOCUMENTS = [
     (re.compile(r'\bseams?\b', re.I), 'the interface'),
     (re.compile(r'\b(?:tells?|told) (?:of|how|that|which|what|when|where|whether)\b', re.I), 'reports, says'),
 ]
-# Code for which the words of documents hold too.
-PLAIN_CODE = ('edge_client/', 'common/cli/', 'common/drafting/', 'common/ledger/', 'common/sampling/', 'bench/lab/')
 # In code only, comments and literals aside.
 IDENTIFIERS = [
     (re.compile(r'\b\w*(?:Weather|World)(?![a-z])\w*|\bPlace\b'), 'the field\'s term'),
@@ -89,7 +84,7 @@ def check_words(tree):
     for path, text in tree.text.items():
         if is_exempt(path):
             continue
-        for pattern, instead in WORDS + (WORDS_OF_DOCUMENTS if path.endswith('.md') or path.startswith(PLAIN_CODE) else []):
+        for pattern, instead in WORDS:
             for match in pattern.finditer(text):
                 yield path, line_of(text, match.start()), f'says {match.group()!r}; say instead: {instead}'
         if path.endswith(CODE):

@@ -16,6 +16,8 @@ constexpr char kBoundsGroup[] = "Bounds";
 constexpr char kMoreBounds[] = "Bounds, rarely needed";
 constexpr char kExitsGroup[] = "Early exits";
 
+constexpr std::uint32_t kMaxBatchedRows = 8192;
+
 void add_target_flags(CLI::App& app, TargetOptions& target) {
   app.add_option("--model", target.loading.directory,
                  "Target model: a Hugging Face directory or a GGUF file")
@@ -133,6 +135,15 @@ void add_page_flags(CLI::App& app, ServerFlags& flags) {
       ->group(kPagesGroup);
 }
 
+// The tree of one session has to fit.
+std::string check_batched_rows(const std::string& value) {
+  const std::uint32_t least = SchedulerOptions{}.max_rows;
+  std::uint32_t rows = 0;
+  if (CLI::detail::lexical_cast(value, rows) && rows >= least && rows <= kMaxBatchedRows) return {};
+  return value + " rows: a session's own pass has up to " + std::to_string(least) +
+         ". Remedy: " + std::to_string(least) + " to " + std::to_string(kMaxBatchedRows);
+}
+
 void add_bound_flags(CLI::App& app, ServerFlags& flags) {
   SchedulerOptions& scheduler = flags.server.scheduler;
   RpcServerOptions& rpc = flags.server.rpc;
@@ -157,6 +168,14 @@ void add_bound_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--max-draft-tokens", scheduler.max_nodes,
                  "Undecided draft tokens that one session may have here")
       ->check(CLI::Range(64, 4096))
+      ->group(kMoreBounds);
+  app.add_option("--max-batched-rows", scheduler.max_batched_rows,
+                 "Rows of one pass, which serves all sessions that are ready")
+      ->check(check_batched_rows)
+      ->group(kMoreBounds);
+  app.add_option("--prefill-budget", scheduler.prefill_budget,
+                 "Prompt tokens that are read in one pass while other sessions await verdicts")
+      ->check(CLI::Range(1, 8192))
       ->group(kMoreBounds);
   const auto seconds = [&](const char* name, Duration& value, const CLI::Range& range,
                            const char* help) {

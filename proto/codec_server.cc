@@ -126,6 +126,7 @@ struct ServerBodyEncoder {
     wire.set_computed_us(from_duration(verdict.timings.computed));
     wire.set_pass_limit_us(from_duration(verdict.pass_limit));
     wire.set_load(static_cast<std::uint32_t>(verdict.timings.load));
+    wire.set_batch_rows(verdict.batch_rows);
   }
 
   void operator()(const ExitReport& report) const {
@@ -261,6 +262,7 @@ Result<ServerMessage> decode(const v1::Verdict& in) {
   constexpr auto kMaxLoad = static_cast<std::uint32_t>(Load::kFull);
   if (in.load() > kMaxLoad) return codec::out_of_range("verdict.load", in.load(), kMaxLoad);
   verdict.timings.load = static_cast<Load>(in.load());
+  verdict.batch_rows = in.batch_rows();
   return ServerMessage(std::move(verdict));
 }
 

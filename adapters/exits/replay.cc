@@ -98,7 +98,7 @@ class PassReplay::Answer final {
       drafter_.commit(verdict.tokens);
       on_pass(std::move(sample_));
     }
-    runner_.keep(rider_, session_.finish(choose, Duration{0}, replay_.clock_.now()));
+    runner_.keep(rider_, session_.finish(choose, {}, replay_.clock_.now()));
     session_.take_messages();
     return {};
   }
@@ -125,11 +125,12 @@ class PassReplay::Answer final {
 
   Status compute() {
     const PassPlan& plan = rider_.plan;
-    probe_.begin(session_, plan, replay_.target_.info().vocab_size, {});
+    probe_.begin(replay_.target_.info().vocab_size);
     TimedTap tap(probe_, replay_.heads_.layers(), replay_.clock_);
-    if (plan.decides) rider_.tap = &tap;
     const TimePoint start = replay_.clock_.now();
-    runner_.compute({&rider_, 1});
+    runner_.place({&rider_, 1});
+    if (plan.decides) probe_.watch(session_, plan, rider_.first_logits, {});
+    runner_.compute({&rider_, 1}, {.tap = plan.decides ? &tap : nullptr});
     OUTRIDER_RETURN_IF_ERROR(rider_.status);
     if (plan.tokens.size() > 1 || !plan.decides) return {};
     ReplayTimes& times = replay_.times_;

@@ -130,6 +130,9 @@ struct ServerMetrics::Parts {
       totals("log_lines_lost_total", "Log lines that could not be written").Add({});
   prometheus::Counter& passes =
       totals("target_passes_total", "Passes of the target that decided tokens").Add({});
+  prometheus::Counter& device_passes =
+      totals("device_passes_total", "The same passes, each of which may serve many sessions, once")
+          .Add({});
   prometheus::Counter& rows = totals("rows_total", "Rows that the device computed").Add({});
   prometheus::Counter& pruned =
       totals("rows_pruned_total", "Rows of branches that ended in the middle of a pass").Add({});
@@ -234,6 +237,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   follow(p.metrics_keys, static_cast<double>(now.metrics_keys_refused));
   follow(p.log_lines_lost, static_cast<double>(now.log_lines_lost));
   follow(p.passes, static_cast<double>(stats.passes));
+  follow(p.device_passes, static_cast<double>(stats.device_passes));
   follow(p.rows, static_cast<double>(stats.rows));
   follow(p.pruned, static_cast<double>(stats.pruned.rows_ended));
   follow(p.device, to_seconds(stats.compute));

@@ -25,7 +25,9 @@ Result<DraftStepDone> DraftEngine::run(const DraftStep& step, const std::atomic<
   }
   DraftStepDone done;
   OUTRIDER_RETURN_IF_ERROR(make_rows(step, done));
-  output_.abandoned = step.catch_up.empty() ? abandoned : nullptr;
+  abandoned_ = abandoned;
+  const bool may_end = abandoned_ != nullptr && step.catch_up.empty();
+  output_.abandoned = {&abandoned_, may_end ? std::size_t{1} : 0};
   output_.waited = {};
   const Status passed = model_.forward(rows_, output_);
   if (passed.code() == StatusCode::kCancelled && output_.is_abandoned()) {

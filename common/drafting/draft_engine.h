@@ -44,7 +44,8 @@ class DraftEngine final {
   const Clock& clock_;
   const std::unique_ptr<KvCache> cache_;
   ChoiceOptions choice_;
-  std::vector<Row> rows_;  // reused from step to step
+  std::vector<Row> rows_;                         // reused from step to step
+  const std::atomic<bool>* abandoned_ = nullptr;  // of the current step
   PassOutput output_;
 };
 

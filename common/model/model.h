@@ -16,6 +16,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -131,14 +132,17 @@ class RowLogits {
 // Reused from pass to pass, so that a running server allocates nothing.
 struct PassOutput {
   bool is_abandoned() const {
-    return abandoned != nullptr && abandoned->load(std::memory_order_relaxed);
+    return !abandoned.empty() && std::ranges::all_of(abandoned, [](const std::atomic<bool>* flag) {
+      return flag->load(std::memory_order_relaxed);
+    });
   }
 
   LayerTap* tap = nullptr;      // set by the caller; null: no tap and no cost
   RowPruner* pruner = nullptr;  // set by the caller; null: no row is dropped
-  // Set by the caller; becomes true, perhaps during a pass, when its rows are obsolete. The pass
-  // may then end early with CANCELLED and without keys and values. Null: never abandoned.
-  const std::atomic<bool>* abandoned = nullptr;
+  // Set by the caller: one flag for each owner of rows. A flag becomes true, perhaps during the
+  // pass, when that owner's rows are obsolete. Once all are true the pass may end early with
+  // CANCELLED and without keys and values. Empty: never abandoned.
+  std::span<const std::atomic<bool>* const> abandoned = {};
   // Set by the caller: called after each layer with the number of finished layers, on the thread
   // that called forward(). May be empty. A backend may ignore it.
   std::function<void(std::int32_t done, std::int32_t layers)> on_layer_done = {};
@@ -146,6 +150,9 @@ struct PassOutput {
   bool on_demand = false;
   // Set by a backend that computes logits on demand; null: `logits` has all rows.
   RowLogits* row_logits = nullptr;
+  // Set by a backend: idle from the end of the pass to the next call, free to use meanwhile. Null:
+  // it has none.
+  ThreadPool* threads = nullptr;
   std::int32_t vocab_size = 0;
   // Added by a backend: time for which the pass yielded the processor before it computed.
   Duration waited{0};

@@ -164,6 +164,8 @@ struct Verdict {
   std::uint32_t rows = 0;            // rows the pass computed
   PassTimings timings = {};
   Duration pass_limit{0};  // new value of Limits::pass_limit; 0: unchanged
+  // Rows of all sessions that its passes served, perhaps rounded up; 0: of this session alone.
+  std::uint32_t batch_rows = 0;
 };
 
 struct ExitReport {

@@ -66,69 +66,70 @@ BranchPruner::BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_
   exit_ = static_cast<std::size_t>(nearest - layers.begin());
 }
 
-void BranchPruner::begin(const Open& open, const PassPlan& plan, std::int32_t vocab) {
-  open_ = &open;
-  plan_ = &plan;
+void BranchPruner::begin(std::int32_t vocab) {
   vocab_ = static_cast<std::size_t>(vocab);
-  nodes_.clear();
-  positions_.assign(1, plan.position + static_cast<Position>(plan.tokens.size()));
+  branches_.clear();
   parents_.clear();
+}
+
+void BranchPruner::watch(const Open& open, const PassPlan& plan, std::size_t first_row) {
+  if (!plan.decides) return;
+  Branches branches{.open = &open, .plan = &plan, .first_row = first_row};
+  branches.positions.assign(1, plan.position + static_cast<Position>(plan.tokens.size()));
   for (const PassPlan::NodeRow& node : plan.nodes) {
-    nodes_.push_back({.parent = node.parent, .score = 0});
-    positions_.push_back(positions_[row_after(node.parent)] + 1);
-    parents_.push_back(row_after(node.parent));
+    branches.nodes.push_back({.parent = node.parent, .score = 0});
+    branches.positions.push_back(branches.positions[row_after(node.parent)] + 1);
+    branches.parents.push_back(row_after(node.parent));
   }
-  std::ranges::sort(parents_);
-  const auto repeated = std::ranges::unique(parents_);
-  branches_ = plan.decides && !repeated.empty();
-  parents_.erase(repeated.begin(), repeated.end());
-  if (!branches_) return;
+  std::ranges::sort(branches.parents);
+  const auto repeated = std::ranges::unique(branches.parents);
+  if (repeated.empty()) return;
+  branches.parents.erase(repeated.begin(), repeated.end());
+  branches.first_parent = parents_.size();
+  // A leaf's own choice is nobody's business yet.
+  for (const std::size_t row : branches.parents) parents_.add(first_row + row);
   ++counts_.passes;
-  counts_.rows += nodes_.size();
+  counts_.rows += branches.nodes.size();
+  branches_.push_back(std::move(branches));
 }
 
 bool BranchPruner::wants(std::int32_t layer) const {
-  return branches_ && layer == heads_.layers()[exit_];
+  return !branches_.empty() && layer == heads_.layers()[exit_];
 }
 
 void BranchPruner::prune(const HiddenRows& rows, std::span<std::uint8_t> keep) {
+  const HiddenRows parents = parents_.of(rows);
   // A pass that a backend computes in parts is pruned in none of them.
-  if (rows.count != 1 + nodes_.size()) return;
-  logits_.resize(parents_.size() * vocab_);
-  heads_.compute(exit_, rows_with_children(rows), logits_);
-  counts_.rows_scored += parents_.size();
-  for (std::size_t i = 0; i < parents_.size(); ++i) {
-    score_children(parents_[i], std::span(logits_).subspan(i * vocab_, vocab_));
+  if (parents.count != parents_.size()) return;
+  logits_.resize(parents.count * vocab_);
+  heads_.compute(exit_, parents, logits_);
+  counts_.rows_scored += parents.count;
+  for (Branches& branches : branches_) {
+    const std::size_t first = branches.first_row - rows.first;
+    if (first + branches.nodes.size() >= rows.count) continue;
+    for (std::size_t i = 0; i < branches.parents.size(); ++i) {
+      score_children(branches, branches.parents[i],
+                     std::span(logits_).subspan((branches.first_parent + i) * vocab_, vocab_));
+    }
+    const std::vector<std::uint8_t> goes_on = keep_branches(branches.nodes, threshold_);
+    std::ranges::copy(goes_on, keep.begin() + static_cast<std::ptrdiff_t>(first) + 1);
+    counts_.rows_ended += static_cast<std::uint64_t>(std::ranges::count(goes_on, 0));
   }
-  const std::vector<std::uint8_t> goes_on = keep_branches(nodes_, threshold_);
-  std::ranges::copy(goes_on, keep.begin() + 1);
-  counts_.rows_ended += static_cast<std::uint64_t>(std::ranges::count(goes_on, 0));
 }
 
-// A leaf's own choice is nobody's business yet.
-HiddenRows BranchPruner::rows_with_children(const HiddenRows& rows) {
-  hidden_.clear();
-  for (const std::size_t row : parents_) {
-    const std::span<const float> values = rows.row(row);
-    hidden_.insert(hidden_.end(), values.begin(), values.end());
-  }
-  HiddenRows some = rows;
-  some.count = parents_.size();
-  some.values = hidden_.data();
-  return some;
-}
-
-void BranchPruner::score_children(std::size_t row, std::span<const float> logits) {
-  const SamplingParams& sampling = open_->sampling;
+void BranchPruner::score_children(Branches& branches, std::size_t row,
+                                  std::span<const float> logits) const {
+  const PassPlan& plan = *branches.plan;
+  const SamplingParams& sampling = branches.open->sampling;
   std::vector<TokenId> drafted;
   std::vector<std::size_t> nodes;
-  for (std::size_t i = 0; i < plan_->nodes.size(); ++i) {
-    if (row_after(plan_->nodes[i].parent) != row) continue;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    if (row_after(plan.nodes[i].parent) != row) continue;
     nodes.push_back(i);
-    drafted.push_back(plan_->nodes[i].token);
+    drafted.push_back(plan.nodes[i].token);
   }
   const std::vector<Candidate> shadows =
-      rank(logits, sampling, open_->seed, positions_[row], kShadows);
+      rank(logits, sampling, branches.open->seed, branches.positions[row], kShadows);
   if (shadows.empty()) return;
   const float best = shadows.front().score;
   double sum = 0;
@@ -137,13 +138,13 @@ void BranchPruner::score_children(std::size_t row, std::span<const float> logits
   }
   const DraftPrior prior = heads_.prior(exit_, sampling.temperature);
   std::vector<Candidate> children =
-      perturb(logits, sampling, open_->seed, positions_[row], drafted);
+      perturb(logits, sampling, branches.open->seed, branches.positions[row], drafted);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    children[i].score += prior.at(log_odds(plan_->nodes[nodes[i]].confidence));
+    children[i].score += prior.at(log_odds(plan.nodes[nodes[i]].confidence));
     sum += weight(children[i], best);
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    nodes_[nodes[i]].score = weight(children[i], best) / sum;
+    branches.nodes[nodes[i]].score = weight(children[i], best) / sum;
   }
 }
 

@@ -7,9 +7,9 @@
 // prior for drafted tokens. What a pass loses by pruning is accepted tokens, never an exact one: a
 // branch that is ended by mistake ends the walk at its parent, whose own choice stands.
 //
-//   (begin forward(pruner = this) end)*
+//   (begin watch* forward(pruner = this))*
 //
-// Thread rule: the compute thread. Ownership: heads outlive it; open and plan outlive the pass.
+// Thread rule: the compute thread. Ownership: heads outlive it; opens and plans outlive the pass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,6 +23,7 @@
 #include "common/protocol/messages.h"
 #include "common/verify/pass_plan.h"
 #include "common/verify/scheduler_types.h"
+#include "common/verify/watched_rows.h"
 
 namespace outrider {
 
@@ -43,8 +44,11 @@ class BranchPruner final : public RowPruner {
   // `num_layers`.
   BranchPruner(ExitHeads& heads, double threshold, std::int32_t num_layers);
 
-  // For a pass of this stream. A plan without branches is left alone.
-  void begin(const Open& open, const PassPlan& plan, std::int32_t vocab);
+  // For a pass of a target whose vocabulary has `vocab` tokens.
+  void begin(std::int32_t vocab);
+  // A rider of that pass; a plan without branches is left alone. first_row: of its rows, among all
+  // that want logits; riders come in the order of their rows.
+  void watch(const Open& open, const PassPlan& plan, std::size_t first_row);
 
   bool wants(std::int32_t layer) const override;
   void prune(const HiddenRows& rows, std::span<std::uint8_t> keep) override;
@@ -52,23 +56,28 @@ class BranchPruner final : public RowPruner {
   const PruneCounts& counts() const { return counts_; }
 
  private:
-  HiddenRows rows_with_children(const HiddenRows& rows);
-  void score_children(std::size_t row, std::span<const float> logits);
+  // A rider with branches.
+  struct Branches {
+    const Open* open = nullptr;
+    const PassPlan* plan = nullptr;
+    std::size_t first_row = 0;
+    std::vector<BranchNode> nodes = {};     // by node of the plan
+    std::vector<Position> positions = {};   // by row of Chooser's numbering: of what it decides
+    std::vector<std::size_t> parents = {};  // rows that have children, rising
+    std::size_t first_parent = 0;           // of them, among parents_
+  };
+
+  void score_children(Branches& branches, std::size_t row, std::span<const float> logits) const;
 
   ExitHeads& heads_;
   const double threshold_;
   std::size_t exit_ = 0;
 
   // The pass at hand.
-  const Open* open_ = nullptr;
-  const PassPlan* plan_ = nullptr;
   std::size_t vocab_ = 0;
-  bool branches_ = false;
-  std::vector<BranchNode> nodes_;     // by node of the plan
-  std::vector<Position> positions_;   // by row of Chooser's numbering: of the token it decides
-  std::vector<std::size_t> parents_;  // rows that have children, rising
-  std::vector<float> hidden_;         // [parents_, width]
-  std::vector<float> logits_;         // [parents_, vocab]
+  std::vector<Branches> branches_;
+  WatchedRows parents_;        // of all branches
+  std::vector<float> logits_;  // [parents_, vocab]
   PruneCounts counts_;
 };
 

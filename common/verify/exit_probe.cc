@@ -47,52 +47,63 @@ std::optional<float> surest_below(const PassPlan& plan, std::size_t row) {
 
 }  // namespace
 
-void ExitProbe::begin(const VerifySession& session, const PassPlan& plan, std::int32_t vocab,
-                      Sink sink) {
-  session_ = &session;
-  plan_ = &plan;
+void ExitProbe::begin(std::int32_t vocab) {
   vocab_ = static_cast<std::size_t>(vocab);
-  sink_ = std::move(sink);
+  watched_.clear();
+  rows_of_pass_.clear();
   logits_.resize(heads_.layers().size());
+}
+
+void ExitProbe::watch(const VerifySession& session, const PassPlan& plan, std::size_t first_row,
+                      Sink sink) {
+  const RowRange rows{rows_of_pass_.size(), 1 + plan.nodes.size()};
+  for (std::size_t row = 0; row < rows.count; ++row) rows_of_pass_.add(first_row + row);
+  watched_.push_back({&session, &plan, rows, std::move(sink)});
 }
 
 bool ExitProbe::wants(std::int32_t layer) const {
   const auto layers = heads_.layers();
-  return std::binary_search(layers.begin(), layers.end(), layer);
+  return watches_anybody() && std::binary_search(layers.begin(), layers.end(), layer);
 }
 
 void ExitProbe::on_layer(const HiddenRows& rows) {
   const auto layers = heads_.layers();
   const auto exit = static_cast<std::size_t>(
       std::lower_bound(layers.begin(), layers.end(), rows.layer) - layers.begin());
-  const std::size_t all = 1 + plan_->nodes.size();
+  const HiddenRows seen = rows_of_pass_.of(rows);
+  if (seen.count == 0) return;
   std::vector<float>& logits = logits_[exit];
-  logits.resize(all * vocab_);
-  heads_.compute(exit, rows, std::span(logits).subspan(rows.first * vocab_, rows.count * vocab_));
-  if (rows.first + rows.count == all) find(exit);
+  logits.resize(rows_of_pass_.size() * vocab_);
+  heads_.compute(exit, seen, std::span(logits).subspan(seen.first * vocab_, seen.count * vocab_));
+  // Parts of a pass come in order: whose last row is there has all.
+  for (const Watched& rider : watched_) {
+    const std::size_t last = rider.rows.end() - 1;
+    if (seen.first <= last && last < seen.first + seen.count) find(exit, rider);
+  }
 }
 
-std::span<const float> ExitProbe::logits(std::size_t exit, std::size_t row) const {
-  return std::span(logits_[exit]).subspan(row * vocab_, vocab_);
+std::span<const float> ExitProbe::logits(std::size_t exit, const Watched& rider,
+                                         std::size_t row) const {
+  return std::span(logits_[exit]).subspan((rider.rows.first + row) * vocab_, vocab_);
 }
 
 // The paper's exits are taken as they are.
-DraftPrior ExitProbe::prior(std::size_t exit) const {
+DraftPrior ExitProbe::prior(std::size_t exit, const Watched& rider) const {
   if (score_ == ExitScore::kMaxSoftmax) return {};
-  return heads_.prior(exit, session_->opened().sampling.temperature);
+  return heads_.prior(exit, rider.opened().sampling.temperature);
 }
 
 // Of a row's likeliest tokens: the best that is drafted, with its prior, against the best that is
 // not.
 ExitProbe::DraftedComparison ExitProbe::compare_drafted(const std::vector<Candidate>& ranked,
-                                                        std::size_t row,
+                                                        const PassPlan& plan, std::size_t row,
                                                         const DraftPrior& prior) const {
   const float worst = ranked.empty() ? 0 : ranked.front().score - kMaxMargin;
   Candidate drafted{0, worst}, other{0, worst}, next{0, worst};  // next: the second best other
   DraftedComparison comparison;
   float worth = worst;                                          // of the drafted, with its prior
   for (auto at = ranked.rbegin(); at != ranked.rend(); ++at) {  // the best comes last
-    const PassPlan::NodeRow* node = node_below(*plan_, row, at->token);
+    const PassPlan::NodeRow* node = node_below(plan, row, at->token);
     if (node == nullptr) {
       next = std::exchange(other, *at);
       continue;
@@ -111,15 +122,17 @@ ExitProbe::DraftedComparison ExitProbe::compare_drafted(const std::vector<Candid
 }
 
 // By the law of choice, except for the prior. Keeps what the choice rests on.
-TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position position) {
-  const Open& open = session_->opened();
-  const std::optional<float> surest = surest_below(*plan_, row);
+TokenId ExitProbe::choose_in_row(std::size_t exit, const Watched& rider, std::size_t row,
+                                 Position position) {
+  const Open& open = rider.opened();
+  const std::optional<float> surest = surest_below(*rider.plan, row);
   const std::vector<Candidate> ranked =
-      rank(logits(exit, row), open.sampling, open.seed, position, surest ? kRanked : 2);
-  const DraftedComparison comparison = compare_drafted(ranked, row, prior(exit));
+      rank(logits(exit, rider, row), open.sampling, open.seed, position, surest ? kRanked : 2);
+  const DraftedComparison comparison =
+      compare_drafted(ranked, *rider.plan, row, prior(exit, rider));
   const TopPair& top_pair = top_pairs_.emplace_back(comparison.top_pair);
   RowEvidence& evidence = rows_.emplace_back();
-  evidence.spread = spread_of(logits(exit, row));
+  evidence.spread = spread_of(logits(exit, rider, row));
   evidence.odds = surest ? log_odds(*surest) : 0;
   if (top_pair.drafted_any && comparison.margin >= 0) {
     evidence.kind = RowKind::kDrafted;
@@ -132,29 +145,30 @@ TokenId ExitProbe::choose_in_row(std::size_t exit, std::size_t row, Position pos
   return top_pair.other;
 }
 
-void ExitProbe::find(std::size_t exit) {
+void ExitProbe::find(std::size_t exit, const Watched& rider) {
   rows_.clear();
   top_pairs_.clear();
-  PassWalk walk = session_->walk(*plan_, [&](std::size_t row, Position position) {
-    return choose_in_row(exit, row, position);
+  const PassPlan& plan = *rider.plan;
+  PassWalk walk = rider.session->walk(plan, [&](std::size_t row, Position position) {
+    return choose_in_row(exit, rider, row, position);
   });
-  const NodeId leaf = walk.leaf < 0 ? 0 : plan_->nodes[static_cast<std::size_t>(walk.leaf)].id;
+  const NodeId leaf = walk.leaf < 0 ? 0 : plan.nodes[static_cast<std::size_t>(walk.leaf)].id;
   const ExitGuess guess{.exit = static_cast<std::int32_t>(exit),
                         .leaf_id = leaf,
                         .next_token = walk.tokens.back(),
-                        .confidence = score(exit)};
+                        .confidence = score(exit, rider)};
   if (observer_) {
     observer_({exit, std::move(walk), rows_, top_pairs_});
   }
-  if (sink_) sink_(guess);
+  if (rider.sink) rider.sink(guess);
 }
 
-double ExitProbe::score(std::size_t exit) const {
+double ExitProbe::score(std::size_t exit, const Watched& rider) const {
   if (score_ == ExitScore::kMaxSoftmax) {
     const auto sharpest = std::ranges::min_element(rows_, {}, &RowEvidence::spread);
     return std::exp(-double{sharpest->spread});
   }
-  return heads_.confidence(exit, session_->opened().sampling.temperature, rows_);
+  return heads_.confidence(exit, rider.opened().sampling.temperature, rows_);
 }
 
 }  // namespace outrider

@@ -1,9 +1,11 @@
 // Reads a pass's early exits as it goes on: hidden states, through the exit's head, to the outcome
 // that the exit would give if it were the target, by the same law of choice along the same nodes.
+// All riders that want exits share one product with each exit's head; the others cost nothing.
 //
-//   (begin forward(tap = this))*
+//   (begin watch* forward(tap = this))*
 //
-// Thread rule: the compute thread. Ownership: heads outlive it; session and plan outlive the pass.
+// Thread rule: the compute thread. Ownership: heads outlive it; sessions and plans outlive the
+// pass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,6 +17,7 @@
 #include "common/exits/exit_heads.h"
 #include "common/verify/exit_reports.h"
 #include "common/verify/session.h"
+#include "common/verify/watched_rows.h"
 
 namespace outrider {
 
@@ -39,8 +42,12 @@ class ExitProbe final : public LayerTap {
 
   ExitProbe(ExitHeads& heads, ExitScore score) : heads_(heads), score_(score) {}
 
-  // For the pass that `session` has started with `plan`, whose vocabulary has `vocab` tokens.
-  void begin(const VerifySession& session, const PassPlan& plan, std::int32_t vocab, Sink sink);
+  // For a pass of a target whose vocabulary has `vocab` tokens.
+  void begin(std::int32_t vocab);
+  // A rider of that pass, which `session` has started with `plan`. first_row: of its rows, among
+  // all that want logits; riders come in the order of their rows.
+  void watch(const VerifySession& session, const PassPlan& plan, std::size_t first_row, Sink sink);
+  bool watches_anybody() const { return !watched_.empty(); }
   // Called with each finding before its guess.
   void observe(Observer observer) { observer_ = std::move(observer); }
 
@@ -54,24 +61,32 @@ class ExitProbe final : public LayerTap {
     float rest = 0;    // of the other over the best of the rest
   };
 
-  void find(std::size_t exit);
-  DraftedComparison compare_drafted(const std::vector<Candidate>& ranked, std::size_t row,
-                                    const DraftPrior& prior) const;
-  TokenId choose_in_row(std::size_t exit, std::size_t row, Position position);
-  double score(std::size_t exit) const;
-  DraftPrior prior(std::size_t exit) const;
-  std::span<const float> logits(std::size_t exit, std::size_t row) const;
+  struct Watched {
+    const VerifySession* session = nullptr;
+    const PassPlan* plan = nullptr;
+    RowRange rows = {};  // of rows_of_pass_
+    Sink sink;
+
+    const Open& opened() const { return session->opened(); }
+  };
+
+  void find(std::size_t exit, const Watched& rider);
+  DraftedComparison compare_drafted(const std::vector<Candidate>& ranked, const PassPlan& plan,
+                                    std::size_t row, const DraftPrior& prior) const;
+  TokenId choose_in_row(std::size_t exit, const Watched& rider, std::size_t row, Position position);
+  double score(std::size_t exit, const Watched& rider) const;
+  DraftPrior prior(std::size_t exit, const Watched& rider) const;
+  std::span<const float> logits(std::size_t exit, const Watched& rider, std::size_t row) const;
 
   ExitHeads& heads_;
   const ExitScore score_;
-  Sink sink_;
   Observer observer_;
 
   // The pass at hand.
-  const VerifySession* session_ = nullptr;
-  const PassPlan* plan_ = nullptr;
   std::size_t vocab_ = 0;
-  std::vector<std::vector<float>> logits_;  // by exit: [rows that want logits, vocab]
+  std::vector<Watched> watched_;
+  WatchedRows rows_of_pass_;
+  std::vector<std::vector<float>> logits_;  // by exit: [rows_of_pass_, vocab]
   std::vector<TopPair> top_pairs_;          // of the walk at hand
   std::vector<RowEvidence> rows_;           // of the walk at hand
 };

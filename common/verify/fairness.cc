@@ -31,16 +31,26 @@ std::map<std::string_view, std::uint64_t> places_of_groups(std::span<const TurnS
 
 }  // namespace
 
-std::optional<StreamId> next_in_turn(std::span<const TurnSeeker> streams) {
-  const auto places = places_of_groups(streams);
-  const TurnSeeker* next = nullptr;
-  const auto rank = [&](const TurnSeeker& stream) {
-    return std::tuple(places.at(stream.group), place_of(stream), stream.stream);
-  };
-  for (const TurnSeeker& stream : streams) {
-    if (stream.wants && (next == nullptr || rank(stream) < rank(*next))) next = &stream;
+TurnOrder::TurnOrder(std::span<const TurnSeeker> streams) {
+  std::map<std::string_view, std::size_t> groups;
+  for (const auto& [group, place] : places_of_groups(streams)) {
+    groups[group] = places_.size();
+    places_.push_back(place);
   }
-  return next == nullptr ? std::nullopt : std::optional(next->stream);
+  for (const TurnSeeker& stream : streams) {
+    if (stream.wants) left_.push_back({stream.stream, groups.at(stream.group), place_of(stream)});
+  }
+}
+
+std::optional<StreamId> TurnOrder::next() {
+  if (left_.empty()) return std::nullopt;
+  const auto next = std::ranges::min_element(left_, {}, [&](const Seeker& seeker) {
+    return std::tuple(places_[seeker.group], seeker.place, seeker.stream);
+  });
+  const StreamId stream = next->stream;
+  last_group_ = next->group;
+  left_.erase(next);
+  return stream;
 }
 
 std::size_t longest_round(std::span<const TurnSeeker> streams) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/verify/scheduler_types.h"
 
@@ -26,8 +27,30 @@ struct TurnSeeker {
   bool wants = false;        // the device, now
 };
 
-// The group that was served longest ago, and in it the stream; nothing: none wants the device.
-std::optional<StreamId> next_in_turn(std::span<const TurnSeeker> streams);
+// Those that want the device, in the order of their turns: of the group that was served longest ago
+// the stream that was.
+//
+//   (next serve?)*
+class TurnOrder final {
+ public:
+  explicit TurnOrder(std::span<const TurnSeeker> streams);
+
+  // Each comes once; nothing: nobody is left.
+  std::optional<StreamId> next();
+  // The last that came has the turn of this number, and its group has been served.
+  void serve(std::uint64_t turn) { places_[last_group_] = turn; }
+
+ private:
+  struct Seeker {
+    StreamId stream;
+    std::size_t group;
+    std::uint64_t place;
+  };
+
+  std::vector<Seeker> left_;
+  std::vector<std::uint64_t> places_;  // by group
+  std::size_t last_group_ = 0;
+};
 
 // How many turns a stream may have to wait for its next, if all want the device.
 std::size_t longest_round(std::span<const TurnSeeker> streams);

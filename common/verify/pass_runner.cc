@@ -17,33 +17,67 @@ constexpr TokenId kNoToken = -1;
 
 }  // namespace
 
-void PassRunner::compute(std::span<Rider> riders) {
-  OUTRIDER_CHECK(riders.size() == 1 || std::ranges::none_of(riders, &Rider::is_watched));
+void PassRunner::place(std::span<Rider> riders) {
   rows_.clear();
   std::size_t wanted = 0;
   for (Rider& rider : riders) {
     rider.first_row = rows_.size();
     rider.first_logits = wanted;
     rider.status = append_rows(rider);
-    if (!rider.status.ok()) {
+    rider.rows = rows_.size() - rider.first_row;
+    if (rider.status.ok()) {
+      wanted += rider.plan.decides ? 1 + rider.plan.nodes.size() : 0;
+    } else {
       rows_.resize(rider.first_row);
-    } else if (rider.plan.decides) {
-      wanted += 1 + rider.plan.nodes.size();
+      rider.rows = 0;
+      rider.cache->slots().release_all_uncommitted();
     }
   }
-  const Rider& first = riders.front();
-  output_.tap = first.tap;
-  output_.pruner = first.pruner;
-  output_.on_layer_done = first.on_layer_done;
-  output_.abandoned = riders.size() == 1 ? first.abandoned : nullptr;
+}
+
+void PassRunner::compute(std::span<Rider> riders, const PassWatch& watch) {
+  output_.tap = watch.tap;
+  output_.pruner = watch.pruner;
   output_.row_logits = nullptr;
+  listen_to(riders);
   const Status pass = rows_.empty() ? Status() : model_.forward(rows_, output_);
   if (!pass.ok()) output_.row_logits = nullptr;
   for (Rider& rider : riders) {
-    if (rider.status.ok()) rider.status = pass;
-    if (rider.status.ok() && !demands()) rider.status = check_logits(rider);
+    if (!rider.status.ok()) continue;
+    rider.status = result_of(rider, pass);
     if (!rider.status.ok()) rider.cache->slots().release_all_uncommitted();
   }
+}
+
+// To their flags, and the other way round: to the layers that are done.
+void PassRunner::listen_to(std::span<const Rider> riders) {
+  abandoned_.clear();
+  bool all_may_go = true, anybody_asks = false;
+  for (const Rider& rider : riders) {
+    if (!rider.status.ok()) continue;
+    abandoned_.push_back(rider.abandoned);
+    all_may_go = all_may_go && rider.abandoned != nullptr;
+    anybody_asks = anybody_asks || rider.on_layer_done;
+  }
+  if (!all_may_go) abandoned_.clear();
+  output_.abandoned = abandoned_;
+  output_.on_layer_done = {};
+  if (!anybody_asks) return;
+  output_.on_layer_done = [riders](std::int32_t done, std::int32_t layers) {
+    for (const Rider& rider : riders) {
+      if (rider.status.ok() && rider.on_layer_done) rider.on_layer_done(done, layers);
+    }
+  };
+}
+
+// pass: how the pass of all ended.
+Status PassRunner::result_of(const Rider& rider, const Status& pass) const {
+  OUTRIDER_RETURN_IF_ERROR(pass);
+  const bool shared = rider.rows < rows_.size();  // else it is the model's to end the pass
+  if (shared && rider.abandoned != nullptr && rider.abandoned->load(std::memory_order_relaxed)) {
+    return cancelled("the pass was abandoned");
+  }
+  return demands() ? Status() : check_logits(rider);
 }
 
 Status PassRunner::check_logits(const Rider& rider) const {
@@ -118,19 +152,25 @@ std::vector<std::size_t> rows_ahead(const PassPlan& plan, std::size_t row,
   return taken;
 }
 
-Status LazyLogitsWalk::run(const Rider& rider, const VerifySession& session, PassRunner& runner) {
-  PassPlan walked = rider.plan;
-  for (std::size_t node = 0; node < walked.nodes.size(); ++node) {
-    const std::size_t row = row_after(static_cast<std::int32_t>(node));
-    walked.nodes[node].ended = !runner.has_logits(rider, row);
-  }
+void ChosenWalk::run(const Rider& rider, const VerifySession& session, const PassRunner& runner) {
   const Open& open = session.opened();
-  std::vector<bool> there(walked.nodes.size() + 1, false);
+  chosen_.assign(rider.plan.nodes.size() + 1, std::nullopt);
+  session.walk(rider.plan, [&](std::size_t row, Position position) {
+    const TokenId token = choose(runner.logits(rider, row), open.sampling, open.seed, position);
+    chosen_[row] = token;
+    return token;
+  });
+}
+
+Status ChosenWalk::run_on_demand(const Rider& rider, const VerifySession& session,
+                                 PassRunner& runner) {
+  const Open& open = session.opened();
+  std::vector<bool> there(rider.plan.nodes.size() + 1, false);
   chosen_.assign(there.size(), std::nullopt);
   Status status;
-  session.walk(walked, [&](std::size_t row, Position position) {
+  session.walk(rider.plan, [&](std::size_t row, Position position) {
     if (!there[row]) {
-      const std::vector<std::size_t> rows = rows_ahead(walked, row, there);
+      const std::vector<std::size_t> rows = rows_ahead(rider.plan, row, there);
       for (const std::size_t one : rows) there[one] = true;
       status = runner.demand(rider, rows);
     }

@@ -1,7 +1,7 @@
 // Executes passes on a model: slots for the rows of all who ride, the forward pass, the logits to
 // choose from, and what stays in the KV caches afterwards.
 //
-//   (compute (demand* end_demands)? logits* keep*)*
+//   (place compute (demand* end_demands)? logits* keep*)*
 //
 // Thread rule: the compute thread. Ownership: model and caches are the caller's.
 // SPDX-License-Identifier: Apache-2.0
@@ -24,25 +24,28 @@ namespace outrider {
 
 class VerifySession;
 
-// One stream's part of a pass: a range of its rows, who watches them, and how they ended. A rider
-// that fails leaves its pass without hurting the others.
+// One stream's part of a pass: a range of its rows, and how they ended. A rider that fails leaves
+// its pass without hurting the others.
 struct Rider {
   StreamId stream = 0;
   PassPlan plan;
   KvCache* cache = nullptr;
-  // Who looks at its rows as the pass goes on; null: nobody.
-  LayerTap* tap = nullptr;
-  RowPruner* pruner = nullptr;
+  // Told after each layer how many are done; empty: nobody is.
   std::function<void(std::int32_t done, std::int32_t layers)> on_layer_done = {};
   // Set by another thread when nobody wants its rows any more; null: never.
   const std::atomic<bool>* abandoned = nullptr;
 
   // Set by the runner.
   Status status = {};
-  std::size_t first_row = 0;     // of the pass: from there on plan.rows() are its own
+  std::size_t rows = 0;          // that the pass computes for it: plan.rows(), or none if it failed
+  std::size_t first_row = 0;     // of those, in the pass
   std::size_t first_logits = 0;  // the same among the rows that want logits
+};
 
-  bool is_watched() const { return tap != nullptr || pruner != nullptr || on_layer_done; }
+// Who looks at the rows of a pass as it goes on; null: nobody.
+struct PassWatch {
+  LayerTap* tap = nullptr;
+  RowPruner* pruner = nullptr;
 };
 
 class PassRunner final {
@@ -52,10 +55,15 @@ class PassRunner final {
     output_.on_demand = on_demand;
   }
 
-  // Runs the rows of all riders. The cache of one whose status is an error holds what it held
-  // before. CANCELLED: it was abandoned. DATA_LOSS: nothing can be chosen from one of its rows.
-  // A model shows a pass to one tap and one pruner: who is watched rides alone.
-  void compute(std::span<Rider> riders);
+  // Gives all riders their rows and slots. One that fails is none of the pass: its cache holds what
+  // it held before.
+  void place(std::span<Rider> riders);
+  // Runs the rows of the riders that place() took in. The cache of one whose status is an error
+  // holds what it held before. CANCELLED: it was abandoned; that ends the pass early only if all
+  // were. DATA_LOSS: nothing can be chosen from one of its rows.
+  void compute(std::span<Rider> riders, const PassWatch& watch = {});
+  // The model's, idle until the next pass; null: it has none.
+  ThreadPool* threads() const { return output_.threads; }
 
   // Whether logits() needs demand() first, after this pass.
   bool demands() const { return output_.row_logits != nullptr; }
@@ -78,6 +86,8 @@ class PassRunner final {
 
  private:
   Status append_rows(const Rider& rider);
+  void listen_to(std::span<const Rider> riders);
+  Status result_of(const Rider& rider, const Status& pass) const;
   Status check_logits(const Rider& rider) const;
   // Among the rows of the pass, the one of this number in Chooser's numbering.
   static std::size_t row_of(const Rider& rider, std::size_t row) {
@@ -85,30 +95,33 @@ class PassRunner final {
   }
 
   Model& model_;
-  std::vector<Row> rows_;  // by rider: tokens, then nodes
+  std::vector<Row> rows_;                            // by rider: tokens, then nodes
+  std::vector<const std::atomic<bool>*> abandoned_;  // of the riders of the pass
   PassOutput output_;
 };
 
-// Chooses along the nodes of a pass whose logits are computed on demand: those of the row that the
-// walk stands at, together with rows below it that it will likely come to. A few rows take little
-// longer than one, as the output matrix is read once for them.
+// What the law of choice gives along the nodes of a rider's pass: the walk of its verdict, before
+// anything is committed. It changes nothing but itself, so those of several riders may be taken
+// side by side.
 //
-//   (clear run? chosen*)*
-class LazyLogitsWalk final {
+//   (clear (run | run_on_demand)? chosen*)*
+class ChosenWalk final {
  public:
   void clear() { chosen_.clear(); }
+  bool is_done() const { return !chosen_.empty(); }
 
-  // runner: has computed the rows of `rider`, the session's, and demands(). Errors: of their
-  // logits.
-  Status run(const Rider& rider, const VerifySession& session, PassRunner& runner);
+  // rider: the session's, whose rows `runner` has computed, with their logits.
+  void run(const Rider& rider, const VerifySession& session, const PassRunner& runner);
+  // The same where `runner` demands(): of the row that the walk stands at, together with rows below
+  // it that it will likely come to. A few rows take little longer than one, as the output matrix is
+  // read once for them. Errors: of their logits.
+  Status run_on_demand(const Rider& rider, const VerifySession& session, PassRunner& runner);
 
-  // What stands behind this row, in Chooser's numbering; nothing: no walk came to it.
-  std::optional<TokenId> chosen(std::size_t row) const {
-    return row < chosen_.size() ? chosen_[row] : std::nullopt;
-  }
+  // What stands behind this row, in Chooser's numbering, to which the walk came.
+  TokenId chosen(std::size_t row) const { return *chosen_.at(row); }
 
  private:
-  std::vector<std::optional<TokenId>> chosen_;
+  std::vector<std::optional<TokenId>> chosen_;  // by row
 };
 
 // Rows to compute for a walk that stands at `row`, in Chooser's numbering: itself, then the

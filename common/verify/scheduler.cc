@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/base/thread_pool.h"
+
 namespace outrider {
 namespace {
 
@@ -12,7 +14,8 @@ constexpr int kForgetOneIn = 64;
 }  // namespace
 
 Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
-    : pass_limit_(options.pass_limit),
+    : vocab_size_(model.info().vocab_size),
+      pass_limit_(options.pass_limit),
       joules_(options.joules),
       sessions_(model, options),
       runner_(model, options.logits_on_demand),
@@ -61,23 +64,30 @@ bool Scheduler::step(const Clock& clock, const std::function<void()>& on_started
 
 bool Scheduler::start(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
-  const auto next = sessions_.next_turn(now);
-  if (next == sessions_.end()) return false;
-  turn_ = Turn{.riders = {}, .started = now, .joules_before = joules()};
-  turn_->riders.push_back(next->second.start(next->first, now));
-  last_served_ = {next->first};
-  sessions_.flush(next->first, next->second);
+  std::vector<Rider> riders = sessions_.next_pass(now);
+  if (riders.empty()) return false;
+  last_served_.clear();
+  for (const Rider& rider : riders) last_served_.push_back(rider.stream);
+  turn_ = Turn{.riders = std::move(riders), .started = now, .joules_before = joules()};
   return true;
 }
 
 void Scheduler::compute() {
   OUTRIDER_CHECK(turn_.has_value());
-  for (Rider& rider : turn_->riders) {
+  std::vector<Rider>& riders = turn_->riders;
+  runner_.place(riders);
+  if (probe_) probe_->begin(vocab_size_);
+  if (pruner_) pruner_->begin(vocab_size_);
+  for (Rider& rider : riders) {
+    if (!rider.status.ok()) continue;
     sessions_.find(rider.stream)
         ->second.watch(rider, probe_ ? &*probe_ : nullptr, pruner_ ? &*pruner_ : nullptr);
   }
-  runner_.compute(turn_->riders);
-  for (Rider& rider : turn_->riders) {
+  PassWatch watch;
+  if (probe_ && probe_->watches_anybody()) watch.tap = &*probe_;
+  if (pruner_) watch.pruner = &*pruner_;
+  runner_.compute(riders, watch);
+  for (Rider& rider : riders) {
     if (!rider.status.ok()) continue;
     rider.status = sessions_.find(rider.stream)->second.finish_rows(rider, runner_);
   }
@@ -87,30 +97,71 @@ void Scheduler::compute() {
 void Scheduler::finish(TimePoint now) {
   OUTRIDER_CHECK(turn_.has_value());
   const Turn turn = *std::exchange(turn_, std::nullopt);
-  for (const Rider& rider : turn.riders) finish_rider(turn, rider, now);
+  choose(turn.riders);
+  const std::optional<double> used = turn.joules_before ? joules() : std::nullopt;
+  TurnCost cost{.took = now - turn.started,
+                .joules = used ? std::optional(*used - *turn.joules_before) : std::nullopt};
+  for (const Rider& rider : turn.riders) cost.rows += rider.rows;
+  count_turn(turn, cost, now);
+  for (const Rider& rider : turn.riders) finish_rider(rider, cost, now);
 }
 
-void Scheduler::finish_rider(const Turn& turn, const Rider& rider, TimePoint now) {
-  const auto at = sessions_.find(rider.stream);
-  if (rider.status.code() == StatusCode::kInternal) ++failed_in_a_row_;
-  if (!rider.status.ok()) return sessions_.break_off(at, rider.status.with_context("pass"), now);
+// Of all riders, before any verdict leaves: side by side, where the model has threads.
+void Scheduler::choose(std::span<const Rider> riders) {
+  std::vector<std::pair<const Rider*, VerifyStream*>> choosing;
+  for (const Rider& rider : riders) {
+    if (rider.status.ok()) choosing.emplace_back(&rider, &sessions_.find(rider.stream)->second);
+  }
+  const auto choose_some = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto& [rider, stream] = choosing[static_cast<std::size_t>(i)];
+      stream->choose(*rider, runner_);
+    }
+  };
+  if (runner_.threads() == nullptr) return choose_some(0, std::ssize(choosing));
+  runner_.threads()->parallel_for(std::ssize(choosing), 1, choose_some);
+}
+
+void Scheduler::count_turn(const Turn& turn, const TurnCost& cost, TimePoint now) {
+  const auto broke = [](const Rider& rider) {
+    return rider.status.code() == StatusCode::kInternal;
+  };
+  const auto decided = [](const Rider& rider) { return rider.status.ok() && rider.plan.decides; };
+  const auto well = [](const Rider& rider) { return rider.status.ok(); };
+  if (std::ranges::any_of(turn.riders, broke)) ++failed_in_a_row_;
+  if (std::ranges::none_of(turn.riders, well)) return;
   failed_in_a_row_ = 0;
-  const Duration took = now - turn.started;
-  slowest_turn_ = std::max(took, slowest_turn_ - slowest_turn_ / kForgetOneIn);
+  device_passes_ += std::ranges::any_of(turn.riders, decided) ? 1 : 0;
+  slowest_turn_ = std::max(cost.took, slowest_turn_ - slowest_turn_ / kForgetOneIn);
   announce_pass_limit(now);
+  // Pass 0 reads the prompt.
+  const auto reads = [](const Rider& rider) { return rider.plan.pass == 0; };
+  if (std::ranges::any_of(turn.riders, reads)) return;
+  const bool exits = std::ranges::any_of(turn.riders, [](const Rider& r) { return r.plan.exits; });
+  costs_.add(cost.rows, exits && probe_.has_value(), cost.took);
+  sessions_.set_pass_costs(costs_.costs());
+}
+
+void Scheduler::finish_rider(const Rider& rider, TurnCost& cost, TimePoint now) {
+  const auto at = sessions_.find(rider.stream);
+  // From one rider's end to the next, so that the shares of all are the whole.
+  const auto until = [&](std::size_t rows) {
+    return cost.took * static_cast<std::int64_t>(rows) / static_cast<std::int64_t>(cost.rows);
+  };
+  const std::size_t before = std::exchange(cost.rows_before, cost.rows_before + rider.rows);
+  if (!rider.status.ok()) return sessions_.break_off(at, rider.status.with_context("pass"), now);
+  const RiderTimes times{.took = cost.took,
+                         .share = until(before + rider.rows) - until(before),
+                         .rows = static_cast<std::uint32_t>(cost.rows)};
   const PassPlan& plan = rider.plan;
   const SchedulerOptions& options = sessions_.options();
-  if (options.on_rows) options.on_rows(at->second.name().owner.tenant, plan.rows(), now);
-  at->second.finish(rider, runner_, took, now);
-  const std::optional<double> used = turn.joules_before ? joules() : std::nullopt;
-  at->second.add_joules(used ? std::optional(*used - *turn.joules_before) : std::nullopt);
-  rows_ += plan.rows();
+  if (options.on_rows) options.on_rows(at->second.name().owner.tenant, rider.rows, now);
+  at->second.finish(rider, runner_, times, now);
+  const double part = static_cast<double>(rider.rows) / static_cast<double>(cost.rows);
+  at->second.add_joules(cost.joules ? std::optional(*cost.joules * part) : std::nullopt);
+  rows_ += rider.rows;
   passes_ += plan.decides ? 1 : 0;
-  if (plan.pass > 0) {  // pass 0 reads the prompt
-    costs_.add(plan.rows(), plan.exits && probe_.has_value(), took);
-    sessions_.set_pass_costs(costs_.costs());
-  }
-  compute_ += took;
+  compute_ += times.share;
   sessions_.finished_pass(at, plan.decides, now);
 }
 
@@ -124,6 +175,7 @@ void Scheduler::announce_pass_limit(TimePoint now) {
 SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = sessions_.stats();
   stats.passes = passes_;
+  stats.device_passes = device_passes_;
   stats.failed_in_a_row = failed_in_a_row_;
   stats.rows = rows_;
   stats.compute = compute_;

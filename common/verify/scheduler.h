@@ -1,8 +1,9 @@
-// Many streams, one device: gives each session its turn.
+// Many streams, one device: gives each session its turn, and all whose turn it is one pass.
 //
-// Turns go round among tenants, and among each one's streams: one pass, or one chunk of a prefill,
-// then the next that wants the device. Who is beyond his rows in time waits until he is not.
-// Which streams there are, who is admitted and what is over, Sessions knows.
+// Turns go round among tenants, and among each one's streams. A pass takes along all that want the
+// device and fit: those that await a verdict, and chunks of prompts. Each is charged by its rows.
+// Who is beyond his rows in time waits until he is not. Which streams there are, who is admitted
+// and what is over, Sessions knows.
 //
 //   (connect | receive | disconnect | drain | tick)*  step
 //
@@ -63,7 +64,7 @@ class Scheduler final {
   void compute();
   // Ends it.
   void finish(TimePoint now);
-  // Who rode in the last turn: one stream, so far.
+  // Who rode in the last turn.
   std::span<const StreamId> last_served() const { return last_served_; }
 
   std::vector<StreamEvent> take_events() { return sessions_.take_events(); }
@@ -71,6 +72,8 @@ class Scheduler final {
   // The stream's session, to look at; null before Open and after the end.
   const VerifySession* session(StreamId stream) const { return sessions_.session(stream); }
   SchedulerStats stats() const;
+  // The model's, free to use between passes; null: it has none.
+  ThreadPool* threads() const { return runner_.threads(); }
 
  private:
   // A turn between start() and finish().
@@ -80,11 +83,22 @@ class Scheduler final {
     std::optional<double> joules_before;
   };
 
-  void finish_rider(const Turn& turn, const Rider& rider, TimePoint now);
+  // What a turn took that is over.
+  struct TurnCost {
+    Duration took{0};
+    std::size_t rows = 0;               // of all riders
+    std::optional<double> joules = {};  // nothing: the device does not tell
+    std::size_t rows_before = 0;        // of the riders that were charged already
+  };
+
+  void choose(std::span<const Rider> riders);
+  void count_turn(const Turn& turn, const TurnCost& cost, TimePoint now);
+  void finish_rider(const Rider& rider, TurnCost& cost, TimePoint now);
   void announce_pass_limit(TimePoint now);
 
   std::optional<double> joules() const { return joules_ ? joules_() : std::nullopt; }
 
+  const std::int32_t vocab_size_;
   const Duration pass_limit_;
   const std::function<std::optional<double>()> joules_;
   Sessions sessions_;
@@ -97,6 +111,7 @@ class Scheduler final {
   std::optional<Turn> turn_;
 
   std::uint64_t passes_ = 0;
+  std::uint64_t device_passes_ = 0;
   std::uint64_t failed_in_a_row_ = 0;
   std::uint64_t rows_ = 0;
   Duration compute_{0};

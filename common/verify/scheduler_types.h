@@ -75,6 +75,13 @@ struct PruneCounts {
   }
 };
 
+// What a pass took, and which part of it is one rider's.
+struct RiderTimes {
+  Duration took{0};        // the whole pass
+  Duration share{0};       // of that, by the rider's rows; those of all riders are `took`
+  std::uint32_t rows = 0;  // of the pass, all riders' together
+};
+
 // Totals since the start, and what is there now.
 struct SchedulerStats {
   std::uint64_t streams_open = 0;   // now
@@ -90,7 +97,8 @@ struct SchedulerStats {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0;  // of the prompts, found in a replaced session's KV
   std::uint64_t completion_tokens = 0;
-  std::uint64_t passes = 0;
+  std::uint64_t passes = 0;           // that decided tokens, counted for each rider
+  std::uint64_t device_passes = 0;    // the same, each counted once
   std::uint64_t failed_in_a_row = 0;  // turns that ended INTERNAL since the last that ended well
   std::uint64_t rows = 0;             // computed, prefill included
   std::uint64_t dead_on_arrival = 0;  // nodes
@@ -168,10 +176,12 @@ struct SchedulerOptions {
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
   std::uint32_t max_concurrent_sessions = 8;  // the next Open is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
-  Position max_positions = 0;         // prefix and answer at most; 0: the model's own limit
-  std::uint32_t max_nodes = 64;       // living nodes of a stream; at least 64, which edges rely on
-  std::uint32_t max_rows = 33;        // rows of one verifying pass
-  std::uint32_t run_ahead = 512;      // tokens past the acknowledged position
+  std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
+  std::uint32_t prefill_budget = 64;     // prompt tokens of a pass in which others await a verdict
+  Position max_positions = 0;            // prefix and answer at most; 0: the model's own limit
+  std::uint32_t max_nodes = 64;   // living nodes of a stream; at least 64, which edges rely on
+  std::uint32_t max_rows = 33;    // rows of a session in a verifying pass
+  std::uint32_t run_ahead = 512;  // tokens past the acknowledged position
   std::uint32_t max_message_bytes = 1 << 20;
   Duration idle_timeout = std::chrono::minutes(2);   // without progress an edge loses its session
   Duration open_timeout = std::chrono::seconds(10);  // from one piece of an Open to the next

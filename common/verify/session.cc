@@ -148,20 +148,33 @@ std::optional<TimePoint> VerifySession::runnable_at() const {
   return at;
 }
 
-PassPlan VerifySession::start(TimePoint now) {
+std::size_t VerifySession::chunk_of(std::size_t most_tokens) const {
+  return std::min({missing(), std::size_t{setup_.prefill_chunk}, most_tokens});
+}
+
+std::size_t VerifySession::node_budget() const {
+  const std::size_t budget = limits_.max_rows - 1;
+  return policy_.row_limit > 0 ? std::min<std::size_t>(budget, policy_.row_limit) : budget;
+}
+
+std::size_t VerifySession::rows_at_most(std::size_t most_tokens) const {
+  const std::size_t chunk = chunk_of(most_tokens);
+  return chunk < missing() ? chunk : chunk + std::min(node_budget(), tree_.size());
+}
+
+PassPlan VerifySession::start(TimePoint now, std::size_t most_tokens) {
   const std::optional<TimePoint> wanted = runnable_at();
-  OUTRIDER_CHECK(wanted && *wanted <= now);
+  OUTRIDER_CHECK(wanted && *wanted <= now && most_tokens > 0);
   timings_.waited += *wanted - idle_since_;
   timings_.queued += now - *wanted;
   book_.add_queued(now - *wanted);
 
   PassPlan plan;
   plan.position = cached_end_;
-  const auto missing = static_cast<std::size_t>(tree_.end() - cached_end_);
-  const auto chunk = std::min<std::size_t>(missing, setup_.prefill_chunk);
+  const std::size_t chunk = chunk_of(most_tokens);
   const auto tokens = tree_.text().subspan(static_cast<std::size_t>(cached_end_), chunk);
   plan.tokens.assign(tokens.begin(), tokens.end());
-  plan.decides = chunk == missing;
+  plan.decides = chunk == missing();
   plan.exits = plan.decides && policy_.wants_exits;
   plan.pass = next_pass_;
   if (plan.decides) take_nodes(plan);
@@ -171,10 +184,8 @@ PassPlan VerifySession::start(TimePoint now) {
 }
 
 void VerifySession::take_nodes(PassPlan& plan) {
-  std::size_t budget = limits_.max_rows - 1;
-  if (policy_.row_limit > 0) budget = std::min<std::size_t>(budget, policy_.row_limit);
   // The choice after a node at end_position - 1 would lie at end_position: never wanted.
-  const Selection selection = select_nodes(tree_, budget, end_rule_.end_position - 2);
+  const Selection selection = select_nodes(tree_, node_budget(), end_rule_.end_position - 2);
   std::unordered_map<NodeIndex, std::int32_t> row_of{{kRoot, -1}};
   for (const NodeIndex index : selection.taken) {
     const TreeNode& node = tree_.node(index);
@@ -196,10 +207,11 @@ void VerifySession::end_node(std::int32_t node) {
   ++usage_.rows_pruned;
 }
 
-std::int32_t VerifySession::finish(const Chooser& choose, Duration computed, TimePoint now) {
+std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& times, TimePoint now) {
   OUTRIDER_CHECK(plan_.has_value());
-  timings_.computed += computed;
-  usage_.compute += computed;
+  timings_.computed += times.took;
+  usage_.compute += times.share;
+  batch_rows_ += times.rows;
   cached_end_ += static_cast<Position>(plan_->tokens.size());
   if (!plan_->decides) {
     plan_.reset();
@@ -211,7 +223,9 @@ std::int32_t VerifySession::finish(const Chooser& choose, Duration computed, Tim
                   .position = tree_.end(),
                   .tokens = {},
                   .rows = std::exchange(pass_rows_, 0),
-                  .timings = std::exchange(timings_, {})};
+                  .timings = std::exchange(timings_, {}),
+                  .batch_rows = std::exchange(batch_rows_, 0)};
+  if (verdict.batch_rows <= verdict.rows) verdict.batch_rows = 0;
   PassWalk walked = walk(*plan_, choose);
   verdict.tokens = std::move(walked.tokens);
   book_.add_pass(plan_->nodes.size(), verdict.tokens.size() - 1, usage_.compute, now);

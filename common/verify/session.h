@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -68,15 +69,22 @@ class VerifySession final {
   // none means that only a message can change it.
   std::optional<TimePoint> runnable_at() const;
 
-  // Begins what runnable_at() asked for.
-  PassPlan start(TimePoint now);
+  // The prompt is not read yet: no verdict is awaited.
+  bool is_prefilling() const { return next_pass_ == 0; }
+  // The most rows that start() would take now.
+  std::size_t rows_at_most(std::size_t most_tokens) const;
+
+  static constexpr std::size_t kAnyTokens = std::numeric_limits<std::size_t>::max();
+  // Begins what runnable_at() asked for. most_tokens: of text without keys and values, at least 1;
+  // a pass that cannot read all decides nothing.
+  PassPlan start(TimePoint now, std::size_t most_tokens = kAnyTokens);
 
   // The pass did not take this node of the plan to its end: it is as one that was not in the pass.
   void end_node(std::int32_t node);
 
   // Ends it: walks the tree by `choose`, commits, tells the edge. Returns the last node of the
   // plan that stands: its path keeps keys and values, all other nodes lose them; -1: none does.
-  std::int32_t finish(const Chooser& choose, Duration computed, TimePoint now);
+  std::int32_t finish(const Chooser& choose, const RiderTimes& times, TimePoint now);
 
   // The walk that finish() would take with these choices, for a prediction of them. `plan` is the
   // one that start() gave, and its pass is not finished.
@@ -115,6 +123,9 @@ class VerifySession final {
   void finish_with(FinishReason reason);
   bool paused() const;
   void take_nodes(PassPlan& plan);
+  std::size_t missing() const { return static_cast<std::size_t>(tree_.end() - cached_end_); }
+  std::size_t chunk_of(std::size_t most_tokens) const;
+  std::size_t node_budget() const;
 
   Open open_;  // its prefix has moved into tree_
   const Limits limits_;
@@ -137,7 +148,8 @@ class VerifySession final {
   TimePoint resumed_at_;                  // when the last pause ended
   std::optional<TimePoint> asked_since_;  // a living node hangs under the root, or a Grow asks
   PassTimings timings_;
-  std::uint32_t pass_rows_ = 0;  // with the prefill's, in pass 0
+  std::uint32_t pass_rows_ = 0;   // with the prefill's, in pass 0
+  std::uint32_t batch_rows_ = 0;  // the same of all who rode
 
   Usage usage_;
   SessionBook book_;

@@ -362,17 +362,48 @@ std::vector<TurnSeeker> Sessions::turn_seekers(TimePoint now) const {
   return seekers;
 }
 
-Sessions::Streams::iterator Sessions::next_turn(TimePoint now) {
-  while (const std::optional<StreamId> turn = next_in_turn(turn_seekers(now))) {
+// Prompt tokens that the next pass may read in all: a prompt keeps nobody waiting who awaits a
+// verdict.
+std::size_t Sessions::shared_prefill(const std::vector<TurnSeeker>& seekers) const {
+  const bool awaited = std::ranges::any_of(seekers, [&](const TurnSeeker& seeker) {
+    return seeker.wants && !streams_.at(seeker.stream).session()->is_prefilling();
+  });
+  return awaited ? std::max(options_.prefill_budget, 1u) : VerifySession::kAnyTokens;
+}
+
+std::vector<Rider> Sessions::next_pass(TimePoint now) {
+  std::vector<Rider> riders;
+  const std::vector<TurnSeeker> seekers = turn_seekers(now);
+  TurnOrder order(seekers);
+  std::size_t prefill_left = shared_prefill(seekers);
+  std::size_t rows_left = options_.max_batched_rows;
+  while (const std::optional<StreamId> turn = order.next()) {
     const auto next = streams_.find(*turn);
-    const Status room = next->second.reserve(pool_);
-    if (room.ok()) {
-      next->second.serve(++turns_);
-      return next;
+    VerifyStream& stream = next->second;
+    const bool reads_prompt = stream.session()->is_prefilling();
+    std::size_t most_tokens = VerifySession::kAnyTokens;
+    if (reads_prompt)
+      most_tokens = riders.empty() ? prefill_left : std::min(prefill_left, rows_left);
+    if (most_tokens == 0) continue;
+    // The first has the pass, however many rows that takes.
+    if (!riders.empty() && stream.session()->rows_at_most(most_tokens) > rows_left) break;
+    if (const Status room = stream.reserve(pool_); !room.ok()) {
+      starve(next, room.message(), pool_.why_short(), now);
+      continue;
     }
-    starve(next, room.message(), pool_.why_short(), now);
+    stream.serve(++turns_);
+    order.serve(turns_);
+    const PassPlan& plan = riders.emplace_back(stream.start(*turn, now, most_tokens)).plan;
+    if (reads_prompt) prefill_left -= std::min(prefill_left, plan.tokens.size());
+    rows_left -= std::min(rows_left, plan.rows());
+    flush(*turn, stream);
   }
-  return streams_.end();
+  return riders;
+}
+
+std::size_t Sessions::longest_wait(TimePoint now) const {
+  const std::size_t together = std::max(options_.max_batched_rows / target_.limits.max_rows, 1u);
+  return (longest_round(turn_seekers(now)) + together - 1) / together;
 }
 
 void Sessions::finished_pass(Streams::iterator at, bool decided, TimePoint now) {

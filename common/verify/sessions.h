@@ -1,5 +1,5 @@
 // The streams of one verifier and their sessions: gathers Opens, admits within bounds, ends what is
-// over, and knows whose turn it is. Runs nothing.
+// over, and seats those whose turn it is in the next pass. Runs nothing.
 //
 // At most max_concurrent_sessions and kv.max_bytes; the next Open is told to come back. A stream
 // that replaces a session takes over its KV, whether that session still lives (a link that died
@@ -45,11 +45,12 @@ class Sessions final {
   void tick(TimePoint now);
   std::optional<TimePoint> wake_at() const;
 
-  // The stream whose turn it is (fairness.h), with memory for its pass; end() if none wants the
-  // device, or may have it. Those for which there is no memory are ended.
-  Streams::iterator next_turn(TimePoint now);
-  // How many turns a session may have to wait for its next.
-  std::size_t longest_wait(TimePoint now) const { return longest_round(turn_seekers(now)); }
+  // Begins the next pass of all that want the device and may have it, in the order of their turns
+  // (fairness.h), as far as max_batched_rows goes: who no longer fits comes first in the next. Each
+  // has memory for its pass; those for which there is none are ended. Empty: nobody rides.
+  std::vector<Rider> next_pass(TimePoint now);
+  // How many passes a session may have to wait for its next.
+  std::size_t longest_wait(TimePoint now) const;
   Streams::iterator find(StreamId stream) { return streams_.find(stream); }
   Streams::iterator end() { return streams_.end(); }
   // Hands out what the session has to say.
@@ -89,6 +90,7 @@ class Sessions final {
 
   TimePoint ready_at(const VerifyStream& stream) const;
   std::vector<TurnSeeker> turn_seekers(TimePoint now) const;
+  std::size_t shared_prefill(const std::vector<TurnSeeker>& seekers) const;
   // Ends the stream; its session, if it has one, is over with it.
   void close(Streams::iterator at, const Status& status, TimePoint now);
   void count_end(const VerifyStream& stream, TimePoint now);

@@ -2,11 +2,10 @@
 #include "common/verify/verify_stream.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 #include <variant>
-
-#include "common/sampling/sampling.h"
 
 namespace outrider {
 namespace {
@@ -19,8 +18,10 @@ constexpr std::int32_t kGrowthSlots = 256;
 constexpr Position kLongPass = 256;
 constexpr Position kMaxSlots = std::numeric_limits<std::int32_t>::max() / 2;
 
-// Of the exact time only the step is left.
-void coarsen(PassTimings& timings) {
+// Of the exact figures only the step is left.
+void coarsen(Verdict& verdict) {
+  verdict.batch_rows = verdict.batch_rows > 0 ? std::bit_ceil(verdict.batch_rows) : 0;
+  PassTimings& timings = verdict.timings;
   const Duration queued = std::exchange(timings.queued, Duration{0});
   timings.load = queued * 10 < timings.computed  ? Load::kFree
                  : queued < timings.computed     ? Load::kSome
@@ -77,26 +78,21 @@ Status VerifyStream::check_reports(const EdgeMessage& message) const {
                              "; this verifier has sent no exit report");
 }
 
-Rider VerifyStream::start(StreamId id, TimePoint now) {
+Rider VerifyStream::start(StreamId id, TimePoint now, std::size_t most_tokens) {
   return {.stream = id,
-          .plan = session_->start(now),
+          .plan = session_->start(now, most_tokens),
           .cache = lease_.cache.get(),
           .abandoned = hooks_.abandoned.get()};
 }
 
 void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
   const PassPlan& plan = rider.plan;
-  const std::int32_t vocab = session_->limits().vocab_size;
   if (probe != nullptr && hooks_.reports && plan.exits) {
     hooks_.reports->begin_pass(plan.pass);
-    probe->begin(*session_, plan, vocab,
+    probe->watch(*session_, plan, rider.first_logits,
                  [this](const ExitGuess& guess) { hooks_.reports->offer(guess); });
-    rider.tap = probe;
   }
-  if (pruner != nullptr) {
-    pruner->begin(session_->opened(), plan, vocab);
-    rider.pruner = pruner;
-  }
+  if (pruner != nullptr) pruner->watch(session_->opened(), plan, rider.first_logits);
   const auto tokens = static_cast<Position>(plan.tokens.size());
   if (hooks_.on_progress && tokens > kLongPass) {
     rider.on_layer_done = [this, tokens, position = plan.position, decides = plan.decides](
@@ -108,24 +104,26 @@ void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
   }
 }
 
-Status VerifyStream::finish_rows(const Rider& rider, PassRunner& runner) {
+Status VerifyStream::finish_rows(Rider& rider, PassRunner& runner) {
   for (std::size_t node = 0; node < rider.plan.nodes.size(); ++node) {
     const auto index = static_cast<std::int32_t>(node);
-    if (!runner.has_logits(rider, row_after(index))) session_->end_node(index);
+    if (runner.has_logits(rider, row_after(index))) continue;
+    rider.plan.nodes[node].ended = true;
+    session_->end_node(index);
   }
   walk_.clear();
-  return runner.demands() && rider.plan.decides ? walk_.run(rider, *session_, runner) : Status();
+  if (!runner.demands() || !rider.plan.decides) return {};
+  return walk_.run_on_demand(rider, *session_, runner);
 }
 
-void VerifyStream::finish(const Rider& rider, PassRunner& runner, Duration computed,
+void VerifyStream::choose(const Rider& rider, const PassRunner& runner) {
+  if (rider.plan.decides && !walk_.is_done()) walk_.run(rider, *session_, runner);
+}
+
+void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTimes& times,
                           TimePoint now) {
-  const Open& open = session_->opened();
-  const std::int32_t leaf = session_->finish(
-      [&](std::size_t row, Position position) {
-        if (const std::optional<TokenId> chosen = walk_.chosen(row)) return *chosen;
-        return choose(runner.logits(rider, row), open.sampling, open.seed, position);
-      },
-      computed, now);
+  const std::int32_t leaf =
+      session_->finish([this](std::size_t row, Position) { return walk_.chosen(row); }, times, now);
   if (hooks_.reports) hooks_.reports->end_pass(session_->tree().end());
   runner.keep(rider, leaf);
 }
@@ -164,7 +162,7 @@ std::vector<ServerMessage> VerifyStream::take_messages() {
   std::vector<ServerMessage> messages = session_->take_messages();
   for (ServerMessage& message : messages) {
     auto* const verdict = std::get_if<Verdict>(&message);
-    if (verdict != nullptr && name_.owner.coarse_times) coarsen(verdict->timings);
+    if (verdict != nullptr && name_.owner.coarse_times) coarsen(*verdict);
   }
   return messages;
 }

@@ -1,7 +1,7 @@
 // One edge's stream as the scheduler keeps it: once Open came, a session with the KV cache and the
 // exit reports that belong to it.
 //
-//   assemble* open (receive | start watch finish_rows finish)* (retire | discard)
+//   assemble* open (receive | start watch finish_rows choose finish)* (retire | discard)
 //
 // Thread rule: owned by the scheduler's thread. Ownership: pool, runner, probe and pruner are the
 // scheduler's; the last two outlive the pass. SPDX-License-Identifier: Apache-2.0
@@ -67,15 +67,18 @@ class VerifyStream final {
 
   // Takes the memory that the next pass may need. RESOURCE_EXHAUSTED as KvPool::take().
   Status reserve(KvPool& pool);
-  // Begins what the session wants of the device.
-  Rider start(StreamId id, TimePoint now);
+  // Begins what the session wants of the device. most_tokens: as VerifySession::start().
+  Rider start(StreamId id, TimePoint now, std::size_t most_tokens);
   // Who watches the rider's rows, which stays where it is until the pass is over: with a probe,
   // exits report if the plan wants them; with a pruner branches may end.
   void watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner);
   // The runner has computed the rider's rows; chooses where logits come lazily. Errors: of those.
-  Status finish_rows(const Rider& rider, PassRunner& runner);
-  // Ends the pass, if that went well: chooses, commits, keeps what stands in the cache.
-  void finish(const Rider& rider, PassRunner& runner, Duration computed, TimePoint now);
+  Status finish_rows(Rider& rider, PassRunner& runner);
+  // Chooses what has not been chosen yet. Changes nothing that others see, so that streams may
+  // choose side by side.
+  void choose(const Rider& rider, const PassRunner& runner);
+  // Ends the pass, if that went well: commits, keeps what stands in the cache.
+  void finish(const Rider& rider, PassRunner& runner, const RiderTimes& times, TimePoint now);
 
   // Ends the session; its KV waits in the pool for a stream that replaces it.
   void retire(KvPool& pool, TimePoint now);
@@ -125,7 +128,7 @@ class VerifyStream final {
   std::optional<double> joules_ = 0.0;
   std::unique_ptr<VerifySession> session_;
   KvPool::Lease lease_;  // the session's cache
-  LazyLogitsWalk walk_;  // of a pass that was computed and is not finished
+  ChosenWalk walk_;      // of a pass that was computed and is not finished
 };
 
 }  // namespace outrider

@@ -10,6 +10,8 @@ namespace {
 // Rows that a pass may have beyond one for each token of the text. Figures keep a count for each
 // number of rows.
 constexpr Position kMaxNodeRows = 4096;
+// Rows of all the passes behind a verdict, of whichever sessions: a long prompt is read in many.
+constexpr std::uint32_t kMaxBatchRows = 1u << 28;
 
 // field: as the protocol names it, for those who mend the server.
 Status wrong(const char* field, std::int64_t value, const std::string& expected) {
@@ -88,6 +90,12 @@ Status check_verdict(const Verdict& verdict, const StreamView& view) {
   const Position most_rows = view.tree.end() + kMaxNodeRows;
   if (verdict.rows > most_rows) {
     return wrong("verdict.rows", verdict.rows, "at most " + std::to_string(most_rows));
+  }
+  const bool alone = verdict.batch_rows == 0;
+  if (!alone && (verdict.batch_rows <= verdict.rows || verdict.batch_rows > kMaxBatchRows)) {
+    return wrong(
+        "verdict.batch_rows", verdict.batch_rows,
+        "0 or " + std::to_string(verdict.rows + 1) + " to " + std::to_string(kMaxBatchRows));
   }
   for (std::size_t i = 0; i < verdict.tokens.size(); ++i) {
     const TokenId token = verdict.tokens[i];

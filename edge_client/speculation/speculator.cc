@@ -45,8 +45,7 @@ Speculator::Committed Speculator::commit(const Verdict& verdict, const VerifiedR
   if (committed.request_round_trip) timings_.on_request_served(*committed.request_round_trip);
   const std::optional<bool> exits = passes_.has_exits();
   if (verdict.pass > 0 && exits) {  // pass 0 reads the prompt
-    RowTimes& times = *exits ? timings_.pass : timings_.plain_pass;
-    times.add(verdict.rows, verdict.timings.computed);
+    timings_.on_pass(verdict.rows, verdict.batch_rows, *exits, verdict.timings.computed);
   }
   answer_tokens_ += verdict.tokens.size();
   const CacheLookup found = drafter_.look_up(verdict.tokens, strategy_->round().bounds());

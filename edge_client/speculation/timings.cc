@@ -42,9 +42,9 @@ Duration RowTimes::at(double rows) const {
 Duration Timings::pass_of(std::size_t rows, bool exits) const {
   const RowTimes& own = exits ? pass : plain_pass;
   const RowTimes& other = exits ? plain_pass : pass;
-  if (own.weight() >= std::min(other.weight(), kLineWeight)) return own.of(rows);
+  if (own.weight() >= std::min(other.weight(), kLineWeight)) return loaded(own, rows);
   const double ratio = exits_ratio().value_or(1);
-  return from_ms(to_ms(other.of(rows)) * (exits ? ratio : 1 / ratio));
+  return from_ms(to_ms(loaded(other, rows)) * (exits ? ratio : 1 / ratio));
 }
 
 double Timings::known_rows() const {
@@ -61,6 +61,12 @@ std::optional<double> Timings::exits_ratio() const {
   const double plain = cost ? to_ms(plain_pass.at(known_rows())) : 0;
   if (plain <= 0) return std::nullopt;
   return 1 + to_ms(*cost) / plain;
+}
+
+void Timings::on_pass(std::size_t rows, std::size_t batch_rows, bool exits, Duration took) {
+  const std::size_t all = std::max(rows, batch_rows);
+  rows_of_others_.add(static_cast<double>(all - rows));
+  (exits ? pass : plain_pass).add(all, took);
 }
 
 void Timings::on_pass_costs(const PassCosts& costs) {

@@ -71,16 +71,21 @@ struct RoundTripBounds {
 class Timings final {
  public:
   RowTimes draft_step;
+  // By the rows of all who ride.
   RowTimes pass;        // with the target's early exits, if it has any
   RowTimes plain_pass;  // without
 
   bool knows_passes() const { return pass.known() || plain_pass.known(); }
-  // The time of a pass with or without exits. If little was seen of this kind, it is derived from
-  // the other kind by the ratio of the two.
+  // The time of a pass with or without exits, and with as many rows of others as were in recent
+  // ones. If little was seen of this kind, it is derived from the other kind by the ratio of the
+  // two.
   Duration pass_of(std::size_t rows, bool exits) const;
   // What exits add to a pass; nothing until both kinds were seen.
   std::optional<Duration> exits_cost() const;
 
+  // A pass with so many rows of ours took so long. batch_rows: with those of others; 0: there were
+  // none.
+  void on_pass(std::size_t rows, std::size_t batch_rows, bool exits, Duration took);
   // The server's own figures for its passes. What is measured here outweighs them with time.
   void on_pass_costs(const PassCosts& costs);
   // How long Opened took. An upper bound of the round trip, as it may include connecting.
@@ -98,11 +103,17 @@ class Timings final {
   Timings at_best() const;
 
  private:
+  static constexpr double kKeepOthers = 0.9;  // about ten passes count
+
+  Duration loaded(const RowTimes& times, std::size_t rows) const {
+    return times.at(static_cast<double>(rows) + rows_of_others_.mean());
+  }
   // The number of rows at which the two kinds are compared: that of the kind that was seen less.
   double known_rows() const;
   // The time of a pass with exits divided by that of one without.
   std::optional<double> exits_ratio() const;
 
+  DecayedMean rows_of_others_{kKeepOthers};  // in recent passes
   std::optional<Duration> round_trip_;
   bool measured_ = false;  // not by Opened alone
 };

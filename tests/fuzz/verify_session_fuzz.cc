@@ -102,7 +102,7 @@ class FuzzedSession {
       if (scheduler_.start(clock_.now())) {
         run_pass();
         scheduler_.finish(clock_.now());
-        check(scheduler_.last_served().front());
+        for (const StreamId stream : scheduler_.last_served()) check(stream);
       }
       scheduler_.take_events();
     }
@@ -130,11 +130,12 @@ class FuzzedSession {
   void run_pass() {
     device_.forget();
     scheduler_.compute();
-    const Reports& reports = reports_.at(scheduler_.last_served().front());
     for (std::size_t i = 0; i < device_.layers(); ++i) {
       device_.show(i);
       clock_.advance(from_ms(bytes_.byte() % 8));
-      if (bytes_.byte() % 2 == 0) {
+      for (const StreamId stream : scheduler_.last_served()) {
+        if (bytes_.byte() % 2 != 0) continue;
+        const Reports& reports = reports_.at(stream);
         reports.channel->acknowledge({.acked_reports = reports.last, .body = AckOnly{}});
       }
     }

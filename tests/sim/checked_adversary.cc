@@ -148,6 +148,7 @@ void CheckedAdversary::check(const Verdict& verdict) {
   if (verdict.tokens.size() != expected_walk()) return fail("the walk is too short or too long");
   const bool prefills = verdict.pass == 0;
   if (!prefills && verdict.rows != taken_.size() + 1) fail("a row for no living node");
+  if (verdict.batch_rows != 0 && verdict.batch_rows <= verdict.rows) fail("a batch without others");
   started_.reset();
   ++passes_;
   text_.insert(text_.end(), verdict.tokens.begin(), verdict.tokens.end());

@@ -35,6 +35,7 @@ struct Totals {
   std::uint64_t named_hits = 0;
   std::uint64_t ignored_reports = 0;
   std::uint64_t evicted = 0;
+  std::uint64_t shared_passes = 0;         // as sessions count them, that another one had too
   std::uint64_t pruned_rows = 0;           // of branches that ended in the middle of a pass
   std::uint64_t server_reports = 0;        // that the server's own exits gave
   std::uint64_t acknowledged_reports = 0;  // messages that acknowledged some of them
@@ -63,6 +64,7 @@ struct Totals {
     evicted += other.evicted;
     server_reports += other.server_reports;
     pruned_rows += other.pruned_rows;
+    shared_passes += other.shared_passes;
     acknowledged_reports += other.acknowledged_reports;
     faults += other.faults;
   }
@@ -83,10 +85,12 @@ struct SimulatedRun {
   SchedulerOptions server_options() {
     SchedulerOptions options;
     options.tokenizer_hash = "toy";
-    options.max_concurrent_sessions = static_cast<std::uint32_t>(random.between(1, 3));
+    options.max_concurrent_sessions = static_cast<std::uint32_t>(random.between(1, 6));
     options.kv.kept = static_cast<std::uint32_t>(random.below(3));
     options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
+    options.max_batched_rows = static_cast<std::uint32_t>(random.between(1, 100));
+    options.prefill_budget = static_cast<std::uint32_t>(random.between(1, 8));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
     if (has_exits) options.exits = &exits;
     if (has_exits) options.prune_below = prune_below;
@@ -188,7 +192,7 @@ struct SimulatedRun {
 
   // Runs until every edge is done; what is wrong, or nothing.
   std::string run() {
-    for (std::int64_t left = random.between(1, 3); left > 0; --left) add_edge();
+    for (std::int64_t left = random.between(1, 6); left > 0; --left) add_edge();
     for (const auto& edge : edges) edge->begin();
     faults.begin();
     const TimePoint deadline = simulation.now() + kDeadlock;
@@ -208,7 +212,9 @@ struct SimulatedRun {
       ++totals.answers;
     }
     totals.server_reports = server.reports_sent();
-    totals.pruned_rows = server.scheduler().stats().pruned.rows_ended;
+    const SchedulerStats stats = server.scheduler().stats();
+    totals.pruned_rows = stats.pruned.rows_ended;
+    totals.shared_passes = stats.passes - stats.device_passes;
     totals.faults = faults.counts();
     return {};
   }
@@ -247,6 +253,7 @@ TEST(DecodingSim, EveryEdgeGetsTheTargetsOwnTextWhateverTheLinkDoes) {
   EXPECT_GT(totals.ignored_reports, kSeeds) << "these servers are too honest";
   EXPECT_GT(totals.evicted, 0u) << "the cache's bound is never met";
   EXPECT_GT(totals.server_reports, kSeeds) << "the server's own exits are silent";
+  EXPECT_GT(totals.shared_passes, 2 * kSeeds) << "everybody rides alone";
   EXPECT_GT(totals.pruned_rows, kSeeds / 4) << "no branch ends in the middle of a pass";
   EXPECT_GT(totals.acknowledged_reports, kSeeds / 2);
   EXPECT_GT(totals.whole_answers, totals.answers * 4 / 5) << "too few answers are whole";

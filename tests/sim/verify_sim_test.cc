@@ -33,10 +33,12 @@ struct SimulatedRun {
 
   SchedulerOptions server_options() {
     SchedulerOptions options;
-    options.max_concurrent_sessions = static_cast<std::uint32_t>(random.between(1, 3));
+    options.max_concurrent_sessions = static_cast<std::uint32_t>(random.between(1, 6));
     options.kv.kept = static_cast<std::uint32_t>(random.below(3));
     options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
+    options.max_batched_rows = static_cast<std::uint32_t>(random.between(1, 100));
+    options.prefill_budget = static_cast<std::uint32_t>(random.between(1, 8));
     options.run_ahead = static_cast<std::uint32_t>(random.between(1, 32));
     options.logits_on_demand = random.chance(0.5);
     if (has_exits) options.exits = &exits;
@@ -81,7 +83,7 @@ struct SimulatedRun {
 
   // Runs until every edge is done; what is wrong, or nothing.
   std::string run() {
-    for (std::int64_t left = random.between(1, 3); left > 0; --left) add_edge();
+    for (std::int64_t left = random.between(1, 6); left > 0; --left) add_edge();
     server.observe = [this](StreamId stream, const VerifySession& session) {
       for (const auto& edge : edges) edge->check_server(stream, session);
     };
@@ -122,15 +124,19 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
     first = last = std::strtoull(only, nullptr, 10);
   }
   int reports = 0;
+  std::uint64_t shared = 0;  // passes, as sessions count them, that another session had too
   FaultCounts faults;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     SimulatedRun run(seed);
     ASSERT_EQ(run.run(), "") << "OUTRIDER_SIM_SEED=" << seed;
     for (const auto& edge : run.edges) reports += edge->reports();
     faults += run.faults.counts();
+    const SchedulerStats stats = run.server.scheduler().stats();
+    shared += stats.passes - stats.device_passes;
   }
   if (first == last) return;
   EXPECT_GT(reports, 10'000);
+  EXPECT_GT(shared, 2 * kSeeds) << "everybody rides alone";
   EXPECT_GT(faults.failed_passes, kSeeds / 20);
   EXPECT_GT(faults.drains, kSeeds / 20);
   EXPECT_GT(faults.restarts, kSeeds / 20);

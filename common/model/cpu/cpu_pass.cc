@@ -41,6 +41,7 @@ std::int64_t CpuPass::scratch_bytes(const ModelConfig& config, std::int64_t rows
 Status CpuPass::run(std::span<const Row> rows, PassOutput& out) {
   logits_.end();  // of the previous pass
   loops_.begin_pass(out);
+  out.threads = &loops_.pool();
   prepare(rows);
   Status done = run_layers(out);
   if (!done.ok() || out.is_abandoned()) {

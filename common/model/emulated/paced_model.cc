@@ -58,7 +58,7 @@ Status PacedModel::forward(std::span<const Row> rows, PassOutput& out) {
 // Sleeps in parts, because a pass of the CPU engine can be abandoned before each of its loops.
 Status PacedModel::rest(TimePoint begin, Duration pass, const PassOutput& out) {
   const std::int32_t parts =
-      out.abandoned == nullptr ? 1 : kPartsOfLayer * std::max(info_.num_layers, 1);
+      out.abandoned.empty() ? 1 : kPartsOfLayer * std::max(info_.num_layers, 1);
   for (std::int32_t part = 1; part <= parts; ++part) {
     if (out.is_abandoned()) return cancelled("the pass was abandoned");
     clock_.sleep_until(begin + pass * part / parts);

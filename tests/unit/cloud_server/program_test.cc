@@ -110,6 +110,14 @@ TEST(ServerProgram, RefusesTooLittleMemoryForOneSessionWithTheRemedy) {
                  2, HasSubstr("must be auto, or bytes like 500M, 12G"));
 }
 
+TEST(ServerProgram, RefusesABatchThatIsTooSmallForOneSessionWithTheRemedy) {
+  expect_failure({"--model", "null:", "--port", "0", "--max-batched-rows", "32"}, 2,
+                 AllOf(HasSubstr("--max-batched-rows"), HasSubstr("32 rows"),
+                       HasSubstr("Remedy: 33 to 8192")));
+  expect_failure({"--model", "null:", "--port", "0", "--prefill-budget", "0"}, 2,
+                 HasSubstr("--prefill-budget"));
+}
+
 TEST(ServerProgram, MaxModelLenLowersTheContextThatASessionMayUse) {
   Program program({"--model", "null:", "--port", "0", "--max-model-len", "40"});
   EXPECT_THAT(program.read_until("ready"), HasSubstr("context      40 tokens"));

@@ -227,7 +227,7 @@ TEST(Codec, PassesKeepEveryField) {
   EXPECT_EQ(started.left_out, (std::vector<NodeId>{12, 13}));
 
   const Verdict verdict =
-      through_the_wire_down(Verdict{3, 40, {9, 8, 7}, 6, {1ms, 2ms, 3ms, Load::kBusy}});
+      through_the_wire_down(Verdict{3, 40, {9, 8, 7}, 6, {1ms, 2ms, 3ms, Load::kBusy}, 4ms, 17});
   EXPECT_EQ(verdict.pass, 3u);
   EXPECT_EQ(verdict.position, 40);
   EXPECT_EQ(verdict.tokens, (std::vector<TokenId>{9, 8, 7}));
@@ -236,6 +236,8 @@ TEST(Codec, PassesKeepEveryField) {
   EXPECT_EQ(verdict.timings.queued, 2ms);
   EXPECT_EQ(verdict.timings.computed, 3ms);
   EXPECT_EQ(verdict.timings.load, Load::kBusy);
+  EXPECT_EQ(verdict.pass_limit, 4ms);
+  EXPECT_EQ(verdict.batch_rows, 17u);
 
   const ExitReport report = through_the_wire_down(ExitReport{3, 1, 15, 99, 200, 4});
   EXPECT_EQ(report.pass, 3u);

@@ -99,7 +99,8 @@ TEST_F(MemoizedModelTest, ForgettingCostsTheRowsAgain) {
 TEST_F(MemoizedModelTest, AnAbandonedPassLeavesNothing) {
   const auto cache = *model_.new_cache(16);
   const std::atomic<bool> abandoned{true};
-  out_.abandoned = &abandoned;
+  const std::atomic<bool>* const flags[] = {&abandoned};
+  out_.abandoned = flags;
   const Slot slot = *cache->slots().append(kRootSlot);
   const Row row{cache.get(), slot, 3, true};
   EXPECT_EQ(model_.forward({&row, 1}, out_).code(), StatusCode::kCancelled);

@@ -209,17 +209,20 @@ class FindingsTest : public ExitProbeTest {
     VerifySession session(open_, target, {.session_id = "", .prefill_chunk = 8}, clock_.now());
     EXPECT_TRUE(session.on_message({.body = Grow{1, 2, nodes}}, clock_.now()).ok());
     const auto cache = *model_.new_cache(16);
-    Rider rider{.plan = session.start(clock_.now()), .cache = cache.get(), .tap = &probe};
+    Rider rider{.plan = session.start(clock_.now()), .cache = cache.get()};
     EXPECT_THAT(rider.plan.nodes, SizeIs(nodes.size()));
     std::vector<std::vector<RowEvidence>> found(3);
     probe.observe([&](const ExitProbe::Finding& finding) {
       found[finding.exit].assign(finding.rows.begin(), finding.rows.end());
     });
     confidences_.resize(3);
-    probe.begin(session, rider.plan, 12, [&](const ExitGuess& guess) {
+    PassRunner runner(model_);
+    runner.place({&rider, 1});
+    probe.begin(12);
+    probe.watch(session, rider.plan, rider.first_logits, [&](const ExitGuess& guess) {
       confidences_[static_cast<std::size_t>(guess.exit)] = guess.confidence;
     });
-    PassRunner(model_).compute({&rider, 1});
+    runner.compute({&rider, 1}, {.tap = &probe});
     EXPECT_TRUE(rider.status.ok());
     return found;
   }

@@ -76,14 +76,30 @@ TEST_F(InboxTest, ManyPeersThatFloodTakeNoRoomFromOneThatDoesNot) {
 // --- turns --------------------------------------------------------------------------------------
 
 TEST(Turns, WhoHasWaitedLongestIsNext) {
-  EXPECT_FALSE(next_in_turn({}));
+  EXPECT_FALSE(TurnOrder({}).next());
   std::vector<TurnSeeker> streams = {{.stream = 1, .group = "a", .served = 5, .wants = true},
                                      {.stream = 2, .group = "a", .served = 2, .wants = true},
                                      {.stream = 3, .group = "b", .served = 4, .wants = true}};
-  EXPECT_EQ(next_in_turn(streams), 3u) << "the group a was served last";
+  EXPECT_EQ(TurnOrder(streams).next(), 3u) << "the group a was served last";
   streams[2].wants = false;
-  EXPECT_EQ(next_in_turn(streams), 2u);
+  EXPECT_EQ(TurnOrder(streams).next(), 2u);
   EXPECT_EQ(longest_round(streams), 4u) << "two groups, the larger of two";
+}
+
+TEST(Turns, EachComesOnceAndGroupsTakeTurns) {
+  const std::vector<TurnSeeker> streams = {{.stream = 1, .group = "a", .served = 1, .wants = true},
+                                           {.stream = 2, .group = "a", .served = 2, .wants = true},
+                                           {.stream = 3, .group = "b", .served = 3, .wants = true},
+                                           {.stream = 4, .group = "b", .served = 4},
+                                           {.stream = 5, .group = "a", .served = 0, .wants = true}};
+  TurnOrder order(streams);
+  std::vector<StreamId> came;
+  std::uint64_t turn = 4;
+  while (const std::optional<StreamId> next = order.next()) {
+    came.push_back(*next);
+    order.serve(++turn);
+  }
+  EXPECT_THAT(came, testing::ElementsAre(5, 3, 1, 2));
 }
 
 TEST(Turns, AStreamThatJoinsTakesNoPlaceFromItsGroupNorFromOthers) {
@@ -92,7 +108,7 @@ TEST(Turns, AStreamThatJoinsTakesNoPlaceFromItsGroupNorFromOthers) {
       {.stream = 2, .group = "a", .joined = 7, .wants = true},  // of the same address
       {.stream = 3, .group = "b", .joined = 7, .wants = true},
       {.stream = 4, .group = "c", .served = 6, .wants = true}};
-  EXPECT_EQ(next_in_turn(streams), 1u);
+  EXPECT_EQ(TurnOrder(streams).next(), 1u);
 }
 
 class FairTurnsTest : public SchedulerTest {

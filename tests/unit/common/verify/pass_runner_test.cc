@@ -19,6 +19,7 @@ class PassRunnerTest : public testing::Test {
   // Alone in a pass.
   Status compute(PassPlan plan) {
     rider_ = {.plan = std::move(plan), .cache = cache_.get()};
+    runner_.place({&rider_, 1});
     runner_.compute({&rider_, 1});
     return rider_.status;
   }
@@ -112,6 +113,7 @@ class RidersTest : public PassRunnerTest {
 };
 
 TEST_F(RidersTest, EachHasRowsAndACacheOfItsOwn) {
+  runner_.place(riders_);
   runner_.compute(riders_);
   for (const Rider& rider : riders_) EXPECT_TRUE(rider.status.ok());
   expect_row_after(riders_[0], 0, {1, 2});
@@ -127,6 +129,7 @@ TEST_F(RidersTest, EachHasRowsAndACacheOfItsOwn) {
 
 TEST_F(RidersTest, OneWithoutRoomLeavesTheOthersTheirPass) {
   riders_[0].plan.tokens = std::vector<TokenId>(16, 2);  // and two nodes
+  runner_.place(riders_);
   runner_.compute(riders_);
   EXPECT_EQ(riders_[0].status.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(caches_[0]->slots().in_use(), 0);
@@ -137,6 +140,7 @@ TEST_F(RidersTest, OneWithoutRoomLeavesTheOthersTheirPass) {
 
 TEST_F(RidersTest, ARowThatNamesNoTokenEndsItsRiderAndNoOther) {
   model_.spoil_next_passes(1);  // its last row
+  runner_.place(riders_);
   runner_.compute(riders_);
   EXPECT_EQ(riders_[2].status.code(), StatusCode::kDataLoss);
   EXPECT_EQ(caches_[2]->slots().in_use(), 0);
@@ -147,6 +151,7 @@ TEST_F(RidersTest, ARowThatNamesNoTokenEndsItsRiderAndNoOther) {
 
 TEST_F(RidersTest, LogitsOnDemandAreThoseOfTheRiderThatAsks) {
   PassRunner lazy(model_, true);
+  lazy.place(riders_);
   lazy.compute(riders_);
   ASSERT_TRUE(lazy.demands());
   ASSERT_TRUE(lazy.demand(riders_[2], std::vector<std::size_t>{0}).ok());

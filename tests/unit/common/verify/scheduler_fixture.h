@@ -19,6 +19,7 @@ class SchedulerTest : public testing::Test {
   SchedulerTest() {
     options_.max_concurrent_sessions = 2;
     options_.prefill_chunk = 2;
+    options_.max_batched_rows = 1;  // each has a pass of its own; batch_test.cc is about others
   }
 
   Scheduler& scheduler() {

@@ -64,7 +64,8 @@ class SessionTest : public testing::Test {
         [&](std::size_t, Position position) {
           return choices.at(static_cast<std::size_t>(position - end));
         },
-        computed, now());
+        {.took = computed, .share = computed, .rows = static_cast<std::uint32_t>(plan.rows())},
+        now());
     return plan;
   }
 

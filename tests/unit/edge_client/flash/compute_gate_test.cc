@@ -14,11 +14,11 @@ namespace {
 class ComputeGateTest : public testing::Test {
  protected:
   // One pass of a model behind the gate.
-  Status pass(std::atomic<bool>* abandoned = nullptr, Duration* waited = nullptr) {
+  Status pass(const std::atomic<bool>* abandoned = nullptr, Duration* waited = nullptr) {
     const std::unique_ptr<KvCache> cache = *model_->new_cache(4);
     const Row rows[] = {{cache.get(), *cache->slots().append(kRootSlot), 1}};
     PassOutput out;
-    out.abandoned = abandoned;
+    if (abandoned != nullptr) out.abandoned = {&abandoned, 1};
     const Status passed = model_->forward(rows, out);
     if (waited != nullptr) *waited = out.waited;
     return passed;

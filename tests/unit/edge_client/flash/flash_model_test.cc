@@ -120,8 +120,9 @@ TEST_P(FlashModelTest, GoesOnAfterAnAbandonedPass) {
   const auto cache = *flash->model().new_cache(8);
   const Slot slot = *cache->slots().append(kRootSlot);
   const std::atomic<bool> abandoned{true};
+  const std::atomic<bool>* const flags[] = {&abandoned};
   PassOutput out;
-  out.abandoned = &abandoned;
+  out.abandoned = flags;
   const Row row{cache.get(), slot, tokens[0], true};
   EXPECT_EQ(flash->model().forward({&row, 1}, out).code(), StatusCode::kCancelled);
   EXPECT_EQ(logits_of(flash->model(), tokens, 5), expected);

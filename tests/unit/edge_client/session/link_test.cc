@@ -340,6 +340,12 @@ INSTANTIATE_TEST_SUITE_P(
             "Rows", [](Verdict& v) { v.rows = 4294967295; },
             "verdict.rows 4294967295, expected at most 4100"),
         verdict_with(
+            "BatchRowsBelowItsOwn", [](Verdict& v) { v.batch_rows = 4; },
+            "verdict.batch_rows 4, expected 0 or 5 to 268435456"),
+        verdict_with(
+            "BatchRows", [](Verdict& v) { v.batch_rows = 4294967295; },
+            "verdict.batch_rows 4294967295, expected 0 or 5 to 268435456"),
+        verdict_with(
             "AfterStop",
             [](Verdict& v) {
               v.tokens = {12, 1};

@@ -54,6 +54,26 @@ TEST(Passes, WithAndWithoutExitsAreKeptApart) {
   EXPECT_NEAR(to_ms(timings.pass_of(1, false)), 18, 0.1);
 }
 
+TEST(Passes, OfAServerUnderLoadTakeTheRowsOfOthersToo) {
+  Timings alone, loaded;
+  for (std::size_t rows = 1; rows <= 5; ++rows) {
+    const auto time_of = [](std::size_t all) { return from_ms(20 + static_cast<double>(all)); };
+    alone.on_pass(rows, 0, false, time_of(rows));
+    loaded.on_pass(rows, rows + 16, false, time_of(rows + 16));
+  }
+  EXPECT_NEAR(to_ms(alone.pass_of(3, false)), 23, 0.1);
+  EXPECT_NEAR(to_ms(loaded.pass_of(3, false)), 39, 0.1);
+  EXPECT_NEAR(to_ms(loaded.pass_of(9, false)), 45, 0.1) << "six rows more cost what they do alone";
+}
+
+TEST(Passes, OfAServerThatIsLeftAloneBecomeShortAgain) {
+  Timings timings;
+  for (int i = 0; i < 30; ++i) timings.on_pass(4, 20, true, from_ms(40));
+  EXPECT_NEAR(to_ms(timings.pass_of(4, true)), 40, 0.1);
+  for (int i = 0; i < 60; ++i) timings.on_pass(4, 0, true, from_ms(24));
+  EXPECT_NEAR(to_ms(timings.pass_of(4, true)), 24, 0.5);
+}
+
 // Speculation went off, as it seemed to take longer than passes of no time at all.
 TEST(Passes, OfTheKindThatWasHardlySeenTakeTime) {
   Timings timings;

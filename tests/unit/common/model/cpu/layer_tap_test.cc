@@ -174,8 +174,9 @@ TEST_F(LayerTapTest, AnAbandonedPassEndsBeforeTheNextLayerAndHarmsNoOther) {
   ASSERT_TRUE(run(*llama, tokens, 6, out_).ok());
   const std::vector<float> whole = out_.logits;
   AbandoningTap tap;
+  const std::atomic<bool>* const flags[] = {&tap.abandoned};
   out_.tap = &tap;
-  out_.abandoned = &tap.abandoned;
+  out_.abandoned = flags;
   EXPECT_EQ(run(*llama, tokens, 6, out_).code(), StatusCode::kCancelled);
   EXPECT_EQ(tap.layers, 1);
   out_.tap = nullptr;
@@ -252,6 +253,15 @@ TEST_F(LayerTapTest, RowsThatEndInTheMiddleChangeNoBitOfTheOthers) {
   }
 }
 
+TEST_F(LayerTapTest, APassGoesOnWhileOneOfItsFlagsIsNotSet) {
+  const std::atomic<bool> set{true}, unset{false};
+  const std::atomic<bool>* flags[] = {&set, &unset};
+  out_.abandoned = flags;
+  EXPECT_TRUE(run(*model("llama"), some_tokens(4), 4, out_).ok());
+  flags[1] = &set;
+  EXPECT_EQ(run(*model("llama"), some_tokens(4), 4, out_).code(), StatusCode::kCancelled);
+}
+
 // A ManualClock that abandons a pass at a given time.
 class AbandoningClock final : public Clock {
  public:
@@ -273,12 +283,14 @@ class AbandoningClock final : public Clock {
 TEST_F(LayerTapTest, AnAbandonedPassAtAPaceEndsWithItsPart) {
   AbandoningClock clock(21);
   PacedModel paced(model("llama"), *PaceCurve::parse("1:64"), clock);
-  out_.abandoned = &clock.abandoned;
+  const std::atomic<bool>* const flags[] = {&clock.abandoned};
+  out_.abandoned = flags;
   EXPECT_EQ(run(paced, some_tokens(4), 4, out_).code(), StatusCode::kCancelled);
   EXPECT_EQ(clock.now(), TimePoint() + from_ms(24));
   AbandoningClock never(1000);
   PacedModel whole(model("llama"), *PaceCurve::parse("1:64"), never);
-  out_.abandoned = &never.abandoned;
+  const std::atomic<bool>* const no_flags[] = {&never.abandoned};
+  out_.abandoned = no_flags;
   EXPECT_TRUE(run(whole, some_tokens(4), 4, out_).ok());
   EXPECT_EQ(never.now(), TimePoint() + from_ms(64));
 }

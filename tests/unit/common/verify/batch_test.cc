@@ -1,0 +1,484 @@
+// One pass for many sessions: who rides, how each ends, and what each is charged.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <memory>
+#include <numeric>
+
+#include "common/base/thread_pool.h"
+#include "tests/sim/toy_exits.h"
+#include "tests/unit/common/verify/scheduler_fixture.h"
+
+namespace outrider {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// Notes what each pass was asked for, and lends threads.
+class WatchedModel final : public Model {
+ public:
+  struct Pass {
+    std::size_t rows = 0;
+    std::size_t flags = 0;
+    bool tapped = false;
+  };
+
+  explicit WatchedModel(ToyModel& model) : model_(model) {}
+
+  const ModelInfo& info() const override { return model_.info(); }
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
+    return model_.new_cache(capacity);
+  }
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    passes.push_back({rows.size(), out.abandoned.size(), out.tap != nullptr});
+    if (out.is_abandoned()) return cancelled("the pass was abandoned");
+    out.threads = threads;
+    return model_.forward(rows, out);
+  }
+
+  std::vector<Pass> passes;
+  ThreadPool* threads = nullptr;
+
+ private:
+  ToyModel& model_;
+};
+
+// Counts what the heads are computed for.
+class CountedExits final : public ExitHeads {
+ public:
+  explicit CountedExits(const ToyModel& model) : exits_(model) {}
+
+  std::span<const std::int32_t> layers() const override { return exits_.layers(); }
+  void compute(std::size_t exit, const HiddenRows& rows, std::span<float> logits) override {
+    products.push_back(rows.count);
+    exits_.compute(exit, rows, logits);
+  }
+  DraftPrior prior(std::size_t exit, double temperature) const override {
+    return exits_.prior(exit, temperature);
+  }
+  double confidence(std::size_t exit, double temperature,
+                    std::span<const RowEvidence> rows) const override {
+    return exits_.confidence(exit, temperature, rows);
+  }
+
+  std::vector<std::size_t> products;  // rows of each
+
+ private:
+  ToyExits exits_;
+};
+
+class BatchTest : public SchedulerTest {
+ protected:
+  BatchTest() {
+    options_.max_concurrent_sessions = 8;
+    options_.max_batched_rows = 256;
+    options_.prefill_chunk = 4;
+    options_.on_session_end = [](const SessionRecord&) {};
+  }
+  // Once the options are set.
+  void begin() { scheduler_.emplace(device_, options_); }
+
+  // One turn of so long; who rode.
+  std::vector<StreamId> ride(Duration took = from_ms(2)) {
+    if (!scheduler().start(now())) return {};
+    clock_.advance(took);
+    scheduler().compute();
+    scheduler().finish(now());
+    const auto served = scheduler().last_served();
+    return {served.begin(), served.end()};
+  }
+  void ride_to_the_end() {
+    while (!ride().empty()) {
+    }
+  }
+  void grow(StreamId stream, std::vector<GrowNode> nodes) {
+    const MirroredTree& tree = scheduler().session(stream)->tree();
+    scheduler().receive(stream, {tree.end(), 0, Grow{tree.ids().last_id() + 1, tree.end(), nodes}},
+                        now());
+  }
+
+  WatchedModel device_{model_};
+};
+
+// --- who rides ----------------------------------------------------------------------------------
+
+TEST_F(BatchTest, AllWhoAreReadyShareAPassAndEachTextIsItsOwn) {
+  begin();
+  std::vector<Open> asked;
+  for (TokenId first = 1; first <= 3; ++first) {
+    asked.push_back(open_message({first, 2}, 5 + first));
+    asked.back().sampling.temperature = first == 2 ? 0.8f : 0.0f;
+    open(static_cast<StreamId>(first), asked.back());
+  }
+  EXPECT_THAT(ride(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(ride(), ElementsAre(1, 2, 3));
+  ride_to_the_end();
+  for (StreamId stream = 1; stream <= 3; ++stream) {
+    EXPECT_EQ(answer(stream), expected(asked[stream - 1])) << stream;
+    EXPECT_TRUE(ended(stream)->ok());
+  }
+  const SchedulerStats stats = scheduler().stats();
+  EXPECT_EQ(stats.passes, 6u + 7 + 8);
+  EXPECT_EQ(stats.device_passes, 8u);
+}
+
+TEST_F(BatchTest, WhoDoesNotFitComesFirstInTheNext) {
+  options_.max_batched_rows = 2;
+  options_.prefill_chunk = 1;
+  begin();
+  for (StreamId stream = 1; stream <= 3; ++stream) open(stream, open_message({1}));
+  EXPECT_THAT(ride(), ElementsAre(1, 2));
+  EXPECT_THAT(ride(), ElementsAre(3, 1));
+  EXPECT_THAT(ride(), ElementsAre(2, 3));
+}
+
+TEST_F(BatchTest, ATreeThatDoesNotFitWaitsForItsTurnWhole) {
+  options_.max_batched_rows = 5;
+  begin();
+  for (StreamId stream = 1; stream <= 2; ++stream) open(stream, open_message({1}, 20));
+  ride();
+  grow(1, {{1, 0, 200}, {2, 0, 100}});
+  grow(2, {{1, 0, 200}, {2, 0, 100}, {3, 0, 50}});
+  EXPECT_THAT(ride(), ElementsAre(1)) << "3 rows, and 4 more do not fit";
+  EXPECT_THAT(ride(), ElementsAre(2, 1));
+  EXPECT_EQ(heard<Verdict>(2)[1].rows, 4u);
+}
+
+TEST_F(BatchTest, ATreeLargerThanABatchHasAPassOfItsOwn) {
+  options_.max_batched_rows = 2;
+  begin();
+  open(1, open_message({1}, 20));
+  ride();
+  grow(1, {{1, 0, 200}, {2, 0, 100}, {3, 0, 50}});
+  EXPECT_THAT(ride(), ElementsAre(1));
+  EXPECT_EQ(heard<Verdict>(1)[1].rows, 4u);
+}
+
+// --- prompts ------------------------------------------------------------------------------------
+
+TEST_F(BatchTest, PromptsShareABudgetWhileSomebodyAwaitsAVerdict) {
+  options_.prefill_budget = 3;
+  begin();
+  open(1, open_message({1}, 40));
+  ride();
+  const Open second = open_message({1, 2, 3, 4, 5, 6, 7}), third = open_message({7, 6, 5, 4, 3});
+  open(2, second);
+  open(3, third);
+  EXPECT_THAT(ride(), ElementsAre(1, 2)) << "no more than three tokens in a pass";
+  ASSERT_THAT(heard<Progress>(2), SizeIs(1));
+  EXPECT_EQ(heard<Progress>(2)[0].done, 3);
+  EXPECT_THAT(ride(), ElementsAre(3, 1)) << "turns go round among prompts too";
+  EXPECT_EQ(heard<Progress>(3)[0].done, 3);
+  EXPECT_EQ(device_.passes.back().rows, 4u);
+  ride_to_the_end();
+  EXPECT_EQ(answer(2), expected(second));
+  EXPECT_EQ(answer(3), expected(third));
+}
+
+TEST_F(BatchTest, WhatIsLeftOfTheBudgetGoesToTheNextPrompt) {
+  options_.prefill_budget = 3;
+  begin();
+  open(1, open_message({1}, 40));
+  ride();
+  open(2, open_message({1, 2}));
+  open(3, open_message({7, 6, 5, 4, 3}));
+  EXPECT_THAT(ride(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(heard<Verdict>(2), SizeIs(1));
+  EXPECT_EQ(heard<Progress>(3)[0].done, 1);
+}
+
+TEST_F(BatchTest, PromptsAreReadInWholeChunksWhileNobodyAwaitsAVerdict) {
+  options_.prefill_budget = 1;
+  begin();
+  open(1, open_message({1, 2, 3, 4, 5, 6, 7}));
+  open(2, open_message({7, 6, 5, 4, 3}));
+  EXPECT_THAT(ride(), ElementsAre(1, 2));
+  EXPECT_EQ(heard<Progress>(1)[0].done, 4);
+  EXPECT_EQ(heard<Progress>(2)[0].done, 4);
+}
+
+// --- one leaves ---------------------------------------------------------------------------------
+
+TEST_F(BatchTest, ARowThatNamesNoTokenEndsItsSessionAndNoOther) {
+  begin();
+  std::vector<Open> asked;
+  for (TokenId first = 1; first <= 3; ++first) {
+    asked.push_back(open_message({first}));
+    open(static_cast<StreamId>(first), asked.back());
+  }
+  model_.spoil_next_passes(1);  // its last row
+  EXPECT_THAT(ride(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(ended(3)->code(), StatusCode::kDataLoss);
+  EXPECT_THAT(heard<Verdict>(3), IsEmpty());
+  ride_to_the_end();
+  EXPECT_EQ(answer(1), expected(asked[0]));
+  EXPECT_EQ(answer(2), expected(asked[1]));
+}
+
+TEST_F(BatchTest, AFailedPassEndsAllWhoRodeAndNobodyElse) {
+  options_.max_batched_rows = 2;
+  options_.prefill_chunk = 1;
+  begin();
+  const Open asked = open_message({3});
+  open(1, open_message({1}));
+  open(2, open_message({2}));
+  open(3, asked);
+  model_.break_next_passes(1);
+  ride();
+  EXPECT_EQ(ended(1)->code(), StatusCode::kInternal);
+  EXPECT_EQ(ended(2)->code(), StatusCode::kInternal);
+  EXPECT_EQ(scheduler().stats().failed_in_a_row, 1u) << "one turn, not two";
+  ride_to_the_end();
+  EXPECT_EQ(answer(3), expected(asked));
+  EXPECT_EQ(scheduler().stats().failed_in_a_row, 0u);
+}
+
+TEST_F(BatchTest, ASessionWithoutMemoryEndsAndTheOthersRide) {
+  ToyModel model(8, 4096);
+  model.set_kv_bytes_per_position(1024);
+  options_.kv_cache_bytes = 11 * 64 * 1024;
+  scheduler_.emplace(model, options_);
+  const Open small = open_message({2}, 100);
+  open(1, open_message({1}, 2000));
+  open(2, small);
+  while (!ride().empty() && !ended(1)) {
+    for (const StreamId stream : {1, 2}) {
+      const VerifySession* session = scheduler().session(stream);
+      if (session == nullptr) continue;
+      scheduler().receive(stream, {.acked_position = session->tree().end(), .body = AckOnly{}},
+                          now());
+    }
+  }
+  ride_to_the_end();
+  ASSERT_TRUE(ended(1));
+  EXPECT_EQ(ended(1)->code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(heard<Usage>(2).size(), 1u);
+}
+
+class AbandonedTest : public BatchTest {
+ protected:
+  // Two streams whose owners may go, and one whose owner says nothing of it.
+  void open_all(StreamId streams) {
+    begin();
+    for (StreamId stream = 1; stream <= streams; ++stream) {
+      asked_.push_back(open_message({static_cast<TokenId>(stream)}));
+      scheduler().connect(stream, "session-" + std::to_string(stream), now(),
+                          {.abandoned = stream <= 2 ? flags_[stream - 1] : nullptr}, {});
+      scheduler().receive(stream, {.body = asked_.back()}, now());
+    }
+  }
+
+  std::shared_ptr<std::atomic<bool>> flags_[2] = {std::make_shared<std::atomic<bool>>(false),
+                                                  std::make_shared<std::atomic<bool>>(false)};
+  std::vector<Open> asked_;
+};
+
+TEST_F(AbandonedTest, WhoIsAbandonedGetsNoVerdictAndTheOthersDo) {
+  open_all(2);
+  *flags_[0] = true;
+  EXPECT_THAT(ride(), ElementsAre(1, 2));
+  EXPECT_EQ(ended(1)->code(), StatusCode::kCancelled);
+  EXPECT_THAT(heard<Verdict>(1), IsEmpty());
+  ride_to_the_end();
+  EXPECT_EQ(answer(2), expected(asked_[1]));
+  EXPECT_EQ(device_.passes[0].flags, 2u);
+}
+
+TEST_F(AbandonedTest, APassEndsEarlyOnlyWhenNobodyWantsIt) {
+  open_all(2);
+  *flags_[0] = *flags_[1] = true;
+  ride();
+  EXPECT_EQ(ended(1)->code(), StatusCode::kCancelled);
+  EXPECT_EQ(ended(2)->code(), StatusCode::kCancelled);
+}
+
+TEST_F(AbandonedTest, APassWithOneWhoCannotBeAbandonedGoesToItsEnd) {
+  open_all(3);
+  *flags_[0] = *flags_[1] = true;
+  ride();
+  EXPECT_EQ(device_.passes[0].flags, 0u);
+  EXPECT_THAT(heard<Verdict>(3), SizeIs(1));
+  EXPECT_THAT(heard<Verdict>(1), IsEmpty());
+}
+
+// --- what each is charged -----------------------------------------------------------------------
+
+TEST_F(BatchTest, TheSharesOfAPassAreThePass) {
+  begin();
+  for (StreamId stream = 1; stream <= 3; ++stream) open(stream, open_message({1}, 20));
+  ride(Duration{1000});
+  const auto compute = [&](StreamId stream) {
+    return scheduler().session(stream)->usage().compute;
+  };
+  EXPECT_EQ(compute(1) + compute(2) + compute(3), Duration{1000});
+  EXPECT_EQ(compute(1), Duration{333});
+  EXPECT_EQ(scheduler().stats().compute, Duration{1000});
+  EXPECT_EQ(heard<Verdict>(1)[0].timings.computed, Duration{1000}) << "which the edge waits for";
+  grow(2, {{1, 0, 200}, {2, 0, 100}});
+  const Duration before = compute(2);
+  ride(Duration{1000});
+  EXPECT_EQ(compute(2) - before, Duration{600}) << "three rows of five";
+  EXPECT_EQ(scheduler().stats().compute, Duration{2000});
+}
+
+TEST_F(BatchTest, EnergyAndRowsGoByRows) {
+  double used = 0;
+  options_.joules = [&] { return std::optional(used += 6.0); };
+  std::vector<std::pair<std::string, std::size_t>> told;
+  options_.on_rows = [&](const std::string& tenant, std::size_t rows, TimePoint) {
+    told.emplace_back(tenant, rows);
+  };
+  begin();
+  open(1, open_message({1}, 1), {.tenant = "alice"});
+  open(2, open_message({1, 2}, 1), {.tenant = "bob"});
+  ride();
+  EXPECT_THAT(told, ElementsAre(testing::Pair("alice", 1u), testing::Pair("bob", 2u)));
+  const std::vector<SessionRecord> records = scheduler().take_records();
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_DOUBLE_EQ(*records[0].joules, 2.0);
+  EXPECT_DOUBLE_EQ(*records[1].joules, 4.0);
+}
+
+TEST_F(BatchTest, AVerdictTellsTheRowsOfAllWhoRode) {
+  begin();
+  open(1, open_message({1}), {.tenant = "alice"});
+  open(2, open_message({1}), {.tenant = "bob"});
+  open(3, open_message({1}), {.tenant = "carol", .coarse_times = true});
+  ride();
+  EXPECT_EQ(heard<Verdict>(1)[0].rows, 1u);
+  EXPECT_EQ(heard<Verdict>(1)[0].batch_rows, 3u);
+  EXPECT_EQ(heard<Verdict>(3)[0].batch_rows, 4u) << "rounded up to a power of two";
+}
+
+TEST_F(BatchTest, WhoRidesAloneIsToldNothingOfIt) {
+  begin();
+  open(1, open_message({1, 2, 3, 4, 5, 6}), {.tenant = "carol", .coarse_times = true});
+  ride_to_the_end();
+  for (const Verdict& verdict : heard<Verdict>(1)) EXPECT_EQ(verdict.batch_rows, 0u);
+  EXPECT_EQ(heard<Progress>(1).size(), 1u) << "chunks as ever";
+}
+
+// --- how it is computed -------------------------------------------------------------------------
+
+class WatchedRidersTest : public BatchTest {
+ protected:
+  void open_all(std::vector<bool> wants_exits) {
+    options_.exits = &exits_;
+    begin();
+    for (std::size_t i = 0; i < wants_exits.size(); ++i) {
+      const StreamId stream = i + 1;
+      Open open = open_message({static_cast<TokenId>(stream)}, 20);
+      open.policy.wants_exits = wants_exits[i];
+      reports_.push_back(std::make_shared<ExitReportChannel>(
+          ReportQueue::kPriority,
+          [this, stream](const ExitReport&) { reported_.push_back(stream); }));
+      scheduler().connect(stream, "session-" + std::to_string(stream), now(),
+                          {.reports = reports_.back()}, {});
+      scheduler().receive(stream, {.body = std::move(open)}, now());
+    }
+  }
+
+  CountedExits exits_{model_};
+  std::vector<std::shared_ptr<ExitReportChannel>> reports_;
+  std::vector<StreamId> reported_;
+};
+
+TEST_F(WatchedRidersTest, HeadsAreComputedOnceForAllWhoWantExitsAndForNobodyElse) {
+  open_all({true, false, false, true});
+  ride();
+  // The toy shows four rows in two parts, one and three of them, through three exits.
+  EXPECT_THAT(exits_.products, SizeIs(6));
+  EXPECT_THAT(exits_.products, Each(1u));
+  EXPECT_THAT(reported_, testing::Contains(1));
+  EXPECT_THAT(reported_, testing::Contains(4));
+  EXPECT_THAT(reported_, Each(testing::AnyOf(1, 4)));
+  exits_.products.clear();
+  scheduler().disconnect(2);
+  scheduler().disconnect(3);
+  ride();
+  EXPECT_THAT(exits_.products, SizeIs(3)) << "two rows in one part";
+  EXPECT_THAT(exits_.products, Each(2u));
+}
+
+TEST_F(WatchedRidersTest, WhereNobodyWantsExitsNobodyLooks) {
+  open_all({false, false});
+  ride();
+  EXPECT_THAT(exits_.products, IsEmpty());
+  EXPECT_FALSE(device_.passes[0].tapped);
+}
+
+TEST_F(BatchTest, BranchesOfSeveralRidersArePruned) {
+  ToyExits exits(model_);
+  options_.exits = &exits;
+  options_.prune_below = 0.4;
+  begin();
+  std::vector<Open> asked;
+  for (TokenId first = 1; first <= 3; ++first) {
+    asked.push_back(open_message({first}, 30));
+    open(static_cast<StreamId>(first), asked.back());
+  }
+  while (!ride().empty()) {
+    for (StreamId stream = 1; stream <= 3; ++stream) {
+      if (scheduler().session(stream) == nullptr) continue;
+      grow(stream, {{1, 0, 128}, {2, 0, 128}, {3, 0, 128}, {4, 1, 128}, {5, 2, 128}});
+    }
+  }
+  for (StreamId stream = 1; stream <= 3; ++stream) {
+    EXPECT_EQ(answer(stream), expected(asked[stream - 1]));
+  }
+  EXPECT_GT(scheduler().stats().pruned.rows_ended, 20u);
+}
+
+TEST_F(BatchTest, ChoosingOnManyThreadsGivesTheSameTexts) {
+  ThreadPool threads(3);
+  device_.threads = &threads;
+  begin();
+  std::vector<Open> asked;
+  for (TokenId first = 0; first < 8; ++first) {
+    asked.push_back(open_message({first}, 40));
+    asked.back().sampling = {.temperature = 0.9f, .top_k = 5, .top_p = 0.9f};
+    asked.back().seed = static_cast<std::uint64_t>(first);
+    open(static_cast<StreamId>(first) + 1, asked.back());
+  }
+  ride_to_the_end();
+  for (StreamId stream = 1; stream <= 8; ++stream) {
+    EXPECT_EQ(answer(stream), expected(asked[stream - 1])) << stream;
+  }
+}
+
+TEST_F(BatchTest, LogitsOnDemandAreThoseOfEachRider) {
+  options_.logits_on_demand = true;
+  begin();
+  std::vector<Open> asked;
+  for (TokenId first = 1; first <= 4; ++first) {
+    asked.push_back(open_message({first}, 20));
+    open(static_cast<StreamId>(first), asked.back());
+  }
+  ride_to_the_end();
+  for (StreamId stream = 1; stream <= 4; ++stream) {
+    EXPECT_EQ(answer(stream), expected(asked[stream - 1])) << stream;
+  }
+}
+
+TEST_F(BatchTest, EachReaderOfALongPromptIsToldHowFarItIs) {
+  options_.prefill_chunk = 400;
+  options_.max_batched_rows = 2000;
+  ToyModel model(8, 1024);
+  scheduler_.emplace(model, options_);
+  std::vector<StreamId> told;
+  for (StreamId stream = 1; stream <= 2; ++stream) {
+    scheduler().connect(
+        stream, "session-" + std::to_string(stream), now(),
+        {.on_progress = [&told, stream](const Progress&) { told.push_back(stream); }}, {});
+    scheduler().receive(stream, {.body = open_message(std::vector<TokenId>(300, 1))}, now());
+  }
+  ride();
+  EXPECT_THAT(told, ElementsAre(1, 2, 1, 2, 1, 2, 1, 2)) << "after each layer";
+}
+
+}  // namespace
+}  // namespace outrider

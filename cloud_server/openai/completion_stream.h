@@ -25,7 +25,7 @@ class CompletionStream final : public std::enable_shared_from_this<CompletionStr
     std::shared_ptr<const TenantKey> key = {};  // of the request; null: none is required
     std::uint64_t bytes_up = 0;                 // of the request
     std::shared_ptr<CompletionResponder> responder;
-    Duration keep_alive{0};  // comments between what the engine tells of its progress
+    Duration keep_alive{0};  // the longest silence towards the client
   };
 
   CompletionStream(VerifyEngine& engine, FaultLog& faults, PlainAnswer answer, Client client)

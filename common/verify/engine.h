@@ -1,4 +1,4 @@
-// Verifies for many streams with one model on one thread: the seam between the carriers of
+// Verifies for many streams with one model on one thread: the interface between the carriers of
 // messages (the gRPC shell, the resident verifier) and the sessions that decide.
 //
 //   StreamId stream = engine.connect(sink);

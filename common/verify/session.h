@@ -1,4 +1,4 @@
-// The brain of one verifying stream (docs/protocol.md): takes the edge's messages,
+// What decides for one verifying stream (docs/protocol.md): takes the edge's messages,
 // the device's choices and a time; says when to run a pass, over which rows, and what to tell the
 // edge. Holds neither model nor link nor clock.
 //

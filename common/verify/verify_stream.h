@@ -37,7 +37,7 @@ struct PassHooks {
   // The way of its exit reports. The owner applies the edge's acknowledgements to it. Null: none
   // are sent.
   std::shared_ptr<ExitReportChannel> reports = nullptr;
-  // Told how far the prompt is read, on the thread that runs the pass; empty: nobody is.
+  // Called with how far the prompt is read, on the thread that runs the pass; empty: never.
   std::function<void(const Progress&)> on_progress = {};
   // Set by the owner when nobody wants its passes any more: one that runs may then end early, and
   // ends the stream. Null: never.
@@ -103,7 +103,7 @@ class VerifyStream final {
   }
   // The usage record of the session.
   SessionRecord record(TimePoint now) const;
-  // What to tell of this limit: itself, or 0 if the edge knows it about.
+  // The limit as a message carries it: itself, or 0 if the edge knows about the same one.
   Duration announce_pass_limit(Duration limit);
   bool silent(Duration idle_timeout, TimePoint now) const {
     return now - last_active_ >= idle_timeout;

@@ -103,7 +103,7 @@ class Children(unittest.TestCase):
         self.assert_ends_all(test, pids)
 
     def test_every_program_that_a_test_lets_run_is_started_so(self):
-        """But for the browser, which ends when the pipe over which it is driven does."""
+        """Except the browser, which ends when the pipe over which it is driven does."""
         starts = 0
         for file in sorted(TESTS.rglob('*.py')):
             text = file.read_text(encoding='utf-8')

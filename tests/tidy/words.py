@@ -38,7 +38,7 @@ WORDS = [
     (re.compile(r'\bwants? no more of\b', re.I), 'cancelled'),
     (re.compile(r'\bnear end of (?:its|the|their) \w*\s?interval', re.I), 'the unfavourable end, the pessimistic bound'),
     (re.compile(r'\bnothing (?:is|was) shown\b|\bshows? nothing\b', re.I), 'inconclusive'),
-    (re.compile(r'\bhand(?:s|ed)? ?backs?\b', re.I), 'failback'),
+    (re.compile(r'\bhand(?:s|ed)? ?backs?\b(?!-after)', re.I), 'failback'),
     (re.compile(r'\btold loads\b', re.I), 'see load levels, not timings'),
     (re.compile(r'\bstrangers?\b', re.I), 'an unauthenticated connection'),
     (re.compile(r'\bvouch\w*'), 'mark_authenticated'),

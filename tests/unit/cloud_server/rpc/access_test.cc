@@ -255,8 +255,8 @@ TEST_F(QuotaTest, RefusalsForWrongKeysTellDelaysThatDiffer) {
     if (notice != nullptr) delays.insert(notice->retry_after);
   }
   EXPECT_EQ(delays.size(), 4u);
-  EXPECT_GE(*delays.begin(), WrongKeys::kOneIn);
-  EXPECT_LE(*delays.rbegin(), WrongKeys::kOneIn * 3 / 2);
+  EXPECT_GE(*delays.begin(), AuthFailureLimiter::kRetryInterval);
+  EXPECT_LE(*delays.rbegin(), AuthFailureLimiter::kRetryInterval * 3 / 2);
 }
 
 TEST(Caller, TheAddressOfAPeerIsTheSameForAllFronts) {

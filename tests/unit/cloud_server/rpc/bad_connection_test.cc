@@ -229,7 +229,7 @@ TEST_F(BadConnectionTest, AStormOfResetStreamsIsDroppedAndOthersAreServedMeanwhi
     expect_serves();
   } while (!over && !HasFailure());
   storm.join();
-  EXPECT_TRUE(dropped) << "after what a stranger may send";
+  EXPECT_TRUE(dropped) << "after what an unauthenticated peer may send";
   EXPECT_EQ(server_->stats().connections.refused, 1u);
   expect_serves();
 }

@@ -242,8 +242,8 @@ TEST_F(MeasureWithoutRoomTest, RefusalsForTheBoundOfCallsTellDelaysThatDiffer) {
     EXPECT_EQ(edge.finish().code(), StatusCode::kResourceExhausted);
   }
   EXPECT_EQ(delays.size(), 4u);
-  EXPECT_GE(*delays.begin(), WrongKeys::kOneIn);
-  EXPECT_LE(*delays.rbegin(), WrongKeys::kOneIn * 3 / 2);
+  EXPECT_GE(*delays.begin(), AuthFailureLimiter::kRetryInterval);
+  EXPECT_LE(*delays.rbegin(), AuthFailureLimiter::kRetryInterval * 3 / 2);
 }
 
 TEST(CallBounds, OneCannotTakeMoreThanHisShareNorAllMoreThanThereIs) {

@@ -240,7 +240,7 @@ TEST_F(BatchTest, AFailedPassEndsAllWhoRodeAndNobodyElse) {
 TEST_F(BatchTest, ASessionWithoutMemoryEndsAndTheOthersRide) {
   ToyModel model(8, 4096);
   model.set_kv_bytes_per_position(1024);
-  options_.kv_cache_bytes = 11 * 64 * 1024;
+  options_.kv.max_bytes = 11 * 64 * 1024;
   scheduler_.emplace(model, options_);
   const Open small = open_message({2}, 100);
   open(1, open_message({1}, 2000));

@@ -353,9 +353,9 @@ TEST_F(SessionsTest, TheLimitsAreInOpenedAndTheOnOfPassesIsKeptUpToDate) {
 }
 
 TEST_F(SessionsTest, WhoMayNotTimeOthersIsToldALoad) {
-  StreamOwner stranger = kAlice;
-  stranger.coarse_times = true;
-  open(1, open_message({1}), stranger);
+  StreamOwner guest = kAlice;
+  guest.coarse_times = true;
+  open(1, open_message({1}), guest);
   open(2, open_message({1}), kBob);
   for (int turn = 0; turn < 6; ++turn) {
     ASSERT_TRUE(scheduler().start(now()));

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t kPage = kDirectAlignment;
 
-// Sections of 1 to 5 pages whose bytes tell where they stand, behind one page of something else.
+// Sections of 1 to 5 pages whose bytes are their own offsets, behind one page of something else.
 class SectionStreamTest : public testing::TestWithParam<ExtentReaderOptions> {
  protected:
   SectionStreamTest() {

@@ -107,7 +107,7 @@ TEST_F(LinkWatchTest, AnAnswerThatGivesItsStreamUpForSilenceHasLostTheServer) {
   EXPECT_FALSE(watch.lost_since());
   clock_.advance(std::chrono::seconds(3));
   const TimePoint noticed = clock_.now();
-  watch.on_connect({.epoch = 2});  // the session was not told that the first has ended
+  watch.on_connect({.epoch = 2});  // the session does not know that the first has ended
   EXPECT_EQ(watch.look().link, LinkState::kDegraded);
   clock_.advance(std::chrono::seconds(1));
   watch.on_event(ended(2, unavailable("refused")));

@@ -21,7 +21,7 @@ class ScriptedDraft final {
 
   // Plans and drafts until the round is whole, and sends it.
   void draft(RoundPlanner& planner, const PlanLimits& limits = kLimits);
-  // The verdict's tokens; returns what it was told of the pass.
+  // The verdict's tokens; returns what it learnt from the pass.
   void commit(const std::string& tokens, RoundPlanner& planner, const PassShape& pass = {});
 
   // Rows that were run, in order, steps apart by blanks: "- a bc" (-: the text).

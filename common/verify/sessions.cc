@@ -401,11 +401,6 @@ std::vector<Rider> Sessions::next_pass(TimePoint now) {
   return riders;
 }
 
-std::size_t Sessions::longest_wait(TimePoint now) const {
-  const std::size_t together = std::max(options_.max_batched_rows / target_.limits.max_rows, 1u);
-  return (longest_round(turn_seekers(now)) + together - 1) / together;
-}
-
 void Sessions::finished_pass(Streams::iterator at, bool decided, TimePoint now) {
   at->second.touch(now);
   const std::optional<Duration> gap = at->second.session()->book().last_gap();

@@ -49,8 +49,9 @@ class Sessions final {
   // (fairness.h), as far as max_batched_rows goes: who no longer fits comes first in the next. Each
   // has memory for its pass; those for which there is none are ended. Empty: nobody rides.
   std::vector<Rider> next_pass(TimePoint now);
-  // How many passes a session may have to wait for its next.
-  std::size_t longest_wait(TimePoint now) const;
+  // How many passes a session may have to wait for its next, at the most: each serves the first in
+  // the order of turns.
+  std::size_t longest_wait(TimePoint now) const { return longest_round(turn_seekers(now)); }
   Streams::iterator find(StreamId stream) { return streams_.find(stream); }
   Streams::iterator end() { return streams_.end(); }
   // Hands out what the session has to say.

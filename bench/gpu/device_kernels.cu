@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/gpu/device_kernels.h"
+
+#include "common/model/cuda/device.h"
+
+namespace outrider::gpu {
+namespace {
+
+constexpr int kFillThreads = 256;
+constexpr int kReadThreads = 256;
+constexpr int kReadPieces = 4;  // of 16 bytes, a thread's at one time
+
+OUTRIDER_KERNEL fill(cuda::Four* to, std::int64_t count, std::uint32_t seed) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kFillThreads;
+  for (std::int64_t i =
+           static_cast<std::int64_t>(cuda::block_x()) * kFillThreads + cuda::thread_index();
+       i < count; i += step) {
+    std::uint32_t word[4];
+    for (int w = 0; w < 4; ++w) {
+      std::uint32_t x = static_cast<std::uint32_t>(i * 4 + w) * 0x9e3779b1u + seed;
+      x = (x ^ (x >> 16)) * 0x85ebca6bu;
+      x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+      word[w] = (x ^ (x >> 16)) & 0x3f3f3f3fu;
+    }
+    to[i] = {word[0], word[1], word[2], word[3]};
+  }
+}
+
+OUTRIDER_KERNEL read_all(const cuda::Four* from, std::int64_t count, float* out) {
+  constexpr int kBlock = kReadThreads * kReadPieces;
+  std::uint32_t sum = 0;
+  for (std::int64_t at = static_cast<std::int64_t>(cuda::block_x()) * kBlock; at < count;
+       at += static_cast<std::int64_t>(gridDim.x) * kBlock) {
+    cuda::Four piece[kReadPieces];
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kReadPieces; ++i) {
+      piece[i] = from[at + i * kReadThreads + cuda::thread_index()];
+    }
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kReadPieces; ++i) sum += piece[i].x ^ piece[i].y ^ piece[i].z ^ piece[i].w;
+  }
+  if (sum == 1) out[cuda::block_x()] = 1.0f;
+}
+
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) fuse(int rounds, float* out) {
+  const int thread = cuda::block_x() * kCeilingThreads + cuda::thread_index();
+  float sums[kCeilingOperations];
+  const float a = 1.0f + static_cast<float>(thread) * 1e-9f, b = static_cast<float>(thread) * 1e-3f;
+  for (float& sum : sums) sum = b;
+  for (int r = 0; r < rounds; ++r) {
+    OUTRIDER_UNROLLED
+    for (float& sum : sums) sum = cuda::fused(sum, a, b);
+  }
+  float total = 0.0f;
+  for (const float sum : sums) total += sum;
+  out[thread] = total;
+}
+
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) multiply_all(int rounds, float* out) {
+  const int thread = cuda::block_x() * kCeilingThreads + cuda::thread_index();
+  std::int32_t sums[kCeilingOperations][4] = {};
+  const std::uint32_t w = static_cast<std::uint32_t>(thread) * 0x01010101u;
+  const std::uint32_t a[4] = {w, w + 1, w + 2, w + 3};
+  for (int r = 0; r < rounds; ++r) {
+    OUTRIDER_UNROLLED
+    for (auto& sum : sums) cuda::multiply_bytes(sum, a, w + 5, w + 7);
+  }
+  std::int32_t total = 0;
+  for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
+  out[thread] = static_cast<float>(total);
+}
+
+cudaStream_t stream_of(Stream stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+
+}  // namespace
+
+void fill_with_numbers(std::byte* to, std::int64_t bytes, std::uint32_t seed, Stream stream) {
+  fill<<<4096, kFillThreads, 0, stream_of(stream)>>>(reinterpret_cast<cuda::Four*>(to), bytes / 16,
+                                                     seed);
+}
+
+void read_bytes(const std::byte* from, std::int64_t bytes, float* out, Stream stream) {
+  read_all<<<132 * 8, kReadThreads, 0, stream_of(stream)>>>(
+      reinterpret_cast<const cuda::Four*>(from), bytes / 16, out);
+}
+
+void run_fused(int blocks, int rounds, float* out, Stream stream) {
+  fuse<<<blocks, kCeilingThreads, 0, stream_of(stream)>>>(rounds, out);
+}
+
+void run_byte_products(int blocks, int rounds, float* out, Stream stream) {
+  multiply_all<<<blocks, kCeilingThreads, 0, stream_of(stream)>>>(rounds, out);
+}
+
+}  // namespace outrider::gpu

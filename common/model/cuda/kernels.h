@@ -1,0 +1,129 @@
+// The kernels of the cuda backend: what the CPU's kernels compute, with the same bits, on memory of
+// a GPU. Each call puts one kernel into a stream and returns.
+//
+// Compiled by nvcc they run on a GPU; compiled by the host's compiler they run by fibers on memory
+// of the host, which is how their bits are tested (fibers.h). Sums keep the orders of the CPU's
+// kernels (docs/row-invariance.md); a change of those has to be made here too.
+//
+// Thread rule: calls of one stream come from one thread. Ownership: all memory is the caller's, on
+// the device, at multiples of 16 bytes, and stays until the stream has passed the kernel. Sizes are
+// checked by callers. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/model/cpu/kernels/kernels.h"
+
+namespace outrider::cuda {
+
+using Stream = void*;  // a cudaStream_t; null is the default one
+
+// Products of one launch: of one kind of weights, and of the same inputs.
+inline constexpr int kMaxProducts = 3;
+
+struct Product {
+  // Quantised ones are the CPU's panels as they are; others are lane panels (lane_panels.h).
+  WeightMatrix weights;
+  MatmulOutput y;
+};
+
+// y of each product, for all rows. x.number is not used.
+void multiply(const Product* products, int count, const MatmulInput& x, Stream stream);
+
+// How the products of quantised weights are cut, for measurements. 0: by the number of rows.
+struct ProductChoice {
+  int row_tiles = 0;  // 1, 2, 4: few rows, a block's warps share the groups; 8: many rows
+  int depth = 0;      // of few rows: groups that each warp sums in a round, 1 or 2
+};
+void multiply_quantized(const Product* products, int count, const MatmulInput& x,
+                        const ProductChoice& choice, Stream stream);
+void multiply_lanes(const Product* products, int count, const MatmulInput& x, Stream stream);
+
+// Rows [rows, stride]; a row has `count` elements and zeros behind them.
+struct RowsOf {
+  float* values = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t count = 0;
+  std::int64_t stride = 0;
+};
+
+// y = rms_norm(x, weight), zero beyond count, and its quantised rows; either may be null. weight
+// null: no norm, x itself is quantised.
+void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, float* y,
+                       std::byte* quantized, Stream stream);
+
+// gate = silu(gate) * up, [rows, stride], and its quantised rows, which may be null.
+void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized, Stream stream);
+
+// Rows of an embedding [vocabulary, hidden] of f32, bf16 or f16, widened. tokens: [x.rows].
+void embed(const void* table, WeightType type, const std::int32_t* tokens, const RowsOf& x,
+           Stream stream);
+
+// Keys and values of a layer: [page][head][64 slots][head_stride], f32 or bf16.
+struct KvPlanes {
+  void* keys = nullptr;
+  void* values = nullptr;
+  bool is_bf16 = false;
+  std::int64_t page_stride = 0;  // elements from page to page
+};
+
+struct Heads {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+};
+
+// Norms and rotates the heads of a layer, and puts keys and values into their slots.
+struct HeadPlacement {
+  std::int64_t rows = 0;
+  Heads shape;
+  const float* queries = nullptr;  // [rows, heads * head_dim]
+  const float* keys = nullptr;     // [rows, kv_heads * head_dim]
+  const float* values = nullptr;
+  const float* q_norm = nullptr;  // [head_dim] or null
+  const float* k_norm = nullptr;
+  float epsilon = 0;
+  const float* cos = nullptr;  // [rows, head_dim / 2]
+  const float* sin = nullptr;
+  const std::int32_t* slots = nullptr;  // [rows]
+  float* rotated = nullptr;             // queries, [rows, heads, head_stride]
+  KvPlanes planes;
+};
+void place_heads(const HeadPlacement& placement, Stream stream);
+
+// What a row sees: positions [begin, end) of its path.
+struct SeenRow {
+  const std::int32_t* path = nullptr;  // slots by position
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+};
+
+// Pairs of a row and one of the queries that share a head of keys, counted row by row, which one
+// block looks with. `lead` is the row that sees the furthest of them.
+inline constexpr int kMaxBundle = 8;
+struct Bundle {
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+  std::int32_t lead = 0;
+};
+
+struct Attention {
+  Heads shape;
+  const float* queries = nullptr;   // [rows, heads, head_stride]
+  const SeenRow* rows = nullptr;    // [num_rows]
+  const Bundle* bundles = nullptr;  // [num_bundles]
+  std::int64_t num_rows = 0;
+  std::int64_t num_bundles = 0;
+  std::int64_t parts = 0;     // of kAttentionPart positions, of the longest row
+  float* scores = nullptr;    // [rows, heads, parts * kAttentionPart], scratch
+  float* partials = nullptr;  // [rows, parts, heads, head_stride + kPartialExtra], scratch
+  float scale = 1.0f;
+  KvPlanes planes;
+};
+// Fills the partial results.
+void attend(const Attention& attention, Stream stream);
+// out [rows, stride]: heads of head_dim side by side, zero behind them.
+void combine_parts(const Attention& attention, float* out, std::int64_t stride, Stream stream);
+
+}  // namespace outrider::cuda

@@ -1,0 +1,204 @@
+// Quantised products of many rows: a block takes 128 outputs of 16 to 80 rows, and each warp 32
+// outputs of half of the rows, with sums and their float chains in registers.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cuda/quantized_products.h"
+#include "common/model/cuda/quantized_tiles.h"
+
+namespace outrider::cuda {
+namespace {
+
+constexpr int kPairs = 4;
+constexpr int kThreads = 2 * kPairs * kWarpLanes;
+constexpr int kBlockOutputs = kPairs * kPairOutputs;
+constexpr int kDepth = 2;  // groups of a stage
+constexpr int kStages = 4;
+
+template <class F, int kTiles>
+struct ManyRows {
+  static constexpr int kRows = 2 * 8 * kTiles;
+  static constexpr int kWeightBytes = kDepth * kPairs * F::kPieces * 512;
+  static constexpr int kActivationBytes = kDepth * kRows * kActivations;
+  static constexpr int kScaleBytes = kDepth * F::kScales * kBlockOutputs * F::kScaleBytes;
+  static constexpr int kMinimumBytes = F::kMinimum ? kDepth * kBlockOutputs * F::kScaleBytes : 0;
+  static constexpr int kStage = kWeightBytes + kActivationBytes + kScaleBytes + kMinimumBytes;
+  static constexpr int kBytes = kStages * kStage;
+
+  const QuantizedBatch& batch;
+  const ProductPart& part;
+  std::int64_t first_panel;
+  std::int64_t last_panel;  // of the matrix
+  int row0;
+  int rows;
+  std::byte* memory;
+
+  OUTRIDER_DEVICE ManyRows(const QuantizedBatch& batch, const ProductPart& part)
+      : batch(batch),
+        part(part),
+        first_panel(static_cast<std::int64_t>(block_x() - part.first) * 2 * kPairs),
+        last_panel((part.outputs + kPanelOutputs - 1) / kPanelOutputs - 1),
+        row0(block_y() * kRows),
+        rows(batch.rows - row0 < kRows ? batch.rows - row0 : kRows),
+        memory(shared_memory()) {}
+
+  // Past the last it is the last again, and nobody looks.
+  OUTRIDER_DEVICE const std::byte* panel(int index) const {
+    return part.weights + smaller(first_panel + index, last_panel) * batch.panel_bytes;
+  }
+
+  // What a group of activations has beside its values.
+  struct RowScales {
+    float scale, sum;
+    std::int32_t offset;
+  };
+  static OUTRIDER_DEVICE RowScales row_scales(const std::byte* row) {
+    if constexpr (F::kSigned) return {read<float>(row + offsetof(QuantizedGroup, scale)), 0.0f, 0};
+    const Four four = read<Four>(row + offsetof(QuantizedGroup, scale));
+    return {as_float(four.x), as_float(four.y),
+            F::kMinimum ? 0 : static_cast<std::int32_t>(four.z)};
+  }
+
+  // sums: of each tile, [output 4g + o][row 2t + i].
+  OUTRIDER_DEVICE void add_group(const std::byte* from, int at, float (&sums)[kTiles][4][2]) const {
+    const int lane = thread_index() % kWarpLanes, warp = thread_index() / kWarpLanes;
+    const int pair = warp % kPairs, output = pair * kPairOutputs + lane / 4 * 4;
+    const PairWeights weights =
+        load_weights<F>(from + (at * kPairs + pair) * F::kPieces * 512, lane);
+    const std::byte* scales = from + kWeightBytes + kActivationBytes;
+    const std::byte* x =
+        from + kWeightBytes + (at * kRows + warp / kPairs * 8 * kTiles) * kActivations;
+    FourFloats minimum = {};
+    if constexpr (F::kMinimum) {
+      minimum = four_scales<F>(scales + kScaleBytes, at * kBlockOutputs + output);
+    }
+    OUTRIDER_UNROLLED
+    for (int half = 0; half < F::kScales; ++half) {
+      const FourFloats scale =
+          four_scales<F>(scales, (at * F::kScales + half) * kBlockOutputs + output);
+      OUTRIDER_UNROLLED
+      for (int m = 0; m < kTiles; ++m) {
+        const std::byte* tile_x = x + m * 8 * kActivations;
+        const std::byte* row = tile_x + lane % 4 * 2 * kActivations;
+        const RowScales rows_of[2] = {row_scales(row), row_scales(row + kActivations)};
+        const TileSums tile =
+            sum_tile<F>(weights, tile_x, half, lane, {rows_of[0].offset, rows_of[1].offset});
+        OUTRIDER_UNROLLED
+        for (int i = 0; i < 2; ++i) {
+          add_sums(tile, scale, minimum, rows_of[i], i, sums[m]);
+        }
+      }
+    }
+  }
+
+  static OUTRIDER_DEVICE void add_sums(const TileSums& tile, const FourFloats& scale,
+                                       const FourFloats& minimum, const RowScales& row, int i,
+                                       float (&sums)[4][2]) {
+    const float by[4] = {scale.x, scale.y, scale.z, scale.w};
+    const float least[4] = {minimum.x, minimum.y, minimum.z, minimum.w};
+    OUTRIDER_UNROLLED
+    for (int o = 0; o < 4; ++o) {
+      sums[o][i] = fused(tile.of(o, i), multiply(by[o], row.scale), sums[o][i]);
+      if constexpr (F::kMinimum) sums[o][i] = fused(least[o], row.sum, sums[o][i]);
+    }
+  }
+
+  OUTRIDER_DEVICE void run() const {
+    const int thread = thread_index();
+    constexpr int kPanelPieces = F::kPanelGroup / 16;
+    const int mixed = mixed_piece(thread % 16) - thread % 16;  // where the thread's pieces go
+    CopyItems<kWeightBytes / 16, kThreads> weights(thread, [&](int i) {
+      const int index = i / kPanelPieces % (2 * kPairs), at = i / kPanelPieces / (2 * kPairs);
+      return CopyPlace{panel(index) + at * F::kPanelGroup + i % kPanelPieces * 16, at};
+    });
+    constexpr int kPieces = F::kScaleBytes;  // of 16 bytes, of a panel's row of scales
+    const auto scales_of = [&](std::int64_t offset, int each) {
+      return [=, this](int i) {
+        const int row = i / (2 * kPairs * kPieces), at = i % (2 * kPairs * kPieces);
+        return CopyPlace{panel(at / kPieces) + offset + row * kPieces * 16 + at % kPieces * 16,
+                         row / each};
+      };
+    };
+    CopyItems<kScaleBytes / 16, kThreads> scales(thread, scales_of(batch.scales, F::kScales));
+    CopyItems<F::kMinimum ? kMinimumBytes / 16 : 1, kThreads> minimums(
+        thread, scales_of(batch.minimums, 1));
+    CopyItems<kActivationBytes / 16, kThreads> activations(thread, [&](int i) {
+      const int piece = i % kActivationPieces, row = i / kActivationPieces % kRows;
+      const int at = i / kActivationPieces / kRows;
+      const std::int64_t group = static_cast<std::int64_t>(row0 + row) * batch.groups + at;
+      return CopyPlace{batch.x + group * kGroupBytes + piece * 16, row < rows ? at : kNeverCopied};
+    });
+    int fetched = 0;  // stages
+    const auto fetch = [&] {
+      std::byte* to = memory + fetched % kStages * kStage;
+      const int left = batch.groups - fetched * kDepth;
+      weights.copy(thread + mixed, to, left, kDepth * F::kPanelGroup);
+      activations.copy(thread, to + kWeightBytes, left, kDepth * kGroupBytes);
+      to += kWeightBytes + kActivationBytes;
+      scales.copy(thread, to, left, kDepth * F::kScales * kPieces * 16);
+      if constexpr (F::kMinimum) {
+        minimums.copy(thread, to + kScaleBytes, left, kDepth * kPieces * 16);
+      }
+      commit_copies();
+      ++fetched;
+    };
+    const int stages = (batch.groups + kDepth - 1) / kDepth;
+    float sums[kTiles][4][2] = {};
+    for (int s = 0; s < kStages - 1; ++s) fetch();
+    for (int s = 0; s < stages; ++s) {
+      wait_copies<kStages - 2>();
+      sync_threads();
+      fetch();  // nothing behind the last
+      const std::byte* from = memory + s % kStages * kStage;
+      for (int at = 0; at < kDepth; ++at) {
+        if (s * kDepth + at < batch.groups) add_group(from, at, sums);
+      }
+    }
+    store(sums);
+  }
+
+  OUTRIDER_DEVICE void store(const float (&sums)[kTiles][4][2]) const {
+    const int lane = thread_index() % kWarpLanes, warp = thread_index() / kWarpLanes;
+    const std::int64_t n = static_cast<std::int64_t>(block_x() - part.first) * kBlockOutputs +
+                           warp % kPairs * kPairOutputs + lane / 4 * 4;
+    OUTRIDER_UNROLLED
+    for (int m = 0; m < kTiles; ++m) {
+      OUTRIDER_UNROLLED
+      for (int i = 0; i < 2; ++i) {
+        const int row = (warp / kPairs * kTiles + m) * 8 + lane % 4 * 2 + i;
+        OUTRIDER_UNROLLED
+        for (int o = 0; o < 4; ++o) {
+          if (row < rows && n + o < part.outputs)
+            store_output(part, row0 + row, n + o, sums[m][o][i]);
+        }
+      }
+    }
+  }
+};
+
+template <class F, int kTiles>
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kThreads, 2) many_rows(OUTRIDER_ARGUMENT QuantizedBatch batch) {
+  const ProductPart part = part_of_block(batch);
+  ManyRows<F, kTiles>(batch, part).run();
+}
+
+template <class F, int kTiles>
+void run(const Product* products, int count, const MatmulInput& x, Stream stream) {
+  using Block = ManyRows<F, kTiles>;
+  unsigned blocks = 0;
+  const QuantizedBatch batch = make_batch(products, count, x, kBlockOutputs, blocks);
+  const auto row_blocks = static_cast<unsigned>((x.rows + Block::kRows - 1) / Block::kRows);
+  launch(&many_rows<F, kTiles>, blocks, row_blocks, 1, kThreads, Block::kBytes, stream, batch);
+}
+
+}  // namespace
+
+void multiply_many_rows(const Product* products, int count, const MatmulInput& x, Stream stream) {
+  const auto padded = [&](std::int64_t rows) { return (x.rows + rows - 1) / rows * rows; };
+  with_format(products[0].weights.format, [&]<class F>(F) {
+    if (x.rows <= 16) return run<F, 1>(products, count, x, stream);
+    if (x.rows <= 32) return run<F, 2>(products, count, x, stream);
+    if (padded(80) < padded(64)) return run<F, 5>(products, count, x, stream);
+    run<F, 4>(products, count, x, stream);
+  });
+}
+
+}  // namespace outrider::cuda

@@ -1,0 +1,17 @@
+// The ways in which quantised products are cut among blocks and warps; kernels.h chooses. Every way
+// gives the same bits.
+//
+// Thread rule and ownership: as kernels.h. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/model/cuda/kernels.h"
+
+namespace outrider::cuda {
+
+// choice: row_tiles 1, 2 or (with one scale a group) 4; depth 1, or 2 with one tile of rows and one
+// scale a group.
+void multiply_few_rows(const Product* products, int count, const MatmulInput& x,
+                       const ProductChoice& choice, Stream stream);
+void multiply_many_rows(const Product* products, int count, const MatmulInput& x, Stream stream);
+
+}  // namespace outrider::cuda

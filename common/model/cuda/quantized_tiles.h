@@ -1,0 +1,254 @@
+// What the products of quantised weights share: their arguments, a pair of panels as fragments of
+// the tensor cores, and groups of activations in shared memory.
+//
+// A pair of panels is 32 outputs. Lane (g, t) of a warp, g = lane / 4 and t = lane % 4, takes 16
+// bytes of steps t and t + 4: of outputs 4g .. 4g + 3 of the pair. Two mma's take them, the first
+// of outputs 4g and 4g + 1 as its rows g and g + 8, the second of 4g + 2 and 4g + 3. So weights
+// come from memory as 16 bytes a lane and need not be put in another order.
+//
+// Included by files that hold kernels. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/model/cpu/kernels/quant_format.h"
+#include "common/model/cuda/device.h"
+#include "common/model/cuda/kernels.h"
+
+namespace outrider::cuda {
+
+inline constexpr int kPairOutputs = 2 * static_cast<int>(kPanelOutputs);
+inline constexpr int kGroupBytes = sizeof(QuantizedGroup);
+
+// One product of a launch, whose blocks along x begin at `first`.
+struct ProductPart {
+  const std::byte* weights;
+  float* y;
+  const float* bias;
+  std::int64_t stride;
+  std::int64_t outputs;
+  int first;
+  bool add;
+};
+
+struct QuantizedBatch {
+  ProductPart parts[kMaxProducts];
+  int count;
+  int rows;
+  int groups;
+  const std::byte* x;  // [rows] of QuantizedGroups
+  std::int64_t panel_bytes;
+  std::int64_t scales;  // bytes from a panel's begin
+  std::int64_t minimums;
+};
+
+template <class Batch>
+OUTRIDER_DEVICE ProductPart part_of_block(const Batch& batch) {
+  ProductPart part = batch.parts[0];
+  for (int i = 1; i < kMaxProducts; ++i) {
+    if (i < batch.count && block_x() >= batch.parts[i].first) part = batch.parts[i];
+  }
+  return part;
+}
+
+// A format's constants.
+template <int kBitsOf, int kScalesOf, bool kMinimumOf, bool kWideOf>
+struct TileFormat {
+  static constexpr int kBits = kBitsOf;
+  static constexpr int kScales = kScalesOf;  // of a group
+  static constexpr bool kMinimum = kMinimumOf;
+  static constexpr bool kWide = kWideOf;
+  static constexpr int kPanelGroup = 64 * kBits;  // bytes of a panel's group
+  static constexpr int kPieces = kBits / 4;       // of 16 bytes, a lane's of a pair's group
+  static constexpr int kScaleBytes = kWide ? 4 : 2;
+  // Weights of 8 bits are taken as signed numbers, which need no offset.
+  static constexpr bool kSigned = kBits == 8 && !kMinimum;
+};
+
+// Bytes of a group of activations in shared memory, at distances that share no bank: values, scale,
+// scaled sum and offsets.
+inline constexpr int kActivations = 48;
+inline constexpr int kActivationPieces = 3;  // of 16 bytes
+
+// A panel's group is copied in order of memory, 16 bytes a piece, four pieces a step. In shared
+// memory pieces are mixed so that lanes which read one piece of each step share no bank.
+OUTRIDER_DEVICE int mixed_piece(int piece) {
+  return piece ^ (piece >> 3 & 1) << 1;
+}
+
+// A lane's weights of one group of a pair: of each step, the words of its four outputs.
+struct PairWeights {
+  std::uint32_t step[2][4];
+};
+
+template <class F>
+OUTRIDER_DEVICE PairWeights load_weights(const std::byte* pair, int lane) {
+  const std::byte* from = pair + lane / 16 * F::kPanelGroup;
+  from += mixed_piece(lane % 4 * 4 + lane / 4 % 4) * 16;
+  const Four first = read<Four>(from);
+  if constexpr (F::kBits == 8) {
+    constexpr std::uint32_t kFlip = F::kSigned ? 0x80808080u : 0u;
+    const Four second = read<Four>(from + 256);
+    return {{{first.x ^ kFlip, first.y ^ kFlip, first.z ^ kFlip, first.w ^ kFlip},
+             {second.x ^ kFlip, second.y ^ kFlip, second.z ^ kFlip, second.w ^ kFlip}}};
+  } else {
+    constexpr std::uint32_t kLow = 0x0f0f0f0fu;
+    return {{{first.x & kLow, first.y & kLow, first.z & kLow, first.w & kLow},
+             {first.x >> 4 & kLow, first.y >> 4 & kLow, first.z >> 4 & kLow, first.w >> 4 & kLow}}};
+  }
+}
+
+// Whole sums as f32: an integer on this one's bits is the number above it, as long as it is
+// smaller than 2^22 (a group's sums are at most 32 * 255 * 127).
+inline constexpr std::uint32_t kExactBits = 0x4b400000u;
+inline constexpr float kExact = 12582912.0f;
+
+// The exact sums of a group, or of half of one, of a lane's four outputs and two rows.
+struct TileSums {
+  std::int32_t first[4], second[4];
+
+  // Of output 4g + o of the pair, row i of 2t and 2t + 1.
+  OUTRIDER_DEVICE float of(int o, int i) const {
+    const std::int32_t sum = o < 2 ? first[o * 2 + i] : second[(o - 2) * 2 + i];
+    return add(as_float(static_cast<std::uint32_t>(sum)), -kExact);
+  }
+};
+
+// What a group's sum begins with: minus the weights' zero times the sum of its activations.
+template <class F>
+OUTRIDER_DEVICE std::int32_t offset_of(const std::byte* group) {
+  if constexpr (F::kSigned || F::kMinimum) return 0;
+  return read<std::int32_t>(group + offsetof(QuantizedGroup, offset4));
+}
+
+// x: the first of the tile's eight rows of activations. offsets: of rows 2t and 2t + 1. Sums of
+// half `half` if there are two.
+template <class F>
+OUTRIDER_DEVICE TileSums sum_tile(const PairWeights& w, const std::byte* x, int half, int lane,
+                                  const std::int32_t (&offsets)[2]) {
+  const std::int32_t begin[2] = {static_cast<std::int32_t>(kExactBits) + offsets[0],
+                                 static_cast<std::int32_t>(kExactBits) + offsets[1]};
+  TileSums sums;
+  const std::byte* row = x + lane / 4 * kActivations + lane % 4 * 4;
+  if constexpr (F::kScales == 1) {
+    const std::uint32_t b[2] = {read<std::uint32_t>(row), read<std::uint32_t>(row + 16)};
+    multiply_bytes<F::kSigned>(sums.first, {w.step[0][0], w.step[0][1], w.step[1][0], w.step[1][1]},
+                               b, begin);
+    multiply_bytes<F::kSigned>(sums.second,
+                               {w.step[0][2], w.step[0][3], w.step[1][2], w.step[1][3]}, b, begin);
+  } else {
+    const auto b = read<std::uint32_t>(row + half * 16);
+    const std::uint32_t* step = w.step[half];
+    multiply_half(sums.first, {step[0], step[1]}, b, begin);
+    multiply_half(sums.second, {step[2], step[3]}, b, begin);
+  }
+  return sums;
+}
+
+// A piece's first source, and the group of a round that it belongs to.
+struct CopyPlace {
+  const std::byte* from;
+  int group;
+};
+inline constexpr int kNeverCopied = 1 << 30;
+
+// Copies of a thread that come again and again, each time from `step` bytes further: piece i of
+// `total` belongs to thread i mod kThreads.
+template <int kTotal, int kThreads>
+struct CopyItems {
+  static constexpr int kCount = (kTotal + kThreads - 1) / kThreads;
+  const std::byte* from[kCount];
+  int group[kCount];
+
+  // place(i) gives the CopyPlace of piece i.
+  template <class Function>
+  OUTRIDER_DEVICE CopyItems(int thread, const Function& place) {
+    OUTRIDER_UNROLLED
+    for (int n = 0; n < kCount; ++n) {
+      const int i = thread + n * kThreads;
+      const CopyPlace at = i < kTotal ? place(i) : CopyPlace{nullptr, kNeverCopied};
+      from[n] = at.from;
+      group[n] = at.group;
+    }
+  }
+  // left: groups from the round's first to the matrix's last.
+  OUTRIDER_DEVICE void copy(int thread, std::byte* to, int left, std::int64_t step) {
+    OUTRIDER_UNROLLED
+    for (int n = 0; n < kCount; ++n) {
+      if (group[n] < left) copy_async(to + (thread + n * kThreads) * 16, from[n]);
+      from[n] += step;
+    }
+  }
+};
+
+// Scales or minimums in shared memory, as they are stored.
+template <class F>
+OUTRIDER_DEVICE float scale_at(const std::byte* from, int index) {
+  if constexpr (F::kWide) return read<float>(from + index * 4);
+  return widen_f16(read<std::uint16_t>(from + index * 2));
+}
+
+// Four of them, from a multiple of four on.
+template <class F>
+OUTRIDER_DEVICE FourFloats four_scales(const std::byte* from, int index) {
+  if constexpr (F::kWide) return read<FourFloats>(from + index * 4);
+  const Two two = read<Two>(from + index * 2);
+  return {widen_f16(static_cast<std::uint16_t>(two.x)),
+          widen_f16(static_cast<std::uint16_t>(two.x >> 16)),
+          widen_f16(static_cast<std::uint16_t>(two.y)),
+          widen_f16(static_cast<std::uint16_t>(two.y >> 16))};
+}
+
+// y as MatmulOutput states it.
+OUTRIDER_DEVICE void store_output(const ProductPart& part, std::int64_t row, std::int64_t n,
+                                  float sum) {
+  float* to = part.y + row * part.stride + n;
+  if (part.bias != nullptr) sum = add(sum, part.bias[n]);
+  *to = part.add ? add(*to, sum) : sum;
+}
+
+// The batch with its blocks, each of `outputs` of one product; `blocks` is how many.
+inline QuantizedBatch make_batch(const Product* products, int count, const MatmulInput& x,
+                                 std::int64_t outputs, unsigned& blocks) {
+  const WeightMatrix& first = products[0].weights;
+  const PanelLayout layout(first.format, first.inputs);
+  QuantizedBatch batch{};
+  batch.count = count;
+  batch.rows = static_cast<int>(x.rows);
+  batch.groups = static_cast<int>(layout.groups);
+  batch.x = x.quantized;
+  batch.panel_bytes = layout.panel_bytes;
+  batch.scales = layout.scales;
+  batch.minimums = layout.minimums;
+  blocks = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto& [weights, y] = products[i];
+    batch.parts[i] = {static_cast<const std::byte*>(weights.data),
+                      y.y,
+                      y.bias,
+                      y.stride,
+                      weights.outputs,
+                      static_cast<int>(blocks),
+                      y.add};
+    blocks += static_cast<unsigned>((weights.outputs + outputs - 1) / outputs);
+  }
+  return batch;
+}
+
+// f(TileFormat) for a format that matrices come in.
+template <class Function>
+void with_format(const QuantFormat& format, const Function& f) {
+  const auto with_width = [&]<int kBits, int kScales, bool kMinimum>() {
+    if (format.wide_scales) return f(TileFormat<kBits, kScales, kMinimum, true>());
+    f(TileFormat<kBits, kScales, kMinimum, false>());
+  };
+  if (format.bits == 8 && format.scale_group == 16)
+    return with_width.template operator()<8, 2, false>();
+  if (format.bits == 8 && format.has_minimum) return with_width.template operator()<8, 1, true>();
+  if (format.bits == 8) return with_width.template operator()<8, 1, false>();
+  if (format.has_minimum) return with_width.template operator()<4, 1, true>();
+  with_width.template operator()<4, 1, false>();
+}
+
+}  // namespace outrider::cuda

@@ -1,0 +1,261 @@
+// Kernels over single rows of activations: norm, quantisation, activation function, embedding, and
+// the heads' norms and rotation. SPDX-License-Identifier: Apache-2.0
+#include "common/model/cuda/quantized_tiles.h"
+
+namespace outrider::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kNormThreads = 1024;
+constexpr int kHeadThreads = 64;
+constexpr int kLanes = 16;
+
+// Below this the CPU's kernel takes a group for zero.
+constexpr float kSmallestLargest = 1e-30f;
+
+template <class T>
+OUTRIDER_DEVICE T sum_of_half(T value) {
+  for (int mask = 8; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+}
+
+// A group of 32 activations, one in each lane of a warp.
+OUTRIDER_DEVICE void quantize_group(float x, int lane, std::byte* out) {
+  float largest = x < 0.0f ? -x : x;
+  for (int mask = 16; mask > 0; mask /= 2) largest = larger(largest, shuffle_xor(largest, mask));
+  const bool is_zero = !(largest >= kSmallestLargest);
+  const float scale = is_zero ? 0.0f : divide(largest, 127.0f);
+  const float factor = is_zero ? 0.0f : divide(127.0f, largest);
+  const auto rounded = static_cast<std::int32_t>(round_even(multiply(x, factor)));
+  const std::int32_t half = sum_of_half(rounded);
+  const std::int32_t other = shuffle_xor(half, 16);
+  *reinterpret_cast<std::int8_t*>(out + lane) = static_cast<std::int8_t>(rounded);
+  if (lane > 0) return;
+  const std::int32_t sum = half + other;
+  auto* group = reinterpret_cast<QuantizedGroup*>(out);
+  group->scale = scale;
+  group->scaled_sum = multiply(scale, static_cast<float>(sum));
+  group->offset4 = -8 * sum;
+  group->offset8 = -128 * sum;
+  group->half_offsets8[0] = -128 * half;
+  group->half_offsets8[1] = -128 * other;
+  group->unused[0] = group->unused[1] = 0;
+}
+
+// 1 / sqrt(mean(x^2) + epsilon), for the first warp; x in shared memory, zero up to whole lanes.
+// The chain is the kernel's time, so its numbers are read ahead of it.
+OUTRIDER_DEVICE float norm_factor(const float* x, int count, float epsilon) {
+  constexpr int kAhead = 16;
+  x += thread_index() % kLanes;
+  float sum = 0.0f;
+  const int steps = (count + kLanes - 1) / kLanes;
+  int first = 0;
+  for (; first + kAhead <= steps; first += kAhead) {
+    float values[kAhead];
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kAhead; ++i) values[i] = x[(first + i) * kLanes];
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kAhead; ++i) sum = fused(values[i], values[i], sum);
+  }
+  for (; first < steps; ++first) {
+    const float value = x[first * kLanes];
+    sum = fused(value, value, sum);
+  }
+  for (int mask = 8; mask > 0; mask /= 2) sum = add(sum, shuffle_xor(sum, mask));
+  const float mean = divide(sum, static_cast<float>(count));
+  return divide(1.0f, square_root(add(mean, epsilon)));
+}
+
+struct NormRow {
+  const float* x;
+  const float* weight;
+  float* y;
+  std::byte* quantized;
+  int count;
+  int stride;
+  float epsilon;
+};
+
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kNormThreads, 1) norm_row(OUTRIDER_ARGUMENT NormRow p) {
+  auto* row = reinterpret_cast<float*>(shared_memory());  // [groups * 32], then the factor
+  const int thread = thread_index();
+  const int groups = (p.count + 31) / 32, padded = groups * 32;
+  const float* x = p.x + static_cast<std::int64_t>(block_x()) * p.stride;
+  OUTRIDER_UNROLLED_BY_FOUR
+  for (int i = thread; i < padded; i += kNormThreads) row[i] = i < p.count ? x[i] : 0.0f;
+  sync_threads();
+  if (p.weight != nullptr) {
+    if (thread < kWarpLanes) {
+      const float factor = norm_factor(row, p.count, p.epsilon);
+      if (thread == 0) row[padded] = factor;
+    }
+    sync_threads();
+    const float factor = row[padded];
+    OUTRIDER_UNROLLED_BY_FOUR
+    for (int i = thread; i < p.count; i += kNormThreads) {
+      row[i] = multiply(multiply(row[i], factor), p.weight[i]);
+    }
+    sync_threads();
+  }
+  if (p.y != nullptr) {
+    float* y = p.y + static_cast<std::int64_t>(block_x()) * p.stride;
+    for (int i = thread; i < p.stride; i += kNormThreads) y[i] = i < p.count ? row[i] : 0.0f;
+  }
+  if (p.quantized == nullptr) return;
+  std::byte* out = p.quantized + static_cast<std::int64_t>(block_x()) * groups * kGroupBytes;
+  const int lane = thread % kWarpLanes;
+  OUTRIDER_UNROLLED_BY_FOUR
+  for (int g = thread / kWarpLanes; g < groups; g += kNormThreads / kWarpLanes) {
+    quantize_group(row[g * 32 + lane], lane, out + g * kGroupBytes);
+  }
+}
+
+struct SiluRow {
+  float* gate;
+  const float* up;
+  std::byte* quantized;
+  int count;
+  int stride;
+};
+
+// A warp takes a group; blocks along x share a row.
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kThreads, 1) silu_row(OUTRIDER_ARGUMENT SiluRow p) {
+  const int lane = thread_index() % kWarpLanes;
+  const int g = block_x() * (kThreads / kWarpLanes) + thread_index() / kWarpLanes;
+  const int groups = (p.count + 31) / 32, at = g * 32 + lane;
+  if (g >= groups) return;
+  const std::int64_t row = static_cast<std::int64_t>(block_y()) * p.stride;
+  float value = 0.0f;
+  if (at < p.stride) {
+    const float x = p.gate[row + at];
+    const float silu = divide(x, add(1.0f, exponential(-x)));
+    value = multiply(silu, p.up[row + at]);
+    p.gate[row + at] = value;
+  }
+  if (p.quantized == nullptr) return;
+  quantize_group(at < p.count ? value : 0.0f, lane,
+                 p.quantized + (static_cast<std::int64_t>(block_y()) * groups + g) * kGroupBytes);
+}
+
+struct EmbeddedRow {
+  const std::byte* table;
+  const std::int32_t* tokens;
+  float* x;
+  int count;
+  int stride;
+  WeightType type;
+};
+
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kThreads, 1) embed_row(OUTRIDER_ARGUMENT EmbeddedRow p) {
+  const std::int64_t from = static_cast<std::int64_t>(p.tokens[block_x()]) * p.count;
+  float* x = p.x + static_cast<std::int64_t>(block_x()) * p.stride;
+  for (int i = thread_index(); i < p.stride; i += kThreads) {
+    float value = 0.0f;
+    if (i < p.count && p.type == WeightType::kF32) {
+      value = read<float>(p.table + (from + i) * 4);
+    } else if (i < p.count) {
+      const auto bits = read<std::uint16_t>(p.table + (from + i) * 2);
+      value = p.type == WeightType::kBf16 ? widen_bf16(bits) : widen_f16(bits);
+    }
+    x[i] = value;
+  }
+}
+
+// As the CPU's to_bf16() for numbers: half-even by integers.
+OUTRIDER_DEVICE std::uint16_t round_bf16(float value) {
+  const std::uint32_t bits = as_bits(value);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+struct HeadBlock {
+  HeadPlacement placement;
+  int stride;  // of a head
+};
+
+// A block takes one head of a row: queries, then keys, then values along y.
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kHeadThreads, 1) place_head(OUTRIDER_ARGUMENT HeadBlock p) {
+  const HeadPlacement& place = p.placement;
+  auto* head = reinterpret_cast<float*>(shared_memory());  // [stride], then the factor
+  const int thread = thread_index(), row = block_x();
+  const int heads = static_cast<int>(place.shape.heads);
+  const int kv_heads = static_cast<int>(place.shape.kv_heads);
+  const int dim = static_cast<int>(place.shape.head_dim), half = dim / 2;
+  const int kind = block_y() < heads ? 0 : block_y() < heads + kv_heads ? 1 : 2;
+  const int index = block_y() - (kind == 0 ? 0 : heads + (kind - 1) * kv_heads);
+  const float* from = kind == 0 ? place.queries : kind == 1 ? place.keys : place.values;
+  const float* norm = kind == 0 ? place.q_norm : kind == 1 ? place.k_norm : nullptr;
+  from += (static_cast<std::int64_t>(row) * (kind == 0 ? heads : kv_heads) + index) * dim;
+  for (int i = thread; i < p.stride; i += kHeadThreads) head[i] = i < dim ? from[i] : 0.0f;
+  sync_threads();
+  if (norm != nullptr) {
+    if (thread < kWarpLanes) {
+      const float factor = norm_factor(head, dim, place.epsilon);
+      if (thread == 0) head[p.stride] = factor;
+    }
+    sync_threads();
+    for (int i = thread; i < dim; i += kHeadThreads) {
+      head[i] = multiply(multiply(head[i], head[p.stride]), norm[i]);
+    }
+    sync_threads();
+  }
+  const std::int64_t slot = kind == 0 ? 0 : place.slots[row];
+  const std::int64_t base = kind == 0 ? (static_cast<std::int64_t>(row) * heads + index) * p.stride
+                                      : slot / kKvPageSlots * place.planes.page_stride +
+                                            (index * kKvPageSlots + slot % kKvPageSlots) * p.stride;
+  for (int i = thread; i < p.stride; i += kHeadThreads) {
+    float value = head[i];
+    if (kind < 2 && i < dim) {
+      const int pair = i < half ? i : i - half;
+      const float cos = place.cos[static_cast<std::int64_t>(row) * half + pair];
+      const float sin = place.sin[static_cast<std::int64_t>(row) * half + pair];
+      const float rotated = multiply(value, cos);
+      value = i < half ? add(rotated, -multiply(head[i + half], sin))
+                       : add(rotated, multiply(head[i - half], sin));
+    }
+    void* plane = kind == 1 ? place.planes.keys : place.planes.values;
+    if (kind == 0) {
+      place.rotated[base + i] = value;
+    } else if (place.planes.is_bf16) {
+      static_cast<std::uint16_t*>(plane)[base + i] = round_bf16(value);
+    } else {
+      static_cast<float*>(plane)[base + i] = value;
+    }
+  }
+}
+
+}  // namespace
+
+void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, float* y,
+                       std::byte* quantized, Stream stream) {
+  const NormRow row{
+      x.values, weight, y, quantized, static_cast<int>(x.count), static_cast<int>(x.stride),
+      epsilon};
+  const auto padded = static_cast<std::size_t>((x.count + 31) / 32 * 32);
+  launch(&norm_row, static_cast<unsigned>(x.rows), 1, 1, kNormThreads, (padded + 4) * sizeof(float),
+         stream, row);
+}
+
+void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized, Stream stream) {
+  const SiluRow row{gate.values, up, quantized, static_cast<int>(gate.count),
+                    static_cast<int>(gate.stride)};
+  constexpr std::int64_t kGroups = kThreads / kWarpLanes;
+  const auto blocks = static_cast<unsigned>(((gate.count + 31) / 32 + kGroups - 1) / kGroups);
+  launch(&silu_row, blocks, static_cast<unsigned>(gate.rows), 1, kThreads, 0, stream, row);
+}
+
+void embed(const void* table, WeightType type, const std::int32_t* tokens, const RowsOf& x,
+           Stream stream) {
+  const EmbeddedRow row{
+      static_cast<const std::byte*>(table), tokens, x.values, static_cast<int>(x.count),
+      static_cast<int>(x.stride),           type};
+  launch(&embed_row, static_cast<unsigned>(x.rows), 1, 1, kThreads, 0, stream, row);
+}
+
+void place_heads(const HeadPlacement& placement, Stream stream) {
+  const HeadBlock block{placement, static_cast<int>(pad_to_lanes(placement.shape.head_dim))};
+  const auto heads = static_cast<unsigned>(placement.shape.heads + 2 * placement.shape.kv_heads);
+  launch(&place_head, static_cast<unsigned>(placement.rows), heads, 1, kHeadThreads,
+         static_cast<std::size_t>(block.stride + 4) * sizeof(float), stream, block);
+}
+
+}  // namespace outrider::cuda

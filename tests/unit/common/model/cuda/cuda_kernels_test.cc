@@ -1,0 +1,116 @@
+// The CUDA kernels by fibers, in orders that seeds draw, against the CPU's kernels: no bit may
+// differ. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/gpu/kernel_cases.h"
+#include "common/model/cuda/fibers.h"
+#include "tests/unit/common/model/cuda/host_memory.h"
+
+namespace outrider::gpu {
+namespace {
+
+#ifdef OUTRIDER_SANITIZED
+constexpr bool kIsSlow = true;
+#else
+constexpr bool kIsSlow = false;
+#endif
+
+class CudaKernelsTest : public ::testing::Test {
+ protected:
+  CaseContext context(std::uint64_t seed) {
+    fibers::set_seed(seed);
+    return {kernels_for(best_vector_target()), memory_, seed + 100};
+  }
+  static void expect_equal(const CaseResult& result, std::uint64_t seed) {
+    EXPECT_GT(result.outputs, 0) << result.name;
+    EXPECT_EQ(result.different, 0) << result.name << ", seed " << seed << ", of " << result.outputs;
+    EXPECT_EQ(result.not_numbers, 0) << result.name << ", seed " << seed;
+  }
+
+ private:
+  HostMemory memory_;
+};
+
+std::vector<std::int64_t> some_rows(bool is_short) {
+  if (is_short) return {1, 9, 33};
+  return {1, 2, 5, 8, 9, 16, 17, 32, 33, 64, 80, 81};
+}
+
+TEST_F(CudaKernelsTest, ProductsOfEveryKindHaveTheCpusBits) {
+  std::uint64_t seed = 0;
+  for (const WeightKind& kind : weight_kinds()) {
+    for (const std::int64_t rows : some_rows(kIsSlow)) {
+      const std::int64_t inputs = std::vector<std::int64_t>{576, 896, 1000}[seed % 3];
+      const ProductShape shape{rows, {72, 100, 17}, inputs};
+      expect_equal(check_product(context(seed), kind, shape), seed);
+      ++seed;
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, EveryCutOfAProductHasTheSameBits) {
+  std::uint64_t seed = 1000;
+  for (const WeightKind& kind : weight_kinds()) {
+    if (kind.type != WeightType::kQuantized) continue;
+    for (const int tiles : {1, 2, 4, 8}) {
+      for (const int depth : {1, 2}) {
+        const ProductShape shape{19, {50}, 832 + 32 * static_cast<std::int64_t>(seed % 7)};
+        expect_equal(check_product(context(seed), kind, shape, {tiles, depth}), seed);
+        ++seed;
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, SmallAndNarrowProducts) {
+  std::uint64_t seed = 2000;
+  for (const WeightKind& kind : weight_kinds()) {
+    for (const std::int64_t inputs : {1, 16, 31, 40, 300}) {
+      expect_equal(check_product(context(seed), kind, {3, {1, 16}, inputs}), seed);
+      ++seed;
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, RowsHaveTheCpusBits) {
+  std::uint64_t seed = 3000;
+  for (const std::int64_t count : {1, 40, 576, 896, 1000}) {
+    for (const CaseResult& result : check_rows(context(seed), 13, count)) {
+      expect_equal(result, seed);
+    }
+    ++seed;
+  }
+}
+
+TEST_F(CudaKernelsTest, HeadsGoToTheirSlots) {
+  std::uint64_t seed = 4000;
+  for (const std::int64_t head_dim : {64, 80, 128, 40}) {
+    for (const bool is_bf16 : {false, true}) {
+      const cuda::Heads shape{6, 2, head_dim};
+      expect_equal(check_placement(context(seed), 7, shape, is_bf16), seed);
+      ++seed;
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, AttentionHasTheCpusBits) {
+  const std::vector<AttentionShape> shapes = {
+      {{4, 4, 64}, 1, 0, 0, true},      {{4, 2, 64}, 9, 200, 0, false},
+      {{2, 2, 128}, 5, 1023, 0, true},  {{9, 3, 64}, 6, 70, 0, true},
+      {{3, 1, 80}, 4, 2100, 0, false},  {{14, 2, 64}, 3, 130, 100, true},
+      {{2, 1, 96}, 12, 1100, 300, true}};
+  std::uint64_t seed = 5000;
+  for (const AttentionShape& shape : shapes) {
+    for (int i = 0; i < (kIsSlow ? 1 : 4); ++i) {
+      expect_equal(check_attention(context(seed), shape), seed);
+      ++seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outrider::gpu

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <optional>
+#include <thread>
 
 #include "common/base/posix.h"
 #include "emulation/process/net_namespace.h"
@@ -26,7 +27,15 @@ bool add_to_loopback(const char* address) {
       .address = {}, .prefix_length = 64, .interface = static_cast<int>(if_nametoindex("lo"))};
   inet_pton(AF_INET6, address, &request.address);
   const UniqueFd any(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return any.valid() && ioctl(any.get(), SIOCSIFADDR, &request) == 0;
+  if (!any.valid() || ioctl(any.get(), SIOCSIFADDR, &request) != 0) return false;
+  sockaddr_in6 own{};
+  own.sin6_family = AF_INET6;
+  own.sin6_addr = request.address;
+  for (int i = 0; i < 1000; ++i) {  // the kernel makes it usable a little later
+    if (bind(any.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
 }
 
 class NetworkTest : public ServerTest {
@@ -75,6 +84,7 @@ class NetworkTest : public ServerTest {
 TEST_F(NetworkTest, ItsConnectionsAreBoundedTogether) {
   rpc_options_.max_connections_per_peer = 2;
   start();
+  ASSERT_NE(server_, nullptr);
   RawSocket first(address(), kOurs[0]), second(address(), kOurs[1]), third(address(), kOurs[2]);
   ASSERT_TRUE(first.connected() && second.connected() && third.connected());
   EXPECT_EQ(third.read_until_closed(), "");
@@ -86,6 +96,7 @@ TEST_F(NetworkTest, ItsConnectionsAreBoundedTogether) {
 TEST_F(NetworkTest, ItsCallsOfEveryKindAreBoundedTogether) {
   rpc_options_.max_calls_per_peer = 2;
   start();
+  ASSERT_NE(server_, nullptr);
   RawSocket first(address(), kOurs[0]), second(address(), kOurs[1]), other(address(), kOther);
   const auto calls = [this] { return server_->stats().calls_open; };
   ASSERT_TRUE(first.send(call_of(kGenerateMethod)));

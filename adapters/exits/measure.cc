@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-double ready(std::int32_t layer, const ChoiceOptions& options) {
+double ready(std::int32_t layer, const ExitChoiceOptions& options) {
   const double left = 1 - static_cast<double>(layer) / options.num_layers;
   return std::min(1.0, left / options.chain_share);
 }
@@ -286,7 +286,7 @@ Status check_vocabularies(const Model& target, const Model& draft) {
 }  // namespace
 
 double worth_of(std::span<const ExitFacts> exits, std::span<const std::size_t> chosen,
-                const ChoiceOptions& options) {
+                const ExitChoiceOptions& options) {
   if (chosen.empty()) return 0;
   const std::size_t passes = exits[chosen.front()].right.size();
   double worth = 0;
@@ -301,7 +301,7 @@ double worth_of(std::span<const ExitFacts> exits, std::span<const std::size_t> c
 }
 
 std::vector<std::int32_t> choose_exits(std::span<const ExitFacts> exits,
-                                       const ChoiceOptions& options) {
+                                       const ExitChoiceOptions& options) {
   std::vector<std::size_t> best;
   double best_worth = 0;
   while (true) {

@@ -33,19 +33,19 @@ struct ExitFacts {
   std::vector<bool> right = {};  // by pass; the same length for each exit
 };
 
-struct ChoiceOptions {
+struct ExitChoiceOptions {
   std::int32_t num_layers = 0;
   double chain_share = 0.45;  // drafting four tokens against one pass: FSD's table 8, 288 / 620 ms
 };
 
 // The worth of the exits at these indices of `exits`; the indices ascend.
 double worth_of(std::span<const ExitFacts> exits, std::span<const std::size_t> chosen,
-                const ChoiceOptions& options);
+                const ExitChoiceOptions& options);
 
 // The ascending layers of the best set that greedy search finds, which adds or removes one exit at
 // a time. Empty if no exit is worth its cost.
 std::vector<std::int32_t> choose_exits(std::span<const ExitFacts> exits,
-                                       const ChoiceOptions& options);
+                                       const ExitChoiceOptions& options);
 
 // --- measuring ---
 
@@ -60,7 +60,7 @@ struct MeasureOptions {
   Position max_tokens = 96;
   std::vector<double> temperatures = {0, 1};  // must include 0
   std::uint64_t seed = 1;
-  double chain_share = 0.45;  // ChoiceOptions
+  double chain_share = 0.45;  // ExitChoiceOptions
 };
 
 struct ExitResult {

@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::int32_t kColumnStep = 32;       // int8 weights are grouped by 32 columns
 constexpr std::int32_t kMaxFfnPerHidden = 32;  // beyond it, layers are added
-constexpr std::int32_t kMaxLayers = 1024;
-constexpr std::uint64_t kSeed = 1;  // of the weights that have no effect
+constexpr std::uint64_t kSeed = 1;             // of the weights that have no effect
 
 // The source of a tensor of the larger model.
 class GrownSource final {

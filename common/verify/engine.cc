@@ -6,7 +6,6 @@
 #include <chrono>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -105,12 +104,11 @@ struct VerifyEngine::Core {
   bool idle() const OUTRIDER_REQUIRES(mu) {
     return !working && inbox.empty() && stats.sessions_open == 0;
   }
-  std::shared_ptr<StreamSink> sink_of(StreamId stream);  // null: it is gone
+  std::optional<Stream> find(StreamId stream);  // nothing: it is gone
   void run();
   bool await_work(std::vector<EngineInbox::Input>& taken);
   void apply(EngineInbox::Input& input);
   void deliver();
-  void deliver_to(std::span<StreamEvent> events);
   void publish();
   void end_all(const Status& status);
 
@@ -175,10 +173,10 @@ void VerifyEngine::post(StreamId stream, EdgeMessage message) {
   core_->wake.notify_one();
 }
 
-std::shared_ptr<VerifyEngine::StreamSink> VerifyEngine::Core::sink_of(StreamId stream) {
+std::optional<VerifyEngine::Core::Stream> VerifyEngine::Core::find(StreamId stream) {
   const MutexLock lock(mu);
   const auto at = streams.find(stream);
-  return at == streams.end() ? nullptr : at->second.sink;
+  return at == streams.end() ? std::nullopt : std::optional(at->second);
 }
 
 void VerifyEngine::disconnect(StreamId stream) {
@@ -282,43 +280,20 @@ void VerifyEngine::Core::apply(EngineInbox::Input& input) {
   }
 }
 
-// Side by side, as far as the model has threads: what many streams are told at the end of their
-// pass takes a network's time for each, and the next pass waits for it.
 void VerifyEngine::Core::deliver() {
-  std::vector<StreamEvent> events = scheduler.take_events();
-  std::ranges::stable_sort(events, {}, &StreamEvent::stream);
-  std::vector<std::span<StreamEvent>> by_stream;
-  for (auto at = events.begin(); at != events.end();) {
-    const auto end = std::find_if(
-        at, events.end(), [&](const StreamEvent& event) { return event.stream != at->stream; });
-    by_stream.emplace_back(at, end);
-    at = end;
-  }
-  const auto deliver_some = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) deliver_to(by_stream[static_cast<std::size_t>(i)]);
-  };
-  ThreadPool* const threads = scheduler.threads();
-  if (threads == nullptr) {
-    deliver_some(0, std::ssize(by_stream));
-  } else {
-    threads->parallel_for(std::ssize(by_stream), 1, deliver_some);
+  for (StreamEvent& event : scheduler.take_events()) {
+    const bool last = std::holds_alternative<StreamEnded>(event.event);
+    const std::optional<Stream> found = find(event.stream);
+    if (!found) continue;
+    found->sink->emit(std::move(event.event));
+    if (last) {  // erased only now, so that a disconnect() meanwhile waits for the sink
+      const MutexLock lock(mu);
+      streams.erase(event.stream);
+    }
   }
   for (const SessionRecord& record : scheduler.take_records()) {
     if (on_session_end) on_session_end(record);
   }
-}
-
-// events: all of one stream.
-void VerifyEngine::Core::deliver_to(std::span<StreamEvent> events) {
-  const StreamId stream = events.front().stream;
-  const std::shared_ptr<StreamSink> sink = sink_of(stream);
-  if (sink == nullptr) return;
-  const bool last = std::holds_alternative<StreamEnded>(events.back().event);
-  for (StreamEvent& event : events) sink->emit(std::move(event.event));
-  if (!last) return;
-  // Erased only now, so that a disconnect() meanwhile waits for the sink.
-  const MutexLock lock(mu);
-  streams.erase(stream);
 }
 
 void VerifyEngine::Core::publish() {

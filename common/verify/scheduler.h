@@ -72,8 +72,6 @@ class Scheduler final {
   // The stream's session, to look at; null before Open and after the end.
   const VerifySession* session(StreamId stream) const { return sessions_.session(stream); }
   SchedulerStats stats() const;
-  // The model's, free to use between passes; null: it has none.
-  ThreadPool* threads() const { return runner_.threads(); }
 
  private:
   // A turn between start() and finish().

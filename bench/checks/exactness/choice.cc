@@ -21,7 +21,7 @@
 namespace outrider {
 namespace {
 
-struct ChoiceOptions {
+struct ChoiceFlags {
   std::int64_t draws = 1'000'000;
   std::uint64_t seed = 1;
   std::int64_t rows = 100'000;
@@ -169,7 +169,7 @@ int count_right_answers() {
 }
 
 // The smallest p-value of the settings, each of which is added to the figures.
-double fit_settings(const ChoiceOptions& options, Json& settings) {
+double fit_settings(const ChoiceFlags& options, Json& settings) {
   const std::vector<float> logits = sample_logits();
   double min_p = 1;
   for (const SamplingParams& params : kSettings) {
@@ -190,7 +190,7 @@ double fit_settings(const ChoiceOptions& options, Json& settings) {
   return min_p;
 }
 
-Result<CheckOutcome> run_choice(const ChoiceOptions& options) {
+Result<CheckOutcome> run_choice(const ChoiceFlags& options) {
   if (options.draws < 1000) {
     return invalid_argument("--draws " + std::to_string(options.draws) +
                             " are too few to test anything. Remedy: at least 1000");
@@ -228,7 +228,7 @@ Result<CheckOutcome> run_choice(const ChoiceOptions& options) {
 }  // namespace
 
 void add_choice_check(CheckList& checks) {
-  auto options = std::make_shared<ChoiceOptions>();
+  auto options = std::make_shared<ChoiceFlags>();
   CLI::App* command =
       checks.add("choice", "The law of choice against the filtered softmax and its full evaluation",
                  [options] { return run_choice(*options); });

@@ -124,7 +124,7 @@ TEST(CalibrateTest, TheErrorIsTheMeanDistanceOfConfidenceAndTruth) {
 TEST(ChooseExitsTest, WorthIsWhatTheFirstRightExitLeavesTimeFor) {
   const std::vector<ExitFacts> exits = {{2, 0.01, {true, false, false}},
                                         {6, 0.02, {true, true, false}}};
-  const ChoiceOptions options{.num_layers = 8, .chain_share = 0.5};
+  const ExitChoiceOptions options{.num_layers = 8, .chain_share = 0.5};
   // The exit after layer 2 has 6/8 of the pass left, more than a chain takes; the exit after 6 has
   // half.
   EXPECT_NEAR(worth_of(exits, std::vector<std::size_t>{0}, options), 1.0 / 3 - 0.01, 1e-12);
@@ -137,7 +137,7 @@ TEST(ChooseExitsTest, AnExitThatAddsNothingOrCostsTooMuchStaysOut) {
   std::vector<ExitFacts> exits = {{2, 0.01, {true, false}},
                                   {3, 0.01, {true, false}},  // as good, but later and with a cost
                                   {4, 0.6, {true, true}}};
-  const ChoiceOptions options{.num_layers = 8, .chain_share = 0.5};
+  const ExitChoiceOptions options{.num_layers = 8, .chain_share = 0.5};
   EXPECT_EQ(choose_exits(exits, options), (std::vector<std::int32_t>{2}));
   exits[0].cost = exits[1].cost = 2;
   EXPECT_TRUE(choose_exits(std::span(exits).first(2), options).empty());

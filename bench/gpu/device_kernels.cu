@@ -60,10 +60,10 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) multiply_all(int rounds, flo
   const int thread = cuda::block_x() * kCeilingThreads + cuda::thread_index();
   std::int32_t sums[kCeilingOperations][4] = {};
   const std::uint32_t w = static_cast<std::uint32_t>(thread) * 0x01010101u;
-  const std::uint32_t a[4] = {w, w + 1, w + 2, w + 3};
+  const std::uint32_t a[4] = {w, w + 1, w + 2, w + 3}, b[2] = {w + 5, w + 7};
   for (int r = 0; r < rounds; ++r) {
     OUTRIDER_UNROLLED
-    for (auto& sum : sums) cuda::multiply_bytes(sum, a, w + 5, w + 7);
+    for (auto& sum : sums) cuda::multiply_bytes<false>(sum, a, b, {sum[0], sum[1]});
   }
   std::int32_t total = 0;
   for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];

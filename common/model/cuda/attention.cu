@@ -9,171 +9,25 @@
 // A block reads keys and values once for all its queries, from the slots of the row that sees the
 // furthest; a row whose path has another slot at a position reads that one itself, so sharing
 // changes no bit. SPDX-License-Identifier: Apache-2.0
-#include "common/model/cuda/device.h"
-#include "common/model/cuda/kernels.h"
+#include "common/model/cuda/attention_tiles.h"
 
 namespace outrider::cuda {
 namespace {
 
-constexpr int kBlock = kKvPageSlots;
-constexpr int kPartBlocks = kAttentionPart / kBlock;
-constexpr int kScoreThreads = 4 * kBlock;
-constexpr int kThreadQueries = kMaxBundle / (kScoreThreads / kBlock);  // of a position
 constexpr int kValueThreads = kMaxBundle * kWarpLanes;
 constexpr int kSlice = 64;  // elements of values that a block takes, two in each lane
 constexpr int kCombineThreads = 128;
-constexpr float kUnseen = -__builtin_inff();
-
-struct AttentionBatch {
-  Attention task;
-  int stride;  // of a head
-};
 
 struct Span {
   int begin, end;
 };
 
-template <class T>
-OUTRIDER_DEVICE float widen(T value) {
-  if constexpr (sizeof(T) == 2) return widen_bf16(value);
-  return value;
+// What a row sees of the part that begins at position `first`, counted from there.
+OUTRIDER_DEVICE Span seen_of(const SeenRow& row, int first) {
+  return {larger(row.begin - first, 0), smaller(row.end - first, static_cast<int>(kAttentionPart))};
 }
-
-// Where one head of a slot lies, in elements.
-OUTRIDER_DEVICE std::int64_t slot_offset(const AttentionBatch& p, std::int32_t slot, int head) {
-  return slot / kBlock * p.task.planes.page_stride +
-         static_cast<std::int64_t>(head * kBlock + slot % kBlock) * p.stride;
-}
-
-// What a thread block looks with.
-struct Look {
-  int head;  // of keys
-  int first, count;
-  int shared;  // queries of a row that share the head
-  SeenRow lead;
-
-  OUTRIDER_DEVICE Look(const AttentionBatch& p, int head, int bundle)
-      : head(head),
-        first(p.task.bundles[bundle].first),
-        count(p.task.bundles[bundle].count),
-        shared(static_cast<int>(p.task.shape.heads / p.task.shape.kv_heads)),
-        lead(p.task.rows[p.task.bundles[bundle].lead]) {}
-
-  OUTRIDER_DEVICE int row(int query) const { return (first + query) / shared; }
-  OUTRIDER_DEVICE int query_head(int query) const {
-    return head * shared + (first + query) % shared;
-  }
-};
-
-OUTRIDER_DEVICE std::int64_t score_stride(const AttentionBatch& p) {
-  return p.task.parts * kAttentionPart;
-}
-OUTRIDER_DEVICE float* scores_of(const AttentionBatch& p, const Look& look, int query) {
-  const std::int64_t row = look.row(query) * p.task.shape.heads + look.query_head(query);
-  return p.task.scores + row * score_stride(p);
-}
-
-// Copies elements [k, k + count) of a block's slots to shared memory, `pitch` bytes apart. slots:
-// of the block's positions, -1 where the lead sees none.
-template <class T, int kThreads>
-OUTRIDER_DEVICE void stage_slots(const AttentionBatch& p, const Look& look, const void* plane,
-                                 const std::int32_t* slots, int k, int count, int pitch,
-                                 std::byte* to) {
-  const int pieces = count * static_cast<int>(sizeof(T)) / 16;
-  for (int i = thread_index(); i < kBlock * pieces; i += kThreads) {
-    const int at = i / pieces, piece = i % pieces;
-    if (slots[at] < 0) continue;
-    const T* from = static_cast<const T*>(plane) + slot_offset(p, slots[at], look.head) + k;
-    copy_async(to + at * pitch + piece * 16, reinterpret_cast<const std::byte*>(from) + piece * 16);
-  }
-}
-
-// Whether a row sees a position, and from which slot.
-struct SeenSlot {
-  bool is_seen;
-  std::int32_t slot;
-
-  OUTRIDER_DEVICE SeenSlot(const SeenRow& row, int position)
-      : is_seen(position >= row.begin && position < row.end),
-        slot(is_seen ? row.path[position] : -1) {}
-};
-
-// A key by some queries in shared memory, `stride` floats apart, element after element.
-template <class T, int kQueries>
-OUTRIDER_DEVICE void add_products(const T* key, const float* queries, int stride,
-                                  float (&sums)[kQueries]) {
-  constexpr int kVector = 16 / sizeof(T);
-  struct alignas(16) Vector {
-    T of[kVector];
-  };
-  for (int k = 0; k < stride; k += kVector) {
-    const auto elements = read<Vector>(key + k);
-    OUTRIDER_UNROLLED
-    for (int q = 0; q < kQueries; ++q) {
-      OUTRIDER_UNROLLED
-      for (int i = 0; i < kVector; i += 4) {
-        const auto four = read<FourFloats>(queries + q * stride + k + i);
-        sums[q] = fused(widen(elements.of[i]), four.x, sums[q]);
-        sums[q] = fused(widen(elements.of[i + 1]), four.y, sums[q]);
-        sums[q] = fused(widen(elements.of[i + 2]), four.z, sums[q]);
-        sums[q] = fused(widen(elements.of[i + 3]), four.w, sums[q]);
-      }
-    }
-  }
-}
-
-// Scores of kQueries queries from q on at one position, all of which see `slot` there, -1 for none.
-template <class T, int kQueries>
-OUTRIDER_DEVICE void score(const AttentionBatch& p, const Look& look, int q, int position,
-                           std::int32_t slot, const T* key, const float* queries) {
-  float sums[kQueries] = {};
-  if (slot >= 0) add_products<T, kQueries>(key, queries + q * p.stride, p.stride, sums);
-  OUTRIDER_UNROLLED
-  for (int i = 0; i < kQueries; ++i) {
-    scores_of(p, look, q + i)[position] = slot >= 0 ? multiply(sums[i], p.task.scale) : kUnseen;
-  }
-}
-
-template <class T>
-OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, 2)
-    score_positions(OUTRIDER_ARGUMENT AttentionBatch p) {
-  const Look look(p, block_y(), block_z());
-  const int pitch = p.stride * static_cast<int>(sizeof(T)) + 16;  // shares no bank
-  std::byte* keys = shared_memory();
-  auto* queries = reinterpret_cast<float*>(keys + kBlock * pitch);  // [kMaxBundle, stride]
-  auto* slots = reinterpret_cast<std::int32_t*>(queries + kMaxBundle * p.stride);  // [kBlock]
-  const int first = block_x() * kBlock;
-  if (first >= look.lead.end) return;
-  const int thread = thread_index();
-  for (int i = thread; i < look.count * p.stride / 4; i += kScoreThreads) {
-    const int query = i / (p.stride / 4), at = i % (p.stride / 4) * 4;
-    const std::int64_t head = look.row(query) * p.task.shape.heads + look.query_head(query);
-    copy_async(queries + query * p.stride + at, p.task.queries + head * p.stride + at);
-  }
-  if (thread < kBlock) slots[thread] = SeenSlot(look.lead, first + thread).slot;
-  static_assert(kThreadQueries == 2);
-  const int at = thread % kBlock, position = first + at, q = thread / kBlock * kThreadQueries;
-  std::int32_t seen[kThreadQueries];
-  for (int i = 0; i < kThreadQueries; ++i) {
-    const int query = smaller(q + i, look.count - 1);
-    seen[i] = SeenSlot(p.task.rows[look.row(query)], position).slot;
-  }
-  sync_threads();
-  stage_slots<T, kScoreThreads>(p, look, p.task.planes.keys, slots, 0, p.stride, pitch, keys);
-  commit_copies();
-  wait_copies<0>();
-  sync_threads();
-  if (q >= look.count) return;
-  const auto key_of = [&](std::int32_t slot) {
-    if (slot == slots[at]) return reinterpret_cast<const T*>(keys + at * pitch);
-    return static_cast<const T*>(p.task.planes.keys) + slot_offset(p, slot, look.head);
-  };
-  const bool has_next = q + 1 < look.count;
-  if (has_next && seen[0] == seen[1]) {
-    return score<T, 2>(p, look, q, position, seen[0], key_of(seen[0]), queries);
-  }
-  score<T, 1>(p, look, q, position, seen[0], key_of(seen[0]), queries);
-  if (has_next) score<T, 1>(p, look, q + 1, position, seen[1], key_of(seen[1]), queries);
+OUTRIDER_DEVICE bool sees(Span seen, int block) {
+  return seen.begin < seen.end && block * kBlock < seen.end && (block + 1) * kBlock > seen.begin;
 }
 
 OUTRIDER_DEVICE float largest_of_warp(float value) {
@@ -190,63 +44,34 @@ OUTRIDER_DEVICE float sum_weights(float low, float high) {
   return sum;
 }
 
-// A partial result beside its values.
-struct PartSum {
-  float maximum, sum;
-};
-
-// A query's weights of a part in shared memory, and by how much each block shrinks what is older.
+// A query's weights of a part in shared memory, and what blocks need and give beside them.
 struct PartWeights {
-  static constexpr int kTogether = 4;
   float weights[kAttentionPart];
-  float shrink[kPartBlocks];
+  float largest[kPartBlocks];  // of the block's scores
+  float sum[kPartBlocks];      // of its weights
+  float shrink[kPartBlocks];   // of what is older
+  Span seen;
+  int unused[2];
 
-  // From its scores; one warp, of which lane 0 has the result. Four blocks at a time without a
-  // branch between them, so that their long operations overlap; one that is not seen changes
-  // nothing.
-  OUTRIDER_DEVICE PartSum fill(const float* scores, Span seen) {
-    PartSum result{kUnseen, 0.0f};
-    for (int first = 0; first < kPartBlocks; first += kTogether) {
-      if (first * kBlock >= seen.end || (first + kTogether) * kBlock <= seen.begin) continue;
-      fill_blocks(scores, seen, first, result);
-    }
-    return result;
+  // They begin as scores. One warp each, of a block that is seen: first largest, for all blocks;
+  // then the rest.
+  OUTRIDER_DEVICE void find_largest(int block) {
+    const int at = block * kBlock + thread_index() % kWarpLanes;
+    const float found = largest_of_warp(larger(weights[at], weights[at + 32]));
+    if (thread_index() % kWarpLanes == 0) largest[block] = found;
   }
-
-  OUTRIDER_DEVICE void fill_blocks(const float* scores, Span seen, int first, PartSum& result) {
-    const int lane = thread_index() % kWarpLanes;
-    float low[kTogether], high[kTogether], largest[kTogether], sum[kTogether], factor[kTogether];
-    OUTRIDER_UNROLLED
-    for (int i = 0; i < kTogether; ++i) {
-      const int at = (first + i) * kBlock + lane;
-      low[i] = sees(seen, first + i) ? scores[at] : kUnseen;
-      high[i] = sees(seen, first + i) ? scores[at + 32] : kUnseen;
-    }
-    OUTRIDER_UNROLLED
-    for (int i = 0; i < kTogether; ++i) largest[i] = largest_of_warp(larger(low[i], high[i]));
-    OUTRIDER_UNROLLED
-    for (int i = 0; i < kTogether; ++i) {
-      const float before = i == 0 ? result.maximum : largest[i - 1];
-      largest[i] = larger(before, largest[i]);
-      const float base = sees(seen, first + i) ? largest[i] : 0.0f;
-      low[i] = exponential(add(low[i], -base));
-      high[i] = exponential(add(high[i], -base));
-      factor[i] = exponential(sees(seen, first + i) ? add(before, -base) : 0.0f);
-    }
-    OUTRIDER_UNROLLED
-    for (int i = 0; i < kTogether; ++i) sum[i] = sum_weights(low[i], high[i]);
-    OUTRIDER_UNROLLED
-    for (int i = 0; i < kTogether; ++i) {
-      if (sees(seen, first + i)) result.sum = add(multiply(result.sum, factor[i]), sum[i]);
-      weights[(first + i) * kBlock + lane] = low[i];
-      weights[(first + i) * kBlock + 32 + lane] = high[i];
-      if (lane == 0) shrink[first + i] = factor[i];
-    }
-    result.maximum = largest[kTogether - 1];
-  }
-
-  static OUTRIDER_DEVICE bool sees(Span seen, int block) {
-    return seen.begin < seen.end && block * kBlock < seen.end && (block + 1) * kBlock > seen.begin;
+  OUTRIDER_DEVICE void fill(int first_seen, int block) {
+    const int lane = thread_index() % kWarpLanes, at = block * kBlock + lane;
+    const float mine = lane >= first_seen && lane < block ? largest[lane] : kUnseen;
+    const float before = largest_of_warp(mine), maximum = larger(before, largest[block]);
+    const float low = exponential(add(weights[at], -maximum));
+    const float high = exponential(add(weights[at + 32], -maximum));
+    weights[at] = low;
+    weights[at + 32] = high;
+    const float total = sum_weights(low, high);
+    if (lane > 0) return;
+    sum[block] = total;
+    shrink[block] = exponential(add(before, -maximum));
   }
 };
 
@@ -255,7 +80,7 @@ template <class T>
 struct ValueChain {
   static constexpr int kPitch = kSlice * static_cast<int>(sizeof(T));
   static constexpr int kTiles = sizeof(T) == 2 ? 6 : 4;  // in shared memory
-  static constexpr int kAhead = 16;
+  static constexpr int kAhead = 32;
   struct alignas(2 * sizeof(T)) Pair {
     T of[2];
   };
@@ -282,6 +107,7 @@ struct ValueChain {
     staged += thread_index() % kWarpLanes * static_cast<int>(sizeof(Pair));
     int at = span.begin;
     if (lead != nullptr) {
+      OUTRIDER_NOT_UNROLLED
       for (; at < span.end; ++at) {
         const std::int32_t slot = row.path[first + at];
         const T* values = static_cast<const T*>(p.task.planes.values);
@@ -315,14 +141,13 @@ struct ValueChain {
   OUTRIDER_DEVICE std::uint32_t agreement(int first, Span seen, const std::int32_t* lead) const {
     const int lane = thread_index() % kWarpLanes;
     std::uint32_t mask = 0;
-    OUTRIDER_UNROLLED
+    OUTRIDER_NOT_UNROLLED
     for (int b = 0; b < kPartBlocks; ++b) {
-      bool agrees = true;
-      OUTRIDER_UNROLLED
-      for (int at = b * kBlock + lane; at < (b + 1) * kBlock; at += kWarpLanes) {
-        const bool is_seen = at >= seen.begin && at < seen.end;
-        agrees = agrees && (!is_seen || row.path[first + at] == lead[at]);
-      }
+      const int at = b * kBlock + lane;
+      const bool low = at >= seen.begin && at < seen.end;
+      const bool high = at + 32 >= seen.begin && at + 32 < seen.end;
+      const bool agrees = (!low || row.path[first + at] == lead[at]) &&
+                          (!high || row.path[first + at + 32] == lead[at + 32]);
       mask |= in_all_lanes(agrees) ? 1u << b : 0u;
     }
     return mask;
@@ -335,65 +160,128 @@ template <class T>
 constexpr int kValueBytes = ValueChain<T>::kTiles* kBlock* ValueChain<T>::kPitch + kSlotBytes +
                             kMaxBundle* static_cast<int>(sizeof(PartWeights));
 
+// What one thread block does of a part: some queries, a slice of elements.
 template <class T>
-OUTRIDER_KERNEL OUTRIDER_BOUNDS(kValueThreads, 2) add_part(OUTRIDER_ARGUMENT AttentionBatch p) {
-  constexpr int kPitch = ValueChain<T>::kPitch, kTile = kBlock * kPitch;
-  constexpr int kTiles = ValueChain<T>::kTiles;
-  const int slices = (p.stride + kSlice - 1) / kSlice;
-  const int slice = block_x() % slices, part = block_x() / slices;
-  const Look look(p, block_y(), block_z());
-  const int k = slice * kSlice, count = smaller(p.stride - k, kSlice);
-  const int first = part * static_cast<int>(kAttentionPart);
-  const int blocks = larger(0, smaller(kPartBlocks, (look.lead.end - first + kBlock - 1) / kBlock));
-  const int lane = thread_index() % kWarpLanes, query = thread_index() / kWarpLanes;
-  const bool is_mine = query < look.count;
-  std::byte* memory = shared_memory();
-  auto* slots = reinterpret_cast<std::int32_t*>(memory + kTiles * kTile);
-  PartWeights& weights =
-      reinterpret_cast<PartWeights*>(memory + kTiles * kTile + kSlotBytes)[query];
-  for (int i = thread_index(); i < blocks * kBlock; i += kValueThreads) {
-    slots[i] = SeenSlot(look.lead, first + i).slot;
-  }
-  sync_threads();
-  const auto fetch = [&](int b) {
-    if (b < blocks) {
-      stage_slots<T, kValueThreads>(p, look, p.task.planes.values, slots + b * kBlock, k, count,
-                                    kPitch, memory + b % kTiles * kTile);
+struct PartBlock {
+  static constexpr int kPitch = ValueChain<T>::kPitch, kTile = kBlock * kPitch;
+  static constexpr int kTiles = ValueChain<T>::kTiles;
+
+  const AttentionBatch& p;
+  const Look look;
+  const int slices, part, k, count;  // elements k .. k + count
+  const int first, blocks;           // position, and blocks that the lead sees
+  std::byte* memory;
+  std::int32_t* slots;   // the lead's
+  PartWeights* weights;  // by query
+
+  OUTRIDER_DEVICE explicit PartBlock(const AttentionBatch& p)
+      : p(p),
+        look(p, block_y(), block_z()),
+        slices((p.stride + kSlice - 1) / kSlice),
+        part(block_x() / slices),
+        k(block_x() % slices * kSlice),
+        count(smaller(p.stride - k, kSlice)),
+        first(part * static_cast<int>(kAttentionPart)),
+        blocks(larger(0, smaller(kPartBlocks, (look.lead.end - first + kBlock - 1) / kBlock))),
+        memory(shared_memory()),
+        slots(reinterpret_cast<std::int32_t*>(memory + kTiles * kTile)),
+        weights(reinterpret_cast<PartWeights*>(memory + kTiles * kTile + kSlotBytes)) {}
+
+  // The scores, the lead's slots, and what each query sees.
+  OUTRIDER_DEVICE void fetch_scores() const {
+    const int thread = thread_index(), pieces = blocks * kBlock / 4;
+    for (int q = 0; q < look.count; ++q) {
+      const float* scores = scores_of(p, look, q) + first;
+      for (int i = thread; i < pieces; i += kValueThreads) {
+        copy_async(weights[q].weights + 4 * i, scores + 4 * i);
+      }
     }
     commit_copies();
-  };
-  for (int b = 0; b < kTiles - 1; ++b) fetch(b);
-  const SeenRow row = p.task.rows[look.row(is_mine ? query : 0)];
-  ValueChain<T> chain{p, look, row, k + 2 * lane, 2 * lane < count, {}};
-  const Span seen = {larger(row.begin - first, 0),
-                     smaller(row.end - first, static_cast<int>(kAttentionPart))};
-  PartSum result{kUnseen, 0.0f};
-  std::uint32_t agreement = 0;
-  if (is_mine) {
-    agreement = row.path == look.lead.path ? ~0u : chain.agreement(first, seen, slots);
-    result = weights.fill(scores_of(p, look, query) + first, seen);
+    for (int i = thread; i < blocks * kBlock; i += kValueThreads) {
+      slots[i] = SeenSlot(look.lead, first + i).slot;
+    }
+    if (thread < look.count) {
+      weights[thread].seen = seen_of(p.task.rows[look.row(thread)], first);
+    }
   }
-  for (int b = 0; b < blocks; ++b) {
-    wait_copies<kTiles - 2>();
-    sync_threads();  // block b is here for all, and block b - 1 is done with
-    fetch(b + kTiles - 1);
-    if (!is_mine || !PartWeights::sees(seen, b)) continue;
-    const Span span = {larger(seen.begin - b * kBlock, 0), smaller(seen.end - b * kBlock, kBlock)};
-    chain.add_block(first + b * kBlock, span, weights.weights + b * kBlock, weights.shrink[b],
-                    (agreement >> b & 1u) != 0 ? nullptr : slots + b * kBlock,
-                    memory + b % kTiles * kTile);
+
+  // A block of values. Warps without a query copy for the others, if there are enough of them.
+  OUTRIDER_DEVICE void fetch(int b) const {
+    const int busy = look.count <= kMaxBundle / 2 ? look.count * kWarpLanes : 0;
+    const Threads copiers = {thread_index() - busy, kValueThreads - busy};
+    if (b < blocks && copiers.index >= 0) {
+      stage_slots<T, kPitch / 16>(p, look, p.task.planes.values, slots + b * kBlock, k, count,
+                                  kPitch, copiers, memory + b % kTiles * kTile);
+    }
+    commit_copies();
   }
-  if (!is_mine) return;
-  float* partial = p.task.partials + ((look.row(query) * p.task.parts + part) * p.task.shape.heads +
-                                      look.query_head(query)) *
-                                         (p.stride + kPartialExtra);
-  if (chain.is_needed) {
-    partial[chain.k] = chain.sums[0];
-    partial[chain.k + 1] = chain.sums[1];
+
+  // Turns scores into weights: pairs of a query and a block, shared by all warps.
+  OUTRIDER_DEVICE void weigh() const {
+    const int warp = thread_index() / kWarpLanes;
+    OUTRIDER_NOT_UNROLLED
+    for (int i = warp; i < look.count * blocks; i += kMaxBundle) {
+      PartWeights& of = weights[i / blocks];
+      if (sees(of.seen, i % blocks)) of.find_largest(i % blocks);
+    }
+    sync_threads();
+    OUTRIDER_UNROLLED_TWICE
+    for (int i = warp; i < look.count * blocks; i += kMaxBundle) {
+      PartWeights& of = weights[i / blocks];
+      if (sees(of.seen, i % blocks)) of.fill(of.seen.begin / kBlock, i % blocks);
+    }
   }
-  if (slice > 0 || lane > 0) return;
-  partial[p.stride] = result.maximum;
-  partial[p.stride + 1] = result.sum;
+
+  OUTRIDER_DEVICE void run() const {
+    fetch_scores();
+    sync_threads();
+    for (int b = 0; b < kTiles - 1; ++b) fetch(b);
+    wait_copies<kTiles - 1>();
+    sync_threads();
+    weigh();
+    const int lane = thread_index() % kWarpLanes, query = thread_index() / kWarpLanes;
+    const bool is_mine = query < look.count;
+    const SeenRow row = p.task.rows[look.row(is_mine ? query : 0)];
+    const PartWeights& mine = weights[query];
+    const Span seen = is_mine ? mine.seen : Span{0, 0};
+    ValueChain<T> chain{p, look, row, k + 2 * lane, 2 * lane < count, {}};
+    std::uint32_t agreement = ~0u;
+    if (is_mine && row.path != look.lead.path) agreement = chain.agreement(first, seen, slots);
+    float total = 0.0f, maximum = kUnseen;
+    for (int b = 0; b < blocks; ++b) {
+      wait_copies<kTiles - 2>();
+      sync_threads();  // block b is here for all, and block b - 1 is done with
+      fetch(b + kTiles - 1);
+      if (!sees(seen, b)) continue;
+      total = add(multiply(total, mine.shrink[b]), mine.sum[b]);
+      maximum = larger(maximum, mine.largest[b]);
+      const Span span = {larger(seen.begin - b * kBlock, 0),
+                         smaller(seen.end - b * kBlock, kBlock)};
+      chain.add_block(first + b * kBlock, span, mine.weights + b * kBlock, mine.shrink[b],
+                      (agreement >> b & 1u) != 0 ? nullptr : slots + b * kBlock,
+                      memory + b % kTiles * kTile);
+    }
+    if (is_mine) store(query, chain, maximum, total);
+  }
+
+  OUTRIDER_DEVICE void store(int query, const ValueChain<T>& chain, float maximum,
+                             float total) const {
+    const std::int64_t row = look.row(query) * p.task.parts + part;
+    float* partial = p.task.partials + (row * p.task.shape.heads + look.query_head(query)) *
+                                           (p.stride + kPartialExtra);
+    if (chain.is_needed) {
+      partial[chain.k] = chain.sums[0];
+      partial[chain.k + 1] = chain.sums[1];
+    }
+    if (k > 0 || thread_index() % kWarpLanes > 0) return;
+    partial[p.stride] = maximum;
+    partial[p.stride + 1] = total;
+  }
+};
+
+template <class T>
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kValueThreads, 2) add_part(OUTRIDER_ARGUMENT AttentionBatch p) {
+  PartBlock<T>(p).run();
 }
 
 struct CombineRow {
@@ -432,22 +320,18 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCombineThreads, 1) combine_row(OUTRIDER_ARGUMEN
 template <class T>
 void run(const AttentionBatch& batch, Stream stream) {
   const Attention& task = batch.task;
-  const auto kv_heads = static_cast<unsigned>(task.shape.kv_heads);
-  const auto bundles = static_cast<unsigned>(task.num_bundles);
-  const auto parts = static_cast<unsigned>(task.parts);
-  const auto stride = static_cast<std::size_t>(batch.stride);
-  launch(&score_positions<T>, parts * kPartBlocks, kv_heads, bundles, kScoreThreads,
-         kBlock * (stride * sizeof(T) + 16) + kMaxBundle * stride * sizeof(float) +
-             kBlock * sizeof(std::int32_t),
-         stream, batch);
   const auto slices = static_cast<unsigned>((batch.stride + kSlice - 1) / kSlice);
-  launch(&add_part<T>, parts * slices, kv_heads, bundles, kValueThreads, kValueBytes<T>, stream,
-         batch);
+  const auto blocks = static_cast<unsigned>(task.parts) * slices;
+  launch(&add_part<T>,
+         {blocks, static_cast<unsigned>(task.shape.kv_heads),
+          static_cast<unsigned>(task.num_bundles), kValueThreads, kValueBytes<T>},
+         stream, batch);
 }
 
 }  // namespace
 
 void attend(const Attention& attention, Stream stream) {
+  score_positions(attention, stream);
   const AttentionBatch batch{attention, static_cast<int>(pad_to_lanes(attention.shape.head_dim))};
   if (attention.planes.is_bf16) return run<std::uint16_t>(batch, stream);
   run<float>(batch, stream);
@@ -462,8 +346,10 @@ void combine_parts(const Attention& attention, float* out, std::int64_t stride, 
                        static_cast<int>(attention.parts),
                        static_cast<int>(shape.head_dim),
                        static_cast<int>(pad_to_lanes(shape.head_dim))};
-  launch(&combine_row, static_cast<unsigned>(attention.num_rows),
-         static_cast<unsigned>(shape.heads), 1, kCombineThreads, 0, stream, row);
+  launch(&combine_row,
+         {static_cast<unsigned>(attention.num_rows), static_cast<unsigned>(shape.heads), 1,
+          kCombineThreads, 0},
+         stream, row);
 }
 
 }  // namespace outrider::cuda

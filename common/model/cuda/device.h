@@ -20,6 +20,7 @@
 #define OUTRIDER_UNROLLED _Pragma("unroll")
 #define OUTRIDER_UNROLLED_TWICE _Pragma("unroll 2")
 #define OUTRIDER_UNROLLED_BY_FOUR _Pragma("unroll 4")
+#define OUTRIDER_NOT_UNROLLED _Pragma("unroll 1")
 #else
 #include "common/model/cuda/fibers.h"
 #include "common/model/format/dtype.h"
@@ -30,6 +31,7 @@
 #define OUTRIDER_UNROLLED
 #define OUTRIDER_UNROLLED_TWICE
 #define OUTRIDER_UNROLLED_BY_FOUR
+#define OUTRIDER_NOT_UNROLLED
 #endif
 
 namespace outrider::cuda {
@@ -138,6 +140,21 @@ OUTRIDER_DEVICE void multiply_half(std::int32_t (&sums)[4], const std::uint32_t 
       "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%7,%8};"
       : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(b), "r"(begin[0]), "r"(begin[1]));
+}
+
+// A kernel that is launched beside the one before it in its stream (see Start) begins once all
+// blocks of that one called allow_next(), or ended, and waits in wait_for_previous() until all
+// before it are done and what they wrote is seen. Before the wait it reads only what no kernel
+// writes, and writes nothing but shared memory.
+OUTRIDER_DEVICE void allow_next() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+OUTRIDER_DEVICE void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 // A copy of 16 bytes to shared memory that goes on beside the thread.
@@ -262,7 +279,7 @@ struct BytesOperand {
 template <bool kSigned>
 void multiply_bytes(std::int32_t (&sums)[4], const std::uint32_t (&a)[4],
                     const std::uint32_t (&b)[2], const std::int32_t (&begin)[2]) {
-  using Operand = BytesOperand<8, std::conditional_t<kSigned, std::int8_t, std::uint8_t>>;
+  using Operand = BytesOperand<8, std::conditional_t<kSigned, std::int8_t, std::uint8_t> >;
   Operand mine{sums, a, b, begin};
   fibers::meet_warp(&Operand::run, &mine);
 }
@@ -278,6 +295,8 @@ inline void copy_async(void* to, const void* from) {
 inline void commit_copies() {
   fibers::commit_copies();
 }
+inline void allow_next() {}
+inline void wait_for_previous() {}
 template <unsigned kPending>
 void wait_copies() {
   fibers::wait_copies(kPending);
@@ -334,6 +353,7 @@ struct DeviceLimits {
   int multiprocessors;
   int block_shared;  // bytes of shared memory that a block may have
   int shared;        // and a multiprocessor has
+  bool overlaps;     // kernels of a stream may, see allow_next()
 };
 inline const DeviceLimits& device_limits() {
 #ifdef __CUDACC__
@@ -344,27 +364,53 @@ inline const DeviceLimits& device_limits() {
     cudaDeviceGetAttribute(&of.multiprocessors, cudaDevAttrMultiProcessorCount, device);
     cudaDeviceGetAttribute(&of.block_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     cudaDeviceGetAttribute(&of.shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+    int major = 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    of.overlaps = major >= 9;
     return of;
   }();
 #else
-  static const DeviceLimits limits{132, 227 << 10, 228 << 10};
+  static const DeviceLimits limits{132, 227 << 10, 228 << 10, false};
 #endif
   return limits;
 }
 
-// Runs a kernel. shared_bytes: at most what the device has for a block.
+// Whether a kernel may begin while the one before it in its stream ends, if the device can. It pays
+// where a kernel has weights to read and little to compute: its blocks are spread among what the
+// other leaves free, not evenly.
+enum class Start : std::uint8_t { kBehindPrevious, kBesidePrevious };
+
+struct Grid {
+  unsigned x, y, z;
+  unsigned threads;
+  std::size_t shared_bytes;  // at most what the device has for a block
+  Start start = Start::kBehindPrevious;
+};
+
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), unsigned x, unsigned y, unsigned z, unsigned threads,
-            std::size_t shared_bytes, Stream stream, const Parameters&... arguments) {
+void launch(void (*kernel)(Parameters...), const Grid& grid, Stream stream,
+            const Parameters&... arguments) {
 #ifdef __CUDACC__
-  if (shared_bytes > 48 << 10) {
+  if (grid.shared_bytes > 48 << 10) {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shared_bytes));
+                         static_cast<int>(grid.shared_bytes));
   }
-  kernel<<<dim3(x, y, z), threads, shared_bytes, static_cast<cudaStream_t>(stream)>>>(arguments...);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(grid.x, grid.y, grid.z);
+  config.blockDim = dim3(grid.threads);
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &attribute;
+  const bool is_beside = grid.start == Start::kBesidePrevious && device_limits().overlaps;
+  config.numAttrs = is_beside ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
 #else
   static_cast<void>(stream);
-  fibers::run_grid({x, y, z}, threads, shared_bytes, [&] { kernel(arguments...); });
+  fibers::run_grid({grid.x, grid.y, grid.z}, grid.threads, grid.shared_bytes,
+                   [&] { kernel(arguments...); });
 #endif
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kHalfThreads = kWarps * kWarpLanes;  // that sum, or that run chains
 constexpr int kThreads = 2 * kHalfThreads;
-constexpr int kMinStages = 4, kMaxStages = 12;
+constexpr int kMinStages = 4, kMaxStages = 10;
 
 struct FewBatch {
   QuantizedBatch products;
@@ -94,8 +94,6 @@ struct FewRows {
   // Until all copies but those of stages - 3 rounds are there.
   OUTRIDER_DEVICE void wait_for_round() const {
     switch (stages) {
-      case 12:
-        return wait_copies<9>();
       case 10:
         return wait_copies<7>();
       case 8:
@@ -255,9 +253,11 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kThreads, kRowTiles < 4 ? 2 : 1)
     few_rows(OUTRIDER_ARGUMENT FewBatch few) {
   const ProductPart part = part_of_block(few.products);
   const FewRows<F, kRowTiles, kDepth> block(few, part);
+  allow_next();
   if (thread_index() < kHalfThreads) {
-    block.run_sums();
+    block.run_sums();  // reads weights, which no kernel writes
   } else {
+    wait_for_previous();
     block.run_chains();
   }
 }
@@ -276,8 +276,11 @@ void run(const Product* products, int count, const MatmulInput& x, Stream stream
          (batch.stages + 2) * Block::kStage + Block::kSumBytes <= room) {
     batch.stages += 2;
   }
-  launch(&few_rows<F, kRowTiles, kDepth>, blocks, row_blocks, 1, kThreads,
-         static_cast<std::size_t>(batch.stages * Block::kStage + Block::kSumBytes), stream, batch);
+  const auto shared_bytes =
+      static_cast<std::size_t>(batch.stages * Block::kStage + Block::kSumBytes);
+  const Start start = kRowTiles == 1 ? Start::kBesidePrevious : Start::kBehindPrevious;
+  launch(&few_rows<F, kRowTiles, kDepth>, {blocks, row_blocks, 1, kThreads, shared_bytes, start},
+         stream, batch);
 }
 
 }  // namespace

@@ -48,6 +48,8 @@ struct LaneBlock {
   static constexpr int kGroupThreads = kPairOutputs / kOutputs * 8;
   static constexpr int kThreads = kGroups * kGroupThreads;
   static constexpr int kBlockRows = kRows * kGroups;
+  // On a multiprocessor: what the registers are for.
+  static constexpr int kMinBlocks = kType == WeightType::kF32 && kOutputs == 8 ? 1 : 512 / kThreads;
   static constexpr int kBytesOf = kType == WeightType::kF32 ? 4 : 2;
   static constexpr int kPanelStep = 16 * 16 * kBytesOf;
   static constexpr int kWeightBytes = 2 * kSteps * kPanelStep;
@@ -113,22 +115,27 @@ struct LaneBlock {
       const float* from = batch.x + (row0 + row) * batch.stride + at * 16 + i % 4 * 4;
       return CopyPlace{reinterpret_cast<const std::byte*>(from), row < rows ? at : kNeverCopied};
     });
-    int fetched = 0, filled = 0;
-    const auto fetch = [&] {
-      std::byte* to = memory + filled * kStage;
-      weights.copy(thread, to, batch.steps - fetched, kSteps * kPanelStep);
-      activations.copy(thread, to + kWeightBytes, batch.steps - fetched, kSteps * kRowStep);
+    // Of a stage; those behind the last copy nothing.
+    const auto fetch_weights = [&](int index, int to) {
+      weights.copy(thread, memory + to * kStage, batch.steps - index * kSteps, kSteps * kPanelStep);
+    };
+    const auto fetch_activations = [&](int index, int to) {
+      activations.copy(thread, memory + to * kStage + kWeightBytes, batch.steps - index * kSteps,
+                       kSteps * kRowStep);
       commit_copies();
-      fetched += kSteps;
-      if (++filled == kStages) filled = 0;
     };
     float sums[kOutputs][kRows][2] = {};
-    for (int s = 0; s < kStages - 1; ++s) fetch();
+    for (int s = 0; s < kStages - 1; ++s) fetch_weights(s, s);
+    wait_for_previous();
+    for (int s = 0; s < kStages - 1; ++s) fetch_activations(s, s);
     int stage = 0;
-    for (int first = 0; first < batch.steps; first += kSteps) {
+    for (int s = 0; s * kSteps < batch.steps; ++s) {
       wait_copies<kStages - 2>();
       sync_threads();
-      fetch();  // nothing behind the last
+      const int free = stage == 0 ? kStages - 1 : stage - 1;
+      fetch_weights(s + kStages - 1, free);
+      fetch_activations(s + kStages - 1, free);
+      const int first = s * kSteps;
       const std::byte* from = memory + stage * kStage;
       if (first + kSteps <= batch.steps) {
         OUTRIDER_UNROLLED_TWICE
@@ -168,8 +175,9 @@ struct LaneBlock {
 };
 
 template <class Block>
-OUTRIDER_KERNEL OUTRIDER_BOUNDS(Block::kThreads, 512 / Block::kThreads)
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(Block::kThreads, Block::kMinBlocks)
     multiply_lanes_block(OUTRIDER_ARGUMENT LaneBatch batch) {
+  allow_next();
   const ProductPart part = part_of_block(batch);
   Block(batch, part).run();
 }
@@ -178,8 +186,9 @@ template <class Block>
 void run(const LaneBatch& batch, unsigned blocks, Stream stream) {
   const auto row_blocks =
       static_cast<unsigned>((batch.rows + Block::kBlockRows - 1) / Block::kBlockRows);
-  launch(&multiply_lanes_block<Block>, blocks, row_blocks, 1, Block::kThreads, Block::kBytes,
-         stream, batch);
+  const Start start = batch.rows == 1 ? Start::kBesidePrevious : Start::kBehindPrevious;
+  launch(&multiply_lanes_block<Block>,
+         {blocks, row_blocks, 1, Block::kThreads, Block::kBytes, start}, stream, batch);
 }
 
 template <WeightType kType>

@@ -13,11 +13,18 @@ void multiply(const Product* products, int count, const MatmulInput& x, Stream s
 
 void multiply_quantized(const Product* products, int count, const MatmulInput& x,
                         const ProductChoice& choice, Stream stream) {
-  const bool has_halves = products[0].weights.format.scale_group == 16;
-  const int most = has_halves ? 16 : 32;  // rows that few_rows takes at once
+  const QuantFormat& format = products[0].weights.format;
+  const int most = format.scale_group == 16 ? 16 : 32;  // rows that few_rows takes at once
+  // More rows than eight fill the multiprocessors by themselves if there are many outputs.
+  constexpr std::int64_t kManyOutputs = 8192;
+  std::int64_t outputs = 0;
+  for (int i = 0; i < count; ++i) outputs += products[i].weights.outputs;
   ProductChoice by = choice;
-  if (by.row_tiles == 0) by.row_tiles = x.rows <= 8 ? 1 : x.rows <= 16 ? 2 : x.rows <= most ? 4 : 8;
-  if (by.depth == 0) by.depth = products[0].weights.format.bits == 4 ? 2 : 1;
+  if (by.row_tiles == 0) {
+    const bool is_few = x.rows <= (outputs < kManyOutputs ? most : 8);
+    by.row_tiles = !is_few ? 8 : x.rows <= 8 ? 1 : x.rows <= 16 ? 2 : 4;
+  }
+  if (by.depth == 0) by.depth = format.bits == 4 ? 2 : 1;
   if (by.row_tiles > most / 8) return multiply_many_rows(products, count, x, stream);
   multiply_few_rows(products, count, x, by, stream);
 }

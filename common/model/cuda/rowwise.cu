@@ -45,7 +45,7 @@ OUTRIDER_DEVICE void quantize_group(float x, int lane, std::byte* out) {
 // 1 / sqrt(mean(x^2) + epsilon), for the first warp; x in shared memory, zero up to whole lanes.
 // The chain is the kernel's time, so its numbers are read ahead of it.
 OUTRIDER_DEVICE float norm_factor(const float* x, int count, float epsilon) {
-  constexpr int kAhead = 16;
+  constexpr int kAhead = 32;
   x += thread_index() % kLanes;
   float sum = 0.0f;
   const int steps = (count + kLanes - 1) / kLanes;
@@ -77,6 +77,7 @@ struct NormRow {
 };
 
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kNormThreads, 1) norm_row(OUTRIDER_ARGUMENT NormRow p) {
+  allow_next();
   auto* row = reinterpret_cast<float*>(shared_memory());  // [groups * 32], then the factor
   const int thread = thread_index();
   const int groups = (p.count + 31) / 32, padded = groups * 32;
@@ -120,6 +121,7 @@ struct SiluRow {
 
 // A warp takes a group; blocks along x share a row.
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kThreads, 1) silu_row(OUTRIDER_ARGUMENT SiluRow p) {
+  allow_next();
   const int lane = thread_index() % kWarpLanes;
   const int g = block_x() * (kThreads / kWarpLanes) + thread_index() / kWarpLanes;
   const int groups = (p.count + 31) / 32, at = g * 32 + lane;
@@ -231,8 +233,9 @@ void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, floa
       x.values, weight, y, quantized, static_cast<int>(x.count), static_cast<int>(x.stride),
       epsilon};
   const auto padded = static_cast<std::size_t>((x.count + 31) / 32 * 32);
-  launch(&norm_row, static_cast<unsigned>(x.rows), 1, 1, kNormThreads, (padded + 4) * sizeof(float),
-         stream, row);
+  launch(&norm_row,
+         {static_cast<unsigned>(x.rows), 1, 1, kNormThreads, (padded + 4) * sizeof(float)}, stream,
+         row);
 }
 
 void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized, Stream stream) {
@@ -240,7 +243,7 @@ void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized
                     static_cast<int>(gate.stride)};
   constexpr std::int64_t kGroups = kThreads / kWarpLanes;
   const auto blocks = static_cast<unsigned>(((gate.count + 31) / 32 + kGroups - 1) / kGroups);
-  launch(&silu_row, blocks, static_cast<unsigned>(gate.rows), 1, kThreads, 0, stream, row);
+  launch(&silu_row, {blocks, static_cast<unsigned>(gate.rows), 1, kThreads, 0}, stream, row);
 }
 
 void embed(const void* table, WeightType type, const std::int32_t* tokens, const RowsOf& x,
@@ -248,14 +251,16 @@ void embed(const void* table, WeightType type, const std::int32_t* tokens, const
   const EmbeddedRow row{
       static_cast<const std::byte*>(table), tokens, x.values, static_cast<int>(x.count),
       static_cast<int>(x.stride),           type};
-  launch(&embed_row, static_cast<unsigned>(x.rows), 1, 1, kThreads, 0, stream, row);
+  launch(&embed_row, {static_cast<unsigned>(x.rows), 1, 1, kThreads, 0}, stream, row);
 }
 
 void place_heads(const HeadPlacement& placement, Stream stream) {
   const HeadBlock block{placement, static_cast<int>(pad_to_lanes(placement.shape.head_dim))};
   const auto heads = static_cast<unsigned>(placement.shape.heads + 2 * placement.shape.kv_heads);
-  launch(&place_head, static_cast<unsigned>(placement.rows), heads, 1, kHeadThreads,
-         static_cast<std::size_t>(block.stride + 4) * sizeof(float), stream, block);
+  launch(&place_head,
+         {static_cast<unsigned>(placement.rows), heads, 1, kHeadThreads,
+          static_cast<std::size_t>(block.stride + 4) * sizeof(float)},
+         stream, block);
 }
 
 }  // namespace outrider::cuda

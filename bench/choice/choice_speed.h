@@ -13,7 +13,7 @@
 namespace outrider {
 
 struct ChoiceSpeedOptions {
-  int turns = 15;     // each times both ways on all rows of a setting
+  int turns = 41;     // each times both ways on all rows of a setting
   std::string model;  // its rows too; empty: drawn rows only
 };
 

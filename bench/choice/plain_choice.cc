@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -74,18 +75,19 @@ std::size_t keep_top_k(std::span<const float> logits, const SamplingParams& para
 }
 
 // Leaves in s.keys the places of the smallest set of likeliest tokens whose weights sum to at
-// least top_p of the first `count` weights. Sums run in f64 in a fixed order.
+// least top_p of the first `count` weights. Sums are exact, so their order is of no account.
 void find_nucleus(std::size_t count, float top_p, Scratch& s) {
-  double total = 0.0;
-  for (std::size_t i = 0; i < count; ++i) total += double{s.weights[i]};
-  const double wanted = double{top_p} * total;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < count; ++i) total += weight_units(s.weights[i]);
+  const auto wanted =
+      static_cast<std::uint64_t>(std::ceil(double{top_p} * static_cast<double>(total)));
   // Most of the probability sits on few tokens: sort few, and more only if they do not suffice.
   for (std::size_t sorted = 64;; sorted *= 16) {
     select_best(std::span(s.scores).first(count), sorted, s.keys);
-    double sum = 0.0;
+    std::uint64_t sum = 0;
     std::size_t kept = 0;
     while (kept < s.keys.size() && (kept == 0 || sum < wanted)) {
-      sum += double{s.weights[static_cast<std::size_t>(token_of(s.keys[kept]))]};
+      sum += weight_units(s.weights[static_cast<std::size_t>(token_of(s.keys[kept]))]);
       ++kept;
     }
     if (sum < wanted && sorted < count) continue;

@@ -2,6 +2,7 @@
 #include "common/sampling/noise.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -13,6 +14,14 @@
 #include "hwy/highway.h"
 
 #include "common/sampling/noise-inl.h"
+
+#ifndef OUTRIDER_UNIT_OFFSET  // once, whatever the number of instruction sets
+#define OUTRIDER_UNIT_OFFSET
+namespace outrider {
+// An f64 from here to its double is a multiple of 2^-40, counted by its bits.
+constexpr double kUnitOffset = 4096;
+}  // namespace outrider
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace outrider::HWY_NAMESPACE {
@@ -76,6 +85,21 @@ void exp_row(const float* x, float* y, std::size_t count) {
   }
 }
 
+// count: a multiple of 16.
+std::uint64_t sum_weight_units(const float* weights, std::size_t count) {
+  const hn::CappedTag<double, 8> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const auto offset = hn::Set(d, kUnitOffset);
+  auto sum = hn::Zero(du);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto weight = hn::PromoteTo(d, hn::LoadU(narrow, weights + i));
+    const auto units = hn::Sub(hn::BitCast(du, hn::Add(weight, offset)), hn::BitCast(du, offset));
+    sum = hn::Add(sum, units);
+  }
+  return hn::GetLane(hn::SumOfLanes(du, sum));
+}
+
 #endif
 }  // namespace outrider::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -111,6 +135,17 @@ void add_noise_at(const NoiseKey& key, std::span<const TokenId> tokens, std::spa
 void exp_row(std::span<const float> x, std::span<float> y) {
   OUTRIDER_CHECK(x.size() == y.size() && x.size() % kNoiseGroup == 0);
   OUTRIDER_VECTOR_FUNCTION(best_vector_target(), exp_row)(x.data(), y.data(), x.size());
+}
+
+std::uint64_t weight_units(float weight) {
+  return std::bit_cast<std::uint64_t>(double{weight} + kUnitOffset) -
+         std::bit_cast<std::uint64_t>(kUnitOffset);
+}
+
+std::uint64_t sum_weight_units(std::span<const float> weights) {
+  OUTRIDER_CHECK(weights.size() % kNoiseGroup == 0);
+  return OUTRIDER_VECTOR_FUNCTION(best_vector_target(), sum_weight_units)(weights.data(),
+                                                                          weights.size());
 }
 
 float max_logit(std::span<const float> logits) {

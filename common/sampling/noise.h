@@ -4,7 +4,7 @@
 // w = (x + 1/2) / 2^32 is uniform in (0, 1); g = -log(-log(1 - w)). Small w makes the large g that
 // decide, so they keep w's full precision. Largest g: 22.9; smallest: -2.82.
 //
-// Layout (noise version 1): token v takes word (v / 16) % 4 of the block with
+// Layout (since noise version 1): token v takes word (v / 16) % 4 of the block with
 // counter {v / 64 * 16 + v % 16, 0, low half of t, high half of t}: sixteen blocks give the noise
 // of 64 neighbours in order, whatever the width of the vectors.
 //
@@ -39,6 +39,13 @@ void add_noise_at(const NoiseKey& key, std::span<const TokenId> tokens, std::spa
 
 // y[i] = exp(x[i]). As many x as y, a multiple of kNoiseGroup.
 void exp_row(std::span<const float> x, std::span<float> y);
+
+// A weight of 0 to 1 in units of 2^-40, rounded to the nearest. Sums of these are exact: no order
+// of adding changes them.
+std::uint64_t weight_units(float weight);
+
+// The sum of weight_units() of the weights. As many as a multiple of kNoiseGroup.
+std::uint64_t sum_weight_units(std::span<const float> weights);
 
 // The largest entry; NaN counts as -infinity, +infinity as the largest finite f32. -infinity for
 // an empty row.

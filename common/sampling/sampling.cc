@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/sampling/noise.h"
+#include "common/sampling/nucleus.h"
 #include "common/sampling/perturbed.h"
 #include "common/sampling/select.h"
 
@@ -27,6 +28,7 @@ struct Scratch {
   std::vector<float> scores;    // theirs: logit less the row's largest, over T
   std::vector<float> weights;   // e^score
   std::vector<SelectKey> keys;
+  Nucleus nucleus;
 };
 
 Scratch& scratch() {
@@ -75,27 +77,6 @@ std::size_t keep_top_k(std::span<const float> logits, const SamplingParams& para
   return count;
 }
 
-// Leaves in s.keys the places of the smallest set of likeliest tokens whose weights sum to at
-// least top_p of the first `count` weights. Sums run in f64 in a fixed order.
-void find_nucleus(std::size_t count, float top_p, Scratch& s) {
-  double total = 0.0;
-  for (std::size_t i = 0; i < count; ++i) total += double{s.weights[i]};
-  const double wanted = double{top_p} * total;
-  // Most of the probability sits on few tokens: sort few, and more only if they do not suffice.
-  for (std::size_t sorted = 64;; sorted *= 16) {
-    select_best(std::span(s.scores).first(count), sorted, s.keys);
-    double sum = 0.0;
-    std::size_t kept = 0;
-    while (kept < s.keys.size() && (kept == 0 || sum < wanted)) {
-      sum += double{s.weights[static_cast<std::size_t>(token_of(s.keys[kept]))]};
-      ++kept;
-    }
-    if (sum < wanted && sorted < count) continue;
-    s.keys.resize(kept);
-    return;
-  }
-}
-
 // Narrows the first `count` entries by top_p and min_p; returns how many remain.
 std::size_t keep_probable(const SamplingParams& params, std::size_t count, Scratch& s) {
   s.weights.resize(s.scores.size());
@@ -108,9 +89,10 @@ std::size_t keep_probable(const SamplingParams& params, std::size_t count, Scrat
     ++kept;
   };
   if (params.top_p < 1.0f) {
-    find_nucleus(count, params.top_p, s);
-    sort_by_place(s.keys);
-    for (const SelectKey key : s.keys) move_down(static_cast<std::size_t>(token_of(key)));
+    const std::span<const float> scores = std::span(s.scores).first(count);
+    for (const std::uint32_t place : s.nucleus.find(scores, s.weights, params.top_p)) {
+      move_down(place);
+    }
   } else {
     for (std::size_t i = 0; i < count; ++i) move_down(i);
   }

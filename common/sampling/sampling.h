@@ -21,10 +21,10 @@
 namespace outrider {
 
 // The version of generator, noise and filter order. Both sides of a stream must agree on it.
-inline constexpr std::uint32_t kNoiseVersion = 1;
+inline constexpr std::uint32_t kNoiseVersion = 2;
 
 // Filters apply in this order: top_k, then top_p and min_p on the softmax at `temperature` of what
-// top_k left. Names and meanings are llama.cpp's.
+// top_k left, whose weights count in units of 2^-40. Names and meanings are llama.cpp's.
 struct SamplingParams {
   float temperature = 0.0f;  // 0: argmax, the filters have no effect
   std::int32_t top_k = 0;  // keep the k largest logits; 0: all. Ties at the border: lower ids stay

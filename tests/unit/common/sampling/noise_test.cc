@@ -108,6 +108,23 @@ TEST(Noise, IsFiniteForEveryWord) {
   EXPECT_LE(most, 23.0f);
 }
 
+TEST(WeightUnits, AreRoundedAndTheirSumsExact) {
+  EXPECT_EQ(weight_units(0.0f), 0u);
+  EXPECT_EQ(weight_units(1.0f), std::uint64_t{1} << 40);
+  EXPECT_EQ(weight_units(0x1.8p-40f), 2u);  // halves go to the even
+  EXPECT_EQ(weight_units(0x1p-41f), 0u);
+  EXPECT_EQ(weight_units(0x1.000002p-41f), 1u);
+  std::vector<float> weights(64 * 1024);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = std::exp(-static_cast<float>(i * 7919 % weights.size()) * 0x1p-11f);
+    sum += weight_units(weights[i]);
+  }
+  EXPECT_EQ(sum_weight_units(weights), sum);
+  std::reverse(weights.begin(), weights.end());
+  EXPECT_EQ(sum_weight_units(weights), sum);
+}
+
 TEST(RowLoops, FindTheMaximumWhateverTheLength) {
   for (std::size_t length = 1; length < 100; ++length) {
     for (std::size_t at = 0; at < length; at += 7) {

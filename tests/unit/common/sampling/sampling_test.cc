@@ -197,6 +197,16 @@ TEST(Choose, StandsExtremeSettings) {
   EXPECT_EQ(choose(huge, {.temperature = 1e-6f}, 1, 1), 0);
 }
 
+// A sum of 300,000 such weights in f64 would be above 1, and top_p times it too.
+TEST(Choose, WeightsBelowHalfAUnitCountAsNothing) {
+  std::vector<float> row(300'000, -28.5f);
+  row[7] = 0.0f;
+  const std::vector<Candidate> kept =
+      rank(row, {.temperature = 1.0f, .top_p = 0.99999994f}, 1, 1, 2);
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].token, 7);
+}
+
 // A filter that keeps everything must change nothing: it takes another way through the code.
 TEST(Choose, AFilterWithoutEffectChangesNothing) {
   for (const std::size_t vocab : {5u, 64u, 4095u, 4097u, 20'000u}) {

@@ -45,7 +45,7 @@ TEST(OpenCheck, TakesAGoodOpen) {
 TEST(OpenCheck, WhatAnHonestEdgeMayComeToIsSaidWithoutTheWiresNames) {
   const std::vector<std::function<void(Open&)>> spoilers = {
       [](Open& o) { o.protocol_version = 2; },
-      [](Open& o) { o.noise_version = 2; },
+      [](Open& o) { o.noise_version = 3; },
       [](Open& o) { o.tokenizer_hash = "t2"; },
       [](Open& o) { o.template_hash = std::string(64, 'a'); },
       [](Open& o) { o.expected_fingerprint = "f2"; },
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"version 0 of Outrider's protocol", "1 to 1", "Remedy"}},
         BadOpen{"VersionOfTomorrow", [](Open& o) { o.protocol_version = 999; }, kUnfit, {"999"}},
         BadOpen{
-            "OtherNoise", [](Open& o) { o.noise_version = 2; }, kUnfit, {"version 2 of the noise"}},
+            "OtherNoise", [](Open& o) { o.noise_version = 3; }, kUnfit, {"version 3 of the noise"}},
         BadOpen{"OtherTokenizer",
                 [](Open& o) { o.tokenizer_hash = "t2"; },
                 kUnfit,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -153,7 +154,7 @@ class Runner {
   }
 
   const std::function<void()>* body_ = nullptr;
-  std::vector<Fiber> fibers_;
+  std::deque<Fiber> fibers_;  // stay where they are, as those in a body know
   std::vector<Warp> warps_;
   std::vector<unsigned> ready_;
   Context main_;

@@ -66,6 +66,36 @@ TEST_F(CudaKernelsTest, EveryCutOfAProductHasTheSameBits) {
   }
 }
 
+// So long that every stage in shared memory is filled again.
+TEST_F(CudaKernelsTest, LongSums) {
+  std::uint64_t seed = 1500;
+  for (const WeightKind& kind : weight_kinds()) {
+    if (kind.type != WeightType::kQuantized) {
+      expect_equal(check_product(context(seed), kind, {3, {40}, 5000}), seed);
+      ++seed;
+      continue;
+    }
+    for (const cuda::ProductChoice& choice :
+         {cuda::ProductChoice{1, 1}, {1, 2}, {2, 1}, {4, 1}, {8, 1}}) {
+      expect_equal(check_product(context(seed), kind, {3, {40}, 5000}, choice), seed);
+      ++seed;
+    }
+  }
+}
+
+// So many blocks that two share a multiprocessor, and each has fewer stages.
+TEST_F(CudaKernelsTest, ManyBlocks) {
+  std::uint64_t seed = 1800;
+  for (const std::size_t kind : {0, 6}) {
+    for (const int tiles : {1, 2, 4}) {
+      if (kIsSlow && tiles < 4) continue;
+      const ProductShape shape{32 * tiles, {1100}, 1400};
+      expect_equal(check_product(context(seed), weight_kinds()[kind], shape, {tiles, 1}), seed);
+      ++seed;
+    }
+  }
+}
+
 TEST_F(CudaKernelsTest, SmallAndNarrowProducts) {
   std::uint64_t seed = 2000;
   for (const WeightKind& kind : weight_kinds()) {

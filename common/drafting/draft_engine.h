@@ -27,7 +27,7 @@ class DraftEngine final {
 
   // Guesses are chosen as the target chooses its tokens, with the same noise. Set before the first
   // step of an answer.
-  void set_choice(const ChoiceOptions& choice) { choice_ = choice; }
+  void set_choice(const TokenChoice& choice) { choice_ = choice; }
 
   // Blocks while the model computes. abandoned: becomes true, perhaps during the pass, when the
   // step's rows are obsolete; only steps that grow look at it. Outlives the call.
@@ -43,7 +43,7 @@ class DraftEngine final {
   Model& model_;
   const Clock& clock_;
   const std::unique_ptr<KvCache> cache_;
-  ChoiceOptions choice_;
+  TokenChoice choice_;
   std::vector<Row> rows_;                         // reused from step to step
   const std::atomic<bool>* abandoned_ = nullptr;  // of the current step
   PassOutput output_;

@@ -13,13 +13,13 @@
 namespace outrider {
 
 // What the law of choice takes beside logits and position.
-struct ChoiceOptions {
+struct TokenChoice {
   SamplingParams sampling = {};
   std::uint64_t seed = 0;
 };
 
 struct TextOptions {
-  ChoiceOptions choice = {};
+  TokenChoice choice = {};
   std::int64_t max_tokens = -1;  // -1: until a stop or the end of the context
   std::vector<std::string> stop = {};
   bool ignore_eos = false;  // the model's stop tokens do not end it

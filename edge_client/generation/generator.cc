@@ -153,7 +153,7 @@ std::optional<double> Generator::joules() const {
 
 Finish Generator::run(AnswerSession& session, const AnswerParts& parts,
                       const std::stop_token& stop) {
-  const ChoiceOptions& choice = parts.config.text.choice;
+  const TokenChoice& choice = parts.config.text.choice;
   if (!parts.config.show_provisional) return runner_.run(session, choice, stop);
   ProvisionalTextDecorator decorator(session, parts.session, parts.text);
   return runner_.run(decorator, choice, stop);

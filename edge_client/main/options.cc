@@ -187,7 +187,7 @@ void add_failover_flags(CLI::App& command, AnswerOptions& options) {
       ->group(kFailoverGroup);
 }
 
-void add_sampling_flags(CLI::App& command, ChoiceOptions& o) {
+void add_sampling_flags(CLI::App& command, TokenChoice& o) {
   command.add_option("--temp", o.sampling.temperature, "Temperature; 0: always the likeliest")
       ->check(CLI::Range(0.0, 100.0))
       ->group(kSamplingGroup);

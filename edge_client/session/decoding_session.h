@@ -46,7 +46,7 @@ struct DecodingOptions {
   // and the reason. Empty: neither is said (later turns of a chat).
   std::string announcement;
   std::string tokenizer_hash;
-  ChoiceOptions choice;
+  TokenChoice choice;
   std::vector<TokenId> stop_ids;
   bool ignore_target_stops = false;  // only stop_ids end the answer
   std::string template_hash;         // of what wrote the prompt, as Open's; empty: any

@@ -28,7 +28,7 @@ class DraftWorker final {
 
   struct Job {
     DraftStep step;
-    ChoiceOptions choice;
+    TokenChoice choice;
     Done done;
   };
 

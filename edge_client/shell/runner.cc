@@ -15,8 +15,7 @@ Runner::~Runner() {
   while (step_is_out_) wake_.wait(mu_);
 }
 
-Finish Runner::run(AnswerSession& session, const ChoiceOptions& choice,
-                   const std::stop_token& stop) {
+Finish Runner::run(AnswerSession& session, const TokenChoice& choice, const std::stop_token& stop) {
   choice_ = choice;
   finish_.reset();
   forbidden_ = false;

@@ -52,7 +52,7 @@ class Runner final {
 
   // Runs one answer to its end. Blocks. choice: the session's own, which the draft's guesses follow
   // too. A stop that was requested, before the call or during it, ends the answer as cancelled.
-  Finish run(AnswerSession& session, const ChoiceOptions& choice, const std::stop_token& stop = {});
+  Finish run(AnswerSession& session, const TokenChoice& choice, const std::stop_token& stop = {});
 
  private:
   void post(SessionEvent event);
@@ -80,7 +80,7 @@ class Runner final {
   AnswerListener& listener_;
 
   // Thread of run() only.
-  ChoiceOptions choice_;
+  TokenChoice choice_;
   Route route_ = Route::kOnline;  // of the last Connect
   bool forbidden_ = false;        // the session knows
   std::optional<Finish> finish_;

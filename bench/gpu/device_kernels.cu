@@ -56,6 +56,15 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) fuse(int rounds, float* out)
   out[thread] = total;
 }
 
+// cuda::multiply_bytes() onto the sums.
+OUTRIDER_DEVICE void add_products(std::int32_t (&sums)[4], const std::uint32_t (&a)[4],
+                                  const std::uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) multiply_all(int rounds, float* out) {
   const int thread = cuda::block_x() * kCeilingThreads + cuda::thread_index();
   std::int32_t sums[kCeilingOperations][4] = {};
@@ -63,7 +72,7 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCeilingThreads, 4) multiply_all(int rounds, flo
   const std::uint32_t a[4] = {w, w + 1, w + 2, w + 3}, b[2] = {w + 5, w + 7};
   for (int r = 0; r < rounds; ++r) {
     OUTRIDER_UNROLLED
-    for (auto& sum : sums) cuda::multiply_bytes<false>(sum, a, b, {sum[0], sum[1]});
+    for (auto& sum : sums) add_products(sum, a, b);
   }
   std::int32_t total = 0;
   for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];

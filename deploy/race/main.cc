@@ -150,7 +150,7 @@ Result<AnswerRecord> answer_of(const Runner& runner) {
 }
 
 double seconds_of(const AnswerRecord& record) {
-  return (record.ttft_ms.value_or(0) + record.decode_ms.value_or(0)) / 1e3;
+  return (record.stats.ttft_ms.value_or(0) + record.stats.decode_ms.value_or(0)) / 1e3;
 }
 
 void say_how(const RaceSetting& race, const Runner& runner) {

@@ -253,7 +253,7 @@ TEST_F(EdgeServerTest, AStreamHasItsHeadAndCommentsWhileItsPromptIsComputed) {
   StuckVerifier verifier;
   GeneratorParts parts{
       .tokenizer = setup_->tokenizer(), .verifiers = verifier, .clock = setup_->parts().clock};
-  auto server = EdgeServer::start({.listen = {"127.0.0.1", 0},
+  auto server = EdgeServer::start({.http = {.listen = {"127.0.0.1", 0}},
                                    .chat = &setup_->chat(),
                                    .queue = {.keep_alive = std::chrono::milliseconds(100)}},
                                   parts);

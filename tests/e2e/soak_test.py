@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 from programs import BIN, ROOT
@@ -83,10 +84,21 @@ class CutLinks(unittest.TestCase):
                 end.sendall(data)
 
     def connect(self):
-        end = socket.create_connection(('127.0.0.1', self.link.port), timeout=5)
+        end = self.accepted()
         end.sendall(b'one')
         self.assertEqual(end.recv(10), b'one')
         return end
+
+    def accepted(self):
+        """The link obeys a command a moment after it has answered."""
+        give_up = time.monotonic() + 5
+        while True:
+            try:
+                return socket.create_connection(('127.0.0.1', self.link.port), timeout=5)
+            except ConnectionRefusedError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
 
     def test_silence_holds_back_what_a_restored_link_delivers(self):
         with self.connect() as end:

@@ -158,7 +158,7 @@ class Templates(unittest.TestCase):
             flags = ('--model', DRAFT, '--server', server.address)
             # Another tokenizer, so there is no answer; the line comes before the error.
             answer = edge('run', *QUESTION, *flags)
-        self.assertIn(f'chat template: that of {DRAFT}, because the server does not tell', answer.err)
+        self.assertIn(f'chat template: that of {DRAFT}, because the server does not send', answer.err)
 
     def test_two_targets_with_two_templates_are_refused_at_the_start(self):
         own = self.copy(TARGET, SMOLLM2, 'own')

@@ -237,13 +237,12 @@ void add_choice_check(CheckList& checks) {
   command->add_option("--rows", options->rows, "Drawn rows to hold against the full evaluation");
   command->add_flag("--every-word", options->every_word,
                     "Try the noise's bounds on all 2^32 random words, not only at both ends");
-  CLI::Option* speed = command->add_flag("--speed", options->speed,
-                                         "Time a row's choice, and the full evaluation beside it");
-  command->add_option("--turns", options->timed.turns, "Timings of each setting")
-      ->needs(speed)
+  command->add_flag("--speed", options->speed,
+                    "Time a row's choice, and the full evaluation beside it");
+  command->add_option("--turns", options->timed.turns, "Timings of each setting, for --speed")
       ->check(CLI::Range(2, 10'000));
-  command->add_option("--model", options->timed.model, "Time the rows of this model too")
-      ->needs(speed);
+  command->add_option("--model", options->timed.model,
+                      "Time the rows of this model too, for --speed");
 }
 
 }  // namespace outrider

@@ -88,7 +88,8 @@ TEST(ServerProgram, RefusesAdaptersThatDoNotFitWithAReason) {
   expect_failure(with("some"), 2, HasSubstr("must be auto, none, all"));
   info.fingerprint = std::string(64, '0');
   ASSERT_TRUE(save_adapters(adapters.path(), random_adapters(info, layers, 4, 1)).ok());
-  expect_failure(start, 1, HasSubstr("Remedy: `outrider-train exits` for this target"));
+  expect_failure(start, 1,
+                 HasSubstr("Remedy: train exits for this target (`outrider-train exits`)"));
   expect_failure({"--model", "null:", "--exits", "all"}, 2, HasSubstr("no layers to exit from"));
   expect_failure({"--model", kPlain, "--exits", "all"}, 1, HasSubstr("adapters.json"));
 }

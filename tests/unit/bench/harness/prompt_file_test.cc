@@ -40,7 +40,7 @@ TEST(PromptFileTest, FewerThanAreAskedForAreRefused) {
   EXPECT_EQ(read_prompt_file(path, 2)->size(), 2u);
   const Status refused = read_prompt_file(path, 3).status();
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.message(), HasSubstr("prompts.jsonl: holds 2 of the 3 prompts"));
+  EXPECT_THAT(refused.message(), HasSubstr("prompts.jsonl: holds 2 of the 3 requested prompts"));
   EXPECT_THAT(refused.message(), HasSubstr("--num-prompts 2"));
 }
 

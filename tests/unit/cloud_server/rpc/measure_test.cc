@@ -195,7 +195,7 @@ TEST_F(UnreadKeyedMeasureTest, UnreadRepliesOfATenantAreBoundedWhateverItsLimits
   // All of it together is less than the bound for all tenants.
   await([&] { return faults_.counts().refused >= 2 * (kConnections * kStreams - kFit); });
   await([&] { return server_->stats().calls_open <= 2 * kFit; });
-  EXPECT_THAT(log_lines().at(0), HasSubstr("this key's tenant has as many bytes on their way"));
+  EXPECT_THAT(log_lines().at(0), HasSubstr("this key's tenant has as many bytes in transit"));
   const auto may_measure = [this](const NewToken& key) {
     return measure_link_speed({.server = address(), .token = key.token}, stop_.get_token()).ok();
   };

@@ -106,7 +106,7 @@ TEST_F(NetworkTest, ItsCallsOfEveryKindAreBoundedTogether) {
   for (const char* path : {kGenerateMethod, kMeasureMethod}) {
     RawSocket third(address(), kOurs[2]);
     ASSERT_TRUE(third.send(call_of(path)));
-    EXPECT_TRUE(third.read_until("this address has as many open calls as it may have, 2")) << path;
+    EXPECT_TRUE(third.read_until("this address has as many open calls as allowed, 2")) << path;
   }
   ASSERT_TRUE(other.send(call_of(kGenerateMethod)));
   await(calls, 3);

@@ -85,7 +85,7 @@ TEST_F(TargetChatTest, OfAnOlderServerIsTheDraftsWhichIsSaidOnce) {
   chat.ask_again();
   while (calls_ < 2) std::this_thread::yield();
   EXPECT_EQ(*chat.now(), source_with("the draft's"));
-  EXPECT_THAT(said_, ElementsAre(AllOf(HasSubstr("models/draft"), HasSubstr("does not tell"))));
+  EXPECT_THAT(said_, ElementsAre(AllOf(HasSubstr("models/draft"), HasSubstr("does not send"))));
 }
 
 TEST_F(TargetChatTest, OfAnOlderServerIsThatOfThisDevicesTarget) {

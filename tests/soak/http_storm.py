@@ -4,7 +4,7 @@ unfinished bodies of 1 MiB to a path that does not exist. At the server's gRPC p
 Measure each, whose replies are not read, reopened every four seconds. They come from four addresses, and reopen at
 once what the program closes. Meanwhile ten requests a second ask whether the program is alive, and edges decode.
 
-  tests/soak/http_storm.py [--rounds 5] [--seconds 36] [--program server] [--heads 1024] [--bodies 60] [--measures 8]
+  tests/soak/http_storm.py [--rounds 5] [--seconds 36] [--program server] [--kinds heads bodies measures] [--heads 1024] [--bodies 60] [--measures 8]
 
 Each round is a span without such clients and one with each kind. The generator is a process limited to one core.
 Inconclusive (exit code 4) if it did not have its requests open.
@@ -179,10 +179,11 @@ def run(options, outcome):
             process, ports = server.process, {'heads': port, 'bodies': port, 'measures': server.port}
         else:
             process, ports = sessions[0].edge.process, {'heads': sessions[0].port, 'bodies': sessions[0].port}
+        ports_of = {kind: where for kind, where in ports.items() if kind in (options.kinds or ports)}
         for session in sessions:
             session.start()
         time.sleep(options.warm_up)
-        figures = {kind: {'health': [], 'slower': [], 'grown': []} for kind in ports}
+        figures = {kind: {'health': [], 'slower': [], 'grown': []} for kind in ports_of}
         for number in range(options.rounds):
             _, calm, _, _ = span(ports, process, sessions, options, 'calm')
             for kind, of in figures.items():
@@ -210,6 +211,7 @@ def main():
     parser.add_argument('--seconds', type=float, default=36)
     parser.add_argument('--warm-up', type=float, default=6)
     parser.add_argument('--program', choices=('server', 'edge'), default='server')
+    parser.add_argument('--kinds', nargs='+', choices=tuple(REQUESTS), help='only these; measures: of the server alone')
     parser.add_argument('--heads', type=int, default=1024)
     parser.add_argument('--bodies', type=int, default=60)
     parser.add_argument('--measures', type=int, default=8)

@@ -176,7 +176,8 @@ struct CopyItems {
   OUTRIDER_DEVICE void copy(int thread, std::byte* to, int left, std::int64_t step) {
     OUTRIDER_UNROLLED
     for (int n = 0; n < kCount; ++n) {
-      if (group[n] < left) copy_async(to + (thread + n * kThreads) * 16, from[n]);
+      if (group[n] >= left) continue;  // nor in a later round
+      copy_async(to + (thread + n * kThreads) * 16, from[n]);
       from[n] += step;
     }
   }

@@ -111,8 +111,7 @@ Result<VirtualAnswer> answer_in_virtual_time(const VirtualDevices& devices, SimE
   edge.begin();
   const TimePoint deadline = simulation.now() + kDeadlock;
   while (!edge.done()) {
-    if (!simulation.step(deadline))
-      return unavailable("nothing arrives over the simulated link");
+    if (!simulation.step(deadline)) return unavailable("nothing arrives over the simulated link");
   }
   OUTRIDER_RETURN_IF_ERROR(edge.finish().status);
   const DecodingSession& session = edge.session();

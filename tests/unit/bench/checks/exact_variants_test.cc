@@ -99,7 +99,8 @@ TEST(ExactVariants, EachFeatureMustHaveHappened) {
 TEST(ExactVariants, OnlyBranchesBesideTheFirstCount) {
   const std::vector<ExactVariant> variants = variants_of(trees_alone());
   std::vector<FinishedAnswer> answers = rich_answers(variants);
-  for (FinishedAnswer& answer : answers) answer.answer.record.stats.accepted_per_branch = {{5, 0}, {3}};
+  for (FinishedAnswer& answer : answers)
+    answer.answer.record.stats.accepted_per_branch = {{5, 0}, {3}};
   EXPECT_THAT(missing_features(variants, answers),
               ElementsAre("a tree's second branch stood (resident)"));
 }

@@ -184,8 +184,9 @@ class Programs:
         return [bytes(said) for said in recorder.said if said]
 
     def look(self):
-        """OSError if one is not healthy; a server without HTTP by its port."""
-        for port, path in ((self.serving_port, '/health'), (self.http, '/health/live')):
+        """OSError if one is not alive; a server without HTTP by its port. A flooded server may be silent for a while, which
+        the edge's /health shows."""
+        for port, path in ((self.serving_port, '/health/live'), (self.http, '/health/live')):
             urllib.request.urlopen(f'http://127.0.0.1:{port}{path}', timeout=60).read()
         socket.create_connection(('127.0.0.1', self.plain.port), timeout=60).close()
 
@@ -212,7 +213,7 @@ def attack(options, outcome, programs):
             programs.look()
             print(f'{sum(one.sent for one in attacks)} requests in {time.monotonic() - begin:.0f} s', file=sys.stderr, end='\r')
     except OSError as error:
-        outcome.fail(f'a program is no longer healthy: {error}')
+        outcome.fail(f'a program is no longer alive: {error}')
     stopping.set()
     for one in attacks:
         one.join(30)

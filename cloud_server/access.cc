@@ -50,7 +50,7 @@ Status load_tokens(const std::string& path, Tenants& tenants) {
 
 FileWatch::Identity FileWatch::look() const {
   struct stat about {};
-  if (stat(path_.c_str(), &about) != 0) return {};
+  if (path_.empty() || stat(path_.c_str(), &about) != 0) return {};  // empty: no keys are required
   const auto nanoseconds = [](const timespec& time) {
     return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
   };

@@ -42,13 +42,15 @@ Form form_of(StatusCode code) {
 
 Duration some_seconds() {
   static std::atomic<std::uint64_t> number{0};
-  return spread_delay(std::chrono::seconds(2), number.fetch_add(1, std::memory_order_relaxed));
+  return spread_delay(std::chrono::milliseconds(1500),
+                      number.fetch_add(1, std::memory_order_relaxed));
 }
 
 void add_retry_after(HttpHeaders& headers, Duration delay) {
+  const auto at_least = [](double time) { return std::to_string(std::llround(std::ceil(time))); };
   const double seconds = std::max(to_seconds(delay), 0.001);
-  headers.emplace_back("Retry-After", std::to_string(std::llround(std::max(seconds, 1.0))));
-  headers.emplace_back("Retry-After-Ms", std::to_string(std::llround(seconds * 1e3)));
+  headers.emplace_back("Retry-After", at_least(seconds));
+  headers.emplace_back("Retry-After-Ms", at_least(seconds * 1e3));
 }
 
 }  // namespace

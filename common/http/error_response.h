@@ -12,9 +12,9 @@
 namespace outrider {
 
 // RESOURCE_EXHAUSTED (429) and UNAVAILABLE (503) carry Retry-After, in whole seconds, and
-// Retry-After-Ms, which OpenAI's clients prefer; UNAUTHENTICATED (401) asks for a key. Without a
-// retry_after it is two to three seconds, another time for each response: refused clients shall not
-// come back together.
+// Retry-After-Ms, which OpenAI's clients prefer: neither is shorter than retry_after. Without one,
+// each response carries another delay of about two seconds, so that refused clients do not come
+// back together. UNAUTHENTICATED (401) requests a key.
 HttpResponse error_response(const Status& status,
                             std::optional<Duration> retry_after = std::nullopt);
 

@@ -13,7 +13,8 @@ namespace {
 // A server that does not greet for so long is out of reach.
 constexpr Duration kPatience = std::chrono::seconds(2);
 
-// A silence that is longer than four usual gaps (LinkMonitor) and than this one is told.
+// A server counts as silent after four usual gaps between messages (LinkMonitor), and not before
+// this.
 constexpr Duration kShortestSilence = std::chrono::seconds(2);
 constexpr Duration kLongestPatience = std::chrono::seconds(10);
 

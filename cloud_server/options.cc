@@ -148,13 +148,21 @@ void add_bound_flags(CLI::App& app, ServerFlags& flags) {
   SchedulerOptions& scheduler = flags.server.scheduler;
   RpcServerOptions& rpc = flags.server.rpc;
   app.add_option("--max-concurrent-sessions", scheduler.max_concurrent_sessions,
-                 "The next session is told to come back later")
+                 "Sessions at once; the next waits in the queue")
       ->check(CLI::Range(1, 1024))
+      ->group(kBoundsGroup);
+  app.add_option("--max-queued-requests", scheduler.max_queued_requests,
+                 "Requests that wait for a session or for memory; the next is told to come back")
+      ->check(CLI::Range(0, 65536))
       ->group(kBoundsGroup);
   app.add_option("--kv-cache-memory", flags.kv_cache_memory,
                  "Most memory of all sessions' keys and values: bytes like 500M, 12G; auto: what "
                  "this machine and its control group have left after the weights")
       ->group(kBoundsGroup);
+  app.add_flag("!--no-enable-prefix-caching", scheduler.kv.share_prefixes,
+               "A session does not begin with what earlier ones of its tenant have computed of the "
+               "same text")
+      ->group(kMoreBounds);
   app.add_option("--max-calls-per-peer", rpc.max_calls_per_peer,
                  "Calls, and connections, that one address (of IPv6: one /64) may have open; 0: no "
                  "bound, nor one of "
@@ -190,6 +198,8 @@ void add_bound_flags(CLI::App& app, ServerFlags& flags) {
   seconds("--pass-limit", scheduler.pass_limit, CLI::Range(0.1, 86400.0),
           "Seconds after which a pass counts as hung: then this process ends with exit code 75, to "
           "be started anew");
+  seconds("--queue-timeout", scheduler.queue_timeout, CLI::Range(0.0, 86400.0),
+          "Seconds after which a request that waits is told to come back");
   seconds("--session-timeout", scheduler.idle_timeout, CLI::Range(1.0, 86400.0),
           "Seconds after which a session ends whose answer does not come on");
   seconds("--shutdown-timeout", flags.server.shutdown_timeout, CLI::Range(0.0, 86400.0),
@@ -202,6 +212,7 @@ void add_bound_flags(CLI::App& app, ServerFlags& flags) {
 ServerOptions standing_options() {
   ServerOptions options;
   options.scheduler.pass_limit = std::chrono::minutes(2);
+  options.scheduler.max_queued_requests = 64;
   options.rpc.listen = {"127.0.0.1", 8001};
   options.rpc.max_connection_age = std::chrono::hours(1);
   options.rpc.max_connection_age_grace = std::chrono::minutes(5);

@@ -40,12 +40,12 @@ constexpr int kPromptLengths[] = {3, 17, 64, 70, 128, 131, 150};
 // One case in one cache that is being filled.
 class Sequence {
  public:
-  // Slots are in random order if `shuffle_slots`.
-  static Result<Sequence> make(Model& model, const RowCase& row_case, bool shuffle_slots) {
+  // Its pages are in random order if `shuffle`.
+  static Result<Sequence> make(Model& model, const RowCase& row_case, bool shuffle) {
     const auto rows = static_cast<int>(row_case.prompt.size() + row_case.tokens.size());
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, model.new_cache(2 * rows));
     Sequence sequence(row_case, std::move(cache));
-    if (shuffle_slots) OUTRIDER_RETURN_IF_ERROR(sequence.shuffle_slots());
+    if (shuffle) OUTRIDER_RETURN_IF_ERROR(sequence.shuffle());
     return sequence;
   }
 
@@ -76,11 +76,16 @@ class Sequence {
     pending_prompt_ = 0;
   }
 
-  // A node whose parent has a slot.
+  // Commits the path to a node that was computed.
+  void commit_node(int node) {
+    slots().commit(slot_of(node));
+    slots_[static_cast<std::size_t>(node)] = kRootSlot;
+  }
+
+  // A node whose parent has a slot, or is the last that was committed.
   Status add_node(int node, std::vector<Row>& rows, std::vector<std::string>& names) {
     const int parent = case_->parents[static_cast<std::size_t>(node)];
-    Slot under = parent < 0 ? kRootSlot : slot_of(parent);
-    if (under != kRootSlot && slots().is_committed(under)) under = kRootSlot;
+    const Slot under = parent < 0 ? kRootSlot : slot_of(parent);
     OUTRIDER_ASSIGN_OR_RETURN(const Slot slot, slots().append(under));
     slots_[static_cast<std::size_t>(node)] = slot;
     rows.push_back({cache_.get(), slot, case_->tokens[static_cast<std::size_t>(node)], true});
@@ -94,15 +99,16 @@ class Sequence {
 
   Position slots_committed() const { return cache_->slots().committed(); }
 
-  // Takes all slots and returns them in a random order.
-  Status shuffle_slots() {
+  // Takes all pages and returns them in a random order.
+  Status shuffle() {
     SplitMix random(static_cast<std::uint64_t>(case_->number) + 77);
-    std::vector<Slot> taken(static_cast<std::size_t>(slots().capacity()));
-    for (Slot& slot : taken) {
-      OUTRIDER_ASSIGN_OR_RETURN(slot, slots().append(kRootSlot));
+    KvPages& pages = cache_->pages();
+    std::vector<KvPage> taken(static_cast<std::size_t>(pages.free()));
+    for (KvPage& page : taken) {
+      OUTRIDER_ASSIGN_OR_RETURN(page, pages.take(0));
     }
     random.shuffle(taken);
-    for (const Slot slot : taken) slots().release(slot);
+    for (const KvPage page : taken) pages.give_back(page);
     return {};
   }
 
@@ -198,7 +204,7 @@ Status run_chunked(Model& model, const RowCase& row_case, Position chunk, Record
   return recorder.pass();
 }
 
-// Slots in random order, rows in random order, the tree in two passes.
+// Pages in random order, rows in random order, the tree in two passes.
 Status run_shuffled(Model& model, const RowCase& row_case, Recorder recorder) {
   OUTRIDER_ASSIGN_OR_RETURN(Sequence sequence, Sequence::make(model, row_case, true));
   OUTRIDER_RETURN_IF_ERROR(recorder.prefill(sequence, 23));
@@ -246,7 +252,7 @@ Status run_committed(Model& model, const RowCase& row_case, Recorder recorder) {
   if (parent < 0) {
     sequence.slots().release_all_uncommitted();
   } else {
-    sequence.slots().commit(sequence.slot_of(parent));
+    sequence.commit_node(parent);
   }
   OUTRIDER_RETURN_IF_ERROR(sequence.add_node(last, recorder.rows(), recorder.names()));
   return recorder.pass();

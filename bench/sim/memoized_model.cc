@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/model/emulated/cell_values.h"
 #include "emulation/random/random.h"
 
 namespace outrider {
@@ -15,11 +16,6 @@ bool is_seen(const PassOutput& out, std::int32_t layer) {
   return (out.tap != nullptr && out.tap->wants(layer)) ||
          (out.pruner != nullptr && out.pruner->wants(layer));
 }
-
-class SlotsOnly final : public KvCache {
- public:
-  explicit SlotsOnly(std::int32_t capacity) : KvCache(capacity) {}
-};
 
 }  // namespace
 
@@ -41,39 +37,21 @@ class MemoizedModel::KeepingTap final : public LayerTap {
   const std::vector<Text*>& rows_;  // rows with logits
 };
 
-Result<std::unique_ptr<KvCache>> MemoizedModel::new_cache(std::int32_t capacity) {
-  std::unique_ptr<KvCache> cache(new SlotsOnly(capacity));
-  in_slots_[cache.get()].assign(static_cast<std::size_t>(capacity), 0);
-  return cache;
+Result<std::shared_ptr<KvPages>> MemoizedModel::new_pages(std::int32_t count) {
+  return std::shared_ptr<KvPages>(std::make_shared<CellValues<TextId>>(this, count));
 }
 
 void MemoizedModel::forget() {
   texts_.clear();
-  in_slots_.clear();
   if (tree_ != nullptr) tree_->slots().release_all_uncommitted();
 }
 
-std::vector<MemoizedModel::TextId>& MemoizedModel::texts_of(const KvCache& cache) {
-  const auto found = in_slots_.find(&cache);
-  OUTRIDER_CHECK(found != in_slots_.end());
-  return found->second;
-}
-
 MemoizedModel::TextId MemoizedModel::note(const Row& row) {
-  std::vector<TextId>& texts = texts_of(*row.cache);
-  const KvSlots& slots = row.cache->slots();
-  OUTRIDER_CHECK(slots.holds(row.slot));
-  const Position position = slots.position(row.slot);
-  TextId before = 0;
-  if (position > 0) {
-    Slot parent = slots.parent(row.slot);
-    if (parent == kRootSlot) parent = slots.committed_slot(position - 1);
-    before = texts[static_cast<std::size_t>(parent)];
-  }
+  auto& pages = static_cast<CellValues<TextId>&>(row.cache->pages());
+  const TextId before = pages.before(row, 0);
   const TextId text = mixed(before ^ mixed(static_cast<std::uint64_t>(row.token) + 1));
   texts_.try_emplace(text, Text{.before = before, .token = row.token});
-  texts[static_cast<std::size_t>(row.slot)] = text;
-  return text;
+  return pages.of(row) = text;
 }
 
 bool MemoizedModel::knows(const Text& text, const PassOutput& out) const {
@@ -104,7 +82,10 @@ Status MemoizedModel::make_tree(std::size_t longest) {
     return {};
   empty_tree();
   const auto slots = static_cast<std::int32_t>(longest) + kTreeSlots;
-  OUTRIDER_ASSIGN_OR_RETURN(tree_, model_->new_cache(slots));
+  // Nearly all of its rows branch off.
+  OUTRIDER_ASSIGN_OR_RETURN(std::shared_ptr<KvPages> pages,
+                            model_->new_pages(2 * KvSlots::pages_for(slots)));
+  tree_ = std::make_unique<KvCache>(std::move(pages), slots);
   return {};
 }
 

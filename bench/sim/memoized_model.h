@@ -1,7 +1,7 @@
 // A model that computes each row once. The same tokens have the same logits for every caller (row
 // invariance), so runs that decode the same text under other conditions share the work.
 //
-// Its caches hold slots only. New rows are computed in one cache of its own, a tree of all texts so
+// Its caches hold no keys and values, only which text lies where. New rows are computed in one cache of its own, a tree of all texts so
 // far. If that is full it starts again, and memoized rows are kept. A tap sees the hidden states of
 // memoized rows like those of new ones.
 //
@@ -25,10 +25,10 @@ class MemoizedModel final : public Model {
   explicit MemoizedModel(std::unique_ptr<Model> model) : model_(std::move(model)) {}
 
   const ModelInfo& info() const override { return model_->info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override;
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
-  // Frees all memoized rows. Only between answers: earlier caches become invalid.
+  // Frees all memoized rows. Only between answers: earlier caches are not used any more.
   void forget();
 
   std::uint64_t computed_rows() const { return computed_rows_; }
@@ -46,7 +46,6 @@ class MemoizedModel final : public Model {
   class KeepingTap;
 
   TextId note(const Row& row);
-  std::vector<TextId>& texts_of(const KvCache& cache);
   bool knows(const Text& text, const PassOutput& out) const;
   Status compute(const std::vector<TextId>& unknown, const PassOutput& out);
   Status make_tree(std::size_t longest);
@@ -58,7 +57,6 @@ class MemoizedModel final : public Model {
 
   const std::unique_ptr<Model> model_;
   std::unordered_map<TextId, Text> texts_;
-  std::unordered_map<const KvCache*, std::vector<TextId>> in_slots_;  // [slot]
   std::unique_ptr<KvCache> tree_;                                     // never committed
   std::uint64_t computed_rows_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/model/emulated/cell_values.h"
 #include "emulation/random/random.h"
 
 namespace outrider {
@@ -23,26 +24,8 @@ double share_of(std::uint64_t text, std::uint64_t what) {
   return unit(mixed(text ^ mixed(what)));
 }
 
-// Slots, and for each a hash of its text.
-class TextCache final : public KvCache {
- public:
-  explicit TextCache(std::int32_t capacity)
-      : KvCache(capacity), texts_(static_cast<std::size_t>(capacity)) {}
-
-  std::uint64_t note(Slot slot, TokenId token) {
-    std::uint64_t before = 0;
-    if (const Position position = slots().position(slot); position > 0) {
-      Slot parent = slots().parent(slot);
-      if (parent == kRootSlot) parent = slots().committed_slot(position - 1);
-      before = texts_[static_cast<std::size_t>(parent)];
-    }
-    return texts_[static_cast<std::size_t>(slot)] =
-               mixed(before ^ mixed(static_cast<std::uint64_t>(token) + 1));
-  }
-
- private:
-  std::vector<std::uint64_t> texts_;  // [slot]
-};
+// A hash of the text up to each row.
+using TextHashes = CellValues<std::uint64_t>;
 
 }  // namespace
 
@@ -54,8 +37,8 @@ SyntheticModel::SyntheticModel(const std::string& name, double agreement, const 
   info_.arithmetic_id = name;
 }
 
-Result<std::unique_ptr<KvCache>> SyntheticModel::new_cache(std::int32_t capacity) {
-  return std::unique_ptr<KvCache>(std::make_unique<TextCache>(capacity));
+Result<std::shared_ptr<KvPages>> SyntheticModel::new_pages(std::int32_t count) {
+  return std::shared_ptr<KvPages>(std::make_shared<TextHashes>(this, count));
 }
 
 Status SyntheticModel::forward(std::span<const Row> rows, PassOutput& out) {
@@ -64,7 +47,10 @@ Status SyntheticModel::forward(std::span<const Row> rows, PassOutput& out) {
   const auto vocab = static_cast<std::size_t>(info_.vocab_size);
   out.logits.clear();
   for (const Row& row : rows) {
-    const std::uint64_t text = static_cast<TextCache*>(row.cache)->note(row.slot, row.token);
+    auto& hashes = static_cast<TextHashes&>(row.cache->pages());
+    const std::uint64_t text =
+        mixed(hashes.before(row, 0) ^ mixed(static_cast<std::uint64_t>(row.token) + 1));
+    hashes.of(row) = text;
     if (!row.wants_logits) continue;
     out.logits.resize(out.logits.size() + vocab);
     write(text, std::span(out.logits).last(vocab));

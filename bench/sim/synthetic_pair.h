@@ -26,7 +26,7 @@ class SyntheticModel final : public Model {
   SyntheticModel(const std::string& name, double agreement, const ModelInfo& like);
 
   const ModelInfo& info() const override { return info_; }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override;
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
  private:
@@ -47,8 +47,8 @@ class NoisyModel final : public Model {
       : model_(std::move(model)), deviation_(static_cast<float>(deviation)) {}
 
   const ModelInfo& info() const override { return model_->info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_->new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_->new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
@@ -105,8 +105,8 @@ class RankedTokensModel final : public Model {
   RankedTokensModel(Model& model, std::int32_t layers);
 
   const ModelInfo& info() const override { return info_; }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_.new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_.new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 

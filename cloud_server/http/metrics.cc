@@ -140,6 +140,10 @@ struct ServerMetrics::Parts {
       totals("device_seconds_total", "Seconds that the device computed").Add({});
   prometheus::Counter& rejected =
       totals("sessions_refused_total", "Sessions refused because the server was full").Add({});
+  prometheus::Counter& preempted =
+      totals("num_preemptions_total",
+             "Sessions that gave up their memory and read their text again")
+          .Add({});
   prometheus::Counter& refused =
       totals("calls_refused_total", "Calls ended for a fault of the client").Add({});
   prometheus::Counter& failed =
@@ -149,9 +153,9 @@ struct ServerMetrics::Parts {
   prometheus::Counter& generated =
       totals("generation_tokens_total", "Tokens that the target decided").Add({});
   prometheus::Counter& queries =
-      totals("prefix_cache_queries_total", "Tokens of prompts looked for in kept caches").Add({});
+      totals("prefix_cache_queries_total", "Tokens of prompts looked for among kept ones").Add({});
   prometheus::Counter& hits =
-      totals("prefix_cache_hits_total", "Tokens of prompts found in kept caches").Add({});
+      totals("prefix_cache_hits_total", "Tokens of prompts found among kept ones").Add({});
   prometheus::Counter& drafts =
       totals("spec_decode_num_drafts_total", "Passes that checked drafted tokens").Add({});
   prometheus::Counter& drafted =
@@ -242,6 +246,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   follow(p.pruned, static_cast<double>(stats.pruned.rows_ended));
   follow(p.device, to_seconds(stats.compute));
   follow(p.rejected, static_cast<double>(stats.sessions_refused));
+  follow(p.preempted, static_cast<double>(stats.preemptions));
   follow(p.refused, static_cast<double>(now.calls_refused));
   follow(p.failed, static_cast<double>(now.calls_failed));
   std::ostringstream text;

@@ -23,6 +23,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -51,17 +52,20 @@ struct ModelInfo {
   std::vector<TokenId> stop_ids;           // from generation_config.json or config.json: eos
 };
 
-// The keys and values of one sequence. Only the model that made it reads it.
-class KvCache {
+// The keys and values of one sequence, in pages that it may share with others. Only the model whose
+// pages they are reads it.
+class KvCache final {
  public:
-  virtual ~KvCache() = default;
+  // capacity, owner: as KvSlots says.
+  KvCache(std::shared_ptr<KvPages> pages, std::int32_t capacity, std::int32_t owner = 0)
+      : pages_(std::move(pages)), slots_(*pages_, capacity, owner) {}
+
+  KvPages& pages() const { return *pages_; }
   KvSlots& slots() { return slots_; }
   const KvSlots& slots() const { return slots_; }
 
- protected:
-  explicit KvCache(std::int32_t capacity) : slots_(capacity) {}
-
  private:
+  std::shared_ptr<KvPages> pages_;
   KvSlots slots_;
 };
 
@@ -176,8 +180,11 @@ class Model {
 
   virtual const ModelInfo& info() const = 0;
 
-  // A cache for `capacity` slots. RESOURCE_EXHAUSTED if there is not enough memory.
-  virtual Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) = 0;
+  // Memory for the keys and values of several caches, 1 to KvPages::kMost pages. The system gives
+  // it as it is used, where it can. RESOURCE_EXHAUSTED if there is not enough.
+  virtual Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) = 0;
+  // A cache for `capacity` slots in pages of its own. RESOURCE_EXHAUSTED as new_pages().
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity);
 
   // Runs one pass: fills the rows' keys and values, writes the wanted logits. Blocks. A model
   // without layers (null) never calls the tap.

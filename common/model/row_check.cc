@@ -13,20 +13,20 @@ Status refuse(std::size_t index, const std::string& why) {
 }
 
 // Marks the slot as this row's.
-Status check_order(std::span<const Row> rows, std::size_t index, OwnedKvCache& cache) {
+Status check_order(std::span<const Row> rows, std::size_t index) {
   const Row& row = rows[index];
-  std::vector<std::int32_t>& pass_rows = cache.pass_rows();
-  std::int32_t& mark = pass_rows[static_cast<std::size_t>(row.slot)];
+  KvSlots& slots = row.cache->slots();
+  std::int32_t& mark = slots.pass_row(row.slot);
   if (mark >= 0) {
     return refuse(
         index, "slot " + std::to_string(row.slot) + " is also that of row " + std::to_string(mark));
   }
-  const Slot parent = cache.slots().parent(row.slot);
+  const Slot parent = slots.parent(row.slot);
   const auto is_parent = [&](const Row& other) {
     return other.cache == row.cache && other.slot == parent;
   };
   // A parent in this pass is marked; an unmarked one was filled earlier, or comes too late.
-  if (parent != kRootSlot && pass_rows[static_cast<std::size_t>(parent)] < 0 &&
+  if (parent != kRootSlot && slots.pass_row(parent) < 0 &&
       std::any_of(rows.begin() + static_cast<std::ptrdiff_t>(index) + 1, rows.end(), is_parent)) {
     return refuse(index,
                   "the row of its parent, slot " + std::to_string(parent) + ", comes after it");
@@ -36,17 +36,16 @@ Status check_order(std::span<const Row> rows, std::size_t index, OwnedKvCache& c
 }
 
 Status check_row(std::span<const Row> rows, std::size_t index, const ModelInfo& info,
-                 const void* owner) {
+                 const void* model) {
   const Row& row = rows[index];
-  auto* cache = dynamic_cast<OwnedKvCache*>(row.cache);
-  if (cache == nullptr || cache->owner() != owner) {
+  if (row.cache == nullptr || row.cache->pages().model() != model) {
     return refuse(index, "the KV cache belongs to another model");
   }
   if (row.token < 0 || row.token >= info.vocab_size) {
     return refuse(index, "token " + std::to_string(row.token) + " is outside the vocabulary of " +
                              std::to_string(info.vocab_size));
   }
-  const KvSlots& slots = cache->slots();
+  const KvSlots& slots = row.cache->slots();
   if (!slots.holds(row.slot) || slots.is_committed(row.slot)) {
     return refuse(index, "slot " + std::to_string(row.slot) +
                              (slots.holds(row.slot) ? " is committed" : " is not in use"));
@@ -55,26 +54,20 @@ Status check_row(std::span<const Row> rows, std::size_t index, const ModelInfo& 
     return refuse(index, "position " + std::to_string(slots.position(row.slot)) +
                              " is beyond the model's " + std::to_string(info.max_positions));
   }
-  return check_order(rows, index, *cache);
+  return check_order(rows, index);
 }
 
 }  // namespace
 
-Status check_capacity(std::int32_t capacity) {
-  if (capacity > 0) return {};
-  return invalid_argument("KV cache of " + std::to_string(capacity) +
-                          " slots. Remedy: request at least 1");
-}
-
-Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* owner) {
+Status check_rows(std::span<const Row> rows, const ModelInfo& info, const void* model) {
   Status status;
   std::size_t checked = 0;
   while (checked < rows.size() && status.ok()) {
-    status = check_row(rows, checked, info, owner);
+    status = check_row(rows, checked, info, model);
     if (status.ok()) ++checked;
   }
   for (const Row& row : rows.first(checked)) {
-    static_cast<OwnedKvCache*>(row.cache)->pass_rows()[static_cast<std::size_t>(row.slot)] = -1;
+    row.cache->slots().pass_row(row.slot) = -1;
   }
   return status;
 }

@@ -183,7 +183,7 @@ enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
 struct Usage {
   FinishReason reason = FinishReason::kStop;
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_tokens = 0;  // prompt tokens found in a replaced session's KV
+  std::uint64_t cached_tokens = 0;  // prompt tokens whose keys and values were there
   std::uint64_t completion_tokens = 0;
   std::uint64_t passes = 0;
   std::uint64_t rows = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/protocol/open_assembly.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,8 +9,8 @@ namespace outrider {
 
 OpenAssembly::OpenAssembly(EdgeMessage first, TimePoint now)
     : last_piece_(now), bytes_(size_in_memory(first)) {
-  length_ = static_cast<std::size_t>(std::get<Open>(first.body).prefix_length);
   messages_.push_back(std::move(first));
+  length_ = std::max(open().prefix.size(), static_cast<std::size_t>(open().prefix_length));
 }
 
 Status OpenAssembly::take(const EdgeMessage& message, TimePoint now) {
@@ -20,7 +21,7 @@ Status OpenAssembly::take(const EdgeMessage& message, TimePoint now) {
   }
   if (messages_.size() > kMaxWaiting) {
     return resource_exhausted("more than " + std::to_string(kMaxWaiting) +
-                              " messages came before the prefix was complete");
+                              " messages came before the session was opened");
   }
   messages_.push_back(message);
   bytes_ += size_in_memory(message);
@@ -28,7 +29,8 @@ Status OpenAssembly::take(const EdgeMessage& message, TimePoint now) {
 }
 
 Status OpenAssembly::add(const Prefix& piece) {
-  const std::size_t missing = length_ - ids_.size();
+  auto& prefix = std::get<Open>(messages_.front().body).prefix;
+  const std::size_t missing = length_ - prefix.size();
   if (piece.ids.size() > missing) {
     return invalid_argument("Prefix.ids: " + std::to_string(piece.ids.size()) +
                             " ids; expected at most the " + std::to_string(missing) +
@@ -39,15 +41,13 @@ Status OpenAssembly::add(const Prefix& piece) {
                             " ids; expected at least " + std::to_string(kPrefixPiece) +
                             " in each piece except the last");
   }
-  ids_.insert(ids_.end(), piece.ids.begin(), piece.ids.end());
+  prefix.insert(prefix.end(), piece.ids.begin(), piece.ids.end());
   bytes_ += piece.ids.size() * sizeof(TokenId);
   return {};
 }
 
 std::vector<EdgeMessage> OpenAssembly::release() {
-  auto& open = std::get<Open>(messages_.front().body);
-  open.prefix = std::move(ids_);
-  open.prefix_length = 0;
+  std::get<Open>(messages_.front().body).prefix_length = 0;
   return std::exchange(messages_, {});
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -94,6 +95,37 @@ StreamId GroupShares::largest_of(const std::string& group) const {
     return entry.second.group == group ? entry.second.bytes : 0;
   };
   return std::ranges::max_element(held_, {}, size_in_group)->first;
+}
+
+std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams) {
+  std::map<std::string_view, std::size_t> sessions_of;
+  for (const PlaceSeeker& stream : streams) sessions_of[stream.group] += stream.waits ? 0 : 1;
+  const auto key = [&](const PlaceSeeker& stream) {
+    return std::tuple(!stream.waits, !stream.first, sessions_of[stream.group], stream.since,
+                      stream.stream);
+  };
+  const auto next = std::ranges::min_element(streams, {}, key);
+  return next != streams.end() && next->waits ? std::optional(next->stream) : std::nullopt;
+}
+
+std::optional<StreamId> last_to_open(std::span<const PlaceSeeker> streams) {
+  std::map<std::string_view, std::size_t> waiting_of;
+  for (const PlaceSeeker& stream : streams) waiting_of[stream.group] += stream.waits ? 1 : 0;
+  const auto key = [&](const PlaceSeeker& stream) {
+    return std::tuple(stream.waits, waiting_of[stream.group], stream.since, stream.stream);
+  };
+  const auto last = std::ranges::max_element(streams, {}, key);
+  return last != streams.end() && last->waits ? std::optional(last->stream) : std::nullopt;
+}
+
+std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders, StreamId wanting) {
+  std::optional<std::pair<int, StreamId>> found;
+  for (const MemoryHolder& holder : holders) {
+    const int rank = !holder.wants ? 2 : holder.has_come_on ? 1 : 0;
+    if (holder.stream == wanting || (rank == 0 && holder.stream < wanting)) continue;
+    found = std::max(found, std::optional(std::pair(rank, holder.stream)));
+  }
+  return found ? std::optional(found->second) : std::nullopt;
 }
 
 }  // namespace outrider

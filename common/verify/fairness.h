@@ -1,5 +1,6 @@
 // How streams share one verifier, so that a peer with many of them, or one that floods, takes
-// nothing from others: whose turn at the device it is, and who gives way where memory is bounded.
+// nothing from others: whose turn at the device it is, who gets a place, and who gives way where
+// memory is bounded.
 //
 // Thread rule: none of its own. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/verify/scheduler_types.h"
 
 namespace outrider {
@@ -54,6 +56,33 @@ class TurnOrder final {
 
 // How many turns a stream may have to wait for its next, if all want the device.
 std::size_t longest_round(std::span<const TurnSeeker> streams);
+
+// A stream that has a session, or waits for a place.
+struct PlaceSeeker {
+  StreamId stream = 0;
+  std::string_view group;
+  bool waits = false;
+  bool first = false;    // of those that wait: its session had a place before
+  TimePoint since = {};  // when it began to wait
+};
+
+// Who is next: those who had a place, then of the group with the fewest sessions the one that has
+// waited for longest. Nothing: nobody waits.
+std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams);
+// Who has to go if too many wait: the last that came of the group of which most do.
+std::optional<StreamId> last_to_open(std::span<const PlaceSeeker> streams);
+
+// A stream whose session has keys and values in memory and does not ride in the pass.
+struct MemoryHolder {
+  StreamId stream = 0;
+  bool wants = false;        // the device, now
+  bool has_come_on = false;  // it has had a verdict since it last began to read its text
+};
+
+// Who gives up its memory for `wanting`: one who does not want the device before one who has come
+// on; another only for an older session, so that each comes on in the end. Among them the youngest.
+// Nothing: nobody.
+std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders, StreamId wanting);
 
 // What streams hold of something that is bounded for each group and in all: who holds most has to
 // give way.

@@ -2,13 +2,13 @@
 #include "common/verify/kv_pool.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace outrider {
 namespace {
 
-// Backends take memory in pages of so many slots.
-constexpr std::int64_t kPageSlots = 64;
+constexpr std::size_t kRows = KvPages::kRows;
 
 std::string mib(std::int64_t bytes) {
   return std::to_string(bytes >> 20);
@@ -22,107 +22,185 @@ bool names_session(const SessionName& wanted, const SessionName& session) {
          (!wanted.key.empty() && wanted.key == session.key);
 }
 
-KvPool::KvPool(Model& model, const KvPoolOptions& options) : model_(model), options_(options) {}
+KvPool::KvPool(Model& model, const KvPoolOptions& options, std::uint32_t sessions)
+    : model_(model),
+      options_(options),
+      most_pages_((std::int64_t{sessions} + options.kept) * KvSlots::pages_for(options.capacity)) {}
 
-std::int64_t KvPool::bytes_of(std::int32_t slots) const {
-  const std::int64_t pages = (std::min(slots, options_.capacity) + kPageSlots - 1) / kPageSlots;
-  return pages * kPageSlots * model_.info().kv_bytes_per_position;
-}
-
-// Room for so many more bytes of the tenant: what nobody uses goes first.
-Status KvPool::make_room(const std::string& tenant, std::int64_t bytes) {
-  OUTRIDER_RETURN_IF_ERROR(make_room_in_share(tenant, bytes));
-  if (options_.max_bytes <= 0) return {};
-  while (used_bytes_ + bytes > options_.max_bytes && !kept_.empty()) drop(next_victim());
-  if (used_bytes_ + bytes <= options_.max_bytes) return {};
-  return is_short("the memory for keys and values (--kv-cache-memory) is in use: " +
-                  mib(used_bytes_) + " of " + mib(options_.max_bytes) + " MiB");
-}
-
-Status KvPool::make_room_in_share(const std::string& tenant, std::int64_t bytes) {
-  const std::int64_t share = options_.tenant_bytes ? options_.tenant_bytes(tenant) : 0;
-  if (share <= 0) return {};
-  while (true) {
-    const auto used = used_of_tenant_.find(tenant);
-    const std::int64_t now = used == used_of_tenant_.end() ? 0 : used->second;
-    if (now + bytes <= share) return {};
-    const auto own = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-      return kept.lease.tenant == tenant && kept.lease.slots > 0;
-    });
-    if (own == kept_.end()) {
-      why_short_ = "tenant " + tenant;
-      return resource_exhausted("this key's tenant has used its kv-memory: " + mib(now) + " of " +
-                                mib(share) + " MiB, and " + mib(bytes) + " more are needed");
-    }
-    drop(own);
+// Where there is no bound, as many pages as there is memory for.
+Status KvPool::allocate() {
+  if (memory_) return {};
+  const std::int64_t page_bytes = model_.info().kv_bytes_per_position * KvPages::kRows;
+  const bool bounded = options_.max_bytes > 0 && page_bytes > 0;
+  std::int64_t count = bounded ? options_.max_bytes / page_bytes : most_pages_;
+  count = std::clamp<std::int64_t>(count, 1, KvPages::kMost);
+  Result<std::shared_ptr<KvPages>> pages = model_.new_pages(static_cast<std::int32_t>(count));
+  while (!bounded && pages.status().code() == StatusCode::kResourceExhausted && count > 1) {
+    count /= 2;
+    pages = model_.new_pages(static_cast<std::int32_t>(count));
   }
-}
-
-// How much memory there is, is not for edges.
-Status KvPool::is_short(std::string why) {
-  why_short_ = std::move(why);
-  return resource_exhausted("this verifier is short of memory for keys and values");
-}
-
-void KvPool::count(const std::string& tenant, std::int64_t bytes) {
-  used_bytes_ += bytes;
-  std::int64_t& used = used_of_tenant_[tenant];
-  used += bytes;
-  if (used == 0) used_of_tenant_.erase(tenant);
-}
-
-Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const TokenId> prefix,
-                                   std::int32_t slots) {
-  OUTRIDER_CHECK(!prefix.empty());
-  if (const auto at = find(wanted); at != kept_.end()) {
-    // The last token of the prefix is always computed: its logits choose the first of the answer.
-    const auto found = kept_.erase(at, at);  // the same place, to be changed
-    const auto held = std::span(found->text)
-                          .first(static_cast<std::size_t>(found->lease.cache->slots().committed()));
-    const auto usable = prefix.first(prefix.size() - 1);
-    const auto common =
-        std::mismatch(usable.begin(), usable.end(), held.begin(), held.end()).first -
-        usable.begin();
-    Lease lease = std::move(found->lease);
-    kept_.erase(found);
-    lease.cached = common;
-    lease.cache->slots().truncate(common);
-    const Status room = grow(lease, slots);
-    if (room.ok()) return lease;
-    release(std::move(lease));
-    return room;
-  }
-  const std::string& tenant = wanted.owner.tenant;
-  OUTRIDER_RETURN_IF_ERROR(make_room(tenant, bytes_of(slots)));
-  while (true) {
-    Result<std::unique_ptr<KvCache>> cache = model_.new_cache(options_.capacity);
-    if (cache.ok()) {
-      count(tenant, bytes_of(slots));
-      return Lease{.cache = *std::move(cache), .cached = 0, .slots = slots, .tenant = tenant};
-    }
-    if (cache.status().code() != StatusCode::kResourceExhausted) return cache.status();
-    if (kept_.empty()) return is_short(cache.status().message());
-    drop(next_victim());  // the system itself is short of memory
-  }
-}
-
-Status KvPool::grow(Lease& lease, std::int32_t slots) {
-  if (slots <= lease.slots) return {};
-  const std::int64_t more = bytes_of(slots) - bytes_of(lease.slots);
-  OUTRIDER_RETURN_IF_ERROR(make_room(lease.tenant, more));
-  count(lease.tenant, more);
-  lease.slots = slots;
+  if (!pages.ok()) return pages.status();
+  memory_.emplace(*std::move(pages));
   return {};
 }
 
-void KvPool::release(Lease lease) {
-  count(lease.tenant, -bytes_of(lease.slots));
+std::int64_t KvPool::used_bytes() const {
+  if (!memory_) return 0;
+  return memory_->pages->used() * model_.info().kv_bytes_per_position * KvPages::kRows;
+}
+
+// Room for so many more pages of the session, beside what others were promised: what nobody uses
+// goes first. How much memory there is, is not for edges.
+Status KvPool::make_room(const Lease& lease, std::int32_t pages) {
+  OUTRIDER_RETURN_IF_ERROR(make_room_in_share(lease, pages));
+  const std::int32_t others =
+      std::accumulate(promised_.begin(), promised_.end(), 0) - lease.promised;
+  KvPages& all = *memory_->pages;
+  if (all.free() + memory_->prefixes.droppable() - others < pages) {
+    share_short_ = false;
+    why_short_ = "the memory for keys and values (--kv-cache-memory) is in use: " +
+                 std::to_string(all.used()) + " of " + std::to_string(all.count()) + " pages, " +
+                 std::to_string(others) + " more are promised";
+    return resource_exhausted("this verifier is short of memory for keys and values");
+  }
+  return {};
+}
+
+Status KvPool::make_room_in_share(const Lease& lease, std::int32_t pages) {
+  const std::int64_t share = options_.tenant_bytes ? options_.tenant_bytes(lease.tenant) : 0;
+  if (share <= 0) return {};
+  const std::int64_t page_bytes = model_.info().kv_bytes_per_position * KvPages::kRows;
+  KvPrefixes& prefixes = memory_->prefixes;
+  while (true) {
+    const std::int64_t used = page_bytes * (memory_->pages->used_by(lease.owner) - lease.promised +
+                                            promised_[static_cast<std::size_t>(lease.owner)]);
+    if (used + pages * page_bytes <= share) return {};
+    if (prefixes.drop_one(lease.owner)) continue;
+    share_short_ = true;
+    why_short_ = "tenant " + lease.tenant;
+    return resource_exhausted("this key's tenant has used its kv-memory: " + mib(used) + " of " +
+                              mib(share) + " MiB, and " + mib(pages * page_bytes) +
+                              " more are needed");
+  }
+}
+
+// Of the group that has most, and of it what was unused for longest.
+bool KvPool::drop_unused() {
+  std::vector<std::int32_t> owners(groups_.size());
+  std::iota(owners.begin(), owners.end(), 0);
+  std::ranges::sort(owners, std::greater<>(),
+                    [&](std::int32_t owner) { return memory_->pages->used_by(owner); });
+  return std::ranges::any_of(owners,
+                             [&](std::int32_t owner) { return memory_->prefixes.drop_one(owner); });
+}
+
+std::string KvPool::root_of(const SessionName& wanted) {
+  if (options_.share_prefixes) return wanted.owner.tenant;
+  const auto kept = find(wanted);
+  if (kept != kept_.end()) return kept->root;
+  return wanted.owner.tenant + '\n' + std::to_string(++unshared_);
+}
+
+// A group that has no pages gives its number to a new one.
+std::int32_t KvPool::owner_of(const std::string& group) {
+  std::size_t unused = groups_.size();
+  for (std::size_t owner = 0; owner < groups_.size(); ++owner) {
+    if (groups_[owner] == group) return static_cast<std::int32_t>(owner);
+    const bool has_pages =
+        promised_[owner] > 0 || memory_->pages->used_by(static_cast<std::int32_t>(owner)) > 0;
+    if (!has_pages) unused = owner;
+  }
+  if (unused == groups_.size()) {
+    groups_.emplace_back();
+    promised_.push_back(0);
+  }
+  groups_[unused] = group;
+  return static_cast<std::int32_t>(unused);
+}
+
+Result<KvPool::Lease> KvPool::take(const SessionName& wanted, std::span<const TokenId> prefix,
+                                   std::int32_t rows, TimePoint now) {
+  OUTRIDER_CHECK(!prefix.empty());
+  OUTRIDER_RETURN_IF_ERROR(allocate());
+  Lease lease{.cache = {},
+              .tenant = wanted.owner.tenant,
+              .root = root_of(wanted),
+              .owner = owner_of(wanted.owner.group)};
+  lease.cache = std::make_unique<KvCache>(memory_->pages, options_.capacity, lease.owner);
+  // The last token of the prefix is always computed: its logits choose the first of the answer.
+  const KvPrefixes::Found found =
+      memory_->prefixes.find(lease.root, prefix.first(prefix.size() - 1), now);
+  begin(lease, found);
+  lease.cached = found.length;
+  const KvSlots& slots = lease.cache->slots();
+  const std::int32_t more = std::min(rows, options_.capacity) - slots.in_use();
+  const std::int32_t pages = slots.pages_needed(std::max(more, 0), 0);
+  OUTRIDER_RETURN_IF_ERROR(make_room(lease, pages));
+  lease.promised = pages;
+  promised_[static_cast<std::size_t>(lease.owner)] += pages;
+  return lease;
+}
+
+void KvPool::begin(Lease& lease, const KvPrefixes::Found& found) {
+  lease.cache->slots().begin_with(found.pages, found.length);
+  lease.shared = found.full;
+  lease.num_shared = static_cast<std::size_t>(found.length) / kRows;
+}
+
+Position KvPool::extend(Lease& lease, std::span<const TokenId> text, TimePoint now) {
+  KvSlots& slots = lease.cache->slots();
+  const KvPrefixes::Found found =
+      memory_->prefixes.find(lease.root, text.first(text.size() - 1), now);
+  if (found.length > slots.committed()) {
+    slots.truncate(0);
+    begin(lease, found);
+  }
+  return slots.committed();
+}
+
+Status KvPool::reserve(Lease& lease, std::int32_t rows, std::int32_t branching) {
+  KvSlots& slots = lease.cache->slots();
+  const std::int32_t pages = slots.pages_needed(rows, branching);
+  if (pages == 0) return {};
+  OUTRIDER_RETURN_IF_ERROR(make_room(lease, pages));
+  while (memory_->pages->free() < pages) OUTRIDER_CHECK(drop_unused());
+  const std::int32_t kept = std::min(lease.promised, pages);
+  lease.promised -= kept;
+  promised_[static_cast<std::size_t>(lease.owner)] -= kept;
+  return slots.reserve(rows, branching);
+}
+
+void KvPool::share(Lease& lease, std::span<const TokenId> text, TimePoint now) {
+  KvSlots& slots = lease.cache->slots();
+  const std::size_t full = static_cast<std::size_t>(slots.committed()) / kRows;
+  for (; lease.num_shared < full; ++lease.num_shared) {
+    const std::size_t index = lease.num_shared;
+    const KvPage own = slots.text_pages()[index];
+    lease.shared = memory_->prefixes.add(lease.root, lease.shared,
+                                         text.subspan(index * kRows, kRows), own, lease.owner, now);
+    // Another session had the same text: its page serves both.
+    const KvPage page = lease.shared->page();
+    if (page != own) slots.replace_page(index, page);
+  }
 }
 
 void KvPool::keep(SessionName name, Lease lease, std::span<const TokenId> text, TimePoint now) {
-  OUTRIDER_CHECK(lease.cache->slots().committed() <= static_cast<Position>(text.size()));
-  kept_.push_back({std::move(name), std::move(lease), {text.begin(), text.end()}, now});
-  if (kept_.size() > options_.kept) drop(next_victim());
+  kept_.push_back({std::move(name), lease.root, {text.begin(), text.end()}, now});
+  if (lease.cache != nullptr) stow(std::move(lease), text, now);
+  if (kept_.size() > options_.kept) kept_.erase(next_victim());
+}
+
+void KvPool::stow(Lease lease, std::span<const TokenId> text, TimePoint now) {
+  const KvSlots& slots = lease.cache->slots();
+  const auto held = static_cast<std::size_t>(slots.committed());
+  OUTRIDER_CHECK(held <= text.size());
+  share(lease, text, now);
+  const std::size_t rest = held - lease.num_shared * kRows;
+  if (rest > 0) {
+    memory_->prefixes.add(lease.root, lease.shared, text.subspan(held - rest, rest),
+                          slots.text_pages()[lease.num_shared], lease.owner, now);
+  }
+  release(std::move(lease));
 }
 
 const std::vector<TokenId>* KvPool::text_of(const SessionName& wanted) const {
@@ -131,12 +209,16 @@ const std::vector<TokenId>* KvPool::text_of(const SessionName& wanted) const {
 }
 
 void KvPool::expire(TimePoint now) {
-  while (!kept_.empty() && next_expiry().value_or(TimePoint::max()) <= now) drop(kept_.begin());
+  if (options_.kept_for <= Duration{0}) return;
+  while (!kept_.empty() && kept_.front().since + options_.kept_for <= now) kept_.pop_front();
+  if (memory_) memory_->prefixes.drop_unused_since(now - options_.kept_for, now);
 }
 
 std::optional<TimePoint> KvPool::next_expiry() const {
-  if (kept_.empty() || options_.kept_for <= Duration{0}) return std::nullopt;
-  return kept_.front().since + options_.kept_for;
+  if (options_.kept_for <= Duration{0} || !memory_) return std::nullopt;
+  std::optional<TimePoint> oldest = memory_->prefixes.unused_since();
+  if (!kept_.empty()) oldest = std::min(oldest.value_or(TimePoint::max()), kept_.front().since);
+  return oldest ? std::optional(*oldest + options_.kept_for) : std::nullopt;
 }
 
 KvPool::KeptList::const_iterator KvPool::find(const SessionName& wanted) const {
@@ -144,18 +226,13 @@ KvPool::KeptList::const_iterator KvPool::find(const SessionName& wanted) const {
                       [&](const Kept& kept) { return names_session(wanted, kept.name); });
 }
 
-// The longest unused one of the group that has most: who fills the pool displaces his own.
+// The longest unused text of the group that has most.
 KvPool::KeptList::iterator KvPool::next_victim() {
   std::map<std::string_view, std::size_t> count;
   for (const Kept& kept : kept_) ++count[kept.name.owner.group];
   return std::max_element(kept_.begin(), kept_.end(), [&](const Kept& a, const Kept& b) {
     return count[a.name.owner.group] < count[b.name.owner.group];
   });
-}
-
-void KvPool::drop(KeptList::iterator at) {
-  release(std::move(at->lease));
-  kept_.erase(at);
 }
 
 }  // namespace outrider

@@ -134,8 +134,10 @@ void Scheduler::count_turn(const Turn& turn, const TurnCost& cost, TimePoint now
   device_passes_ += std::ranges::any_of(turn.riders, decided) ? 1 : 0;
   slowest_turn_ = std::max(cost.took, slowest_turn_ - slowest_turn_ / kForgetOneIn);
   announce_pass_limit(now);
-  // Pass 0 reads the prompt.
-  const auto reads = [](const Rider& rider) { return rider.plan.pass == 0; };
+  // Pass 0 reads the prompt; one of several tokens reads the text again.
+  const auto reads = [](const Rider& rider) {
+    return rider.plan.pass == 0 || rider.plan.tokens.size() > 1;
+  };
   if (std::ranges::any_of(turn.riders, reads)) return;
   const bool exits = std::ranges::any_of(turn.riders, [](const Rider& r) { return r.plan.exits; });
   costs_.add(cost.rows, exits && probe_.has_value(), cost.took);

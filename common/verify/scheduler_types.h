@@ -86,16 +86,17 @@ struct RiderTimes {
 struct SchedulerStats {
   std::uint64_t streams_open = 0;   // now
   std::uint64_t sessions_open = 0;  // now; at most max_concurrent_sessions
-  std::uint64_t caches_kept = 0;    // now; at most KvPoolOptions::kept
-  std::int64_t kv_bytes = 0;        // now, of all KV caches
+  std::uint64_t texts_kept = 0;     // now; at most KvPoolOptions::kept
+  std::int64_t kv_bytes = 0;        // now, of sessions and of what is kept
   std::uint64_t sessions_opened = 0;
   std::uint64_t sessions_refused = 0;  // by RESOURCE_EXHAUSTED or UNAVAILABLE
+  std::uint64_t preemptions = 0;       // sessions that gave up their memory to others
   std::uint64_t finished_stop = 0;
   std::uint64_t finished_length = 0;
   std::uint64_t finished_cancelled = 0;
   std::uint64_t finished_error = 0;  // and streams that broke
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_tokens = 0;  // of the prompts, found in a replaced session's KV
+  std::uint64_t cached_tokens = 0;  // of the prompts, found among kept keys and values
   std::uint64_t completion_tokens = 0;
   std::uint64_t passes = 0;           // that decided tokens, counted for each rider
   std::uint64_t device_passes = 0;    // the same, each counted once
@@ -161,9 +162,12 @@ inline constexpr auto enum_names<ExitScore> = std::to_array<EnumName<ExitScore>>
 // The memory for keys and values (kv_pool.h).
 struct KvPoolOptions {
   std::int32_t capacity = 0;  // slots of each cache; the scheduler takes them from its limits
-  std::uint32_t kept = 4;  // the most unused caches: finished sessions' that wait for a successor
+  // Sessions of a tenant begin with what its earlier ones computed, if their texts begin alike;
+  // else only a session's successor does.
+  bool share_prefixes = true;
+  std::uint32_t kept = 4;      // the most texts of finished sessions that wait for a successor
   std::int64_t max_bytes = 0;  // of all caches; 0: no bound
-  Duration kept_for{0};        // an unused cache goes after so long; 0: never
+  Duration kept_for{0};        // what is unused goes after so long; 0: never
   // The most of all caches of a tenant, asked on the scheduler's thread; 0: no bound. Empty: no
   // tenant has one.
   std::function<std::int64_t(const std::string& tenant)> tenant_bytes = {};
@@ -174,7 +178,9 @@ struct SchedulerOptions {
   std::string template_hash = {};             // hex, of its chat template; empty: it has none
   std::string server_version = {};            // shown to every edge
   std::function<Duration()> wall_clock = {};  // since 1970, shown to every edge; empty: not
-  std::uint32_t max_concurrent_sessions = 8;  // the next Open is refused
+  std::uint32_t max_concurrent_sessions = 8;  // the next Open waits in the queue
+  std::uint32_t max_queued_requests = 0;      // Opens that wait for a place; the next is refused
+  Duration queue_timeout = std::chrono::seconds(30);  // after which one that waits is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
   std::uint32_t prefill_budget = 64;     // prompt tokens of a pass in which others await a verdict
@@ -191,7 +197,7 @@ struct SchedulerOptions {
   // On the scheduler's thread. Empty: no tenant waits for that.
   std::function<void(const std::string& tenant, std::size_t rows, TimePoint now)> on_rows = {};
   std::function<TimePoint(const std::string& tenant)> tenant_ready_at = {};
-  Duration retry_after = std::chrono::seconds(2);  // told to whom max_concurrent_sessions refuses
+  Duration retry_after = std::chrono::seconds(2);  // told to who is refused for want of room
   // Called with each session that is over, after its last message, on the engine's compute thread;
   // must return soon. Empty: no.
   std::function<void(const SessionRecord&)> on_session_end = {};

@@ -148,6 +148,15 @@ std::optional<TimePoint> VerifySession::runnable_at() const {
   return at;
 }
 
+void VerifySession::keep_cached(Position cached) {
+  OUTRIDER_CHECK(!plan_.has_value() && cached < tree_.end());
+  if (next_pass_ == 0 && cached > cached_end_) {
+    const auto found = static_cast<std::uint64_t>(cached - cached_end_);
+    usage_.cached_tokens = std::min(usage_.cached_tokens + found, usage_.prompt_tokens - 1);
+  }
+  cached_end_ = cached;
+}
+
 std::size_t VerifySession::chunk_of(std::size_t most_tokens) const {
   return std::min({missing(), std::size_t{setup_.prefill_chunk}, most_tokens});
 }
@@ -216,7 +225,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
   if (!plan_->decides) {
     plan_.reset();
     idle_since_ = now;
-    messages_.emplace_back(Progress{.done = cached_end_, .total = prefix_end_});
+    messages_.emplace_back(Progress{.done = cached_end_, .total = tree_.end()});
     return -1;
   }
   Verdict verdict{.pass = next_pass_++,

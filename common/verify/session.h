@@ -69,8 +69,11 @@ class VerifySession final {
   // none means that only a message can change it.
   std::optional<TimePoint> runnable_at() const;
 
-  // The prompt is not read yet: no verdict is awaited.
-  bool is_prefilling() const { return next_pass_ == 0; }
+  // Text is read before the next verdict: the prompt, or all of it after keys and values were lost.
+  bool is_prefilling() const { return next_pass_ == 0 || missing() > 1; }
+  // Of the text only the first positions, less than tree().end(), have keys and values now. Not
+  // while a pass is in work.
+  void keep_cached(Position cached);
   // The most rows that start() would take now.
   std::size_t rows_at_most(std::size_t most_tokens) const;
 

@@ -22,37 +22,6 @@ std::string seconds(Duration d) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(d).count()) + " s";
 }
 
-std::uint64_t& finished_by(SchedulerStats& stats, FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return stats.finished_stop;
-    case FinishReason::kLength:
-      return stats.finished_length;
-    case FinishReason::kCancelled:
-      return stats.finished_cancelled;
-    case FinishReason::kError:
-      break;
-  }
-  return stats.finished_error;
-}
-
-// Adds a session that ends: its Usage, and how it finished; one that broke off is an error.
-void count_session(SchedulerStats& stats, const VerifySession& session) {
-  const Usage& usage = session.usage();
-  ++finished_by(stats, session.finished() ? usage.reason : FinishReason::kError);
-  stats.prompt_tokens += usage.prompt_tokens;
-  stats.cached_tokens += usage.cached_tokens;
-  stats.completion_tokens += usage.completion_tokens;
-  stats.dead_on_arrival += usage.dead_on_arrival;
-}
-
-void count_reports(SchedulerStats& stats, const ReportCounts& counts) {
-  stats.exits_computed += counts.computed;
-  stats.reports_sent += counts.sent;
-  stats.reports_deduplicated += counts.deduplicated;
-  stats.reports_dropped += counts.dropped;
-}
-
 KvPoolOptions pool_options(const SchedulerOptions& options, const Limits& limits) {
   KvPoolOptions kv = options.kv;
   kv.capacity = cache_capacity(limits);
@@ -64,7 +33,7 @@ KvPoolOptions pool_options(const SchedulerOptions& options, const Limits& limits
 Sessions::Sessions(Model& model, const SchedulerOptions& options)
     : options_(options),
       target_(make_target(model.info(), options)),
-      pool_(model, pool_options(options, target_.limits)) {}
+      pool_(model, pool_options(options, target_.limits), options.max_concurrent_sessions) {}
 
 void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
                        StreamOwner owner) {
@@ -83,24 +52,24 @@ void Sessions::receive(StreamId id, const EdgeMessage& message, TimePoint now) {
   if (at == streams_.end()) return;
   VerifyStream& stream = at->second;
   Status status = stream.check_reports(message);
-  if (status.ok()) {
-    if (stream.session() != nullptr) {
-      status = stream.receive(message, now);
-    } else {
-      status = receive_unopened(at, message, now);
-    }
+  if (status.ok() && stream.session() == nullptr) {
+    status = receive_unopened(at, message, now);
+  } else if (status.ok()) {
+    status = stream.receive(message, now);
   }
   flush(id, stream);
   if (!status.ok()) return close(at, status, now);
-  if (stream.assembly() != nullptr) return bound_gathered(stream.group(), now);
-  if (stream.session() != nullptr && stream.session()->finished()) close(at, {}, now);
+  if (stream.session() != nullptr && stream.session()->finished()) return close(at, {}, now);
+  if (stream.assembly() == nullptr) return;
+  bound_gathered(stream.group(), now);
+  admit_waiting(now);
 }
 
 bool Sessions::too_many_unopened(const std::string& group) const {
   std::size_t of_all = 0;
   std::size_t of_group = 0;
   for (const auto& [id, stream] : streams_) {
-    if (stream.session() != nullptr) continue;
+    if (stream.session() != nullptr || stream.waits()) continue;
     ++of_all;
     if (stream.group() == group) ++of_group;
   }
@@ -124,10 +93,16 @@ void Sessions::bound_gathered(std::string group, TimePoint now) {
   }
 }
 
-// A message of a stream without a session: gathers the prefix, checks the Open, admits.
+// A message of a stream without a session: gathers the Open, checks it, waits for a place.
 Status Sessions::receive_unopened(Streams::iterator at, const EdgeMessage& message, TimePoint now) {
-  if (at->second.assembly() != nullptr) return gather_prefix(at, message, now);
-  return begin_opening(at, message, now);
+  VerifyStream& stream = at->second;
+  if (stream.assembly() != nullptr) {
+    OUTRIDER_RETURN_IF_ERROR(stream.assembly()->take(message, now));
+  } else {
+    OUTRIDER_RETURN_IF_ERROR(begin_opening(at, message, now));
+  }
+  if (stream.waits() || !stream.assembly()->complete()) return {};
+  return wait_for_place(at, now);
 }
 
 // The first message of a stream.
@@ -137,41 +112,39 @@ Status Sessions::begin_opening(Streams::iterator at, const EdgeMessage& message,
   if (asked == nullptr) {
     return failed_precondition("the first message of a stream must be Open");
   }
-  if (asked->prefix_length == 0) return open_session(at, message, now);
-  OUTRIDER_RETURN_IF_ERROR(check_open_head(*asked, target_));
-  if (asked->prefix_hash.empty()) {
-    stream.assemble(message, now);
-    return {};
-  }
-  const SessionName wanted{asked->replaced_session, asked->session_key, stream.name().owner};
+  if (asked->prefix_length > 0) OUTRIDER_RETURN_IF_ERROR(check_open_head(*asked, target_));
   EdgeMessage whole = message;
-  auto& filled = std::get<Open>(whole.body);
-  filled.prefix = known_prefix(wanted, *asked);
-  if (filled.prefix.empty()) {
-    stream.assemble(message, now);
-    events_.push_back({at->first, Notice{Notice::Kind::kSendPrefix, Duration{0}}});
-    return {};
+  if (asked->prefix_length > 0 && !asked->prefix_hash.empty()) {
+    const SessionName wanted{asked->replaced_session, asked->session_key, stream.name().owner};
+    std::get<Open>(whole.body).prefix = known_prefix(wanted, *asked);
+    if (std::get<Open>(whole.body).prefix.empty()) {
+      events_.push_back({at->first, Notice{Notice::Kind::kSendPrefix, Duration{0}}});
+    }
   }
-  filled.prefix_length = 0;
-  filled.prefix_hash.clear();
-  return open_session(at, whole, now);
+  stream.assemble(std::move(whole), now);
+  return {};
 }
 
-// A message of a stream whose prefix is not complete.
-Status Sessions::gather_prefix(Streams::iterator at, const EdgeMessage& message, TimePoint now) {
+// The Open is whole. A session that it replaces ends now, and its place is kept for it.
+Status Sessions::wait_for_place(Streams::iterator at, TimePoint now) {
   VerifyStream& stream = at->second;
-  OUTRIDER_RETURN_IF_ERROR(stream.assembly()->take(message, now));
-  if (!stream.assembly()->complete()) return {};
-  std::vector<EdgeMessage> messages = stream.assembled();
-  auto& whole = std::get<Open>(messages.front().body);
-  if (!whole.prefix_hash.empty() && prefix_hash(whole.prefix) != whole.prefix_hash) {
+  Open open = stream.assembly()->open();
+  open.prefix_length = 0;
+  if (!open.prefix_hash.empty() && prefix_hash(open.prefix) != open.prefix_hash) {
     return invalid_argument("Open.prefix_hash: is not that of the ids in the Prefix messages");
   }
-  whole.prefix_hash.clear();
-  OUTRIDER_RETURN_IF_ERROR(open_session(at, messages.front(), now));
-  for (std::size_t i = 1; i < messages.size() && !stream.session()->finished(); ++i) {
-    OUTRIDER_RETURN_IF_ERROR(stream.check_reports(messages[i]));
-    OUTRIDER_RETURN_IF_ERROR(stream.receive(messages[i], now));
+  open.prefix_hash.clear();
+  OUTRIDER_RETURN_IF_ERROR(check_open(open, target_));
+  if (draining_) {
+    ++stats_.sessions_refused;
+    return unavailable("this verifier is shutting down; open the session elsewhere or later");
+  }
+  const auto replaced =
+      find_session({open.replaced_session, open.session_key, stream.name().owner});
+  stream.wait_for_place(replaced != streams_.end(), now);
+  ++waiting_;
+  if (replaced != streams_.end()) {
+    close(replaced, cancelled("a newer stream replaces this session"), now);
   }
   return {};
 }
@@ -180,7 +153,8 @@ Status Sessions::gather_prefix(Streams::iterator at, const EdgeMessage& message,
 // none.
 std::vector<TokenId> Sessions::known_prefix(const SessionName& wanted, const Open& open) {
   std::span<const TokenId> text;
-  if (const auto at = find_session(wanted); at != streams_.end()) {
+  const auto at = find_session(wanted);
+  if (at != streams_.end() && at->second.session() != nullptr) {
     text = at->second.session()->tree().text();
   } else if (const auto* kept = pool_.text_of(wanted)) {
     text = *kept;
@@ -191,35 +165,76 @@ std::vector<TokenId> Sessions::known_prefix(const SessionName& wanted, const Ope
   return {text.begin(), text.end()};
 }
 
-Status Sessions::open_session(Streams::iterator at, const EdgeMessage& message, TimePoint now) {
-  VerifyStream& stream = at->second;
-  const Open& open = std::get<Open>(message.body);
-  OUTRIDER_RETURN_IF_ERROR(check_open(open, target_));
-  OUTRIDER_RETURN_IF_ERROR(
-      admit(at->first, {open.replaced_session, open.session_key, stream.name().owner}, now));
-  Status status = stream.open(message, target_, pool_, std::max(options_.prefill_chunk, 1u), now);
-  if (stream.session() != nullptr) {
-    ++sessions_open_;
-    ++stats_.sessions_opened;
-    return status;
+std::vector<PlaceSeeker> Sessions::place_seekers() const {
+  std::vector<PlaceSeeker> seekers;
+  for (const auto& [id, stream] : streams_) {
+    const auto& waits = stream.waits();
+    if (!waits && stream.session() == nullptr) continue;
+    seekers.push_back({.stream = id,
+                       .group = stream.group(),
+                       .waits = waits.has_value(),
+                       .first = waits && waits->first,
+                       .since = waits ? waits->since : TimePoint{}});
   }
-  if (status.code() != StatusCode::kResourceExhausted) return status;
-  ++stats_.sessions_refused;
-  return short_of_memory(at->first, status.message(), pool_.why_short());
+  return seekers;
 }
 
-Status Sessions::admit(StreamId id, const SessionName& wanted, TimePoint now) {
-  if (draining_) {
-    ++stats_.sessions_refused;
-    return unavailable("this verifier is shutting down; open the session elsewhere or later");
+// Opens sessions as far as there is room; refuses those beyond what may wait.
+void Sessions::admit_waiting(TimePoint now) {
+  if (waiting_ == 0) return;
+  Status full = resource_exhausted("all " + std::to_string(options_.max_concurrent_sessions) +
+                                   " sessions are taken");
+  std::string inner;
+  while (const std::optional<StreamId> id = next_to_open(place_seekers())) {
+    const auto next = streams_.find(*id);
+    if (draining_) {
+      close(next, unavailable("this verifier is shutting down; open the session elsewhere"), now);
+      continue;
+    }
+    if (sessions_open_ >= options_.max_concurrent_sessions) break;
+    const Status opened = open_session(next, now);
+    if (next->second.waits() && opened.code() == StatusCode::kResourceExhausted) {
+      full = opened;
+      inner = pool_.why_short();
+      if (!pool_.was_share_short()) break;
+      refuse(next, full, inner, now);
+      continue;
+    }
+    flush(next->first, next->second);
+    if (!opened.ok()) {
+      close(next, opened, now);
+    } else if (next->second.session()->finished()) {
+      close(next, {}, now);
+    }
   }
-  if (const auto at = find_session(wanted); at != streams_.end()) {
-    close(at, cancelled("a newer stream replaces this session"), now);
+  while (waiting_ > options_.max_queued_requests) {
+    refuse(streams_.find(*last_to_open(place_seekers())), full, inner, now);
   }
-  if (sessions_open_ < options_.max_concurrent_sessions) return {};
+}
+
+// why: for the edge; inner: for the log.
+void Sessions::refuse(Streams::iterator at, const Status& why, const std::string& inner,
+                      TimePoint now) {
   ++stats_.sessions_refused;
-  return overloaded(
-      id, "all " + std::to_string(options_.max_concurrent_sessions) + " sessions are taken");
+  close(at, short_of_memory(at->first, why.message(), inner), now);
+}
+
+// RESOURCE_EXHAUSTED: there is no memory for it, and it waits on.
+Status Sessions::open_session(Streams::iterator at, TimePoint now) {
+  VerifyStream& stream = at->second;
+  OUTRIDER_RETURN_IF_ERROR(stream.lease(target_, pool_, now));
+  const std::vector<EdgeMessage> messages = stream.assembled();
+  --waiting_;
+  const Status opened =
+      stream.open(messages.front(), target_, std::max(options_.prefill_chunk, 1u), now);
+  ++sessions_open_;
+  ++stats_.sessions_opened;
+  OUTRIDER_RETURN_IF_ERROR(opened);
+  for (std::size_t i = 1; i < messages.size() && !stream.session()->finished(); ++i) {
+    OUTRIDER_RETURN_IF_ERROR(stream.check_reports(messages[i]));
+    OUTRIDER_RETURN_IF_ERROR(stream.receive(messages[i], now));
+  }
+  return {};
 }
 
 Status Sessions::overloaded(StreamId id, const std::string& why) {
@@ -234,9 +249,11 @@ Status Sessions::short_of_memory(StreamId id, const std::string& told, const std
   return overloaded(id, told);
 }
 
+// One that waits for its place counts.
 Sessions::Streams::iterator Sessions::find_session(const SessionName& wanted) {
   return std::find_if(streams_.begin(), streams_.end(), [&](const auto& entry) {
-    return entry.second.session() != nullptr && names_session(wanted, entry.second.name());
+    return (entry.second.session() != nullptr || entry.second.waits()) &&
+           names_session(wanted, entry.second.name());
   });
 }
 
@@ -244,6 +261,7 @@ void Sessions::disconnect(StreamId stream, TimePoint now) {
   const auto at = streams_.find(stream);
   if (at == streams_.end()) return;
   retire(at->second, now);
+  waiting_ -= at->second.waits() ? 1 : 0;
   streams_.erase(at);
 }
 
@@ -255,7 +273,7 @@ void Sessions::end_stream(StreamId stream, const Status& status, TimePoint now) 
 void Sessions::drain() {
   if (std::exchange(draining_, true)) return;
   for (const auto& [id, stream] : streams_) {
-    if (stream.session())
+    if (stream.session() || stream.waits())
       events_.push_back({id, Notice{Notice::Kind::kReconnectSoon, Duration{0}}});
   }
 }
@@ -264,13 +282,20 @@ void Sessions::tick(TimePoint now) {
   for (auto at = streams_.begin(); at != streams_.end();) {
     const auto next = std::next(at);
     VerifyStream& stream = at->second;
-    if (stream.assembly() != nullptr) {
+    if (stream.waits()) {
+      if (now - stream.waits()->since >= options_.queue_timeout) {
+        refuse(at, resource_exhausted("no place became free in " + seconds(options_.queue_timeout)),
+               pool_.why_short(), now);
+      }
+    } else if (stream.assembly() != nullptr) {
       if (now >= stream.assembly()->deadline(options_.open_timeout)) {
         close(
             at,
             deadline_exceeded("no piece of the prefix came for " + seconds(options_.open_timeout)),
             now);
       }
+    } else if (const auto progress = stream.progress_while_waiting(now)) {
+      events_.push_back({at->first, *progress});
     } else if (stream.silent(options_.idle_timeout, now) && !stream.wants_device(now)) {
       close(at,
             deadline_exceeded("the answer did not come on for " + seconds(options_.idle_timeout) +
@@ -285,8 +310,9 @@ void Sessions::tick(TimePoint now) {
 std::optional<TimePoint> Sessions::wake_at() const {
   std::optional<TimePoint> wake = pool_.next_expiry();
   for (const auto& [id, stream] : streams_) {
-    const TimePoint at =
-        stream.wake_at(options_.idle_timeout, options_.open_timeout, ready_at(stream));
+    const TimePoint at = stream.waits() ? stream.waits()->since + options_.queue_timeout
+                                        : stream.wake_at(options_.idle_timeout,
+                                                         options_.open_timeout, ready_at(stream));
     wake = wake ? std::min(*wake, at) : at;
   }
   return wake;
@@ -310,12 +336,13 @@ void Sessions::flush(StreamId id, VerifyStream& stream) {
 void Sessions::close(Streams::iterator at, const Status& status, TimePoint now) {
   retire(at->second, now);
   events_.push_back({at->first, StreamEnded{status, std::exchange(why_short_, {})}});
+  waiting_ -= at->second.waits() ? 1 : 0;
   streams_.erase(at);
 }
 
 void Sessions::count_end(const VerifyStream& stream, TimePoint now) {
-  count_session(stats_, *stream.session());
-  count_reports(stats_, stream.report_counts());
+  stream.add_session(stats_);
+  stream.add_reports(stats_);
   if (!options_.on_session_end) return;
   records_.push_back(stream.record(now));
   if (!options_.joules) records_.back().joules.reset();  // nobody was asked
@@ -372,6 +399,7 @@ std::size_t Sessions::shared_prefill(const std::vector<TurnSeeker>& seekers) con
 }
 
 std::vector<Rider> Sessions::next_pass(TimePoint now) {
+  admit_waiting(now);
   std::vector<Rider> riders;
   const std::vector<TurnSeeker> seekers = turn_seekers(now);
   TurnOrder order(seekers);
@@ -385,12 +413,13 @@ std::vector<Rider> Sessions::next_pass(TimePoint now) {
     if (reads_prompt)
       most_tokens = riders.empty() ? prefill_left : std::min(prefill_left, rows_left);
     if (most_tokens == 0) continue;
+    const auto reads_the_same = [&](const Rider& rider) {
+      return stream.will_be_read_by(streams_.at(rider.stream));
+    };
+    if (reads_prompt && std::ranges::any_of(riders, reads_the_same)) continue;
     // The first has the pass, however many rows that takes.
     if (!riders.empty() && stream.session()->rows_at_most(most_tokens) > rows_left) break;
-    if (const Status room = stream.reserve(pool_); !room.ok()) {
-      starve(next, room.message(), pool_.why_short(), now);
-      continue;
-    }
+    if (!take_memory(next, most_tokens, riders, now)) continue;
     stream.serve(++turns_);
     order.serve(turns_);
     const PassPlan& plan = riders.emplace_back(stream.start(*turn, now, most_tokens)).plan;
@@ -401,8 +430,43 @@ std::vector<Rider> Sessions::next_pass(TimePoint now) {
   return riders;
 }
 
+std::vector<MemoryHolder> Sessions::memory_holders(std::span<const Rider> riders,
+                                                   TimePoint now) const {
+  std::vector<MemoryHolder> holders;
+  for (const auto& [id, stream] : streams_) {
+    const auto rides = [id = id](const Rider& rider) { return rider.stream == id; };
+    if (!stream.holds_memory() || std::ranges::any_of(riders, rides)) continue;
+    holders.push_back(
+        {.stream = id, .wants = stream.wants_device(now), .has_come_on = stream.has_come_on()});
+  }
+  return holders;
+}
+
+// Memory for the stream's next pass. Where there is none left, others give up theirs. False: it
+// waits for those that ride, or was ended because it can never go on.
+bool Sessions::take_memory(Streams::iterator at, std::size_t most_tokens,
+                           std::span<const Rider> riders, TimePoint now) {
+  Status room = at->second.reserve(pool_, most_tokens, now);
+  while (!room.ok() && room.code() == StatusCode::kResourceExhausted && !pool_.was_share_short()) {
+    const auto other = least_urgent(memory_holders(riders, now), at->first);
+    if (!other) break;
+    streams_.find(*other)->second.give_up_memory(pool_, now);
+    ++stats_.preemptions;
+    room = at->second.reserve(pool_, most_tokens, now);
+  }
+  if (room.ok()) return true;
+  const bool others_hold_some = std::ranges::any_of(streams_, [&](const auto& entry) {
+    return entry.first != at->first && entry.second.holds_memory();
+  });
+  if (!others_hold_some || pool_.was_share_short()) {
+    starve(at, room.message(), pool_.why_short(), now);
+  }
+  return false;
+}
+
 void Sessions::finished_pass(Streams::iterator at, bool decided, TimePoint now) {
   at->second.touch(now);
+  at->second.share(pool_, now);
   const std::optional<Duration> gap = at->second.session()->book().last_gap();
   if (decided && gap && options_.on_verdict_gap) options_.on_verdict_gap(*gap);
   flush(at->first, at->second);
@@ -418,9 +482,9 @@ SchedulerStats Sessions::stats() const {
   SchedulerStats stats = stats_;
   stats.streams_open = streams_.size();
   stats.sessions_open = sessions_open_;
-  stats.caches_kept = pool_.size();
+  stats.texts_kept = pool_.kept_texts();
   stats.kv_bytes = pool_.used_bytes();
-  for (const auto& [id, stream] : streams_) count_reports(stats, stream.report_counts());
+  for (const auto& [id, stream] : streams_) stream.add_reports(stats);
   return stats;
 }
 

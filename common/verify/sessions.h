@@ -1,9 +1,9 @@
 // The streams of one verifier and their sessions: gathers Opens, admits within bounds, ends what is
 // over, and seats those whose turn it is in the next pass. Runs nothing.
 //
-// At most max_concurrent_sessions and kv.max_bytes; the next Open is told to come back. A stream
-// that replaces a session takes over its KV, whether that session still lives (a link that died
-// unnoticed) or not.
+// At most max_concurrent_sessions and kv.max_bytes; the next Opens wait in a queue, and beyond it
+// they are told to come back. A stream that replaces a session takes its place, whether that still
+// lives (a link that died unnoticed) or not.
 //
 // Thread rule: owned by the scheduler's thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,9 +77,11 @@ class Sessions final {
  private:
   Status receive_unopened(Streams::iterator at, const EdgeMessage& message, TimePoint now);
   Status begin_opening(Streams::iterator at, const EdgeMessage& message, TimePoint now);
-  Status gather_prefix(Streams::iterator at, const EdgeMessage& message, TimePoint now);
-  Status open_session(Streams::iterator at, const EdgeMessage& message, TimePoint now);
-  Status admit(StreamId id, const SessionName& wanted, TimePoint now);
+  Status wait_for_place(Streams::iterator at, TimePoint now);
+  void admit_waiting(TimePoint now);
+  Status open_session(Streams::iterator at, TimePoint now);
+  std::vector<PlaceSeeker> place_seekers() const;
+  void refuse(Streams::iterator at, const Status& why, const std::string& inner, TimePoint now);
   std::vector<TokenId> known_prefix(const SessionName& wanted, const Open& open);
   Streams::iterator find_session(const SessionName& wanted);
   bool too_many_unopened(const std::string& group) const;
@@ -89,6 +92,9 @@ class Sessions final {
   // told: to the edge; inner: to the log.
   Status short_of_memory(StreamId id, const std::string& told, const std::string& inner);
 
+  bool take_memory(Streams::iterator at, std::size_t most_tokens, std::span<const Rider> riders,
+                   TimePoint now);
+  std::vector<MemoryHolder> memory_holders(std::span<const Rider> riders, TimePoint now) const;
   TimePoint ready_at(const VerifyStream& stream) const;
   std::vector<TurnSeeker> turn_seekers(TimePoint now) const;
   std::size_t shared_prefill(const std::vector<TurnSeeker>& seekers) const;
@@ -104,6 +110,7 @@ class Sessions final {
   KvPool pool_;
   Streams streams_;
   std::size_t sessions_open_ = 0;
+  std::size_t waiting_ = 0;  // streams whose Open waits for a place
   std::uint64_t turns_ = 0;
   bool draining_ = false;
   Duration pass_limit_{0};

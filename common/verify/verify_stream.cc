@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -10,10 +11,10 @@
 namespace outrider {
 namespace {
 
-// Memory is taken for so much of an answer at once, so that a session that was admitted does not
+// Memory is promised for so much of an answer at once, so that a session that was admitted does not
 // end soon for want of it.
 constexpr Position kReservedAnswer = 256;
-constexpr std::int32_t kGrowthSlots = 256;
+constexpr Duration kBetweenProgress = std::chrono::seconds(1);
 // Shorter chunks of a prompt report completion only.
 constexpr Position kLongPass = 256;
 constexpr Position kMaxSlots = std::numeric_limits<std::int32_t>::max() / 2;
@@ -29,19 +30,37 @@ void coarsen(Verdict& verdict) {
                                                  : Load::kFull;
 }
 
+std::uint64_t& finished_by(SchedulerStats& stats, FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return stats.finished_stop;
+    case FinishReason::kLength:
+      return stats.finished_length;
+    case FinishReason::kCancelled:
+      return stats.finished_cancelled;
+    case FinishReason::kError:
+      break;
+  }
+  return stats.finished_error;
+}
+
 }  // namespace
 
-Status VerifyStream::open(const EdgeMessage& message, const Target& target, KvPool& pool,
-                          std::uint32_t prefill_chunk, TimePoint now) {
-  const Open& open = std::get<Open>(message.body);
-  name_.key = open.session_key;
+Status VerifyStream::lease(const Target& target, KvPool& pool, TimePoint now) {
+  const Open& open = assembly_->open();
   const auto length = static_cast<Position>(open.prefix.size());
   const Position first_part =
       length + std::min(open.end_position - length, kReservedAnswer) + target.limits.max_rows;
   OUTRIDER_ASSIGN_OR_RETURN(
       lease_,
       pool.take({.id = open.replaced_session, .key = open.session_key, .owner = name_.owner},
-                open.prefix, static_cast<std::int32_t>(std::min(first_part, kMaxSlots))));
+                open.prefix, static_cast<std::int32_t>(std::min(first_part, kMaxSlots)), now));
+  return {};
+}
+
+Status VerifyStream::open(const EdgeMessage& message, const Target& target,
+                          std::uint32_t prefill_chunk, TimePoint now) {
+  const Open& open = std::get<Open>(message.body);
   session_ = std::make_unique<VerifySession>(
       open, target,
       VerifySession::Setup{
@@ -52,7 +71,9 @@ Status VerifyStream::open(const EdgeMessage& message, const Target& target, KvPo
 
 std::vector<EdgeMessage> VerifyStream::assembled() {
   std::vector<EdgeMessage> messages = assembly_->release();
+  std::get<Open>(messages.front().body).prefix_hash.clear();
   assembly_.reset();
+  waits_.reset();
   return messages;
 }
 
@@ -63,12 +84,43 @@ Status VerifyStream::receive(const EdgeMessage& message, TimePoint now) {
   return status;
 }
 
-Status VerifyStream::reserve(KvPool& pool) {
-  const Position text = std::max(session_->tree().end(), session_->prefix_end());
-  const auto needed = static_cast<std::int32_t>(
-      std::min(text + Position{session_->limits().max_rows} + 1, kMaxSlots));
-  if (needed <= lease_.slots || pool.grow(lease_, needed + kGrowthSlots).ok()) return {};
-  return pool.grow(lease_, needed);
+Status VerifyStream::reserve(KvPool& pool, std::size_t most_tokens, TimePoint now) {
+  if (!holds_memory()) {
+    const std::span<const TokenId> text = session_->tree().text();
+    const auto rows = static_cast<Position>(text.size()) + Position{session_->limits().max_rows};
+    OUTRIDER_ASSIGN_OR_RETURN(
+        lease_, pool.take(name_, text, static_cast<std::int32_t>(std::min(rows, kMaxSlots)), now));
+    session_->keep_cached(lease_.cached);
+  } else if (session_->is_prefilling()) {
+    session_->keep_cached(pool.extend(lease_, session_->tree().text(), now));
+  }
+  const std::size_t rows = session_->rows_at_most(most_tokens);
+  const std::size_t nodes = std::min(rows, session_->tree().size());
+  return pool.reserve(lease_, static_cast<std::int32_t>(rows), static_cast<std::int32_t>(nodes));
+}
+
+bool VerifyStream::will_be_read_by(const VerifyStream& other) const {
+  if (lease_.root != other.lease_.root) return false;
+  const auto mine = session_->tree().text(), its = other.session_->tree().text();
+  const auto alike = static_cast<std::size_t>(
+      std::mismatch(mine.begin(), mine.end(), its.begin(), its.end()).first - mine.begin());
+  const std::size_t next_page = session_->cached_text().size() / KvPages::kRows + 1;
+  return alike >= next_page * KvPages::kRows && other.session_->cached_text().size() < alike;
+}
+
+void VerifyStream::give_up_memory(KvPool& pool, TimePoint now) {
+  pool.stow(std::exchange(lease_, {}), session_->cached_text(), now);
+  session_->keep_cached(0);
+  came_on_ = false;
+  told_progress_ = now;
+}
+
+std::optional<Progress> VerifyStream::progress_while_waiting(TimePoint now) {
+  if (session_ == nullptr || holds_memory() || now - told_progress_ < kBetweenProgress) {
+    return std::nullopt;
+  }
+  told_progress_ = now;
+  return Progress{.done = 0, .total = session_->tree().end()};
 }
 
 Status VerifyStream::check_reports(const EdgeMessage& message) const {
@@ -99,7 +151,7 @@ void VerifyStream::watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner) {
                               std::int32_t done, std::int32_t layers) {
       if (done == layers && !decides) return;  // the session says that a part is done
       hooks_.on_progress(
-          {.done = position + tokens * done / layers, .total = session_->prefix_end()});
+          {.done = position + tokens * done / layers, .total = session_->tree().end()});
     };
   }
 }
@@ -124,6 +176,7 @@ void VerifyStream::finish(const Rider& rider, PassRunner& runner, const RiderTim
                           TimePoint now) {
   const std::int32_t leaf =
       session_->finish([this](std::size_t row, Position) { return walk_.chosen(row); }, times, now);
+  came_on_ = came_on_ || rider.plan.decides;
   if (hooks_.reports) hooks_.reports->end_pass(session_->tree().end());
   runner.keep(rider, leaf);
 }
@@ -134,7 +187,7 @@ void VerifyStream::retire(KvPool& pool, TimePoint now) {
 }
 
 void VerifyStream::discard(KvPool& pool) {
-  pool.release(std::exchange(lease_, {}));
+  if (lease_.cache != nullptr) pool.release(std::exchange(lease_, {}));
   session_.reset();
 }
 
@@ -147,6 +200,24 @@ SessionRecord VerifyStream::record(TimePoint now) const {
   record.traffic = name_.owner.traffic;
   record.joules = joules_;
   return record;
+}
+
+void VerifyStream::add_session(SchedulerStats& stats) const {
+  const Usage& usage = session_->usage();
+  ++finished_by(stats, session_->finished() ? usage.reason : FinishReason::kError);
+  stats.prompt_tokens += usage.prompt_tokens;
+  stats.cached_tokens += usage.cached_tokens;
+  stats.completion_tokens += usage.completion_tokens;
+  stats.dead_on_arrival += usage.dead_on_arrival;
+}
+
+void VerifyStream::add_reports(SchedulerStats& stats) const {
+  if (!hooks_.reports) return;
+  const ReportCounts counts = hooks_.reports->counts();
+  stats.exits_computed += counts.computed;
+  stats.reports_sent += counts.sent;
+  stats.reports_deduplicated += counts.deduplicated;
+  stats.reports_dropped += counts.dropped;
 }
 
 Duration VerifyStream::announce_pass_limit(Duration limit) {

@@ -1,7 +1,8 @@
 // One edge's stream as the scheduler keeps it: once Open came, a session with the KV cache and the
 // exit reports that belong to it.
 //
-//   assemble* open (receive | start watch finish_rows choose finish)* (retire | discard)
+//   assemble wait_for_place lease open (receive | start watch finish_rows choose finish)*
+//   (retire | discard)
 //
 // Thread rule: owned by the scheduler's thread. Ownership: pool, runner, probe and pruner are the
 // scheduler's; the last two outlive the pass. SPDX-License-Identifier: Apache-2.0
@@ -49,24 +50,54 @@ class VerifyStream final {
   VerifyStream(SessionName name, PassHooks hooks, TimePoint now)
       : name_(std::move(name)), hooks_(std::move(hooks)), last_active_(now) {}
 
-  // Begins to gather the prefix that an Open does not hold.
-  void assemble(const EdgeMessage& message, TimePoint now) { assembly_.emplace(message, now); }
+  // Begins to gather the prefix that an Open may not hold, and what comes until it has a session.
+  void assemble(EdgeMessage message, TimePoint now) { assembly_.emplace(std::move(message), now); }
   // Null: nothing is being gathered.
   OpenAssembly* assembly() { return assembly_ ? &*assembly_ : nullptr; }
   const OpenAssembly* assembly() const { return assembly_ ? &*assembly_ : nullptr; }
   // What was gathered.
   std::vector<EdgeMessage> assembled();
+  // The Open is whole and was found right: the stream waits for a place. first: before all others,
+  // as its session had one already.
+  void wait_for_place(bool first, TimePoint now) {
+    name_.key = assembly_->open().session_key;
+    waits_ = Waits{first, now};
+  }
+  struct Waits {
+    bool first = false;
+    TimePoint since;
+  };
+  // Nothing: it does not wait for one.
+  const std::optional<Waits>& waits() const { return waits_; }
 
+  // Memory for the session of the Open that was gathered. RESOURCE_EXHAUSTED as KvPool::take().
+  Status lease(const Target& target, KvPool& pool, TimePoint now);
   // The first message, with the Open that it holds; the Open has passed check_open().
-  Status open(const EdgeMessage& message, const Target& target, KvPool& pool,
-              std::uint32_t prefill_chunk, TimePoint now);
+  Status open(const EdgeMessage& message, const Target& target, std::uint32_t prefill_chunk,
+              TimePoint now);
   // Every later message.
   Status receive(const EdgeMessage& message, TimePoint now);
   // An error if the edge has acknowledged an exit report that was never sent.
   Status check_reports(const EdgeMessage& message) const;
 
-  // Takes the memory that the next pass may need. RESOURCE_EXHAUSTED as KvPool::take().
-  Status reserve(KvPool& pool);
+  // `other` is about to compute text that this one has still to read, by whole pages: in a later
+  // pass it is there.
+  bool will_be_read_by(const VerifyStream& other) const;
+  // Takes the memory that the next pass may need, all of it if the session gave up its own.
+  // RESOURCE_EXHAUSTED as KvPool::take().
+  Status reserve(KvPool& pool, std::size_t most_tokens, TimePoint now);
+  // The session has keys and values.
+  bool holds_memory() const { return session_ != nullptr && lease_.cache != nullptr; }
+  // It has had a verdict since it last began to read its text.
+  bool has_come_on() const { return came_on_; }
+  // Gives its memory to others. The session goes on later: its text is its state.
+  void give_up_memory(KvPool& pool, TimePoint now);
+  // For an edge whose session waits for memory: once a second that it still lives.
+  std::optional<Progress> progress_while_waiting(TimePoint now);
+  // What its last pass computed may be shared.
+  void share(KvPool& pool, TimePoint now) {
+    if (holds_memory()) pool.share(lease_, session_->cached_text(), now);
+  }
   // Begins what the session wants of the device. most_tokens: as VerifySession::start().
   Rider start(StreamId id, TimePoint now, std::size_t most_tokens);
   // Who watches the rider's rows, which stays where it is until the pass is over: with a probe,
@@ -113,9 +144,9 @@ class VerifyStream final {
   const std::string& group() const { return name_.owner.group; }
   // Null before Open and after retire().
   const VerifySession* session() const { return session_.get(); }
-  ReportCounts report_counts() const {
-    return hooks_.reports ? hooks_.reports->counts() : ReportCounts{};
-  }
+  // Adds its session, which ends: its usage, and how it finished; one that broke off is an error.
+  void add_session(SchedulerStats& stats) const;
+  void add_reports(SchedulerStats& stats) const;
 
  private:
   SessionName name_;  // its key comes with Open
@@ -124,11 +155,14 @@ class VerifyStream final {
   std::uint64_t joined_ = 0;
   std::uint64_t served_ = 0;
   std::optional<OpenAssembly> assembly_;
+  std::optional<Waits> waits_;
   Duration told_limit_{0};
   std::optional<double> joules_ = 0.0;
   std::unique_ptr<VerifySession> session_;
   KvPool::Lease lease_;  // the session's cache
-  ChosenWalk walk_;      // of a pass that was computed and is not finished
+  bool came_on_ = false;
+  TimePoint told_progress_;
+  ChosenWalk walk_;  // of a pass that was computed and is not finished
 };
 
 }  // namespace outrider

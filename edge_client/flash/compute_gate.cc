@@ -19,8 +19,8 @@ class YieldingModel final : public Model {
       : model_(std::move(model)), gate_(gate) {}
 
   const ModelInfo& info() const override { return model_->info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_->new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_->new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     const auto begin = std::chrono::steady_clock::now();

@@ -33,8 +33,8 @@ class WholeFileModel final : public Model {
         row_(embedding.bytes) {}
 
   const ModelInfo& info() const override { return model_->info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_->new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_->new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     const std::int64_t size = size_of(file_);

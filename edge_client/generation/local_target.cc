@@ -20,6 +20,8 @@ namespace {
 // How long a pass of so many rows may take on the slowest flash and cores.
 constexpr Duration kPassLimit = std::chrono::minutes(2);
 constexpr Position kRowsOfPassLimit = 256;
+// Of keys and values: of a tree, and of pages that are not full.
+constexpr std::int64_t kSpareRows = 192;
 
 // Whether the edge may ask its verifier for exit reports, or an exit prunes.
 bool wants_exits(const GenerationConfig& config) {
@@ -162,6 +164,11 @@ Result<std::unique_ptr<LocalTarget>> LocalTarget::load(const GenerationConfig& c
     scheduling.pass_limit = kPassLimit * (1 + most / kRowsOfPassLimit);
   }
   if (exits) self->set_exits(config, scheduling);
+  const ModelInfo& model = self->model().info();
+  // One answer at a time. Earlier texts are kept in the room of a second one, which a memory budget
+  // does not have.
+  scheduling.kv.max_bytes = (is_pack ? 1 : 2) * (std::int64_t{model.max_positions} + kSpareRows) *
+                            model.kv_bytes_per_position;
   self->engine_ = std::make_unique<VerifyEngine>(self->model(), scheduling, clock);
   self->verifier_ = std::make_unique<ResidentVerifier>(*self->engine_);
   return self;

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from programs import BIN, DRAFT, Edge, Server, edge, limit, make_certificate, new_key
@@ -44,7 +45,7 @@ class Client:
             connection.close()
 
     def chat(self, **fields):
-        return self.ask('POST', '/v1/chat/completions', {'messages': MESSAGES, **fields})
+        return self.ask('POST', '/v1/chat/completions', {'messages': MESSAGES} | fields)
 
     def events(self, **fields):
         connection, response = self.open('POST', '/v1/chat/completions',
@@ -122,6 +123,27 @@ class Completions(unittest.TestCase):
         self.assertEqual(code, 403, answer)
         code, _ = self.client.ask('GET', '/v1/chat/completions')
         self.assertEqual(code, 405)
+
+    def test_more_requests_than_places_wait_and_all_are_answered(self):
+        asked = [f'{number} red cups' for number in range(8)]
+        alone = [self.client.chat(messages=[{'role': 'user', 'content': text}], max_tokens=12) for text in asked]
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(
+                lambda text: self.client.chat(messages=[{'role': 'user', 'content': text}], max_tokens=12), asked))
+        for (code, one), (code_together, other) in zip(alone, together):
+            self.assertEqual((code, code_together), (200, 200), other)
+            self.assertEqual(one['choices'], other['choices'])
+
+    def test_a_prompt_that_begins_like_an_earlier_one_is_not_read_again(self):
+        prompt = 'The robot has seen: ' + ' '.join(f'box {number} at {number} m.' for number in range(40))
+        counts = []
+        for ending in ('Where is box 3?', 'Where is box 30?'):
+            code, answer = self.client.ask('POST', '/v1/completions',
+                                           {'prompt': f'{prompt} {ending}', 'max_tokens': 2})
+            self.assertEqual(code, 200, answer)
+            counts.append(answer['usage'])
+        self.assertGreater(counts[1]['prompt_tokens_details']['cached_tokens'], 100)
+        self.assertLess(counts[1]['prompt_tokens_details']['cached_tokens'], counts[1]['prompt_tokens'])
 
     def test_a_client_that_leaves_gives_its_place_back(self):
         for _ in range(4):  # twice as many as there are places

@@ -225,7 +225,7 @@ class FuzzedSession {
     const MirroredTree& tree = session->tree();
     OUTRIDER_CHECK(tree.ids().living().size() <= 64 && tree.index_limit() <= 64);
     OUTRIDER_CHECK(tree.ids().runs() <= 4 * tree.text().size() + 4096 + 64);
-    OUTRIDER_CHECK(scheduler_.stats().caches_kept <= 1 && scheduler_.stats().sessions_open <= 2);
+    OUTRIDER_CHECK(scheduler_.stats().texts_kept <= 1 && scheduler_.stats().sessions_open <= 2);
     const auto prefix = tree.text().first(session->usage().prompt_tokens);
     const std::vector<TokenId> expected =
         model_.decode(prefix, tree.end(), session->opened().sampling, session->opened().seed);

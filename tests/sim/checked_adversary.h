@@ -26,12 +26,13 @@ namespace outrider {
 class CheckedAdversary final {
  public:
   struct Plan {
-    Open open;                     // what it asks for
-    double guess_right = 0.5;      // how often a guess on the right path is the target's choice
-    bool guesses = true;           // false: says nothing but what the rules demand
-    double cancel = 0;             // chance per action
-    double cut = 0;                // chance per action that its link breaks
-    Duration think = from_ms(15);  // longest time between two actions
+    Open open;                      // what it asks for
+    double guess_right = 0.5;       // how often a guess on the right path is the target's choice
+    bool guesses = true;            // false: says nothing but what the rules demand
+    double cancel = 0;              // chance per action
+    double cut = 0;                 // chance per action that its link breaks
+    Duration think = from_ms(15);   // longest time between two actions
+    bool may_be_preempted = false;  // then its text may be read again at any time
   };
 
   // exits: of the target; null if it has none.

@@ -4,17 +4,6 @@
 #include <cstdint>
 
 namespace outrider {
-namespace {
-
-// Which token each slot holds.
-class DraftCache final : public KvCache {
- public:
-  explicit DraftCache(std::int32_t capacity)
-      : KvCache(capacity), tokens(static_cast<std::size_t>(capacity), -1) {}
-  std::vector<TokenId> tokens;
-};
-
-}  // namespace
 
 ToyDraft::ToyDraft(const ToyModel& target, float strays, Position max_positions,
                    std::int32_t padding)
@@ -24,8 +13,8 @@ ToyDraft::ToyDraft(const ToyModel& target, float strays, Position max_positions,
   info_.max_positions = max_positions;
 }
 
-Result<std::unique_ptr<KvCache>> ToyDraft::new_cache(std::int32_t capacity) {
-  return std::unique_ptr<KvCache>(std::make_unique<DraftCache>(capacity));
+Result<std::shared_ptr<KvPages>> ToyDraft::new_pages(std::int32_t count) {
+  return std::shared_ptr<KvPages>(std::make_shared<ToyPages>(this, count));
 }
 
 Status ToyDraft::forward(std::span<const Row> rows, PassOutput& out) {
@@ -34,20 +23,14 @@ Status ToyDraft::forward(std::span<const Row> rows, PassOutput& out) {
   if (out.is_abandoned()) return cancelled("toy: abandoned");
   ++passes_;
   rows_run_ += rows.size();
-  std::vector<Slot> path;
-  std::vector<TokenId> text;
   for (const Row& row : rows) {
-    auto& cache = static_cast<DraftCache&>(*row.cache);
     if (row.token < 0 || row.token >= info_.vocab_size) return invalid_argument("toy: token");
-    if (cache.slots().position(row.slot) >= info_.max_positions) {
+    if (row.cache->slots().position(row.slot) >= info_.max_positions) {
       return invalid_argument("toy: position");
     }
-    cache.tokens.at(static_cast<std::size_t>(row.slot)) = row.token;
+    write_token(row);
     if (!row.wants_logits) continue;
-    cache.slots().path(row.slot, path);
-    text.clear();
-    for (const Slot slot : path) text.push_back(cache.tokens.at(static_cast<std::size_t>(slot)));
-    const std::vector<float> logits = logits_after(text);
+    const std::vector<float> logits = logits_after(read_path(row));
     out.logits.insert(out.logits.end(), logits.begin(), logits.end());
   }
   return {};

@@ -23,7 +23,7 @@ class ToyDraft final : public Model {
                     std::int32_t padding = 0);
 
   const ModelInfo& info() const override { return info_; }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override;
   // Fails for a token outside the vocabulary and for a position outside the context.
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 

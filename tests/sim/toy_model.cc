@@ -9,14 +9,6 @@
 namespace outrider {
 namespace {
 
-// Which token each slot holds.
-class ToyCache final : public KvCache {
- public:
-  explicit ToyCache(std::int32_t capacity)
-      : KvCache(capacity), tokens(static_cast<std::size_t>(capacity), -1) {}
-  std::vector<TokenId> tokens;
-};
-
 std::uint64_t mix(std::uint64_t x) {  // splitmix64
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -38,12 +30,22 @@ ToyModel::ToyModel(std::int32_t vocab_size, Position max_positions) {
   info_.hidden_size = static_cast<std::int32_t>(max_positions) + 1;
 }
 
-Result<std::unique_ptr<KvCache>> ToyModel::new_cache(std::int32_t capacity) {
-  if (failing_caches_ > 0) {
-    --failing_caches_;
-    return resource_exhausted("toy: no memory");
+void write_token(const Row& row) {
+  static_cast<ToyPages&>(row.cache->pages()).of(row) = row.token;
+}
+
+std::vector<TokenId> read_path(const Row& row) {
+  std::vector<KvCell> path;
+  row.cache->slots().path(row.slot, path);
+  std::vector<TokenId> text;
+  for (const KvCell cell : path) {
+    text.push_back(static_cast<ToyPages&>(row.cache->pages()).at(cell));
   }
-  return std::unique_ptr<KvCache>(std::make_unique<ToyCache>(capacity));
+  return text;
+}
+
+Result<std::shared_ptr<KvPages>> ToyModel::new_pages(std::int32_t count) {
+  return std::shared_ptr<KvPages>(std::make_shared<ToyPages>(this, count));
 }
 
 Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
@@ -61,15 +63,10 @@ Status ToyModel::forward(std::span<const Row> rows, PassOutput& out) {
   out.vocab_size = info_.vocab_size;
   out.logits.clear();
   out.places.clear();
-  std::vector<Slot> path;
   std::vector<std::vector<TokenId>> texts;  // of the rows that want logits
   for (const Row& row : rows) {
-    auto& cache = static_cast<ToyCache&>(*row.cache);
-    cache.tokens.at(static_cast<std::size_t>(row.slot)) = row.token;
-    if (!row.wants_logits) continue;
-    cache.slots().path(row.slot, path);
-    std::vector<TokenId>& text = texts.emplace_back();
-    for (const Slot slot : path) text.push_back(cache.tokens.at(static_cast<std::size_t>(slot)));
+    write_token(row);
+    if (row.wants_logits) texts.push_back(read_path(row));
   }
   for (std::int32_t layer = 1; layer <= info_.num_layers && out.on_layer_done; ++layer) {
     out.on_layer_done(layer, info_.num_layers);

@@ -1,6 +1,6 @@
 // A deterministic language model of a few tokens, for tests of everything above Model: the logits
-// of a row are a hash of the tokens on its path. It keeps each row's token in its KV slot and reads
-// the path from there, so a row in a wrong slot, a lost slot or a slot used twice changes the text.
+// of a row are a hash of the tokens on its path. It keeps each row's token in its KV cell and reads
+// the path from there, so a row in a wrong cell, a lost page or a cell used twice changes the text.
 // A tap sees the path's tokens as the hidden state of every layer. Logits that are asked for on
 // demand are NaN until they are computed.
 //
@@ -13,17 +13,25 @@
 #include <span>
 #include <vector>
 
+#include "common/model/emulated/cell_values.h"
 #include "common/model/model.h"
 #include "common/sampling/sampling.h"
 
 namespace outrider {
+
+// Which token each cell holds.
+using ToyPages = CellValues<TokenId>;
+
+// Writes the row's token to its cell, and reads the tokens of its path, its own last.
+void write_token(const Row& row);
+std::vector<TokenId> read_path(const Row& row);
 
 class ToyModel final : public Model, public RowLogits {
  public:
   explicit ToyModel(std::int32_t vocab_size = 8, Position max_positions = 256);
 
   const ModelInfo& info() const override { return info_; }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override;
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override;
   Status forward(std::span<const Row> rows, PassOutput& out) override;
 
   Status compute(std::span<const std::size_t> rows, PassOutput& out) override;
@@ -31,8 +39,7 @@ class ToyModel final : public Model, public RowLogits {
   // How many rows' logits were asked for on demand so far.
   std::size_t rows_demanded() const { return rows_demanded_; }
 
-  // The next new_cache() or forward() calls fail with RESOURCE_EXHAUSTED.
-  void fail_next_caches(int count) { failing_caches_ = count; }
+  // The next forward() calls fail with RESOURCE_EXHAUSTED.
   void fail_next_passes(int count) { failing_passes_ = count; }
   // The last wanted row of the next forward() calls is all NaN and -infinity.
   void spoil_next_passes(int count) { spoiled_passes_ = count; }
@@ -69,7 +76,6 @@ class ToyModel final : public Model, public RowLogits {
   std::vector<float> held_;  // the logits of a pass that may be asked for
   std::size_t rows_demanded_ = 0;
   // Set by a test while an engine's thread counts them down.
-  std::atomic<int> failing_caches_ = 0;
   std::atomic<int> failing_passes_ = 0;
   std::atomic<int> spoiled_passes_ = 0;
   std::atomic<int> broken_passes_ = 0;

@@ -35,7 +35,17 @@ struct SimulatedRun {
     SchedulerOptions options;
     options.max_concurrent_sessions = static_cast<std::uint32_t>(random.between(1, 6));
     options.kv.kept = static_cast<std::uint32_t>(random.below(3));
-    options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 8));
+    options.max_queued_requests = static_cast<std::uint32_t>(random.below(4));
+    options.prefill_chunk = static_cast<std::uint32_t>(random.between(1, 64));
+    if (random.chance(0.4)) {
+      // From one session's pages up.
+      bounded_memory = true;
+      model.set_kv_bytes_per_position(1);
+      options.kv.max_bytes = KvPages::kRows * random.between(5, 8);
+    }
+    for (std::uint64_t left = random.chance(0.3) ? random.between(30, 140) : 0; left > 0; --left) {
+      beginning.push_back(any_token());
+    }
     options.max_rows = static_cast<std::uint32_t>(random.between(1, 33));
     options.max_batched_rows = static_cast<std::uint32_t>(random.between(1, 100));
     options.prefill_budget = static_cast<std::uint32_t>(random.between(1, 8));
@@ -48,12 +58,17 @@ struct SimulatedRun {
     return options;
   }
 
+  TokenId any_token() {
+    return static_cast<TokenId>(random.below(static_cast<std::uint64_t>(model.info().vocab_size)));
+  }
+
   CheckedAdversary::Plan plan() {
     CheckedAdversary::Plan plan;
     Open& open = plan.open;
+    open.prefix = beginning;
+    if (!beginning.empty()) open.prefix.resize(random.between(1, open.prefix.size()));
     for (std::uint64_t left = random.between(1, 12); left > 0; --left) {
-      open.prefix.push_back(
-          static_cast<TokenId>(random.below(static_cast<std::uint64_t>(model.info().vocab_size))));
+      open.prefix.push_back(any_token());
     }
     open.end_position = static_cast<Position>(open.prefix.size()) + random.between(1, 24);
     open.sampling.temperature = random.chance(0.5) ? 0.0f : 1.0f;
@@ -67,6 +82,7 @@ struct SimulatedRun {
     plan.think = random.chance(0.7) ? from_ms(15) : from_ms(300);
     plan.cancel = random.chance(0.1) ? 0.02 : 0.0;
     plan.cut = random.chance(0.3) ? 0.03 : 0.0;
+    plan.may_be_preempted = bounded_memory;
     return plan;
   }
 
@@ -110,6 +126,8 @@ struct SimulatedRun {
   ToyModel model;
   ToyExits exits;
   bool has_exits;
+  bool bounded_memory = false;
+  std::vector<TokenId> beginning = {};  // of all prompts, more or less of it
   SimServer server;
   FaultInjector::Links links;
   FaultInjector faults;
@@ -125,6 +143,7 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
   }
   int reports = 0;
   std::uint64_t shared = 0;  // passes, as sessions count them, that another session had too
+  std::uint64_t preempted = 0, cached = 0;
   FaultCounts faults;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     SimulatedRun run(seed);
@@ -133,10 +152,14 @@ TEST(VerifySim, RandomEdgesGetTheTargetsTextAndBothSidesAlwaysAgree) {
     faults += run.faults.counts();
     const SchedulerStats stats = run.server.scheduler().stats();
     shared += stats.passes - stats.device_passes;
+    preempted += stats.preemptions;
+    cached += stats.cached_tokens;
   }
   if (first == last) return;
   EXPECT_GT(reports, 10'000);
   EXPECT_GT(shared, kSeeds) << "everybody rides alone";
+  EXPECT_GT(preempted, kSeeds / 20);
+  EXPECT_GT(cached, kSeeds * 10);
   EXPECT_GT(faults.failed_passes, kSeeds / 20);
   EXPECT_GT(faults.drains, kSeeds / 20);
   EXPECT_GT(faults.restarts, kSeeds / 20);

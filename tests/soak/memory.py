@@ -147,7 +147,7 @@ def run(options, outcome):
         group = MemoryGroup(options.limit_mib * MIB)
         stack.callback(group.remove)
         with group.around():
-            server = Server('--max-concurrent-sessions', '256', '--metrics-port', '0', '--max-model-len', '512', '--ignore-eos',
+            server = Server('--max-concurrent-sessions', '256', '--max-queued-requests', '0', '--metrics-port', '0', '--max-model-len', '512', '--ignore-eos',
                             '--cache-dir', 'none', model=folder)
         stack.enter_context(server)
         bound = float(next(line.split() for line in server.log if 'kv memory' in line)[2])  # MiB

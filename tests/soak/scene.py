@@ -45,7 +45,7 @@ class Scene:
         self.clock = self._fake_clock() if 'clock' in options.faults else None
         log = ('--log-file', self.small_disk / 'log') if self.small_disk else ()
         self.flags = ('--metrics-port', '0', *log, *self.authority.server_flags(), '--token-file', self._tokens(),
-                      '--max-concurrent-sessions', options.sessions + EXTRA)
+                      '--max-concurrent-sessions', options.sessions + EXTRA, '--max-queued-requests', 2)
         self.server = self._start()
         self.link = TcpLink(self.server.port)
         prompts = read_prompts(options.prompts, 6) if options.prompts else [

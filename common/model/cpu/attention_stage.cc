@@ -67,18 +67,15 @@ void AttentionStage::prepare(std::span<const Row> rows) {
   keys_flat_.grow(length(rows_ * kv_heads_ * head_dim_));
   values_flat_.grow(length(rows_ * kv_heads_ * head_dim_));
   queries_.grow(length(rows_ * heads_ * head_stride_));
-  std::size_t longest = 0;
   for (std::int64_t r = 0; r < rows_; ++r) {
     const Row& row = rows[length(r)];
     RowState& state = states_[length(r)];
-    state.cache = static_cast<CpuKvCache*>(row.cache);
-    state.slot = row.slot;
+    state.cache = row.cache;
+    state.pages = static_cast<CpuKvPages*>(&row.cache->pages());
     row.cache->slots().path(row.slot, state.path);
-    longest = std::max(longest, state.path.size());
     fill_rotation(frequencies_, static_cast<Position>(state.path.size()) - 1,
                   cos_.data() + r * half, sin_.data() + r * half);
   }
-  parts_ = (static_cast<std::int64_t>(longest) + kAttentionPart - 1) / kAttentionPart;
   order_rows();
 }
 
@@ -92,8 +89,11 @@ void AttentionStage::order_rows() {
   for (std::int64_t i = 0; i < rows_; ++i) {
     const bool goes_on = !chunks_.empty() && i - chunks_.back().begin < kChunkRows &&
                          state(order_[length(i)]).cache == state(order_[length(i - 1)]).cache;
-    if (!goes_on) chunks_.push_back({i, i});
-    chunks_.back().end = i + 1;
+    if (!goes_on) chunks_.push_back({.begin = i, .end = i, .parts = 0});
+    const auto seen = static_cast<std::int64_t>(state(order_[length(i)]).path.size());
+    Chunk& chunk = chunks_.back();
+    chunk.end = i + 1;
+    chunk.parts = std::max(chunk.parts, (seen + kAttentionPart - 1) / kAttentionPart);
   }
 }
 
@@ -103,7 +103,7 @@ void AttentionStage::place(const CpuLayer& layer, std::int64_t index) {
   });
 }
 
-// Normalises and rotates a row's heads: queries to queries_, keys and values to the row's slot.
+// Normalises and rotates a row's heads: queries to queries_, keys and values to the row's cell.
 void AttentionStage::place_row(const CpuLayer& layer, std::int64_t index, std::int64_t row) {
   for (std::int64_t h = 0; h < heads_; ++h) {
     place_head(layer.q_norm, queries_flat_.data() + (row * heads_ + h) * head_dim_, row,
@@ -114,8 +114,8 @@ void AttentionStage::place_row(const CpuLayer& layer, std::int64_t index, std::i
     const std::int64_t from = (row * kv_heads_ + h) * head_dim_;
     float* key = keys_flat_.data() + from;
     place_head(layer.k_norm, key, row, key);
-    state.cache->store_key(index, state.slot, h, key, head_dim_);
-    state.cache->store_value(index, state.slot, h, values_flat_.data() + from, head_dim_);
+    state.pages->store_key(index, state.path.back(), h, key, head_dim_);
+    state.pages->store_value(index, state.path.back(), h, values_flat_.data() + from, head_dim_);
   }
 }
 
@@ -128,68 +128,88 @@ void AttentionStage::place_head(const std::vector<float>& norm, float* from, std
 
 void AttentionStage::attend(const CpuLayer& layer, std::int64_t index, float* out,
                             std::int64_t stride) {
-  const std::int64_t most = std::max(
-      kMaxPartialBytes / (row_partials() * static_cast<std::int64_t>(sizeof(float))), kChunkRows);
-  partials_.grow(length(std::min(most, rows_) * row_partials()));
+  const std::int64_t most =
+      kMaxPartialBytes / (part_size() * static_cast<std::int64_t>(sizeof(float)));
   const std::span<const Chunk> chunks(chunks_);
   for (std::size_t first = 0; first < chunks.size();) {
-    std::size_t end = first + 1;
-    while (end < chunks.size() && chunks[end].end - chunks[first].begin <= most) ++end;
+    std::int64_t taken = 0;
+    std::size_t end = first;
+    for (; end < chunks.size(); ++end) {
+      const std::int64_t more = chunks[end].rows() * chunks[end].parts;
+      if (end > first && taken + more > most) break;
+      taken += more;
+    }
+    partials_.grow(length(taken * part_size()));
     attend_slice(layer.window, index, chunks.subspan(first, end - first), out, stride);
     first = end;
   }
 }
 
+// Each chunk in as many parts as its own positions need, whatever the others'.
 void AttentionStage::attend_slice(std::int64_t window, std::int64_t index,
                                   std::span<const Chunk> slice, float* out, std::int64_t stride) {
-  const std::int64_t first = slice.front().begin, rows = slice.back().end - first;
-  const auto chunks = static_cast<std::int64_t>(slice.size());
-  loops_.run(chunks * kv_heads_ * parts_, 1, [&](std::int64_t begin, std::int64_t end) {
+  tasks_.clear();
+  float* partials = partials_.data();
+  for (const Chunk& chunk : slice) {
+    for (std::int64_t part = 0; part < chunk.parts; ++part) {
+      tasks_.push_back({.chunk = &chunk, .part = part, .partials = partials});
+    }
+    partials += chunk.rows() * chunk.parts * part_size();
+  }
+  const auto tasks = static_cast<std::int64_t>(tasks_.size());
+  loops_.run(tasks * kv_heads_, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      attend_chunk(window, index, slice[length(i % chunks)], first, i / chunks % kv_heads_,
-                   i / chunks / kv_heads_);
+      attend_part(window, index, tasks_[length(i % tasks)], i / tasks);
     }
   });
-  loops_.run(rows, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::array<float, kMaxHeadStride> combined;
+  loops_.run(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t h = 0; h < heads_; ++h) {
-        kernels_.combine_attention(partials_.data() + i * row_partials() + h * partial_stride_,
-                                   parts_, heads_ * partial_stride_, head_stride_, combined.data());
-        std::copy_n(combined.data(), head_dim_,
-                    out + order_[length(first + i)] * stride + h * head_dim_);
+      const Task& task = tasks_[length(i)];
+      // A chunk's rows are shared among the tasks of its parts.
+      for (std::int64_t row = task.part; row < task.chunk->rows(); row += task.chunk->parts) {
+        combine_row(task, row, out + order_[length(task.chunk->begin + row)] * stride);
       }
     }
   });
 }
 
-// first: the slice's first row. Partial results are ordered [row][part][head].
-void AttentionStage::attend_chunk(std::int64_t window, std::int64_t index, const Chunk& chunk,
-                                  std::int64_t first, std::int64_t head, std::int64_t part) {
+// row: of the task's chunk. out: [heads, head_dim].
+void AttentionStage::combine_row(const Task& task, std::int64_t row, float* out) {
+  std::array<float, kMaxHeadStride> combined;
+  const std::int64_t parts = task.chunk->parts;
+  for (std::int64_t h = 0; h < heads_; ++h) {
+    kernels_.combine_attention(task.partials + row * parts * part_size() + h * partial_stride_,
+                               parts, part_size(), head_stride_, combined.data());
+    std::copy_n(combined.data(), head_dim_, out + h * head_dim_);
+  }
+}
+
+void AttentionStage::attend_part(std::int64_t window, std::int64_t index, const Task& task,
+                                 std::int64_t head) {
   const std::int64_t shared = heads_ / kv_heads_;
+  const Chunk& chunk = *task.chunk;
   std::array<AttentionRow, kChunkRows> rows;
-  for (std::int64_t i = chunk.begin; i < chunk.end; ++i) {
-    const std::int64_t row = order_[length(i)];
+  for (std::int64_t i = 0; i < chunk.rows(); ++i) {
+    const std::int64_t row = order_[length(chunk.begin + i)];
     const auto seen = static_cast<std::int64_t>(state(row).path.size());
     const std::int64_t from = window > 0 ? std::max<std::int64_t>(seen - window, 0) : 0;
-    rows[length(i - chunk.begin)] = {
-        .queries = queries_.data() + (row * heads_ + head * shared) * head_stride_,
-        .partials = partials_.data() + (i - first) * row_partials() +
-                    (part * heads_ + head * shared) * partial_stride_,
-        .path = state(row).path.data(),
-        .begin = std::max(from, part * kAttentionPart),
-        .end = std::min(seen, (part + 1) * kAttentionPart)};
+    rows[length(i)] = {.queries = queries_.data() + (row * heads_ + head * shared) * head_stride_,
+                       .partials = task.partials + (i * chunk.parts + task.part) * part_size() +
+                                   head * shared * partial_stride_,
+                       .path = state(row).path.data(),
+                       .begin = std::max(from, task.part * kAttentionPart),
+                       .end = std::min(seen, (task.part + 1) * kAttentionPart)};
   }
-  const CpuKvCache& cache = *state(order_[length(chunk.begin)]).cache;
+  const CpuKvPages& pages = *state(order_[length(chunk.begin)]).pages;
   kernels_.attention({.rows = rows.data(),
-                      .num_rows = chunk.end - chunk.begin,
+                      .num_rows = chunk.rows(),
                       .num_queries = shared,
                       .head_stride = head_stride_,
                       .partial_stride = partial_stride_,
-                      .keys = cache.keys(index, head),
-                      .values = cache.values(index, head),
-                      .is_bf16 = cache.layout().is_bf16,
-                      .page_stride = cache.layout().page_stride(),
+                      .keys = pages.keys(index, head),
+                      .values = pages.values(index, head),
+                      .is_bf16 = pages.layout().is_bf16,
+                      .page_stride = pages.layout().page_stride(),
                       .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_))});
 }
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "common/model/cpu/cpu_kv_cache.h"
+#include "common/model/cpu/cpu_kv_pages.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cpu/kernels/aligned_buffer.h"
 #include "common/model/cpu/kernels/kernels.h"
@@ -27,7 +27,7 @@ class AttentionStage final {
   // All outlive this.
   AttentionStage(const ModelConfig& config, const Kernels& kernels, PassLoops& loops);
 
-  // Takes the rows of a pass; their caches are CpuKvCaches of this model.
+  // Takes the rows of a pass; their caches are in CpuKvPages of this model.
   void prepare(std::span<const Row> rows);
 
   // Destinations of a layer's projections: [rows, heads * head_dim] and [rows, kv_heads *
@@ -48,28 +48,37 @@ class AttentionStage final {
 
   // A row's state, the same for every layer.
   struct RowState {
-    CpuKvCache* cache;
-    Slot slot;
-    std::vector<Slot> path;  // slots by position, the row's own last
+    const KvCache* cache;
+    CpuKvPages* pages;
+    std::vector<KvCell> path;  // cells by position, the row's own last
   };
 
   // Rows [begin, end) of order_, all of one sequence.
   struct Chunk {
     std::int64_t begin;
     std::int64_t end;
+    std::int64_t parts;  // of its longest row's positions
+
+    std::int64_t rows() const { return end - begin; }
+  };
+  // A part of the positions of a chunk of a slice, and where in partials_ the chunk's results are.
+  struct Task {
+    const Chunk* chunk;
+    std::int64_t part;
+    float* partials;  // [row of the chunk][part][head][partial_stride]
   };
 
   void order_rows();
   void place_row(const CpuLayer& layer, std::int64_t index, std::int64_t row);
   void place_head(const std::vector<float>& norm, float* from, std::int64_t row, float* to) const;
-  void attend_chunk(std::int64_t window, std::int64_t index, const Chunk& chunk, std::int64_t first,
-                    std::int64_t head, std::int64_t part);
+  void attend_part(std::int64_t window, std::int64_t index, const Task& task, std::int64_t head);
   void attend_slice(std::int64_t window, std::int64_t index, std::span<const Chunk> slice,
                     float* out, std::int64_t stride);
+  void combine_row(const Task& task, std::int64_t row, float* out);
 
   const RowState& state(std::int64_t row) const { return states_[static_cast<std::size_t>(row)]; }
-  // The size of one row's partial results, in floats.
-  std::int64_t row_partials() const { return heads_ * parts_ * partial_stride_; }
+  // The size of a row's partial results of one part, in floats.
+  std::int64_t part_size() const { return heads_ * partial_stride_; }
 
   // Constant after construction.
   const Kernels& kernels_;
@@ -84,15 +93,15 @@ class AttentionStage final {
 
   // The current pass.
   std::int64_t rows_ = 0;
-  std::int64_t parts_ = 0;           // of the longest row's positions
   std::vector<RowState> states_;     // [at least rows]
   std::vector<std::int64_t> order_;  // rows, those of a sequence together
   std::vector<Chunk> chunks_;
+  std::vector<Task> tasks_;                       // of a slice, a chunk's together
   AlignedBuffer<float> cos_, sin_;                // [rows, head_dim / 2]
   AlignedBuffer<float> queries_flat_;             // [rows, heads * head_dim]
   AlignedBuffer<float> keys_flat_, values_flat_;  // [rows, kv_heads * head_dim]
   AlignedBuffer<float> queries_;                  // [rows, heads, head_stride]
-  AlignedBuffer<float> partials_;                 // [rows of a slice, heads, parts, partial_stride]
+  AlignedBuffer<float> partials_;                 // of the chunks of a slice, see Task
 };
 
 }  // namespace outrider

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/thread_pool.h"
-#include "common/model/cpu/cpu_kv_cache.h"
+#include "common/model/cpu/cpu_kv_pages.h"
 #include "common/model/cpu/cpu_pass.h"
 #include "common/model/cpu/kernels/weight_memory.h"
 #include "common/model/format/fingerprint.h"
@@ -32,8 +32,7 @@ ModelInfo describe(const CpuWeights& weights, const KvLayout& kv) {
                  .max_positions = config.max_positions,
                  .num_parameters = num_parameters(config),
                  .weight_bytes = weights.bytes_per_pass,
-                 .kv_bytes_per_position =
-                     2 * config.num_layers * kv.kv_heads * kv.head_stride * kv.element_bytes(),
+                 .kv_bytes_per_position = kv.page_bytes() / KvPages::kRows,
                  .stop_ids = config.stop_ids};
   info.arithmetic_id =
       arithmetic_id({.fingerprint = files.fingerprint,
@@ -58,17 +57,15 @@ class CpuModel final : public Model {
   const ModelInfo& info() const override { return info_; }
   const CpuWeights& weights() const { return weights_; }
 
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    OUTRIDER_RETURN_IF_ERROR(check_capacity(capacity));
-    const ModelConfig& config = weights_.files->config;
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
     OUTRIDER_ASSIGN_OR_RETURN(
         AnonymousMemory memory,
         AnonymousMemory::make(
-            CpuKvCache::bytes_needed(config.num_layers, kv_, capacity),
-            "a KV cache of " + std::to_string(capacity) + " slots",
+            count * kv_.page_bytes(),
+            "a KV cache of " + std::to_string(std::int64_t{count} * KvPages::kRows) + " slots",
             "a shorter context (--max-model-len of outrider-server, -c of outrider-edge)"));
-    return std::unique_ptr<KvCache>(
-        std::make_unique<CpuKvCache>(this, kv_, capacity, std::move(memory)));
+    return std::shared_ptr<KvPages>(
+        std::make_shared<CpuKvPages>(this, kv_, count, std::move(memory)));
   }
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {
@@ -103,7 +100,8 @@ int thread_count(int wanted) {
 namespace {
 
 Result<KvLayout> kv_layout(const ModelConfig& config, const std::string& dtype) {
-  const KvLayout kv{.kv_heads = config.num_kv_heads,
+  const KvLayout kv{.layers = config.num_layers,
+                    .kv_heads = config.num_kv_heads,
                     .head_stride = pad_to_lanes(config.head_dim),
                     .is_bf16 = dtype == "bf16"};
   if (!kv.is_bf16 && dtype != "f32") {
@@ -161,7 +159,7 @@ Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
 Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& kv_dtype,
                                   std::int32_t positions) {
   OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(config, kv_dtype));
-  return CpuKvCache::bytes_needed(config.num_layers, kv, positions);
+  return (positions + std::int64_t{KvPages::kRows} - 1) / KvPages::kRows * kv.page_bytes();
 }
 
 namespace {

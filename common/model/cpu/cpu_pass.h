@@ -36,7 +36,7 @@ class CpuPass final {
   // weights: without its layers and output matrix, which come from `layers`. All outlive this.
   CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& kernels, ThreadPool& pool);
 
-  // rows: checked; their caches are CpuKvCaches of this model. out: its logits have room for the
+  // rows: checked; their caches are in CpuKvPages of this model. out: its logits have room for the
   // wanted rows. Fills keys and values, and writes the wanted logits one after the other, or offers
   // them on demand until the next call. Errors: CANCELLED if the pass was abandoned, which skips
   // the remaining loops; those of the layers.

@@ -36,9 +36,8 @@ class NullModel final : public Model {
 
   const ModelInfo& info() const override { return info_; }
 
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    OUTRIDER_RETURN_IF_ERROR(check_capacity(capacity));
-    return std::unique_ptr<KvCache>(std::make_unique<OwnedKvCache>(this, capacity));
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return std::shared_ptr<KvPages>(std::make_shared<KvPages>(this, count));
   }
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {

@@ -34,8 +34,8 @@ class PacedModel final : public Model {
   void set_slowdown(double factor) { slowdown_.store(factor, std::memory_order_relaxed); }
 
   const ModelInfo& info() const override { return info_; }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_->new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_->new_pages(count);
   }
   // A failed pass is not stretched.
   Status forward(std::span<const Row> rows, PassOutput& out) override;

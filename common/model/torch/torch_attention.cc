@@ -18,7 +18,7 @@ namespace outrider {
 namespace {
 
 // The first position that a row at the end of `path` sees.
-std::size_t first_visible(const std::vector<Slot>& path, Position window) {
+std::size_t first_visible(const std::vector<KvCell>& path, Position window) {
   if (window == 0) return 0;
   return path.size() - std::min(path.size(), static_cast<std::size_t>(window));
 }
@@ -65,14 +65,14 @@ void attend_cuda(const SlotAttention& attention, const at::Tensor& out) {
 
 }  // namespace
 
-at::Tensor slot_table(std::span<const std::vector<Slot>> paths, Position window) {
+at::Tensor slot_table(std::span<const std::vector<KvCell>> paths, Position window) {
   std::size_t longest = 0;
-  for (const std::vector<Slot>& path : paths) longest = std::max(longest, path.size());
+  for (const std::vector<KvCell>& path : paths) longest = std::max(longest, path.size());
   const std::size_t stride = longest + 2;
   at::Tensor table = at::zeros(
       {static_cast<std::int64_t>(paths.size()), static_cast<std::int64_t>(stride)}, at::kInt);
   for (std::size_t row = 0; row < paths.size(); ++row) {
-    const std::vector<Slot>& path = paths[row];
+    const std::vector<KvCell>& path = paths[row];
     std::int32_t* line = table.mutable_data_ptr<std::int32_t>() + row * stride;
     line[0] = static_cast<std::int32_t>(first_visible(path, window));
     line[1] = static_cast<std::int32_t>(path.size());

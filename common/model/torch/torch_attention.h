@@ -25,7 +25,7 @@ struct SlotAttention {
 // [rows, 2 + longest path] i32 on the cpu: per row the begin and end of its visible positions, and
 // its slots by position. paths: by row and position, the row itself last. window: 0 for all
 // positions.
-at::Tensor slot_table(std::span<const std::vector<Slot>> paths, Position window);
+at::Tensor slot_table(std::span<const std::vector<KvCell>> paths, Position window);
 
 // Writes softmax(q k^T / sqrt(head_dim)) v: [rows, heads, head_dim] f32. A row's order of sums
 // depends on its own positions only. Throws libtorch's exceptions.

@@ -124,23 +124,19 @@ class TorchModel final : public Model {
 
   const ModelInfo& info() const override { return info_; }
 
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    OUTRIDER_RETURN_IF_ERROR(check_capacity(capacity));
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
     const c10::InferenceMode guard;
     try {
       const ModelConfig& config = files_->config;
       const auto options = at::TensorOptions().dtype(at::kFloat).device(device_);
-      std::vector<at::Tensor> keys;
-      std::vector<at::Tensor> values;
+      auto pages = std::make_shared<TorchKvPages>(this, count);
       for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-        keys.push_back(at::empty({capacity, config.num_kv_heads, config.head_dim}, options));
-        values.push_back(at::empty_like(keys.back()));
+        pages->keys.push_back(at::empty({std::int64_t{count} * KvPages::kRows,
+                                         config.num_kv_heads, config.head_dim},
+                                        options));
+        pages->values.push_back(at::empty_like(pages->keys.back()));
       }
-      // After the tensors: if they do not fit, no slot table is allocated.
-      auto cache = std::make_unique<TorchKvCache>(this, capacity);
-      cache->keys = std::move(keys);
-      cache->values = std::move(values);
-      return std::unique_ptr<KvCache>(std::move(cache));
+      return std::shared_ptr<KvPages>(std::move(pages));
     } catch (const std::exception& error) {
       return status_of(error);
     }

@@ -12,6 +12,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <c10/core/InferenceMode.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,14 +36,21 @@ std::size_t run_length(std::span<const Row> rows, std::size_t begin) {
   return end - begin;
 }
 
-at::Tensor slot_tensor(std::span<const Row> rows) {
-  at::Tensor slots = at::empty({static_cast<std::int64_t>(rows.size())}, at::kLong);
+at::Tensor cell_tensor(std::span<const Row> rows) {
+  at::Tensor cells = at::empty({static_cast<std::int64_t>(rows.size())}, at::kLong);
   for (std::size_t i = 0; i < rows.size(); ++i)
-    slots.mutable_data_ptr<std::int64_t>()[i] = rows[i].slot;
-  return slots;
+    cells.mutable_data_ptr<std::int64_t>()[i] = rows[i].cache->slots().cell(rows[i].slot);
+  return cells;
 }
 
 }  // namespace
+
+void TorchKvPages::copy(KvCell from, KvCell to, std::int32_t rows) {
+  const c10::InferenceMode guard;
+  for (std::vector<at::Tensor>* const part : {&keys, &values}) {
+    for (at::Tensor& layer : *part) layer.narrow(0, to, rows).copy_(layer.narrow(0, from, rows));
+  }
+}
 
 TorchPass::TorchPass(const ModelConfig& config, TorchWeights weights, at::Device device,
                      std::unique_ptr<HostCopies> copies)
@@ -71,12 +80,12 @@ void TorchPass::place(std::span<const Row> rows, bool shows) {
   cache_rows_.clear();
   for (std::size_t begin = 0; begin < rows.size();) {
     const std::size_t count = run_length(rows, begin);
-    const std::span<const std::vector<Slot>> paths = std::span(paths_).subspan(begin, count);
+    const std::span<const std::vector<KvCell>> paths = std::span(paths_).subspan(begin, count);
     CacheRows& part = cache_rows_.emplace_back(
-        CacheRows{.cache = static_cast<TorchKvCache*>(rows[begin].cache),
+        CacheRows{.pages = static_cast<TorchKvPages*>(&rows[begin].cache->pages()),
                   .from = static_cast<std::int64_t>(begin),
                   .count = static_cast<std::int64_t>(count),
-                  .slots = to_device(slot_tensor(rows.subspan(begin, count))),
+                  .cells = to_device(cell_tensor(rows.subspan(begin, count))),
                   .tables = {}});
     for (const Position window : windows_) {
       part.tables.push_back(to_device(slot_table(paths, window)));
@@ -154,10 +163,10 @@ at::Tensor TorchPass::attend(const TorchLayer& layer, std::size_t index,
     const auto of_part = [&](const at::Tensor& all) {
       return all.narrow(0, part.from, part.count);
     };
-    at::Tensor& keys = part.cache->keys[index];
-    at::Tensor& values = part.cache->values[index];
-    keys.index_copy_(0, part.slots, of_part(k));
-    values.index_copy_(0, part.slots, of_part(v));
+    at::Tensor& keys = part.pages->keys[index];
+    at::Tensor& values = part.pages->values[index];
+    keys.index_copy_(0, part.cells, of_part(k));
+    values.index_copy_(0, part.cells, of_part(v));
     attend_slots({.queries = of_part(q),
                   .keys = keys,
                   .values = values,

@@ -21,10 +21,12 @@
 
 namespace outrider {
 
-// keys and values: [layers][capacity slots, kv_heads, head_dim] f32.
-class TorchKvCache final : public OwnedKvCache {
+// keys and values: [layers][cells, kv_heads, head_dim] f32.
+class TorchKvPages final : public KvPages {
  public:
-  TorchKvCache(const void* owner, std::int32_t capacity) : OwnedKvCache(owner, capacity) {}
+  TorchKvPages(const void* model, std::int32_t count) : KvPages(model, count) {}
+
+  void copy(KvCell from, KvCell to, std::int32_t rows) override;
 
   std::vector<at::Tensor> keys;
   std::vector<at::Tensor> values;
@@ -53,9 +55,9 @@ class TorchPass final {
  private:
   // Neighbouring rows of one cache.
   struct CacheRows {
-    TorchKvCache* cache;
+    TorchKvPages* pages;
     std::int64_t from, count;
-    at::Tensor slots;                // [count]
+    at::Tensor cells;                // [count]
     std::vector<at::Tensor> tables;  // slot_table() by place in windows_
   };
   struct ShownLayer {

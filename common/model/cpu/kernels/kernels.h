@@ -62,7 +62,7 @@ struct Outputs {
   std::int64_t end = 0;
 };
 
-// Keys and values are in pages of 64 slots, one head after the other: [page][head][slot][element].
+// Keys and values are in pages of 64 cells: [page][head][cell][element].
 inline constexpr std::int64_t kKvPageSlots = 64;
 
 // Long contexts are cut into parts of so many absolute positions, which threads share. A part's
@@ -77,7 +77,7 @@ inline constexpr std::int64_t kMaxHeadStride = 512;
 struct AttentionRow {
   const float* queries = nullptr;      // [num_queries, head_stride] f32, zero beyond head_dim
   float* partials = nullptr;           // [num_queries, partial_stride] f32
-  const std::int32_t* path = nullptr;  // slots by position
+  const std::int32_t* path = nullptr;  // cells by position
   std::int64_t begin = 0;              // the first position seen, and one past the last, of one
   std::int64_t end = 0;                // part; none if begin >= end
 };
@@ -90,7 +90,7 @@ struct AttentionTask {
   std::int64_t num_queries = 0;     // of each row, at most kMaxSharedQueries
   std::int64_t head_stride = 0;     // pad_to_lanes(head_dim), at most kMaxHeadStride
   std::int64_t partial_stride = 0;  // floats
-  // Of slot 0, f32 or bf16; zero beyond head_dim.
+  // Of cell 0, f32 or bf16; zero beyond head_dim.
   const void* keys = nullptr;
   const void* values = nullptr;
   bool is_bf16 = false;

@@ -154,7 +154,8 @@ TEST_F(CompletionServerTest, ClientsFaultsAreCounted) {
 }
 
 TEST_F(CompletionServerTest, ARefusalForWantOfRoomCarriesTheEnginesDelay) {
-  scheduler_options_.kv.max_bytes = 1;
+  scheduler_options_.kv.max_bytes = 1;  // one page of 64 rows
+  scheduler_options_.max_rows = 80;
   model_.set_kv_bytes_per_position(1);
   scheduler_options_.retry_after = std::chrono::seconds(7);
   start();

@@ -327,7 +327,7 @@ TEST_F(StalledReaderTest, AReaderThatDoesNotReadLosesItsSession) {
   EXPECT_EQ(stats.sessions_open, 0u);
   EXPECT_EQ(stats.finished_error, 1u);
   EXPECT_EQ(stats.finished_length, 1u);
-  EXPECT_EQ(stats.caches_kept, 2u);
+  EXPECT_EQ(stats.texts_kept, 2u);
   expect_serves();
 }
 

@@ -258,7 +258,13 @@ TEST_F(BadMessageTest, NamesCannotForgeALogLine) {
   for (const std::string& line : log_lines()) EXPECT_EQ(line.find('\n'), std::string::npos);
 }
 
-TEST_F(BadMessageTest, AnothersSessionIdGivesNothingAway) {
+// Where not even those of one tenant share what they compute.
+class UnsharedTest : public BadMessageTest {
+ protected:
+  UnsharedTest() { scheduler_options_.kv.share_prefixes = false; }
+};
+
+TEST_F(UnsharedTest, AnothersSessionIdGivesNothingAway) {
   // A client opens a session and leaves; the server keeps its KV.
   Open first = honest_open();
   first.prefix = {5, 6, 7, 5, 6, 7, 5, 6};

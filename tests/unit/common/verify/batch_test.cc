@@ -30,8 +30,8 @@ class WatchedModel final : public Model {
   explicit WatchedModel(ToyModel& model) : model_(model) {}
 
   const ModelInfo& info() const override { return model_.info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_.new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_.new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     passes.push_back({rows.size(), out.abandoned.size(), out.tap != nullptr});
@@ -474,7 +474,9 @@ TEST_F(BatchTest, EachReaderOfALongPromptIsToldHowFarItIs) {
     scheduler().connect(
         stream, "session-" + std::to_string(stream), now(),
         {.on_progress = [&told, stream](const Progress&) { told.push_back(stream); }}, {});
-    scheduler().receive(stream, {.body = open_message(std::vector<TokenId>(300, 1))}, now());
+    scheduler().receive(
+        stream, {.body = open_message(std::vector<TokenId>(300, static_cast<TokenId>(stream)))},
+        now());
   }
   ride();
   EXPECT_THAT(told, ElementsAre(1, 2, 1, 2, 1, 2, 1, 2)) << "after each layer";

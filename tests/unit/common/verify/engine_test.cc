@@ -87,8 +87,8 @@ class GatedModel final : public Model {
  public:
   explicit GatedModel(Model& model) : model_(model) {}
   const ModelInfo& info() const override { return model_.info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_.new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_.new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     inside_ = true;
@@ -115,8 +115,8 @@ class HeldModel final : public Model, private LayerTap {
  public:
   explicit HeldModel(Model& model) : model_(model) {}
   const ModelInfo& info() const override { return model_.info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_.new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_.new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     tap_ = out.tap;

@@ -237,7 +237,7 @@ TEST_F(SchedulerTest, CountsWhatItDid) {
   EXPECT_EQ(stats.passes, 2u);
   EXPECT_EQ(stats.rows, 4u);
   EXPECT_EQ(stats.compute, from_ms(6));
-  EXPECT_EQ(stats.caches_kept, 2u);
+  EXPECT_EQ(stats.texts_kept, 2u);
 }
 
 }  // namespace

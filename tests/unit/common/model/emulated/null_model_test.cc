@@ -107,8 +107,8 @@ class SlowModel final : public Model {
   SlowModel(std::unique_ptr<Model> model, ManualClock& clock)
       : model_(std::move(model)), clock_(clock) {}
   const ModelInfo& info() const override { return model_->info(); }
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    return model_->new_cache(capacity);
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    return model_->new_pages(count);
   }
   Status forward(std::span<const Row> rows, PassOutput& out) override {
     clock_.advance(from_ms(20));

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/gpu/device_memory.h"
+#include "common/model/cuda/cases/case_memory.h"
 
 namespace outrider::gpu {
 
@@ -26,7 +26,7 @@ struct DeviceFacts {
 DeviceFacts device_facts();
 
 // Pieces of one allocation, with filled gaps between them that read() finds changed.
-class CudaMemory final : public DeviceMemory {
+class CudaMemory final : public CaseMemory {
  public:
   explicit CudaMemory(std::size_t bytes);
   CudaMemory(const CudaMemory&) = delete;

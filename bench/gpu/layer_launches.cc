@@ -59,7 +59,9 @@ AttentionLaunch::AttentionLaunch(CudaMemory& memory, const cuda::Heads& shape, s
   std::vector<std::int32_t> path(static_cast<std::size_t>(positions));
   std::iota(path.begin(), path.end(), 0);
   const std::int32_t* const on_device = memory.upload(path);
-  const std::vector<cuda::SeenRow> seen(static_cast<std::size_t>(rows), {on_device, 0, positions});
+  const std::vector<cuda::SeenRow> seen(
+      static_cast<std::size_t>(rows),
+      {on_device, on_device + positions - 1, positions - 1, 0, positions});
   const auto shared = static_cast<std::int32_t>(shape.heads / shape.kv_heads);
   const auto pairs = static_cast<std::int32_t>(rows) * shared;
   std::vector<cuda::Bundle> bundles;
@@ -88,7 +90,8 @@ AttentionLaunch::AttentionLaunch(CudaMemory& memory, const cuda::Heads& shape, s
 
 void AttentionLaunch::run(void* stream) const {
   cuda::attend(attention_, stream);
-  cuda::combine_parts(attention_, out_, attention_.shape.heads * attention_.shape.head_dim, stream);
+  cuda::combine_parts(attention_, out_, attention_.shape.heads * attention_.shape.head_dim, nullptr,
+                      stream);
 }
 
 RowLaunches::RowLaunches(CudaMemory& memory, std::int64_t rows)
@@ -169,12 +172,10 @@ void PassLaunches::run_layer(const Layer& layer, void* stream) const {
   cuda::Attention attention = attention_;
   attention.queries = placement.rotated;
   attention.planes = layer.planes;
+  attention.next = layer.o.data;
+  attention.next_bytes = is_quantized_ ? bytes_of(layer.o) : cuda::lane_panel_bytes(layer.o);
   cuda::attend(attention, stream);
-  cuda::combine_parts(attention, attended_, kHidden, stream);
-  if (is_quantized_) {
-    cuda::norm_and_quantize({attended_, rows_, kHidden, kHidden}, nullptr, 0.0f, nullptr, quantized,
-                            stream);
-  }
+  cuda::combine_parts(attention, is_quantized_ ? nullptr : attended_, kHidden, quantized, stream);
   const cuda::Product output{layer.o, {hidden_, kHidden, nullptr, true}};
   cuda::multiply(&output, 1, input(kHidden, attended_), stream);
   cuda::norm_and_quantize(hidden, weight_, 1e-5f, normed, quantized, stream);

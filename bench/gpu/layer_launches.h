@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/gpu/cuda_device.h"
-#include "bench/gpu/kernel_cases.h"
+#include "common/model/cuda/cases/kernel_cases.h"
 #include "common/model/cuda/kernels.h"
 
 namespace outrider::gpu {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "bench/gpu/cuda_device.h"
-#include "bench/gpu/kernel_cases.h"
 #include "bench/gpu/speed.h"
 #include "common/base/vector_targets.h"
+#include "common/model/cuda/cases/kernel_cases.h"
 
 namespace outrider::gpu {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "bench/gpu/device_kernels.h"
-#include "bench/gpu/kernel_cases.h"
 #include "bench/gpu/layer_launches.h"
 #include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/cuda/cases/kernel_cases.h"
 #include "common/model/cuda/lane_panels.h"
 
 namespace outrider::gpu {

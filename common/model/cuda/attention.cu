@@ -10,12 +10,12 @@
 // furthest; a row whose path has another slot at a position reads that one itself, so sharing
 // changes no bit. SPDX-License-Identifier: Apache-2.0
 #include "common/model/cuda/attention_tiles.h"
+#include "common/model/cuda/quantized_rows.h"
 
 namespace outrider::cuda {
 namespace {
 
 constexpr int kValueThreads = kMaxBundle * kWarpLanes;
-constexpr int kSlice = 64;  // elements of values that a block takes, two in each lane
 constexpr int kCombineThreads = 128;
 
 struct Span {
@@ -75,14 +75,16 @@ struct PartWeights {
   }
 };
 
-// One query's values of a slice of elements, two in each lane of a warp.
-template <class T>
+// One query's values of a slice of elements, kEach in each lane of a warp. One each makes twice as
+// many blocks, for passes that have few.
+template <class T, int kEach>
 struct ValueChain {
+  static constexpr int kSlice = kEach * kWarpLanes;
   static constexpr int kPitch = kSlice * static_cast<int>(sizeof(T));
   static constexpr int kTiles = sizeof(T) == 2 ? 6 : 4;  // in shared memory
   static constexpr int kAhead = 32;
-  struct alignas(2 * sizeof(T)) Pair {
-    T of[2];
+  struct alignas(kEach * sizeof(T)) Piece {
+    T of[kEach];
   };
 
   const AttentionBatch& p;
@@ -90,11 +92,11 @@ struct ValueChain {
   const SeenRow& row;
   int k;           // the lane's first element
   bool is_needed;  // the lane's elements are there
-  float sums[2];
+  float sums[kEach];
 
-  OUTRIDER_DEVICE void add_one(const Pair& pair, float weight) {
-    sums[0] = fused(widen(pair.of[0]), weight, sums[0]);
-    sums[1] = fused(widen(pair.of[1]), weight, sums[1]);
+  OUTRIDER_DEVICE void add_one(const Piece& piece, float weight) {
+    OUTRIDER_UNROLLED
+    for (int e = 0; e < kEach; ++e) sums[e] = fused(widen(piece.of[e]), weight, sums[e]);
   }
 
   // The positions `span` of the block that begins at `first`. lead: the staged slots, or null if
@@ -102,39 +104,39 @@ struct ValueChain {
   OUTRIDER_DEVICE void add_block(int first, Span span, const float* weights, float shrink,
                                  const std::int32_t* lead, const std::byte* staged) {
     if (!is_needed) return;
-    sums[0] = multiply(sums[0], shrink);
-    sums[1] = multiply(sums[1], shrink);
-    staged += thread_index() % kWarpLanes * static_cast<int>(sizeof(Pair));
+    OUTRIDER_UNROLLED
+    for (float& sum : sums) sum = multiply(sum, shrink);
+    staged += thread_index() % kWarpLanes * static_cast<int>(sizeof(Piece));
     int at = span.begin;
     if (lead != nullptr) {
       OUTRIDER_NOT_UNROLLED
       for (; at < span.end; ++at) {
-        const std::int32_t slot = row.path[first + at];
+        const std::int32_t slot = slot_at(row, first + at);
         const T* values = static_cast<const T*>(p.task.planes.values);
         const void* from = staged + at * kPitch;
         if (slot != lead[at]) from = values + slot_offset(p, slot, look.head) + k;
-        add_one(read<Pair>(from), weights[at]);
+        add_one(read<Piece>(from), weights[at]);
       }
     }
     for (; at % 4 != 0 && at < span.end; ++at) {
-      add_one(read<Pair>(staged + at * kPitch), weights[at]);
+      add_one(read<Piece>(staged + at * kPitch), weights[at]);
     }
     for (; at + kAhead <= span.end; at += kAhead) {
-      Pair pairs[kAhead];
+      Piece pieces[kAhead];
       FourFloats by[kAhead / 4];
       OUTRIDER_UNROLLED
-      for (int i = 0; i < kAhead; ++i) pairs[i] = read<Pair>(staged + (at + i) * kPitch);
+      for (int i = 0; i < kAhead; ++i) pieces[i] = read<Piece>(staged + (at + i) * kPitch);
       OUTRIDER_UNROLLED
       for (int i = 0; i < kAhead / 4; ++i) by[i] = read<FourFloats>(weights + at + 4 * i);
       OUTRIDER_UNROLLED
       for (int i = 0; i < kAhead; i += 4) {
-        add_one(pairs[i], by[i / 4].x);
-        add_one(pairs[i + 1], by[i / 4].y);
-        add_one(pairs[i + 2], by[i / 4].z);
-        add_one(pairs[i + 3], by[i / 4].w);
+        add_one(pieces[i], by[i / 4].x);
+        add_one(pieces[i + 1], by[i / 4].y);
+        add_one(pieces[i + 2], by[i / 4].z);
+        add_one(pieces[i + 3], by[i / 4].w);
       }
     }
-    for (; at < span.end; ++at) add_one(read<Pair>(staged + at * kPitch), weights[at]);
+    for (; at < span.end; ++at) add_one(read<Piece>(staged + at * kPitch), weights[at]);
   }
 
   // Bit b: in block b of the part the row has the lead's slots wherever it looks; all lanes call.
@@ -146,8 +148,8 @@ struct ValueChain {
       const int at = b * kBlock + lane;
       const bool low = at >= seen.begin && at < seen.end;
       const bool high = at + 32 >= seen.begin && at + 32 < seen.end;
-      const bool agrees = (!low || row.path[first + at] == lead[at]) &&
-                          (!high || row.path[first + at + 32] == lead[at + 32]);
+      const bool agrees = (!low || slot_at(row, first + at) == lead[at]) &&
+                          (!high || slot_at(row, first + at + 32) == lead[at + 32]);
       mask |= in_all_lanes(agrees) ? 1u << b : 0u;
     }
     return mask;
@@ -156,20 +158,22 @@ struct ValueChain {
 
 // Shared memory of the values' kernel: tiles of values, the lead's slots, and the weights.
 constexpr int kSlotBytes = static_cast<int>(kAttentionPart) * 4;
-template <class T>
-constexpr int kValueBytes = ValueChain<T>::kTiles* kBlock* ValueChain<T>::kPitch + kSlotBytes +
-                            kMaxBundle* static_cast<int>(sizeof(PartWeights));
+template <class T, int kEach>
+constexpr int kValueBytes = ValueChain<T, kEach>::kTiles* kBlock* ValueChain<T, kEach>::kPitch +
+                            kSlotBytes + kMaxBundle* static_cast<int>(sizeof(PartWeights));
 
 // What one thread block does of a part: some queries, a slice of elements.
-template <class T>
+template <class T, int kEach>
 struct PartBlock {
-  static constexpr int kPitch = ValueChain<T>::kPitch, kTile = kBlock * kPitch;
-  static constexpr int kTiles = ValueChain<T>::kTiles;
+  using Chain = ValueChain<T, kEach>;
+  static constexpr int kSlice = Chain::kSlice, kPitch = Chain::kPitch, kTile = kBlock * kPitch;
+  static constexpr int kTiles = Chain::kTiles;
 
   const AttentionBatch& p;
   const Look look;
-  const int slices, part, k, count;  // elements k .. k + count
-  const int first, blocks;           // position, and blocks that the lead sees
+  const int slices, columns;  // of blocks along x
+  const int part, k, count;   // elements k .. k + count
+  const int first, blocks;    // position, and blocks that the lead sees
   std::byte* memory;
   std::int32_t* slots;   // the lead's
   PartWeights* weights;  // by query
@@ -178,6 +182,7 @@ struct PartBlock {
       : p(p),
         look(p, block_y(), block_z()),
         slices((p.stride + kSlice - 1) / kSlice),
+        columns(static_cast<int>(p.task.parts) * slices),
         part(block_x() / slices),
         k(block_x() % slices * kSlice),
         count(smaller(p.stride - k, kSlice)),
@@ -187,7 +192,16 @@ struct PartBlock {
         slots(reinterpret_cast<std::int32_t*>(memory + kTiles * kTile)),
         weights(reinterpret_cast<PartWeights*>(memory + kTiles * kTile + kSlotBytes)) {}
 
-  // The scores, the lead's slots, and what each query sees.
+  // The lead's slots, and what each query sees: no kernel writes them.
+  OUTRIDER_DEVICE void fetch_slots() const {
+    const int thread = thread_index();
+    for (int i = thread; i < blocks * kBlock; i += kValueThreads) {
+      slots[i] = SeenSlot(look.lead, first + i).slot;
+    }
+    if (thread < look.count) {
+      weights[thread].seen = seen_of(p.task.rows[look.row(thread)], first);
+    }
+  }
   OUTRIDER_DEVICE void fetch_scores() const {
     const int thread = thread_index(), pieces = blocks * kBlock / 4;
     for (int q = 0; q < look.count; ++q) {
@@ -197,12 +211,6 @@ struct PartBlock {
       }
     }
     commit_copies();
-    for (int i = thread; i < blocks * kBlock; i += kValueThreads) {
-      slots[i] = SeenSlot(look.lead, first + i).slot;
-    }
-    if (thread < look.count) {
-      weights[thread].seen = seen_of(p.task.rows[look.row(thread)], first);
-    }
   }
 
   // A block of values. Warps without a query copy for the others, if there are enough of them.
@@ -214,6 +222,17 @@ struct PartBlock {
                                   kPitch, copiers, memory + b % kTiles * kTile);
     }
     commit_copies();
+    if (copiers.index >= 0) prefetch_next(b * copiers.count + copiers.index);
+  }
+
+  // The weights that are read next come to L2 while this is bound by its chains: a line for each
+  // thread and block of positions.
+  OUTRIDER_DEVICE void prefetch_next(int line) const {
+    constexpr std::int64_t kLine = 128;
+    const std::int64_t column =
+        (block_z() * p.task.shape.kv_heads + block_y()) * columns + block_x();
+    const std::int64_t at = (column * kPartBlocks * kValueThreads + line) * kLine;
+    if (at < p.task.next_bytes) prefetch_line(static_cast<const std::byte*>(p.task.next) + at);
   }
 
   // Turns scores into weights: pairs of a query and a block, shared by all warps.
@@ -233,6 +252,8 @@ struct PartBlock {
   }
 
   OUTRIDER_DEVICE void run() const {
+    fetch_slots();
+    wait_for_previous();
     fetch_scores();
     sync_threads();
     for (int b = 0; b < kTiles - 1; ++b) fetch(b);
@@ -244,9 +265,9 @@ struct PartBlock {
     const SeenRow row = p.task.rows[look.row(is_mine ? query : 0)];
     const PartWeights& mine = weights[query];
     const Span seen = is_mine ? mine.seen : Span{0, 0};
-    ValueChain<T> chain{p, look, row, k + 2 * lane, 2 * lane < count, {}};
+    Chain chain{p, look, row, k + kEach * lane, kEach * lane < count, {}};
     std::uint32_t agreement = ~0u;
-    if (is_mine && row.path != look.lead.path) agreement = chain.agreement(first, seen, slots);
+    if (is_mine && !has_path_of(row, look.lead)) agreement = chain.agreement(first, seen, slots);
     float total = 0.0f, maximum = kUnseen;
     for (int b = 0; b < blocks; ++b) {
       wait_copies<kTiles - 2>();
@@ -264,14 +285,13 @@ struct PartBlock {
     if (is_mine) store(query, chain, maximum, total);
   }
 
-  OUTRIDER_DEVICE void store(int query, const ValueChain<T>& chain, float maximum,
-                             float total) const {
+  OUTRIDER_DEVICE void store(int query, const Chain& chain, float maximum, float total) const {
     const std::int64_t row = look.row(query) * p.task.parts + part;
     float* partial = p.task.partials + (row * p.task.shape.heads + look.query_head(query)) *
                                            (p.stride + kPartialExtra);
     if (chain.is_needed) {
-      partial[chain.k] = chain.sums[0];
-      partial[chain.k + 1] = chain.sums[1];
+      OUTRIDER_UNROLLED
+      for (int e = 0; e < kEach; ++e) partial[chain.k + e] = chain.sums[e];
     }
     if (k > 0 || thread_index() % kWarpLanes > 0) return;
     partial[p.stride] = maximum;
@@ -279,53 +299,74 @@ struct PartBlock {
   }
 };
 
-template <class T>
+template <class T, int kEach>
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kValueThreads, 2) add_part(OUTRIDER_ARGUMENT AttentionBatch p) {
-  PartBlock<T>(p).run();
+  allow_next();
+  PartBlock<T, kEach>(p).run();
 }
 
 struct CombineRow {
   const float* partials;
   float* out;
+  std::byte* quantized;
   std::int64_t stride;  // of out
   int heads, parts, head_dim, head_stride;
 };
 
-// A block takes a head of a row; the heads' last one also clears what is behind them.
-OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCombineThreads, 1) combine_row(OUTRIDER_ARGUMENT CombineRow p) {
+// The parts of one element, in order.
+OUTRIDER_DEVICE float combine_element(const CombineRow& p, std::int64_t row, int element) {
   const int width = p.head_stride + static_cast<int>(kPartialExtra);
-  const std::int64_t row = block_x();
-  const float* partials = p.partials + (row * p.parts * p.heads + block_y()) * width;
+  const int head = element / p.head_dim, k = element % p.head_dim;
+  const float* partials = p.partials + (row * p.parts * p.heads + head) * width;
   const std::int64_t step = static_cast<std::int64_t>(p.heads) * width;
   float maximum = kUnseen;
   for (int i = 0; i < p.parts; ++i) maximum = larger(maximum, partials[i * step + p.head_stride]);
-  float* out = p.out + row * p.stride + static_cast<std::int64_t>(block_y()) * p.head_dim;
-  for (int k = thread_index(); k < p.head_dim; k += kCombineThreads) {
-    float sum = 0.0f, value = 0.0f;
-    for (int i = 0; i < p.parts; ++i) {
-      const float* partial = partials + i * step;
-      const float shrink = exponential(add(partial[p.head_stride], -maximum));
-      sum = add(sum, multiply(partial[p.head_stride + 1], shrink));
-      value = fused(partial[k], shrink, value);
-    }
-    out[k] = divide(value, sum);
+  float sum = 0.0f, value = 0.0f;
+  for (int i = 0; i < p.parts; ++i) {
+    const float* partial = partials + i * step;
+    const float shrink = exponential(add(partial[p.head_stride], -maximum));
+    sum = add(sum, multiply(partial[p.head_stride + 1], shrink));
+    value = fused(partial[k], shrink, value);
   }
-  const std::int64_t end = static_cast<std::int64_t>(p.heads) * p.head_dim;
-  if (block_y() != p.heads - 1) return;
-  for (std::int64_t i = end + thread_index(); i < p.stride; i += kCombineThreads) {
-    p.out[row * p.stride + i] = 0.0f;
-  }
+  return divide(value, sum);
+}
+
+// A warp takes a group of 32 elements; blocks along x share a row.
+OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCombineThreads, 1) combine_row(OUTRIDER_ARGUMENT CombineRow p) {
+  allow_next();
+  wait_for_previous();
+  const int lane = thread_index() % kWarpLanes;
+  const int g = block_x() * (kCombineThreads / kWarpLanes) + thread_index() / kWarpLanes;
+  const int count = p.heads * p.head_dim, groups = (count + 31) / 32, at = g * 32 + lane;
+  if (g >= groups) return;
+  const std::int64_t row = block_y();
+  const float value = at < count ? combine_element(p, row, at) : 0.0f;
+  if (p.out != nullptr && at < p.stride) p.out[row * p.stride + at] = value;
+  if (p.quantized == nullptr) return;
+  quantize_group(value, lane, p.quantized + (row * groups + g) * kGroupBytes);
+}
+
+template <class T, int kEach>
+void run_values(const AttentionBatch& batch, unsigned columns, Stream stream) {
+  const Attention& task = batch.task;
+  launch(
+      &add_part<T, kEach>,
+      {columns, static_cast<unsigned>(task.shape.kv_heads), static_cast<unsigned>(task.num_bundles),
+       kValueThreads, kValueBytes<T, kEach>, start_for(task.num_rows)},
+      stream, batch);
 }
 
 template <class T>
 void run(const AttentionBatch& batch, Stream stream) {
   const Attention& task = batch.task;
-  const auto slices = static_cast<unsigned>((batch.stride + kSlice - 1) / kSlice);
-  const auto blocks = static_cast<unsigned>(task.parts) * slices;
-  launch(&add_part<T>,
-         {blocks, static_cast<unsigned>(task.shape.kv_heads),
-          static_cast<unsigned>(task.num_bundles), kValueThreads, kValueBytes<T>},
-         stream, batch);
+  const auto columns = [&](int slice) {
+    return static_cast<unsigned>(task.parts * ((batch.stride + slice - 1) / slice));
+  };
+  const std::int64_t blocks = columns(2 * kWarpLanes) * task.shape.kv_heads * task.num_bundles;
+  if (2 * blocks <= device_limits().multiprocessors) {
+    return run_values<T, 1>(batch, columns(kWarpLanes), stream);
+  }
+  run_values<T, 2>(batch, columns(2 * kWarpLanes), stream);
 }
 
 }  // namespace
@@ -337,18 +378,23 @@ void attend(const Attention& attention, Stream stream) {
   run<float>(batch, stream);
 }
 
-void combine_parts(const Attention& attention, float* out, std::int64_t stride, Stream stream) {
+void combine_parts(const Attention& attention, float* out, std::int64_t stride,
+                   std::byte* quantized, Stream stream) {
   const Heads& shape = attention.shape;
   const CombineRow row{attention.partials,
                        out,
+                       quantized,
                        stride,
                        static_cast<int>(shape.heads),
                        static_cast<int>(attention.parts),
                        static_cast<int>(shape.head_dim),
                        static_cast<int>(pad_to_lanes(shape.head_dim))};
+  constexpr std::int64_t kGroups = kCombineThreads / kWarpLanes;
+  const std::int64_t groups = (shape.heads * shape.head_dim + 31) / 32;
   launch(&combine_row,
-         {static_cast<unsigned>(attention.num_rows), static_cast<unsigned>(shape.heads), 1,
-          kCombineThreads, 0},
+         {static_cast<unsigned>((groups + kGroups - 1) / kGroups),
+          static_cast<unsigned>(attention.num_rows), 1, kCombineThreads, 0,
+          start_for(attention.num_rows)},
          stream, row);
 }
 

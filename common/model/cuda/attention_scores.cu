@@ -52,13 +52,9 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, 2) score_block(OUTRIDER_ARGUMENT 
   auto* queries = reinterpret_cast<float*>(keys + kBlock * pitch);  // [kMaxBundle, stride]
   auto* slots = reinterpret_cast<std::int32_t*>(queries + kMaxBundle * p.stride);  // [kBlock]
   const int first = block_x() * kBlock;
-  if (first >= look.lead.end) return;
+  allow_next();
   const int thread = thread_index();
-  for (int i = thread; i < look.count * p.stride / 4; i += kScoreThreads) {
-    const int query = i / (p.stride / 4), at = i % (p.stride / 4) * 4;
-    const std::int64_t head = look.row(query) * p.task.shape.heads + look.query_head(query);
-    copy_async(queries + query * p.stride + at, p.task.queries + head * p.stride + at);
-  }
+  if (first >= look.lead.end) return wait_for_previous();  // a kernel ends behind the one before
   if (thread < kBlock) slots[thread] = SeenSlot(look.lead, first + thread).slot;
   static_assert(kThreadQueries == 2);
   const int at = thread % kBlock, position = first + at, q = thread / kBlock * kThreadQueries;
@@ -66,6 +62,12 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kScoreThreads, 2) score_block(OUTRIDER_ARGUMENT 
   for (int i = 0; i < kThreadQueries; ++i) {
     const int query = smaller(q + i, look.count - 1);
     seen[i] = SeenSlot(p.task.rows[look.row(query)], position).slot;
+  }
+  wait_for_previous();
+  for (int i = thread; i < look.count * p.stride / 4; i += kScoreThreads) {
+    const int query = i / (p.stride / 4), at = i % (p.stride / 4) * 4;
+    const std::int64_t head = look.row(query) * p.task.shape.heads + look.query_head(query);
+    copy_async(queries + query * p.stride + at, p.task.queries + head * p.stride + at);
   }
   sync_threads();
   stage_slots<T, 0>(p, look, p.task.planes.keys, slots, 0, p.stride, pitch, {thread, kScoreThreads},
@@ -95,7 +97,9 @@ void run(const AttentionBatch& batch, Stream stream) {
   const auto stride = static_cast<std::size_t>(batch.stride);
   const std::size_t bytes = kBlock * (stride * sizeof(T) + 16) +
                             kMaxBundle * stride * sizeof(float) + kBlock * sizeof(std::int32_t);
-  launch(&score_block<T>, {blocks, kv_heads, bundles, kScoreThreads, bytes}, stream, batch);
+  launch(&score_block<T>,
+         {blocks, kv_heads, bundles, kScoreThreads, bytes, start_for(task.num_rows)}, stream,
+         batch);
 }
 
 }  // namespace

@@ -80,6 +80,17 @@ OUTRIDER_DEVICE void stage_slots(const AttentionBatch& p, const Look& look, cons
   }
 }
 
+OUTRIDER_DEVICE std::int32_t slot_at(const SeenRow& row, int position) {
+  return position < row.num_common ? row.common[position] : row.own[position - row.num_common];
+}
+
+// Whether a row has the slots of the lead wherever it looks, known without reading them: it looks
+// nowhere before the lead does, and both read one list.
+OUTRIDER_DEVICE bool has_path_of(const SeenRow& row, const SeenRow& lead) {
+  return row.begin >= lead.begin && row.common == lead.common && row.own == lead.own &&
+         (row.num_common == lead.num_common || row.own == nullptr);
+}
+
 // Whether a row sees a position, and from which slot.
 struct SeenSlot {
   bool is_seen;
@@ -87,7 +98,7 @@ struct SeenSlot {
 
   OUTRIDER_DEVICE SeenSlot(const SeenRow& row, int position)
       : is_seen(position >= row.begin && position < row.end),
-        slot(is_seen ? row.path[position] : -1) {}
+        slot(is_seen ? slot_at(row, position) : -1) {}
 };
 
 // Fills the scores of all positions, [rows, heads, parts * kAttentionPart].

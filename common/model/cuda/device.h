@@ -157,6 +157,11 @@ OUTRIDER_DEVICE void wait_for_previous() {
 #endif
 }
 
+// Brings the line of 128 bytes into L2, beside the thread.
+OUTRIDER_DEVICE void prefetch_line(const void* line) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+}
+
 // A copy of 16 bytes to shared memory that goes on beside the thread.
 OUTRIDER_DEVICE void copy_async(void* to, const void* from) {
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
@@ -289,6 +294,7 @@ inline void multiply_half(std::int32_t (&sums)[4], const std::uint32_t (&a)[2], 
   fibers::meet_warp(&BytesOperand<4, std::int8_t>::run, &mine);
 }
 
+inline void prefetch_line(const void* /*line*/) {}
 inline void copy_async(void* to, const void* from) {
   fibers::copy_async(to, from, 16);
 }
@@ -345,7 +351,8 @@ OUTRIDER_DEVICE float exponential(float x) {
   return multiply(multiply(value, scale_1), scale_2);
 }
 
-// A stream of the device, of cudaStream_t; null is the default one.
+// A stream of the device: a cudaStream_t, or a queue of fibers' work. Null: the default one, or
+// at once.
 using Stream = void*;
 
 // What the device has.
@@ -380,6 +387,12 @@ inline const DeviceLimits& device_limits() {
 // other leaves free, not evenly.
 enum class Start : std::uint8_t { kBehindPrevious, kBesidePrevious };
 
+// Where rows are so few that the start of a kernel takes as long as its work.
+inline constexpr std::int64_t kMaxFewRows = 8;
+inline Start start_for(std::int64_t rows) {
+  return rows <= kMaxFewRows ? Start::kBesidePrevious : Start::kBehindPrevious;
+}
+
 struct Grid {
   unsigned x, y, z;
   unsigned threads;
@@ -408,9 +421,8 @@ void launch(void (*kernel)(Parameters...), const Grid& grid, Stream stream,
   config.numAttrs = is_beside ? 1 : 0;
   cudaLaunchKernelEx(&config, kernel, arguments...);
 #else
-  static_cast<void>(stream);
-  fibers::run_grid({grid.x, grid.y, grid.z}, grid.threads, grid.shared_bytes,
-                   [&] { kernel(arguments...); });
+  fibers::start_grid(static_cast<fibers::WorkQueue*>(stream), {grid.x, grid.y, grid.z},
+                     grid.threads, grid.shared_bytes, [=] { kernel(arguments...); });
 #endif
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -324,6 +325,11 @@ void set_seed(std::uint64_t seed) {
 void run_grid(Size grid, unsigned threads, std::size_t shared_bytes,
               const std::function<void()>& body) {
   runner.run_grid(grid, threads, shared_bytes, body);
+}
+void start_grid(WorkQueue* queue, Size grid, unsigned threads, std::size_t shared_bytes,
+                std::function<void()> body) {
+  if (queue == nullptr) return run_grid(grid, threads, shared_bytes, body);
+  queue->put([=, body = std::move(body)] { run_grid(grid, threads, shared_bytes, body); });
 }
 unsigned thread_index() {
   return runner.now_;

@@ -29,6 +29,16 @@ void set_seed(std::uint64_t seed);
 void run_grid(Size grid, unsigned threads, std::size_t shared_bytes,
               const std::function<void()>& body);
 
+// Where grids wait until they are run (host_device.h).
+class WorkQueue {
+ public:
+  virtual ~WorkQueue() = default;
+  virtual void put(std::function<void()> work) = 0;
+};
+// run_grid() at once, or put into a queue.
+void start_grid(WorkQueue* queue, Size grid, unsigned threads, std::size_t shared_bytes,
+                std::function<void()> body);
+
 // Within a body.
 unsigned thread_index();
 Size block_index();

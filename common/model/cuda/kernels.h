@@ -17,7 +17,8 @@
 
 namespace outrider::cuda {
 
-using Stream = void*;  // a cudaStream_t; null is the default one
+// Of a DeviceApi (device_api.h), or null: the default one of CUDA; by fibers, at once.
+using Stream = void*;
 
 // Products of one launch: of one kind of weights, and of the same inputs.
 inline constexpr int kMaxProducts = 3;
@@ -46,6 +47,7 @@ struct RowsOf {
   std::int64_t rows = 0;
   std::int64_t count = 0;
   std::int64_t stride = 0;
+  const std::int32_t* from = nullptr;  // [rows]: where row i is; null: at i. Read by norms only
 };
 
 // y = rms_norm(x, weight), zero beyond count, and its quantised rows; either may be null. weight
@@ -92,9 +94,12 @@ struct HeadPlacement {
 };
 void place_heads(const HeadPlacement& placement, Stream stream);
 
-// What a row sees: positions [begin, end) of its path.
+// What a row sees: positions [begin, end) of its path. Slots by position come from two lists, so
+// that rows of a sequence share the one of its committed text.
 struct SeenRow {
-  const std::int32_t* path = nullptr;  // slots by position
+  const std::int32_t* common = nullptr;  // [num_common], of the first positions
+  const std::int32_t* own = nullptr;     // of those from num_common on
+  std::int32_t num_common = 0;
   std::int32_t begin = 0;
   std::int32_t end = 0;
 };
@@ -120,10 +125,15 @@ struct Attention {
   float* partials = nullptr;  // [rows, parts, heads, head_stride + kPartialExtra], scratch
   float scale = 1.0f;
   KvPlanes planes;
+  // Weights of the product behind attention, which come to the cache meanwhile; null: none.
+  const void* next = nullptr;
+  std::int64_t next_bytes = 0;
 };
 // Fills the partial results.
 void attend(const Attention& attention, Stream stream);
-// out [rows, stride]: heads of head_dim side by side, zero behind them.
-void combine_parts(const Attention& attention, float* out, std::int64_t stride, Stream stream);
+// out [rows, stride]: heads of head_dim side by side, zero behind them; and its quantised rows.
+// Either may be null.
+void combine_parts(const Attention& attention, float* out, std::int64_t stride,
+                   std::byte* quantized, Stream stream);
 
 }  // namespace outrider::cuda

@@ -15,11 +15,11 @@
 #include "common/model/cpu/kernels/quant_format.h"
 #include "common/model/cuda/device.h"
 #include "common/model/cuda/kernels.h"
+#include "common/model/cuda/quantized_rows.h"
 
 namespace outrider::cuda {
 
 inline constexpr int kPairOutputs = 2 * static_cast<int>(kPanelOutputs);
-inline constexpr int kGroupBytes = sizeof(QuantizedGroup);
 
 // One product of a launch, whose blocks along x begin at `first`.
 struct ProductPart {

@@ -1,5 +1,6 @@
 // Kernels over single rows of activations: norm, quantisation, activation function, embedding, and
 // the heads' norms and rotation. SPDX-License-Identifier: Apache-2.0
+#include "common/model/cuda/quantized_rows.h"
 #include "common/model/cuda/quantized_tiles.h"
 
 namespace outrider::cuda {
@@ -9,38 +10,6 @@ constexpr int kThreads = 256;
 constexpr int kNormThreads = 1024;
 constexpr int kHeadThreads = 64;
 constexpr int kLanes = 16;
-
-// Below this the CPU's kernel takes a group for zero.
-constexpr float kSmallestLargest = 1e-30f;
-
-template <class T>
-OUTRIDER_DEVICE T sum_of_half(T value) {
-  for (int mask = 8; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
-  return value;
-}
-
-// A group of 32 activations, one in each lane of a warp.
-OUTRIDER_DEVICE void quantize_group(float x, int lane, std::byte* out) {
-  float largest = x < 0.0f ? -x : x;
-  for (int mask = 16; mask > 0; mask /= 2) largest = larger(largest, shuffle_xor(largest, mask));
-  const bool is_zero = !(largest >= kSmallestLargest);
-  const float scale = is_zero ? 0.0f : divide(largest, 127.0f);
-  const float factor = is_zero ? 0.0f : divide(127.0f, largest);
-  const auto rounded = static_cast<std::int32_t>(round_even(multiply(x, factor)));
-  const std::int32_t half = sum_of_half(rounded);
-  const std::int32_t other = shuffle_xor(half, 16);
-  *reinterpret_cast<std::int8_t*>(out + lane) = static_cast<std::int8_t>(rounded);
-  if (lane > 0) return;
-  const std::int32_t sum = half + other;
-  auto* group = reinterpret_cast<QuantizedGroup*>(out);
-  group->scale = scale;
-  group->scaled_sum = multiply(scale, static_cast<float>(sum));
-  group->offset4 = -8 * sum;
-  group->offset8 = -128 * sum;
-  group->half_offsets8[0] = -128 * half;
-  group->half_offsets8[1] = -128 * other;
-  group->unused[0] = group->unused[1] = 0;
-}
 
 // 1 / sqrt(mean(x^2) + epsilon), for the first warp; x in shared memory, zero up to whole lanes.
 // The chain is the kernel's time, so its numbers are read ahead of it.
@@ -68,6 +37,7 @@ OUTRIDER_DEVICE float norm_factor(const float* x, int count, float epsilon) {
 
 struct NormRow {
   const float* x;
+  const std::int32_t* from;
   const float* weight;
   float* y;
   std::byte* quantized;
@@ -78,10 +48,12 @@ struct NormRow {
 
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kNormThreads, 1) norm_row(OUTRIDER_ARGUMENT NormRow p) {
   allow_next();
+  wait_for_previous();
   auto* row = reinterpret_cast<float*>(shared_memory());  // [groups * 32], then the factor
   const int thread = thread_index();
   const int groups = (p.count + 31) / 32, padded = groups * 32;
-  const float* x = p.x + static_cast<std::int64_t>(block_x()) * p.stride;
+  const std::int64_t from = p.from == nullptr ? block_x() : p.from[block_x()];
+  const float* x = p.x + from * p.stride;
   OUTRIDER_UNROLLED_BY_FOUR
   for (int i = thread; i < padded; i += kNormThreads) row[i] = i < p.count ? x[i] : 0.0f;
   sync_threads();
@@ -122,6 +94,7 @@ struct SiluRow {
 // A warp takes a group; blocks along x share a row.
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kThreads, 1) silu_row(OUTRIDER_ARGUMENT SiluRow p) {
   allow_next();
+  wait_for_previous();
   const int lane = thread_index() % kWarpLanes;
   const int g = block_x() * (kThreads / kWarpLanes) + thread_index() / kWarpLanes;
   const int groups = (p.count + 31) / 32, at = g * 32 + lane;
@@ -176,6 +149,8 @@ struct HeadBlock {
 
 // A block takes one head of a row: queries, then keys, then values along y.
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kHeadThreads, 1) place_head(OUTRIDER_ARGUMENT HeadBlock p) {
+  allow_next();
+  wait_for_previous();
   const HeadPlacement& place = p.placement;
   auto* head = reinterpret_cast<float*>(shared_memory());  // [stride], then the factor
   const int thread = thread_index(), row = block_x();
@@ -230,12 +205,13 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kHeadThreads, 1) place_head(OUTRIDER_ARGUMENT He
 void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, float* y,
                        std::byte* quantized, Stream stream) {
   const NormRow row{
-      x.values, weight, y, quantized, static_cast<int>(x.count), static_cast<int>(x.stride),
+      x.values, x.from, weight, y, quantized, static_cast<int>(x.count), static_cast<int>(x.stride),
       epsilon};
   const auto padded = static_cast<std::size_t>((x.count + 31) / 32 * 32);
   launch(&norm_row,
-         {static_cast<unsigned>(x.rows), 1, 1, kNormThreads, (padded + 4) * sizeof(float)}, stream,
-         row);
+         {static_cast<unsigned>(x.rows), 1, 1, kNormThreads, (padded + 4) * sizeof(float),
+          start_for(x.rows)},
+         stream, row);
 }
 
 void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized, Stream stream) {
@@ -243,7 +219,9 @@ void silu_and_quantize(const RowsOf& gate, const float* up, std::byte* quantized
                     static_cast<int>(gate.stride)};
   constexpr std::int64_t kGroups = kThreads / kWarpLanes;
   const auto blocks = static_cast<unsigned>(((gate.count + 31) / 32 + kGroups - 1) / kGroups);
-  launch(&silu_row, {blocks, static_cast<unsigned>(gate.rows), 1, kThreads, 0}, stream, row);
+  launch(&silu_row,
+         {blocks, static_cast<unsigned>(gate.rows), 1, kThreads, 0, start_for(gate.rows)}, stream,
+         row);
 }
 
 void embed(const void* table, WeightType type, const std::int32_t* tokens, const RowsOf& x,
@@ -259,7 +237,7 @@ void place_heads(const HeadPlacement& placement, Stream stream) {
   const auto heads = static_cast<unsigned>(placement.shape.heads + 2 * placement.shape.kv_heads);
   launch(&place_head,
          {static_cast<unsigned>(placement.rows), heads, 1, kHeadThreads,
-          static_cast<std::size_t>(block.stride + 4) * sizeof(float)},
+          static_cast<std::size_t>(block.stride + 4) * sizeof(float), start_for(placement.rows)},
          stream, block);
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/gpu/kernel_cases.h"
+#include "common/model/cuda/cases/case_memory.h"
+#include "common/model/cuda/cases/kernel_cases.h"
 #include "common/model/cuda/fibers.h"
-#include "tests/unit/common/model/cuda/host_memory.h"
 
 namespace outrider::gpu {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/gpu/device_memory.h"
 #include "common/model/cpu/kernels/kernels.h"
+#include "common/model/cuda/cases/case_memory.h"
 #include "common/model/cuda/kernels.h"
 
 namespace outrider::gpu {
@@ -40,8 +40,9 @@ struct ProductShape {
 
 struct CaseContext {
   const Kernels& cpu;
-  DeviceMemory& memory;
+  CaseMemory& memory;
   std::uint64_t seed;
+  cuda::Stream stream = nullptr;  // the memory's read() waits for it
 };
 
 // A weight matrix on the host: [outputs, inputs] as the CPU's kernels take it.

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <limits>
 
-#include "bench/gpu/drawn.h"
-#include "bench/gpu/kernel_cases.h"
+#include "common/model/cuda/cases/drawn.h"
+#include "common/model/cuda/cases/kernel_cases.h"
 
 namespace outrider::gpu {
 namespace {
@@ -142,7 +142,7 @@ CaseResult check_attention(const CaseContext& context, const AttentionShape& sha
   CaseResult result{"attention " + std::to_string(shape.rows) + " rows, " +
                     std::to_string(shape.prefix) + " positions"};
   Drawn drawn(context.seed);
-  DeviceMemory& memory = context.memory;
+  CaseMemory& memory = context.memory;
   const cuda::Heads& heads = shape.heads;
   const std::int64_t stride = pad_to_lanes(heads.head_dim);
   const Paths paths(shape, drawn);
@@ -161,9 +161,13 @@ CaseResult check_attention(const CaseContext& context, const AttentionShape& sha
   const std::vector<float> expected =
       attend_on_cpu(context.cpu, shape, paths, queries, keys, values, parts, out_stride);
   std::vector<cuda::SeenRow> rows;
+  const std::vector<std::int32_t> prefix(paths.of[0].begin(), paths.of[0].begin() + shape.prefix);
+  const std::int32_t* const common = prefix.empty() ? nullptr : memory.upload(prefix);
   for (std::size_t r = 0; r < paths.of.size(); ++r) {
-    rows.push_back({memory.upload(paths.of[r]), paths.begins[r],
-                    static_cast<std::int32_t>(paths.of[r].size())});
+    const auto& path = paths.of[r];
+    const std::vector<std::int32_t> own(path.begin() + shape.prefix, path.end());
+    rows.push_back({common, memory.upload(own), shape.prefix, paths.begins[r],
+                    static_cast<std::int32_t>(path.size())});
   }
   const std::vector<cuda::Bundle> bundles = bundles_of(paths, heads.heads / heads.kv_heads);
   const std::int64_t each = shape.rows * heads.heads * parts;
@@ -180,9 +184,16 @@ CaseResult check_attention(const CaseContext& context, const AttentionShape& sha
       .scale = 1.0f / std::sqrt(static_cast<float>(heads.head_dim)),
       .planes = {memory.upload(keys), memory.upload(values), shape.is_bf16, page_stride}};
   auto* const out = memory.room<float>(expected.size());
-  cuda::attend(attention, nullptr);
-  cuda::combine_parts(attention, out, out_stride, nullptr);
+  const std::int64_t count = heads.heads * heads.head_dim, bytes = quantized_row_bytes(count);
+  std::vector<std::byte> quantized(length(shape.rows * bytes));
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    context.cpu.quantize_row(expected.data() + r * out_stride, count, quantized.data() + r * bytes);
+  }
+  auto* const to_quantized = memory.room<std::byte>(quantized.size());
+  cuda::attend(attention, context.stream);
+  cuda::combine_parts(attention, out, out_stride, to_quantized, context.stream);
   const std::vector<float> got = memory.download(out, expected.size());
+  compare_bytes(quantized, memory.download(to_quantized, quantized.size()), 1, result);
   compare_bytes(std::as_bytes(std::span(expected)), std::as_bytes(std::span(got)), 4, result);
   for (const float value : expected) result.not_numbers += std::isfinite(value) ? 0 : 1;
   memory.clear();
@@ -271,7 +282,7 @@ struct PlacementCase {
   }
 
   void compare_on_device(bool has_norms, CaseResult& result) const {
-    DeviceMemory& memory = context.memory;
+    CaseMemory& memory = context.memory;
     const std::vector<std::byte> empty(key_plane.size());
     std::byte* const to_keys = memory.upload(empty);
     std::byte* const to_values = memory.upload(empty);
@@ -289,7 +300,7 @@ struct PlacementCase {
                        .slots = memory.upload(slots),
                        .rotated = to_turned,
                        .planes = {to_keys, to_values, is_bf16, page_stride}},
-                      nullptr);
+                      context.stream);
     const std::size_t each = is_bf16 ? 2 : 4;
     const std::vector<float> got = memory.download(to_turned, rotated.size());
     compare_bytes(std::as_bytes(std::span(rotated)), std::as_bytes(std::span(got)), 4, result);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/gpu/kernel_cases.h"
+#include "common/model/cuda/cases/kernel_cases.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "bench/gpu/drawn.h"
 #include "common/model/cpu/kernels/weight_memory.h"
+#include "common/model/cuda/cases/drawn.h"
 #include "common/model/cuda/lane_panels.h"
 
 namespace outrider::gpu {
@@ -138,7 +138,7 @@ CaseResult check_product(const CaseContext& context, const WeightKind& kind,
   CaseResult result{std::string("product ") + kind.name + " " + std::to_string(shape.rows) + "x" +
                     std::to_string(shape.inputs)};
   const DrawnRows x = draw_rows(context.cpu, shape.rows, shape.inputs, context.seed);
-  DeviceMemory& memory = context.memory;
+  CaseMemory& memory = context.memory;
   const bool is_quantized = kind.type == WeightType::kQuantized;
   const MatmulInput on_cpu{shape.rows, pad_to_lanes(shape.inputs), x.values.data(),
                            x.quantized.data()};
@@ -165,9 +165,9 @@ CaseResult check_product(const CaseContext& context, const WeightKind& kind,
   }
   const auto count = static_cast<int>(products.size());
   if (is_quantized) {
-    cuda::multiply_quantized(products.data(), count, on_device, choice, nullptr);
+    cuda::multiply_quantized(products.data(), count, on_device, choice, context.stream);
   } else {
-    cuda::multiply(products.data(), count, on_device, nullptr);
+    cuda::multiply(products.data(), count, on_device, context.stream);
   }
   for (std::size_t i = 0; i < products.size(); ++i) {
     compare(expected[i], memory.download(products[i].y.y, expected[i].size()), result);
@@ -181,7 +181,7 @@ namespace {
 CaseResult check_norm(const CaseContext& context, std::int64_t rows, std::int64_t count,
                       bool has_norm) {
   CaseResult result{has_norm ? "norm and quantise" : "quantise"};
-  DeviceMemory& memory = context.memory;
+  CaseMemory& memory = context.memory;
   const DrawnRows x = draw_rows(context.cpu, rows, count, context.seed);
   const std::int64_t stride = pad_to_lanes(count), bytes = quantized_row_bytes(count);
   Drawn drawn(context.seed + 2);
@@ -190,8 +190,12 @@ CaseResult check_norm(const CaseContext& context, std::int64_t rows, std::int64_
   // A row whose squares are no numbers has no norm.
   std::vector<float> values = x.values, y(size(rows * stride));
   std::vector<std::byte> quantized(size(rows * bytes));
+  std::vector<std::int32_t> order;  // of the rows that are normed
   for (std::int64_t r = 0; r < rows; ++r) {
-    float* from = values.data() + r * stride;
+    order.push_back(static_cast<std::int32_t>(has_norm ? rows - 1 - r : r));
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* from = values.data() + order[size(r)] * stride;
     if (has_norm) {
       for (std::int64_t k = 0; k < count; ++k) from[k] = std::clamp(from[k], -1e15f, 1e15f);
       context.cpu.rms_norm(from, weight.data(), count, kEpsilon, y.data() + r * stride);
@@ -201,9 +205,10 @@ CaseResult check_norm(const CaseContext& context, std::int64_t rows, std::int64_
   }
   auto* const to = memory.room<float>(y.size());
   auto* const to_quantized = memory.room<std::byte>(quantized.size());
-  cuda::norm_and_quantize({memory.upload(values), rows, count, stride},
-                          has_norm ? memory.upload(weight) : nullptr, kEpsilon,
-                          has_norm ? to : nullptr, to_quantized, nullptr);
+  cuda::norm_and_quantize(
+      {memory.upload(values), rows, count, stride, has_norm ? memory.upload(order) : nullptr},
+      has_norm ? memory.upload(weight) : nullptr, kEpsilon, has_norm ? to : nullptr, to_quantized,
+      context.stream);
   if (has_norm) compare(y, memory.download(to, y.size()), result);
   compare(quantized, memory.download(to_quantized, quantized.size()), result);
   memory.clear();
@@ -212,7 +217,7 @@ CaseResult check_norm(const CaseContext& context, std::int64_t rows, std::int64_
 
 CaseResult check_silu(const CaseContext& context, std::int64_t rows, std::int64_t count) {
   CaseResult result{"activation and quantise"};
-  DeviceMemory& memory = context.memory;
+  CaseMemory& memory = context.memory;
   const std::int64_t stride = pad_to_lanes(count), bytes = quantized_row_bytes(count);
   const DrawnRows up = draw_rows(context.cpu, rows, count, context.seed);
   Drawn drawn(context.seed + 3);
@@ -224,7 +229,7 @@ CaseResult check_silu(const CaseContext& context, std::int64_t rows, std::int64_
   std::vector<std::byte> quantized(size(rows * bytes));
   auto* const to_quantized = memory.room<std::byte>(quantized.size());
   cuda::silu_and_quantize({to, rows, count, stride}, memory.upload(up.values), to_quantized,
-                          nullptr);
+                          context.stream);
   for (std::int64_t r = 0; r < rows; ++r) {
     context.cpu.silu_multiply(gate.data() + r * stride, up.values.data() + r * stride, stride);
     context.cpu.quantize_row(gate.data() + r * stride, count, quantized.data() + r * bytes);
@@ -239,7 +244,7 @@ CaseResult check_embedding(const CaseContext& context, std::int64_t rows, std::i
                            const WeightKind& kind) {
   CaseResult result{std::string("embedding ") + kind.name};
   constexpr std::int64_t kVocabulary = 50;
-  DeviceMemory& memory = context.memory;
+  CaseMemory& memory = context.memory;
   const DrawnMatrix table = draw_matrix(kind, kVocabulary, count, context.seed);
   Drawn drawn(context.seed + 4);
   std::vector<std::int32_t> tokens;
@@ -265,7 +270,7 @@ CaseResult check_embedding(const CaseContext& context, std::int64_t rows, std::i
   const std::vector<std::byte> rows_of_table(from, from + bytes_of(table.matrix));
   auto* const to = memory.room<float>(x.size());
   cuda::embed(memory.upload(rows_of_table), kind.type, memory.upload(tokens),
-              {to, rows, count, stride}, nullptr);
+              {to, rows, count, stride}, context.stream);
   compare(x, memory.download(to, x.size()), result);
   memory.clear();
   return result;

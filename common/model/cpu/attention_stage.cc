@@ -7,7 +7,7 @@
 #include <functional>
 #include <numeric>
 
-#include "common/base/portable_math.h"
+#include "common/model/cpu/rotation.h"
 
 namespace outrider {
 namespace {
@@ -17,21 +17,6 @@ constexpr std::int64_t kMaxPartialBytes = 32 << 20;
 
 std::size_t length(std::int64_t count) {
   return static_cast<std::size_t>(count);
-}
-
-// Rotary position embedding as transformers computes it, with the same bits on every CPU. A head's
-// elements i and i + head_dim/2 are a pair, rotated by position * frequencies[i]. The angle is
-// rounded to f32, as transformers does: at position 100 000 that rounding moves it by thousandths,
-// so it belongs to the model's definition. Sine and cosine are then exact to f32.
-// cos and sin: [head_dim / 2]. 0 <= position, and every angle is at most 2^20.
-void fill_rotation(const std::vector<float>& frequencies, Position position, float* cos,
-                   float* sin) {
-  for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    const float angle = static_cast<float>(position) * frequencies[i];
-    const SinCos pair = portable_sin_cos(angle);
-    cos[i] = static_cast<float>(pair.cos);
-    sin[i] = static_cast<float>(pair.sin);
-  }
 }
 
 // to = from rotated; both [2 * half], and may be the same.

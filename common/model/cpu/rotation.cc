@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cpu/rotation.h"
+
+#include <cstddef>
+
+#include "common/base/portable_math.h"
+
+namespace outrider {
+
+void fill_rotation(std::span<const float> frequencies, Position position, float* cos, float* sin) {
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const float angle = static_cast<float>(position) * frequencies[i];
+    const SinCos pair = portable_sin_cos(angle);
+    cos[i] = static_cast<float>(pair.cos);
+    sin[i] = static_cast<float>(pair.sin);
+  }
+}
+
+}  // namespace outrider

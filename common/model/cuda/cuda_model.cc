@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/model/cuda/cuda_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "common/base/thread_pool.h"
+#include "common/model/cuda/device_kv.h"
+#include "common/model/cuda/device_pass.h"
+#include "common/model/cuda/device_weights.h"
+#include "common/model/cuda/start_check.h"
+#include "common/model/format/fingerprint.h"
+#include "common/model/row_check.h"
+
+namespace outrider::cuda {
+namespace {
+
+constexpr int kMaxThreads = 64;
+// Of keys and values, on a device that shares the host's memory, which gives it page by page.
+constexpr std::int64_t kHostKvBytes = std::int64_t{1} << 30;
+
+// device_class: "cpu" for a device with the CPU's bits.
+ModelInfo describe(const CpuWeights& weights, const KvLayout& kv, const std::string& device_class) {
+  const ModelFiles& files = *weights.files;
+  const ModelConfig& config = files.config;
+  ModelInfo info{
+      .name = files.name,
+      .architecture = config.architecture,
+      .fingerprint = files.fingerprint,
+      .arithmetic_id = {},
+      .dtype = weights.dtype,
+      .vocab_size = config.vocab_size,
+      .hidden_size = config.hidden_size,
+      .num_layers = config.num_layers,
+      .max_positions = config.max_positions,
+      .num_parameters = num_parameters(config),
+      .weight_bytes = weights.bytes_per_pass,
+      .kv_bytes_per_position = DeviceKvPool::page_bytes(config.num_layers, kv) / kKvPageSlots,
+      .stop_ids = config.stop_ids};
+  info.arithmetic_id =
+      arithmetic_id({.fingerprint = files.fingerprint,
+                     .dtype = weights.arithmetic + (kv.is_bf16 ? ", bf16 keys and values" : ""),
+                     .kernel_version = kKernelVersion,
+                     .device_class = device_class});
+  return info;
+}
+
+class CudaModel final : public Model {
+ public:
+  // The parts in the order in which they need each other.
+  struct Parts {
+    std::shared_ptr<DeviceApi> device;
+    std::unique_ptr<ThreadPool> threads;
+    std::unique_ptr<DeviceWeights> weights;
+    std::shared_ptr<DeviceKvPool> pool;
+    std::unique_ptr<DevicePass> pass;
+  };
+
+  CudaModel(Parts parts, ModelInfo info) : parts_(std::move(parts)), info_(std::move(info)) {}
+
+  const ModelInfo& info() const override { return info_; }
+  DeviceCounts counts() const { return parts_.device->counts(); }
+
+  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
+    OUTRIDER_RETURN_IF_ERROR(check_capacity(capacity));
+    return std::unique_ptr<KvCache>(std::make_unique<DeviceKvCache>(this, capacity, parts_.pool));
+  }
+
+  Status forward(std::span<const Row> rows, PassOutput& out) override {
+    OUTRIDER_RETURN_IF_ERROR(check_rows(rows, info_, this));
+    OUTRIDER_RETURN_IF_ERROR(parts_.weights->about().files->weights.check_unchanged());
+    out.vocab_size = info_.vocab_size;
+    out.places.clear();
+    out.row_logits = nullptr;
+    out.threads = parts_.threads.get();
+    out.logits.resize(wanted_in(rows) * static_cast<std::size_t>(info_.vocab_size));
+    if (rows.empty()) return {};
+    Position longest = 0;
+    for (const Row& row : rows) {
+      OUTRIDER_RETURN_IF_ERROR(static_cast<DeviceKvCache*>(row.cache)->reserve(row.slot));
+      longest = std::max(longest, row.cache->slots().position(row.slot) + 1);
+    }
+    const auto most = static_cast<std::size_t>(parts_.pass->max_rows(longest));
+    for (std::size_t begin = 0, first = 0; begin < rows.size();) {
+      const auto part = rows.subspan(begin, begin == 0 ? first_part(rows.size(), most) : most);
+      OUTRIDER_RETURN_IF_ERROR(run_part(part, first, out));
+      begin += part.size();
+      first += wanted_in(part);
+    }
+    return {};
+  }
+
+ private:
+  static std::size_t wanted_in(std::span<const Row> rows) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(rows, [](const Row& row) { return row.wants_logits; }));
+  }
+
+  // first: the part's first row among those that want logits.
+  Status run_part(std::span<const Row> rows, std::size_t first, PassOutput& out) {
+    const std::vector<TokenId>& listed = parts_.weights->about().files->config.head_tokens;
+    const auto vocab = static_cast<std::size_t>(info_.vocab_size);
+    float* logits = out.logits.data() + first * vocab;
+    if (listed.empty()) return parts_.pass->run(rows, first, out, logits);
+    // The logits of a shortlist go to their tokens' places.
+    const std::size_t wanted = wanted_in(rows);
+    listed_.resize(wanted * listed.size());
+    OUTRIDER_RETURN_IF_ERROR(parts_.pass->run(rows, first, out, listed_.data()));
+    std::fill_n(logits, wanted * vocab, -std::numeric_limits<float>::infinity());
+    const float* from = listed_.data();
+    for (std::size_t r = 0; r < wanted; ++r, logits += vocab) {
+      for (const TokenId token : listed) logits[token] = *from++;
+    }
+    return {};
+  }
+
+  Parts parts_;
+  const ModelInfo info_;
+  std::vector<float> listed_;
+};
+
+Result<KvLayout> kv_layout(const ModelConfig& config, const std::string& dtype) {
+  const KvLayout kv{.kv_heads = config.num_kv_heads,
+                    .head_stride = pad_to_lanes(config.head_dim),
+                    .is_bf16 = dtype == "bf16"};
+  if (!kv.is_bf16 && dtype != "f32") {
+    return invalid_argument("kv dtype '" + dtype.substr(0, 60) +
+                            "' is unknown. Remedy: use f32 or bf16");
+  }
+  if (kv.head_stride > kMaxHeadStride) {
+    return unimplemented("config.json: head_dim = " + std::to_string(config.head_dim) +
+                         ", more than the cuda backend's " + std::to_string(kMaxHeadStride));
+  }
+  return kv;
+}
+
+// The device class for the arithmetic id.
+Result<std::string> proven_class(DeviceApi& device, const CudaModelOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const StartCheck check, check_kernels(device));
+  if (check.different == 0) return std::string("cpu");
+  if (options.notice) {
+    options.notice("device " + device.facts().name + ": " + std::to_string(check.different) +
+                   " of " + std::to_string(check.outputs) +
+                   " numbers differ from the CPU's, first in " + check.first +
+                   ". It computes with an arithmetic of its own, so no CPU continues its texts");
+  }
+  return device.facts().device_class;
+}
+
+int thread_count(int wanted) {
+  if (wanted > 0) return std::min(wanted, kMaxThreads);
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 64u));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles> files,
+                                               std::unique_ptr<DeviceApi> device,
+                                               const CudaModelOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
+  OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(files->config, options.kv_dtype));
+  if (options.kv_bytes < 0) {
+    return invalid_argument("kv_bytes = " + std::to_string(options.kv_bytes) +
+                            ". Remedy: at least 0");
+  }
+  CudaModel::Parts parts;
+  parts.device = std::move(device);
+  DeviceApi& api = *parts.device;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string device_class, proven_class(api, options));
+  parts.threads = std::make_unique<ThreadPool>(thread_count(options.threads));
+  const Position max_positions = files->config.max_positions;
+  const std::int32_t layers = files->config.num_layers;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      DeviceWeights weights,
+      DeviceWeights::load(api, std::move(files), type, *parts.threads, options.progress));
+  parts.weights = std::make_unique<DeviceWeights>(std::move(weights));
+  const std::int64_t free = api.free_bytes();
+  // The rest is for scratch memory.
+  const std::int64_t kv_bytes = options.kv_bytes > 0 ? options.kv_bytes
+                                : free > 0           ? free / 10 * 9
+                                                     : kHostKvBytes;
+  const std::int64_t pages = kv_bytes / DeviceKvPool::page_bytes(layers, kv);
+  OUTRIDER_ASSIGN_OR_RETURN(parts.pool, DeviceKvPool::make(parts.device, layers, kv, pages));
+  OUTRIDER_ASSIGN_OR_RETURN(parts.pass, DevicePass::make(api, *parts.weights, *parts.pool,
+                                                         *parts.threads, max_positions));
+  ModelInfo info = describe(parts.weights->about(), kv, device_class);
+  return std::unique_ptr<Model>(std::make_unique<CudaModel>(std::move(parts), std::move(info)));
+}
+
+DeviceCounts device_counts(const Model& model) {
+  const auto* cuda = dynamic_cast<const CudaModel*>(&model);
+  return cuda != nullptr ? cuda->counts() : DeviceCounts();
+}
+
+}  // namespace outrider::cuda

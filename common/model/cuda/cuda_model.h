@@ -1,0 +1,47 @@
+// The cuda backend: decoder-only transformers on our own kernels, on a device behind DeviceApi: a
+// GPU, or the CPU by fibers. Logits, exits and arithmetic id are those of the cpu backend
+// (docs/gpu.md).
+//
+// Takes what the cpu backend takes: every dtype and block type, keys and values in f32 or bf16. A
+// pruner is ignored, and logits are never on demand.
+//
+//   auto device = *cuda::make_cuda_device();
+//   auto model = cuda::make_cuda_model(*files, std::move(device), {.dtype = "int8"});
+//
+// Thread rule: as model.h; forward() may be called from another thread than the one that made the
+// model. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/model/cpu/cpu_weights.h"
+#include "common/model/cuda/device_api.h"
+#include "common/model/format/model_files.h"
+#include "common/model/model.h"
+
+namespace outrider::cuda {
+
+struct CudaModelOptions {
+  std::string dtype = "auto";    // as CpuModelOptions
+  std::string kv_dtype = "f32";  // as CpuModelOptions
+  int threads = 0;               // of the host, for exits and conversions; 0: one per CPU
+  std::int64_t kv_bytes = 0;     // of the pool for all sequences; 0: nine tenths of what is free
+  LoadProgress progress = {};
+  std::function<void(const std::string&)> notice = {};  // messages for the user
+};
+
+// Compares every kernel with the CPU's on drawn inputs first; a device whose bits differ anywhere
+// gets an arithmetic id of its own, with a notice. Errors: those of make_cpu_model();
+// RESOURCE_EXHAUSTED if weights, scratch memory or one page of keys and values do not fit.
+Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles> files,
+                                               std::unique_ptr<DeviceApi> device,
+                                               const CudaModelOptions& options);
+
+// What was asked so far of the device of a model of make_cuda_model(), for tests.
+DeviceCounts device_counts(const Model& model);
+
+}  // namespace outrider::cuda

@@ -1,0 +1,62 @@
+// A model's weights in a device's memory. Quantised matrices are the CPU's panels as they are;
+// others are lane panels (lane_panels.h). Their numbers are those of the cpu backend.
+//
+// Thread rule: immutable once made. Ownership: the device outlives them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/thread_pool.h"
+#include "common/model/cpu/compute_type.h"
+#include "common/model/cpu/cpu_weights.h"
+#include "common/model/cuda/device_api.h"
+
+namespace outrider::cuda {
+
+struct DeviceLinear {
+  WeightMatrix matrix;          // data on the device
+  const float* bias = nullptr;  // [outputs] or null
+};
+
+struct DeviceLayer {
+  const float* attention_norm = nullptr;  // [hidden]
+  DeviceLinear q, k, v, o;
+  const float* q_norm = nullptr;  // [head_dim] or null
+  const float* k_norm = nullptr;
+  const float* mlp_norm = nullptr;  // [hidden]
+  DeviceLinear gate, up, down;
+  std::int64_t window = 0;  // positions seen; 0: all
+};
+
+class DeviceWeights final {
+ public:
+  // Converts with the pool and uploads a layer at a time, so that the host never holds all
+  // converted weights. Errors: those of CpuWeightsLoader; RESOURCE_EXHAUSTED if the device has not
+  // enough memory.
+  static Result<DeviceWeights> load(DeviceApi& api, std::shared_ptr<const ModelFiles> files,
+                                    ComputeType type, ThreadPool& pool,
+                                    const LoadProgress& progress);
+
+  // What the loader found: files, embedding, and the names of the arithmetic. Its matrices are not
+  // there.
+  const CpuWeights& about() const { return about_; }
+  const std::vector<DeviceLayer>& layers() const { return layers_; }
+  const float* final_norm() const { return final_norm_; }
+  const DeviceLinear& head() const { return head_; }
+
+ private:
+  class Uploader;
+
+  CpuWeights about_;
+  std::vector<DeviceLayer> layers_;
+  const float* final_norm_ = nullptr;
+  DeviceLinear head_;
+  std::vector<DeviceMemory> memory_;
+};
+
+}  // namespace outrider::cuda

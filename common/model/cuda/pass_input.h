@@ -1,0 +1,115 @@
+// What a pass sends to the device before its kernels run: embedded tokens, angles, slots, and what
+// each row sees, of rows of any number of sequences.
+//
+// Passes of one shape have everything at the same places, so that one graph serves them all. Rows
+// and bundles are filled up to round numbers: by rows that look at themselves only, in a spare
+// slot.
+//
+// Memory on the host and on the device:
+//   inputs  [rows] embedded, cosines, sines, slots; [wanted]; [bundles]; [windows][rows] SeenRows
+//   lists   the slots that SeenRows name, of one pass
+//
+// Thread rule: one thread. Ownership: everything passed in outlives this.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/cuda/device_api.h"
+#include "common/model/cuda/device_kv.h"
+#include "common/model/format/model_files.h"
+#include "common/model/model.h"
+
+namespace outrider::cuda {
+
+struct PassShape {
+  std::int64_t rows = 0;     // filled up
+  std::int64_t wanted = 0;   // rows whose logits are computed, filled up; may be 0
+  std::int64_t bundles = 0;  // filled up
+  std::int64_t parts = 0;    // of positions, of the longest row; a power of two
+
+  friend auto operator<=>(const PassShape&, const PassShape&) = default;
+};
+
+// So many rows are computed for `count`, at most `most`.
+std::int64_t fill_up(std::int64_t count, std::int64_t most);
+
+class PassInput final {
+ public:
+  // windows: the different ones of the layers. embedding: [vocabulary, hidden].
+  static Result<PassInput> make(DeviceApi& api, const ModelConfig& config,
+                                const TensorView& embedding, std::vector<std::int64_t> windows,
+                                std::int64_t max_rows);
+
+  // Fills the host's memory. rows: checked, at most max_rows, their slots reserved; their caches
+  // are DeviceKvCaches. Errors: RESOURCE_EXHAUSTED if the lists do not fit the device.
+  Result<PassShape> prepare(std::span<const Row> rows);
+  // Puts the upload into the stream; prepare() waits until it is done.
+  void upload(Stream stream);
+
+  // Places on the device, of passes of a shape.
+  float* hidden() const { return reinterpret_cast<float*>(at(0)); }  // [rows, pad(hidden)]
+  const float* cos(const PassShape& shape) const;                    // [rows, head_dim / 2]
+  const float* sin(const PassShape& shape) const;
+  const std::int32_t* slots(const PassShape& shape) const;   // [rows], of the pool
+  const std::int32_t* wanted(const PassShape& shape) const;  // [wanted], rows
+  const Bundle* bundles(const PassShape& shape) const;
+  const SeenRow* seen(const PassShape& shape, std::int64_t window) const;  // [rows]
+
+ private:
+  // Offsets in bytes.
+  struct Layout {
+    std::int64_t cos, sin, slots, wanted, bundles, seen, end;
+  };
+  // A row's path: its first positions are in its sequence's list, the others in one of its own.
+  struct Path {
+    std::size_t common = 0;  // offsets in lists_
+    std::size_t own = 0;
+    std::int32_t num_common = 0;
+    std::int32_t length = 0;
+  };
+
+  PassInput(DeviceApi& api, const ModelConfig& config, const TensorView& embedding,
+            std::vector<std::int64_t> windows, std::int64_t max_rows);
+  Layout layout(const PassShape& shape) const;
+  std::byte* at(std::int64_t offset) const { return device_.data() + offset; }
+  template <class T>
+  T* on_host(std::int64_t offset) const {
+    return reinterpret_cast<T*>(host_.data() + offset);
+  }
+
+  void add_sequence(std::span<const Row> rows);
+  void add_path(const DeviceKvCache& cache, Slot slot);
+  void add_bundles(std::int64_t first_row, std::int64_t end_row);
+  void fill_up_rows(std::int64_t rows);
+  void write_rows(std::span<const Row> rows);
+  void write_seen();
+  Status grow_lists();
+
+  DeviceApi& api_;
+  const ModelConfig& config_;
+  const TensorView& embedding_;
+  const std::vector<std::int64_t> windows_;
+  const std::int64_t max_rows_;
+  const std::int64_t hidden_stride_, half_, shared_;
+  const std::vector<float> frequencies_;
+
+  DeviceMemory host_, device_;
+  DeviceMemory host_lists_, device_lists_;
+
+  // Of the last prepare().
+  PassShape shape_;
+  std::vector<Path> paths_;  // by row
+  std::vector<std::int32_t> slots_, wanted_, lists_;
+  std::vector<Bundle> bundles_;
+  // Of the sequence that is added.
+  std::vector<Slot> chain_, path_;
+  std::vector<std::int32_t> own_;
+};
+
+}  // namespace outrider::cuda

@@ -1,0 +1,270 @@
+// The model on the cuda backend's kernels, by fibers and in drawn orders, beside the cpu backend:
+// no bit of a logit or of a hidden state may differ. SPDX-License-Identifier: Apache-2.0
+#include "common/model/cuda/cuda_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "bench/rows/row_scenarios.h"
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/cuda/host_device.h"
+#include "common/model/format/model_writer.h"
+#include "tests/unit/common/model/cpu/small_models.h"
+#include "tests/unit/common/model/test_directory.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::int64_t kKvBytes = 16 << 20;
+
+struct Kind {
+  const char* dtype;
+  const char* kv_dtype;
+};
+
+class CudaModelTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Model> on_cpu(std::shared_ptr<const ModelFiles> files, const Kind& kind) {
+    auto model = make_cpu_model(std::move(files),
+                                {.dtype = kind.dtype, .kv_dtype = kind.kv_dtype, .threads = 1});
+    EXPECT_TRUE(model.ok()) << model.status().to_string();
+    return *std::move(model);
+  }
+  std::unique_ptr<Model> on_device(std::shared_ptr<const ModelFiles> files, const Kind& kind,
+                                   std::uint64_t seed, std::int64_t kv_bytes = kKvBytes) {
+    auto model = cuda::make_cuda_model(
+        std::move(files), cuda::make_host_device({.seed = seed, .poisons = true}),
+        {.dtype = kind.dtype, .kv_dtype = kind.kv_dtype, .threads = 1, .kv_bytes = kv_bytes});
+    EXPECT_TRUE(model.ok()) << model.status().to_string();
+    return *std::move(model);
+  }
+  // Two layers, a vocabulary of 1,000.
+  std::shared_ptr<const ModelFiles> wide_model(std::int32_t hidden, std::int32_t heads,
+                                               std::int32_t kv_heads, std::int32_t head_dim) {
+    ModelConfig config = small_config("llama");
+    config.vocab_size = 1000;
+    config.hidden_size = hidden;
+    config.intermediate_size = 2 * hidden + 40;
+    config.num_heads = heads;
+    config.num_kv_heads = kv_heads;
+    config.head_dim = head_dim;
+    const std::string path = directory_.path("hidden" + std::to_string(hidden));
+    const Status written = write_model(path, config, DType::kF32, random_source(3));
+    EXPECT_TRUE(written.ok()) << written.to_string();
+    return *load_model_files(path, {});
+  }
+
+  TestDirectory directory_;
+};
+
+// Rows of a sequence whose slots are appended under each other or under the root.
+struct Sequence {
+  std::unique_ptr<KvCache> cache;
+  std::vector<Slot> slots;
+
+  Sequence(Model& model, std::int32_t capacity) : cache(*model.new_cache(capacity)) {}
+
+  // parent: index of an earlier row, or -1.
+  Row add(TokenId token, int parent, bool wants = true) {
+    const Slot under = parent < 0 ? kRootSlot : slots[static_cast<std::size_t>(parent)];
+    slots.push_back(*cache->slots().append(under));
+    return {cache.get(), slots.back(), token, wants};
+  }
+};
+
+// Two passes of three sequences: prompts in one, then trees and chains in one.
+std::vector<float> mixed_passes(Model& model, int longest) {
+  std::vector<float> all;
+  std::vector<Sequence> sequences;
+  std::vector<Row> rows;
+  const auto run = [&] {
+    PassOutput out;
+    const Status status = model.forward(rows, out);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    all.insert(all.end(), out.logits.begin(), out.logits.end());
+    rows.clear();
+  };
+  for (const int length : {longest, 1, 9}) {
+    Sequence& sequence = sequences.emplace_back(model, 200);
+    for (int i = 0; i < length; ++i) {
+      rows.push_back(sequence.add((i * 7 + length) % 101, i - 1, i + 2 > length));
+    }
+  }
+  run();
+  for (Sequence& sequence : sequences) {
+    sequence.cache->slots().commit(sequence.slots.back());
+    sequence.slots.clear();
+    for (int node = 0; node < 6; ++node) {
+      rows.push_back(sequence.add(5 + node * 11,
+                                  std::vector{-1, 0, 0, 1, -1, 4}[static_cast<std::size_t>(node)]));
+    }
+  }
+  run();
+  return all;
+}
+
+void expect_same_bits(const std::vector<float>& expected, const std::vector<float>& got,
+                      const std::string& what) {
+  ASSERT_EQ(expected.size(), got.size()) << what;
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    different += std::memcmp(&expected[i], &got[i], sizeof(float)) != 0 ? 1 : 0;
+  }
+  EXPECT_EQ(different, 0u) << what << ", of " << got.size();
+}
+
+TEST_F(CudaModelTest, SessionsOfOnePassHaveTheCpusBits) {
+  std::uint64_t seed = 1;
+  for (const std::string& architecture : kSmallModels) {
+    const auto files = small_model(directory_.path(), architecture, DType::kF32);
+    for (const Kind& kind : {Kind{"f32", "f32"}, Kind{"int8", "bf16"}}) {
+      const int longest = architecture == "mistral" ? 70 : 12;  // as its window
+      const std::vector<float> expected = mixed_passes(*on_cpu(files, kind), longest);
+      const std::string what = architecture + " " + kind.dtype;
+      expect_same_bits(expected, mixed_passes(*on_device(files, kind, seed++), longest), what);
+    }
+  }
+}
+
+TEST_F(CudaModelTest, EveryDtypeHasTheCpusBitsAndId) {
+  const auto files = wide_model(96, 4, 2, 24);
+  std::uint64_t seed = 10;
+  for (const Kind& kind :
+       {Kind{"f32", "bf16"}, Kind{"bf16", "f32"}, Kind{"int8", "f32"}, Kind{"int4", "bf16"}}) {
+    const auto cpu = on_cpu(files, kind);
+    const auto device = on_device(files, kind, seed++);
+    expect_same_bits(mixed_passes(*cpu, 20), mixed_passes(*device, 20), kind.dtype);
+    EXPECT_EQ(cpu->info().arithmetic_id, device->info().arithmetic_id);
+    EXPECT_EQ(cpu->info().dtype, device->info().dtype);
+    EXPECT_EQ(cpu->info().kv_bytes_per_position, device->info().kv_bytes_per_position);
+  }
+}
+
+TEST_F(CudaModelTest, AWideModelHasTheCpusBits) {
+  const auto files = wide_model(576, 9, 3, 64);
+  for (const Kind& kind : {Kind{"int4", "f32"}, Kind{"bf16", "bf16"}}) {
+    expect_same_bits(mixed_passes(*on_cpu(files, kind), 6),
+                     mixed_passes(*on_device(files, kind, 20), 6), kind.dtype);
+  }
+}
+
+// Prompts in chunks, trees, rows in another order, rows beside others, commits.
+TEST_F(CudaModelTest, EveryWayToComputeARowGivesTheCpusBits) {
+  const auto files = small_model(directory_.path(), "qwen3", DType::kF32);
+  const Kind kind{"int8", "f32"};
+  RowBook book;
+  const auto cpu = on_cpu(files, kind);
+  const auto device = on_device(files, kind, 30, 64 << 20);
+  const RowCase row_case = make_row_case(1, 101);
+  ASSERT_TRUE(run_row_case_once(*cpu, row_case, "cpu", book).ok());
+  const Status status = run_row_case(*device, row_case, "device", book);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_GT(book.compared(), 20);
+  EXPECT_THAT(book.mismatched(), IsEmpty());
+}
+
+class RecordingTap final : public LayerTap {
+ public:
+  bool wants(std::int32_t layer) const override { return layer != 2; }
+  void on_layer(const HiddenRows& rows) override {
+    auto& to = seen[rows.layer];
+    to.resize((rows.first + rows.count) * rows.width);
+    std::copy_n(rows.values, rows.count * rows.width,
+                to.begin() + static_cast<std::ptrdiff_t>(rows.first * rows.width));
+  }
+  std::map<std::int32_t, std::vector<float>> seen;
+};
+
+TEST_F(CudaModelTest, ATapSeesTheCpusHiddenStates) {
+  const auto files = small_model(directory_.path(), "llama", DType::kF32, 4);
+  const auto run = [](Model& model, RecordingTap& tap) {
+    Sequence sequence(model, 64);
+    std::vector<Row> rows;
+    for (int i = 0; i < 12; ++i) rows.push_back(sequence.add(i * 3, i - 1, i % 2 == 0));
+    PassOutput out;
+    out.tap = &tap;
+    EXPECT_TRUE(model.forward(rows, out).ok());
+    return out.logits;
+  };
+  RecordingTap expected;
+  const auto logits = run(*on_cpu(files, {"int8", "f32"}), expected);
+  for (std::uint64_t seed = 40; seed < 43; ++seed) {
+    RecordingTap got;
+    expect_same_bits(logits, run(*on_device(files, {"int8", "f32"}, seed), got), "logits");
+    ASSERT_EQ(got.seen.size(), 2u);
+    for (const auto& [layer, values] : expected.seen) {
+      expect_same_bits(values, got.seen[layer], "layer " + std::to_string(layer));
+    }
+  }
+}
+
+TEST_F(CudaModelTest, APassIsTwoUploadsOneGraphAndOneWait) {
+  const auto model =
+      on_device(small_model(directory_.path(), "llama", DType::kF32), {"int8", "f32"}, 0);
+  Sequence sequence(*model, 64);
+  PassOutput out;
+  ASSERT_TRUE(model->forward(std::vector{sequence.add(1, -1)}, out).ok());
+  const cuda::DeviceCounts before = cuda::device_counts(*model);
+  ASSERT_TRUE(model->forward(std::vector{sequence.add(2, 0)}, out).ok());
+  const cuda::DeviceCounts after = cuda::device_counts(*model);
+  EXPECT_EQ(after.launches - before.launches, 0);
+  EXPECT_EQ(after.graph_kernels - before.graph_kernels, 0);
+  EXPECT_EQ(after.graph_launches - before.graph_launches, 1);
+  EXPECT_EQ(after.uploads - before.uploads, 2);
+  EXPECT_EQ(after.downloads - before.downloads, 0);
+  EXPECT_EQ(after.allocations - before.allocations, 0);
+  EXPECT_EQ(after.waits - before.waits, 1);
+  EXPECT_LE(before.graph_kernels, 2 * 11 + 2);
+}
+
+TEST_F(CudaModelTest, PagesThatAreUsedUpEndAPassAndComeBack) {
+  const auto files = small_model(directory_.path(), "llama", DType::kF32);
+  const ModelInfo info = on_cpu(files, {"f32", "f32"})->info();
+  const auto model = on_device(files, {"f32", "f32"}, 0, info.kv_bytes_per_position * 64 * 2);
+  PassOutput out;
+  {
+    Sequence first(*model, 200);
+    EXPECT_TRUE(model->forward(std::vector{first.add(1, -1)}, out).ok());
+    Sequence second(*model, 200);
+    const Status status = model->forward(std::vector{second.add(1, -1)}, out);
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    EXPECT_THAT(status.message(), HasSubstr("all 1 pages"));
+  }
+  Sequence third(*model, 200);
+  EXPECT_TRUE(model->forward(std::vector{third.add(1, -1)}, out).ok());
+}
+
+TEST_F(CudaModelTest, AnAbandonedPassEndsAndTheNextOneIsRight) {
+  const auto files = small_model(directory_.path(), "llama", DType::kF32);
+  const auto model = on_device(files, {"f32", "f32"}, 5);
+  Sequence sequence(*model, 64);
+  const Row row = sequence.add(1, -1);
+  const std::atomic<bool> gone = true;
+  const std::atomic<bool>* const flags[] = {&gone};
+  PassOutput out;
+  out.abandoned = flags;
+  EXPECT_EQ(model->forward(std::vector{row}, out).code(), StatusCode::kCancelled);
+  const auto cpu = on_cpu(files, {"f32", "f32"});
+  expect_same_bits(mixed_passes(*cpu, 3), mixed_passes(*model, 3), "after it");
+}
+
+TEST_F(CudaModelTest, ADeviceWithoutMemoryForTheWeightsIsRefused) {
+  const auto files = small_model(directory_.path(), "llama", DType::kF32);
+  const Status status =
+      cuda::make_cuda_model(files, cuda::make_host_device({.limit = 33 << 20}), {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(
+      cuda::make_cuda_model(files, cuda::make_host_device(), {.kv_dtype = "f8"}).status().code(),
+      StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -34,8 +34,10 @@ void add_target_flags(CLI::App& app, TargetOptions& target) {
                  "Where converted weights are kept for the next start: a folder, auto (the user's "
                  "cache), none")
       ->group(kMoreOfTarget);
-  app.add_option("--device", target.loading.device, "Where to compute: cpu, cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+  app.add_option(
+         "--device", target.loading.device,
+         "Where to compute: cpu, cuda; host-cuda: cuda's kernels on the CPU, slow, for tests")
+      ->check(CLI::IsMember({"cpu", "cuda", "host-cuda"}))
       ->group(kTargetGroup);
   app.add_option("--threads", target.loading.threads,
                  "Threads of the cpu engine; 0 takes all cores")

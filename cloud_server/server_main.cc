@@ -44,13 +44,14 @@ void print_pages(const char* what, const Address* address) {
   if (address != nullptr) std::printf("  %-12s http://%s\n", what, address->to_string().c_str());
 }
 
-// The torch backend computes every row to the end of its pass.
+// Devices compute every row to the end of its pass.
 std::string about_pruning(const ServerFlags& flags, const LoadedTarget& target) {
   if (!target.no_predictor.empty()) return "OFF because of --predictor: " + target.no_predictor;
   if (target.exits == nullptr && target.predictor == nullptr) {
     return "OFF because the target has no early exits";
   }
-  if (flags.target.loading.device != "cpu") return "OFF because --device cuda cannot end rows";
+  const std::string& device = flags.target.loading.device;
+  if (device != "cpu") return "OFF because --device " + device + " cannot end rows";
   return std::string("branches that ") +
          (target.predictor != nullptr ? "the predictor" : "an early exit") +
          " considers unlikely end in the middle of a pass";
@@ -64,6 +65,11 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
   std::printf("  model        %s (%s, %s parameters, %s on %s)\n", info.name.c_str(),
               info.architecture.c_str(), millions(info.num_parameters).c_str(), info.dtype.c_str(),
               flags.target.loading.device.c_str());
+  if (flags.target.loading.device == "host-cuda") {
+    std::printf(
+        "  device       the GPU's kernels by fibers on this CPU: exact, and thousands of times "
+        "slower; for tests only\n");
+  }
   std::printf("  context      %lld tokens, vocabulary %d\n",
               static_cast<long long>(info.max_positions), info.vocab_size);
   std::printf("  fingerprint  %s\n", info.fingerprint.c_str());

@@ -2,12 +2,23 @@
 #include "cloud_server/target.h"
 
 #include <charconv>
+#include <cstdio>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "common/model/emulated/null_model.h"
 #include "common/model/format/model_files.h"
 #include "common/text/tokenizer.h"
+#ifdef OUTRIDER_SERVER_GPU
+#include "common/model/cuda/cuda_device.h"
+#include "common/model/cuda/cuda_model.h"
+#endif
+#ifdef OUTRIDER_SERVER_HOST_CUDA
+#include "common/model/cuda/cuda_model.h"
+#include "common/model/cuda/host_device.h"
+#endif
 #ifdef OUTRIDER_SERVER_CUDA
 #include "common/model/torch/torch_model.h"
 #endif
@@ -20,12 +31,36 @@ constexpr const char* kNullTokenizer = "null";  // stands for no tokenizer: ther
 constexpr Position kNullPositions = 1 << 16;
 constexpr std::int32_t kMaxNullVocab = 1 << 20;
 
-CudaFactory cuda_factory() {
-#ifdef OUTRIDER_SERVER_CUDA
-  return make_torch_model;
-#else
-  return {};
+#if defined(OUTRIDER_SERVER_GPU) || defined(OUTRIDER_SERVER_HOST_CUDA)
+Result<std::unique_ptr<Model>> on_device(std::shared_ptr<const ModelFiles> files,
+                                         Result<std::unique_ptr<cuda::DeviceApi>> device,
+                                         const LoadOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(device.status());
+  return cuda::make_cuda_model(
+      std::move(files), *std::move(device),
+      {.dtype = options.dtype,
+       .kv_dtype = options.kv_dtype,
+       .threads = options.threads,
+       .progress = options.progress,
+       .notice = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }});
+}
 #endif
+
+// The devices besides the CPU that this program was built for.
+Result<std::unique_ptr<Model>> make_device_model(
+    [[maybe_unused]] const std::shared_ptr<const ModelFiles>& files, const LoadOptions& options) {
+#ifdef OUTRIDER_SERVER_GPU
+  if (options.device == "cuda") return on_device(files, cuda::make_cuda_device(), options);
+#endif
+#ifdef OUTRIDER_SERVER_HOST_CUDA
+  if (options.device == "host-cuda") return on_device(files, cuda::make_host_device(), options);
+#endif
+#ifdef OUTRIDER_SERVER_CUDA
+  if (options.device == "cuda") return make_torch_model(files, options);
+#endif
+  return failed_precondition("device " + options.device +
+                             ": this program was built without it. Remedy: use cpu, or build "
+                             "with OUTRIDER_GPU for cuda, with OUTRIDER_TESTS for host-cuda");
 }
 
 Result<LoadedTarget> null_target(std::string_view vocab, const TargetOptions& target_options) {
@@ -94,7 +129,7 @@ Status set_chat_template(const TargetOptions& options, LoadedTarget& target) {
 Result<LoadedTarget> directory_target(const TargetOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(options.loading.directory));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                            load_model(options.loading, cuda_factory()));
+                            load_model(options.loading, make_device_model));
   OUTRIDER_RETURN_IF_ERROR(check_vocabulary(options.loading.directory, tokenizer.vocab_size(),
                                             model->info().vocab_size));
   LoadedTarget target{std::move(model), tokenizer.content_hash()};

@@ -23,23 +23,22 @@ void print_notice(const std::string& text) {
 
 Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
                                           const CudaFactory& make_cuda) {
-  if (options.device != "cpu" && options.device != "cuda") {
-    return invalid_argument("device \"" + options.device.substr(0, 60) + "\": must be cpu or cuda");
+  const bool is_cpu = options.device == "cpu";
+  if (!is_cpu && options.device != "cuda" && options.device != "host-cuda") {
+    return invalid_argument("device \"" + options.device.substr(0, 60) +
+                            "\": must be cpu, cuda or host-cuda");
   }
-  if (options.device == "cuda" && !make_cuda) {
-    return failed_precondition(
-        "device cuda: this program was built without it; build the preset cuda, or use cpu");
-  }
-  if (options.device == "cuda" && options.kv_dtype != "f32") {
-    return invalid_argument("kv dtype " + options.kv_dtype.substr(0, 60) +
-                            ": device cuda keeps keys and values in its own type; leave it out");
+  if (!is_cpu && !make_cuda) {
+    return failed_precondition("device " + options.device +
+                               ": this program was built without it; build the preset cuda, or "
+                               "use cpu");
   }
   OUTRIDER_ASSIGN_OR_RETURN(
       std::shared_ptr<const ModelFiles> files,
       load_model_files(options.directory, {.check_finite = options.check_finite,
                                            .max_context = options.max_context,
                                            .ignore_eos = options.ignore_eos}));
-  if (options.device == "cuda") return make_cuda(std::move(files), options);
+  if (!is_cpu) return make_cuda(std::move(files), options);
   return make_cpu_model(std::move(files), {.dtype = options.dtype,
                                            .kv_dtype = options.kv_dtype,
                                            .threads = options.threads,

@@ -18,10 +18,11 @@ namespace outrider {
 struct LoadOptions {
   std::string directory = {};
   std::string dtype = "auto";    // "auto" (as stored), "f32", "bf16", "int8", "int4"
-  std::string kv_dtype = "f32";  // keys and values: "f32", "bf16" (cpu only)
-  std::string device = "cpu";    // "cpu", "cuda"
-  int threads = 0;               // of the cpu backend; 0: one per CPU
-  bool check_finite = false;     // read all weights and refuse NaN and infinity
+  std::string kv_dtype = "f32";  // keys and values: "f32", "bf16" (not libtorch)
+  // "cpu", "cuda", or "host-cuda": the kernels of cuda by fibers on the CPU, slow, for tests.
+  std::string device = "cpu";
+  int threads = 0;            // of the cpu backend; 0: one per CPU
+  bool check_finite = false;  // read all weights and refuse NaN and infinity
   // Reduces info().max_positions to this, from 1 to the model's own.
   std::optional<Position> max_context = {};
   bool ignore_eos = false;  // the model has no end-of-text tokens: answers end only by length
@@ -32,13 +33,13 @@ struct LoadOptions {
   std::function<void(std::int64_t, std::int64_t)> progress = {};
 };
 
-// Makes the model of --device cuda. Programs that link libtorch pass make_torch_model
-// (torch/torch_model.h); others pass an empty one.
+// Makes the model of --device cuda and host-cuda. Programs that have a backend for one of them pass
+// what makes its model, as make_torch_model (torch/torch_model.h); others pass an empty one.
 using CudaFactory = std::function<Result<std::unique_ptr<Model>>(std::shared_ptr<const ModelFiles>,
                                                                  const LoadOptions&)>;
 
 // Errors: those of load_model_files() and the backend; kInvalidArgument for an unknown device;
-// kFailedPrecondition for cuda in a build without it. Never uses another device instead.
+// kFailedPrecondition for a device in a build without it. Never uses another device instead.
 Result<std::unique_ptr<Model>> load_model(const LoadOptions& options,
                                           const CudaFactory& make_cuda = {});
 

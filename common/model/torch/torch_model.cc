@@ -63,6 +63,10 @@ Result<TorchDevice> find_cuda(c10::ScalarType /*dtype*/) {
 Result<TorchDevice> find_torch_device(const std::string& device, const std::string& dtype,
                                       bool stored_f32) {
   const bool cuda = device == "cuda";
+  if (!cuda && device != "cpu") {
+    return invalid_argument("device \"" + device.substr(0, 60) +
+                            "\": libtorch computes on cpu or cuda");
+  }
   if (dtype != "auto" && dtype != "f32" && !(cuda && dtype == "bf16")) {
     return invalid_argument("dtype \"" + dtype.substr(0, 60) + "\": libtorch computes in " +
                             (cuda ? "f32 or bf16 on cuda" : "f32 on the cpu"));
@@ -182,6 +186,10 @@ class TorchModel final : public Model {
 
 Result<std::unique_ptr<Model>> make_torch_model(std::shared_ptr<const ModelFiles> files,
                                                 const LoadOptions& options) {
+  if (options.device == "cuda" && options.kv_dtype != "f32") {
+    return invalid_argument("kv dtype " + options.kv_dtype.substr(0, 60) +
+                            ": libtorch keeps keys and values in its own type; leave it out");
+  }
   const bool stored_f32 =
       files->weights.at(weight_name(ModelPart::kEmbedding)).dtype == DType::kF32;
   OUTRIDER_ASSIGN_OR_RETURN(const TorchDevice device,

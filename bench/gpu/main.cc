@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "bench/gpu/cuda_device.h"
+#include "bench/gpu/model_check.h"
 #include "bench/gpu/speed.h"
 #include "common/base/vector_targets.h"
 #include "common/model/cuda/cases/kernel_cases.h"
+#include "common/model/cuda/cuda_device.h"
 
 namespace outrider::gpu {
 namespace {
@@ -128,7 +130,17 @@ struct Options {
   bool only_bits = false;
   bool only_speed = false;
   std::uint64_t seed = 1;
+  ModelCheckOptions model = {.measures = true, .kv_bytes = std::int64_t{4} << 30};
 };
+
+// A whole model, whose bits and passes are looked at.
+bool check_whole_model(const Options& options, json& rows) {
+  const Result<ModelCheck> check =
+      check_model(options.model, [] { return cuda::make_cuda_device(); });
+  if (!check.ok()) throw std::runtime_error(check.status().to_string());
+  rows = check->rows;
+  return check->holds;
+}
 
 int run(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
@@ -151,6 +163,13 @@ int run(const Options& options) {
     std::fflush(stdout);
     if (!options.json_file.empty()) std::ofstream(options.json_file) << report.dump(1) << '\n';
   };
+  bool model_holds = true;
+  if (!options.model.model.empty()) {
+    json rows;
+    model_holds = check_whole_model(options, rows);
+    step("model", rows);
+    print_all("a model", rows);
+  }
   CudaMemory memory(static_cast<std::size_t>(facts.memory_bytes) / 10 * 8);
   Check check(memory, options.seed);
   if (!options.only_speed) {
@@ -160,7 +179,7 @@ int run(const Options& options) {
     step("bits", check.report());
     std::printf("%s\n", check.report().dump().c_str());
   }
-  if (options.only_bits) return check.holds() ? 0 : 1;
+  if (options.only_bits) return check.holds() && model_holds ? 0 : 1;
   Speed speed(memory, facts, options.is_quick);
   step("ceilings", speed.ceilings());
   std::printf("%s\n", report["ceilings"].dump().c_str());
@@ -175,7 +194,7 @@ int run(const Options& options) {
   print_products(report["products"]);
   print_all("launches of a 7B pass", report["passes"]);
   std::printf("\nbits: %s\n", check.holds() ? "0 differ" : "DIFFER");
-  return check.holds() ? 0 : 1;
+  return check.holds() && model_holds ? 0 : 1;
 }
 
 }  // namespace
@@ -188,6 +207,10 @@ int main(int argc, char** argv) {
   app.add_flag("--quick", options.is_quick, "Fewer shapes, shorter runs");
   app.add_flag("--only-bits", options.only_bits, "No measurements");
   app.add_flag("--only-speed", options.only_speed, "No comparison");
+  app.add_option("--model", options.model.model, "Also a model's directory or file");
+  app.add_option("--dtype", options.model.dtypes, "The model's, one or more")->delimiter(',');
+  app.add_option("--cases", options.model.cases, "Of the rows check, 0 to 14")
+      ->check(CLI::Range(0, 14));
   app.add_option("--seed", options.seed, "Of the drawn inputs");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/gpu/model_check.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "bench/rows/row_scenarios.h"
+#include "common/model/cpu/cpu_model.h"
+#include "common/model/cuda/cuda_model.h"
+#include "common/model/format/model_files.h"
+#include "common/model/model.h"
+
+namespace outrider::gpu {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kPasses = 30;
+constexpr std::int32_t kContext = 1000;
+
+// Sequences behind a text, whose rows go through one pass again and again.
+class PassTimer {
+ public:
+  explicit PassTimer(Model& model) : model_(model) {}
+
+  // The median milliseconds of passes of `sessions` sequences with `each` rows.
+  Result<double> measure(int sessions, int each) {
+    caches_.clear();
+    for (int i = 0; i < sessions; ++i) OUTRIDER_RETURN_IF_ERROR(add_sequence());
+    std::vector<double> times;
+    for (int pass = 0; pass < kPasses; ++pass) {
+      std::vector<Row> rows;
+      for (const auto& cache : caches_) {
+        Slot slot = kRootSlot;
+        for (int i = 0; i < each; ++i) {
+          OUTRIDER_ASSIGN_OR_RETURN(slot, cache->slots().append(slot));
+          rows.push_back({cache.get(), slot, i % model_.info().vocab_size});
+        }
+      }
+      const auto begin = std::chrono::steady_clock::now();
+      OUTRIDER_RETURN_IF_ERROR(model_.forward(rows, out_));
+      const std::chrono::duration<double, std::milli> took =
+          std::chrono::steady_clock::now() - begin;
+      times.push_back(took.count());
+      for (const auto& cache : caches_) cache->slots().release_all_uncommitted();
+    }
+    std::ranges::nth_element(times, times.begin() + kPasses / 2);
+    return std::round(times[kPasses / 2] * 1000) / 1000;
+  }
+
+ private:
+  Status add_sequence() {
+    const std::int32_t context =
+        static_cast<std::int32_t>(std::min<Position>(kContext, model_.info().max_positions - 64));
+    OUTRIDER_ASSIGN_OR_RETURN(auto cache, model_.new_cache(context + 64));
+    std::vector<Row> rows;
+    Slot slot = kRootSlot;
+    for (std::int32_t i = 0; i < context; ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(slot, cache->slots().append(slot));
+      rows.push_back({cache.get(), slot, i % model_.info().vocab_size, false});
+    }
+    OUTRIDER_RETURN_IF_ERROR(model_.forward(rows, out_));
+    cache->slots().commit(slot);
+    caches_.push_back(std::move(cache));
+    return {};
+  }
+
+  Model& model_;
+  PassOutput out_;
+  std::vector<std::unique_ptr<KvCache>> caches_;
+};
+
+Status measure_passes(Model& model, json& row) {
+  PassTimer timer(model);
+  for (const auto& [sessions, each] :
+       {std::pair{1, 1}, {1, 8}, {1, 33}, {16, 1}, {64, 1}, {64, 5}}) {
+    OUTRIDER_ASSIGN_OR_RETURN(const double time, timer.measure(sessions, each));
+    row["passes"].push_back({{"sessions", sessions}, {"rows_each", each}, {"ms", time}});
+  }
+  return {};
+}
+
+Result<json> check_dtype(const std::shared_ptr<const ModelFiles>& files, const std::string& dtype,
+                         const ModelCheckOptions& options, const DeviceMaker& make_device) {
+  OUTRIDER_ASSIGN_OR_RETURN(const auto cpu,
+                            make_cpu_model(files, {.dtype = dtype, .progress = {}}));
+  OUTRIDER_ASSIGN_OR_RETURN(auto api, make_device());
+  const std::string name = api->facts().name;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const auto model,
+      cuda::make_cuda_model(files, std::move(api),
+                            {.dtype = dtype, .kv_bytes = options.kv_bytes, .progress = {}}));
+  RowBook book;
+  for (int number = 0; number < options.cases; ++number) {
+    std::fprintf(stderr, "%s, %s: case %d of %d\n", files->name.c_str(), dtype.c_str(), number + 1,
+                 options.cases);
+    const RowCase row_case = make_row_case(number, model->info().vocab_size);
+    OUTRIDER_RETURN_IF_ERROR(run_row_case_once(*cpu, row_case, "cpu", book));
+    OUTRIDER_RETURN_IF_ERROR(run_row_case(*model, row_case, "device", book));
+  }
+  const std::size_t shown = std::min<std::size_t>(book.mismatched().size(), 5);
+  json row = {{"model", files->name},
+              {"device", name},
+              {"dtype", dtype},
+              {"compared", book.compared()},
+              {"mismatches", book.mismatches()},
+              {"mismatched", std::vector<std::string>(
+                                 book.mismatched().begin(),
+                                 book.mismatched().begin() + static_cast<std::ptrdiff_t>(shown))},
+              {"same_id", model->info().arithmetic_id == cpu->info().arithmetic_id}};
+  if (options.measures) OUTRIDER_RETURN_IF_ERROR(measure_passes(*model, row));
+  return row;
+}
+
+}  // namespace
+
+Result<ModelCheck> check_model(const ModelCheckOptions& options, const DeviceMaker& make_device) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
+                            load_model_files(options.model, {}));
+  ModelCheck check;
+  for (const std::string& dtype : options.dtypes) {
+    OUTRIDER_ASSIGN_OR_RETURN(json row, check_dtype(files, dtype, options, make_device));
+    check.holds = check.holds && row["mismatches"] == 0 && row["same_id"] == true;
+    check.rows.push_back(std::move(row));
+  }
+  return check;
+}
+
+}  // namespace outrider::gpu

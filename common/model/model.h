@@ -49,6 +49,7 @@ struct ModelInfo {
   std::int64_t num_parameters = 0;
   std::int64_t weight_bytes = 0;           // read per single-row pass
   std::int64_t kv_bytes_per_position = 0;  // memory of a KV cache, all layers; 0: none
+  std::int32_t most_kv_pages = 0;          // of all caches together; 0: what the system gives
   std::vector<TokenId> stop_ids;           // from generation_config.json or config.json: eos
 };
 

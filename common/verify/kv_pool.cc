@@ -33,7 +33,8 @@ Status KvPool::allocate() {
   const std::int64_t page_bytes = model_.info().kv_bytes_per_position * KvPages::kRows;
   const bool bounded = options_.max_bytes > 0 && page_bytes > 0;
   std::int64_t count = bounded ? options_.max_bytes / page_bytes : most_pages_;
-  count = std::clamp<std::int64_t>(count, 1, KvPages::kMost);
+  const std::int32_t most = model_.info().most_kv_pages;
+  count = std::clamp<std::int64_t>(count, 1, most > 0 ? most : KvPages::kMost);
   Result<std::shared_ptr<KvPages>> pages = model_.new_pages(static_cast<std::int32_t>(count));
   while (!bounded && pages.status().code() == StatusCode::kResourceExhausted && count > 1) {
     count /= 2;

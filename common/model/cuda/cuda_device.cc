@@ -79,8 +79,12 @@ class CudaDevice final : public DeviceApi {
     ++counts_.downloads;
     put_copy(to, from, bytes, cudaMemcpyDeviceToHost, stream);
   }
-  void copy(std::byte* to, const std::byte* from, std::int64_t bytes, Stream stream) override {
-    put_copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes, std::int64_t pitch,
+            std::int64_t count, Stream stream) override {
+    const auto apart = static_cast<std::size_t>(pitch);
+    keep(cudaMemcpy2DAsync(to, apart, from, apart, static_cast<std::size_t>(bytes),
+                           static_cast<std::size_t>(count), cudaMemcpyDeviceToDevice,
+                           stream_of(stream)));
   }
   void fill_zero(std::byte* to, std::int64_t bytes, Stream stream) override {
     keep(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream_of(stream)));

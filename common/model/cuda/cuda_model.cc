@@ -27,20 +27,19 @@ constexpr std::int64_t kHostKvBytes = std::int64_t{1} << 30;
 ModelInfo describe(const CpuWeights& weights, const KvLayout& kv, const std::string& device_class) {
   const ModelFiles& files = *weights.files;
   const ModelConfig& config = files.config;
-  ModelInfo info{
-      .name = files.name,
-      .architecture = config.architecture,
-      .fingerprint = files.fingerprint,
-      .arithmetic_id = {},
-      .dtype = weights.dtype,
-      .vocab_size = config.vocab_size,
-      .hidden_size = config.hidden_size,
-      .num_layers = config.num_layers,
-      .max_positions = config.max_positions,
-      .num_parameters = num_parameters(config),
-      .weight_bytes = weights.bytes_per_pass,
-      .kv_bytes_per_position = DeviceKvPool::page_bytes(config.num_layers, kv) / kKvPageSlots,
-      .stop_ids = config.stop_ids};
+  ModelInfo info{.name = files.name,
+                 .architecture = config.architecture,
+                 .fingerprint = files.fingerprint,
+                 .arithmetic_id = {},
+                 .dtype = weights.dtype,
+                 .vocab_size = config.vocab_size,
+                 .hidden_size = config.hidden_size,
+                 .num_layers = config.num_layers,
+                 .max_positions = config.max_positions,
+                 .num_parameters = num_parameters(config),
+                 .weight_bytes = weights.bytes_per_pass,
+                 .kv_bytes_per_position = kv.page_bytes() / kKvPageSlots,
+                 .stop_ids = config.stop_ids};
   info.arithmetic_id =
       arithmetic_id({.fingerprint = files.fingerprint,
                      .dtype = weights.arithmetic + (kv.is_bf16 ? ", bf16 keys and values" : ""),
@@ -56,7 +55,7 @@ class CudaModel final : public Model {
     std::shared_ptr<DeviceApi> device;
     std::unique_ptr<ThreadPool> threads;
     std::unique_ptr<DeviceWeights> weights;
-    std::shared_ptr<DeviceKvPool> pool;
+    std::shared_ptr<DeviceKvMemory> kv;
     std::unique_ptr<DevicePass> pass;
   };
 
@@ -65,9 +64,9 @@ class CudaModel final : public Model {
   const ModelInfo& info() const override { return info_; }
   DeviceCounts counts() const { return parts_.device->counts(); }
 
-  Result<std::unique_ptr<KvCache>> new_cache(std::int32_t capacity) override {
-    OUTRIDER_RETURN_IF_ERROR(check_capacity(capacity));
-    return std::unique_ptr<KvCache>(std::make_unique<DeviceKvCache>(this, capacity, parts_.pool));
+  Result<std::shared_ptr<KvPages>> new_pages(std::int32_t count) override {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::int32_t first, parts_.kv->take(count));
+    return std::shared_ptr<KvPages>(std::make_shared<DeviceKvPages>(this, count, parts_.kv, first));
   }
 
   Status forward(std::span<const Row> rows, PassOutput& out) override {
@@ -81,7 +80,6 @@ class CudaModel final : public Model {
     if (rows.empty()) return {};
     Position longest = 0;
     for (const Row& row : rows) {
-      OUTRIDER_RETURN_IF_ERROR(static_cast<DeviceKvCache*>(row.cache)->reserve(row.slot));
       longest = std::max(longest, row.cache->slots().position(row.slot) + 1);
     }
     const auto most = static_cast<std::size_t>(parts_.pass->max_rows(longest));
@@ -124,7 +122,8 @@ class CudaModel final : public Model {
 };
 
 Result<KvLayout> kv_layout(const ModelConfig& config, const std::string& dtype) {
-  const KvLayout kv{.kv_heads = config.num_kv_heads,
+  const KvLayout kv{.layers = config.num_layers,
+                    .kv_heads = config.num_kv_heads,
                     .head_stride = pad_to_lanes(config.head_dim),
                     .is_bf16 = dtype == "bf16"};
   if (!kv.is_bf16 && dtype != "f32") {
@@ -173,7 +172,6 @@ Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles>
   OUTRIDER_ASSIGN_OR_RETURN(const std::string device_class, proven_class(api, options));
   parts.threads = std::make_unique<ThreadPool>(thread_count(options.threads));
   const Position max_positions = files->config.max_positions;
-  const std::int32_t layers = files->config.num_layers;
   OUTRIDER_ASSIGN_OR_RETURN(
       DeviceWeights weights,
       DeviceWeights::load(api, std::move(files), type, *parts.threads, options.progress));
@@ -183,11 +181,12 @@ Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles>
   const std::int64_t kv_bytes = options.kv_bytes > 0 ? options.kv_bytes
                                 : free > 0           ? free / 10 * 9
                                                      : kHostKvBytes;
-  const std::int64_t pages = kv_bytes / DeviceKvPool::page_bytes(layers, kv);
-  OUTRIDER_ASSIGN_OR_RETURN(parts.pool, DeviceKvPool::make(parts.device, layers, kv, pages));
-  OUTRIDER_ASSIGN_OR_RETURN(parts.pass, DevicePass::make(api, *parts.weights, *parts.pool,
-                                                         *parts.threads, max_positions));
+  OUTRIDER_ASSIGN_OR_RETURN(parts.kv,
+                            DeviceKvMemory::make(parts.device, kv, kv_bytes / kv.page_bytes()));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      parts.pass, DevicePass::make(api, *parts.weights, *parts.kv, *parts.threads, max_positions));
   ModelInfo info = describe(parts.weights->about(), kv, device_class);
+  info.most_kv_pages = parts.kv->pages();
   return std::unique_ptr<Model>(std::make_unique<CudaModel>(std::move(parts), std::move(info)));
 }
 

@@ -75,7 +75,9 @@ class DeviceApi {
 
   virtual void upload(std::byte* to, const void* from, std::int64_t bytes, Stream stream) = 0;
   virtual void download(void* to, const std::byte* from, std::int64_t bytes, Stream stream) = 0;
-  virtual void copy(std::byte* to, const std::byte* from, std::int64_t bytes, Stream stream) = 0;
+  // `count` pieces of so many bytes, `pitch` apart on both sides, which do not overlap.
+  virtual void copy(std::byte* to, const std::byte* from, std::int64_t bytes, std::int64_t pitch,
+                    std::int64_t count, Stream stream) = 0;
   virtual void fill_zero(std::byte* to, std::int64_t bytes, Stream stream) = 0;
 
   // The event stands for all work of the stream so far; later work of another stream waits for it.

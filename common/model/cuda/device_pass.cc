@@ -57,25 +57,25 @@ bool is_one_launch(const Product& a, const Product& b) {
 }  // namespace
 
 Result<std::unique_ptr<DevicePass>> DevicePass::make(DeviceApi& api, const DeviceWeights& weights,
-                                                     const DeviceKvPool& pool, ThreadPool& threads,
+                                                     const DeviceKvMemory& kv, ThreadPool& threads,
                                                      Position max_positions) {
   OUTRIDER_ASSIGN_OR_RETURN(
       PassInput input, PassInput::make(api, weights.about().files->config,
                                        weights.about().embedding, windows_of(weights), kMaxRows));
-  std::unique_ptr<DevicePass> pass(new DevicePass(api, weights, pool, threads, std::move(input)));
+  std::unique_ptr<DevicePass> pass(new DevicePass(api, weights, kv, threads, std::move(input)));
   OUTRIDER_RETURN_IF_ERROR(pass->allocate(max_positions));
   return pass;
 }
 
-DevicePass::DevicePass(DeviceApi& api, const DeviceWeights& weights, const DeviceKvPool& pool,
+DevicePass::DevicePass(DeviceApi& api, const DeviceWeights& weights, const DeviceKvMemory& kv,
                        ThreadPool& threads, PassInput input)
     : api_(api),
       weights_(weights),
       config_(weights.about().files->config),
-      pool_(pool),
+      kv_(kv),
       threads_(threads),
       input_(std::move(input)),
-      main_(api.new_stream()),
+      main_(kv.stream()),
       side_(api.new_stream()),
       done_(api.new_event()),
       joined_(api.new_event()),
@@ -244,7 +244,7 @@ void DevicePass::record_layer(const PassShape& shape, const DeviceLayer& layer,
 void DevicePass::record_attention(const PassShape& shape, const DeviceLayer& layer,
                                   std::int64_t index) {
   const Heads heads{config_.num_heads, config_.num_kv_heads, config_.head_dim};
-  const KvPlanes planes = pool_.planes(index);
+  const KvPlanes planes = kv_.planes(index);
   place_heads({.rows = shape.rows,
                .shape = heads,
                .queries = queries_,

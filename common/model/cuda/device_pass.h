@@ -33,10 +33,10 @@ class DevicePass final {
 
   // max_positions: of a row's path. Errors: RESOURCE_EXHAUSTED if scratch memory does not fit.
   static Result<std::unique_ptr<DevicePass>> make(DeviceApi& api, const DeviceWeights& weights,
-                                                  const DeviceKvPool& pool, ThreadPool& threads,
+                                                  const DeviceKvMemory& kv, ThreadPool& threads,
                                                   Position max_positions);
 
-  // rows: checked, in as many parts as max_rows() wants; their slots are reserved. first: index of
+  // rows: checked, in as many parts as max_rows() wants; first: index of
   // their first among the pass's rows that want logits. logits: [rows that want them, head_size].
   // Errors: CANCELLED if the pass was abandoned; those of the device.
   Status run(std::span<const Row> rows, std::size_t first, PassOutput& out, float* logits);
@@ -67,7 +67,7 @@ class DevicePass final {
     std::int64_t stride = 0;
   };
 
-  DevicePass(DeviceApi& api, const DeviceWeights& weights, const DeviceKvPool& pool,
+  DevicePass(DeviceApi& api, const DeviceWeights& weights, const DeviceKvMemory& kv,
              ThreadPool& threads, PassInput input);
   Status allocate(Position max_positions);
   Result<Graph> find_graph(const GraphKey& key);
@@ -84,7 +84,7 @@ class DevicePass final {
   DeviceApi& api_;
   const DeviceWeights& weights_;
   const ModelConfig& config_;
-  const DeviceKvPool& pool_;
+  const DeviceKvMemory& kv_;
   ThreadPool& threads_;
   PassInput input_;
   const Stream main_, side_;

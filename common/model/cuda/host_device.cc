@@ -95,8 +95,13 @@ class HostDevice final : public DeviceApi {
     ++counts_.downloads;
     put_copy(to, from, bytes, stream);
   }
-  void copy(std::byte* to, const std::byte* from, std::int64_t bytes, Stream stream) override {
-    put_copy(to, from, bytes, stream);
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes, std::int64_t pitch,
+            std::int64_t count, Stream stream) override {
+    add(stream_of(stream), [=] {
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::memcpy(to + i * pitch, from + i * pitch, static_cast<std::size_t>(bytes));
+      }
+    });
   }
   void fill_zero(std::byte* to, std::int64_t bytes, Stream stream) override {
     add(stream_of(stream), [=] { std::memset(to, 0, static_cast<std::size_t>(bytes)); });

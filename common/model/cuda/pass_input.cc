@@ -120,13 +120,14 @@ Result<PassShape> PassInput::prepare(std::span<const Row> rows) {
 // Rows of one sequence that stand together. Their common list is the path of the first, longer as
 // long as rows follow at its end: a whole prompt is one list.
 void PassInput::add_sequence(std::span<const Row> rows) {
-  auto& cache = static_cast<DeviceKvCache&>(*rows.front().cache);
+  const auto& pages = static_cast<const DeviceKvPages&>(rows.front().cache->pages());
   const std::size_t first = paths_.size();
   own_.clear();
-  cache.slots().path(rows.front().slot, chain_);
-  for (const Row& row : rows) add_path(cache, row.slot);
+  rows.front().cache->slots().path(rows.front().slot, chain_);
+  for (KvCell& cell : chain_) cell = pages.in_memory(cell);
+  for (const Row& row : rows) add_path(row);
   const std::size_t common = lists_.size();
-  for (const Slot slot : chain_) lists_.push_back(cache.pool_slot(slot));
+  lists_.insert(lists_.end(), chain_.begin(), chain_.end());
   for (std::size_t r = first; r < paths_.size(); ++r) {
     paths_[r].common = common;
     paths_[r].own += lists_.size();
@@ -135,20 +136,22 @@ void PassInput::add_sequence(std::span<const Row> rows) {
   add_bundles(static_cast<std::int64_t>(first), std::ssize(paths_));
 }
 
-void PassInput::add_path(const DeviceKvCache& cache, Slot slot) {
-  cache.slots().path(slot, path_);
+void PassInput::add_path(const Row& row) {
+  const auto& pages = static_cast<const DeviceKvPages&>(row.cache->pages());
+  row.cache->slots().path(row.slot, path_);
+  for (KvCell& cell : path_) cell = pages.in_memory(cell);
   const bool goes_on =
       path_.size() == chain_.size() + 1 && path_[chain_.size() - 1] == chain_.back();
-  if (goes_on) chain_.push_back(slot);
-  const auto committed = static_cast<std::ptrdiff_t>(cache.slots().committed());
+  if (goes_on) chain_.push_back(path_.back());
+  const auto committed = static_cast<std::ptrdiff_t>(row.cache->slots().committed());
   const auto shorter = static_cast<std::ptrdiff_t>(std::min(path_.size(), chain_.size()));
   const auto [end, other] =
       std::mismatch(path_.begin() + committed, path_.begin() + shorter, chain_.begin() + committed);
-  slots_.push_back(cache.pool_slot(slot));
+  slots_.push_back(path_.back());
   paths_.push_back({.own = own_.size(),
                     .num_common = static_cast<std::int32_t>(end - path_.begin()),
                     .length = static_cast<std::int32_t>(path_.size())});
-  for (auto at = end; at != path_.end(); ++at) own_.push_back(cache.pool_slot(*at));
+  own_.insert(own_.end(), end, path_.end());
 }
 
 void PassInput::add_bundles(std::int64_t first_row, std::int64_t end_row) {
@@ -167,9 +170,9 @@ void PassInput::add_bundles(std::int64_t first_row, std::int64_t end_row) {
 // Further rows are equal to each other, so it does not matter that they write one slot together.
 void PassInput::fill_up_rows(std::int64_t rows) {
   const std::size_t list = lists_.size();
-  lists_.push_back(DeviceKvPool::kSpareSlot);
+  lists_.push_back(DeviceKvMemory::kSpareCell);
   for (std::int64_t row = std::ssize(paths_); row < rows; ++row) {
-    slots_.push_back(DeviceKvPool::kSpareSlot);
+    slots_.push_back(DeviceKvMemory::kSpareCell);
     paths_.push_back({.common = list, .own = list, .num_common = 1, .length = 1});
     add_bundles(row, row + 1);
   }

@@ -1,9 +1,9 @@
-// What a pass sends to the device before its kernels run: embedded tokens, angles, slots, and what
+// What a pass sends to the device before its kernels run: embedded tokens, angles, cells, and what
 // each row sees, of rows of any number of sequences.
 //
 // Passes of one shape have everything at the same places, so that one graph serves them all. Rows
 // and bundles are filled up to round numbers: by rows that look at themselves only, in a spare
-// slot.
+// cell.
 //
 // Memory on the host and on the device:
 //   inputs  [rows] embedded, cosines, sines, slots; [wanted]; [bundles]; [windows][rows] SeenRows
@@ -46,8 +46,8 @@ class PassInput final {
                                 const TensorView& embedding, std::vector<std::int64_t> windows,
                                 std::int64_t max_rows);
 
-  // Fills the host's memory. rows: checked, at most max_rows, their slots reserved; their caches
-  // are DeviceKvCaches. Errors: RESOURCE_EXHAUSTED if the lists do not fit the device.
+  // Fills the host's memory. rows: checked, at most max_rows; their caches are in DeviceKvPages.
+  // Errors: RESOURCE_EXHAUSTED if the lists do not fit the device.
   Result<PassShape> prepare(std::span<const Row> rows);
   // Puts the upload into the stream; prepare() waits until it is done.
   void upload(Stream stream);
@@ -84,7 +84,7 @@ class PassInput final {
   }
 
   void add_sequence(std::span<const Row> rows);
-  void add_path(const DeviceKvCache& cache, Slot slot);
+  void add_path(const Row& row);
   void add_bundles(std::int64_t first_row, std::int64_t end_row);
   void fill_up_rows(std::int64_t rows);
   void write_rows(std::span<const Row> rows);
@@ -108,7 +108,7 @@ class PassInput final {
   std::vector<std::int32_t> slots_, wanted_, lists_;
   std::vector<Bundle> bundles_;
   // Of the sequence that is added.
-  std::vector<Slot> chain_, path_;
+  std::vector<KvCell> chain_, path_;  // cells of the memory
   std::vector<std::int32_t> own_;
 };
 

@@ -75,6 +75,9 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
   std::printf("  fingerprint  %s\n", info.fingerprint.c_str());
   std::printf("  arithmetic   %s\n", info.arithmetic_id.c_str());
   std::printf("  tokenizer    %s\n", target.tokenizer_hash.c_str());
+  if (target.tokenizer && !target.tokenizer->assumed().empty()) {
+    std::printf("               %s\n", target.tokenizer->assumed().c_str());
+  }
   if (!target.about_template.empty()) {
     std::printf("  template     %s\n", target.about_template.c_str());
   }

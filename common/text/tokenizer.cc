@@ -157,6 +157,9 @@ std::optional<TokenId> Tokenizer::eos() const {
 const std::map<std::string, std::string>& Tokenizer::chat_templates() const {
   return state_->chat_templates;
 }
+const std::string& Tokenizer::assumed() const {
+  return state_->assumed;
+}
 const std::string& Tokenizer::content_hash() const {
   return state_->content_hash;
 }

@@ -6,7 +6,7 @@
 //
 // Reads Hugging Face tokenizer.json (byte-level BPE as in GPT-2, Llama 3, Qwen 2 and SmolLM2;
 // SentencePiece-style BPE as in Llama 2, Vicuna and TinyLlama), SentencePiece tokenizer.model (BPE)
-// and the same two kinds in GGUF files. Ids and text equal those of Hugging Face tokenizers with
+// and the same kinds in GGUF files. Ids and text equal those of Hugging Face tokenizers with
 // two exceptions, described in streaming_detokenizer.h and at encode(). An unsupported feature of a
 // file is refused by name. Only `truncation` and `padding` are ignored: they are settings of a
 // call, which transformers resets as well.
@@ -91,6 +91,9 @@ class Tokenizer final {
 
   // The model's own Jinja texts by name; the default one is "default".
   const std::map<std::string, std::string>& chat_templates() const;
+
+  // One line for the user: what was assumed where the file says nothing; empty: nothing.
+  const std::string& assumed() const;
 
   // 64 hex digits over everything that determines the ids of a text and the text of ids
   // (content_hash.h). Equal for the same tokenizer from any of the three kinds of file; the two

@@ -104,7 +104,7 @@ Result<std::unique_ptr<const TokenizerState>> TokenizerState::create(TokenizerPa
   auto state = std::make_unique<TokenizerState>(TokenizerState{
       std::move(parts.normalizer), std::move(parts.pre_tokenizer), std::move(model),
       std::move(added), std::move(decoder), std::move(parts.prefix), std::move(parts.suffix),
-      parts.bos, parts.eos, std::move(config.chat_templates), "",
+      parts.bos, parts.eos, std::move(config.chat_templates), std::move(parts.assumed), "",
       static_cast<TokenId>(tokens.size()), std::vector<bool>(tokens.size())});
   for (const AddedToken& token : state->added.tokens()) {
     state->special[static_cast<std::size_t>(token.id)] = token.special;

@@ -34,6 +34,7 @@ struct TokenizerState {
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
   std::map<std::string, std::string> chat_templates;
+  std::string assumed;
   std::string content_hash;
   TokenId vocab_size = 0;
   std::vector<bool> special;  // by id

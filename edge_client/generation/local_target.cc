@@ -118,9 +118,16 @@ Result<std::unique_ptr<Model>> open_resident(const GenerationConfig& config) {
 }  // namespace
 
 Result<Tokenizer> load_model_tokenizer(const std::string& path) {
-  if (!ModelPack::is_pack(path)) return Tokenizer::load(path);
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelPack pack, ModelPack::open(path));
-  return load_tokenizer(pack);
+  const auto load = [&]() -> Result<Tokenizer> {
+    if (!ModelPack::is_pack(path)) return Tokenizer::load(path);
+    OUTRIDER_ASSIGN_OR_RETURN(const ModelPack pack, ModelPack::open(path));
+    return load_tokenizer(pack);
+  };
+  Result<Tokenizer> tokenizer = load();
+  if (tokenizer.ok() && !tokenizer->assumed().empty()) {
+    std::fprintf(stderr, "tokenizer: %s: %s\n", path.c_str(), tokenizer->assumed().c_str());
+  }
+  return tokenizer;
 }
 
 Status LocalTarget::check_budget(const GenerationConfig& config) {

@@ -2,12 +2,11 @@
 #include "common/text/format/gguf_tokenizer.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "common/text/format/gguf_splitting.h"
 #include "common/text/format/merge_list.h"
 #include "common/text/format/sentencepiece_parts.h"
-#include "common/text/pipeline/known_patterns.h"
 #include "common/text/pipeline/utf8.h"
 
 namespace outrider {
@@ -122,65 +121,22 @@ Result<std::vector<SentencePiece>> read_pieces(const Keys& keys) {
   return pieces;
 }
 
-// How a byte-level tokenizer splits text.
-struct Splitting {
-  std::string_view name;
-  std::array<std::string_view, 4> cuts;  // applied one after another; each match is a piece
-  bool nfc = false;
-  bool ignore_merges = false;
-  bool adds_bos = false;
-};
-
-// What llama.cpp does for these names, with the patterns of the families' own tokenizer.json.
-// "default" is its behaviour for files older than the names, and for files with an unknown
-// splitting.
-constexpr std::array<Splitting, 5> kSplittings = {{
-    {.name = "smollm", .cuts = {kDigitPattern, kGpt2Pattern}},
-    {.name = "llama-bpe", .cuts = {kLlama3Pattern}, .ignore_merges = true, .adds_bos = true},
-    {.name = "qwen2", .cuts = {kQwen2Pattern}, .nfc = true},
-    {.name = "gpt-2", .cuts = {kGpt2Pattern}},
-    {.name = "default",
-     .cuts = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Pattern, kDigitsPattern, "[0-9][0-9][0-9]"}},
-}};
-
-const Splitting* find_splitting(const std::string& name) {
-  const auto* const found =
-      std::ranges::find(kSplittings, std::string_view(name), &Splitting::name);
-  return found == kSplittings.end() ? nullptr : found;
+Result<std::vector<BpeMerge>> read_merges(const Keys& keys,
+                                          const std::vector<std::optional<std::string>>& tokens) {
+  MergeList merges(tokens);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string> lines, keys.texts(kMergesKey));
+  for (const std::string& line : lines) OUTRIDER_RETURN_IF_ERROR(merges.add(line, kMergesKey));
+  return merges.take();
 }
 
-// Sets normaliser, pre-tokeniser and bpe.ignore_merges for a name (tokenizer.ggml.pre).
-Status set_gguf_splitting(const std::string& name, TokenizerParts& parts) {
-  const Splitting* splitting = find_splitting(name);
-  if (splitting == nullptr) {
-    std::string known;
-    for (const Splitting& one : kSplittings) {
-      known.append(known.empty() ? "" : ", ").append(one.name);
-    }
-    return unimplemented("tokenizer.ggml.pre " + printable(name) + " is not supported; known are " +
-                         known);
-  }
-  std::vector<PreTokenizerStep> steps;
-  for (const std::string_view cut : splitting->cuts) {
-    if (cut.empty()) break;
-    OUTRIDER_ASSIGN_OR_RETURN(SplitPattern pattern, SplitPattern::compile(cut));
-    steps.emplace_back(SplitStep{std::move(pattern)});
-  }
-  steps.emplace_back(ByteCharactersStep{});
-  parts.pre_tokenizer = PreTokenizer(std::move(steps));
-  if (splitting->nfc) parts.normalizer = Normalizer({UnicodeFormStep{UnicodeForm::kNfc}});
-  parts.bpe.ignore_merges = splitting->ignore_merges;
-  return {};
-}
-
-// Whether a text starts with <s> if the file does not say.
-bool gguf_adds_bos(const std::string& name) {
-  const Splitting* splitting = find_splitting(name);
-  return splitting != nullptr && splitting->adds_bos;
+// The name of the splitting; files without one say nothing about it.
+Result<std::string> splitting_of(const Keys& keys) {
+  if (!keys.has(kPreKey)) return std::string(kDefaultGgufSplitting);
+  return keys.text(kPreKey);
 }
 
 Result<TokenizerParts> byte_level_parts(const Keys& keys, std::vector<SentencePiece> pieces) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string pre, keys.text(kPreKey));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string pre, splitting_of(keys));
   OUTRIDER_ASSIGN_OR_RETURN(const bool space_prefix, keys.flag_or(kSpacePrefixKey, false));
   if (space_prefix) {
     return unimplemented(std::string(kSpacePrefixKey) + " true with " + kModelKey +
@@ -188,6 +144,10 @@ Result<TokenizerParts> byte_level_parts(const Keys& keys, std::vector<SentencePi
   }
   TokenizerParts parts;
   OUTRIDER_RETURN_IF_ERROR(set_gguf_splitting(pre, parts));
+  if (!keys.has(kPreKey)) {
+    parts.assumed = std::string(kPreKey) + " is missing, so text is split by the rule '" + pre +
+                    "', which may not be the model's own. Remedy: convert the model again";
+  }
   parts.decoder.byte_level = true;
   parts.bpe.tokens.resize(pieces.size());
   for (std::size_t id = 0; id < pieces.size(); ++id) {
@@ -198,23 +158,28 @@ Result<TokenizerParts> byte_level_parts(const Keys& keys, std::vector<SentencePi
     }
     parts.bpe.tokens[id] = std::move(piece.text);
   }
-  MergeList merges(parts.bpe.tokens);
-  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string> lines, keys.texts(kMergesKey));
-  for (const std::string& line : lines) OUTRIDER_RETURN_IF_ERROR(merges.add(line, kMergesKey));
-  parts.bpe.merges = merges.take();
+  OUTRIDER_ASSIGN_OR_RETURN(parts.bpe.merges, read_merges(keys, parts.bpe.tokens));
   return parts;
 }
 
-Result<TokenizerParts> llama_parts(const Keys& keys, std::vector<SentencePiece> pieces) {
-  SentencePieceVocabulary vocabulary{.pieces = std::move(pieces)};
-  OUTRIDER_ASSIGN_OR_RETURN(const auto scores, keys.reals(kScoresKey, vocabulary.pieces.size()));
-  for (std::size_t id = 0; id < scores.size(); ++id) vocabulary.pieces[id].score = scores[id];
+// SentencePiece; or Gemma 4's form of it, whose merges are listed and not found by scores.
+Result<TokenizerParts> sentencepiece_parts_of(const Keys& keys, std::vector<SentencePiece> pieces,
+                                              bool lists_merges) {
+  SentencePieceVocabulary vocabulary{.pieces = std::move(pieces), .has_scores = !lists_merges};
+  if (!lists_merges) {
+    OUTRIDER_ASSIGN_OR_RETURN(const auto scores, keys.reals(kScoresKey, vocabulary.pieces.size()));
+    for (std::size_t id = 0; id < scores.size(); ++id) vocabulary.pieces[id].score = scores[id];
+  }
   vocabulary.byte_fallback =
       std::ranges::count(vocabulary.pieces, PieceType::kByte, &SentencePiece::type) > 0;
-  OUTRIDER_ASSIGN_OR_RETURN(vocabulary.add_space_prefix, keys.flag_or(kSpacePrefixKey, true));
+  OUTRIDER_ASSIGN_OR_RETURN(vocabulary.add_space_prefix,
+                            keys.flag_or(kSpacePrefixKey, !lists_merges));
   OUTRIDER_ASSIGN_OR_RETURN(vocabulary.remove_extra_spaces,
                             keys.flag_or("tokenizer.ggml.remove_extra_whitespaces", false));
   OUTRIDER_ASSIGN_OR_RETURN(TokenizerParts parts, sentencepiece_parts(vocabulary, kTokensKey));
+  if (lists_merges) {
+    OUTRIDER_ASSIGN_OR_RETURN(parts.bpe.merges, read_merges(keys, parts.bpe.tokens));
+  }
   OUTRIDER_ASSIGN_OR_RETURN(parts.bpe.unknown,
                             keys.token("tokenizer.ggml.unknown_token_id", parts.bpe));
   return parts;
@@ -248,16 +213,17 @@ Status read_chat_templates(const Keys& keys, TokenizerParts& parts) {
 
 Result<TokenizerParts> parse(const Keys& keys) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string model, keys.text(kModelKey));
-  if (model != "gpt2" && model != "llama") {
+  const bool is_gpt2 = model == "gpt2", is_gemma4 = model == "gemma4";
+  if (!is_gpt2 && !is_gemma4 && model != "llama") {
     return unimplemented(std::string(kModelKey) + " " + printable(model) +
-                         " is not supported; known are gpt2, llama");
+                         " is not supported; known are gpt2, llama, gemma4");
   }
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<SentencePiece> pieces, read_pieces(keys));
-  const bool is_llama = model == "llama";
-  OUTRIDER_ASSIGN_OR_RETURN(TokenizerParts parts, is_llama
-                                                      ? llama_parts(keys, std::move(pieces))
-                                                      : byte_level_parts(keys, std::move(pieces)));
-  const bool adds_bos = is_llama || gguf_adds_bos(*keys.text(kPreKey));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      TokenizerParts parts,
+      is_gpt2 ? byte_level_parts(keys, std::move(pieces))
+              : sentencepiece_parts_of(keys, std::move(pieces), /*lists_merges=*/is_gemma4));
+  const bool adds_bos = !is_gpt2 || gguf_adds_bos(*splitting_of(keys));
   OUTRIDER_RETURN_IF_ERROR(read_frame(keys, adds_bos, parts));
   OUTRIDER_RETURN_IF_ERROR(read_chat_templates(keys, parts));
   return parts;

@@ -1,8 +1,9 @@
 // The tokenizer in a GGUF file's keys tokenizer.ggml.* and tokenizer.chat_template.
 //
 // tokenizer.ggml.model "gpt2" is byte-level BPE, which splits text according to a name
-// (tokenizer.ggml.pre): smollm, llama-bpe, qwen2, gpt-2 or default. "llama" is SentencePiece. Token
-// types give special tokens (control, unknown), added ones (user-defined) and padding (unused,
+// (tokenizer.ggml.pre, gguf_splitting.h). "llama" is SentencePiece, "gemma4" the same with a list
+// of merges instead of scores. Token types give special tokens (control, unknown), added ones
+// (user-defined) and padding (unused,
 // "[PAD7]").
 //
 // Thread rule: free functions. SPDX-License-Identifier: Apache-2.0

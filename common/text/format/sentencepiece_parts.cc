@@ -118,7 +118,7 @@ Result<TokenizerParts> sentencepiece_parts(const SentencePieceVocabulary& vocabu
       parts.added_tokens.push_back(*std::move(token));
     }
   }
-  parts.bpe.merges = merges_of(vocabulary.pieces);
+  if (vocabulary.has_scores) parts.bpe.merges = merges_of(vocabulary.pieces);
   OUTRIDER_ASSIGN_OR_RETURN(parts.normalizer, normalizer_of(vocabulary));
   OUTRIDER_ASSIGN_OR_RETURN(SplitPattern mark, SplitPattern::literal(kMarker));
   parts.decoder.replaces.push_back({std::move(mark), " "});

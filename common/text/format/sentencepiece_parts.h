@@ -36,6 +36,7 @@ struct SentencePieceVocabulary {
   bool byte_fallback = false;
   bool add_space_prefix = true;
   bool remove_extra_spaces = false;
+  bool has_scores = true;  // false: the caller has a list of merges
 };
 
 // Errors: kDataLoss for a piece that has no text or more than 512 bytes, is not UTF-8, or has

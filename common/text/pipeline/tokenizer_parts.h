@@ -33,6 +33,8 @@ struct TokenizerParts {
   std::optional<TokenId> eos;
   // Set by GGUF files: Jinja texts by name; a model's only one is "default".
   std::map<std::string, std::string> chat_templates;
+  // One line: what was assumed where the file says nothing; empty: nothing.
+  std::string assumed;
 };
 
 // Ids may have gaps, but not so many that a small file requires much memory.

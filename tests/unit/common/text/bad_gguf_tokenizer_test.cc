@@ -45,18 +45,20 @@ struct GgufKeys {
 TEST(BadGgufTokenizer, WithoutAKeyThatItNeeds) {
   EXPECT_TRUE(load_gguf(GgufKeys().build()).ok()) << refusal(GgufKeys().build());
   EXPECT_EQ(load_gguf(GgufKeys().build("model")).status().code(), StatusCode::kNotFound);
-  for (const char* key : {"pre", "tokens", "merges", "token_type"}) {
+  for (const char* key : {"tokens", "merges", "token_type"}) {
     EXPECT_THAT(refusal(GgufKeys().build(key)),
                 HasSubstr(std::string("tokenizer.ggml.") + key + " is missing"));
   }
   EXPECT_THAT(refusal(GgufKeys{.model = "llama"}.build("scores")), HasSubstr("scores is missing"));
+  EXPECT_THAT(refusal(GgufKeys{.model = "gemma4"}.build("merges")), HasSubstr("merges is missing"));
 }
 
 TEST(BadGgufTokenizer, OfAKindThatWeDoNotHave) {
-  EXPECT_THAT(refusal(GgufKeys{.model = "bert"}.build()), HasSubstr("known are gpt2, llama"));
+  EXPECT_THAT(refusal(GgufKeys{.model = "bert"}.build()),
+              HasSubstr("known are gpt2, llama, gemma4"));
   EXPECT_THAT(refusal(GgufKeys{.pre = "tekken\n"}.build()),
               HasSubstr("tokenizer.ggml.pre \"tekken?\" is not supported; known are smollm, "
-                        "llama-bpe, qwen2, gpt-2, default"));
+                        "llama-bpe, qwen2, "));
   EXPECT_THAT(refusal(GgufKeys().build().flag("tokenizer.ggml.add_space_prefix", true)),
               HasSubstr("add_space_prefix"));
 }
@@ -98,6 +100,28 @@ TEST(BadGgufTokenizer, WithIdsOutOfRange) {
   EXPECT_THAT(refusal(GgufKeys{.model = "llama", .types = {5, 1, 1, 3}}.build().u32(
                   "tokenizer.ggml.unknown_token_id", 0)),
               HasSubstr("unknown_token_id 0 has no token"));
+}
+
+TEST(GgufTokenizer, SaysThatItAssumesASplittingThatTheFileDoesNotName) {
+  const Result<Tokenizer> named = load_gguf(GgufKeys().build());
+  const Result<Tokenizer> unnamed = load_gguf(GgufKeys().build("pre"));
+  ASSERT_TRUE(unnamed.ok()) << unnamed.status().to_string();
+  EXPECT_EQ(named->assumed(), "");
+  EXPECT_THAT(unnamed->assumed(), HasSubstr("tokenizer.ggml.pre is missing, so text is split by "
+                                            "the rule 'default'"));
+  EXPECT_EQ(unnamed->content_hash(), load_gguf(GgufKeys{.pre = "default"}.build())->content_hash());
+}
+
+// As SentencePiece, except that merges are listed and no space is put before the text.
+TEST(GgufTokenizer, Gemma4ListsItsMerges) {
+  const GgufKeys keys{.model = "gemma4",
+                      .tokens = {"a", "b", "ab", "</s>", "▁", "▁a"},
+                      .types = {1, 1, 1, 3, 1, 1},
+                      .merges = {"▁ a", "a b"}};
+  const Result<Tokenizer> tokenizer = load_gguf(keys.build("scores"));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().to_string();
+  EXPECT_THAT(*tokenizer->encode("ab ab"), testing::ElementsAre(2, 5, 1));
+  EXPECT_EQ(*tokenizer->decode(*tokenizer->encode("ab ab")), "ab ab");
 }
 
 TEST(GgufTokenizer, TakesTypesFlagsAndTemplates) {

@@ -29,7 +29,7 @@ constexpr std::array<ValueTypeInfo, 13> kValueTypes = {{{"uint8", 1},
                                                         {"int64", 8},
                                                         {"float64", 8}}};
 
-constexpr std::array<GgufTensorTypeInfo, 11> kTensorTypes = {{
+constexpr std::array<GgufTensorTypeInfo, 15> kTensorTypes = {{
     {GgufTensorType::kF32, "F32", 1, 4},
     {GgufTensorType::kF16, "F16", 1, 2},
     {GgufTensorType::kBF16, "BF16", 1, 2},
@@ -41,15 +41,18 @@ constexpr std::array<GgufTensorTypeInfo, 11> kTensorTypes = {{
     {GgufTensorType::kQ4_K, "Q4_K", 256, 144},
     {GgufTensorType::kQ5_K, "Q5_K", 256, 176},
     {GgufTensorType::kQ6_K, "Q6_K", 256, 210},
+    {GgufTensorType::kQ2_K, "Q2_K", 256, 84},
+    {GgufTensorType::kQ3_K, "Q3_K", 256, 110},
+    {GgufTensorType::kIQ4_NL, "IQ4_NL", 32, 18},
+    {GgufTensorType::kIQ4_XS, "IQ4_XS", 256, 136},
 }};
 
-constexpr std::array<std::pair<std::uint32_t, const char*>, 26> kForeignTypes = {{
-    {4, "Q4_2"},      {5, "Q4_3"},      {9, "Q8_1"},      {10, "Q2_K"},    {11, "Q3_K"},
-    {15, "Q8_K"},     {16, "IQ2_XXS"},  {17, "IQ2_XS"},   {18, "IQ3_XXS"}, {19, "IQ1_S"},
-    {20, "IQ4_NL"},   {21, "IQ3_S"},    {22, "IQ2_S"},    {23, "IQ4_XS"},  {24, "I8"},
-    {25, "I16"},      {26, "I32"},      {27, "I64"},      {28, "F64"},     {29, "IQ1_M"},
-    {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {34, "TQ1_0"},   {35, "TQ2_0"},
-    {39, "MXFP4"},
+constexpr std::array<std::pair<std::uint32_t, const char*>, 22> kForeignTypes = {{
+    {4, "Q4_2"},    {5, "Q4_3"},      {9, "Q8_1"},      {15, "Q8_K"},     {16, "IQ2_XXS"},
+    {17, "IQ2_XS"}, {18, "IQ3_XXS"},  {19, "IQ1_S"},    {21, "IQ3_S"},    {22, "IQ2_S"},
+    {24, "I8"},     {25, "I16"},      {26, "I32"},      {27, "I64"},      {28, "F64"},
+    {29, "IQ1_M"},  {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {34, "TQ1_0"},
+    {35, "TQ2_0"},  {39, "MXFP4"},
 }};
 
 }  // namespace

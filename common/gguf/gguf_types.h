@@ -42,9 +42,13 @@ enum class GgufTensorType : std::uint32_t {
   kQ5_0 = 6,
   kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
   kQ4_K = 12,
   kQ5_K = 13,
   kQ6_K = 14,
+  kIQ4_NL = 20,
+  kIQ4_XS = 23,
   kBF16 = 30,
 };
 
@@ -58,7 +62,7 @@ struct GgufTensorTypeInfo {
 // nullptr for an unsupported type.
 const GgufTensorTypeInfo* find_gguf_tensor_type(std::uint32_t number);
 const GgufTensorTypeInfo& info_of(GgufTensorType type);
-// "IQ4_NL" for known types that are not supported, else "number 77".
+// "IQ2_XS" for known types that are not supported, else "number 77".
 std::string foreign_tensor_type_name(std::uint32_t number);
 // "F32, F16, BF16, Q8_0, ...".
 std::string supported_tensor_types();

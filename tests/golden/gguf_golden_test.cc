@@ -52,7 +52,8 @@ TEST(GgufGoldenTest, EveryTypesTensorsHaveTheReferencesBits) {
     EXPECT_EQ(compared + golden.tensors.count("rope_freqs.weight"), golden.tensors.size());
   }
   EXPECT_THAT(types, ::testing::UnorderedElementsAre("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1",
-                                                     "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"));
+                                                     "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "Q2_K",
+                                                     "Q3_K", "IQ4_NL", "IQ4_XS"));
 }
 
 std::unique_ptr<Model> cpu_model(const GgufGolden& golden, const std::string& dtype) {
@@ -98,8 +99,9 @@ TEST(GgufGoldenTest, ConvertedBlocksHaveTheReferencesBits) {
       types.insert(std::string(to_string(tensor.dtype)));
     }
   }
-  EXPECT_THAT(types, ::testing::UnorderedElementsAre("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K",
-                                                     "Q5_K", "Q6_K"));
+  EXPECT_THAT(
+      types, ::testing::UnorderedElementsAre("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K",
+                                             "Q6_K", "Q2_K", "Q3_K", "IQ4_NL", "IQ4_XS"));
 }
 
 double deviation(const std::vector<float>& logits) {

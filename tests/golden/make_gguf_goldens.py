@@ -42,11 +42,16 @@ CASES = {
     "qwen2": ("qwen2", {**SMALL, "tied": True}, [Type.Q5_0, Type.Q5_1, Type.Q8_0], Type.Q8_0, {}),
     "qwen2_k": ("qwen2", WIDE, [Type.Q6_K, Type.Q4_K], Type.Q4_K, {}),
     "qwen3": ("qwen3", {**SMALL, "head_dim": 128}, [Type.Q4_0, Type.Q8_0, Type.BF16], Type.F16, {}),
+    "llama_iq4": ("llama", {**WIDE, "layers": 1, "tied": True}, [Type.IQ4_NL, Type.IQ4_XS], Type.IQ4_NL, {}),
+    "qwen2_low_k": ("qwen2", {**WIDE, "layers": 1}, [Type.Q2_K, Type.Q3_K], Type.Q3_K, {}),
 }
+# d*s*q has about this size in a block of random bytes.
+RANDOM_SIZES = {Type.Q2_K: 7 * 1.5, Type.Q3_K: 16 * 2, Type.Q4_K: 30 * 8, Type.Q5_K: 30 * 16, Type.Q6_K: 60 * 20,
+                Type.IQ4_NL: 60, Type.IQ4_XS: 16 * 60}
 
 
 def random_matrix(random, rows, columns, type_, scale):
-    if type_ in (Type.Q4_K, Type.Q5_K, Type.Q6_K):
+    if type_ in RANDOM_SIZES:
         return random_blocks(random, rows, columns, type_, scale)
     values = (random.uniform(-1, 1, (rows, columns)) * scale).astype(np.float32)
     return values if type_ == Type.F32 else quantize(values, type_)
@@ -61,11 +66,13 @@ def random_blocks(random, rows, columns, type_, scale):
         factors = (value * random.uniform(0.5, 1.5, len(blocks))).astype(np.float16)
         blocks[:, at:at + 2] = factors.view(np.uint8).reshape(-1, 2)
 
-    if type_ == Type.Q6_K:  # x = d * s * (q - 32), s of 8 bits
-        put(208, scale / (60 * 20))
-    else:  # x = d * s * q - m * n, s and n of 6 bits
-        put(0, scale / (30 * (8 if type_ == Type.Q4_K else 16)))
+    # Where d lies, and m of x = d * s * q - m * n.
+    place = {Type.Q6_K: 208, Type.Q2_K: 80, Type.Q3_K: 108}.get(type_, 0)
+    put(place, scale / RANDOM_SIZES[type_])
+    if type_ in (Type.Q4_K, Type.Q5_K):
         put(2, scale / 30)
+    elif type_ == Type.Q2_K:
+        put(82, scale / 7)
     return blocks.reshape(rows, columns // elements * size)
 
 

@@ -78,8 +78,7 @@ WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool 
     matrix.type = WeightType::kQuantized;
     matrix.format = format;
     if (!stored || stored->bits > format.bits) return;
-    matrix.format = *stored;
-    matrix.format.bits = format.bits;
+    matrix.format = with_bits(*stored, format.bits);
   };
   switch (wanted) {
     case ComputeType::kAuto:

@@ -52,7 +52,7 @@ bool is_name(std::string_view name) {
 }
 
 std::optional<DType> dtype_called(std::string_view name) {
-  for (int i = 0; i <= static_cast<int>(DType::kQ6_K); ++i) {
+  for (int i = 0; i < kNumDTypes; ++i) {
     if (to_string(static_cast<DType>(i)) == name) return static_cast<DType>(i);
   }
   return std::nullopt;

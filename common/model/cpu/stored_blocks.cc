@@ -52,7 +52,9 @@ void unpack_32(DType dtype, const std::byte* block, WeightGroup& out) {
     out.minimum = f16_at(q);
     q += 2;
   }
-  if (dtype == DType::kQ4_0 || dtype == DType::kQ4_1) return unpack_halves(q, out);
+  if (dtype == DType::kQ4_0 || dtype == DType::kQ4_1 || dtype == DType::kIQ4_NL) {
+    return unpack_halves(q, out);
+  }
   unpack_halves(q + 4, out);
   add_fifth_bits(q, out);
   if (has_minimum) return;
@@ -96,6 +98,47 @@ void unpack_q6_k(const std::byte* block, WeightGroup* out) {
   }
 }
 
+// Value i of group g in two bits each (dequantize.cc).
+int two_bits(const std::byte* q, int g, int i) {
+  return byte_at(q + g / 4 * kQuantGroup, i) >> (2 * (g % 4)) & 3;
+}
+
+void unpack_q2_k(const std::byte* block, WeightGroup* out) {
+  const float d = f16_at(block + 80), m = f16_at(block + 82);
+  for (int g = 0; g < kGroups; ++g) {
+    for (int i = 0; i < kQuantGroup; ++i) {
+      out[g].values[i] = static_cast<std::uint8_t>(two_bits(block + 16, g, i));
+    }
+    const int first = byte_at(block, 2 * g), second = byte_at(block, 2 * g + 1);
+    out[g].scales[0] = d * static_cast<float>(first & 15);
+    out[g].scales[1] = d * static_cast<float>(second & 15);
+    out[g].minimum = -(m * static_cast<float>(first >> 4));
+    out[g].second_minimum = -(m * static_cast<float>(second >> 4));
+  }
+}
+
+void unpack_q3_k(const std::byte* block, WeightGroup* out) {
+  const float d = f16_at(block + 108);
+  for (int g = 0; g < kGroups; ++g) {
+    for (int i = 0; i < kQuantGroup; ++i) {
+      const int third = (byte_at(block, i) >> g & 1) << 2;
+      // A value of 3 bits means 0 at 4, one of 4 bits at 8.
+      out[g].values[i] = static_cast<std::uint8_t>((two_bits(block + 32, g, i) | third) + 4);
+    }
+    for (int s = 0; s < 2; ++s) {
+      out[g].scales[s] = d * static_cast<float>(unpack_q3_k_scale(block + 96, 2 * g + s));
+    }
+  }
+}
+
+void unpack_iq4_xs(const std::byte* block, WeightGroup* out) {
+  for (int g = 0; g < kGroups; ++g) {
+    unpack_halves(block + 8 + g * kHalf, out[g]);
+    out[g].scales[0] = out[g].scales[1] =
+        f16_at(block) * static_cast<float>(unpack_iq4_xs_scale(block, g));
+  }
+}
+
 }  // namespace
 
 std::optional<QuantFormat> stored_format(DType dtype) {
@@ -119,15 +162,35 @@ std::optional<QuantFormat> stored_format(DType dtype) {
       return QuantFormat{.bits = 4, .has_minimum = true};
     case DType::kQ4_K:
       return QuantFormat{.bits = 4, .wide_scales = true, .has_minimum = true};
+    case DType::kQ2_K:
+      return QuantFormat{.bits = 4, .scale_group = 16, .wide_scales = true, .has_minimum = true};
+    case DType::kQ3_K:
+      return QuantFormat{.bits = 4, .scale_group = 16, .wide_scales = true};
+    case DType::kIQ4_NL:
+      return QuantFormat{.bits = 4, .has_table = true};
+    case DType::kIQ4_XS:
+      return QuantFormat{.bits = 4, .wide_scales = true, .has_table = true};
   }
   OUTRIDER_CHECK(false);
 }
 
 bool keeps_blocks(const QuantFormat& format, DType dtype) {
-  std::optional<QuantFormat> stored = stored_format(dtype);
-  if (!stored) return false;
-  if (format.bits == 8) stored->bits = 8;
-  return format == *stored;
+  const std::optional<QuantFormat> stored = stored_format(dtype);
+  return stored && format == with_bits(*stored, format.bits);
+}
+
+QuantFormat with_bits(QuantFormat stored, std::uint8_t bits) {
+  stored.bits = bits;
+  if (bits == 8) stored.has_table = false;
+  return stored;
+}
+
+void renumber(const QuantFormat& stored, const QuantFormat& format, WeightGroup& group) {
+  const bool looks_up = stored.has_table && !format.has_table;
+  const auto shift = static_cast<std::uint8_t>(looks_up ? 0 : format.zero() - stored.zero());
+  for (std::uint8_t& value : group.values) {
+    value = static_cast<std::uint8_t>((looks_up ? kTableValues[value] : value) + shift);
+  }
 }
 
 void unpack_block(DType dtype, const std::byte* block, WeightGroup* out) {
@@ -138,6 +201,12 @@ void unpack_block(DType dtype, const std::byte* block, WeightGroup* out) {
       return unpack_k(block, block + 16, block + 48, out);
     case DType::kQ6_K:
       return unpack_q6_k(block, out);
+    case DType::kQ2_K:
+      return unpack_q2_k(block, out);
+    case DType::kQ3_K:
+      return unpack_q3_k(block, out);
+    case DType::kIQ4_XS:
+      return unpack_iq4_xs(block, out);
     default:
       OUTRIDER_CHECK(block_elements(dtype) == kQuantGroup);
       return unpack_32(dtype, block, *out);

@@ -114,9 +114,7 @@ void WeightConverter::copy_blocks(const Rows& source, const WeightMatrix& matrix
   const TensorView& tensor = source.tensor;
   const std::int64_t in_block = block_elements(tensor.dtype) / kQuantGroup;
   const std::int64_t groups = matrix.inputs / kQuantGroup;
-  // From the value for zero in the file's bits to that in the format's.
-  const auto shift =
-      static_cast<std::uint8_t>(matrix.format.zero() - stored_format(tensor.dtype)->zero());
+  const QuantFormat stored = *stored_format(tensor.dtype);
   for_all_rows(source, [&](std::int64_t begin, std::int64_t end) {
     std::vector<WeightGroup> unpacked(static_cast<std::size_t>(in_block));
     for (std::int64_t n = begin; n < end; ++n) {
@@ -125,7 +123,7 @@ void WeightConverter::copy_blocks(const Rows& source, const WeightMatrix& matrix
         unpack_block(tensor.dtype, block, unpacked.data());
         for (std::int64_t i = 0; i < in_block; ++i) {
           WeightGroup& group = unpacked[static_cast<std::size_t>(i)];
-          for (std::uint8_t& value : group.values) value += shift;
+          renumber(stored, matrix.format, group);
           writer.store(n, at + i, group);
         }
       }

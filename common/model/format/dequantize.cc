@@ -135,7 +135,66 @@ void q6_k(const std::byte* block, float* out) {
   }
 }
 
+// Q2_K and Q3_K: element l of run r of each half of 128 is in bits 2r and 2r + 1 of byte l of the
+// half's 32; a run has two groups.
+int two_bits(const std::byte* q, int element) {
+  const int half = element / 128, run = element % 128 / 32;
+  return byte_at(q, half * 32 + element % 32) >> (2 * run) & 3;
+}
+
+void q2_k(const std::byte* block, float* out) {
+  const float d = scale_at(block + 80);
+  const float m = scale_at(block + 82);
+  for (int i = 0; i < 256; ++i) {
+    const int packed = byte_at(block, i / 16);
+    const float scale = d * static_cast<float>(packed & 15);
+    out[i] =
+        scale * static_cast<float>(two_bits(block + 16, i)) - m * static_cast<float>(packed >> 4);
+  }
+}
+
+// Third bit i of the runs of 32 elements is bit r of byte i, for run r of 8.
+void q3_k(const std::byte* block, float* out) {
+  const float d = scale_at(block + 108);
+  for (int i = 0; i < 256; ++i) {
+    const int third = (byte_at(block, i % 32) >> (i / 32) & 1) << 2;
+    const float scale = d * static_cast<float>(unpack_q3_k_scale(block + 96, i / 16));
+    out[i] = scale * static_cast<float>((two_bits(block + 32, i) | third) - 4);
+  }
+}
+
+// 32 values in 16 bytes: the low halves, then the high ones.
+void iq4_group(const std::byte* q, float scale, float* out) {
+  for (int i = 0; i < kHalf; ++i) {
+    out[i] = scale * static_cast<float>(kIq4Values[static_cast<std::size_t>(byte_at(q, i) & 15)]);
+    out[i + kHalf] =
+        scale * static_cast<float>(kIq4Values[static_cast<std::size_t>(byte_at(q, i) >> 4)]);
+  }
+}
+
+void iq4_xs(const std::byte* block, float* out) {
+  const float d = scale_at(block);
+  for (int g = 0; g < 8; ++g) {
+    const float scale = d * static_cast<float>(unpack_iq4_xs_scale(block, g));
+    iq4_group(block + 8 + g * kHalf, scale, out + g * kGroup);
+  }
+}
+
 }  // namespace
+
+// Groups 0..7 have the low halves of 8 bytes, groups 8..15 the high ones; byte 8 + g % 4 has their
+// upper two bits.
+int unpack_q3_k_scale(const std::byte* packed, int group) {
+  const int low = byte_at(packed, group % 8) >> (group / 8 * 4) & 15;
+  const int high = byte_at(packed, 8 + group % 4) >> (group / 4 * 2) & 3;
+  return (low | high << 4) - 32;
+}
+
+int unpack_iq4_xs_scale(const std::byte* block, int group) {
+  const int low = byte_at(block, 4 + group / 2) >> (group % 2 * 4) & 15;
+  const int high = byte_at(block, 2 + group / 4) >> (group % 4 * 2) & 3;
+  return (low | high << 4) - 32;
+}
 
 // Groups 0..3 have a byte each for scale and minimum, of which they use 6 bits; groups 4..7 have 4
 // bits each of a shared byte, and the 2 unused bits of the first four.
@@ -168,6 +227,14 @@ void dequantize_block(DType dtype, const std::byte* block, float* out) {
       return q5_k(block, out);
     case DType::kQ6_K:
       return q6_k(block, out);
+    case DType::kQ2_K:
+      return q2_k(block, out);
+    case DType::kQ3_K:
+      return q3_k(block, out);
+    case DType::kIQ4_NL:
+      return iq4_group(block + 2, scale_at(block), out);
+    case DType::kIQ4_XS:
+      return iq4_xs(block, out);
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:

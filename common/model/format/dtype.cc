@@ -10,10 +10,11 @@ namespace outrider {
 namespace {
 
 // In the order of DType.
-constexpr std::array<GgufTensorType, 11> kGgufTypes = {
-    GgufTensorType::kF32,  GgufTensorType::kF16,  GgufTensorType::kBF16, GgufTensorType::kQ8_0,
-    GgufTensorType::kQ4_0, GgufTensorType::kQ4_1, GgufTensorType::kQ5_0, GgufTensorType::kQ5_1,
-    GgufTensorType::kQ4_K, GgufTensorType::kQ5_K, GgufTensorType::kQ6_K};
+constexpr std::array<GgufTensorType, kNumDTypes> kGgufTypes = {
+    GgufTensorType::kF32,  GgufTensorType::kF16,    GgufTensorType::kBF16,  GgufTensorType::kQ8_0,
+    GgufTensorType::kQ4_0, GgufTensorType::kQ4_1,   GgufTensorType::kQ5_0,  GgufTensorType::kQ5_1,
+    GgufTensorType::kQ4_K, GgufTensorType::kQ5_K,   GgufTensorType::kQ6_K,  GgufTensorType::kQ2_K,
+    GgufTensorType::kQ3_K, GgufTensorType::kIQ4_NL, GgufTensorType::kIQ4_XS};
 
 const GgufTensorTypeInfo& info_of_type(DType dtype) {
   static const auto infos = [] {

@@ -27,13 +27,18 @@ enum class DType : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kQ2_K,
+  kQ3_K,
+  kIQ4_NL,
+  kIQ4_XS,
 };
+inline constexpr int kNumDTypes = 15;
 
 // Elements of a block, 1, 32 or 256, and its bytes. A tensor's last dimension is whole blocks: its
 // rows have elements / block_elements * block_bytes bytes.
 constexpr std::int64_t block_elements(DType dtype) {
   if (dtype <= DType::kBF16) return 1;
-  return dtype < DType::kQ4_K ? 32 : 256;
+  return dtype < DType::kQ4_K || dtype == DType::kIQ4_NL ? 32 : 256;
 }
 std::int64_t block_bytes(DType dtype);
 

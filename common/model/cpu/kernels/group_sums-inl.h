@@ -41,6 +41,11 @@ HWY_INLINE BytePart high_halves(BytePart bytes) {
   return low_halves(hn::BitCast(ByteTag(), hn::ShiftRight<4>(hn::BitCast(d16, bytes))));
 }
 
+// What kTableValues has for indices below 16.
+HWY_INLINE BytePart look_up(BytePart indices) {
+  return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), kTableValues), indices);
+}
+
 // A step's weights, unpacked once for all rows of a tile. `flip` converts unsigned to signed
 // numbers.
 template <int kBits>

@@ -31,19 +31,31 @@ inline constexpr std::size_t kStepBytes = 4 * kPanelOutputs;
 inline constexpr std::size_t kPartBytes = 4 * kPartLanes;
 
 // A format's constants.
-template <int kBitsOf, int kScaleGroup, bool kMinimum>
+template <int kBitsOf, int kScaleGroup, bool kMinimum, bool kTable = false>
 struct Format {
-  static constexpr int kBits = kBitsOf;
+  static constexpr int kStoredBits = kBitsOf;
+  static constexpr bool kHasTable = kTable;
+  static constexpr int kBits = kTable ? 8 : kBitsOf;  // of the numbers that are multiplied
   static constexpr bool kHasMinimum = kMinimum;
-  static constexpr std::size_t kGroupBytes = kPanelOutputs * kQuantGroup * kBits / 8;
+  static constexpr std::size_t kGroupBytes = kPanelOutputs * kQuantGroup * kStoredBits / 8;
   static constexpr std::size_t kScales = kQuantGroup / kScaleGroup;
-  static constexpr std::size_t kSteps = kScaleGroup * kPanelOutputs * kBits / 8 / kStepBytes;
+  // Registers of weights that a scale's weights are in. Those of 4 bits hold both half groups.
+  static constexpr std::size_t kSteps = kStoredBits == 4 ? 4 : kScaleGroup / 4;
+  static constexpr std::size_t kHalfBytes = kStoredBits == 4 ? 0 : kSteps * kStepBytes;
   // Whether the weights' zero must be subtracted from sums.
   static constexpr bool kHasOffset = !kHasMinimum && !(kSignedBytes && kBits == 8);
-  static constexpr std::size_t kOffset = kBits == 4     ? offsetof(QuantizedGroup, offset4)
-                                         : kScales == 1 ? offsetof(QuantizedGroup, offset8)
-                                                        : offsetof(QuantizedGroup, half_offsets8);
+  static constexpr std::size_t kOffset = kScales == 2 ? offsetof(QuantizedGroup, half_offsets8)
+                                         : kBits == 4 ? offsetof(QuantizedGroup, offset4)
+                                                      : offsetof(QuantizedGroup, offset8);
 };
+
+// The values in the low halves of bytes (part 0) or in the high ones.
+template <class F>
+HWY_INLINE BytePart values_of_half(BytePart bytes, std::size_t part) {
+  const BytePart values = part == 0 ? low_halves(bytes) : high_halves(bytes);
+  if constexpr (F::kHasTable) return look_up(values);
+  return values;
+}
 
 template <class T>
 HWY_INLINE T read_as(const std::byte* from) {
@@ -56,7 +68,8 @@ HWY_INLINE T read_as(const std::byte* from) {
 template <class F>
 HWY_INLINE std::int32_t offset_of(const std::byte* group, std::size_t half) {
   if constexpr (!F::kHasOffset) return 0;
-  return read_as<std::int32_t>(group + F::kOffset + half * sizeof(std::int32_t));
+  const auto offset = read_as<std::int32_t>(group + F::kOffset + half * sizeof(std::int32_t));
+  return F::kScales == 2 && F::kBits == 4 ? offset / 16 : offset;  // of zero 8 from that of 128
 }
 
 // Registers of weights of a step for kTogether parts from `part` on.
@@ -82,21 +95,25 @@ struct RowSums {
     for (std::size_t s = 0; s < F::kSteps; ++s) {
       BytePart bytes[kTogether];
       load_step(values, s, part, bytes);
-      const std::size_t at = half * kQuantGroup / 2 + 4 * s;
-      if constexpr (F::kBits == 8) {
-        add_step(bytes, flip, at, x);
+      if constexpr (F::kStoredBits == 8) {
+        add_step(bytes, flip, half * kQuantGroup / 2 + 4 * s, x);
       } else {
-        BytePart halves[kTogether];
-        for (int t = 0; t < kTogether; ++t) halves[t] = low_halves(bytes[t]);
-        add_step(halves, flip, at, x);
-        for (int t = 0; t < kTogether; ++t) halves[t] = high_halves(bytes[t]);
-        add_step(halves, flip, at + kQuantGroup / 2, x);
+        // A scale is for both halves of the bytes, or for one of them.
+        add_half_step(bytes, flip, s, half, x);
+        if constexpr (F::kScales == 1) add_half_step(bytes, flip, s, 1, x);
       }
     }
   }
   // Of row r and register t.
   HWY_INLINE IntPart end(int r, int t) const {
     return group[r][t].template end<F::kHasOffset>(offset[r]);
+  }
+
+  HWY_INLINE void add_half_step(const BytePart* bytes, std::uint8_t flip, std::size_t step,
+                                std::size_t part, const std::byte* const* x) {
+    BytePart values[kTogether];
+    for (int t = 0; t < kTogether; ++t) values[t] = values_of_half<F>(bytes[t], part);
+    add_step(values, flip, part * kQuantGroup / 2 + 4 * step, x);
   }
 
   // The four elements from `at` of the group on, for all rows and registers.
@@ -139,14 +156,12 @@ struct PairSums {
       BytePart first[kTogether], second[kTogether];
       load_step(values, s, part, first);
       load_step(values, s + 1, part, second);
-      const std::size_t at = half * kQuantGroup / 2 + 4 * s;
       for (int t = 0; t < kTogether; ++t) {
-        if constexpr (F::kBits == 8) {
-          const BytePart zero = hn::Set(ByteTag(), flip);
-          add_two_steps(t, hn::Xor(first[t], zero), hn::Xor(second[t], zero), at, x);
+        if constexpr (F::kStoredBits == 8) {
+          add_two_steps(t, first[t], second[t], flip, half * kQuantGroup / 2 + 4 * s, x);
         } else {
-          add_two_steps(t, low_halves(first[t]), low_halves(second[t]), at, x);
-          add_two_steps(t, high_halves(first[t]), high_halves(second[t]), at + kQuantGroup / 2, x);
+          add_half_steps(t, first[t], second[t], flip, s, half, x);
+          if constexpr (F::kScales == 1) add_half_steps(t, first[t], second[t], flip, s, 1, x);
         }
       }
     }
@@ -156,9 +171,20 @@ struct PairSums {
     return IntPart(r % 2 == 0 ? vuzp1q_s32(sums[0], sums[1]) : vuzp2q_s32(sums[0], sums[1]));
   }
 
+  HWY_INLINE void add_half_steps(int t, BytePart first, BytePart second, std::uint8_t flip,
+                                 std::size_t step, std::size_t part, const std::byte* const* x) {
+    add_two_steps(t, values_of_half<F>(first, part), values_of_half<F>(second, part), flip,
+                  part * kQuantGroup / 2 + 4 * step, x);
+  }
+
   // The eight elements from `at` of the group on, for all rows and register t.
-  HWY_INLINE void add_two_steps(int t, BytePart first, BytePart second, std::size_t at,
-                                const std::byte* const* x) {
+  HWY_INLINE void add_two_steps(int t, BytePart first, BytePart second, std::uint8_t flip,
+                                std::size_t at, const std::byte* const* x) {
+    if constexpr (F::kBits == 8) {
+      const BytePart zero = hn::Set(ByteTag(), flip);
+      first = hn::Xor(first, zero);
+      second = hn::Xor(second, zero);
+    }
     const int32x4_t a = vreinterpretq_s32_u8(first.raw), b = vreinterpretq_s32_u8(second.raw);
     const int8x16_t low = vreinterpretq_s8_s32(vzip1q_s32(a, b));
     const int8x16_t high = vreinterpretq_s8_s32(vzip2q_s32(a, b));

@@ -32,7 +32,10 @@ void PanelWriter::store(std::int64_t output, std::int64_t index, const WeightGro
   for (std::int64_t i = 0; i < scales; ++i) {
     store_scale(panel + layout_.scales, index * scales + i, column, group.scales[i]);
   }
-  if (format_.has_minimum) store_scale(panel + layout_.minimums, index, column, group.minimum);
+  if (!format_.has_minimum) return;
+  store_scale(panel + layout_.minimums, index * scales, column, group.minimum);
+  if (scales == 1) return;
+  store_scale(panel + layout_.minimums, index * scales + 1, column, group.second_minimum);
 }
 
 void PanelWriter::store_scale(std::byte* from, std::int64_t index, std::int64_t column,
@@ -68,10 +71,11 @@ void read_panel_row(const QuantFormat& format, std::int64_t inputs, const std::b
     const std::int64_t step = (is_high ? at - kHalf : at) / 4;
     const auto byte = std::to_integer<int>(
         panel[group * layout.group_bytes + step * kStepBytes + column * 4 + at % 4]);
-    const int value = format.bits == 8 ? byte : is_high ? byte >> 4 : byte & 15;
+    const int stored = format.bits == 8 ? byte : is_high ? byte >> 4 : byte & 15;
+    const int value = format.has_table ? kTableValues[stored] : stored;
     const float scale = scale_at(layout.scales, k / format.scale_group);
     out[k] = scale * static_cast<float>(value - format.zero());
-    if (format.has_minimum) out[k] += scale_at(layout.minimums, group);
+    if (format.has_minimum) out[k] += scale_at(layout.minimums, k / format.scale_group);
   }
 }
 

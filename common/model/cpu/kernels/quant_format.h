@@ -1,14 +1,15 @@
 // The layout of int8 or int4 matrices, and of int8 rows of activations.
 //
 // A stored weight means scale * (value - zero) + minimum; its value is an unsigned number of 8 or 4
-// bits. Along K, 32 elements are a group: activations have one scale per group, weights one per
-// group or per half group. 16 outputs are a panel, which is contiguous:
+// bits, or what a table has for one of 4 bits. Along K, 32 elements are a group: activations have
+// one scale per group, weights one scale and minimum per group or per half group. 16 outputs are a
+// panel, which is contiguous:
 //
 //   values    [groups][steps][16 outputs][4 bytes]
 //             int8, 8 steps: byte i of step s = element 4s + i
 //             int4, 4 steps: byte i of step s = element 4s + i (low half), 16 + 4s + i (high half)
 //   scales    [groups * 32 / scale_group][16 outputs], f16 or f32
-//   minimums  [groups][16 outputs], of the scales' type, where the format has them
+//   minimums  as many as scales and of their type, where the format has them
 //
 // So a 32-bit integer lane sums one output's products and no sum crosses lanes on any CPU
 // (docs/row-invariance.md), and a product reads a panel as one stream. K is padded to whole groups
@@ -25,14 +26,19 @@ namespace outrider {
 inline constexpr std::int64_t kQuantGroup = 32;
 inline constexpr std::int64_t kPanelOutputs = 16;
 
+// IQ4_NL's values as numbers of 8 bits, of which 128 means 0.
+inline constexpr std::uint8_t kTableValues[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                                  129, 141, 153, 166, 181, 197, 217, 241};
+
 struct QuantFormat {
   std::uint8_t bits = 8;          // 8 or 4
-  std::uint8_t scale_group = 32;  // weights per scale: 32, or (with 8 bits) 16
+  std::uint8_t scale_group = 32;  // weights per scale: 32 or 16
   bool wide_scales = false;       // scales and minimums are f32; else f16
   bool has_minimum = false;       // then values of 8 bits are at most 127
+  bool has_table = false;         // values of 4 bits index kTableValues; 32 weights per scale
 
   // The value that means 0 before the minimum is added.
-  std::int32_t zero() const { return has_minimum ? 0 : 1 << (bits - 1); }
+  std::int32_t zero() const { return has_minimum ? 0 : has_table ? 128 : 1 << (bits - 1); }
   std::int64_t scales_per_group() const { return kQuantGroup / scale_group; }
   std::int64_t scale_bytes() const { return wide_scales ? 4 : 2; }
 
@@ -47,8 +53,7 @@ struct PanelLayout {
         scales(groups * group_bytes),
         minimums(scales +
                  groups * format.scales_per_group() * kPanelOutputs * format.scale_bytes()),
-        panel_bytes(round_up(
-            minimums + (format.has_minimum ? groups * kPanelOutputs * format.scale_bytes() : 0))) {}
+        panel_bytes(round_up(minimums + (format.has_minimum ? minimums - scales : 0))) {}
 
   static std::int64_t panels(std::int64_t outputs) {
     return (outputs + kPanelOutputs - 1) / kPanelOutputs;
@@ -69,6 +74,7 @@ struct WeightGroup {
   std::uint8_t values[kQuantGroup] = {};
   float scales[2] = {};  // the second where scale_group is 16
   float minimum = 0.0f;
+  float second_minimum = 0.0f;  // where scale_group is 16
 };
 
 // 32 activations of a row, x = scale * value, values in [-127, 127], with everything that a product

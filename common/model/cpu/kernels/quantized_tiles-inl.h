@@ -2,9 +2,11 @@
 //
 // For each group, in order of k, a row's sum s of an output takes
 //
-//   s = fma(group's exact integer sum, weight scale * activation scale, s)     (per half, if two)
-//   s = fma(weight minimum, activation scale * sum of activations, s)          (if there are
-//   minimums)
+//   s = fma(group's exact integer sum, weight scale * activation scale, s)
+//   s = fma(weight minimum, activation scale * sum of activations, s)
+//
+// the first for each half group if it has a scale of its own, then the second for each scale if
+// there are minimums.
 //
 // 16 outputs are computed side by side, one in each lane. So the bits are the same for every tile,
 // register width and instruction set (docs/row-invariance.md).
@@ -34,6 +36,19 @@ struct Panel {
   }
 };
 
+// A row's scale times the sum of its activations, of a group or of half of one.
+template <class F>
+HWY_INLINE float scaled_sum_of(const std::byte* group, std::size_t half) {
+  if constexpr (F::kScales == 1) {
+    return read_as<float>(group + offsetof(QuantizedGroup, scaled_sum));
+  } else {
+    const auto offset = read_as<std::int32_t>(group + offsetof(QuantizedGroup, half_offsets8) +
+                                              half * sizeof(std::int32_t));
+    const float sum = static_cast<float>(offset) * -0x1p-7f;  // exact: the offset is -128 * sum
+    return read_as<float>(group + offsetof(QuantizedGroup, scale)) * sum;
+  }
+}
+
 // One tile: a panel and some rows.
 template <class F, int kRows>
 struct QuantizedTile {
@@ -56,10 +71,12 @@ struct QuantizedTile {
       if (is_stream) prefetch(values + kAheadBytes, F::kGroupBytes);
       for (std::size_t half = 0; half < F::kScales; ++half) {
         for (int p = 0; p < kParts; p += kTogether) {
-          add_half(values + half * F::kSteps * kStepBytes, g, half, p, x, sums);
+          add_half(values + half * F::kHalfBytes, g, half, p, x, sums);
         }
       }
-      if constexpr (F::kHasMinimum) add_minimums(g, x, sums);
+      if constexpr (F::kHasMinimum) {
+        for (std::size_t half = 0; half < F::kScales; ++half) add_minimums(g, half, x, sums);
+      }
       OUTRIDER_UNROLL
       for (int r = 0; r < kRows; ++r) x[r] += sizeof(QuantizedGroup);
     }
@@ -83,12 +100,13 @@ struct QuantizedTile {
     }
   }
 
-  HWY_INLINE void add_minimums(std::size_t g, const std::byte* const* x, Lanes* sums) const {
+  HWY_INLINE void add_minimums(std::size_t g, std::size_t half, const std::byte* const* x,
+                               Lanes* sums) const {
     for (int p = 0; p < kParts; ++p) {
-      const Part minimum = panel.scale(panel.minimums, g, p);
+      const Part minimum = panel.scale(panel.minimums, g * F::kScales + half, p);
       OUTRIDER_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const auto scaled_sum = read_as<float>(x[r] + offsetof(QuantizedGroup, scaled_sum));
+        const float scaled_sum = scaled_sum_of<F>(x[r], half);
         sums[r].part[p] = hn::MulAdd(minimum, hn::Set(PartTag(), scaled_sum), sums[r].part[p]);
       }
     }
@@ -179,7 +197,11 @@ void multiply_format(const WeightMatrix& weights, const MatmulInput& x, Outputs 
 
 void multiply_quantized(const WeightMatrix& weights, const MatmulInput& x, Outputs part,
                         const MatmulOutput& y) {
-  if (weights.format.bits == 4) return multiply_format<4, 32>(weights, x, part, y);
-  if (weights.format.scale_group == 16) return multiply_format<8, 16>(weights, x, part, y);
+  const QuantFormat& format = weights.format;
+  if (format.has_table) return multiply_panels<Format<4, 32, false, true>>(weights, x, part, y);
+  const bool is_half = format.scale_group == 16;
+  if (format.bits == 4 && is_half) return multiply_format<4, 16>(weights, x, part, y);
+  if (format.bits == 4) return multiply_format<4, 32>(weights, x, part, y);
+  if (is_half) return multiply_format<8, 16>(weights, x, part, y);
   multiply_format<8, 32>(weights, x, part, y);
 }

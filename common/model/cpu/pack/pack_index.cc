@@ -33,15 +33,20 @@ constexpr std::uint64_t other_byte_order(std::uint64_t value) {
   return turned;
 }
 
+// The type of matrices whose values index a table: a format of kQuantized.
+constexpr std::uint8_t kQuantizedByTable = 4;
+
 // Only values that a kernel knows and describe_matrix() writes.
 bool is_known_format(const PackMatrix& matrix) {
   const QuantFormat format = matrix_of(matrix).format;
   if (matrix.type < static_cast<std::uint8_t>(WeightType::kQuantized)) {
     return format == QuantFormat{};
   }
-  if (matrix.type > static_cast<std::uint8_t>(WeightType::kQuantized)) return false;
-  if (format.bits == 8 && format.scale_group == 16) return !format.has_minimum;
-  return (format.bits == 8 || format.bits == 4) && format.scale_group == 32;
+  if (matrix.type > kQuantizedByTable) return false;
+  if (format.has_table)
+    return format == QuantFormat{.bits = 4, .wide_scales = format.wide_scales, .has_table = true};
+  return (format.bits == 8 || format.bits == 4) &&
+         (format.scale_group == 32 || format.scale_group == 16);
 }
 
 std::string shown_format(const PackMatrix& matrix) {
@@ -184,7 +189,8 @@ Status check_index(const PackIndex& index, std::uint64_t end, const std::string&
 PackMatrix describe_matrix(const std::string& name, const WeightMatrix& matrix) {
   PackMatrix described;
   described.name = name;
-  described.type = static_cast<std::uint8_t>(matrix.type);
+  described.type =
+      matrix.format.has_table ? kQuantizedByTable : static_cast<std::uint8_t>(matrix.type);
   described.bits = matrix.format.bits;
   described.scale_group = matrix.format.scale_group;
   described.wide_scales = matrix.format.wide_scales;
@@ -195,11 +201,13 @@ PackMatrix describe_matrix(const std::string& name, const WeightMatrix& matrix) 
 }
 
 WeightMatrix matrix_of(const PackMatrix& matrix) {
-  return {.type = static_cast<WeightType>(matrix.type),
+  const bool has_table = matrix.type == kQuantizedByTable;
+  return {.type = has_table ? WeightType::kQuantized : static_cast<WeightType>(matrix.type),
           .format = {.bits = matrix.bits,
                      .scale_group = matrix.scale_group,
                      .wide_scales = matrix.wide_scales,
-                     .has_minimum = matrix.has_minimum},
+                     .has_minimum = matrix.has_minimum,
+                     .has_table = has_table},
           .data = nullptr,
           .outputs = matrix.outputs,
           .inputs = matrix.inputs};

@@ -51,7 +51,7 @@ struct PackMatrix {
   std::string name;  // of the tensor
   std::uint64_t extent = 0;
   std::uint64_t offset = 0;
-  std::uint8_t type = 0;  // a WeightType
+  std::uint8_t type = 0;  // a WeightType, or 4: kQuantized with a table
   std::uint8_t bits = 8;  // this and the next three: QuantFormat
   std::uint8_t scale_group = 32;
   bool wide_scales = false;

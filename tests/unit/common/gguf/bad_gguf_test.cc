@@ -140,8 +140,8 @@ TEST(BadGgufTest, UnknownTensorTypesAreNamedWithWhatIsSupported) {
   const auto with_type = [](std::uint32_t type) {
     return GgufBuilder().raw_tensor("t", type, {256}, 0).build();
   };
-  expect_unimplemented(with_type(20), "tensor \"t\" has type IQ4_NL; supported are F32, F16, BF16");
-  expect_unimplemented(with_type(10), "type Q2_K");
+  expect_unimplemented(with_type(17), "tensor \"t\" has type IQ2_XS; supported are F32, F16, BF16");
+  expect_unimplemented(with_type(21), "type IQ3_S");
   expect_unimplemented(with_type(77), "type number 77");
   expect_unimplemented(with_type(0xffffffff), "type number 4294967295");
 }

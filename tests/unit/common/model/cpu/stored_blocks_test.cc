@@ -20,8 +20,9 @@
 namespace outrider {
 namespace {
 
-constexpr DType kStoredTypes[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                                  DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr DType kStoredTypes[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,   DType::kQ5_0,
+                                  DType::kQ5_1, DType::kQ4_K, DType::kQ5_K,   DType::kQ6_K,
+                                  DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS};
 constexpr std::int64_t kStoredOutputs = 20, kStoredInputs = 512;
 
 // Where a block's f16 numbers lie.
@@ -29,6 +30,10 @@ std::vector<std::int64_t> places_of_halves(DType dtype) {
   switch (dtype) {
     case DType::kQ6_K:
       return {208};
+    case DType::kQ3_K:
+      return {108};
+    case DType::kQ2_K:
+      return {80, 82};
     case DType::kQ4_1:
     case DType::kQ5_1:
     case DType::kQ4_K:

@@ -14,9 +14,9 @@
 namespace outrider {
 namespace {
 
-constexpr std::array<DType, 8> kBlockTypes = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                                              DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,
-                                              DType::kQ5_K, DType::kQ6_K};
+constexpr std::array<DType, 12> kBlockTypes = {
+    DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,   DType::kQ4_K,
+    DType::kQ5_K, DType::kQ6_K, DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS};
 
 std::string half(float value) {
   const std::uint16_t bits = to_f16(value);
@@ -131,6 +131,73 @@ TEST(DequantizeTest, BlocksOfSixBits) {
   }
 }
 
+// Two bits of element e are e % 4.
+std::string pairs_of_bits() {
+  std::string bits(64, '\0');
+  for (int e = 0; e < 256; ++e) {
+    bits[static_cast<std::size_t>(e / 128 * 32 + e % 32)] |=
+        static_cast<char>((e % 4) << (e % 128 / 32 * 2));
+  }
+  return bits;
+}
+
+TEST(DequantizeTest, BlocksOfTwoBits) {
+  std::string scales;
+  for (int i = 0; i < 16; ++i) scales += static_cast<char>(i | (15 - i) << 4);
+  const std::vector<float> values =
+      dequantized(DType::kQ2_K, scales + pairs_of_bits() + half(0.5f) + half(0.25f));
+  for (int e = 0; e < 256; ++e) {
+    const int scale = e / 16;
+    EXPECT_EQ(values[static_cast<std::size_t>(e)],
+              0.5f * static_cast<float>(scale * (e % 4)) - 0.25f * static_cast<float>(15 - scale))
+        << e;
+  }
+}
+
+// Group g of 16 has scale 4g - 32.
+TEST(DequantizeTest, BlocksOfThreeBits) {
+  std::string third(32, '\0');
+  for (int e = 0; e < 256; ++e) {
+    third[static_cast<std::size_t>(e % 32)] |= static_cast<char>(e / 16 % 2 << (e / 32));
+  }
+  std::string scales(12, '\0');
+  for (int g = 0; g < 16; ++g) {
+    scales[static_cast<std::size_t>(g % 8)] |= static_cast<char>((4 * g & 15) << (g / 8 * 4));
+    scales[static_cast<std::size_t>(8 + g % 4)] |= static_cast<char>(4 * g >> 4 << (g / 4 * 2));
+  }
+  const std::vector<float> values =
+      dequantized(DType::kQ3_K, third + pairs_of_bits() + scales + half(0.5f));
+  for (int e = 0; e < 256; ++e) {
+    const int value = e % 4 + (e / 16 % 2 == 0 ? -4 : 0);
+    EXPECT_EQ(values[static_cast<std::size_t>(e)],
+              0.5f * static_cast<float>((4 * (e / 16) - 32) * value))
+        << e;
+  }
+}
+
+// Byte i of a group holds i and 15 - i; the scale of group g is 8g - 32.
+TEST(DequantizeTest, BlocksOfIndicesOfATable) {
+  std::string q;
+  for (int i = 0; i < 16; ++i) q += static_cast<char>(i | (15 - i) << 4);
+  std::string low(4, '\0'), high(2, '\0'), all;
+  for (int g = 0; g < 8; ++g) {
+    low[static_cast<std::size_t>(g / 2)] |= static_cast<char>((8 * g & 15) << (g % 2 * 4));
+    high[static_cast<std::size_t>(g / 4)] |= static_cast<char>(8 * g >> 4 << (g % 4 * 2));
+    all += q;
+  }
+  const std::vector<float> nl = dequantized(DType::kIQ4_NL, half(0.5f) + q);
+  const std::vector<float> xs = dequantized(DType::kIQ4_XS, half(0.5f) + high + low + all);
+  for (int e = 0; e < 256; ++e) {
+    const int index = e % 32 < 16 ? e % 32 : 31 - e % 32;
+    const float value = kIq4Values[static_cast<std::size_t>(index)];
+    if (e < 32) {
+      EXPECT_EQ(nl[static_cast<std::size_t>(e)], 0.5f * value) << e;
+    }
+    EXPECT_EQ(xs[static_cast<std::size_t>(e)], 0.5f * static_cast<float>(8 * (e / 32) - 32) * value)
+        << e;
+  }
+}
+
 std::string pseudo_random_bytes(std::size_t size) {
   std::string bytes;
   std::uint32_t state = 1;
@@ -168,7 +235,8 @@ TEST(DequantizeTest, SizesAndNamesAreThoseOfTheFormat) {
   for (const auto type :
        {GgufTensorType::kF32, GgufTensorType::kF16, GgufTensorType::kBF16, GgufTensorType::kQ8_0,
         GgufTensorType::kQ4_0, GgufTensorType::kQ4_1, GgufTensorType::kQ5_0, GgufTensorType::kQ5_1,
-        GgufTensorType::kQ4_K, GgufTensorType::kQ5_K, GgufTensorType::kQ6_K}) {
+        GgufTensorType::kQ4_K, GgufTensorType::kQ5_K, GgufTensorType::kQ6_K, GgufTensorType::kQ2_K,
+        GgufTensorType::kQ3_K, GgufTensorType::kIQ4_NL, GgufTensorType::kIQ4_XS}) {
     const GgufTensorTypeInfo& info = info_of(type);
     const auto same = [&info](DType dtype) { return to_string(dtype) == info.name; };
     std::vector<DType> dtypes = {DType::kF32, DType::kF16, DType::kBF16};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tests/unit/common/model/cpu/kernels/attention_sample.h"
@@ -18,8 +19,12 @@ using KernelsTest = EachTargetTest;
 TEST_P(KernelsTest, BitsAreThoseOfEveryOtherCpu) {
   std::uint64_t h = kHashStart;
   const MatmulSample product(kernels(), 7, 20, 700);
-  for (const Kind& kind : kKinds) h = hash(h, product.run(kernels(), kind, 0, 7));
+  const auto first = std::span(kKinds).first<10>();
+  for (const Kind& kind : first) h = hash(h, product.run(kernels(), kind, 0, 7));
   EXPECT_EQ(h, 15558512341172244178u) << "matrix products";
+  const auto others = std::span(kKinds).subspan<10>();
+  for (const Kind& kind : others) h = hash(h, product.run(kernels(), kind, 0, 7));
+  EXPECT_EQ(h, 9375886986246838646u) << "matrix products with tables and half groups";
   std::vector<float> x = random_values(608, 3);
   const std::vector<float> weight = random_values(608, 4);
   kernels().rms_norm(x.data(), weight.data(), 600, 1e-5f, x.data());

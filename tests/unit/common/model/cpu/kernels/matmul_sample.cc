@@ -13,13 +13,22 @@
 namespace outrider {
 namespace {
 
+// The index of the table's value next to `value`, of which 0 is 128.
+std::uint8_t nearest_of_table(float value) {
+  const auto distance = [value](std::uint8_t of_table) {
+    return std::fabs(static_cast<float>(of_table) - 128.0f - value);
+  };
+  const auto* const nearest = std::ranges::min_element(kTableValues, {}, distance);
+  return static_cast<std::uint8_t>(nearest - std::begin(kTableValues));
+}
+
 // 32 weights in a format that no quantiser of ours makes.
 WeightGroup block_of(const float* weights, const QuantFormat& format) {
   WeightGroup group;
   const int step = format.scale_group;
   for (int begin = 0; begin < kQuantGroup; begin += step) {
     const auto [low, high] = std::minmax_element(weights + begin, weights + begin + step);
-    const int top = format.bits == 4 ? 15 : format.has_minimum ? 127 : 255;
+    const int top = format.has_table ? 255 : format.bits == 4 ? 15 : format.has_minimum ? 127 : 255;
     const float largest = std::max(std::fabs(*low), std::fabs(*high));
     float scale = format.has_minimum ? (*high - *low) / static_cast<float>(top)
                                      : largest / static_cast<float>(top / 2);
@@ -29,9 +38,13 @@ WeightGroup block_of(const float* weights, const QuantFormat& format) {
       minimum = from_f16(to_f16(minimum));
     }
     group.scales[begin / 16] = scale;
-    group.minimum = minimum;
+    (begin == 0 ? group.minimum : group.second_minimum) = minimum;
     const float factor = scale > 0.0f ? 1.0f / scale : 0.0f;
     for (int i = begin; i < begin + step; ++i) {
+      if (format.has_table) {
+        group.values[i] = nearest_of_table(weights[i] * factor);
+        continue;
+      }
       const float value =
           std::round((weights[i] - minimum) * factor) + static_cast<float>(format.zero());
       group.values[i] = static_cast<std::uint8_t>(std::clamp(value, 0.0f, static_cast<float>(top)));

@@ -37,6 +37,19 @@ inline constexpr Kind kKinds[] = {
      9e-3},
     {"int8 minimum", WeightType::kQuantized, {.bits = 8, .has_minimum = true}, 1.5e-2},
     {"int4 zero 8", WeightType::kQuantized, {.bits = 4}, 0.13},
+    {"int4 table", WeightType::kQuantized, {.bits = 4, .has_table = true}, 0.13},
+    {"int4 halves",
+     WeightType::kQuantized,
+     {.bits = 4, .scale_group = 16, .wide_scales = true},
+     0.13},
+    {"int4 half minimums",
+     WeightType::kQuantized,
+     {.bits = 4, .scale_group = 16, .wide_scales = true, .has_minimum = true},
+     0.12},
+    {"int8 half minimums",
+     WeightType::kQuantized,
+     {.bits = 8, .scale_group = 16, .wide_scales = true, .has_minimum = true},
+     1.5e-2},
 };
 
 // Weights and activations of one product, of every kind.

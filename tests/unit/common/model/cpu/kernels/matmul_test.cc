@@ -48,7 +48,7 @@ TEST_P(MatmulTest, ARowOfAProductHasTheSameBitsInEveryTile) {
         const std::vector<float> y = product.run(kernels(), kind, row, 1);
         alone.insert(alone.end(), y.begin(), y.end());
       }
-      for (std::int64_t count = 1; count <= kManyRows; count += count == 19 ? kManyRows - 19 : 1) {
+      for (std::int64_t count = 1; count <= kManyRows; count += count == 33 ? kManyRows - 33 : 1) {
         for (const std::int64_t cut : {0, 1, 2, 7, 16, 20}) {
           if (inputs == kManyInputs && cut != 7) continue;
           const std::vector<float> y = product.run(kernels(), kind, kManyRows - count, count, cut);
@@ -115,7 +115,7 @@ TEST_P(MatmulTest, QuantisedGroupsOfExtremesNeitherOverflowNorVanish) {
         std::fill(std::begin(group.values), std::end(group.values),
                   static_cast<std::uint8_t>(value));
         group.scales[0] = group.scales[1] = 0.5f;
-        group.minimum = 1.0f;
+        group.minimum = group.second_minimum = 1.0f;
         for (int i = 0; i < 32; ++i) writer.store(i / 2, i % 2, group);
         const std::vector<float> x(64, sign * 127.0f);
         std::vector<std::byte> row(static_cast<std::size_t>(quantized_row_bytes(64)));
@@ -123,7 +123,8 @@ TEST_P(MatmulTest, QuantisedGroupsOfExtremesNeitherOverflowNorVanish) {
         std::vector<float> y(16);
         kernels().matmul(matrix, {1, 64, x.data(), row.data()}, {0, 16},
                          {y.data(), 16, nullptr, false});
-        const float weight = 0.5f * static_cast<float>(value - kind.format.zero()) +
+        const int meant = kind.format.has_table ? kTableValues[value] : value;
+        const float weight = 0.5f * static_cast<float>(meant - kind.format.zero()) +
                              (kind.format.has_minimum ? 1.0f : 0.0f);
         for (const float each : y) EXPECT_EQ(each, sign * 127.0f * 64.0f * weight) << kind.name;
       }

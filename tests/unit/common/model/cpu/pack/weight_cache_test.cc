@@ -263,12 +263,15 @@ TEST_F(PackIndexTest, FormatsThatNoKernelKnowsAreRefused) {
   index.matrices[0].bits = 5;
   expect_refused(index, "no kernel knows type 3, bits 5");
   index = good_;
-  index.matrices[0].type = 4;
-  expect_refused(index, "no kernel knows type 4");
+  index.matrices[0].type = 5;
+  expect_refused(index, "no kernel knows type 5");
   index = good_;
-  index.matrices[0].scale_group = 16;
-  index.matrices[0].has_minimum = true;
-  expect_refused(index, "scale_group 16");
+  index.matrices[0].type = 4;  // a table, whose indices have 4 bits
+  index.matrices[0].bits = 8;
+  expect_refused(index, "no kernel knows type 4, bits 8");
+  index = good_;
+  index.matrices[0].scale_group = 8;
+  expect_refused(index, "scale_group 8");
   index = good_;
   index.matrices[0].scale_group = 0;  // used as a divisor
   expect_refused(index, "scale_group 0");

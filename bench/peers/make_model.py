@@ -3,8 +3,8 @@
 
   .venv-peers/bin/python bench/peers/make_model.py --type Q8_0 --out FILE.gguf
 
-Matrices are of one type, except for the output matrix of 4-bit files, which is Q8_0; norms are F32. Nothing can
-be told from such a model but how long it takes. It has no vocabulary, unless --vocabulary names a GGUF file to
+Matrices are of one type, except for the output matrix of files with 4 bits or less, which is Q8_0; norms are F32.
+Types that the package gguf cannot quantise are random blocks. Nothing can be told from such a model but how long it takes. It has no vocabulary, unless --vocabulary names a GGUF file to
 take one from: programs that begin with a text need one.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,6 +14,8 @@ import gguf
 import numpy as np
 from gguf.quants import quantize
 
+# Where the f16 scales of random blocks lie, and their size.
+RANDOM_BLOCKS = {'IQ4_NL': ([0], 3e-4), 'IQ4_XS': ([0], 2e-5), 'Q2_K': ([80, 82], 2e-3), 'Q3_K': ([108], 6e-4)}
 LAYERS, WIDTH, INNER, HEADS, KV_HEADS, VOCABULARY = 22, 2048, 5632, 32, 4, 32000
 
 
@@ -46,9 +48,21 @@ def add_keys(writer, context, vocabulary):
     return tokens
 
 
+def blocks_of(values, kind, random):
+    """The rows of `values`, or random ones of that shape, as blocks of the type."""
+    if kind.name not in RANDOM_BLOCKS:
+        return quantize(values, kind)
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = random.integers(0, 256, (values.size // elements, size), dtype=np.uint8)
+    places, scale = RANDOM_BLOCKS[kind.name]
+    for place in places:
+        blocks[:, place:place + 2] = np.frombuffer(np.float16(scale).tobytes(), np.uint8)
+    return blocks.reshape(len(values), -1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--type', required=True, choices=['F16', 'Q8_0', 'Q4_0', 'Q4_1'])
+    parser.add_argument('--type', required=True, choices=['F16', 'Q8_0', 'Q4_0', 'Q4_1', *RANDOM_BLOCKS])
     parser.add_argument('--out', required=True)
     parser.add_argument('--context', type=int, default=8192)
     parser.add_argument('--vocabulary', help='GGUF file of which it takes the tokenizer')
@@ -60,13 +74,13 @@ def main():
     def matrix(name, outputs, inputs, kind=options.type):
         kind = gguf.GGMLQuantizationType[kind]
         values = random.standard_normal((outputs, inputs), dtype=np.float32) * np.float32(0.02)
-        writer.add_tensor(name, quantize(values, kind), raw_dtype=kind)
+        writer.add_tensor(name, blocks_of(values, kind, random), raw_dtype=kind)
 
     def norm(name):
         writer.add_tensor(name, np.ones(WIDTH, dtype=np.float32))
 
     matrix('token_embd.weight', tokens, WIDTH)
-    matrix('output.weight', tokens, WIDTH, 'Q8_0' if options.type.startswith('Q4') else options.type)
+    matrix('output.weight', tokens, WIDTH, options.type if options.type == 'F16' else 'Q8_0')
     norm('output_norm.weight')
     kv_width = WIDTH // HEADS * KV_HEADS
     for layer in range(LAYERS):

@@ -43,6 +43,11 @@ class DeviceWeights::Uploader {
 
   Status upload(const LinearWeights& from, DeviceLinear& to) {
     OUTRIDER_RETURN_IF_ERROR(upload(from.bias, to.bias));
+    if (from.matrix.type == WeightType::kQuantized && !has_kernels(from.matrix.format)) {
+      return unimplemented(
+          "device cuda: has no kernels for blocks of the types IQ4_NL, IQ4_XS, Q2_K and Q3_K. "
+          "Remedy: --dtype int8, or a file of another type");
+    }
     to.matrix = from.matrix;
     const void* data = from.matrix.data;
     std::int64_t bytes = bytes_of(from.matrix);

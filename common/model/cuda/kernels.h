@@ -31,6 +31,8 @@ struct Product {
 
 // y of each product, for all rows. x.number is not used.
 void multiply(const Product* products, int count, const MatmulInput& x, Stream stream);
+// Whether there are kernels for quantised weights of this format.
+bool has_kernels(const QuantFormat& format);
 
 // How the products of quantised weights are cut, for measurements. 0: by the number of rows.
 struct ProductChoice {

@@ -50,6 +50,7 @@ void encode(const Open& open, v1::Open& out) {
   out.set_pad_frames(open.pad_frames);
   out.set_template_hash(from_name(open.template_hash));
   out.set_ignore_target_stops(open.ignore_target_stops);
+  out.set_service_tier(static_cast<v1::ServiceTier>(open.service_tier));
 }
 
 void encode(const Grow& grow, v1::Grow& out) {
@@ -114,6 +115,11 @@ Result<Open> decode(const v1::Open& in) {
   open.pad_frames = in.pad_frames();
   OUTRIDER_ASSIGN_OR_RETURN(open.template_hash, to_name("open.template_hash", in.template_hash()));
   open.ignore_target_stops = in.ignore_target_stops();
+  if (!v1::ServiceTier_IsValid(in.service_tier())) {
+    return invalid_argument("open.service_tier: " + std::to_string(in.service_tier()) +
+                            "; expected 0 (default), 1 (priority) or 2 (flex)");
+  }
+  open.service_tier = static_cast<ServiceTier>(in.service_tier());
   return open;
 }
 

@@ -28,6 +28,15 @@ Duration until_positive(double level, double per_second) {
 
 }  // namespace
 
+Status check_tier(const Tenants* tenants, const std::string& tenant, ServiceTier tier) {
+  if (tier != ServiceTier::kPriority || tenants == nullptr || tenants->limits_of(tenant).priority) {
+    return {};
+  }
+  return permission_denied(
+      "service_tier: priority is not a right of this key (the word priority on its line in "
+      "--token-file). Remedy: default or flex");
+}
+
 Status check_not_revoked(const TenantKey* key) {
   if (key == nullptr || !key->revoked.load(std::memory_order_relaxed)) return {};
   return unauthenticated("the key of this call is no longer valid");

@@ -21,6 +21,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/sampling/text_options.h"
 
 namespace outrider {
 
@@ -36,6 +37,11 @@ struct TenantKey {
 
 // UNAUTHENTICATED once the key is no longer in the file. Null: no key is required.
 Status check_not_revoked(const TenantKey* key);
+
+class Tenants;
+
+// PERMISSION_DENIED unless the tenant may have answers of this tier. Null: no key is required.
+Status check_tier(const Tenants* tenants, const std::string& tenant, ServiceTier tier);
 
 // Whether a session may open, and if not, when to retry.
 struct AdmissionResult {

@@ -63,8 +63,11 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
   const std::size_t equals = std::min(word.find('='), word.size());
   const std::string_view name = word.substr(0, equals);
   const std::string_view text = word.substr(std::min(equals + 1, word.size()));
-  if (word == "exact-times" || word == "read-metrics") {
-    (word == "exact-times" ? limits.exact_times : limits.read_metrics) = true;
+  for (const auto& [right, has] :
+       {std::pair("exact-times", &limits.exact_times),
+        std::pair("read-metrics", &limits.read_metrics), std::pair("priority", &limits.priority)}) {
+    if (word != right) continue;
+    *has = true;
     return {};
   }
   if (name == "kv-memory") {
@@ -87,7 +90,7 @@ Status parse_limit(std::string_view word, TenantLimits& limits) {
     return invalid_argument(printable(name) +
                             " is not a limit; limits are sessions, queued-requests, "
                             "prompt-tokens-per-minute, rows-per-second, kv-memory, exact-times, "
-                            "read-metrics");
+                            "read-metrics, priority");
   }
   return {};
 }

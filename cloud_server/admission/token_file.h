@@ -30,10 +30,11 @@ struct TenantLimits {
   double prompt_tokens_per_minute = 0;
   double rows_per_second = 0;
   std::int64_t kv_bytes = 0;  // of keys and values
-  // Rights instead of limits: to see exact device times instead of load levels, and to read
-  // /metrics from the network, which shows all tenants.
+  // Rights instead of limits: to see exact device times instead of load levels, to read /metrics
+  // from the network, which shows all tenants, and to be served before others (ServiceTier).
   bool exact_times = false;
   bool read_metrics = false;
+  bool priority = false;
 
   friend bool operator==(const TenantLimits&, const TenantLimits&) = default;
 };

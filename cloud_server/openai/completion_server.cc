@@ -41,11 +41,12 @@ Status CompletionServer::check_key(HttpRequest& request) const {
 }
 
 Status CompletionServer::complete(CompletionCall call) {
+  const auto key = std::static_pointer_cast<const TenantKey>(call.request.caller);
+  const std::string tenant = key == nullptr ? "" : key->tenant;
+  OUTRIDER_RETURN_IF_ERROR(check_tier(options_.tenants, tenant, call.params.text.service_tier));
   OUTRIDER_ASSIGN_OR_RETURN(PlainAnswer answer,
                             PlainAnswer::begin(tokenizer_, std::move(call.prompt), call.params,
                                                options_.context, options_.tokenizer_hash));
-  const auto key = std::static_pointer_cast<const TenantKey>(call.request.caller);
-  const std::string tenant = key == nullptr ? "" : key->tenant;
   const auto stream = std::make_shared<CompletionStream>(
       engine_, faults_, std::move(answer),
       CompletionStream::Client{.who = who_asks(call.request),

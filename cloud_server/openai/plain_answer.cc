@@ -26,6 +26,7 @@ Result<PlainAnswer> PlainAnswer::begin(const Tokenizer& tokenizer, EncodedPrompt
   open.tokenizer_hash = std::move(tokenizer_hash);
   open.sampling = params.text.choice.sampling;
   open.seed = params.text.choice.seed;
+  open.service_tier = params.text.service_tier;
   open.prefix = std::move(prompt.ids);
   open.end_position = answer_end(length, params.text.max_tokens, context);
   if (!params.text.ignore_eos) open.stop_ids = std::move(prompt.stop_ids);

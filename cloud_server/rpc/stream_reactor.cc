@@ -79,6 +79,7 @@ Status StreamReactor::take(EdgeMessage message) {
 }
 
 Status StreamReactor::admit(const Open& open) {
+  OUTRIDER_RETURN_IF_ERROR(check_tier(shell_.tenants, caller_->tenant, open.service_tier));
   const auto prompt =
       std::max(static_cast<double>(open.prefix.size()), static_cast<double>(open.prefix_length));
   const AdmissionResult admitted =

@@ -24,7 +24,11 @@ std::string event(const OrderedJson& json) {
 OrderedJson head(const AnswerName& name, bool chunk) {
   const char* object =
       name.is_chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion";
-  return {{"id", name.id}, {"object", object}, {"created", name.created}, {"model", name.model}};
+  return {{"id", name.id},
+          {"object", object},
+          {"created", name.created},
+          {"model", name.model},
+          {"service_tier", name_of(name.service_tier)}};
 }
 
 OrderedJson chunk(const AnswerName& name, OrderedJson delta, const OrderedJson& reason) {

@@ -11,6 +11,7 @@
 
 #include "common/base/json.h"
 #include "common/base/status.h"
+#include "common/sampling/text_options.h"
 
 namespace outrider {
 
@@ -19,6 +20,7 @@ struct AnswerName {
   std::string model;
   bool is_chat = false;
   std::int64_t created = 0;  // seconds since 1970
+  ServiceTier service_tier = ServiceTier::kDefault;
 };
 
 // A piece of an answer's text, as it is committed.

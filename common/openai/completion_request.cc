@@ -205,6 +205,11 @@ Status read_sampling(const std::string& key, const Json& value, CompletionParams
     OUTRIDER_RETURN_IF_ERROR(read_stop(value, params.text.stop));
   } else if (key == "ignore_eos") {
     OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, params.text.ignore_eos));
+  } else if (key == "service_tier") {
+    const auto tier =
+        value.is_string() ? parse_name<ServiceTier>(value.get<std::string>()) : std::nullopt;
+    if (!tier && value != "auto") return wrong(key, "auto, default, flex or priority");
+    params.text.service_tier = tier.value_or(ServiceTier::kDefault);
   } else if (key == "speculation") {
     if (value == true && !params.speculation) return unsupported(key);
     OUTRIDER_RETURN_IF_ERROR(read_bool(value, key, params.speculation));
@@ -219,7 +224,6 @@ constexpr std::array kIgnored = {"user",
                                  "metadata",
                                  "store",
                                  "safety_identifier",
-                                 "service_tier",
                                  "prompt_cache_key",
                                  "prompt_cache_retention",
                                  "parallel_tool_calls",

@@ -20,11 +20,12 @@ std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
-AnswerName new_answer(const std::string& model, bool is_chat) {
+AnswerName new_answer(const std::string& model, bool is_chat, ServiceTier tier) {
   return {.id = (is_chat ? "chatcmpl-" : "cmpl-") + random_id(),
           .model = model,
           .is_chat = is_chat,
-          .created = seconds_since_1970()};
+          .created = seconds_since_1970(),
+          .service_tier = tier};
 }
 
 constexpr std::string_view kModels = "/v1/models";
@@ -99,13 +100,13 @@ Status complete(const OpenaiService& service, bool is_chat, const HttpRequest& r
   OUTRIDER_ASSIGN_OR_RETURN(EncodedPrompt prompt, encode_request(*service.tokenizer, asked, source,
                                                                  service.chat_template));
   ignored.log_new(asked.ignored);
+  const AnswerName name = new_answer(service.model_name(), is_chat, asked.params.text.service_tier);
   const CompletionResponder::Form form{
       .stream = asked.stream, .extras = asked.extras, .prompt_tokens = prompt.ids.size()};
   return service.complete({.request = request,
                            .params = std::move(asked.params),
                            .prompt = std::move(prompt),
-                           .client = std::make_shared<CompletionResponder>(
-                               exchange, new_answer(service.model_name(), is_chat), form)});
+                           .client = std::make_shared<CompletionResponder>(exchange, name, form)});
 }
 
 HttpRoute completion_route(const OpenaiService& service, const char* path, bool is_chat,

@@ -18,6 +18,7 @@
 #include "common/base/types.h"
 #include "common/protocol/pass_costs.h"
 #include "common/sampling/sampling.h"
+#include "common/sampling/text_options.h"
 #include "common/tree/grow.h"
 
 namespace outrider {
@@ -69,6 +70,7 @@ struct Open {
       false;  // pad messages to one size, with the same number of messages for each pass
   std::string template_hash = {};    // of the chat template that wrote the prefix; empty: any
   bool ignore_target_stops = false;  // only stop_ids and end_position end the answer
+  ServiceTier service_tier = ServiceTier::kDefault;
 };
 
 // A piece of an Open's prefix. All but the last hold at least kPrefixPiece ids.

@@ -1,13 +1,15 @@
-// What an answer's text is to be: how its tokens are chosen, and what ends it. A command's flags, a
-// request over HTTP, a check or a test fill it.
+// What an answer is to be: how its tokens are chosen, what ends it, and how urgent it is. A
+// command's flags, a request over HTTP, a check or a test fill it.
 //
 // Thread rule: values. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "common/base/enum_names.h"
 #include "common/sampling/sampling.h"
 
 namespace outrider {
@@ -18,11 +20,21 @@ struct TokenChoice {
   std::uint64_t seed = 0;
 };
 
+// How urgent an answer is beside others on the same server: priority before default before flex.
+enum class ServiceTier : std::uint8_t { kDefault, kPriority, kFlex };
+
+template <>
+inline constexpr auto enum_names<ServiceTier> =
+    std::to_array<EnumName<ServiceTier>>({{ServiceTier::kDefault, "default"},
+                                          {ServiceTier::kPriority, "priority"},
+                                          {ServiceTier::kFlex, "flex"}});
+
 struct TextOptions {
   TokenChoice choice = {};
   std::int64_t max_tokens = -1;  // -1: until a stop or the end of the context
   std::vector<std::string> stop = {};
   bool ignore_eos = false;  // the model's stop tokens do not end it
+  ServiceTier service_tier = ServiceTier::kDefault;
 };
 
 }  // namespace outrider

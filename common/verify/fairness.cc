@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <utility>
 
 namespace outrider {
 namespace {
@@ -39,14 +38,15 @@ TurnOrder::TurnOrder(std::span<const TurnSeeker> streams) {
     places_.push_back(place);
   }
   for (const TurnSeeker& stream : streams) {
-    if (stream.wants) left_.push_back({stream.stream, groups.at(stream.group), place_of(stream)});
+    if (!stream.wants) continue;
+    left_.push_back({stream.stream, stream.rank, groups.at(stream.group), place_of(stream)});
   }
 }
 
 std::optional<StreamId> TurnOrder::next() {
   if (left_.empty()) return std::nullopt;
   const auto next = std::ranges::min_element(left_, {}, [&](const Seeker& seeker) {
-    return std::tuple(places_[seeker.group], seeker.place, seeker.stream);
+    return std::tuple(seeker.rank, places_[seeker.group], seeker.place, seeker.stream);
   });
   const StreamId stream = next->stream;
   last_group_ = next->group;
@@ -101,8 +101,8 @@ std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams) {
   std::map<std::string_view, std::size_t> sessions_of;
   for (const PlaceSeeker& stream : streams) sessions_of[stream.group] += stream.waits ? 0 : 1;
   const auto key = [&](const PlaceSeeker& stream) {
-    return std::tuple(!stream.waits, !stream.first, sessions_of[stream.group], stream.since,
-                      stream.stream);
+    return std::tuple(!stream.waits, stream.rank, !stream.first, sessions_of[stream.group],
+                      stream.since, stream.stream);
   };
   const auto next = std::ranges::min_element(streams, {}, key);
   return next != streams.end() && next->waits ? std::optional(next->stream) : std::nullopt;
@@ -112,20 +112,24 @@ std::optional<StreamId> last_to_open(std::span<const PlaceSeeker> streams) {
   std::map<std::string_view, std::size_t> waiting_of;
   for (const PlaceSeeker& stream : streams) waiting_of[stream.group] += stream.waits ? 1 : 0;
   const auto key = [&](const PlaceSeeker& stream) {
-    return std::tuple(stream.waits, waiting_of[stream.group], stream.since, stream.stream);
+    return std::tuple(stream.waits, stream.rank, waiting_of[stream.group], stream.since,
+                      stream.stream);
   };
   const auto last = std::ranges::max_element(streams, {}, key);
   return last != streams.end() && last->waits ? std::optional(last->stream) : std::nullopt;
 }
 
-std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders, StreamId wanting) {
-  std::optional<std::pair<int, StreamId>> found;
+std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders,
+                                     const MemoryHolder& wanting) {
+  std::optional<std::tuple<int, int, StreamId>> found;
   for (const MemoryHolder& holder : holders) {
-    const int rank = !holder.wants ? 2 : holder.has_come_on ? 1 : 0;
-    if (holder.stream == wanting || (rank == 0 && holder.stream < wanting)) continue;
-    found = std::max(found, std::optional(std::pair(rank, holder.stream)));
+    const int ease = !holder.wants ? 2 : holder.has_come_on ? 1 : 0;
+    const bool keeps = holder.wants && holder.rank < wanting.rank;
+    const bool is_older = holder.rank == wanting.rank && holder.stream < wanting.stream;
+    if (holder.stream == wanting.stream || keeps || (ease == 0 && is_older)) continue;
+    found = std::max(found, std::optional(std::tuple(holder.rank, ease, holder.stream)));
   }
-  return found ? std::optional(found->second) : std::nullopt;
+  return found ? std::optional(std::get<StreamId>(*found)) : std::nullopt;
 }
 
 }  // namespace outrider

@@ -15,22 +15,29 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/sampling/text_options.h"
 #include "common/verify/scheduler_types.h"
 
 namespace outrider {
+
+// The rank of a service tier.
+constexpr int rank_of(ServiceTier tier) {
+  return tier == ServiceTier::kPriority ? 0 : tier == ServiceTier::kDefault ? 1 : 2;
+}
 
 // Turns go round among groups (a tenant, an address), and within a group among its streams. They
 // are numbered; a stream that has had none yet stands where it came in.
 struct TurnSeeker {
   StreamId stream = 0;
   std::string_view group;
+  int rank = 0;              // of its service tier; those of a lower one come first
   std::uint64_t joined = 0;  // the last turn of all when it came
   std::uint64_t served = 0;  // its own last turn; 0: it has had none
   bool wants = false;        // the device, now
 };
 
-// Those that want the device, in the order of their turns: of the group that was served longest ago
-// the stream that was.
+// Those that want the device, in the order of their turns: the most urgent first; of them, of the
+// group that was served longest ago the stream that was.
 //
 //   (next serve?)*
 class TurnOrder final {
@@ -45,6 +52,7 @@ class TurnOrder final {
  private:
   struct Seeker {
     StreamId stream;
+    int rank;
     std::size_t group;
     std::uint64_t place;
   };
@@ -61,28 +69,32 @@ std::size_t longest_round(std::span<const TurnSeeker> streams);
 struct PlaceSeeker {
   StreamId stream = 0;
   std::string_view group;
+  int rank = 0;
   bool waits = false;
   bool first = false;    // of those that wait: its session had a place before
   TimePoint since = {};  // when it began to wait
 };
 
-// Who is next: those who had a place, then of the group with the fewest sessions the one that has
-// waited for longest. Nothing: nobody waits.
+// Who is next: the most urgent; those who had a place, then of the group with the fewest sessions
+// the one that has waited for longest. Nothing: nobody waits.
 std::optional<StreamId> next_to_open(std::span<const PlaceSeeker> streams);
-// Who has to go if too many wait: the last that came of the group of which most do.
+// Who has to go if too many wait: of the least urgent, the last that came of the group of which
+// most do.
 std::optional<StreamId> last_to_open(std::span<const PlaceSeeker> streams);
 
 // A stream whose session has keys and values in memory and does not ride in the pass.
 struct MemoryHolder {
   StreamId stream = 0;
+  int rank = 0;
   bool wants = false;        // the device, now
   bool has_come_on = false;  // it has had a verdict since it last began to read its text
 };
 
-// Who gives up its memory for `wanting`: one who does not want the device before one who has come
-// on; another only for an older session, so that each comes on in the end. Among them the youngest.
-// Nothing: nobody.
-std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders, StreamId wanting);
+// Who gives up its memory for `wanting`: the least urgent; one who does not want the device before
+// one who has come on; another only for an older session, so that each comes on in the end. Among
+// them the youngest. One who wants the device gives nothing to a less urgent one. Nothing: nobody.
+std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders,
+                                     const MemoryHolder& wanting);
 
 // What streams hold of something that is bounded for each group and in all: who holds most has to
 // give way.

@@ -172,6 +172,7 @@ std::vector<PlaceSeeker> Sessions::place_seekers() const {
     if (!waits && stream.session() == nullptr) continue;
     seekers.push_back({.stream = id,
                        .group = stream.group(),
+                       .rank = stream.rank(),
                        .waits = waits.has_value(),
                        .first = waits && waits->first,
                        .since = waits ? waits->since : TimePoint{}});
@@ -382,6 +383,7 @@ std::vector<TurnSeeker> Sessions::turn_seekers(TimePoint now) const {
     if (stream.session() == nullptr) continue;
     seekers.push_back({.stream = id,
                        .group = stream.group(),
+                       .rank = stream.rank(),
                        .joined = stream.joined(),
                        .served = stream.served(),
                        .wants = stream.wants_device(now) && ready_at(stream) <= now});
@@ -436,8 +438,10 @@ std::vector<MemoryHolder> Sessions::memory_holders(std::span<const Rider> riders
   for (const auto& [id, stream] : streams_) {
     const auto rides = [id = id](const Rider& rider) { return rider.stream == id; };
     if (!stream.holds_memory() || std::ranges::any_of(riders, rides)) continue;
-    holders.push_back(
-        {.stream = id, .wants = stream.wants_device(now), .has_come_on = stream.has_come_on()});
+    holders.push_back({.stream = id,
+                       .rank = stream.rank(),
+                       .wants = stream.wants_device(now),
+                       .has_come_on = stream.has_come_on()});
   }
   return holders;
 }
@@ -448,7 +452,8 @@ bool Sessions::take_memory(Streams::iterator at, std::size_t most_tokens,
                            std::span<const Rider> riders, TimePoint now) {
   Status room = at->second.reserve(pool_, most_tokens, now);
   while (!room.ok() && room.code() == StatusCode::kResourceExhausted && !pool_.was_share_short()) {
-    const auto other = least_urgent(memory_holders(riders, now), at->first);
+    const auto other =
+        least_urgent(memory_holders(riders, now), {.stream = at->first, .rank = at->second.rank()});
     if (!other) break;
     streams_.find(*other)->second.give_up_memory(pool_, now);
     ++stats_.preemptions;

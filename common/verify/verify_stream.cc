@@ -11,9 +11,9 @@
 namespace outrider {
 namespace {
 
-// Memory is promised for so much of an answer at once, so that a session that was admitted does not
-// end soon for want of it.
-constexpr Position kReservedAnswer = 256;
+// Memory is promised for so much of an answer, so that a session that was admitted does not soon
+// take it from others.
+constexpr Position kReservedAnswer = 64;
 constexpr Duration kBetweenProgress = std::chrono::seconds(1);
 // Shorter chunks of a prompt report completion only.
 constexpr Position kLongPass = 256;

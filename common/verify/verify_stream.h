@@ -25,6 +25,7 @@
 #include "common/verify/branch_pruner.h"
 #include "common/verify/exit_probe.h"
 #include "common/verify/exit_reports.h"
+#include "common/verify/fairness.h"
 #include "common/verify/kv_pool.h"
 #include "common/verify/pass_runner.h"
 #include "common/verify/scheduler_types.h"
@@ -140,6 +141,11 @@ class VerifyStream final {
     return now - last_active_ >= idle_timeout;
   }
 
+  // Of its service tier; the Open is whole.
+  int rank() const {
+    return rank_of(session_ != nullptr ? session_->opened().service_tier
+                                       : assembly_->open().service_tier);
+  }
   const SessionName& name() const { return name_; }
   const std::string& group() const { return name_.owner.group; }
   // Null before Open and after retire().

@@ -129,6 +129,7 @@ DecodingOptions Generator::decoding_options(const AnswerRequest& request) const 
           .choice = config.text.choice,
           .stop_ids = no_eos ? std::vector<TokenId>() : request.prompt.stop_ids,
           .ignore_target_stops = no_eos,
+          .service_tier = config.text.service_tier,
           .template_hash = request.prompt.template_hash,
           .replaced_session = last_session_,
           .session_key = random_id(),

@@ -224,6 +224,10 @@ void add_link_flags(CLI::App& command, AnswerOptions& options) {
       .add_option("--token-file", generation.token_file,
                   "File with the key that the server's operator gave to this edge")
       ->group(kLinkGroup);
+  add_choice(command, "--service-tier", answer.text.service_tier,
+             "How urgent answers are on a busy server: priority (a right of the key), default, or "
+             "flex, after all others")
+      ->group(kOverLinkGroup);
   command
       .add_flag(
           "--pad-frames", generation.remote.pad_frames,

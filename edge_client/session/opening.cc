@@ -67,7 +67,8 @@ Open make_open(const DecodingOptions& options, const Opened& last, StreamStart s
             .prefix_hash = {},
             .accept_other_arithmetic = !first && options.reconnect.accept_other_arithmetic,
             .template_hash = options.template_hash,
-            .ignore_target_stops = options.ignore_target_stops};
+            .ignore_target_stops = options.ignore_target_stops,
+            .service_tier = options.service_tier};
   const std::size_t length = open.prefix.size();
   const bool by_hash = goes_by_hash(length, last);
   if (by_hash) open.prefix_hash = prefix_hash(open.prefix);

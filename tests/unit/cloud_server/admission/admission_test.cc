@@ -340,6 +340,12 @@ TEST_F(QuotaTest, RightsAreGivenByWords) {
   limits("sessions=2 exact-times");
   EXPECT_TRUE(tenants_.limits_of("alice").exact_times);
   EXPECT_FALSE(tenants_.limits_of("alice").read_metrics);
+  EXPECT_EQ(check_tier(&tenants_, "alice", ServiceTier::kPriority).code(),
+            StatusCode::kPermissionDenied);
+  EXPECT_TRUE(check_tier(&tenants_, "alice", ServiceTier::kFlex).ok());
+  EXPECT_TRUE(check_tier(nullptr, "", ServiceTier::kPriority).ok()) << "no key is asked for";
+  limits("priority");
+  EXPECT_TRUE(check_tier(&tenants_, "alice", ServiceTier::kPriority).ok());
   limits("read-metrics sessions=2");
   EXPECT_FALSE(tenants_.limits_of("alice").exact_times);
   EXPECT_TRUE(tenants_.limits_of("alice").read_metrics);

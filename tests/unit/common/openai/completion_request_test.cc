@@ -74,8 +74,17 @@ TEST(OpenaiRequest, FieldsThatCannotChangeTheTextAreIgnoredAndNamed) {
   const auto request = chat(R"("user":"ada","service_tier":"auto","store":true,"model":"x",
                                "prompt_cache_key":"k","logit_bias":{},"min_tokens":0)");
   ASSERT_TRUE(request.ok()) << request.status().to_string();
-  EXPECT_THAT(request->ignored,
-              testing::UnorderedElementsAre("user", "service_tier", "store", "prompt_cache_key"));
+  EXPECT_THAT(request->ignored, testing::UnorderedElementsAre("user", "store", "prompt_cache_key"));
+}
+
+TEST(OpenaiRequest, TheServiceTierIsReadAndAnUnknownOneListsThem) {
+  EXPECT_EQ(chat(R"("service_tier":"flex")")->params.text.service_tier, ServiceTier::kFlex);
+  EXPECT_EQ(chat(R"("service_tier":"priority")")->params.text.service_tier, ServiceTier::kPriority);
+  for (const char* tier : {"\"scale\"", "1", "true"}) {
+    const Status refused = chat(std::string("\"service_tier\":") + tier).status();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(refused.message(), HasSubstr("auto, default, flex or priority"));
+  }
 }
 
 TEST(OpenaiRequest, JoinsContentInParts) {

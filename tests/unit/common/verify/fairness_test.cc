@@ -111,6 +111,59 @@ TEST(Turns, AStreamThatJoinsTakesNoPlaceFromItsGroupNorFromOthers) {
   EXPECT_EQ(TurnOrder(streams).next(), 1u);
 }
 
+TEST(Turns, TheMoreUrgentComeFirstWhoeverWasServedLast) {
+  const std::vector<TurnSeeker> streams = {
+      {.stream = 1, .group = "a", .rank = rank_of(ServiceTier::kFlex), .wants = true},
+      {.stream = 2,
+       .group = "b",
+       .rank = rank_of(ServiceTier::kDefault),
+       .served = 9,
+       .wants = true},
+      {.stream = 3,
+       .group = "b",
+       .rank = rank_of(ServiceTier::kPriority),
+       .served = 8,
+       .wants = true},
+      {.stream = 4, .group = "c", .rank = rank_of(ServiceTier::kDefault), .wants = true}};
+  TurnOrder order(streams);
+  std::vector<StreamId> came;
+  while (const auto next = order.next()) came.push_back(*next);
+  EXPECT_THAT(came, testing::ElementsAre(3, 4, 2, 1));
+}
+
+TEST(Places, TheMoreUrgentAreOpenedFirstAndRefusedLast) {
+  const auto waiting = [](StreamId stream, ServiceTier tier) {
+    return PlaceSeeker{.stream = stream, .group = "a", .rank = rank_of(tier), .waits = true};
+  };
+  const std::vector<PlaceSeeker> streams = {waiting(1, ServiceTier::kFlex),
+                                            waiting(2, ServiceTier::kDefault),
+                                            waiting(3, ServiceTier::kPriority)};
+  EXPECT_EQ(next_to_open(streams), 3u);
+  EXPECT_EQ(last_to_open(streams), 1u);
+  EXPECT_EQ(next_to_open(std::vector<PlaceSeeker>{{.stream = 1, .group = "a"}}), std::nullopt);
+}
+
+TEST(Memory, IsGivenByTheLeastUrgentAndNotToTheLessUrgent) {
+  const auto holder = [](StreamId stream, ServiceTier tier, bool wants = true,
+                         bool came_on = true) {
+    return MemoryHolder{
+        .stream = stream, .rank = rank_of(tier), .wants = wants, .has_come_on = came_on};
+  };
+  using enum ServiceTier;
+  const std::vector<MemoryHolder> all = {holder(1, kPriority), holder(2, kFlex),
+                                         holder(3, kDefault), holder(4, kDefault, false)};
+  EXPECT_EQ(least_urgent(all, holder(5, kDefault)), 2u);
+  const std::vector<MemoryHolder> urgent = {holder(1, kPriority)};
+  EXPECT_EQ(least_urgent(urgent, holder(5, kDefault)), std::nullopt);
+  EXPECT_EQ(least_urgent(urgent, holder(5, kPriority)), 1u);
+  const std::vector<MemoryHolder> idle = {holder(1, kPriority, false)};
+  EXPECT_EQ(least_urgent(idle, holder(5, kFlex)), 1u) << "it does not want the device";
+  // Who has had no verdict since it began to read keeps its memory, except from an older one.
+  const std::vector<MemoryHolder> fresh = {holder(3, kDefault, true, false)};
+  EXPECT_EQ(least_urgent(fresh, holder(5, kDefault)), std::nullopt);
+  EXPECT_EQ(least_urgent(fresh, holder(2, kDefault)), 3u);
+}
+
 class FairTurnsTest : public SchedulerTest {
  protected:
   FairTurnsTest() { options_.max_concurrent_sessions = 8; }

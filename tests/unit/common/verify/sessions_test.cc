@@ -295,7 +295,7 @@ TEST_F(KvMemoryTest, ASessionThatOutgrowsTheBoundEndsWithADelayAndTheOthersFinis
   model.set_kv_bytes_per_position(1024);
   options_.kv.max_bytes = 5 * 64 * 1024 + kOneSession;
   scheduler_.emplace(model, options_);
-  open(1, open_message({1}, 2000));  // takes five pages at first
+  open(1, open_message({1}, 2000));
   open(2, open_message({2}, 100));
   while (turn() != 0 && scheduler().stats().kv_bytes <= options_.kv.max_bytes) {
     for (const StreamId stream : {1, 2}) {

@@ -67,8 +67,7 @@ void print_start(const ServerFlags& flags, const LoadedTarget& target, std::int6
               flags.target.loading.device.c_str());
   if (flags.target.loading.device == "host-cuda") {
     std::printf(
-        "  device       the GPU's kernels by fibers on this CPU: exact, and thousands of times "
-        "slower; for tests only\n");
+        "  device       the GPU's kernels by fibers on this CPU: exact and slow, for tests only\n");
   }
   std::printf("  context      %lld tokens, vocabulary %d\n",
               static_cast<long long>(info.max_positions), info.vocab_size);

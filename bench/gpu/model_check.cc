@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "bench/rows/row_scenarios.h"
@@ -83,6 +84,48 @@ Status measure_passes(Model& model, json& row) {
   return {};
 }
 
+// Hidden states of a chain after every layer.
+class RecordingTap final : public LayerTap {
+ public:
+  bool wants(std::int32_t /*layer*/) const override { return true; }
+  void on_layer(const HiddenRows& rows) override {
+    seen.insert(seen.end(), rows.values, rows.values + rows.count * rows.width);
+  }
+  std::vector<float> seen;
+};
+
+Result<std::vector<float>> hidden_states(Model& model, std::int32_t length) {
+  RecordingTap tap;
+  OUTRIDER_ASSIGN_OR_RETURN(auto cache, model.new_cache(length));
+  std::vector<Row> rows;
+  Slot slot = kRootSlot;
+  for (std::int32_t i = 0; i < length; ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(slot, cache->slots().append(slot));
+    rows.push_back({cache.get(), slot, i % model.info().vocab_size, i % 3 == 0});
+  }
+  PassOutput out;
+  out.tap = &tap;
+  OUTRIDER_RETURN_IF_ERROR(model.forward(rows, out));
+  return std::move(tap.seen);
+}
+
+// How many numbers of the hidden states differ, of so many; several lengths, one after the other.
+Status compare_hidden_states(Model& cpu, Model& device, json& row) {
+  std::int64_t compared = 0, different = 0;
+  for (const std::int32_t length : {1, 7, 40, 40, 7}) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> expected, hidden_states(cpu, length));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> got, hidden_states(device, length));
+    compared += std::ssize(expected);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const bool is_equal = i < got.size() && std::memcmp(&expected[i], &got[i], 4) == 0;
+      different += is_equal ? 0 : 1;
+    }
+  }
+  row["hidden_compared"] = compared;
+  row["hidden_different"] = different;
+  return {};
+}
+
 Result<json> check_dtype(const std::shared_ptr<const ModelFiles>& files, const std::string& dtype,
                          const ModelCheckOptions& options, const DeviceMaker& make_device) {
   OUTRIDER_ASSIGN_OR_RETURN(const auto cpu,
@@ -111,6 +154,7 @@ Result<json> check_dtype(const std::shared_ptr<const ModelFiles>& files, const s
                                  book.mismatched().begin(),
                                  book.mismatched().begin() + static_cast<std::ptrdiff_t>(shown))},
               {"same_id", model->info().arithmetic_id == cpu->info().arithmetic_id}};
+  OUTRIDER_RETURN_IF_ERROR(compare_hidden_states(*cpu, *model, row));
   if (options.measures) OUTRIDER_RETURN_IF_ERROR(measure_passes(*model, row));
   return row;
 }
@@ -123,7 +167,8 @@ Result<ModelCheck> check_model(const ModelCheckOptions& options, const DeviceMak
   ModelCheck check;
   for (const std::string& dtype : options.dtypes) {
     OUTRIDER_ASSIGN_OR_RETURN(json row, check_dtype(files, dtype, options, make_device));
-    check.holds = check.holds && row["mismatches"] == 0 && row["same_id"] == true;
+    check.holds = check.holds && row["mismatches"] == 0 && row["hidden_different"] == 0 &&
+                  row["same_id"] == true;
     check.rows.push_back(std::move(row));
   }
   return check;

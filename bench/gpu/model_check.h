@@ -17,7 +17,7 @@
 namespace outrider::gpu {
 
 struct ModelCheckOptions {
-  std::string model;  // a directory, or a GGUF file
+  std::string model = {};  // a directory, or a GGUF file
   std::vector<std::string> dtypes = {"auto"};
   int cases = 2;              // of 14
   bool measures = false;      // passes of 1, 8 and 64 rows behind 1,000 positions

@@ -293,5 +293,23 @@ class Ends(unittest.TestCase):
                 connection.close()
 
 
+class KernelsOfTheGpu(unittest.TestCase):
+    def test_by_fibers_they_give_the_cpus_text(self):
+        """With drafted rows, exits and a temperature; --device host-cuda is slow, so answers are short."""
+        found = []
+        for device in ('cpu', 'host-cuda'):
+            with Server('--device', device) as server:
+                answer = edge('run', '--server', server.address, '--model', DRAFT, '-p', 'Ann has 5 apples.', '-n', '10',
+                              '--temp', '0.7', '--seed', '3', '--json')
+                arithmetic = next(line for line in server.log if line.split()[:1] == ['arithmetic'])
+                found.append((answer.json['ids'], arithmetic))
+                self.assertEqual('for tests only' in ''.join(server.log), device == 'host-cuda')
+        self.assertEqual(*found)
+
+    def test_a_gpu_that_is_not_there_is_refused_with_the_reason(self):
+        with self.assertRaisesRegex(RuntimeError, 'device cuda: .*Remedy'):
+            Server('--device', 'cuda')
+
+
 if __name__ == '__main__':
     run_tests()

@@ -9,6 +9,8 @@
 // A block reads keys and values once for all its queries, from the slots of the row that sees the
 // furthest; a row whose path has another slot at a position reads that one itself, so sharing
 // changes no bit. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "common/model/cuda/attention_tiles.h"
 #include "common/model/cuda/quantized_rows.h"
 
@@ -121,6 +123,7 @@ struct ValueChain {
     for (; at % 4 != 0 && at < span.end; ++at) {
       add_one(read<Piece>(staged + at * kPitch), weights[at]);
     }
+    OUTRIDER_UNROLLED_TWICE
     for (; at + kAhead <= span.end; at += kAhead) {
       Piece pieces[kAhead];
       FourFloats by[kAhead / 4];
@@ -347,26 +350,35 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kCombineThreads, 1) combine_row(OUTRIDER_ARGUMEN
 }
 
 template <class T, int kEach>
-void run_values(const AttentionBatch& batch, unsigned columns, Stream stream) {
+void run_values(const AttentionBatch& batch, Stream stream) {
+  using Chain = ValueChain<T, kEach>;
   const Attention& task = batch.task;
-  launch(
-      &add_part<T, kEach>,
-      {columns, static_cast<unsigned>(task.shape.kv_heads), static_cast<unsigned>(task.num_bundles),
-       kValueThreads, kValueBytes<T, kEach>, start_for(task.num_rows)},
-      stream, batch);
+  const DeviceLimits& limits = device_limits();
+  const std::int64_t columns = task.parts * ((batch.stride + Chain::kSlice - 1) / Chain::kSlice);
+  const std::int64_t blocks = columns * task.shape.kv_heads * task.num_bundles;
+  std::size_t bytes = kValueBytes<T, kEach>;
+  // So that no two share a multiprocessor where each could have its own: a kernel that begins
+  // beside the one before it is not spread evenly.
+  if (blocks <= limits.multiprocessors) {
+    bytes = std::max(bytes, static_cast<std::size_t>(limits.shared / 2));
+  }
+  launch(&add_part<T, kEach>,
+         {static_cast<unsigned>(columns), static_cast<unsigned>(task.shape.kv_heads),
+          static_cast<unsigned>(task.num_bundles), kValueThreads, bytes, start_for(task.num_rows)},
+         stream, batch);
 }
 
 template <class T>
 void run(const AttentionBatch& batch, Stream stream) {
   const Attention& task = batch.task;
-  const auto columns = [&](int slice) {
-    return static_cast<unsigned>(task.parts * ((batch.stride + slice - 1) / slice));
-  };
-  const std::int64_t blocks = columns(2 * kWarpLanes) * task.shape.kv_heads * task.num_bundles;
-  if (2 * blocks <= device_limits().multiprocessors) {
-    return run_values<T, 1>(batch, columns(kWarpLanes), stream);
-  }
-  run_values<T, 2>(batch, columns(2 * kWarpLanes), stream);
+  const std::int64_t slices = (batch.stride + 2 * kWarpLanes - 1) / (2 * kWarpLanes);
+  const std::int64_t blocks = task.parts * slices * task.shape.kv_heads * task.num_bundles;
+  const std::int64_t pairs = task.num_rows * task.shape.heads / task.shape.kv_heads;
+  // Of many queries a block is bound by reading shared memory, as often for half of the elements.
+  const bool is_few =
+      2 * blocks <= device_limits().multiprocessors && pairs <= 2 * task.num_bundles;
+  if (is_few) return run_values<T, 1>(batch, stream);
+  run_values<T, 2>(batch, stream);
 }
 
 }  // namespace

@@ -7,22 +7,30 @@ namespace outrider::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kNormThreads = 1024;
+constexpr int kNormThreads = 512;  // leaves room for the kernels beside it
 constexpr int kHeadThreads = 64;
 constexpr int kLanes = 16;
 
 // 1 / sqrt(mean(x^2) + epsilon), for the first warp; x in shared memory, zero up to whole lanes.
 // The chain is the kernel's time, so its numbers are read ahead of it.
 OUTRIDER_DEVICE float norm_factor(const float* x, int count, float epsilon) {
-  constexpr int kAhead = 32;
+  constexpr int kAhead = 16;
   x += thread_index() % kLanes;
   float sum = 0.0f;
   const int steps = (count + kLanes - 1) / kLanes;
   int first = 0;
+  float next[kAhead];
+  const auto read_next = [&](int from) {
+    if (from + kAhead > steps) return;
+    OUTRIDER_UNROLLED
+    for (int i = 0; i < kAhead; ++i) next[i] = x[(from + i) * kLanes];
+  };
+  read_next(0);
   for (; first + kAhead <= steps; first += kAhead) {
     float values[kAhead];
     OUTRIDER_UNROLLED
-    for (int i = 0; i < kAhead; ++i) values[i] = x[(first + i) * kLanes];
+    for (int i = 0; i < kAhead; ++i) values[i] = next[i];
+    read_next(first + kAhead);
     OUTRIDER_UNROLLED
     for (int i = 0; i < kAhead; ++i) sum = fused(values[i], values[i], sum);
   }
@@ -48,9 +56,14 @@ struct NormRow {
 
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kNormThreads, 1) norm_row(OUTRIDER_ARGUMENT NormRow p) {
   allow_next();
-  wait_for_previous();
   auto* row = reinterpret_cast<float*>(shared_memory());  // [groups * 32], then the factor
   const int thread = thread_index();
+  constexpr int kLine = 32;  // numbers
+  if (p.weight != nullptr) {
+    for (int i = thread * kLine; i < p.count; i += kNormThreads * kLine)
+      prefetch_line(p.weight + i);
+  }
+  wait_for_previous();
   const int groups = (p.count + 31) / 32, padded = groups * 32;
   const std::int64_t from = p.from == nullptr ? block_x() : p.from[block_x()];
   const float* x = p.x + from * p.stride;

@@ -41,13 +41,13 @@ HWY_INLINE BytePart high_halves(BytePart bytes) {
   return low_halves(hn::BitCast(ByteTag(), hn::ShiftRight<4>(hn::BitCast(d16, bytes))));
 }
 
-// What kTableValues has for indices below 16.
-HWY_INLINE BytePart look_up(BytePart indices) {
-  return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), kTableValues), indices);
+// What a table of 16 bytes has for indices below 16.
+HWY_INLINE BytePart look_up(const std::uint8_t* table, BytePart indices) {
+  return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), table), indices);
 }
 
-// A step's weights, unpacked once for all rows of a tile. `flip` converts unsigned to signed
-// numbers.
+// A step's weights, unpacked once for all rows of a tile: take() gets the numbers, take_indices()
+// indices of kTableValues. `flip` converts unsigned to signed numbers.
 template <int kBits>
 struct StepWeights;
 
@@ -71,6 +71,9 @@ template <int kBits>
 struct StepWeights {
   HWY_INLINE void take(BytePart bytes, std::uint8_t flip) {
     all = kSignedBytes && kBits == 8 ? hn::Xor(bytes, hn::Set(ByteTag(), flip)) : bytes;
+  }
+  HWY_INLINE void take_indices(BytePart indices, std::uint8_t flip) {
+    take(look_up(kTableValues, indices), flip);
   }
   HWY_INLINE StepWeights() {}  // NOLINT(modernize-use-equals-default): see Lanes
   BytePart all;
@@ -110,11 +113,27 @@ HWY_INLINE IntPart with_offset(IntPart sum, std::int32_t offset) {
   return sum;
 }
 
+// The two halves of kTableValues' bytes.
+struct TableHalves {
+  constexpr TableHalves() {
+    for (int i = 0; i < 16; ++i) {
+      low[i] = kTableValues[i] & 15;
+      high[i] = kTableValues[i] >> 4;
+    }
+  }
+  std::uint8_t low[16] = {}, high[16] = {};
+};
+inline constexpr TableHalves kTableHalves;
+
 template <>
 struct StepWeights<8> {
   HWY_INLINE void take(BytePart bytes, std::uint8_t /*flip*/) {
     low = low_halves(bytes);
     high = high_halves(bytes);
+  }
+  HWY_INLINE void take_indices(BytePart indices, std::uint8_t /*flip*/) {
+    low = look_up(kTableHalves.low, indices);
+    high = look_up(kTableHalves.high, indices);
   }
   HWY_INLINE StepWeights() {}  // NOLINT(modernize-use-equals-default)
   BytePart low, high;
@@ -160,6 +179,9 @@ template <int kBits>
 struct StepWeights {
   HWY_INLINE void take(BytePart bytes, std::uint8_t flip) {
     all = kBits == 8 ? hn::Xor(bytes, hn::Set(ByteTag(), flip)) : bytes;
+  }
+  HWY_INLINE void take_indices(BytePart indices, std::uint8_t flip) {
+    take(look_up(kTableValues, indices), flip);
   }
   HWY_INLINE StepWeights() {}  // NOLINT(modernize-use-equals-default): see Lanes
   BytePart all;

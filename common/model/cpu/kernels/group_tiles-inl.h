@@ -49,12 +49,9 @@ struct Format {
                                                       : offsetof(QuantizedGroup, offset8);
 };
 
-// The values in the low halves of bytes (part 0) or in the high ones.
-template <class F>
-HWY_INLINE BytePart values_of_half(BytePart bytes, std::size_t part) {
-  const BytePart values = part == 0 ? low_halves(bytes) : high_halves(bytes);
-  if constexpr (F::kHasTable) return look_up(values);
-  return values;
+// The numbers in the low halves of bytes (part 0) or in the high ones.
+HWY_INLINE BytePart half_of(BytePart bytes, std::size_t part) {
+  return part == 0 ? low_halves(bytes) : high_halves(bytes);
 }
 
 template <class T>
@@ -112,7 +109,7 @@ struct RowSums {
   HWY_INLINE void add_half_step(const BytePart* bytes, std::uint8_t flip, std::size_t step,
                                 std::size_t part, const std::byte* const* x) {
     BytePart values[kTogether];
-    for (int t = 0; t < kTogether; ++t) values[t] = values_of_half<F>(bytes[t], part);
+    for (int t = 0; t < kTogether; ++t) values[t] = half_of(bytes[t], part);
     add_step(values, flip, part * kQuantGroup / 2 + 4 * step, x);
   }
 
@@ -120,7 +117,13 @@ struct RowSums {
   HWY_INLINE void add_step(const BytePart* bytes, std::uint8_t flip, std::size_t at,
                            const std::byte* const* x) {
     StepWeights<F::kBits> weights[kTogether];
-    for (int t = 0; t < kTogether; ++t) weights[t].take(bytes[t], flip);
+    for (int t = 0; t < kTogether; ++t) {
+      if constexpr (F::kHasTable) {
+        weights[t].take_indices(bytes[t], flip);
+      } else {
+        weights[t].take(bytes[t], flip);
+      }
+    }
     OUTRIDER_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const BytePart four = broadcast_four(x[r] + at);
@@ -173,8 +176,13 @@ struct PairSums {
 
   HWY_INLINE void add_half_steps(int t, BytePart first, BytePart second, std::uint8_t flip,
                                  std::size_t step, std::size_t part, const std::byte* const* x) {
-    add_two_steps(t, values_of_half<F>(first, part), values_of_half<F>(second, part), flip,
-                  part * kQuantGroup / 2 + 4 * step, x);
+    first = half_of(first, part);
+    second = half_of(second, part);
+    if constexpr (F::kHasTable) {
+      first = look_up(kTableValues, first);
+      second = look_up(kTableValues, second);
+    }
+    add_two_steps(t, first, second, flip, part * kQuantGroup / 2 + 4 * step, x);
   }
 
   // The eight elements from `at` of the group on, for all rows and register t.

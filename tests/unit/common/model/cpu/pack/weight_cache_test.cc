@@ -258,6 +258,20 @@ TEST_F(PackIndexTest, MatricesBeyondTheirExtentAreRefused) {
   }
 }
 
+TEST_F(PackIndexTest, AMatrixIsDescribedWithItsWholeFormat) {
+  for (const QuantFormat& format :
+       {QuantFormat{.bits = 4, .has_table = true},
+        QuantFormat{.bits = 4, .wide_scales = true, .has_table = true},
+        QuantFormat{.bits = 4, .scale_group = 16, .wide_scales = true, .has_minimum = true},
+        QuantFormat{.bits = 8}}) {
+    const WeightMatrix matrix{
+        .type = WeightType::kQuantized, .format = format, .outputs = 3, .inputs = 64};
+    const WeightMatrix read = matrix_of(describe_matrix("m", matrix));
+    EXPECT_EQ(read.type, WeightType::kQuantized);
+    EXPECT_EQ(read.format, format);
+  }
+}
+
 TEST_F(PackIndexTest, FormatsThatNoKernelKnowsAreRefused) {
   PackIndex index = good_;
   index.matrices[0].bits = 5;

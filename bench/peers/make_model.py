@@ -48,16 +48,16 @@ def add_keys(writer, context, vocabulary):
     return tokens
 
 
-def blocks_of(values, kind, random):
-    """The rows of `values`, or random ones of that shape, as blocks of the type."""
+def random_matrix(random, outputs, inputs, kind):
+    """As blocks of the type."""
     if kind.name not in RANDOM_BLOCKS:
-        return quantize(values, kind)
+        return quantize(random.standard_normal((outputs, inputs), dtype=np.float32) * np.float32(0.02), kind)
     elements, size = gguf.GGML_QUANT_SIZES[kind]
-    blocks = random.integers(0, 256, (values.size // elements, size), dtype=np.uint8)
+    blocks = random.integers(0, 256, (outputs * inputs // elements, size), dtype=np.uint8)
     places, scale = RANDOM_BLOCKS[kind.name]
     for place in places:
         blocks[:, place:place + 2] = np.frombuffer(np.float16(scale).tobytes(), np.uint8)
-    return blocks.reshape(len(values), -1)
+    return blocks.reshape(outputs, -1)
 
 
 def main():
@@ -73,8 +73,7 @@ def main():
 
     def matrix(name, outputs, inputs, kind=options.type):
         kind = gguf.GGMLQuantizationType[kind]
-        values = random.standard_normal((outputs, inputs), dtype=np.float32) * np.float32(0.02)
-        writer.add_tensor(name, blocks_of(values, kind, random), raw_dtype=kind)
+        writer.add_tensor(name, random_matrix(random, outputs, inputs, kind), raw_dtype=kind)
 
     def norm(name):
         writer.add_tensor(name, np.ones(WIDTH, dtype=np.float32))

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../tests/soak'))
 from outcome import bootstrap  # noqa: E402
 
-ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4}
+ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4, 'IQ4_NL': 1.0, 'IQ4_XS': 1.0}
 MORE_ROWS = 1.2
 # With these the peer multiplies many rows by instructions that we do not use: reported without a bar.
 MATRIX_UNITS = ('AMX_INT8 = 1', 'AVX512_BF16 = 1')

@@ -17,7 +17,7 @@ def rounds(*ratios):
 
 class Bars(unittest.TestCase):
     def test_one_row_has_the_limit_of_its_tensor_type(self):
-        for kind, limit in {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4, 'Q6_K': None}.items():
+        for kind, limit in {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4, 'IQ4_NL': 1.0, 'Q6_K': None, 'Q2_K': None}.items():
             self.assertEqual(bars.limit_of('pass 1 32', kind, PLAIN), limit)
             self.assertEqual(bars.limit_of('pass 1 32', kind, MATRIX), limit)
 

@@ -31,8 +31,11 @@ struct Product {
 
 // y of each product, for all rows. x.number is not used.
 void multiply(const Product* products, int count, const MatmulInput& x, Stream stream);
-// Whether there are kernels for quantised weights of this format.
-bool has_kernels(const QuantFormat& format);
+// Whether there are kernels for quantised weights of this format; others are not multiplied.
+constexpr bool has_kernels(const QuantFormat& format) {
+  const bool is_half = format.scale_group == 16;
+  return !format.has_table && !(is_half && (format.bits == 4 || format.has_minimum));
+}
 
 // How the products of quantised weights are cut, for measurements. 0: by the number of rows.
 struct ProductChoice {

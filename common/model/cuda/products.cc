@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/base/status.h"
 #include "common/model/cuda/kernels.h"
 #include "common/model/cuda/quantized_products.h"
 
@@ -12,15 +11,9 @@ void multiply(const Product* products, int count, const MatmulInput& x, Stream s
   multiply_quantized(products, count, x, {}, stream);
 }
 
-bool has_kernels(const QuantFormat& format) {
-  const bool is_half = format.scale_group == 16;
-  return !format.has_table && !(is_half && (format.bits == 4 || format.has_minimum));
-}
-
 void multiply_quantized(const Product* products, int count, const MatmulInput& x,
                         const ProductChoice& choice, Stream stream) {
   const QuantFormat& format = products[0].weights.format;
-  OUTRIDER_CHECK(has_kernels(format));                  // loading refuses the others
   const int most = format.scale_group == 16 ? 16 : 32;  // rows that few_rows takes at once
   // More rows than eight fill the multiprocessors by themselves if there are many outputs.
   constexpr std::int64_t kManyOutputs = 8192;

@@ -364,6 +364,44 @@ TEST_F(KvMemoryTest, ThoseWhoComeTogetherReadTheSameBeginningOnce) {
   EXPECT_EQ(stats.rows, 641 + 3 + 4 * 5u) << "the beginning, three last tokens, the answers";
 }
 
+TEST_F(KvMemoryTest, TwoHundredShortSessionsFitInThePagesOfTwentyFullOnes) {
+  ToyModel model(8, 32768);
+  model.set_kv_bytes_per_position(1024);
+  options_.kv.max_bytes = 20 * std::int64_t{32768} * 1024;
+  options_.max_concurrent_sessions = 200;
+  options_.max_batched_rows = 1000;
+  scheduler_.emplace(model, options_);
+  for (StreamId stream = 1; stream <= 200; ++stream) {
+    std::vector<TokenId> prompt = long_text(60);
+    for (std::size_t at = 0; at < 8; ++at) prompt[at] = static_cast<TokenId>(stream >> at & 1);
+    open(stream, open_message(prompt, 30));
+  }
+  finish_all();
+  const SchedulerStats stats = scheduler().stats();
+  EXPECT_EQ(stats.finished_length, 200u);
+  EXPECT_EQ(stats.sessions_refused + stats.preemptions, 0u);
+}
+
+TEST_F(KvMemoryTest, ABeginningThatFiftySessionsShareIsHeldOnce) {
+  ToyModel model(8, 4096);
+  model.set_kv_bytes_per_position(1024);
+  options_.max_concurrent_sessions = 50;
+  options_.max_batched_rows = 1000;
+  options_.prefill_chunk = 256;
+  options_.kv.kept = 0;
+  scheduler_.emplace(model, options_);
+  for (StreamId stream = 1; stream <= 50; ++stream) {
+    std::vector<TokenId> prompt = long_text(2000);
+    for (std::size_t at = 0; at < 6; ++at) prompt.push_back(static_cast<TokenId>(stream >> at & 1));
+    open(stream, open_message(prompt, 30));
+  }
+  std::int64_t most = 0;
+  while (turn() != 0) most = std::max(most, scheduler().stats().kv_bytes);
+  EXPECT_EQ(scheduler().stats().finished_length, 50u);
+  // 31 full pages, and for each session the page where it goes on, and perhaps the next.
+  EXPECT_LE(most, (31 + 2 * 50) * 64 * 1024);
+}
+
 // --- the queue ----------------------------------------------------------------------------------
 
 class QueueTest : public SessionsTest {

@@ -1,4 +1,4 @@
-// exp and log on vectors of f32, the same bits on every CPU (docs/row-invariance.md).
+// exp, log, tanh and erf on vectors of f32, the same bits on every CPU (docs/row-invariance.md).
 //
 // Built only from IEEE operations (add, multiply, divide: correctly rounded everywhere) and
 // explicit fused multiply-add. Each lane is computed independently, so the vector's width has no
@@ -95,6 +95,40 @@ HWY_INLINE V vector_log(D d, V x) {
   const V finite = hn::IfThenElse(hn::Eq(x, infinity), infinity, log);
   return hn::IfThenElse(hn::Gt(x, zero), finite,
                         hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), nan));
+}
+
+// Hyperbolic tangent.
+template <class D, class V>
+HWY_INLINE V vector_tanh(D d, V x) {
+  const V size = hn::Abs(x);
+  const V square = hn::Mul(x, x);
+  // Near 0: x + x^3 P(x^2), P minimax, relative error 4.2e-9. Else 1 - 2 / (e^2x + 1).
+  const V p = polynomial(d, square, -0x1.555534p-2f, 0x1.110768p-3f, -0x1.b84448p-5f,
+                         0x1.5256d8p-6f, -0x1.76ac1ap-8f);
+  const V near = hn::MulAdd(hn::Mul(square, p), x, x);
+  const V one = hn::Set(d, 1.0f);
+  const V grown = hn::Add(vector_exp(d, hn::Add(size, size)), one);
+  const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), grown));
+  return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.625f)), near, hn::CopySign(far, x));
+}
+
+// The error function.
+template <class D, class V>
+HWY_INLINE V vector_erf(D d, V x) {
+  const V size = hn::Abs(x);
+  const V square = hn::Mul(x, x);
+  const V one = hn::Set(d, 1.0f);
+  // Below 1: x P(x^2), P minimax, error 1.2e-9. Else 1 - e^(-x^2) t Q(t), t = 1 / (1 + x/2), Q
+  // minimax up to 4.2, where the result is 1.
+  const V p = polynomial(d, square, 0x1.20dd74p+0f, -0x1.81273ep-2f, 0x1.ce2d2p-4f, -0x1.b7fbb4p-6f,
+                         0x1.5419f6p-8f, -0x1.a485ecp-11f, 0x1.4ae4dp-14f);
+  const V near = hn::Mul(x, p);
+  const V t = hn::Div(one, hn::MulAdd(size, hn::Set(d, 0.5f), one));
+  const V q = polynomial(d, t, 0x1.21c6fep-2f, 0x1.146dd2p-2f, 0x1.453a2p-2f, -0x1.9e6182p-5f,
+                         0x1.03f076p-1f, -0x1.c18baep-2f, 0x1.c84936p-4f);
+  const V rest = hn::Mul(hn::Mul(vector_exp(d, hn::Neg(square)), t), q);
+  const V far = hn::CopySign(hn::Sub(one, rest), x);
+  return hn::IfThenElse(hn::Lt(size, one), near, far);
 }
 
 #endif  // OUTRIDER_VECTOR_CODE

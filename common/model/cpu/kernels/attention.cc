@@ -252,6 +252,17 @@ HWY_INLINE void add_values(const Batch& batch, int first, Block<T>& block, std::
   }
 }
 
+// scores = cap * tanh(scores / cap), where seen. Apart, because few models need it.
+HWY_NOINLINE void cap_scores(float* scores, const Span& span, float cap) {
+  const PartTag d;
+  alignas(64) float capped[kBlock];
+  for (std::int64_t i = 0; i < kBlock; i += kPartLanes) {
+    const Part scaled = hn::Div(hn::LoadU(d, scores + i), hn::Set(d, cap));
+    hn::StoreU(hn::Mul(vector_tanh(d, scaled), hn::Set(d, cap)), d, capped + i);
+  }
+  std::copy(capped + span.begin, capped + span.end, scores + span.begin);
+}
+
 template <int kQueries, class T>
 HWY_NOINLINE void attend_tile(const AttentionTask& task, const Batch& batch, int first,
                               Block<T>& block) {
@@ -261,6 +272,9 @@ HWY_NOINLINE void attend_tile(const AttentionTask& task, const Batch& batch, int
   const std::int64_t tiles = (batch.count - first + kTileQueries - 1) / kTileQueries;
   const std::int64_t prefetches = (block.left() + 2 * tiles - 1) / (2 * tiles);
   compute_scores<kQueries>(task, batch, first, block, prefetches, scores);
+  if (task.cap > 0.0f) {
+    for (float* row : scores) cap_scores(row, batch.span, task.cap);
+  }
   for (int q = 0; q < kQueries; ++q) {
     shrink[q] = take_block(scores[q], batch.partials[first + q] + task.head_stride);
   }

@@ -23,7 +23,12 @@ const Kernels& table() {
                                .quantize_row = quantize_row(kTarget),
                                .quantize_weights = quantize_weights(kTarget),
                                .rms_norm = rms_norm(kTarget),
+                               .layer_norm = layer_norm(kTarget),
                                .silu_multiply = silu_multiply(kTarget),
+                               .gelu_multiply = gelu_multiply(kTarget),
+                               .gelu_tanh_multiply = gelu_tanh_multiply(kTarget),
+                               .relu_multiply = relu_multiply(kTarget),
+                               .soft_cap = soft_cap(kTarget),
                                .attention = attention(kTarget),
                                .combine_attention = combine_attention(kTarget)};
   return kernels;

@@ -95,8 +95,17 @@ struct AttentionTask {
   const void* values = nullptr;
   bool is_bf16 = false;
   std::int64_t page_stride = 0;  // elements from page to page
-  float scale = 1.0f;            // 1 / sqrt(head_dim)
+  float scale = 1.0f;            // of query * key, 1 / sqrt(head_dim)
+  float cap = 0.0f;              // scores become cap * tanh(score / cap); 0: they stay
 };
+
+// Of one norm, [count] f32.
+struct NormWeights {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+using ActivationFunction = void (*)(float* gate, const float* up, std::int64_t count);
 
 struct Kernels {
   VectorTarget target;
@@ -115,8 +124,19 @@ struct Kernels {
   void (*rms_norm)(const float* x, const float* weight, std::int64_t count, float epsilon,
                    float* y);
 
-  // gate = silu(gate) * up, over `count` elements, a multiple of 16.
-  void (*silu_multiply)(float* gate, const float* up, std::int64_t count);
+  // y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias, over `count` elements; y may
+  // be x.
+  void (*layer_norm)(const float* x, const NormWeights& weights, std::int64_t count, float epsilon,
+                     float* y);
+
+  // gate = f(gate) * up, or f(gate) where up is null, over `count` elements, a multiple of 16.
+  ActivationFunction silu_multiply;
+  ActivationFunction gelu_multiply;       // x * (1 + erf(x / sqrt(2))) / 2
+  ActivationFunction gelu_tanh_multiply;  // x * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
+  ActivationFunction relu_multiply;
+
+  // x = cap * tanh(x / cap), over `count` elements.
+  void (*soft_cap)(float* x, std::int64_t count, float cap);
 
   void (*attention)(const AttentionTask& task);
 

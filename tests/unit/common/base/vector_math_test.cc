@@ -27,6 +27,20 @@ void log_all(const float* x, float* y, std::size_t count) {
   }
 }
 
+void tanh_all(const float* x, float* y, std::size_t count) {
+  const hn::ScalableTag<float> d;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    hn::StoreU(vector_tanh(d, hn::LoadU(d, x + i)), d, y + i);
+  }
+}
+
+void erf_all(const float* x, float* y, std::size_t count) {
+  const hn::ScalableTag<float> d;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    hn::StoreU(vector_erf(d, hn::LoadU(d, x + i)), d, y + i);
+  }
+}
+
 #endif
 }  // namespace outrider::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -93,6 +107,12 @@ class VectorMath : public ::testing::TestWithParam<VectorTarget> {
   std::vector<float> log(const std::vector<float>& x) {
     return run(OUTRIDER_VECTOR_FUNCTION(GetParam(), log_all), x);
   }
+  std::vector<float> tanh(const std::vector<float>& x) {
+    return run(OUTRIDER_VECTOR_FUNCTION(GetParam(), tanh_all), x);
+  }
+  std::vector<float> erf(const std::vector<float>& x) {
+    return run(OUTRIDER_VECTOR_FUNCTION(GetParam(), erf_all), x);
+  }
 };
 
 TEST_P(VectorMath, ExpIsWithinOneUnitInTheLastPlace) {
@@ -139,10 +159,38 @@ TEST_P(VectorMath, LogAnswersForItsWholeDomain) {
   EXPECT_TRUE(std::isnan(y[5]));
 }
 
+TEST_P(VectorMath, TanhAndErfAreWithinThreeUnitsInTheLastPlace) {
+  for (const float sign : {1.0f, -1.0f}) {
+    const std::vector<float> x = sweep(sign * 1e-10f, sign * 100.0f, 1999);
+    const std::vector<float> tanhs = tanh(x), erfs = erf(x);
+    double worst_tanh = 0, worst_erf = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      worst_tanh = std::max(worst_tanh, error_in_ulps(tanhs[i], std::tanh(double{x[i]})));
+      worst_erf = std::max(worst_erf, error_in_ulps(erfs[i], std::erf(double{x[i]})));
+    }
+    EXPECT_LT(worst_tanh, 3.0);
+    EXPECT_LT(worst_erf, 3.0);
+  }
+}
+
+TEST_P(VectorMath, TanhAndErfEndInOne) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const auto& y :
+       {tanh({0.0f, kInfinity, -kInfinity, NAN}), erf({0.0f, kInfinity, -kInfinity, NAN})}) {
+    EXPECT_EQ(y[0], 0.0f);
+    EXPECT_EQ(y[1], 1.0f);
+    EXPECT_EQ(y[2], -1.0f);
+    EXPECT_TRUE(std::isnan(y[3]));
+  }
+}
+
 // The expected numbers were equal on AVX2, AVX-512 and NEON when they were recorded.
 TEST_P(VectorMath, BitsAreThoseOfEveryOtherCpu) {
   EXPECT_EQ(hash(exp(exp_arguments())), 11174572391968801946u);
   EXPECT_EQ(hash(log(sweep(1e-40f, 3e38f, 1999))), 11318389174971896764u);
+  // These two were recorded on AVX2 and AVX-512.
+  EXPECT_EQ(hash(tanh(exp_arguments())), 10655008008215837615u);
+  EXPECT_EQ(hash(erf(exp_arguments())), 8158170480074395015u);
 }
 
 INSTANTIATE_TEST_SUITE_P(EachTarget, VectorMath, ::testing::ValuesIn(available_vector_targets()),

@@ -138,6 +138,7 @@ Status ExitLearner::restore(const NamedTensors& state, std::int64_t steps) {
 Result<ExitAdapters> train_exits(Model& target, const ModelFiles& files, at::ScalarType compute,
                                  std::vector<Source> sources, const std::vector<HeldOut>& held_out,
                                  const ExitTrainOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(check_plain_head(files.config));
   OUTRIDER_ASSIGN_OR_RETURN(HiddenReader reader, HiddenReader::make(target, options.layers));
   return guarded([&]() -> Result<ExitAdapters> {
     const ModelInfo& info = target.info();

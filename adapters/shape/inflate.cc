@@ -121,6 +121,7 @@ Status inflate(const std::string& model, std::int64_t num_bytes, const std::stri
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(model, {}));
+  OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(files->config, "inflating"));
   if (files->config.o_bias || files->config.mlp_bias) {
     return unimplemented(model +
                          ": biases on output or feed-forward projections; added layers "

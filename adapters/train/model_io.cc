@@ -90,6 +90,7 @@ Result<Llama> load_model(const std::string& path, at::ScalarType compute,
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(path, {}));
   ModelConfig config = files->config;
+  OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(config, "training"));
   if (!init.layers.empty()) OUTRIDER_RETURN_IF_ERROR(choose_layers(init.layers, config));
   if (!init.head_tokens.empty()) config.head_tokens = init.head_tokens;
   return guarded([&]() -> Result<Llama> {

@@ -241,6 +241,7 @@ std::uint64_t adapter_heads_bytes(const ExitAdapters& adapters) {
 
 Result<std::unique_ptr<ExitHeads>> make_adapter_heads(ExitAdapters adapters,
                                                       const ModelFiles& target) {
+  OUTRIDER_RETURN_IF_ERROR(check_plain_head(target.config));
   OUTRIDER_ASSIGN_OR_RETURN(const VectorTarget kernels, find_vector_target("auto"));
   return std::unique_ptr<ExitHeads>(
       std::make_unique<AdapterHeads>(std::move(adapters), kernels_for(kernels), target));

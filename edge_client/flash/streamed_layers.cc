@@ -142,10 +142,7 @@ Result<const CpuLayer*> StreamedLayers::acquire(std::int64_t layer) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::byte* bytes, bytes_of(layer));
   layer_ = layers_[static_cast<std::size_t>(layer)];
   const Section& section = sections_[static_cast<std::size_t>(layer)];
-  for (LinearWeights* weights :
-       {&layer_.q, &layer_.k, &layer_.v, &layer_.o, &layer_.gate, &layer_.up, &layer_.down}) {
-    point(*weights, section, bytes);
-  }
+  visit_matrices(layer_, [&](LinearWeights& weights) { point(weights, section, bytes); });
   return &layer_;
 }
 

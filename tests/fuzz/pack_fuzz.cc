@@ -174,10 +174,7 @@ void read_whole(const ModelPack& pack, std::size_t file_bytes) {
     matrix.data = copies.of(matrix.data, static_cast<std::size_t>(bytes_of(matrix)));
   };
   for (CpuLayer& layer : weights.layers) {
-    for (LinearWeights* each :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      copy(each->matrix);
-    }
+    visit_matrices(layer, [&copy](LinearWeights& each) { copy(each.matrix); });
   }
   copy(weights.head.matrix);
   run_pass(std::move(weights));

@@ -44,6 +44,8 @@ CASES = {
     "qwen3": ("qwen3", {**SMALL, "head_dim": 128}, [Type.Q4_0, Type.Q8_0, Type.BF16], Type.F16, {}),
     "llama_iq4": ("llama", {**WIDE, "layers": 1, "tied": True}, [Type.IQ4_NL, Type.IQ4_XS], Type.IQ4_NL, {}),
     "qwen2_low_k": ("qwen2", {**WIDE, "layers": 1}, [Type.Q2_K, Type.Q3_K], Type.Q3_K, {}),
+    "gemma3": ("gemma3", {**SMALL, "layers": 6, "kv_heads": 1, "tied": True}, [Type.Q8_0, Type.Q5_1], Type.Q8_0, {}),
+    "gpt2": ("gpt2", {**SMALL, "inner": 256, "kv_heads": 4, "tied": True}, [Type.Q8_0, Type.F16], Type.F16, {}),
 }
 # d*s*q has about this size in a block of random bytes.
 RANDOM_SIZES = {Type.Q2_K: 7 * 1.5, Type.Q3_K: 16 * 2, Type.Q4_K: 30 * 8, Type.Q5_K: 30 * 16, Type.Q6_K: 60 * 20,
@@ -87,12 +89,55 @@ def rope_factors(head_dim, theta, rope):
     return np.where(wavelengths < high, 1.0, np.where(wavelengths > low, rope["factor"], between)).astype(np.float32)
 
 
+def matrices_of(architecture, shape):
+    """The matrices of a layer: name, rows, columns, whether with a bias."""
+    hidden, inner = shape["hidden"], shape["inner"]
+    q, kv = shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
+    if architecture == "gpt2":
+        return (("attn_qkv", 3 * hidden, hidden, True), ("attn_output", hidden, hidden, True),
+                ("ffn_up", inner, hidden, True), ("ffn_down", hidden, inner, True))
+    biased = architecture == "qwen2"
+    return (("attn_q", q, hidden, biased), ("attn_k", kv, hidden, biased), ("attn_v", kv, hidden, biased),
+            ("attn_output", hidden, q, False), ("ffn_gate", inner, hidden, False), ("ffn_up", inner, hidden, False),
+            ("ffn_down", hidden, inner, False))
+
+
+def write_tensors(architecture, shape, embedding, matrix, vector):
+    hidden = shape["hidden"]
+
+    def norm(name):
+        vector(f"{name}.weight", hidden, 1)
+        if architecture == "gpt2":
+            vector(f"{name}.bias", hidden, 0)
+
+    matrix("token_embd.weight", shape["vocab"], hidden, embedding, 1.0)
+    if architecture == "gpt2":
+        matrix("position_embd.weight", 1024, hidden, Type.F16, 1.0)
+    norm("output_norm")
+    if not shape["tied"]:
+        matrix("output.weight", shape["vocab"], hidden)
+    for layer in range(shape["layers"]):
+        at = f"blk.{layer}."
+        norm(at + "attn_norm")
+        norm(at + "ffn_norm")
+        if architecture == "gemma3":
+            norm(at + "post_attention_norm")
+            norm(at + "post_ffw_norm")
+        for part, rows, columns, biased in matrices_of(architecture, shape):
+            matrix(f"{at}{part}.weight", rows, columns)
+            if biased:
+                vector(f"{at}{part}.bias", rows, 0)
+        if architecture in ("qwen3", "gemma3"):
+            vector(at + "attn_q_norm.weight", shape["head_dim"], 1)
+            vector(at + "attn_k_norm.weight", shape["head_dim"], 1)
+
+
 def write_file(name, architecture, shape, types, embedding, features, random):
     writer = gguf.GGUFWriter(HERE / f"{name}.gguf", architecture)
     theta = 500000.0 if "rope" in features else 10000.0
     writer.add_name("golden")  # another with "mistral" in it would be taken for that architecture
     writer.add_block_count(shape["layers"])
-    writer.add_context_length(512)
+    writer.add_context_length(1024 if architecture == "gpt2" else 512)  # as many as transformers takes
     writer.add_embedding_length(shape["hidden"])
     writer.add_feed_forward_length(shape["inner"])
     writer.add_head_count(shape["heads"])
@@ -101,7 +146,12 @@ def write_file(name, architecture, shape, types, embedding, features, random):
     writer.add_value_length(shape["head_dim"])
     writer.add_rope_dimension_count(shape["head_dim"])
     writer.add_rope_freq_base(theta)
-    writer.add_layer_norm_rms_eps(1e-5)
+    if architecture == "gpt2":
+        writer.add_layer_norm_eps(1e-5)
+    else:
+        writer.add_layer_norm_rms_eps(1e-5)
+    if architecture == "gemma3":
+        writer.add_sliding_window(21)
     writer.add_vocab_size(shape["vocab"])
     if "window" in features:
         writer.add_sliding_window(features["window"])
@@ -119,26 +169,9 @@ def write_file(name, architecture, shape, types, embedding, features, random):
     def vector(tensor, size, middle):
         writer.add_tensor(tensor, (middle + random.uniform(-0.5, 0.5, size)).astype(np.float32))
 
-    hidden, q, kv = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
     if "rope" in features:
         writer.add_tensor("rope_freqs.weight", rope_factors(shape["head_dim"], theta, features["rope"]))
-    matrix("token_embd.weight", shape["vocab"], hidden, embedding, 1.0)
-    vector("output_norm.weight", hidden, 1)
-    if not shape["tied"]:
-        matrix("output.weight", shape["vocab"], hidden)
-    for layer in range(shape["layers"]):
-        at = f"blk.{layer}."
-        vector(at + "attn_norm.weight", hidden, 1)
-        vector(at + "ffn_norm.weight", hidden, 1)
-        for part, rows, columns in (("attn_q", q, hidden), ("attn_k", kv, hidden), ("attn_v", kv, hidden),
-                                    ("attn_output", hidden, q), ("ffn_gate", shape["inner"], hidden),
-                                    ("ffn_up", shape["inner"], hidden), ("ffn_down", hidden, shape["inner"])):
-            matrix(f"{at}{part}.weight", rows, columns)
-            if architecture == "qwen2" and part in ("attn_q", "attn_k", "attn_v"):
-                vector(f"{at}{part}.bias", rows, 0)
-        if architecture == "qwen3":
-            vector(at + "attn_q_norm.weight", shape["head_dim"], 1)
-            vector(at + "attn_k_norm.weight", shape["head_dim"], 1)
+    write_tensors(architecture, shape, embedding, matrix, vector)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -156,6 +189,9 @@ def hashes_of(name):
 def model_of(name, features):
     read = AutoModelForCausalLM.from_pretrained(HERE, gguf_file=f"{name}.gguf", dtype=torch.float32,
                                                 attn_implementation="eager")
+    if read.config.model_type == "gemma3_text":  # transformers leaves the scale at that of heads of 256
+        for layer in read.model.layers:
+            layer.self_attn.scaling = read.config.head_dim ** -0.5
     if not features:
         return read.eval()
     values = read.config.to_dict()

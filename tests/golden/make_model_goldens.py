@@ -61,6 +61,24 @@ LLAMA = {**BASE, "model_type": "llama", "architectures": ["LlamaForCausalLM"]}
 MISTRAL = {**BASE, "model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": None}
 QWEN2 = {**BASE, "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}
 QWEN3 = {**BASE, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "head_dim": 12}
+GEMMA3 = {**BASE, "model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"], "head_dim": 20,
+          "num_key_value_heads": 1, "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True,
+          "query_pre_attn_scalar": 24, "sliding_window": 21, "rope_theta": 1000000.0, "rope_local_base_freq": 500.0}
+GEMMA3.pop("hidden_act")
+GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": VOCAB, "n_embd": 48, "n_layer": 3,
+        "n_head": 4, "n_positions": 128, "layer_norm_epsilon": 1e-5, "eos_token_id": 2, "bos_token_id": 1}
+EXPERTS = {**BASE, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "head_dim": 16,
+           "num_key_value_heads": 2, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
+MIXTRAL = {**BASE, "model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_key_value_heads": 2,
+           "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 21}
+PHI3 = {**BASE, "model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "num_key_value_heads": 2,
+        "original_max_position_embeddings": 512}
+LONG_ROPE = {"type": "longrope", "short_factor": [1.0, 1.5, 2.0, 3.0, 4.0, 6.0], "long_factor": [8.0] * 6}
+GRANITE = {**BASE, "model_type": "granite", "architectures": ["GraniteForCausalLM"], "embedding_multiplier": 3.0,
+           "residual_multiplier": 0.5, "attention_multiplier": 0.125, "logits_scaling": 4.0}
+SMOLLM3 = {**BASE, "model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"], "num_key_value_heads": 2,
+           "no_rope_layers": [1, 0, 1]}
+YARN_ROPE = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 32}
 
@@ -87,11 +105,42 @@ CASES = {
     "qwen3_bias_window": ({**QWEN3, "attention_bias": True, "use_sliding_window": True, "sliding_window": 9,
                            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}, "F32", 1),
 }
+CASES |= {
+    "llama_yarn": ({**LLAMA, "rope_scaling": YARN_ROPE}, "F32", 1),
+    "llama_gelu": ({**LLAMA, "hidden_act": "gelu"}, "F32", 1),
+    "gemma3": ({**GEMMA3, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}, "F32", 1),
+    "gemma3_linear": ({**GEMMA3, "sliding_window_pattern": 2, "final_logit_softcapping": 4.0,
+                       "rope_scaling": {"rope_type": "linear", "factor": 8.0}}, "F32", 1),
+    "gemma2": ({**GEMMA3, "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "rope_theta": 500.0,
+                "attn_logit_softcapping": 6.0, "final_logit_softcapping": 4.0}, "F32", 1),
+    "gpt2": (GPT2, "F32", 1),
+    "gpt2_relu": ({**GPT2, "activation_function": "relu", "n_inner": 88, "scale_attn_weights": False}, "F16", 2),
+    "qwen3_moe": (EXPERTS, "F32", 1),
+    "qwen3_moe_norm": ({**EXPERTS, "num_experts_per_tok": 3, "norm_topk_prob": True}, "BF16", 2),
+    "mixtral": (MIXTRAL, "F32", 1),
+    "phi3": ({**PHI3, "head_dim": 16, "partial_rotary_factor": 0.5, "sliding_window": 21}, "F32", 1),
+    "phi3_long": ({**PHI3, "original_max_position_embeddings": 128, "rope_scaling": LONG_ROPE}, "F32", 1),
+    "granite": (GRANITE, "F32", 1),
+    "smollm3": (SMOLLM3, "F32", 1),
+}
 LENGTH = 96
 # Early rows, rows on both sides of the windows' ends, and the last.
 POSITIONS = [0, 1, 7, 16, 17, 21, 33, 64, 95]
 DEMO_MODELS = ["demo-target", "demo-draft"]
 DEMO_POSITIONS = [0, 30, 95]
+
+
+def stored_values(name, shape, kind):
+    """A parameter's values: transformers keeps the experts of a layer in two tensors, files do not."""
+    stem, _, part = name.rpartition(".experts.")
+    if not stem:
+        return random_tensor(name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if kind == "mixtral" else name, shape)
+    gate, up, down = "gate_proj", "up_proj", "down_proj"
+    if kind == "mixtral":
+        stem, gate, up, down = stem.replace(".mlp", ".block_sparse_moe"), "w1", "w3", "w2"
+    parts, rows = ((gate, up), shape[1] // 2) if part == "gate_up_proj" else ((down,), shape[1])
+    return torch.stack([torch.cat([random_tensor(f"{stem}.experts.{e}.{p}.weight", (rows, shape[2])) for p in parts])
+                        for e in range(shape[0])])
 
 
 def logits_of(config, storage):
@@ -101,7 +150,8 @@ def logits_of(config, storage):
         for name, parameter in model.named_parameters():
             if tied and name == "lm_head.weight":
                 continue
-            parameter.copy_(random_tensor(name, tuple(parameter.shape)).to(STORAGE[storage]).float())
+            values = stored_values(name, tuple(parameter.shape), config.model_type)
+            parameter.copy_(values.to(STORAGE[storage]).float())
         return logits_at(model, token_ids(LENGTH, VOCAB), POSITIONS)
 
 

@@ -3,6 +3,7 @@
 #include "common/model/torch/torch_pass.h"
 
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,11 +67,12 @@ class TorchPassTest : public ::testing::Test {
     const ModelConfig& config = files_->config;
     TorchPass pass(config, load_torch_weights(*files_, at::kFloat, at::kCPU), at::kCPU,
                    std::move(copies));
-    TorchKvCache cache(this, 8);
+    auto pages = std::make_shared<TorchKvPages>(this, 1);
     for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-      cache.keys.push_back(at::zeros({8, config.num_kv_heads, config.head_dim}));
-      cache.values.push_back(at::zeros({8, config.num_kv_heads, config.head_dim}));
+      pages->keys.push_back(at::zeros({KvPages::kRows, config.num_kv_heads, config.head_dim}));
+      pages->values.push_back(at::zeros_like(pages->keys.back()));
     }
+    KvCache cache(pages, 8);
     std::vector<Row> rows;
     Slot slot = kRootSlot;
     for (const TokenId id : std::span(golden_.ids).first(5)) {

@@ -29,25 +29,41 @@ void rotate(const float* from, const float* cos, const float* sin, std::int64_t 
   }
 }
 
+bool has_local_layers(const ModelConfig& config) {
+  return std::ranges::find(config.layer_ropes, LayerRope::kLocal) != config.layer_ropes.end();
+}
+
 }  // namespace
 
 AttentionStage::AttentionStage(const ModelConfig& config, const Kernels& kernels, PassLoops& loops)
     : kernels_(kernels),
       loops_(loops),
-      frequencies_(rope_frequencies(config.rope, config.head_dim)),
       heads_(config.num_heads),
       kv_heads_(config.num_kv_heads),
       head_dim_(config.head_dim),
+      rotated_(config.rotated()),
       head_stride_(pad_to_lanes(config.head_dim)),
       partial_stride_(head_stride_ + kPartialExtra),
-      epsilon_(static_cast<float>(config.rms_norm_eps)) {}
+      epsilon_(static_cast<float>(config.rms_norm_eps)),
+      scale_(config.attention_scale > 0 ? static_cast<float>(config.attention_scale)
+                                        : 1.0f / std::sqrt(static_cast<float>(config.head_dim))),
+      cap_(static_cast<float>(config.attention_cap)) {
+  if (config.kinds.learned_positions) return;
+  const auto add = [&](const RopeConfig& rope) {
+    rotations_.push_back({rope_frequencies(rope, config.rotated()), rope.attention_factor, {}, {}});
+  };
+  add(config.rope);
+  if (has_local_layers(config)) add(config.local_rope);
+}
 
 void AttentionStage::prepare(std::span<const Row> rows) {
   rows_ = static_cast<std::int64_t>(rows.size());
   if (states_.size() < rows.size()) states_.resize(rows.size());
-  const std::int64_t half = head_dim_ / 2;
-  cos_.grow(length(rows_ * half));
-  sin_.grow(length(rows_ * half));
+  const std::int64_t pairs = rotated_ / 2;
+  for (Rotation& rotation : rotations_) {
+    rotation.cos.grow(length(rows_ * pairs));
+    rotation.sin.grow(length(rows_ * pairs));
+  }
   queries_flat_.grow(length(rows_ * heads_ * head_dim_));
   keys_flat_.grow(length(rows_ * kv_heads_ * head_dim_));
   values_flat_.grow(length(rows_ * kv_heads_ * head_dim_));
@@ -58,8 +74,11 @@ void AttentionStage::prepare(std::span<const Row> rows) {
     state.cache = row.cache;
     state.pages = static_cast<CpuKvPages*>(&row.cache->pages());
     row.cache->slots().path(row.slot, state.path);
-    fill_rotation(frequencies_, static_cast<Position>(state.path.size()) - 1,
-                  cos_.data() + r * half, sin_.data() + r * half);
+    for (Rotation& rotation : rotations_) {
+      fill_rotation(rotation.frequencies, rotation.factor,
+                    static_cast<Position>(state.path.size()) - 1, rotation.cos.data() + r * pairs,
+                    rotation.sin.data() + r * pairs);
+    }
   }
   order_rows();
 }
@@ -90,25 +109,35 @@ void AttentionStage::place(const CpuLayer& layer, std::int64_t index) {
 
 // Normalises and rotates a row's heads: queries to queries_, keys and values to the row's cell.
 void AttentionStage::place_row(const CpuLayer& layer, std::int64_t index, std::int64_t row) {
+  const Rotation* rotation = rotation_of(layer.rope);
   for (std::int64_t h = 0; h < heads_; ++h) {
-    place_head(layer.q_norm, queries_flat_.data() + (row * heads_ + h) * head_dim_, row,
+    place_head(layer.q_norm, rotation, queries_flat_.data() + (row * heads_ + h) * head_dim_, row,
                queries_.data() + (row * heads_ + h) * head_stride_);
   }
   const RowState& state = this->state(row);
   for (std::int64_t h = 0; h < kv_heads_; ++h) {
     const std::int64_t from = (row * kv_heads_ + h) * head_dim_;
     float* key = keys_flat_.data() + from;
-    place_head(layer.k_norm, key, row, key);
+    place_head(layer.k_norm, rotation, key, row, key);
     state.pages->store_key(index, state.path.back(), h, key, head_dim_);
     state.pages->store_value(index, state.path.back(), h, values_flat_.data() + from, head_dim_);
   }
 }
 
-void AttentionStage::place_head(const std::vector<float>& norm, float* from, std::int64_t row,
-                                float* to) const {
-  const std::int64_t half = head_dim_ / 2;
+void AttentionStage::place_head(const std::vector<float>& norm, const Rotation* rotation,
+                                float* from, std::int64_t row, float* to) const {
   if (!norm.empty()) kernels_.rms_norm(from, norm.data(), head_dim_, epsilon_, from);
-  rotate(from, cos_.data() + row * half, sin_.data() + row * half, half, to);
+  const std::int64_t pairs = rotation == nullptr ? 0 : rotated_ / 2;
+  if (pairs > 0) {
+    rotate(from, rotation->cos.data() + row * pairs, rotation->sin.data() + row * pairs, pairs, to);
+  }
+  if (from != to && 2 * pairs < head_dim_)
+    std::copy(from + 2 * pairs, from + head_dim_, to + 2 * pairs);
+}
+
+const AttentionStage::Rotation* AttentionStage::rotation_of(LayerRope rope) const {
+  if (rope == LayerRope::kNone) return nullptr;
+  return &rotations_[rope == LayerRope::kLocal ? 1 : 0];
 }
 
 void AttentionStage::attend(const CpuLayer& layer, std::int64_t index, float* out,
@@ -195,7 +224,8 @@ void AttentionStage::attend_part(std::int64_t window, std::int64_t index, const 
                       .values = pages.values(index, head),
                       .is_bf16 = pages.layout().is_bf16,
                       .page_stride = pages.layout().page_stride(),
-                      .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_))});
+                      .scale = scale_,
+                      .cap = cap_});
 }
 
 }  // namespace outrider

@@ -53,6 +53,13 @@ class AttentionStage final {
     std::vector<KvCell> path;  // cells by position, the row's own last
   };
 
+  // A kind of rotation, and its angles for the rows of the pass.
+  struct Rotation {
+    std::vector<float> frequencies;  // radians per position, [pairs]
+    double factor;                   // of cosine and sine
+    AlignedBuffer<float> cos, sin;   // [rows, pairs]
+  };
+
   // Rows [begin, end) of order_, all of one sequence.
   struct Chunk {
     std::int64_t begin;
@@ -70,7 +77,9 @@ class AttentionStage final {
 
   void order_rows();
   void place_row(const CpuLayer& layer, std::int64_t index, std::int64_t row);
-  void place_head(const std::vector<float>& norm, float* from, std::int64_t row, float* to) const;
+  void place_head(const std::vector<float>& norm, const Rotation* rotation, float* from,
+                  std::int64_t row, float* to) const;
+  const Rotation* rotation_of(LayerRope rope) const;
   void attend_part(std::int64_t window, std::int64_t index, const Task& task, std::int64_t head);
   void attend_slice(std::int64_t window, std::int64_t index, std::span<const Chunk> slice,
                     float* out, std::int64_t stride);
@@ -83,13 +92,15 @@ class AttentionStage final {
   // Constant after construction.
   const Kernels& kernels_;
   PassLoops& loops_;
-  const std::vector<float> frequencies_;  // radians per position, [head_dim / 2]
   const std::int64_t heads_;
   const std::int64_t kv_heads_;
   const std::int64_t head_dim_;
+  const std::int64_t rotated_;         // elements of a head, the first ones
   const std::int64_t head_stride_;     // pad_to_lanes(head_dim)
   const std::int64_t partial_stride_;  // of one head's partial result, in floats
   const float epsilon_;                // of the heads' RMS norms
+  const float scale_;                  // of the scores
+  const float cap_;                    // of the scores; 0: none
 
   // The current pass.
   std::int64_t rows_ = 0;
@@ -97,7 +108,7 @@ class AttentionStage final {
   std::vector<std::int64_t> order_;  // rows, those of a sequence together
   std::vector<Chunk> chunks_;
   std::vector<Task> tasks_;                       // of a slice, a chunk's together
-  AlignedBuffer<float> cos_, sin_;                // [rows, head_dim / 2]
+  std::vector<Rotation> rotations_;               // those that layers use: main, local
   AlignedBuffer<float> queries_flat_;             // [rows, heads * head_dim]
   AlignedBuffer<float> keys_flat_, values_flat_;  // [rows, kv_heads * head_dim]
   AlignedBuffer<float> queries_;                  // [rows, heads, head_stride]

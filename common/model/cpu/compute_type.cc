@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/model/cpu/stored_blocks.h"
 #include "common/model/format/architecture.h"
@@ -55,11 +56,13 @@ ComputeType settle_auto(const ModelFiles& files) {
     return kept.type == WeightType::kQuantized &&
            computed_matrix(source, type, is_output).format == kept.format;
   };
+  const std::vector<LayerMatrix> matrices = layer_matrices(files.config);
   for (const ComputeType type : {ComputeType::kInt8, ComputeType::kInt4}) {
     bool all = is_kept_by(files.weights.at(weight_name(output_part(files.config))), type, true);
     for (std::int32_t layer = 0; all && layer < files.config.num_layers; ++layer) {
-      for (const ModelPart part : kLayerMatrices) {
-        all = all && is_kept_by(files.weights.at(weight_name(part, layer)), type, false);
+      for (const auto& [part, expert] : matrices) {
+        all = all && (part == ModelPart::kRouter ||
+                      is_kept_by(files.weights.at(weight_name(part, layer, expert)), type, false));
       }
     }
     if (all) return type;
@@ -100,7 +103,7 @@ WeightMatrix computed_matrix(const TensorView& source, ComputeType wanted, bool 
 }
 
 bool is_as_stored(const TensorView& source, const WeightMatrix& matrix) {
-  return block_elements(source.dtype) == 1 && source.interleaved == 0 &&
+  return block_elements(source.dtype) == 1 && source.is_plain() &&
          matrix.type == stored_type(source.dtype);
 }
 

@@ -170,10 +170,8 @@ std::vector<const WeightMatrix*> matrices_of(const Model& model) {
   const auto* cpu = dynamic_cast<const CpuModel*>(&model);
   if (cpu == nullptr) return matrices;
   for (const CpuLayer& layer : cpu->weights().layers) {
-    for (const LinearWeights* weights :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      matrices.push_back(&weights->matrix);
-    }
+    visit_matrices(
+        layer, [&matrices](const LinearWeights& weights) { matrices.push_back(&weights.matrix); });
   }
   matrices.push_back(&cpu->weights().head.matrix);
   return matrices;

@@ -20,18 +20,23 @@ CpuPass::CpuPass(const CpuWeights& weights, LayerStore& layers, const Kernels& k
       kernels_(kernels),
       hidden_stride_(pad_to_lanes(config_.hidden_size)),
       epsilon_(static_cast<float>(config_.rms_norm_eps)),
+      adds_directly_(!config_.kinds.sandwich_norms && config_.residual_scale == 1.0),
       loops_(pool),
       attention_(config_, kernels, loops_),
       pass_rows_(config_.hidden_size, hidden_stride_),
       products_(weights.quantized, kernels, loops_),
+      feed_forward_(config_, kernels, loops_, products_),
       logits_(weights, layers, kernels, pass_rows_, products_),
       normed_(config_.hidden_size),
-      attended_(config_.q_size()),
-      gate_(config_.intermediate_size) {}
+      attended_(config_.q_size()) {}
 
 std::int64_t CpuPass::scratch_bytes(const ModelConfig& config, std::int64_t rows) {
-  const std::int64_t wide = config.hidden_size + 3 * config.q_size() + 2 * config.kv_size() +
-                            2 * std::int64_t{config.intermediate_size};
+  // Experts gather their rows, and add what they compute.
+  const bool branches = config.kinds.sandwich_norms || config.residual_scale != 1.0;
+  const std::int64_t copies = 1 + (branches ? 1 : 0) + (config.experts.count > 0 ? 2 : 0);
+  const std::int64_t wide = copies * config.hidden_size + 3 * config.q_size() +
+                            2 * config.kv_size() + 2 * std::int64_t{config.inner_size()} +
+                            config.experts.count;
   // Activations in f32 and quantised; a path of slots for each row of a group.
   const std::int64_t row = wide * 6 + rows * static_cast<std::int64_t>(sizeof(Slot));
   constexpr std::int64_t kPartials = 32 << 20;  // of AttentionStage
@@ -58,12 +63,24 @@ void CpuPass::prepare(std::span<const Row> rows) {
   const auto all = static_cast<std::int64_t>(rows.size());
   const std::int64_t most = std::min(all, kMaxRows);
   pass_rows_.begin(rows);
-  for (Activations* x : {&normed_, &attended_, &gate_}) x->grow(most, weights_.quantized);
-  up_.grow(size(most * gate_.stride));
-  for (std::int64_t r = 0; r < all; ++r) {
-    widen(weights_.embedding, std::int64_t{rows[size(r)].token} * config_.hidden_size,
-          {pass_rows_.residual(r), size(config_.hidden_size)});
+  for (Activations* x : {&normed_, &attended_}) x->grow(most, weights_.quantized);
+  feed_forward_.grow(most);
+  if (!adds_directly_) branch_.grow(size(most * hidden_stride_));
+  for (std::int64_t r = 0; r < all; ++r) embed(rows[size(r)], pass_rows_.residual(r));
+}
+
+void CpuPass::embed(const Row& row, float* to) {
+  const std::int64_t hidden = config_.hidden_size;
+  widen(weights_.embedding, std::int64_t{row.token} * hidden, {to, size(hidden)});
+  if (config_.embedding_scale != 1.0) {
+    const auto scale = static_cast<float>(config_.embedding_scale);
+    for (std::int64_t i = 0; i < hidden; ++i) to[i] *= scale;
   }
+  if (config_.position_rows == 0) return;
+  position_.resize(size(hidden));
+  widen(weights_.positions, std::int64_t{row.cache->slots().position(row.slot)} * hidden,
+        position_);
+  for (std::int64_t i = 0; i < hidden; ++i) to[i] += position_[size(i)];
 }
 
 Status CpuPass::run_layers(PassOutput& out) {
@@ -99,7 +116,7 @@ void CpuPass::run_layer(const CpuLayer& layer, std::int64_t index, bool other_ro
 }
 
 void CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
-  normalize(hidden_, layer.attention_norm);
+  normalize({layer.attention_norm, layer.attention_norm_bias});
   const PassProducts::Product projections[] = {
       {&layer.q, {attention_.queries(), config_.q_size()}},
       {&layer.k, {attention_.keys(), config_.kv_size()}},
@@ -108,44 +125,40 @@ void CpuPass::run_part(const CpuLayer& layer, std::int64_t index) {
   attention_.place(layer, index);
   attention_.attend(layer, index, attended_.values.data(), attended_.stride);
   products_.quantize_rows(attended_, rows_);
-  const PassProducts::Product output[] = {{&layer.o, {hidden_, hidden_stride_, nullptr, true}}};
+  const PassProducts::Product output[] = {{&layer.o, branch()}};
   products_.multiply(output, PassProducts::input(attended_, rows_));
-  feed_forward(layer);
+  if (!adds_directly_) add_branch(layer.attention_output_norm);
+  normalize({layer.mlp_norm, layer.mlp_norm_bias});
+  feed_forward_.run(layer, normed_, rows_, branch());
+  if (!adds_directly_) add_branch(layer.mlp_output_norm);
 }
 
-// normed_ = RMSNorm of `from` [rows, hidden_stride].
-void CpuPass::normalize(const float* from, const std::vector<float>& weight) {
+// normed_ = the norm of the rows.
+void CpuPass::normalize(const NormVectors& norm) {
   loops_.run(rows_, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      kernels_.rms_norm(from + r * hidden_stride_, weight.data(), config_.hidden_size, epsilon_,
-                        normed_.row(r));
+      apply_norm(kernels_, norm, epsilon_, hidden_ + r * hidden_stride_, normed_.row(r));
       products_.quantize(normed_, r);
     }
   });
 }
 
-// hidden += down(silu(gate(x)) * up(x)), x = RMSNorm(hidden).
-void CpuPass::feed_forward(const CpuLayer& layer) {
-  normalize(hidden_, layer.mlp_norm);
-  const MatmulInput x = PassProducts::input(normed_, rows_);
-  loops_.run(config_.intermediate_size, PassProducts::kOutputGrain,
-             [&](std::int64_t begin, std::int64_t end) {
-               const auto product = [&](const LinearWeights& weights, float* y) {
-                 const float* bias = weights.bias.empty() ? nullptr : weights.bias.data();
-                 kernels_.matmul(weights.matrix, x, {begin, end}, {y, gate_.stride, bias, false});
-               };
-               product(layer.gate, gate_.values.data());
-               product(layer.up, up_.data());
-               // Includes the padding: silu(0) * 0 = 0.
-               const std::int64_t count = pad_to_lanes(end - begin);
-               for (std::int64_t r = 0; r < rows_; ++r) {
-                 const std::int64_t at = r * gate_.stride + begin;
-                 kernels_.silu_multiply(gate_.values.data() + at, up_.data() + at, count);
-               }
-             });
-  products_.quantize_rows(gate_, rows_);
-  const PassProducts::Product down[] = {{&layer.down, {hidden_, hidden_stride_, nullptr, true}}};
-  products_.multiply(down, PassProducts::input(gate_, rows_));
+// Where a block's result goes: added to the residual stream, or apart.
+MatmulOutput CpuPass::branch() {
+  return {adds_directly_ ? hidden_ : branch_.data(), hidden_stride_, nullptr, adds_directly_};
+}
+
+// hidden += scale * norm(branch); no norm if it is empty.
+void CpuPass::add_branch(const std::vector<float>& norm) {
+  const auto scale = static_cast<float>(config_.residual_scale);
+  loops_.run(rows_, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      float* from = branch_.data() + r * hidden_stride_;
+      float* to = hidden_ + r * hidden_stride_;
+      if (!norm.empty()) apply_norm(kernels_, {norm, {}}, epsilon_, from, from);
+      for (std::int64_t i = 0; i < config_.hidden_size; ++i) to[i] = to[i] + scale * from[i];
+    }
+  });
 }
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
-// One pass of a decoder-only transformer (Llama, Mistral, Qwen 2, Qwen 3) over any rows, on the cpu
-// kernels.
+// One pass of a decoder-only transformer over any rows, on the cpu kernels. Its config says which
+// kinds of blocks it has (BlockKinds in common/model/format/config.h).
 //
 // All rows of a pass go through one layer before the next is acquired, so that layers on a disk are
 // read once a pass (layer_store.h). Within a layer, rows are computed in groups of at most
@@ -20,6 +20,7 @@
 #include "common/base/thread_pool.h"
 #include "common/model/cpu/attention_stage.h"
 #include "common/model/cpu/cpu_weights.h"
+#include "common/model/cpu/feed_forward.h"
 #include "common/model/cpu/kernels/aligned_buffer.h"
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/cpu/layer_store.h"
@@ -54,8 +55,10 @@ class CpuPass final {
   bool prune(std::int32_t index, PassOutput& out);
   void run_layer(const CpuLayer& layer, std::int64_t index, bool other_rows);
   void run_part(const CpuLayer& layer, std::int64_t index);
-  void normalize(const float* from, const std::vector<float>& weight);
-  void feed_forward(const CpuLayer& layer);
+  void embed(const Row& row, float* to);
+  void normalize(const NormVectors& norm);
+  MatmulOutput branch();
+  void add_branch(const std::vector<float>& norm);
 
   // Constant after construction.
   const CpuWeights& weights_;
@@ -63,22 +66,24 @@ class CpuPass final {
   const ModelConfig& config_;
   const Kernels& kernels_;
   const std::int64_t hidden_stride_;  // pad_to_lanes(hidden)
-  const float epsilon_;               // of every RMS norm
+  const float epsilon_;               // of every norm
+  const bool adds_directly_;          // what a block computes is added to the residual stream as is
 
   // The current pass.
   PassLoops loops_;
   AttentionStage attention_;
   PassRows pass_rows_;  // the pass's rows and their residual stream
   PassProducts products_;
+  FeedForward feed_forward_;
   PassLogits logits_;
 
   // The rows of the current group, at most kMaxRows.
   std::int64_t rows_ = 0;
-  float* hidden_ = nullptr;  // their residual stream: [rows, hidden_stride]
-  Activations normed_;       // [rows, hidden]
-  Activations attended_;     // [rows, heads * head_dim]
-  Activations gate_;         // [rows, intermediate]
-  AlignedBuffer<float> up_;  // [rows, pad_to_lanes(intermediate)]
+  float* hidden_ = nullptr;      // their residual stream: [rows, hidden_stride]
+  Activations normed_;           // [rows, hidden]
+  Activations attended_;         // [rows, heads * head_dim]
+  AlignedBuffer<float> branch_;  // [rows, hidden_stride], unless adds_directly_
+  std::vector<float> position_;  // [hidden], one row's learned position
 };
 
 }  // namespace outrider

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/model/cpu/kernels/weight_memory.h"
-#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
@@ -21,43 +20,130 @@ bool is_made_of(const WeightMatrix& kept, WeightMatrix wanted) {
          kept.outputs == wanted.outputs && kept.inputs == wanted.inputs;
 }
 
+class LayerFiller final {
+ public:
+  LayerFiller(const MatrixSource& source, CpuWeights& weights)
+      : source_(source), weights_(weights), config_(weights.files->config) {}
+
+  Status fill(std::int32_t index, CpuLayer& layer) {
+    norms(index, layer);
+    layer.window = config_.windows[static_cast<std::size_t>(index)];
+    layer.rope = config_.rope_of(index);
+    layer.experts.resize(static_cast<std::size_t>(config_.experts.count));
+    for (const LayerMatrix& which : layer_matrices(config_)) {
+      OUTRIDER_RETURN_IF_ERROR(matrix(which, index, place_of(which, layer)));
+    }
+    return {};
+  }
+
+  Status fill_output() {
+    const bool norm_bias = config_.kinds.norm == NormKind::kLayer;
+    weights_.final_norm = vector(weight_name(ModelPart::kFinalNorm));
+    if (norm_bias) weights_.final_norm_bias = vector(bias_name(ModelPart::kFinalNorm));
+    return matrix({output_part(config_)}, config_.num_layers, weights_.head);
+  }
+
+ private:
+  std::vector<float> vector(const std::string& name) {
+    std::vector<float> values = widened(weights_.files->weights.at(name));
+    weights_.bytes_per_pass += static_cast<std::int64_t>(values.size() * sizeof(float));
+    return values;
+  }
+
+  void norms(std::int32_t index, CpuLayer& layer) {
+    const auto weight = [&](ModelPart part) { return vector(weight_name(part, index)); };
+    layer.attention_norm = weight(ModelPart::kAttentionNorm);
+    layer.mlp_norm = weight(ModelPart::kMlpNorm);
+    if (config_.qk_norm) {
+      layer.q_norm = weight(ModelPart::kQueryNorm);
+      layer.k_norm = weight(ModelPart::kKeyNorm);
+    }
+    if (config_.kinds.norm == NormKind::kLayer) {
+      layer.attention_norm_bias = vector(bias_name(ModelPart::kAttentionNorm, index));
+      layer.mlp_norm_bias = vector(bias_name(ModelPart::kMlpNorm, index));
+    }
+    if (config_.kinds.sandwich_norms) {
+      layer.attention_output_norm = weight(ModelPart::kAttentionOutputNorm);
+      layer.mlp_output_norm = weight(ModelPart::kMlpOutputNorm);
+    }
+  }
+
+  bool has_bias(ModelPart part) const {
+    switch (part) {
+      case ModelPart::kQuery:
+      case ModelPart::kKey:
+      case ModelPart::kValue:
+        return config_.qkv_bias;
+      case ModelPart::kAttentionOutput:
+        return config_.o_bias;
+      case ModelPart::kGate:
+      case ModelPart::kUp:
+      case ModelPart::kDown:
+        return config_.mlp_bias;
+      default:
+        return false;
+    }
+  }
+
+  static LinearWeights& place_of(const LayerMatrix& which, CpuLayer& layer) {
+    const auto expert = [&]() -> CpuExpert& {
+      return layer.experts[static_cast<std::size_t>(which.expert)];
+    };
+    switch (which.part) {
+      case ModelPart::kQuery:
+        return layer.q;
+      case ModelPart::kKey:
+        return layer.k;
+      case ModelPart::kValue:
+        return layer.v;
+      case ModelPart::kAttentionOutput:
+        return layer.o;
+      case ModelPart::kGate:
+        return layer.gate;
+      case ModelPart::kUp:
+        return layer.up;
+      case ModelPart::kDown:
+        return layer.down;
+      case ModelPart::kRouter:
+        return layer.router;
+      case ModelPart::kExpertGate:
+        return expert().gate;
+      case ModelPart::kExpertUp:
+        return expert().up;
+      default:
+        return expert().down;
+    }
+  }
+
+  // Of the experts, a pass of one row reads some.
+  Status matrix(const LayerMatrix& which, std::int32_t layer, LinearWeights& out) {
+    if (has_bias(which.part)) out.bias = vector(bias_name(which.part, layer));
+    OUTRIDER_ASSIGN_OR_RETURN(out.matrix, source_(which, layer));
+    if (!is_of_expert(which.part) || which.expert < config_.experts.used) {
+      weights_.bytes_per_pass += bytes_of(out.matrix);
+    }
+    return {};
+  }
+
+  const MatrixSource& source_;
+  CpuWeights& weights_;
+  const ModelConfig& config_;
+};
+
 }  // namespace
 
 Status fill_layers(const MatrixSource& source, CpuWeights& weights, const LayerDone& done) {
   const ModelConfig& config = weights.files->config;
-  const auto vector = [&](const std::string& name) {
-    std::vector<float> values = widened(weights.files->weights.at(name));
-    weights.bytes_per_pass += static_cast<std::int64_t>(values.size() * sizeof(float));
-    return values;
-  };
-  const auto linear = [&](ModelPart part, std::int32_t layer, bool has_bias,
-                          LinearWeights& out) -> Status {
-    if (has_bias) out.bias = vector(bias_name(part, layer));
-    OUTRIDER_ASSIGN_OR_RETURN(out.matrix, source(part, layer));
-    weights.bytes_per_pass += bytes_of(out.matrix);
-    return {};
-  };
+  if (config.position_rows > 0) {
+    weights.positions = weights.files->weights.at(weight_name(ModelPart::kPositions));
+  }
+  LayerFiller filler(source, weights);
   weights.layers.resize(static_cast<std::size_t>(config.num_layers));
   for (std::int32_t i = 0; i < config.num_layers; ++i) {
-    CpuLayer& layer = weights.layers[static_cast<std::size_t>(i)];
-    layer.attention_norm = vector(weight_name(ModelPart::kAttentionNorm, i));
-    layer.mlp_norm = vector(weight_name(ModelPart::kMlpNorm, i));
-    if (config.qk_norm) {
-      layer.q_norm = vector(weight_name(ModelPart::kQueryNorm, i));
-      layer.k_norm = vector(weight_name(ModelPart::kKeyNorm, i));
-    }
-    layer.window = config.windows[static_cast<std::size_t>(i)];
-    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kQuery, i, config.qkv_bias, layer.q));
-    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kKey, i, config.qkv_bias, layer.k));
-    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kValue, i, config.qkv_bias, layer.v));
-    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kAttentionOutput, i, config.o_bias, layer.o));
-    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kGate, i, config.mlp_bias, layer.gate));
-    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kUp, i, config.mlp_bias, layer.up));
-    OUTRIDER_RETURN_IF_ERROR(linear(ModelPart::kDown, i, config.mlp_bias, layer.down));
+    OUTRIDER_RETURN_IF_ERROR(filler.fill(i, weights.layers[static_cast<std::size_t>(i)]));
     if (done) OUTRIDER_RETURN_IF_ERROR(done(i));
   }
-  weights.final_norm = vector(weight_name(ModelPart::kFinalNorm));
-  OUTRIDER_RETURN_IF_ERROR(linear(output_part(config), config.num_layers, false, weights.head));
+  OUTRIDER_RETURN_IF_ERROR(filler.fill_output());
   return done ? done(config.num_layers) : Status();
 }
 
@@ -99,15 +185,17 @@ void CpuWeightsLoader::begin(std::shared_ptr<const ModelFiles> files, ComputeTyp
 
 Status CpuWeightsLoader::fill(const LayerDone& done) {
   return fill_layers(
-      [this](ModelPart part, std::int32_t layer) { return load_matrix(part, layer); }, weights_,
-      done);
+      [this](const LayerMatrix& which, std::int32_t layer) { return load_matrix(which, layer); },
+      weights_, done);
 }
 
-Result<WeightMatrix> CpuWeightsLoader::load_matrix(ModelPart part, std::int32_t layer) {
+Result<WeightMatrix> CpuWeightsLoader::load_matrix(const LayerMatrix& which, std::int32_t layer) {
   const bool is_output = layer == weights_.files->config.num_layers;
-  const std::string name = weight_name(part, layer);
+  const std::string name = weight_name(which.part, layer, which.expert);
   const TensorView& source = weights_.files->weights.at(name);
-  WeightMatrix matrix = computed_matrix(source, type_, is_output);
+  // A router is small, and its least error sends a row to other experts.
+  const bool stays = which.part == ModelPart::kRouter && type_ != ComputeType::kBf16;
+  WeightMatrix matrix = computed_matrix(source, stays ? ComputeType::kF32 : type_, is_output);
   note_kind(source, matrix);
   // A shortlist takes some rows of the output matrix.
   const std::span<const TokenId> chosen =

@@ -6,7 +6,7 @@
 // wider file, the block types of GGUF files, and rows that GGUF stores in another order. Blocks are
 // int8 or int4 with scales: `auto`, int8, and int4 for blocks of 4 bits, keep their numbers
 // (stored_blocks.h). int4 leaves the output matrix at int8: it is few of the weights, and every
-// logit depends on it.
+// logit depends on it. A router stays in f32 or bf16.
 //
 // Thread rule: immutable once made. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -25,6 +25,7 @@
 #include "common/model/cpu/kernels/kernels.h"
 #include "common/model/cpu/pack/weight_cache.h"
 #include "common/model/cpu/weight_converter.h"
+#include "common/model/format/architecture.h"
 #include "common/model/format/model_files.h"
 
 namespace outrider {
@@ -34,14 +35,37 @@ struct LinearWeights {
   std::vector<float> bias;  // [outputs] or empty
 };
 
+struct CpuExpert {
+  LinearWeights gate, up, down;
+};
+
+// What a model lacks is empty; a matrix that it lacks has no outputs.
 struct CpuLayer {
   std::vector<float> attention_norm;  // [hidden]
   LinearWeights q, k, v, o;
-  std::vector<float> q_norm, k_norm;  // [head_dim] or empty
+  std::vector<float> q_norm, k_norm;  // [head_dim]
   std::vector<float> mlp_norm;        // [hidden]
   LinearWeights gate, up, down;
   std::int64_t window = 0;  // positions seen; 0: all
+  LayerRope rope = LayerRope::kMain;
+  std::vector<float> attention_norm_bias, mlp_norm_bias;      // [hidden], of a kLayer norm
+  std::vector<float> attention_output_norm, mlp_output_norm;  // [hidden], sandwich norms
+  LinearWeights router;                                       // [experts, hidden]
+  std::vector<CpuExpert> experts;                             // in the place of gate, up and down
 };
+
+// Calls visit(LinearWeights&) for each matrix of a layer, in the order of layer_matrices(). Layer:
+// CpuLayer, const or not.
+template <class Layer, class Visit>
+void visit_matrices(Layer& layer, const Visit& visit) {
+  for (auto* weights : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down,
+                        &layer.router}) {
+    if (weights->matrix.outputs > 0) visit(*weights);
+  }
+  for (auto& expert : layer.experts) {
+    for (auto* weights : {&expert.gate, &expert.up, &expert.down}) visit(*weights);
+  }
+}
 
 // Called from the loading thread as matrices are converted, with bytes read so far and in total.
 using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
@@ -50,7 +74,8 @@ struct CpuWeights {
   std::shared_ptr<const ModelFiles> files;  // keeps the mapping
   TensorView embedding;                     // [vocab, hidden], read a row at a time
   std::vector<CpuLayer> layers;
-  std::vector<float> final_norm;
+  TensorView positions;  // [positions, hidden] if they are learned
+  std::vector<float> final_norm, final_norm_bias;
   LinearWeights head;
   bool quantized = false;  // some matrices are int8 or int4
   std::string dtype;       // "f32", "bf16", "int8", "int4"; for mixed blocks the narrowest
@@ -61,8 +86,9 @@ struct CpuWeights {
   std::shared_ptr<const CachedWeights> kept;  // converted weights of an earlier start, or null
 };
 
-// Returns the matrix of a part of a layer, with its data.
-using MatrixSource = std::function<Result<WeightMatrix>(ModelPart part, std::int32_t layer)>;
+// Returns a matrix of a layer, with its data; of layer num_layers, the output matrix.
+using MatrixSource =
+    std::function<Result<WeightMatrix>(const LayerMatrix& which, std::int32_t layer)>;
 
 // Called for each complete layer; num_layers: the output matrix.
 using LayerDone = std::function<Status(std::int32_t layer)>;
@@ -93,7 +119,7 @@ class CpuWeightsLoader final {
  private:
   void begin(std::shared_ptr<const ModelFiles> files, ComputeType type);
   Status fill(const LayerDone& done);
-  Result<WeightMatrix> load_matrix(ModelPart part, std::int32_t layer);
+  Result<WeightMatrix> load_matrix(const LayerMatrix& which, std::int32_t layer);
   void note_kind(const TensorView& source, const WeightMatrix& matrix);
   Status convert(const std::string& name, std::int64_t layer, std::span<const TokenId> chosen,
                  WeightMatrix& matrix);

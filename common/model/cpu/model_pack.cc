@@ -15,7 +15,6 @@
 namespace outrider {
 namespace {
 
-constexpr std::size_t kLayerParts = std::size(kLayerMatrices);
 constexpr std::size_t kMaxName = 255;  // the name of a folder or file
 // The valid pairs of dtype and arithmetic (CpuWeights).
 constexpr std::pair<std::string_view, std::string_view> kArithmetics[] = {
@@ -41,8 +40,7 @@ std::vector<std::string> split_arithmetic(const std::string& text) {
 }
 
 bool is_layer_matrix(const TensorSpec& spec) {
-  return !spec.name.ends_with(".bias") &&
-         std::ranges::find(kLayerMatrices, spec.part) != std::end(kLayerMatrices);
+  return is_in_layer(spec.part) && spec.shape.size() == 2;
 }
 
 bool is_name(std::string_view name) {
@@ -90,7 +88,7 @@ PackTensors pack_tensors(const ModelConfig& config, bool with_head) {
   PackTensors tensors;
   for (TensorSpec& spec : expected_tensors(config)) {
     if (is_layer_matrix(spec) || (spec.part == ModelPart::kHead && !with_head)) continue;
-    const bool large = spec.part == ModelPart::kEmbedding || spec.part == ModelPart::kHead;
+    const bool large = spec.shape.size() == 2;  // and outside of the layers
     (large ? tensors.large : tensors.small).push_back(std::move(spec));
   }
   return tensors;
@@ -185,9 +183,10 @@ Status ModelPack::check_matrices(const ModelConfig& config) const {
     return damaged(path_ + ": extents are " + std::to_string(index_.extents.size()) + ", must be " +
                    std::to_string(layers + 3) + " for " + std::to_string(layers) + " layers");
   }
-  if (index_.matrices.size() != layers * kLayerParts + 1) {
+  const std::size_t in_layer = layer_matrices(config).size();
+  if (index_.matrices.size() != layers * in_layer + 1) {
     return damaged(path_ + ": matrices are " + std::to_string(index_.matrices.size()) +
-                   ", must be " + std::to_string(layers * kLayerParts + 1) + " for " +
+                   ", must be " + std::to_string(layers * in_layer + 1) + " for " +
                    std::to_string(layers) + " layers");
   }
   const auto check = [this](const PackMatrix& matrix, const std::string& name, std::uint64_t extent,
@@ -205,7 +204,7 @@ Status ModelPack::check_matrices(const ModelConfig& config) const {
   auto matrix = index_.matrices.begin();
   for (const TensorSpec& spec : expected_tensors(config)) {
     if (!is_layer_matrix(spec)) continue;
-    const auto layer = static_cast<std::uint64_t>(matrix - index_.matrices.begin()) / kLayerParts;
+    const auto layer = static_cast<std::uint64_t>(spec.layer);
     OUTRIDER_RETURN_IF_ERROR(check(*matrix++, spec.name, layer, spec.shape));
   }
   return check(*matrix, weight_name(output_part(config)), layers,
@@ -225,7 +224,7 @@ Status ModelPack::read_tensors(const ModelConfig& config,
     return damaged(path_ + ": tensors are " + std::to_string(index_.tensors.size()) + ", must be " +
                    std::to_string(specs.size()) + " by " + kPackConfigName);
   }
-  const ModelFamily* family = find_family(config.architecture);
+  const ModelFamily& family = family_of(config);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const TensorSpec& spec = specs[i];
     const PackTensor& tensor = index_.tensors[i];
@@ -247,7 +246,7 @@ Status ModelPack::read_tensors(const ModelConfig& config,
     if (tensor.bytes != *bytes) {
       return wrong("bytes", std::to_string(tensor.bytes), std::to_string(*bytes));
     }
-    const std::int64_t interleaved = spec.rotated && family->gguf_interleaves ? config.head_dim : 0;
+    const std::int64_t interleaved = spec.rotated && family.gguf_interleaves ? config.head_dim : 0;
     if (tensor.interleaved != 0 && tensor.interleaved != interleaved) {
       return wrong("interleaved", std::to_string(tensor.interleaved),
                    interleaved == 0 ? "0" : "0 or " + std::to_string(interleaved));
@@ -280,7 +279,8 @@ Result<CpuWeights> ModelPack::weights() const {
   weights.dtype = arithmetic_[0];
   weights.arithmetic = arithmetic_[1];
   auto next = index_.matrices.begin();  // check_matrices() and fill_layers() use the same order
-  const auto matrix = [&](ModelPart /*part*/, std::int32_t /*layer*/) -> Result<WeightMatrix> {
+  const auto matrix = [&](const LayerMatrix& /*which*/,
+                          std::int32_t /*layer*/) -> Result<WeightMatrix> {
     WeightMatrix found = matrix_of(*next);
     found.data = bytes_.data() + next->offset;
     ++next;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/cpu/model_pack_writer.h"
 
-#include <iterator>
+#include <span>
+#include <vector>
 
 #include "common/model/cpu/model_pack.h"
 #include "common/model/format/architecture.h"
@@ -14,22 +15,29 @@ std::string arithmetic_of(const CpuWeights& weights) {
   return weights.dtype + ", " + weights.arithmetic + ", kernels " + kKernelVersion;
 }
 
-void add_matrices(PackWriter& writer, const CpuLayer& layer, std::int32_t index) {
-  const LinearWeights* matrices[] = {&layer.q,    &layer.k,  &layer.v,   &layer.o,
-                                     &layer.gate, &layer.up, &layer.down};
-  for (std::size_t i = 0; i < std::size(matrices); ++i) {
-    writer.add(weight_name(kLayerMatrices[i], index), matrices[i]->matrix);
-  }
+void add_matrices(PackWriter& writer, const ModelConfig& config, const CpuLayer& layer,
+                  std::int32_t index) {
+  const std::vector<LayerMatrix> matrices = layer_matrices(config);
+  auto next = matrices.begin();
+  visit_matrices(layer, [&](const LinearWeights& weights) {
+    writer.add(weight_name(next->part, index, next->expert), weights.matrix);
+    ++next;
+  });
 }
 
+// A tensor whose values are not the stored ones is written as f32.
 void add_tensors(PackWriter& writer, const Weights& weights, std::span<const TensorSpec> specs) {
   for (const TensorSpec& spec : specs) {
     const TensorView& tensor = weights.at(spec.name);
+    const bool as_stored = tensor.added == 0.0f && tensor.transposed == 0;
+    const std::vector<float> values = as_stored ? std::vector<float>() : widened(tensor);
+    const auto bytes =
+        as_stored ? std::span(tensor.data, tensor.num_bytes) : std::as_bytes(std::span(values));
     writer.add_tensor({.name = spec.name,
-                       .dtype = std::string(to_string(tensor.dtype)),
+                       .dtype = std::string(to_string(as_stored ? tensor.dtype : DType::kF32)),
                        .shape = tensor.shape,
                        .interleaved = tensor.interleaved},
-                      {tensor.data, tensor.num_bytes});
+                      bytes);
   }
 }
 
@@ -44,7 +52,7 @@ Status ModelPackWriter::add_layer(const CpuWeights& weights, std::int32_t layer)
   OUTRIDER_RETURN_IF_ERROR(writer_->begin_extent());
   const ModelConfig& config = weights.files->config;
   if (layer < config.num_layers) {
-    add_matrices(*writer_, weights.layers[static_cast<std::size_t>(layer)], layer);
+    add_matrices(*writer_, config, weights.layers[static_cast<std::size_t>(layer)], layer);
   } else {
     writer_->add(weight_name(output_part(config)), weights.head.matrix);
   }

@@ -83,17 +83,31 @@ void PassLogits::multiply(std::span<const std::int64_t> rows, float* logits) {
   const auto count = static_cast<std::int64_t>(rows.size());
   normed_.grow(count, products_.is_quantized());
   for (std::int64_t i = 0; i < count; ++i) {
-    kernels_.rms_norm(rows_.residual(rows[static_cast<std::size_t>(i)]), weights_.final_norm.data(),
-                      config_.hidden_size, static_cast<float>(config_.rms_norm_eps),
-                      normed_.row(i));
+    apply_norm(kernels_, {weights_.final_norm, weights_.final_norm_bias},
+               static_cast<float>(config_.rms_norm_eps),
+               rows_.residual(rows[static_cast<std::size_t>(i)]), normed_.row(i));
     products_.quantize(normed_, i);
   }
   const bool is_shortlist = !config_.head_tokens.empty();
   if (is_shortlist) listed_.resize(static_cast<std::size_t>(count * config_.head_size()));
-  const PassProducts::Product product[] = {
-      {head_, {is_shortlist ? listed_.data() : logits, config_.head_size()}}};
+  float* computed = is_shortlist ? listed_.data() : logits;
+  const PassProducts::Product product[] = {{head_, {computed, config_.head_size()}}};
   products_.multiply(product, PassProducts::input(normed_, count));
+  if (config_.logit_divisor != 1.0 || config_.logit_cap > 0.0) scale(count, computed);
   if (is_shortlist) spread(count, logits);
+}
+
+// Divides and caps.
+void PassLogits::scale(std::int64_t rows, float* logits) {
+  const auto divisor = static_cast<float>(config_.logit_divisor);
+  const auto cap = static_cast<float>(config_.logit_cap);
+  products_.loops().run(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    float* first = logits + begin * config_.head_size();
+    const std::int64_t count = (end - begin) * config_.head_size();
+    if (divisor != 1.0f)
+      std::transform(first, first + count, first, [divisor](float x) { return x / divisor; });
+    if (cap > 0.0f) kernels_.soft_cap(first, count, cap);
+  });
 }
 
 // Moves the logits of a shortlist to their tokens' places.

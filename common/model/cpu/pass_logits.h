@@ -39,6 +39,7 @@ class PassLogits final : public RowLogits {
  private:
   Status acquire();
   void multiply(std::span<const std::int64_t> rows, float* logits);
+  void scale(std::int64_t rows, float* logits);
   void spread(std::int64_t rows, float* logits);
 
   const CpuWeights& weights_;

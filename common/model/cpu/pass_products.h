@@ -30,6 +30,23 @@ struct Activations {
   AlignedBuffer<std::byte> quantized;  // [rows, quantized_bytes]
 };
 
+// A norm's weights, [hidden]; with a bias it is a layer norm, without one an RMS norm.
+struct NormVectors {
+  const std::vector<float>& weight;
+  const std::vector<float>& bias;
+};
+
+// y = the norm of a row x, [weight.size()]; y may be x.
+inline void apply_norm(const Kernels& kernels, const NormVectors& norm, float epsilon,
+                       const float* x, float* y) {
+  const auto count = static_cast<std::int64_t>(norm.weight.size());
+  if (norm.bias.empty()) {
+    kernels.rms_norm(x, norm.weight.data(), count, epsilon, y);
+  } else {
+    kernels.layer_norm(x, {norm.weight.data(), norm.bias.data()}, count, epsilon, y);
+  }
+}
+
 class PassProducts final {
  public:
   // One matrix product of a loop over several.
@@ -45,6 +62,7 @@ class PassProducts final {
       : is_quantized_(is_quantized), kernels_(kernels), loops_(loops) {}
 
   bool is_quantized() const { return is_quantized_; }
+  PassLoops& loops() { return loops_; }
   // Prepares a row whose values are in x.values.
   void quantize(Activations& x, std::int64_t row) const;
   void quantize_rows(Activations& x, std::int64_t rows);

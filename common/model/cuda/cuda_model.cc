@@ -160,6 +160,7 @@ int thread_count(int wanted) {
 Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles> files,
                                                std::unique_ptr<DeviceApi> device,
                                                const CudaModelOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(files->config, "device cuda"));
   OUTRIDER_ASSIGN_OR_RETURN(const ComputeType type, parse_compute_type(options.dtype));
   OUTRIDER_ASSIGN_OR_RETURN(const KvLayout kv, kv_layout(files->config, options.kv_dtype));
   if (options.kv_bytes < 0) {

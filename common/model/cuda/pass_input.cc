@@ -189,7 +189,7 @@ void PassInput::write_rows(std::span<const Row> rows) {
           {hidden, size(config_.hidden_size)});
     std::fill(hidden + config_.hidden_size, hidden + hidden_stride_, 0.0f);
     hidden += hidden_stride_;
-    fill_rotation(frequencies_, paths_[r].length - 1, cos, sin);
+    fill_rotation(frequencies_, 1, paths_[r].length - 1, cos, sin);
     cos += half_;
     sin += half_;
   }

@@ -8,7 +8,57 @@
 namespace outrider {
 namespace {
 
-constexpr std::array<ModelFamily, 4> kFamilies = {{
+constexpr ModelPart kQkv[] = {ModelPart::kQuery, ModelPart::kKey, ModelPart::kValue};
+constexpr ModelPart kGateUp[] = {ModelPart::kGate, ModelPart::kUp};
+constexpr ModelPart kSingle[] = {ModelPart::kEmbedding,
+                                 ModelPart::kPositions,
+                                 ModelPart::kAttentionNorm,
+                                 ModelPart::kAttentionOutput,
+                                 ModelPart::kAttentionOutputNorm,
+                                 ModelPart::kMlpNorm,
+                                 ModelPart::kUp,
+                                 ModelPart::kDown,
+                                 ModelPart::kRouter,
+                                 ModelPart::kExpertGate,
+                                 ModelPart::kExpertUp,
+                                 ModelPart::kExpertDown,
+                                 ModelPart::kMlpOutputNorm,
+                                 ModelPart::kFinalNorm};
+
+// The list of one part.
+constexpr std::span<const ModelPart> only(ModelPart part) {
+  for (const ModelPart& single : kSingle) {
+    if (single == part) return {&single, 1};
+  }
+  return {};
+}
+
+constexpr StoredRule kGpt2Files[] = {
+    {only(ModelPart::kEmbedding), "wte", "token_embd"},
+    {only(ModelPart::kPositions), "wpe", "position_embd"},
+    {only(ModelPart::kAttentionNorm), "ln_1", "attn_norm"},
+    {kQkv, "attn.c_attn", "attn_qkv", true},
+    {only(ModelPart::kAttentionOutput), "attn.c_proj", "attn_output", true},
+    {only(ModelPart::kMlpNorm), "ln_2", "ffn_norm"},
+    {only(ModelPart::kUp), "mlp.c_fc", "ffn_up", true},
+    {only(ModelPart::kDown), "mlp.c_proj", "ffn_down", true},
+    {only(ModelPart::kFinalNorm), "ln_f", "output_norm"}};
+
+constexpr StoredRule kGemmaFiles[] = {
+    {only(ModelPart::kAttentionOutputNorm), "post_attention_layernorm", "post_attention_norm"},
+    {only(ModelPart::kMlpNorm), "pre_feedforward_layernorm", "ffn_norm"},
+    {only(ModelPart::kMlpOutputNorm), "post_feedforward_layernorm", "post_ffw_norm"}};
+
+constexpr StoredRule kMixtralFiles[] = {
+    {only(ModelPart::kRouter), "block_sparse_moe.gate", "ffn_gate_inp"},
+    {only(ModelPart::kExpertGate), "block_sparse_moe.experts.*.w1", "ffn_gate_exps"},
+    {only(ModelPart::kExpertUp), "block_sparse_moe.experts.*.w3", "ffn_up_exps"},
+    {only(ModelPart::kExpertDown), "block_sparse_moe.experts.*.w2", "ffn_down_exps"}};
+
+constexpr StoredRule kPhi3Files[] = {{kQkv, "self_attn.qkv_proj", "attn_qkv"},
+                                     {kGateUp, "mlp.gate_up_proj", "ffn_up"}};
+
+constexpr std::array<ModelFamily, 12> kFamilies = {{
     {.name = "llama",
      .causal_class = "LlamaForCausalLM",
      .gguf_name = "llama",
@@ -42,12 +92,141 @@ constexpr std::array<ModelFamily, 4> kFamilies = {{
      .qk_norm = true,
      .may_have_attention_bias = true,
      .layers_choose_window = true},
+    {.name = "gemma3_text",
+     .causal_class = "Gemma3ForCausalLM",
+     .gguf_name = "gemma3",
+     .max_positions = 131072,
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .qk_norm = true,
+     .may_have_attention_bias = true,
+     .layers_choose_window = true,
+     .kinds = {.sandwich_norms = true, .activation = Activation::kGeluTanh},
+     .theta = 1e6,
+     .tied_embeddings = true,
+     .norm_offset = 1.0f,
+     .names = {.activation = "hidden_activation"},
+     .stored = kGemmaFiles},
+    {.name = "gemma2",
+     .causal_class = "Gemma2ForCausalLM",
+     .gguf_name = "gemma2",
+     .max_positions = 8192,
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .may_have_attention_bias = true,
+     .layers_choose_window = true,
+     .kinds = {.sandwich_norms = true, .activation = Activation::kGeluTanh},
+     .tied_embeddings = true,
+     .norm_offset = 1.0f,
+     .names = {.activation = "hidden_activation"},
+     .stored = kGemmaFiles},
+    {.name = "gpt2",
+     .causal_class = "GPT2LMHeadModel",
+     .gguf_name = "gpt2",
+     .max_positions = 1024,
+     .num_kv_heads = {},
+     .head_dim = {},
+     .qkv_bias = true,
+     .kinds = {.norm = NormKind::kLayer,
+               .activation = Activation::kGeluTanh,
+               .gated = false,
+               .learned_positions = true},
+     .epsilon = 1e-5,
+     .all_biases = true,
+     .tied_embeddings = true,
+     .names = {.hidden = "n_embd",
+               .inner = "n_inner",
+               .layers = "n_layer",
+               .heads = "n_head",
+               .positions = "n_positions",
+               .activation = "activation_function",
+               .epsilon = "layer_norm_epsilon"},
+     .body = "transformer.",
+     .body_is_optional = true,
+     .layers = "h.",
+     .stored = kGpt2Files},
+    {.name = "qwen3_moe",
+     .causal_class = "Qwen3MoeForCausalLM",
+     .gguf_name = "qwen3moe",
+     .max_positions = 32768,
+     .num_kv_heads = 4,
+     .head_dim = {},
+     .qk_norm = true,
+     .may_have_attention_bias = true,
+     .has_experts = true},
+    {.name = "mixtral",
+     .causal_class = "MixtralForCausalLM",
+     .gguf_name = "llama",
+     .max_positions = 131072,
+     .num_kv_heads = 8,
+     .head_dim = {},
+     .gguf_interleaves = true,
+     .epsilon = 1e-5,
+     .theta = 1e6,
+     .has_experts = true,
+     .stored = kMixtralFiles},
+    {.name = "phi3",
+     .causal_class = "Phi3ForCausalLM",
+     .gguf_name = "phi3",
+     .max_positions = 4096,
+     .num_kv_heads = {},
+     .head_dim = {},
+     .epsilon = 1e-5,
+     .stored = kPhi3Files},
+    {.name = "granite",
+     .causal_class = "GraniteForCausalLM",
+     .gguf_name = "granite",
+     .max_positions = 2048,
+     .num_kv_heads = {},
+     .head_dim = {},
+     .may_have_attention_bias = true,
+     .may_have_mlp_bias = true,
+     .gguf_interleaves = true},
+    {.name = "smollm3",
+     .causal_class = "SmolLM3ForCausalLM",
+     .gguf_name = "smollm3",
+     .max_positions = 32768,
+     .num_kv_heads = 4,
+     .head_dim = {},
+     .may_have_attention_bias = true,
+     .may_have_mlp_bias = true,
+     .gguf_interleaves = true,
+     .theta = 2e6,
+     .tied_embeddings = true},
 }};
 
-enum class Size : std::uint8_t { kNone, kVocab, kHidden, kInner, kQuery, kKeyValue, kHeadDim };
+enum class Size : std::uint8_t {
+  kNone,
+  kVocab,
+  kPositions,
+  kHidden,
+  kInner,
+  kQuery,
+  kKeyValue,
+  kHeadDim,
+  kExperts
+};
+
+using Condition = bool (*)(const ModelConfig&);
+
+constexpr Condition kHasQkvBias = [](const ModelConfig& c) { return c.qkv_bias; };
+constexpr Condition kHasOutputBias = [](const ModelConfig& c) { return c.o_bias; };
+constexpr Condition kHasMlpBias = [](const ModelConfig& c) { return c.mlp_bias; };
+constexpr Condition kHasNormBias = [](const ModelConfig& c) {
+  return c.kinds.norm == NormKind::kLayer;
+};
+constexpr Condition kHasHeadNorms = [](const ModelConfig& c) { return c.qk_norm; };
+constexpr Condition kHasSandwich = [](const ModelConfig& c) { return c.kinds.sandwich_norms; };
+constexpr Condition kHasPositions = [](const ModelConfig& c) { return c.position_rows > 0; };
+constexpr Condition kHasGate = [](const ModelConfig& c) {
+  return c.kinds.gated && c.experts.count == 0;
+};
+constexpr Condition kHasMlp = [](const ModelConfig& c) { return c.experts.count == 0; };
+constexpr Condition kHasExperts = [](const ModelConfig& c) { return c.experts.count > 0; };
+constexpr Condition kHasHead = [](const ModelConfig& c) { return !c.tied_embeddings; };
 
 // A matrix [rows, columns], or a vector [rows] where columns are kNone, with a bias [rows] if the
-// config's flag says so.
+// config has it. A '*' in a name is the number of the expert.
 struct PartRule {
   ModelPart part;
   bool in_layer;
@@ -55,110 +234,126 @@ struct PartRule {
   const char* gguf_name;
   Size rows;
   Size columns = Size::kNone;
-  bool ModelConfig::*bias = nullptr;
-  bool ModelConfig::*only_with = nullptr;
-  bool ModelConfig::*not_with = nullptr;
+  Condition bias = nullptr;    // nullptr: never
+  Condition exists = nullptr;  // nullptr: always
   bool rotated = false;
 };
 
 // In the order of a forward pass.
-constexpr std::array<PartRule, 14> kParts = {{
-    {ModelPart::kEmbedding, false, "model.embed_tokens", "token_embd", Size::kVocab, Size::kHidden},
-    {ModelPart::kAttentionNorm, true, "input_layernorm", "attn_norm", Size::kHidden},
-    {.part = ModelPart::kQuery,
-     .in_layer = true,
-     .name = "self_attn.q_proj",
-     .gguf_name = "attn_q",
-     .rows = Size::kQuery,
-     .columns = Size::kHidden,
-     .bias = &ModelConfig::qkv_bias,
-     .rotated = true},
-    {.part = ModelPart::kKey,
-     .in_layer = true,
-     .name = "self_attn.k_proj",
-     .gguf_name = "attn_k",
-     .rows = Size::kKeyValue,
-     .columns = Size::kHidden,
-     .bias = &ModelConfig::qkv_bias,
-     .rotated = true},
+constexpr std::array<PartRule, 21> kParts = {{
+    {ModelPart::kEmbedding, false, "embed_tokens", "token_embd", Size::kVocab, Size::kHidden},
+    {ModelPart::kPositions, false, "embed_positions", "position_embd", Size::kPositions,
+     Size::kHidden, nullptr, kHasPositions},
+    {ModelPart::kAttentionNorm, true, "input_layernorm", "attn_norm", Size::kHidden, Size::kNone,
+     kHasNormBias},
+    {ModelPart::kQuery, true, "self_attn.q_proj", "attn_q", Size::kQuery, Size::kHidden,
+     kHasQkvBias, nullptr, true},
+    {ModelPart::kKey, true, "self_attn.k_proj", "attn_k", Size::kKeyValue, Size::kHidden,
+     kHasQkvBias, nullptr, true},
     {ModelPart::kValue, true, "self_attn.v_proj", "attn_v", Size::kKeyValue, Size::kHidden,
-     &ModelConfig::qkv_bias},
-    {.part = ModelPart::kQueryNorm,
-     .in_layer = true,
-     .name = "self_attn.q_norm",
-     .gguf_name = "attn_q_norm",
-     .rows = Size::kHeadDim,
-     .only_with = &ModelConfig::qk_norm},
-    {.part = ModelPart::kKeyNorm,
-     .in_layer = true,
-     .name = "self_attn.k_norm",
-     .gguf_name = "attn_k_norm",
-     .rows = Size::kHeadDim,
-     .only_with = &ModelConfig::qk_norm},
+     kHasQkvBias},
+    {ModelPart::kQueryNorm, true, "self_attn.q_norm", "attn_q_norm", Size::kHeadDim, Size::kNone,
+     nullptr, kHasHeadNorms},
+    {ModelPart::kKeyNorm, true, "self_attn.k_norm", "attn_k_norm", Size::kHeadDim, Size::kNone,
+     nullptr, kHasHeadNorms},
     {ModelPart::kAttentionOutput, true, "self_attn.o_proj", "attn_output", Size::kHidden,
-     Size::kQuery, &ModelConfig::o_bias},
-    {ModelPart::kMlpNorm, true, "post_attention_layernorm", "ffn_norm", Size::kHidden},
-    {ModelPart::kGate, true, "mlp.gate_proj", "ffn_gate", Size::kInner, Size::kHidden,
-     &ModelConfig::mlp_bias},
-    {ModelPart::kUp, true, "mlp.up_proj", "ffn_up", Size::kInner, Size::kHidden,
-     &ModelConfig::mlp_bias},
-    {ModelPart::kDown, true, "mlp.down_proj", "ffn_down", Size::kHidden, Size::kInner,
-     &ModelConfig::mlp_bias},
-    {ModelPart::kFinalNorm, false, "model.norm", "output_norm", Size::kHidden},
-    {.part = ModelPart::kHead,
-     .in_layer = false,
-     .name = "lm_head",
-     .gguf_name = "output",
-     .rows = Size::kVocab,
-     .columns = Size::kHidden,
-     .not_with = &ModelConfig::tied_embeddings},
+     Size::kQuery, kHasOutputBias},
+    {ModelPart::kAttentionOutputNorm, true, "attention_output_layernorm", "post_attention_norm",
+     Size::kHidden, Size::kNone, nullptr, kHasSandwich},
+    {ModelPart::kMlpNorm, true, "post_attention_layernorm", "ffn_norm", Size::kHidden, Size::kNone,
+     kHasNormBias},
+    {ModelPart::kGate, true, "mlp.gate_proj", "ffn_gate", Size::kInner, Size::kHidden, kHasMlpBias,
+     kHasGate},
+    {ModelPart::kUp, true, "mlp.up_proj", "ffn_up", Size::kInner, Size::kHidden, kHasMlpBias,
+     kHasMlp},
+    {ModelPart::kDown, true, "mlp.down_proj", "ffn_down", Size::kHidden, Size::kInner, kHasMlpBias,
+     kHasMlp},
+    {ModelPart::kRouter, true, "mlp.gate", "ffn_gate_inp", Size::kExperts, Size::kHidden, nullptr,
+     kHasExperts},
+    {ModelPart::kExpertGate, true, "mlp.experts.*.gate_proj", "ffn_gate_exps", Size::kInner,
+     Size::kHidden, nullptr, kHasExperts},
+    {ModelPart::kExpertUp, true, "mlp.experts.*.up_proj", "ffn_up_exps", Size::kInner,
+     Size::kHidden, nullptr, kHasExperts},
+    {ModelPart::kExpertDown, true, "mlp.experts.*.down_proj", "ffn_down_exps", Size::kHidden,
+     Size::kInner, nullptr, kHasExperts},
+    {ModelPart::kMlpOutputNorm, true, "mlp_output_layernorm", "post_ffw_norm", Size::kHidden,
+     Size::kNone, nullptr, kHasSandwich},
+    {ModelPart::kFinalNorm, false, "norm", "output_norm", Size::kHidden, Size::kNone, kHasNormBias},
+    {ModelPart::kHead, false, "lm_head", "output", Size::kVocab, Size::kHidden, nullptr, kHasHead},
 }};
 
 std::int64_t size_of(Size size, const ModelConfig& config) {
   switch (size) {
     case Size::kVocab:
       return config.vocab_size;
+    case Size::kPositions:
+      return config.position_rows;
     case Size::kHidden:
       return config.hidden_size;
     case Size::kInner:
-      return config.intermediate_size;
+      return config.inner_size();
     case Size::kQuery:
       return config.q_size();
     case Size::kKeyValue:
       return config.kv_size();
     case Size::kHeadDim:
       return config.head_dim;
+    case Size::kExperts:
+      return config.experts.count;
     case Size::kNone:
       break;
   }
   return 0;
 }
 
-const PartRule& rule_of(ModelPart part) {
+constexpr const PartRule& rule_of(ModelPart part) {
   for (const PartRule& rule : kParts) {
     if (rule.part == part) return rule;
   }
   OUTRIDER_CHECK(false);
-  return kParts[0];
 }
 
-std::string stem(const PartRule& rule, std::int32_t layer) {
-  return (rule.in_layer ? "model.layers." + std::to_string(layer) + "." : "") + rule.name;
+bool exists(const PartRule& rule, const ModelConfig& config) {
+  return rule.exists == nullptr || rule.exists(config);
 }
 
-void add_part(std::vector<TensorSpec>& specs, const PartRule& rule, std::int32_t layer,
-              const ModelConfig& config) {
-  if (rule.only_with != nullptr && !(config.*rule.only_with)) return;
-  if (rule.not_with != nullptr && config.*rule.not_with) return;
-  const std::string name = stem(rule, layer);
-  const std::string gguf =
-      (rule.in_layer ? "blk." + std::to_string(layer) + "." : "") + rule.gguf_name;
+std::string with_expert(std::string name, std::int32_t expert) {
+  const std::size_t at = name.find('*');
+  return at == std::string::npos ? name : name.replace(at, 1, std::to_string(expert));
+}
+
+std::string stem(const PartRule& rule, std::int32_t layer, std::int32_t expert) {
+  if (rule.part == ModelPart::kHead) return rule.name;
+  const std::string name = with_expert(rule.name, expert);
+  return "model." + (rule.in_layer ? "layers." + std::to_string(layer) + "." : "") + name;
+}
+
+void add_part(std::vector<TensorSpec>& specs, const PartRule& rule, const ModelConfig& config,
+              std::int32_t layer, std::int32_t expert = 0) {
+  if (!exists(rule, config)) return;
+  const std::string name = stem(rule, layer, expert);
   const std::int64_t rows = size_of(rule.rows, config);
-  TensorSpec weight{name + ".weight", {rows}, gguf + ".weight", rule.part, rule.rotated};
+  TensorSpec weight{name + ".weight", {rows}, rule.part, layer, expert, rule.rotated};
   if (rule.columns != Size::kNone) weight.shape.push_back(size_of(rule.columns, config));
   specs.push_back(std::move(weight));
-  if (rule.bias != nullptr && config.*rule.bias) {
-    specs.push_back({name + ".bias", {rows}, gguf + ".bias", rule.part, rule.rotated});
+  if (rule.bias != nullptr && rule.bias(config)) {
+    specs.push_back({name + ".bias", {rows}, rule.part, layer, expert, rule.rotated, true});
+  }
+}
+
+void add_layer(std::vector<TensorSpec>& specs, const ModelConfig& config, std::int32_t layer) {
+  for (const PartRule& rule : kParts) {
+    if (!rule.in_layer) continue;
+    if (!is_of_expert(rule.part)) {
+      add_part(specs, rule, config, layer);
+    } else if (rule.part == ModelPart::kExpertGate) {
+      for (std::int32_t expert = 0; expert < config.experts.count; ++expert) {
+        for (const ModelPart part :
+             {ModelPart::kExpertGate, ModelPart::kExpertUp, ModelPart::kExpertDown}) {
+          add_part(specs, rule_of(part), config, layer, expert);
+        }
+      }
+    }
   }
 }
 
@@ -182,110 +377,58 @@ const ModelFamily* find_gguf_family(std::string_view gguf_name) {
   return nullptr;
 }
 
-std::string weight_name(ModelPart part, std::int32_t layer) {
-  return stem(rule_of(part), layer) + ".weight";
+const ModelFamily& family_of(const ModelConfig& config) {
+  const ModelFamily* family = find_family(config.architecture);
+  OUTRIDER_CHECK(family != nullptr);
+  return *family;
+}
+
+std::string weight_name(ModelPart part, std::int32_t layer, std::int32_t expert) {
+  return stem(rule_of(part), layer, expert) + ".weight";
 }
 
 std::string bias_name(ModelPart part, std::int32_t layer) {
-  return stem(rule_of(part), layer) + ".bias";
+  return stem(rule_of(part), layer, 0) + ".bias";
+}
+
+std::string stored_stem(ModelPart part, bool in_gguf) {
+  return in_gguf ? rule_of(part).gguf_name : rule_of(part).name;
+}
+
+bool is_in_layer(ModelPart part) {
+  return rule_of(part).in_layer;
 }
 
 std::vector<TensorSpec> expected_tensors(const ModelConfig& config) {
   std::vector<TensorSpec> specs;
   const auto add_outside = [&](bool before) {
     for (const PartRule& rule : kParts) {
-      const bool first = rule.part == ModelPart::kEmbedding;
-      if (!rule.in_layer && first == before) add_part(specs, rule, 0, config);
+      const bool first = rule.part == ModelPart::kEmbedding || rule.part == ModelPart::kPositions;
+      if (!rule.in_layer && first == before) add_part(specs, rule, config, 0);
     }
   };
   add_outside(true);
-  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-    for (const PartRule& rule : kParts) {
-      if (rule.in_layer) add_part(specs, rule, layer, config);
-    }
-  }
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer) add_layer(specs, config, layer);
   add_outside(false);
   return specs;
 }
 
-namespace {
-
-// Shapes of published models, from their config.json on the Hugging Face hub.
-struct KnownShape {
-  const char* name;
-  const char* architecture;
-  std::int32_t vocab_size;
-  std::int32_t hidden_size;
-  std::int32_t intermediate_size;
-  std::int32_t num_layers;
-  std::int32_t num_heads;
-  std::int32_t num_kv_heads;
-  std::int32_t head_dim;
-  Position max_positions;
-  double rms_norm_eps;
-  double rope_theta;
-  bool tied_embeddings;
-  TokenId stop_id;
-};
-
-constexpr std::array<KnownShape, 15> kShapes = {{
-    {"tinyllama-1.1b", "llama", 32000, 2048, 5632, 22, 32, 4, 64, 2048, 1e-5, 1e4, false, 2},
-    {"llama2-7b", "llama", 32000, 4096, 11008, 32, 32, 32, 128, 4096, 1e-5, 1e4, false, 2},
-    {"vicuna-7b", "llama", 32000, 4096, 11008, 32, 32, 32, 128, 4096, 1e-5, 1e4, false, 2},
-    {"llama2-13b", "llama", 32000, 5120, 13824, 40, 40, 40, 128, 4096, 1e-5, 1e4, false, 2},
-    {"vicuna-13b", "llama", 32000, 5120, 13824, 40, 40, 40, 128, 4096, 1e-5, 1e4, false, 2},
-    {"llama2-70b", "llama", 32000, 8192, 28672, 80, 64, 8, 128, 4096, 1e-5, 1e4, false, 2},
-    {"llama3-8b", "llama", 128256, 4096, 14336, 32, 32, 8, 128, 8192, 1e-5, 5e5, false, 128001},
-    {"mistral-7b", "mistral", 32000, 4096, 14336, 32, 32, 8, 128, 32768, 1e-5, 1e4, false, 2},
-    {"qwen2.5-0.5b", "qwen2", 151936, 896, 4864, 24, 14, 2, 64, 32768, 1e-6, 1e6, true, 151643},
-    {"qwen2.5-1.5b", "qwen2", 151936, 1536, 8960, 28, 12, 2, 128, 131072, 1e-6, 1e6, true, 151643},
-    {"qwen2.5-7b", "qwen2", 152064, 3584, 18944, 28, 28, 4, 128, 131072, 1e-6, 1e6, false, 151643},
-    {"qwen2-7b", "qwen2", 152064, 3584, 18944, 28, 28, 4, 128, 131072, 1e-6, 1e6, false, 151643},
-    {"qwen3-0.6b", "qwen3", 151936, 1024, 3072, 28, 16, 8, 128, 40960, 1e-6, 1e6, true, 151645},
-    {"qwen3-1.7b", "qwen3", 151936, 2048, 6144, 28, 16, 8, 128, 40960, 1e-6, 1e6, true, 151645},
-    {"qwen3-8b", "qwen3", 151936, 4096, 12288, 36, 32, 8, 128, 40960, 1e-6, 1e6, false, 151645},
-}};
-
-ModelConfig to_config(const KnownShape& shape) {
-  ModelConfig config;
-  config.architecture = shape.architecture;
-  config.vocab_size = shape.vocab_size;
-  config.hidden_size = shape.hidden_size;
-  config.intermediate_size = shape.intermediate_size;
-  config.num_layers = shape.num_layers;
-  config.num_heads = shape.num_heads;
-  config.num_kv_heads = shape.num_kv_heads;
-  config.head_dim = shape.head_dim;
-  config.max_positions = shape.max_positions;
-  config.rms_norm_eps = shape.rms_norm_eps;
-  config.tied_embeddings = shape.tied_embeddings;
-  config.qkv_bias = find_family(shape.architecture)->qkv_bias;
-  config.qk_norm = find_family(shape.architecture)->qk_norm;
-  config.rope.theta = shape.rope_theta;
-  // Mistral 7B v0.1's window is 4096; the later versions have none, and no other entry has one.
-  const Position window = config.architecture == "mistral" ? 4096 : 0;
-  config.windows.assign(static_cast<std::size_t>(config.num_layers), window);
-  config.stop_ids = {shape.stop_id};
-  return config;
-}
-
-}  // namespace
-
-std::vector<std::string> known_shape_names() {
-  std::vector<std::string> names;
-  names.reserve(kShapes.size());
-  for (const KnownShape& shape : kShapes) names.emplace_back(shape.name);
-  return names;
-}
-
-Result<ModelConfig> known_shape(std::string_view name) {
-  std::string names;
-  for (const KnownShape& shape : kShapes) {
-    if (name == shape.name) return to_config(shape);
-    names += std::string(names.empty() ? "" : ", ") + shape.name;
+std::vector<LayerMatrix> layer_matrices(const ModelConfig& config) {
+  std::vector<LayerMatrix> matrices;
+  for (const PartRule& rule : kParts) {
+    if (!rule.in_layer || rule.columns == Size::kNone || !exists(rule, config)) continue;
+    if (!is_of_expert(rule.part)) {
+      matrices.push_back({rule.part});
+    } else if (rule.part == ModelPart::kExpertGate) {
+      for (std::int32_t expert = 0; expert < config.experts.count; ++expert) {
+        for (const ModelPart part :
+             {ModelPart::kExpertGate, ModelPart::kExpertUp, ModelPart::kExpertDown}) {
+          matrices.push_back({part, expert});
+        }
+      }
+    }
   }
-  return not_found("no known shape \"" + std::string(name.substr(0, 60)) + "\"; known are " +
-                   names);
+  return matrices;
 }
 
 }  // namespace outrider

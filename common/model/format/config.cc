@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "common/base/files.h"
-#include "common/model/format/architecture.h"
-#include "common/model/format/config_fields.h"
+#include "common/model/format/config_readers.h"
 
 namespace outrider {
 namespace {
@@ -39,10 +38,6 @@ Result<const ModelFamily*> read_family(FieldReader& fields) {
 
 // Unsupported features that would change the result.
 Status refuse_unsupported(FieldReader& fields) {
-  if (const std::string act = fields.text("hidden_act", "silu"); act != "silu") {
-    fields.fail(unimplemented(fields.what() + ": hidden_act \"" + act.substr(0, 60) +
-                              "\" is not supported, only silu"));
-  }
   for (const char* key : {"quantization_config", "compression_config"}) {
     if (fields.has(key)) {
       fields.fail(unimplemented(fields.what() + ": " + key +
@@ -50,147 +45,7 @@ Status refuse_unsupported(FieldReader& fields) {
                                 "quantizes it at loading"));
     }
   }
-  if (fields.real("partial_rotary_factor", 0, 1, 1.0) != 1.0) {
-    fields.fail(unimplemented(fields.what() + ": partial_rotary_factor is not supported"));
-  }
   return fields.status();
-}
-
-Result<RopeScaling> read_scaling(FieldReader& fields, const std::string& type) {
-  if (type == "default") return RopeScaling::kNone;
-  if (type == "linear") return RopeScaling::kLinear;
-  if (type == "llama3") return RopeScaling::kLlama3;
-  if (type == "dynamic") return RopeScaling::kDynamic;
-  if (type == "longrope") return RopeScaling::kFactors;
-  return unimplemented(fields.what() + ": type \"" + type.substr(0, 60) +
-                       "\" is not supported; supported are default, linear, llama3, dynamic, and "
-                       "longrope with equal factors");
-}
-
-// Only in the form of config_to_json(): the same factors at every length, no change of the
-// attention.
-Status read_factors(FieldReader& fields, std::int32_t head_dim, RopeConfig& rope) {
-  const Json& object = fields.object();
-  const bool equal = fields.has("short_factor") && fields.has("long_factor") &&
-                     object["short_factor"] == object["long_factor"];
-  if (!equal || fields.real("attention_factor", 0, 1e6, 0.0) != 1.0) {
-    return unimplemented(fields.what() +
-                         ": longrope is supported only with equal short_factor and long_factor "
-                         "and an attention_factor of 1");
-  }
-  const Json& factors = object["long_factor"];
-  if (!factors.is_array() || std::cmp_not_equal(factors.size(), head_dim / 2)) {
-    return invalid_argument(fields.what() + ": long_factor must list head_dim / 2 (" +
-                            std::to_string(head_dim / 2) + ") numbers");
-  }
-  rope.factors.clear();
-  for (const Json& factor : factors) {
-    const Json wrapped = {{"long_factor", factor}};
-    FieldReader field(wrapped, fields.what());
-    rope.factors.push_back(static_cast<float>(field.real("long_factor", 1e-6, 1e6)));
-    OUTRIDER_RETURN_IF_ERROR(field.status());
-  }
-  return {};
-}
-
-// The object that transformers 4 calls rope_scaling and 5 calls rope_parameters.
-Status read_rope_object(FieldReader& fields, std::int32_t head_dim, RopeConfig& rope) {
-  const std::string old_type = fields.text("type", "default");
-  const std::string type = fields.text("rope_type", old_type);
-  OUTRIDER_RETURN_IF_ERROR(fields.status());
-  OUTRIDER_ASSIGN_OR_RETURN(rope.scaling, read_scaling(fields, type));
-  if (fields.real("partial_rotary_factor", 0, 1, 1.0) != 1.0) {
-    fields.fail(unimplemented(fields.what() + ": partial_rotary_factor is not supported"));
-  }
-  rope.theta = fields.real("rope_theta", 1.0, 1e12, rope.theta);
-  if (rope.scaling == RopeScaling::kFactors) return read_factors(fields, head_dim, rope);
-  if (rope.scaling != RopeScaling::kNone) rope.factor = fields.real("factor", 1.0, 1e6);
-  if (fields.has("original_max_position_embeddings")) {
-    rope.original_max_positions =
-        fields.integer("original_max_position_embeddings", 1, kMaxPositions);
-  }
-  if (rope.scaling == RopeScaling::kLlama3) {
-    rope.low_freq_factor = fields.real("low_freq_factor", 1e-6, 1e6);
-    rope.high_freq_factor = fields.real("high_freq_factor", 1e-6, 1e6);
-    if (rope.original_max_positions == 0) {
-      fields.fail(
-          invalid_argument(fields.what() + ": original_max_position_embeddings is missing"));
-    }
-    if (rope.low_freq_factor >= rope.high_freq_factor) {
-      fields.fail(
-          invalid_argument(fields.what() + ": low_freq_factor must be below high_freq_factor"));
-    }
-  }
-  return fields.status();
-}
-
-Status read_rope(FieldReader& fields, ModelConfig& config) {
-  RopeConfig& rope = config.rope;
-  rope.theta = fields.real("rope_theta", 1.0, 1e12, rope.theta);
-  OUTRIDER_RETURN_IF_ERROR(fields.status());
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!fields.has(key)) continue;
-    FieldReader nested(fields.object()[key], fields.what() + ": " + key);
-    OUTRIDER_RETURN_IF_ERROR(read_rope_object(nested, config.head_dim, rope));
-  }
-  // Beyond the original length dynamic scaling would change the angles of earlier positions, which
-  // a KV cache cannot follow.
-  if (rope.scaling == RopeScaling::kDynamic && rope.original_max_positions > 0) {
-    config.max_positions = std::min(config.max_positions, rope.original_max_positions);
-  }
-  return {};
-}
-
-// A window that is longer than any text counts as none.
-Position effective_window(std::int64_t window, Position max_positions) {
-  return window >= max_positions ? 0 : window;
-}
-
-Status read_layer_types(FieldReader& fields, const ModelFamily& family, Position window,
-                        ModelConfig& config) {
-  if (!fields.has("layer_types")) return {};
-  const Json& types = fields.object()["layer_types"];
-  if (!types.is_array() || types.size() != static_cast<std::size_t>(config.num_layers)) {
-    return invalid_argument(fields.what() + ": layer_types must list num_hidden_layers (" +
-                            std::to_string(config.num_layers) + ") entries");
-  }
-  for (std::size_t layer = 0; layer < types.size(); ++layer) {
-    const bool sliding = types[layer] == "sliding_attention";
-    if (!sliding && types[layer] != "full_attention") {
-      return unimplemented(fields.what() + ": layer_types[" + std::to_string(layer) +
-                           "] must be full_attention or sliding_attention");
-    }
-    const Position wanted = sliding ? window : 0;
-    if (!family.layers_choose_window && wanted != config.windows[layer]) {
-      return unimplemented(fields.what() + ": layer_types of a " + config.architecture +
-                           " model must agree with sliding_window");
-    }
-    config.windows[layer] = wanted;
-  }
-  return {};
-}
-
-Status read_windows(FieldReader& fields, const ModelFamily& family, ModelConfig& config) {
-  config.windows.assign(static_cast<std::size_t>(config.num_layers), 0);
-  std::int64_t first_layer = config.num_layers;
-  Position window = 0;
-  // In transformers a mistral config without this field has a window; an explicit null means none.
-  if (config.architecture == "mistral") {
-    const bool silent = !fields.object().contains("sliding_window");
-    if (silent || fields.has("sliding_window")) {
-      window = fields.integer("sliding_window", 1, kMaxPositions, 4096);
-      first_layer = 0;
-    }
-  } else if (family.layers_choose_window && fields.flag("use_sliding_window", false)) {
-    window = fields.integer("sliding_window", 1, kMaxPositions, 4096);
-    first_layer = fields.integer("max_window_layers", 0, kMaxLayers, 28);
-  }
-  OUTRIDER_RETURN_IF_ERROR(fields.status());
-  window = effective_window(window, config.max_positions);
-  for (std::int64_t layer = first_layer; layer < config.num_layers; ++layer) {
-    config.windows[static_cast<std::size_t>(layer)] = window;
-  }
-  return read_layer_types(fields, family, window, config);
 }
 
 Status read_shape(FieldReader& fields, const ModelFamily& family, ModelConfig& config) {
@@ -198,26 +53,30 @@ Status read_shape(FieldReader& fields, const ModelFamily& family, ModelConfig& c
                                std::optional<std::int64_t> absent = {}) {
     return static_cast<std::int32_t>(fields.integer(key, 1, high, absent));
   };
+  const ConfigNames& names = family.names;
   config.vocab_size = count("vocab_size", kMaxVocab);
-  config.hidden_size = count("hidden_size", kMaxHidden);
-  config.intermediate_size = count("intermediate_size", kMaxIntermediate);
-  config.num_layers = count("num_hidden_layers", kMaxLayers);
-  config.num_heads = count("num_attention_heads", kMaxHeads);
+  config.hidden_size = count(names.hidden, kMaxHidden);
+  // GPT-2's may be missing.
+  std::optional<std::int64_t> inner;
+  if (config.architecture == "gpt2") inner = 4 * std::int64_t{config.hidden_size};
+  config.intermediate_size = count(names.inner, kMaxIntermediate, inner);
+  config.num_layers = count(names.layers, kMaxLayers);
+  config.num_heads = count(names.heads, kMaxHeads);
   config.num_kv_heads =
       count("num_key_value_heads", kMaxHeads, family.num_kv_heads.value_or(config.num_heads));
-  config.max_positions =
-      fields.integer("max_position_embeddings", 1, kMaxPositions, family.max_positions);
-  config.rms_norm_eps = fields.real("rms_norm_eps", 1e-12, 0.1, 1e-6);
+  config.max_positions = fields.integer(names.positions, 1, kMaxPositions, family.max_positions);
+  config.rms_norm_eps = fields.real(names.epsilon, 1e-12, 0.1, family.epsilon);
   OUTRIDER_RETURN_IF_ERROR(fields.status());
   if (config.num_heads % config.num_kv_heads != 0) {
-    return invalid_argument(
-        fields.what() + ": num_key_value_heads (" + std::to_string(config.num_kv_heads) +
-        ") must divide num_attention_heads (" + std::to_string(config.num_heads) + ")");
+    return invalid_argument(fields.what() + ": num_key_value_heads (" +
+                            std::to_string(config.num_kv_heads) + ") must divide " + names.heads +
+                            " (" + std::to_string(config.num_heads) + ")");
   }
   if (!fields.has("head_dim") && !family.head_dim && config.hidden_size % config.num_heads != 0) {
-    return invalid_argument(fields.what() + ": hidden_size (" + std::to_string(config.hidden_size) +
-                            ") must be a multiple of num_attention_heads (" +
-                            std::to_string(config.num_heads) + ") where head_dim is missing");
+    return invalid_argument(fields.what() + ": " + names.hidden + " (" +
+                            std::to_string(config.hidden_size) + ") must be a multiple of " +
+                            names.heads + " (" + std::to_string(config.num_heads) +
+                            ") where head_dim is missing");
   }
   config.head_dim = static_cast<std::int32_t>(fields.integer(
       "head_dim", 2, kMaxHeadDim, family.head_dim.value_or(config.hidden_size / config.num_heads)));
@@ -228,14 +87,6 @@ Status read_shape(FieldReader& fields, const ModelFamily& family, ModelConfig& c
                             ", must be even and from 2 to " + std::to_string(kMaxHeadDim));
   }
   return {};
-}
-
-void read_biases(FieldReader& fields, const ModelFamily& family, ModelConfig& config) {
-  config.qkv_bias = family.qkv_bias;
-  const bool attention_bias = fields.flag("attention_bias", false);
-  if (family.may_have_attention_bias) config.qkv_bias = config.o_bias = attention_bias;
-  if (family.may_have_mlp_bias) config.mlp_bias = fields.flag("mlp_bias", false);
-  config.qk_norm = family.qk_norm;
 }
 
 Result<std::vector<TokenId>> read_stop_ids(const Json& object, const std::string& what,
@@ -294,9 +145,9 @@ Result<ModelConfig> parse_config(std::string_view text, const std::string& what)
   ModelConfig config;
   config.architecture = family->name;
   OUTRIDER_RETURN_IF_ERROR(read_shape(fields, *family, config));
-  config.tied_embeddings = fields.flag("tie_word_embeddings", false);
-  read_biases(fields, *family, config);
-  OUTRIDER_RETURN_IF_ERROR(read_rope(fields, config));
+  config.tied_embeddings = fields.flag("tie_word_embeddings", family->tied_embeddings);
+  OUTRIDER_RETURN_IF_ERROR(read_kinds(fields, *family, config));
+  OUTRIDER_RETURN_IF_ERROR(read_rope(fields, *family, config));
   OUTRIDER_RETURN_IF_ERROR(read_windows(fields, *family, config));
   OUTRIDER_RETURN_IF_ERROR(fields.status());
   OUTRIDER_ASSIGN_OR_RETURN(config.stop_ids, read_stop_ids(json, what, config.vocab_size));

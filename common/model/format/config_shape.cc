@@ -1,19 +1,51 @@
-// Derived from a config: its JSON, its size, its rotary frequencies.
+// Derived from a config: its JSON, its size.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <numbers>
+#include <cmath>
 #include <utility>
 
-#include "common/model/format/architecture.h"
+#include "common/model/format/config_readers.h"
 
 namespace outrider {
 namespace {
+
+constexpr std::pair<Activation, const char*> kActivationNames[] = {
+    {Activation::kSilu, "silu"},
+    {Activation::kGelu, "gelu"},
+    {Activation::kGeluTanh, "gelu_pytorch_tanh"},
+    {Activation::kRelu, "relu"}};
+
+const char* activation_name(Activation activation) {
+  for (const auto& [known, name] : kActivationNames) {
+    if (known == activation) return name;
+  }
+  return "";
+}
+
+void write_factors(const ModelConfig& config, Json& object) {
+  object["rope_type"] = "longrope";
+  object["short_factor"] = config.rope.factors;
+  object["long_factor"] = config.rope.factors;
+  object["attention_factor"] = config.rope.attention_factor;
+  object["original_max_position_embeddings"] = config.max_positions;
+}
+
+void write_yarn(const RopeConfig& rope, Json& object) {
+  object["rope_type"] = "yarn";
+  object["attention_factor"] = rope.attention_factor;
+  object["beta_fast"] = rope.beta_fast;
+  object["beta_slow"] = rope.beta_slow;
+  object["truncate"] = rope.truncate;
+}
 
 // rope_theta is also at the top level, for readers older than rope_parameters; they know the object
 // as rope_scaling.
 void write_rope(const ModelConfig& config, Json& json) {
   const RopeConfig& rope = config.rope;
   json["rope_theta"] = rope.theta;
+  if (config.rotated_dim > 0) {
+    json["partial_rotary_factor"] = static_cast<double>(config.rotated_dim) / config.head_dim;
+  }
   if (rope.scaling == RopeScaling::kNone) return;
   Json object = {{"rope_theta", rope.theta}, {"factor", rope.factor}};
   if (rope.scaling == RopeScaling::kLinear) object["rope_type"] = "linear";
@@ -23,92 +55,103 @@ void write_rope(const ModelConfig& config, Json& json) {
     object["low_freq_factor"] = rope.low_freq_factor;
     object["high_freq_factor"] = rope.high_freq_factor;
   }
-  if (rope.scaling == RopeScaling::kFactors) {
-    object["rope_type"] = "longrope";
-    object["short_factor"] = rope.factors;
-    object["long_factor"] = rope.factors;
-    object["attention_factor"] = 1.0;
-    object["original_max_position_embeddings"] = config.max_positions;
-  }
+  if (rope.scaling == RopeScaling::kYarn) write_yarn(rope, object);
   if (rope.original_max_positions > 0) {
     object["original_max_position_embeddings"] = rope.original_max_positions;
   }
+  if (rope.scaling == RopeScaling::kFactors) write_factors(config, object);
   json["rope_scaling"] = std::move(object);
+}
+
+Json layer_types(const ModelConfig& config) {
+  Json types = Json::array();
+  for (std::size_t layer = 0; layer < config.windows.size(); ++layer) {
+    const bool is_local = config.rope_of(static_cast<std::int64_t>(layer)) == LayerRope::kLocal;
+    const bool slides = is_local || config.windows[layer] > 0;
+    types.push_back(slides ? "sliding_attention" : "full_attention");
+  }
+  return types;
 }
 
 void write_windows(const ModelConfig& config, Json& json) {
   const auto widest = std::max_element(config.windows.begin(), config.windows.end());
   const Position window = widest == config.windows.end() ? 0 : *widest;
-  if (config.architecture == "mistral") {
+  const std::string& name = config.architecture;
+  if (name == "mistral" || name == "mixtral" || name == "phi3") {
     json["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
-  } else if (config.architecture != "llama" && window > 0) {
+  } else if (is_gemma(config)) {
+    json["sliding_window"] = window > 0 ? window : config.max_positions;
+    json["layer_types"] = layer_types(config);
+  } else if (name == "qwen3_moe" && window > 0) {
     json["use_sliding_window"] = true;
     json["sliding_window"] = window;
-    Json types = Json::array();
-    for (const Position layer : config.windows) {
-      types.push_back(layer > 0 ? "sliding_attention" : "full_attention");
+  } else if (family_of(config).layers_choose_window && window > 0) {
+    json["use_sliding_window"] = true;
+    json["sliding_window"] = window;
+    json["layer_types"] = layer_types(config);
+  }
+}
+
+// What only some families have.
+void write_kinds(const ModelConfig& config, Json& json) {
+  const std::string& name = config.architecture;
+  const ExpertConfig& experts = config.experts;
+  const auto optional = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
+  if (is_gemma(config)) {
+    json["query_pre_attn_scalar"] =
+        std::llround(1.0 / (config.attention_scale * config.attention_scale));
+    json["attn_logit_softcapping"] = optional(config.attention_cap);
+    json["final_logit_softcapping"] = optional(config.logit_cap);
+    if (name == "gemma3_text") json["rope_local_base_freq"] = config.local_rope.theta;
+  } else if (name == "gpt2") {
+    json["n_positions"] = config.position_rows;
+    json["scale_attn_weights"] = config.attention_scale == 0.0;
+  } else if (name == "granite") {
+    json["embedding_multiplier"] = config.embedding_scale;
+    json["residual_multiplier"] = config.residual_scale;
+    json["attention_multiplier"] = config.attention_scale;
+    json["logits_scaling"] = config.logit_divisor;
+  } else if (name == "smollm3") {
+    Json list = Json::array();
+    for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+      list.push_back(config.rope_of(layer) == LayerRope::kMain ? 1 : 0);
     }
-    json["layer_types"] = std::move(types);
+    json["no_rope_layers"] = std::move(list);
+  } else if (name == "mixtral") {
+    json["num_local_experts"] = experts.count;
+    json["num_experts_per_tok"] = experts.used;
+  } else if (name == "qwen3_moe") {
+    json["num_experts"] = experts.count;
+    json["num_experts_per_tok"] = experts.used;
+    json["moe_intermediate_size"] = experts.inner_size;
+    json["norm_topk_prob"] = experts.normalized;
   }
-}
-
-double integer_power(double base, int exponent) {
-  double power = 1.0;
-  for (; exponent > 0; exponent >>= 1) {
-    if ((exponent & 1) != 0) power *= base;
-    base *= base;
-  }
-  return power;
-}
-
-// theta^(1/n) by bisection to adjacent doubles: it uses only multiplications and comparisons, which
-// round the same on every machine. theta >= 1.
-double root(double theta, int n) {
-  double low = 1.0;
-  double high = theta;
-  while (true) {
-    const double middle = low + (high - low) / 2;
-    if (middle <= low || middle >= high) return low;
-    (integer_power(middle, n) <= theta ? low : high) = middle;
-  }
-}
-
-// "The Llama 3 Herd of Models" gives the base. The scaling follows Llama 3.1's published code:
-// wavelengths above original / low_freq_factor are multiplied by `factor`, those below original /
-// high_freq_factor are kept, and between them the change is linear in the frequency.
-double llama3_frequency(const RopeConfig& rope, double frequency) {
-  const auto original = static_cast<double>(rope.original_max_positions);
-  const double wavelength = 2 * std::numbers::pi / frequency;
-  if (wavelength > original / rope.low_freq_factor) return frequency / rope.factor;
-  if (wavelength < original / rope.high_freq_factor) return frequency;
-  const double share = (original / wavelength - rope.low_freq_factor) /
-                       (rope.high_freq_factor - rope.low_freq_factor);
-  return (1 - share) * frequency / rope.factor + share * frequency;
 }
 
 }  // namespace
 
 Json config_to_json(const ModelConfig& config, const std::string& dtype) {
-  const ModelFamily* family = find_family(config.architecture);
-  OUTRIDER_CHECK(family != nullptr);
-  Json json = {{"architectures", Json::array({family->causal_class})},
+  const ModelFamily& family = family_of(config);
+  const ConfigNames& names = family.names;
+  Json json = {{"architectures", Json::array({family.causal_class})},
                {"model_type", config.architecture},
                {"vocab_size", config.vocab_size},
-               {"hidden_size", config.hidden_size},
-               {"intermediate_size", config.intermediate_size},
-               {"num_hidden_layers", config.num_layers},
-               {"num_attention_heads", config.num_heads},
+               {names.hidden, config.hidden_size},
+               {names.inner, config.intermediate_size},
+               {names.layers, config.num_layers},
+               {names.heads, config.num_heads},
                {"num_key_value_heads", config.num_kv_heads},
                {"head_dim", config.head_dim},
-               {"max_position_embeddings", config.max_positions},
-               {"rms_norm_eps", config.rms_norm_eps},
+               {names.positions, config.max_positions},
+               {names.epsilon, config.rms_norm_eps},
                {"tie_word_embeddings", config.tied_embeddings},
-               {"hidden_act", "silu"},
+               {names.activation, activation_name(config.kinds.activation)},
                {"torch_dtype", dtype}};
-  if (family->may_have_attention_bias) json["attention_bias"] = config.qkv_bias;
-  if (family->may_have_mlp_bias) json["mlp_bias"] = config.mlp_bias;
-  write_rope(config, json);
+  if (family.may_have_attention_bias) json["attention_bias"] = config.qkv_bias;
+  if (family.may_have_mlp_bias) json["mlp_bias"] = config.mlp_bias;
+  if (!config.kinds.learned_positions) write_rope(config, json);
   write_windows(config, json);
+  write_kinds(config, json);
   json["eos_token_id"] = config.stop_ids.size() == 1 ? Json(config.stop_ids[0])
                          : config.stop_ids.empty()   ? Json(nullptr)
                                                      : Json(config.stop_ids);
@@ -126,19 +169,26 @@ std::int64_t num_parameters(const ModelConfig& config) {
   return sum;
 }
 
-std::vector<float> rope_frequencies(const RopeConfig& rope, std::int32_t head_dim) {
-  const int pairs = head_dim / 2;
-  const double base = root(rope.theta, pairs);
-  std::vector<float> frequencies;
-  for (int pair = 0; pair < pairs; ++pair) {
-    double frequency = 1.0 / integer_power(base, pair);
-    if (rope.scaling == RopeScaling::kLinear) frequency /= rope.factor;
-    if (rope.scaling == RopeScaling::kLlama3) frequency = llama3_frequency(rope, frequency);
-    if (rope.scaling == RopeScaling::kFactors)
-      frequency /= rope.factors.at(static_cast<std::size_t>(pair));
-    frequencies.push_back(static_cast<float>(frequency));
+Status check_llama_blocks(const ModelConfig& config, const std::string& what) {
+  const auto is_main = [](LayerRope rope) { return rope == LayerRope::kMain; };
+  const bool plain = config.kinds == BlockKinds{} && config.experts.count == 0 &&
+                     config.embedding_scale == 1.0 && config.residual_scale == 1.0 &&
+                     config.logit_divisor == 1.0 && config.attention_scale == 0.0 &&
+                     config.attention_cap == 0.0 && config.logit_cap == 0.0 &&
+                     config.rotated_dim == 0 && config.rope.attention_factor == 1.0 &&
+                     std::all_of(config.layer_ropes.begin(), config.layer_ropes.end(), is_main);
+  if (plain) return {};
+  return unimplemented(what + " does not support the blocks of this " + config.architecture +
+                       " model. Remedy: a llama, mistral, qwen2 or qwen3 model");
+}
+
+Status check_plain_head(const ModelConfig& config) {
+  if (config.kinds.norm == NormKind::kRms && config.logit_divisor == 1.0 &&
+      config.logit_cap == 0.0) {
+    return {};
   }
-  return frequencies;
+  return unimplemented("exits do not support the final norm and logits of a " +
+                       config.architecture + " model. Remedy: run it without exits");
 }
 
 }  // namespace outrider

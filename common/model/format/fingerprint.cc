@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/model/format/fingerprint.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "common/base/sha256.h"
+#include "common/model/format/architecture.h"
 
 namespace outrider {
 namespace {
@@ -28,6 +32,17 @@ void add_content(Sha256& hash, const TensorView& tensor) {
   }
 }
 
+// A transposed matrix by the values of some rows, in the model's order.
+void add_rows(Sha256& hash, const TensorView& tensor) {
+  const std::int64_t rows = tensor.shape[0], columns = tensor.shape[1];
+  constexpr std::int64_t kRows = kNumBlocks;
+  std::vector<float> values(static_cast<std::size_t>(columns));
+  for (std::int64_t i = 0; i < std::min(rows, kRows); ++i) {
+    widen(tensor, (rows <= kRows ? i : (rows - 1) * i / (kRows - 1)) * columns, values);
+    hash.update({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+}
+
 }  // namespace
 
 std::string model_fingerprint(const ModelConfig& config, const Weights& weights) {
@@ -43,7 +58,12 @@ std::string model_fingerprint(const ModelConfig& config, const Weights& weights)
     add_field(hash, to_string(tensor.dtype));
     for (const std::int64_t size : tensor.shape) add_field(hash, std::to_string(size));
     if (tensor.interleaved > 0) add_field(hash, "interleaved");
-    add_content(hash, tensor);
+    if (tensor.added != 0.0f) add_field(hash, "less " + std::to_string(tensor.added));
+    if (tensor.transposed == 0) {
+      add_content(hash, tensor);
+    } else {
+      add_rows(hash, tensor);
+    }
   }
   return hash.finish_hex();
 }

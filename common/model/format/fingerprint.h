@@ -18,7 +18,7 @@ namespace outrider {
 // Tensors over 64 KiB are sampled: 16 blocks of 4 KiB at even distances, first and last included.
 // So a 7B model takes a tenth of a second. The samples distinguish training runs, seeds and
 // conversions, but may miss damage of single bytes. `weights` must have passed
-// check_shapes(config), or come from the same GGUF file as `config`.
+// arrange(config), or come from the same GGUF file as `config`.
 std::string model_fingerprint(const ModelConfig& config, const Weights& weights);
 
 // Everything that determines the bits of the logits; its hash is the arithmetic id

@@ -39,8 +39,8 @@ Result<ModelSource> open_directory(const std::string& directory) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(ModelConfig config, load_config_json(directory));
   OUTRIDER_ASSIGN_OR_RETURN(Weights weights, Weights::open(directory));
-  const Status shapes = weights.check_shapes(config);
-  if (!shapes.ok()) return shapes.with_context(directory);
+  const Status arranged = weights.arrange(config);
+  if (!arranged.ok()) return arranged.with_context(directory);
   std::filesystem::path path(directory);
   if (!path.has_filename()) path = path.parent_path();  // a slash at the end
   return ModelSource{path.filename().string(), std::move(config), std::move(weights)};

@@ -11,6 +11,7 @@
 
 #include "common/model/format/architecture.h"
 #include "common/model/format/safetensors_writer.h"
+#include "common/model/format/stored_tensors.h"
 
 namespace outrider {
 namespace {
@@ -20,6 +21,18 @@ Status write_json(const std::string& path, const Json& json) {
   out << json.dump(2) << '\n';
   out.close();
   return out ? Status() : resource_exhausted(path + ": cannot be written");
+}
+
+// The file's tensors in the form of the model's, which is what a TensorSource fills.
+std::vector<TensorSpec> file_tensors(const ModelConfig& config) {
+  std::vector<TensorSpec> specs;
+  for (StoredTensor& stored : stored_tensors(config, FileKind::kDirectory)) {
+    TensorSpec spec = std::move(stored.parts.front());
+    spec.name = std::move(stored.name);
+    spec.shape = std::move(stored.shape);
+    specs.push_back(std::move(spec));
+  }
+  return specs;
 }
 
 std::int64_t num_elements(const TensorSpec& spec) {
@@ -40,7 +53,7 @@ std::span<const std::byte> narrow(std::span<const float> values, DType dtype,
 Status write_weights(const std::string& path, const ModelConfig& config, DType dtype,
                      const TensorSource& source) {
   constexpr std::int64_t kBlock = 1 << 16;
-  const std::vector<TensorSpec> specs = expected_tensors(config);
+  const std::vector<TensorSpec> specs = file_tensors(config);
   std::vector<TensorHeader> headers;
   headers.reserve(specs.size());
   for (const TensorSpec& spec : specs) headers.push_back({spec.name, dtype, spec.shape});

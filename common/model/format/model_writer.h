@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/model/format/config.h"
+#include "common/model/format/architecture.h"
 #include "common/model/format/dtype.h"
 
 namespace outrider {

@@ -48,6 +48,26 @@ void widen_run(const std::byte* data, DType dtype, std::int64_t begin, std::span
   if (!out.empty()) std::memcpy(out.data(), data, out.size_bytes());
 }
 
+void widen_columns(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
+  const std::int64_t inputs = tensor.shape[1];
+  for (float& value : out) {
+    const std::int64_t at = begin % inputs * tensor.transposed + begin / inputs;
+    widen_run(tensor.data, tensor.dtype, at, {&value, 1});
+    ++begin;
+  }
+}
+
+void widen_rows(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
+  const std::int64_t columns = tensor.num_elements() / tensor.num_rows();
+  while (!out.empty()) {
+    const std::int64_t skip = begin % columns;
+    const auto count = std::min(static_cast<std::size_t>(columns - skip), out.size());
+    widen_run(tensor.row(begin / columns), tensor.dtype, skip, out.first(count));
+    begin += static_cast<std::int64_t>(count);
+    out = out.subspan(count);
+  }
+}
+
 }  // namespace
 
 const std::byte* TensorView::row(std::int64_t index) const {
@@ -63,15 +83,15 @@ const std::byte* TensorView::row(std::int64_t index) const {
 void widen(const TensorView& tensor, std::int64_t begin, std::span<float> out) {
   OUTRIDER_CHECK(begin >= 0 &&
                  begin + static_cast<std::int64_t>(out.size()) <= tensor.num_elements());
-  if (tensor.interleaved == 0) return widen_run(tensor.data, tensor.dtype, begin, out);
-  const std::int64_t columns = tensor.num_elements() / tensor.num_rows();
-  while (!out.empty()) {
-    const std::int64_t skip = begin % columns;
-    const auto count = std::min(static_cast<std::size_t>(columns - skip), out.size());
-    widen_run(tensor.row(begin / columns), tensor.dtype, skip, out.first(count));
-    begin += static_cast<std::int64_t>(count);
-    out = out.subspan(count);
+  if (tensor.transposed > 0) {
+    widen_columns(tensor, begin, out);
+  } else if (tensor.interleaved > 0) {
+    widen_rows(tensor, begin, out);
+  } else {
+    widen_run(tensor.data, tensor.dtype, begin, out);
   }
+  if (tensor.added == 0.0f) return;
+  for (float& value : out) value += tensor.added;
 }
 
 std::vector<float> widened(const TensorView& tensor) {

@@ -24,13 +24,19 @@ struct TensorView {
   // rows, the two halves that the rotation pairs, i and i + interleaved / 2, are stored at rows 2i
   // and 2i + 1.
   std::int64_t interleaved = 0;
+  // If not 0, the order of a matrix that is stored as [inputs, outputs]: element k of row n is the
+  // element n + k * transposed from `data` on. Single elements only, no blocks.
+  std::int64_t transposed = 0;
+  float added = 0.0f;  // to each stored value
 
+  // Whether the values lie in the model's order and are the model's.
+  bool is_plain() const { return interleaved == 0 && transposed == 0 && added == 0.0f; }
   std::int64_t num_elements() const {
     return static_cast<std::int64_t>(num_bytes) / block_bytes(dtype) * block_elements(dtype);
   }
   std::int64_t num_rows() const { return shape.empty() ? 1 : shape[0]; }
   std::int64_t row_bytes() const { return static_cast<std::int64_t>(num_bytes) / num_rows(); }
-  // The address of row `index`.
+  // The address of row `index`; not for a transposed matrix.
   const std::byte* row(std::int64_t index) const;
 };
 

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "common/base/files.h"
-#include "common/model/format/architecture.h"
 #include "common/model/format/gguf_config.h"
 #include "common/model/format/safetensors.h"
+#include "common/model/format/stored_tensors.h"
 
 namespace outrider {
 namespace {
@@ -51,9 +51,11 @@ Status missing_in_shard(const std::string& index_path, const std::string& tensor
   return data_loss(index_path + ": tensor " + printable(tensor) + " is not in " + file);
 }
 
-// Buffers of old checkpoints that can be derived from the config.
-bool is_derived(std::string_view name) {
-  return name.ends_with(".rotary_emb.inv_freq");
+// Buffers of old checkpoints that can be derived from the config; GPT-2's are the causal mask.
+bool is_derived(std::string_view name, const ModelConfig& config) {
+  return name.ends_with(".rotary_emb.inv_freq") ||
+         (config.architecture == "gpt2" &&
+          (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")));
 }
 
 bool all_finite(std::span<const float> values, std::size_t& where) {
@@ -63,13 +65,11 @@ bool all_finite(std::span<const float> values, std::size_t& where) {
   return true;
 }
 
-// `interleaved`: as in TensorView.
-TensorView view_of(const GgufTensor& tensor, std::int64_t interleaved) {
+TensorView view_of(const GgufTensor& tensor) {
   return {.dtype = dtype_of(tensor.type),
           .shape = tensor.shape,
           .data = tensor.data.data(),
-          .num_bytes = tensor.data.size(),
-          .interleaved = interleaved};
+          .num_bytes = tensor.data.size()};
 }
 
 }  // namespace
@@ -131,23 +131,25 @@ Result<Weights> Weights::open(const std::string& directory) {
 Result<Weights> Weights::from_gguf(GgufFile file, const ModelConfig& config) {
   Weights weights;
   const std::string what = file.metadata().what() + ": tensor ";
-  const ModelFamily* family = find_family(config.architecture);
-  const bool interleaves = family != nullptr && family->gguf_interleaves;
   std::map<std::string_view, const GgufTensor*> unused;
   for (const GgufTensor& tensor : file.tensors()) unused.emplace(tensor.name, &tensor);
-  for (const TensorSpec& spec : expected_tensors(config)) {
-    const auto found = unused.find(spec.gguf_name);
-    if (found == unused.end()) return data_loss(what + spec.gguf_name + " is missing");
+  for (const StoredTensor& stored : stored_tensors(config, FileKind::kGguf)) {
+    const auto found = unused.find(stored.name);
+    if (found == unused.end()) return data_loss(what + stored.name + " is missing");
     const GgufTensor& tensor = *found->second;
-    if (tensor.shape != spec.shape) {
+    if (tensor.shape != stored.shape) {
       return data_loss(what + tensor.name + " has shape " + shape_text(tensor.shape) +
-                       ", the file's keys require " + shape_text(spec.shape));
+                       ", the file's keys require " + shape_text(stored.shape));
     }
-    const std::int64_t interleaved = spec.rotated && interleaves ? config.head_dim : 0;
-    weights.tensors_.emplace(spec.name, view_of(tensor, interleaved));
+    for (auto& [name, view] : split(stored, view_of(tensor))) {
+      weights.tensors_.emplace(name, std::move(view));
+    }
     unused.erase(found);
   }
-  unused.erase(kGgufRopeFactors);  // part of the config
+  // Parts of the config.
+  for (const auto name : {kGgufRopeFactors, kGgufShortFactors, kGgufLongFactors}) {
+    unused.erase(name);
+  }
   if (!unused.empty()) {
     return data_loss(what + printable(unused.begin()->first) + " is unknown to a " +
                      config.architecture + " model; without it the output would be another's");
@@ -173,22 +175,37 @@ std::int64_t Weights::num_bytes() const {
   return sum;
 }
 
-Status Weights::check_shapes(const ModelConfig& config) const {
-  std::set<std::string, std::less<>> known;
-  for (const TensorSpec& spec : expected_tensors(config)) {
-    const TensorView* tensor = find(spec.name);
-    if (tensor == nullptr) {
-      return data_loss("tensor " + spec.name + " is missing; config.json requires it with shape " +
-                       shape_text(spec.shape));
+Status Weights::arrange(const ModelConfig& config) {
+  const ModelFamily& family = family_of(config);
+  const std::string_view body = family.body;
+  std::map<std::string, TensorView, std::less<>> left = std::move(tensors_);
+  tensors_.clear();
+  for (const StoredTensor& stored : stored_tensors(config, FileKind::kDirectory)) {
+    auto found = left.find(stored.name);
+    if (found == left.end() && family.body_is_optional && stored.name.starts_with(body)) {
+      found = left.find(stored.name.substr(body.size()));
     }
-    if (tensor->shape != spec.shape) {
-      return data_loss("tensor " + spec.name + " has shape " + shape_text(tensor->shape) +
-                       ", config.json requires " + shape_text(spec.shape));
+    if (found == left.end()) {
+      return data_loss("tensor " + stored.name +
+                       " is missing; config.json requires it with shape " +
+                       shape_text(stored.shape));
     }
-    known.insert(spec.name);
+    if (found->second.shape != stored.shape) {
+      return data_loss("tensor " + stored.name + " has shape " + shape_text(found->second.shape) +
+                       ", config.json requires " + shape_text(stored.shape));
+    }
+    for (auto& [name, view] : split(stored, found->second)) {
+      tensors_.emplace(name, std::move(view));
+    }
+    left.erase(found);
   }
-  for (const auto& [name, tensor] : tensors_) {
-    if (known.contains(name) || is_derived(name)) continue;
+  return take_leftovers(config, left);
+}
+
+Status Weights::take_leftovers(const ModelConfig& config,
+                               const std::map<std::string, TensorView, std::less<>>& left) const {
+  for (const auto& [name, tensor] : left) {
+    if (is_derived(name, config)) continue;
     if (name == weight_name(ModelPart::kHead)) {
       OUTRIDER_RETURN_IF_ERROR(check_tied(tensor));
       continue;

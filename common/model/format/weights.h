@@ -47,7 +47,7 @@ class Weights final {
 
   // nullptr if there is none of that name.
   const TensorView* find(std::string_view name) const;
-  // For a tensor of expected_tensors(), present once check_shapes() has passed.
+  // For a tensor of expected_tensors(), present once arrange() has passed.
   const TensorView& at(std::string_view name) const;
 
   // By name.
@@ -55,9 +55,10 @@ class Weights final {
   // Of all tensors together.
   std::int64_t num_bytes() const;
 
+  // Replaces the directory's tensors by the model's, which are views of them (stored_tensors.h).
   // Every tensor that `config` requires must exist with its shape, and there must be no other:
-  // ignoring one would silently compute another model.
-  Status check_shapes(const ModelConfig& config) const;
+  // ignoring one would silently compute another model. After an error only the message is valid.
+  Status arrange(const ModelConfig& config);
 
   // No NaN and no infinity; reads everything. The error names the tensor and the element.
   Status check_finite() const;
@@ -69,6 +70,8 @@ class Weights final {
   Weights() = default;
   Status add_file(const std::string& path);
   Status add_shards(const std::string& directory);
+  Status take_leftovers(const ModelConfig& config,
+                        const std::map<std::string, TensorView, std::less<>>& left) const;
   Status check_tied(const TensorView& head) const;
 
   std::vector<std::unique_ptr<MappedFile>> files_;

@@ -186,6 +186,7 @@ class TorchModel final : public Model {
 
 Result<std::unique_ptr<Model>> make_torch_model(std::shared_ptr<const ModelFiles> files,
                                                 const LoadOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(check_llama_blocks(files->config, "device cuda"));
   if (options.device == "cuda" && options.kv_dtype != "f32") {
     return invalid_argument("kv dtype " + options.kv_dtype.substr(0, 60) +
                             ": libtorch keeps keys and values in its own type; leave it out");

@@ -94,7 +94,7 @@ class LabelTrainerTest : public testing::Test {
 
 TEST_F(LabelTrainerTest, EveryFamilyComputesWhatItIsServedWith) {
   const std::vector<TokenId> tokens = some_tokens(60);
-  for (const std::string& architecture : kSmallModels) {
+  for (const std::string& architecture : kSmallLlamas) {
     const auto files = small_model(directory_.path(), architecture, DType::kF32);
     const Llama model = *load_model(directory_.path(architecture + "F32"), at::kFloat);
     const at::Tensor logits = trained_logits(model, tokens).contiguous();

@@ -56,29 +56,6 @@ Status run(Model& model, const std::vector<TokenId>& tokens, std::size_t wanted,
   return model.forward(rows, out);
 }
 
-// The logits of a hidden state if the model ended there.
-std::vector<double> logits_of(const ModelFiles& files, const std::vector<float>& hidden) {
-  const auto width = static_cast<std::int64_t>(hidden.size());
-  std::vector<float> gain(hidden.size()), weights(hidden.size());
-  widen(files.weights.at("model.norm.weight"), 0, gain);
-  double square = 0;
-  for (const float x : hidden) square += double{x} * x;
-  const double scale =
-      1 / std::sqrt(square / static_cast<double>(width) + files.config.rms_norm_eps);
-  const TensorView& head = files.weights.at(
-      files.config.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
-  std::vector<double> logits;
-  for (std::int64_t token = 0; token < files.config.vocab_size; ++token) {
-    widen(head, token * width, weights);
-    double sum = 0;
-    for (std::size_t i = 0; i < hidden.size(); ++i) {
-      sum += double{hidden[i]} * scale * gain[i] * weights[i];
-    }
-    logits.push_back(sum);
-  }
-  return logits;
-}
-
 class LayerTapTest : public ::testing::Test {
  protected:
   std::unique_ptr<Model> model(const std::string& architecture) {
@@ -95,8 +72,7 @@ TEST_F(LayerTapTest, ShowsTheResidualStreamAfterTheLayer) {
   const std::vector<TokenId> tokens = some_tokens(20);
   for (const std::string& architecture : kSmallModels) {
     ModelConfig config = small_config(architecture);
-    config.num_layers = 1;
-    config.windows.resize(1);
+    set_layers(config, 1);
     const TestDirectory shorter;
     ASSERT_TRUE(write_model(shorter.path(), config, DType::kF32, random_source(7)).ok());
     const auto files = *load_model_files(shorter.path(), {});
@@ -113,7 +89,7 @@ TEST_F(LayerTapTest, ShowsTheResidualStreamAfterTheLayer) {
     ASSERT_TRUE(run(*model, tokens, 3, out_).ok());
     ASSERT_EQ(tap.seen[1].size(), 3u);
     for (std::size_t i = 0; i < 3; ++i) {
-      const std::vector<double> logits = logits_of(*files, tap.seen[1][i]);
+      const std::vector<double> logits = logits_of_hidden(*files, tap.seen[1][i]);
       for (std::size_t v = 0; v < logits.size(); ++v) {
         ASSERT_NEAR(logits[v], expected[17 + i][v], 1e-4) << architecture << " row " << i;
       }
@@ -165,8 +141,7 @@ class AbandoningTap final : public LayerTap {
 
 TEST_F(LayerTapTest, AnAbandonedPassEndsBeforeTheNextLayerAndHarmsNoOther) {
   ModelConfig config = small_config("llama");
-  config.num_layers = 4;
-  config.windows.resize(4);
+  set_layers(config, 4);
   ASSERT_TRUE(write_model(directory_.path(), config, DType::kF32, random_source(7)).ok());
   const auto llama = *make_cpu_model(*load_model_files(directory_.path(), {}),
                                      {.dtype = "f32", .threads = 2, .progress = {}});
@@ -219,8 +194,7 @@ std::vector<Row> tree_rows(KvCache& cache) {
 TEST_F(LayerTapTest, RowsThatEndInTheMiddleChangeNoBitOfTheOthers) {
   for (const std::string& architecture : kSmallModels) {
     ModelConfig config = small_config(architecture);
-    config.num_layers = 4;
-    config.windows.resize(4);
+    set_layers(config, 4);
     const TestDirectory directory;
     ASSERT_TRUE(write_model(directory.path(), config, DType::kF32, random_source(7)).ok());
     const auto model = *make_cpu_model(*load_model_files(directory.path(), {}),

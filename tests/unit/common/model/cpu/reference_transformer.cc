@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <string>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -17,16 +20,27 @@ class Reference {
   std::vector<Vector> run(const std::vector<TokenId>& tokens) {
     std::vector<Vector> hidden;
     const Vector embedding = tensor("model.embed_tokens.weight");
+    const Vector positions =
+        config_.position_rows > 0 ? tensor("model.embed_positions.weight") : Vector();
     for (const TokenId token : tokens) {
       const auto first = embedding.begin() + std::ptrdiff_t{token} * config_.hidden_size;
-      hidden.emplace_back(first, first + config_.hidden_size);
+      Vector row(first, first + config_.hidden_size);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        row[i] *= config_.embedding_scale;
+        if (!positions.empty()) row[i] += positions[hidden.size() * row.size() + i];
+      }
+      hidden.push_back(std::move(row));
     }
     for (int layer = 0; layer < config_.num_layers; ++layer) run_layer(layer, hidden);
-    for (Vector& row : hidden) {
-      row = norm(row, "model.norm.weight");
-      row = linear(row, config_.tied_embeddings ? "model.embed_tokens" : "lm_head", false);
-    }
+    for (Vector& row : hidden) row = logits(row);
     return hidden;
+  }
+
+  Vector logits(const Vector& hidden) const {
+    Vector row = norm(hidden, "model.norm");
+    row = linear(row, config_.tied_embeddings ? "model.embed_tokens" : "lm_head", false);
+    for (double& logit : row) logit = capped(logit / config_.logit_divisor, config_.logit_cap);
+    return row;
   }
 
  private:
@@ -37,14 +51,19 @@ class Reference {
     return {values.begin(), values.end()};
   }
 
+  static double capped(double x, double cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }
+
   Vector norm(const Vector& x, const std::string& name) const {
-    const Vector weight = tensor(name);
+    const Vector weight = tensor(name + ".weight");
+    const bool centres = files_.weights.find(name + ".bias") != nullptr;
+    const Vector bias = centres ? tensor(name + ".bias") : Vector(x.size(), 0.0);
+    const auto count = static_cast<double>(x.size());
+    const double mean = centres ? std::accumulate(x.begin(), x.end(), 0.0) / count : 0;
     double squares = 0;
-    for (const double value : x) squares += value * value;
-    const double factor =
-        1 / std::sqrt(squares / static_cast<double>(x.size()) + config_.rms_norm_eps);
+    for (const double value : x) squares += (value - mean) * (value - mean);
+    const double factor = 1 / std::sqrt(squares / count + config_.rms_norm_eps);
     Vector y(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * factor * weight[i];
+    for (std::size_t i = 0; i < x.size(); ++i) y[i] = (x[i] - mean) * factor * weight[i] + bias[i];
     return y;
   }
 
@@ -58,19 +77,24 @@ class Reference {
   }
 
   // Normalises and rotates each head in place.
-  void place(Vector& heads, std::size_t position, const std::string& norm_name) const {
+  void place(Vector& heads, std::size_t position, const std::string& norm_name,
+             LayerRope rope) const {
     const auto head_dim = static_cast<std::size_t>(config_.head_dim);
-    const std::vector<float> frequencies = rope_frequencies(config_.rope, config_.head_dim);
+    const RopeConfig& kind = rope == LayerRope::kLocal ? config_.local_rope : config_.rope;
+    const std::vector<float> frequencies =
+        rope == LayerRope::kNone ? std::vector<float>() : rope_frequencies(kind, config_.rotated());
+    const std::size_t pairs = frequencies.size();
     for (std::size_t first = 0; first < heads.size(); first += head_dim) {
       Vector head(heads.begin() + static_cast<std::ptrdiff_t>(first),
                   heads.begin() + static_cast<std::ptrdiff_t>(first + head_dim));
       if (config_.qk_norm) head = norm(head, norm_name);
-      for (std::size_t i = 0; i < head_dim / 2; ++i) {
+      std::copy(head.begin(), head.end(), heads.begin() + static_cast<std::ptrdiff_t>(first));
+      for (std::size_t i = 0; i < pairs; ++i) {
         const double angle = static_cast<double>(position) * frequencies[i];
         const double one = head[i];
-        const double other = head[i + head_dim / 2];
+        const double other = head[i + pairs];
         heads[first + i] = one * std::cos(angle) - other * std::sin(angle);
-        heads[first + i + head_dim / 2] = other * std::cos(angle) + one * std::sin(angle);
+        heads[first + i + pairs] = other * std::cos(angle) + one * std::sin(angle);
       }
     }
   }
@@ -78,25 +102,68 @@ class Reference {
   void run_layer(int layer, std::vector<Vector>& hidden) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
     const std::string attention = prefix + "self_attn.";
+    const LayerRope rope = config_.rope_of(layer);
     keys_.clear();
     values_.clear();
     for (std::size_t t = 0; t < hidden.size(); ++t) {
-      const Vector x = norm(hidden[t], prefix + "input_layernorm.weight");
+      const Vector x = norm(hidden[t], prefix + "input_layernorm");
       Vector query = linear(x, attention + "q_proj", config_.qkv_bias);
       keys_.push_back(linear(x, attention + "k_proj", config_.qkv_bias));
       values_.push_back(linear(x, attention + "v_proj", config_.qkv_bias));
-      place(query, t, attention + "q_norm.weight");
-      place(keys_[t], t, attention + "k_norm.weight");
+      place(query, t, attention + "q_norm", rope);
+      place(keys_[t], t, attention + "k_norm", rope);
       const Vector attended = attend(query, t, config_.windows[static_cast<std::size_t>(layer)]);
-      add(hidden[t], linear(attended, attention + "o_proj", config_.o_bias));
-      const Vector y = norm(hidden[t], prefix + "post_attention_layernorm.weight");
-      Vector gate = linear(y, prefix + "mlp.gate_proj", config_.mlp_bias);
-      const Vector up = linear(y, prefix + "mlp.up_proj", config_.mlp_bias);
-      for (std::size_t i = 0; i < gate.size(); ++i) {
-        gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-      }
-      add(hidden[t], linear(gate, prefix + "mlp.down_proj", config_.mlp_bias));
+      add(hidden[t], linear(attended, attention + "o_proj", config_.o_bias),
+          prefix + "attention_output_layernorm");
+      const Vector y = norm(hidden[t], prefix + "post_attention_layernorm");
+      add(hidden[t],
+          config_.experts.count > 0 ? experts(y, prefix + "mlp.") : mlp(y, prefix + "mlp."),
+          prefix + "mlp_output_layernorm");
     }
+  }
+
+  double activated(double x) const {
+    switch (config_.kinds.activation) {
+      case Activation::kGelu:
+        return x * (1 + std::erf(x / std::sqrt(2.0))) / 2;
+      case Activation::kGeluTanh:
+        return x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) / 2;
+      case Activation::kRelu:
+        return std::max(x, 0.0);
+      case Activation::kSilu:
+        break;
+    }
+    return x / (1 + std::exp(-x));
+  }
+
+  Vector mlp(const Vector& x, const std::string& stem) const {
+    Vector inner = linear(x, stem + "up_proj", config_.mlp_bias);
+    const Vector gate =
+        config_.kinds.gated ? linear(x, stem + "gate_proj", config_.mlp_bias) : Vector();
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      inner[i] = gate.empty() ? activated(inner[i]) : activated(gate[i]) * inner[i];
+    }
+    return linear(inner, stem + "down_proj", config_.mlp_bias);
+  }
+
+  Vector experts(const Vector& x, const std::string& stem) const {
+    const Vector scores = linear(x, stem + "gate", false);
+    Vector sorted = scores;
+    std::ranges::sort(sorted, std::greater());
+    const double least = sorted[static_cast<std::size_t>(config_.experts.used - 1)];
+    double all = 0, chosen = 0;
+    for (const double score : scores) {
+      all += std::exp(score);
+      if (score >= least) chosen += std::exp(score);
+    }
+    Vector sum(x.size(), 0.0);
+    for (std::size_t e = 0; e < scores.size(); ++e) {
+      if (scores[e] < least) continue;
+      const double share = std::exp(scores[e]) / (config_.experts.normalized ? chosen : all);
+      const Vector part = mlp(x, stem + "experts." + std::to_string(e) + ".");
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += share * part[i];
+    }
+    return sum;
   }
 
   Vector attend(const Vector& query, std::size_t t, Position window) const {
@@ -114,7 +181,10 @@ class Reference {
         for (std::size_t k = 0; k < head_dim; ++k) {
           dot += query[h * head_dim + k] * keys_[s][from + k];
         }
-        const double weight = std::exp(dot / std::sqrt(static_cast<double>(head_dim)));
+        const double scale = config_.attention_scale > 0
+                                 ? config_.attention_scale
+                                 : 1 / std::sqrt(static_cast<double>(head_dim));
+        const double weight = std::exp(capped(dot * scale, config_.attention_cap));
         sum += weight;
         for (std::size_t k = 0; k < head_dim; ++k) {
           out[h * head_dim + k] += weight * values_[s][from + k];
@@ -125,8 +195,13 @@ class Reference {
     return out;
   }
 
-  static void add(Vector& to, const Vector& what) {
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
+  // The norm is left out where the model has none of that name.
+  void add(Vector& to, const Vector& what, const std::string& norm_name) const {
+    const bool normed = files_.weights.find(norm_name + ".weight") != nullptr;
+    const Vector what_is_added = normed ? norm(what, norm_name) : what;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      to[i] += config_.residual_scale * what_is_added[i];
+    }
   }
 
   const ModelFiles& files_;
@@ -139,6 +214,10 @@ class Reference {
 std::vector<std::vector<double>> reference_logits(const ModelFiles& files,
                                                   const std::vector<TokenId>& tokens) {
   return Reference(files).run(tokens);
+}
+
+std::vector<double> logits_of_hidden(const ModelFiles& files, const std::vector<float>& hidden) {
+  return Reference(files).logits({hidden.begin(), hidden.end()});
 }
 
 }  // namespace outrider

@@ -12,4 +12,7 @@ namespace outrider {
 std::vector<std::vector<double>> reference_logits(const ModelFiles& files,
                                                   const std::vector<TokenId>& tokens);
 
+// Logits of a hidden state as if the model ended there, [vocab].
+std::vector<double> logits_of_hidden(const ModelFiles& files, const std::vector<float>& hidden);
+
 }  // namespace outrider

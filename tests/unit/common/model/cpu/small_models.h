@@ -12,10 +12,17 @@
 
 namespace outrider {
 
-// "llama" (llama3 rope, tied), "mistral" (sliding window), "qwen2" (biases), "qwen3" (head norms);
-// odd sizes throughout. Fails the test that calls it if anything goes wrong.
+// "llama" (llama3 rope, tied), "mistral" (sliding window), "qwen2" (biases), "qwen3" (head norms),
+// and those whose blocks are not a llama's; odd sizes throughout. Fails the test that calls it if
+// anything goes wrong.
 ModelConfig small_config(const std::string& architecture);
-inline const std::vector<std::string> kSmallModels = {"llama", "mistral", "qwen2", "qwen3"};
+inline const std::vector<std::string> kSmallLlamas = {"llama", "mistral", "qwen2", "qwen3"};
+inline const std::vector<std::string> kSmallModels = {
+    "llama", "mistral",   "qwen2",   "qwen3", "gemma3_text", "gemma2",
+    "gpt2",  "qwen3_moe", "mixtral", "phi3",  "granite",     "smollm3"};
+
+// Changes the number of layers; new ones are as the last.
+void set_layers(ModelConfig& config, std::int32_t layers);
 
 // Writes the model, of that many layers, below `directory` and loads it.
 std::shared_ptr<const ModelFiles> small_model(const std::string& directory,

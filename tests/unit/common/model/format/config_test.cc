@@ -162,7 +162,7 @@ TEST(ConfigTest, DynamicRopeEndsAtTheOriginalLength) {
 
 TEST(ConfigTest, WhatIsNotComputedIsRefusedByName) {
   const auto rope_error = [](const Json& rope) { return error_with("rope_scaling", rope); };
-  for (const char* type : {"yarn", "longrope", "mrope", "su"}) {
+  for (const char* type : {"mrope", "su", "ntk"}) {
     const Status status = rope_error({{"rope_type", type}, {"factor", 4.0}});
     EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
     EXPECT_THAT(status.message(), HasSubstr(type));
@@ -171,14 +171,51 @@ TEST(ConfigTest, WhatIsNotComputedIsRefusedByName) {
               HasSubstr("low_freq_factor is missing"));
   EXPECT_THAT(rope_error({{"type", "linear"}}).message(), HasSubstr("factor is missing"));
   EXPECT_THAT(rope_error(3).message(), HasSubstr("must be a JSON object"));
-  EXPECT_THAT(error_with("hidden_act", "gelu").message(), HasSubstr("gelu"));
-  EXPECT_THAT(error_with("model_type", "gpt2").message(),
-              HasSubstr("supported are llama, mistral, qwen2, qwen3"));
+  EXPECT_THAT(rope_error({{"rope_type", "longrope"}, {"short_factor", {1, 2}}}).message(),
+              HasSubstr("short_factor must list half the rotated elements (4)"));
+  EXPECT_THAT(rope_error({{"rope_type", "yarn"}, {"factor", 4}, {"mscale", 1}}).message(),
+              HasSubstr("mscale of yarn is not supported"));
+  EXPECT_THAT(error_with("hidden_act", "quick_gelu").message(),
+              HasSubstr("\"quick_gelu\" is not supported; supported are silu, gelu"));
+  EXPECT_THAT(error_with("model_type", "mamba").message(),
+              HasSubstr("supported are llama, mistral, qwen2, qwen3, gemma3_text, gemma2"));
   EXPECT_THAT(error_with("architectures", {"LlamaForSequenceClassification"}).message(),
               HasSubstr("LlamaForCausalLM"));
   EXPECT_THAT(error_with("quantization_config", {{"bits", 4}}).message(),
               HasSubstr("quantization_config"));
   EXPECT_THAT(error_with("partial_rotary_factor", 0.5).message(), HasSubstr("partial_rotary"));
+}
+
+TEST(ConfigTest, WhatAFamilyDoesNotHaveIsRefusedByName) {
+  const auto error = [](Json json, const char* key, const Json& value) {
+    json[key] = value;
+    return error_of(json).message();
+  };
+  const Json gemma = of_family("gemma3_text", "Gemma3ForCausalLM");
+  EXPECT_THAT(error(gemma, "attn_logit_softcapping", 50.0), HasSubstr("attn_logit_softcapping"));
+  EXPECT_THAT(error(gemma, "use_bidirectional_attention", true),
+              HasSubstr("use_bidirectional_attention true is not supported"));
+  EXPECT_THAT(error(gemma, "query_pre_attn_scalar", 0), HasSubstr("query_pre_attn_scalar is 0"));
+  EXPECT_THAT(error(gemma, "sliding_window_pattern", 0), HasSubstr("sliding_window_pattern is 0"));
+  EXPECT_THAT(error(gemma, "rope_parameters", 3), HasSubstr("must be a JSON object"));
+  const Json gpt2 = {{"model_type", "gpt2"}, {"vocab_size", 320}, {"n_embd", 64},
+                     {"n_layer", 2},         {"n_head", 8},       {"n_positions", 64}};
+  EXPECT_EQ(parsed(gpt2).intermediate_size, 256);
+  EXPECT_TRUE(parsed(gpt2).tied_embeddings);
+  EXPECT_THAT(error(gpt2, "n_embd", 60), HasSubstr("n_embd (60) must be a multiple of n_head (8)"));
+  EXPECT_THAT(error(gpt2, "scale_attn_by_inverse_layer_idx", true),
+              HasSubstr("scale_attn_by_inverse_layer_idx true is not supported"));
+  const Json experts = of_family("qwen3_moe", "Qwen3MoeForCausalLM");
+  EXPECT_THAT(error(experts, "num_experts", 0), HasSubstr("num_experts is 0, must be from 1"));
+  EXPECT_THAT(error(experts, "decoder_sparse_step", 2), HasSubstr("layers without experts"));
+  EXPECT_THAT(error(experts, "mlp_only_layers", {0}), HasSubstr("layers without experts"));
+  const Json smollm3 = of_family("smollm3", "SmolLM3ForCausalLM");
+  EXPECT_THAT(error(smollm3, "no_rope_layers", {1, 0}), HasSubstr("no_rope_layers must list"));
+  EXPECT_THAT(error(smollm3, "no_rope_layers", {1, 0, 2, 1}), HasSubstr("no_rope_layers[2]"));
+  const Json phi3 = of_family("phi3", "Phi3ForCausalLM");
+  EXPECT_THAT(error(phi3, "partial_rotary_factor", 0.2),
+              HasSubstr("partial_rotary_factor rotates 1 of 8 elements"));
+  EXPECT_THAT(error(phi3, "model_type", "gemma3"), HasSubstr("\"gemma3\" is not supported"));
 }
 
 TEST(ConfigTest, EveryNumberIsBoundedAndNamed) {

@@ -86,7 +86,9 @@ void check_products(Check& check, bool is_quick) {
 
 void check_others(Check& check) {
   for (const std::int64_t count : {1, 40, 576, 896, 1000, 4096, 11008}) {
-    for (const CaseResult& result : check_rows(check.context(), 40, count)) check.add(result);
+    for (const std::int64_t rows : {3, 40}) {
+      for (const CaseResult& result : check_rows(check.context(), rows, count)) check.add(result);
+    }
   }
   for (const std::int64_t head_dim : {40, 64, 80, 128}) {
     for (const bool is_bf16 : {false, true}) {

@@ -55,8 +55,8 @@ struct RowsOf {
   const std::int32_t* from = nullptr;  // [rows]: where row i is; null: at i. Read by norms only
 };
 
-// y = rms_norm(x, weight), zero beyond count, and its quantised rows; either may be null. weight
-// null: no norm, x itself is quantised.
+// y = rms_norm(x, weight), zero beyond count, and its quantised rows; either may be null. y is not
+// x. weight null: no norm, x itself is copied and quantised.
 void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, float* y,
                        std::byte* quantized, Stream stream);
 

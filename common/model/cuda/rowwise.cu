@@ -7,7 +7,8 @@ namespace outrider::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kNormThreads = 512;  // leaves room for the kernels beside it
+constexpr int kNormThreads = 1024;
+constexpr int kNormShares = 4;  // of a row, for passes of few rows
 constexpr int kHeadThreads = 64;
 constexpr int kLanes = 16;
 
@@ -52,47 +53,43 @@ struct NormRow {
   int count;
   int stride;
   float epsilon;
+  int shares;
 };
 
+// Blocks along y share a row's outputs; each finds the factor for itself.
 OUTRIDER_KERNEL OUTRIDER_BOUNDS(kNormThreads, 1) norm_row(OUTRIDER_ARGUMENT NormRow p) {
   allow_next();
   auto* row = reinterpret_cast<float*>(shared_memory());  // [groups * 32], then the factor
-  const int thread = thread_index();
-  constexpr int kLine = 32;  // numbers
+  const int thread = thread_index(), groups = (p.count + 31) / 32, padded = groups * 32;
+  const int first = groups * block_y() / p.shares, end = groups * (block_y() + 1) / p.shares;
   if (p.weight != nullptr) {
-    for (int i = thread * kLine; i < p.count; i += kNormThreads * kLine)
-      prefetch_line(p.weight + i);
+    for (int g = first + thread; g < end; g += kNormThreads) prefetch_line(p.weight + g * 32);
   }
   wait_for_previous();
-  const int groups = (p.count + 31) / 32, padded = groups * 32;
   const std::int64_t from = p.from == nullptr ? block_x() : p.from[block_x()];
   const float* x = p.x + from * p.stride;
   OUTRIDER_UNROLLED_BY_FOUR
   for (int i = thread; i < padded; i += kNormThreads) row[i] = i < p.count ? x[i] : 0.0f;
   sync_threads();
+  float factor = 1.0f;
   if (p.weight != nullptr) {
     if (thread < kWarpLanes) {
-      const float factor = norm_factor(row, p.count, p.epsilon);
-      if (thread == 0) row[padded] = factor;
+      const float found = norm_factor(row, p.count, p.epsilon);
+      if (thread == 0) row[padded] = found;
     }
     sync_threads();
-    const float factor = row[padded];
-    OUTRIDER_UNROLLED_BY_FOUR
-    for (int i = thread; i < p.count; i += kNormThreads) {
-      row[i] = multiply(multiply(row[i], factor), p.weight[i]);
-    }
-    sync_threads();
+    factor = row[padded];
   }
-  if (p.y != nullptr) {
-    float* y = p.y + static_cast<std::int64_t>(block_x()) * p.stride;
-    for (int i = thread; i < p.stride; i += kNormThreads) y[i] = i < p.count ? row[i] : 0.0f;
-  }
-  if (p.quantized == nullptr) return;
-  std::byte* out = p.quantized + static_cast<std::int64_t>(block_x()) * groups * kGroupBytes;
   const int lane = thread % kWarpLanes;
-  OUTRIDER_UNROLLED_BY_FOUR
-  for (int g = thread / kWarpLanes; g < groups; g += kNormThreads / kWarpLanes) {
-    quantize_group(row[g * 32 + lane], lane, out + g * kGroupBytes);
+  for (int g = first + thread / kWarpLanes; g < end; g += kNormThreads / kWarpLanes) {
+    const int at = g * 32 + lane;
+    float value = row[at];
+    if (p.weight != nullptr && at < p.count)
+      value = multiply(multiply(value, factor), p.weight[at]);
+    const std::int64_t to = block_x();
+    if (p.y != nullptr && at < p.stride) p.y[to * p.stride + at] = value;
+    if (p.quantized == nullptr) continue;
+    quantize_group(value, lane, p.quantized + (to * groups + g) * kGroupBytes);
   }
 }
 
@@ -217,13 +214,19 @@ OUTRIDER_KERNEL OUTRIDER_BOUNDS(kHeadThreads, 1) place_head(OUTRIDER_ARGUMENT He
 
 void norm_and_quantize(const RowsOf& x, const float* weight, float epsilon, float* y,
                        std::byte* quantized, Stream stream) {
-  const NormRow row{
-      x.values, x.from, weight, y, quantized, static_cast<int>(x.count), static_cast<int>(x.stride),
-      epsilon};
+  const NormRow row{x.values,
+                    x.from,
+                    weight,
+                    y,
+                    quantized,
+                    static_cast<int>(x.count),
+                    static_cast<int>(x.stride),
+                    epsilon,
+                    x.rows <= kMaxFewRows ? kNormShares : 1};
   const auto padded = static_cast<std::size_t>((x.count + 31) / 32 * 32);
   launch(&norm_row,
-         {static_cast<unsigned>(x.rows), 1, 1, kNormThreads, (padded + 4) * sizeof(float),
-          start_for(x.rows)},
+         {static_cast<unsigned>(x.rows), static_cast<unsigned>(row.shares), 1, kNormThreads,
+          (padded + 4) * sizeof(float), start_for(x.rows)},
          stream, row);
 }
 

@@ -161,9 +161,11 @@ void add_bound_flags(CLI::App& app, ServerFlags& flags) {
                  "Most memory of all sessions' keys and values: bytes like 500M, 12G; auto: what "
                  "this machine and its control group have left after the weights")
       ->group(kBoundsGroup);
-  app.add_flag("!--no-enable-prefix-caching", scheduler.kv.share_prefixes,
-               "A session does not begin with what earlier ones of its tenant have computed of the "
-               "same text")
+  app.add_flag_function(
+         "--no-enable-prefix-caching",
+         [&scheduler](std::int64_t times) { scheduler.kv.share_prefixes = times <= 0; },
+         "A session does not begin with what earlier ones of its tenant have computed of the same "
+         "text")
       ->group(kMoreBounds);
   app.add_option("--max-calls-per-peer", rpc.max_calls_per_peer,
                  "Calls, and connections, that one address (of IPv6: one /64) may have open; 0: no "

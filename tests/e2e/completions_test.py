@@ -250,7 +250,7 @@ class Shares(unittest.TestCase):
                     'POST', '/v1/completions', {'prompt': 'The robot', 'stream': True, 'max_tokens': 300})
                 while 'text' not in response.readline().decode():
                     pass
-                code, answer = alice.chat(max_tokens=300)
+                code, answer = alice.chat(max_tokens=300, messages=[{'role': 'user', 'content': PROMPT * 7}])
                 self.assertEqual(code, 429, answer)
                 self.assertIn('kv-memory', answer['error']['message'])
                 response.close()

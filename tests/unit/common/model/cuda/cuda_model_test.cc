@@ -121,10 +121,16 @@ void expect_same_bits(const std::vector<float>& expected, const std::vector<floa
   EXPECT_EQ(different, 0u) << what << ", of " << got.size();
 }
 
-TEST_F(CudaModelTest, SessionsOfOnePassHaveTheCpusBits) {
+TEST_F(CudaModelTest, SessionsOfOnePassHaveTheCpusBitsAndOtherBlocksAreRefused) {
   std::uint64_t seed = 1;
   for (const std::string& architecture : kSmallModels) {
     const auto files = small_model(directory_.path(), architecture, DType::kF32);
+    if (!check_llama_blocks(files->config, "cuda").ok()) {
+      EXPECT_EQ(cuda::make_cuda_model(files, cuda::make_host_device({}), {}).status().code(),
+                StatusCode::kUnimplemented)
+          << architecture;
+      continue;
+    }
     for (const Kind& kind : {Kind{"f32", "f32"}, Kind{"int8", "bf16"}}) {
       const int longest = architecture == "mistral" ? 70 : 12;  // as its window
       const std::vector<float> expected = mixed_passes(*on_cpu(files, kind), longest);
@@ -132,6 +138,7 @@ TEST_F(CudaModelTest, SessionsOfOnePassHaveTheCpusBits) {
       expect_same_bits(expected, mixed_passes(*on_device(files, kind, seed++), longest), what);
     }
   }
+  EXPECT_GE(seed, 9u) << "four families, in two dtypes";
 }
 
 TEST_F(CudaModelTest, EveryDtypeHasTheCpusBitsAndId) {
@@ -225,21 +232,50 @@ TEST_F(CudaModelTest, APassIsTwoUploadsOneGraphAndOneWait) {
   EXPECT_LE(before.graph_kernels, 2 * 11 + 2);
 }
 
-TEST_F(CudaModelTest, PagesThatAreUsedUpEndAPassAndComeBack) {
+TEST_F(CudaModelTest, PagesThatAreUsedUpComeBack) {
   const auto files = small_model(directory_.path(), "llama", DType::kF32);
   const ModelInfo info = on_cpu(files, {"f32", "f32"})->info();
-  const auto model = on_device(files, {"f32", "f32"}, 0, info.kv_bytes_per_position * 64 * 2);
+  const std::int64_t pages = 3 * KvSlots::pages_for(200) + 1;
+  const auto model = on_device(files, {"f32", "f32"}, 0, info.kv_bytes_per_position * 64 * pages);
+  EXPECT_EQ(model->info().most_kv_pages, pages - 1);
   PassOutput out;
+  std::optional<Sequence> first(std::in_place, *model, 200), second(std::in_place, *model, 200);
   {
-    Sequence first(*model, 200);
-    EXPECT_TRUE(model->forward(std::vector{first.add(1, -1)}, out).ok());
-    Sequence second(*model, 200);
-    const Status status = model->forward(std::vector{second.add(1, -1)}, out);
-    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-    EXPECT_THAT(status.message(), HasSubstr("all 1 pages"));
+    const Sequence third(*model, 200);
+    const auto refused = model->new_cache(1);
+    EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+    EXPECT_THAT(refused.status().message(), HasSubstr("fewer sessions"));
+    first.reset();
   }
-  Sequence third(*model, 200);
-  EXPECT_TRUE(model->forward(std::vector{third.add(1, -1)}, out).ok());
+  second.reset();
+  EXPECT_TRUE(model->new_cache(500).ok()) << "what is given back is one range again";
+}
+
+// Branching rows lie elsewhere until they are committed.
+std::vector<float> after_a_branch(Model& model) {
+  Sequence sequence(model, 200);
+  std::vector<Row> rows;
+  for (int i = 0; i < 70; ++i) rows.push_back(sequence.add(i % 50, i - 1));
+  PassOutput out;
+  EXPECT_TRUE(model.forward(rows, out).ok());
+  KvSlots& slots = sequence.cache->slots();
+  slots.commit(sequence.slots.back());
+  sequence.slots.clear();
+  EXPECT_TRUE(
+      model.forward(std::vector{sequence.add(1, -1), sequence.add(2, -1), sequence.add(3, 1)}, out)
+          .ok());
+  slots.commit(sequence.slots[2]);
+  EXPECT_EQ(slots.committed(), 72);
+  EXPECT_TRUE(model.forward(std::vector{sequence.add(4, -1)}, out).ok());
+  return out.logits;
+}
+
+TEST_F(CudaModelTest, ACommittedBranchHasTheCpusBits) {
+  const auto files = small_model(directory_.path(), "llama", DType::kF32);
+  for (const Kind& kind : {Kind{"f32", "f32"}, Kind{"f32", "bf16"}}) {
+    expect_same_bits(after_a_branch(*on_cpu(files, kind)),
+                     after_a_branch(*on_device(files, kind, 9)), kind.kv_dtype);
+  }
 }
 
 TEST_F(CudaModelTest, AnAbandonedPassEndsAndTheNextOneIsRight) {

@@ -121,13 +121,14 @@ std::optional<StreamId> last_to_open(std::span<const PlaceSeeker> streams) {
 
 std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders,
                                      const MemoryHolder& wanting) {
+  const bool has_memory = std::ranges::any_of(
+      holders, [&](const MemoryHolder& holder) { return holder.stream == wanting.stream; });
   std::optional<std::tuple<int, int, StreamId>> found;
   for (const MemoryHolder& holder : holders) {
     const int ease = !holder.wants ? 2 : holder.has_come_on ? 1 : 0;
-    const bool keeps = holder.wants && holder.rank < wanting.rank;
-    const bool is_older = holder.rank == wanting.rank && holder.stream < wanting.stream;
-    if (holder.stream == wanting.stream || keeps || (ease == 0 && is_older)) continue;
-    found = std::max(found, std::optional(std::tuple(holder.rank, ease, holder.stream)));
+    const bool gives =
+        !holder.wants || holder.rank > wanting.rank || (holder.rank == wanting.rank && has_memory);
+    if (gives) found = std::max(found, std::optional(std::tuple(holder.rank, ease, holder.stream)));
   }
   return found ? std::optional(std::get<StreamId>(*found)) : std::nullopt;
 }

@@ -91,8 +91,10 @@ struct MemoryHolder {
 };
 
 // Who gives up its memory for `wanting`: the least urgent; one who does not want the device before
-// one who has come on; another only for an older session, so that each comes on in the end. Among
-// them the youngest. One who wants the device gives nothing to a less urgent one. Nothing: nobody.
+// one who has come on, and that before one who has not; among them the youngest, which may be
+// `wanting` itself. One who wants the device gives nothing to a less urgent one. `wanting` without
+// memory waits for its like, else two would take turns and neither would come on: it gets memory
+// only of those that do not want the device or are less urgent. Nothing: nobody.
 std::optional<StreamId> least_urgent(std::span<const MemoryHolder> holders,
                                      const MemoryHolder& wanting);
 

@@ -182,6 +182,7 @@ std::vector<PlaceSeeker> Sessions::place_seekers() const {
 
 // Opens sessions as far as there is room; refuses those beyond what may wait.
 void Sessions::admit_waiting(TimePoint now) {
+  room_may_be_free_ = false;
   if (waiting_ == 0) return;
   Status full = resource_exhausted("all " + std::to_string(options_.max_concurrent_sessions) +
                                    " sessions are taken");
@@ -217,7 +218,8 @@ void Sessions::admit_waiting(TimePoint now) {
 void Sessions::refuse(Streams::iterator at, const Status& why, const std::string& inner,
                       TimePoint now) {
   ++stats_.sessions_refused;
-  close(at, short_of_memory(at->first, why.message(), inner), now);
+  why_short_ = inner;
+  close(at, overloaded(at->first, why.message()), now);
 }
 
 // RESOURCE_EXHAUSTED: there is no memory for it, and it waits on.
@@ -242,12 +244,6 @@ Status Sessions::overloaded(StreamId id, const std::string& why) {
   events_.push_back(
       {id, Notice{Notice::Kind::kOverloaded, spread_delay(options_.retry_after, id)}});
   return resource_exhausted(why + "; retry in " + seconds(options_.retry_after));
-}
-
-// What there is and how much of it is ours to know.
-Status Sessions::short_of_memory(StreamId id, const std::string& told, const std::string& inner) {
-  why_short_ = inner;
-  return overloaded(id, told);
 }
 
 // One that waits for its place counts.
@@ -309,6 +305,7 @@ void Sessions::tick(TimePoint now) {
 }
 
 std::optional<TimePoint> Sessions::wake_at() const {
+  if (waiting_ > 0 && room_may_be_free_) return TimePoint{};
   std::optional<TimePoint> wake = pool_.next_expiry();
   for (const auto& [id, stream] : streams_) {
     const TimePoint at = stream.waits() ? stream.waits()->since + options_.queue_timeout
@@ -355,6 +352,7 @@ void Sessions::retire(VerifyStream& stream, TimePoint now) {
   count_end(stream, now);
   stream.retire(pool_, now);
   --sessions_open_;
+  room_may_be_free_ = true;
 }
 
 void Sessions::break_off(Streams::iterator at, const Status& why, TimePoint now) {
@@ -368,7 +366,9 @@ void Sessions::starve(Streams::iterator at, const std::string& told, const std::
   count_end(at->second, now);
   at->second.discard(pool_);
   --sessions_open_;
-  close(at, short_of_memory(at->first, told, inner), now);
+  room_may_be_free_ = true;
+  why_short_ = inner;
+  close(at, overloaded(at->first, told), now);
 }
 
 // When the stream's tenant may have its next turn; in the past: now.
@@ -446,18 +446,21 @@ std::vector<MemoryHolder> Sessions::memory_holders(std::span<const Rider> riders
   return holders;
 }
 
-// Memory for the stream's next pass. Where there is none left, others give up theirs. False: it
-// waits for those that ride, or was ended because it can never go on.
+// Memory for the stream's next pass. Where there is none left, the least urgent gives up its own.
+// False: it waits, for those that ride or as the least urgent itself, or was ended because it can
+// never go on.
 bool Sessions::take_memory(Streams::iterator at, std::size_t most_tokens,
                            std::span<const Rider> riders, TimePoint now) {
-  Status room = at->second.reserve(pool_, most_tokens, now);
-  while (!room.ok() && room.code() == StatusCode::kResourceExhausted && !pool_.was_share_short()) {
-    const auto other =
-        least_urgent(memory_holders(riders, now), {.stream = at->first, .rank = at->second.rank()});
-    if (!other) break;
+  const auto reserve = [&] { return at->second.reserve(pool_, most_tokens, now); };
+  Status room = reserve();
+  while (!room.ok() && !pool_.was_share_short()) {
+    const std::vector<MemoryHolder> holders = memory_holders(riders, now);
+    const auto other = least_urgent(holders, {.stream = at->first, .rank = at->second.rank()});
+    if (!other || (*other == at->first && holders.size() == 1)) break;
     streams_.find(*other)->second.give_up_memory(pool_, now);
     ++stats_.preemptions;
-    room = at->second.reserve(pool_, most_tokens, now);
+    if (*other == at->first) return false;
+    room = reserve();
   }
   if (room.ok()) return true;
   const bool others_hold_some = std::ranges::any_of(streams_, [&](const auto& entry) {

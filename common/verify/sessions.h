@@ -87,10 +87,8 @@ class Sessions final {
   bool too_many_unopened(const std::string& group) const;
   std::optional<StreamId> gathered_too_much(const std::string& group) const;
   void bound_gathered(std::string group, TimePoint now);
-  // Both tell the edge when to come back, and return why.
+  // Tells the edge when to come back, and returns why.
   Status overloaded(StreamId id, const std::string& why);
-  // told: to the edge; inner: to the log.
-  Status short_of_memory(StreamId id, const std::string& told, const std::string& inner);
 
   bool take_memory(Streams::iterator at, std::size_t most_tokens, std::span<const Rider> riders,
                    TimePoint now);
@@ -110,7 +108,8 @@ class Sessions final {
   KvPool pool_;
   Streams streams_;
   std::size_t sessions_open_ = 0;
-  std::size_t waiting_ = 0;  // streams whose Open waits for a place
+  std::size_t waiting_ = 0;        // streams whose Open waits for a place
+  bool room_may_be_free_ = false;  // since the last look: a session has ended
   std::uint64_t turns_ = 0;
   bool draining_ = false;
   Duration pass_limit_{0};

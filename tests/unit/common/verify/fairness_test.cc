@@ -144,24 +144,33 @@ TEST(Places, TheMoreUrgentAreOpenedFirstAndRefusedLast) {
 }
 
 TEST(Memory, IsGivenByTheLeastUrgentAndNotToTheLessUrgent) {
+  using enum ServiceTier;
   const auto holder = [](StreamId stream, ServiceTier tier, bool wants = true,
                          bool came_on = true) {
     return MemoryHolder{
         .stream = stream, .rank = rank_of(tier), .wants = wants, .has_come_on = came_on};
   };
-  using enum ServiceTier;
-  const std::vector<MemoryHolder> all = {holder(1, kPriority), holder(2, kFlex),
-                                         holder(3, kDefault), holder(4, kDefault, false)};
-  EXPECT_EQ(least_urgent(all, holder(5, kDefault)), 2u);
-  const std::vector<MemoryHolder> urgent = {holder(1, kPriority)};
-  EXPECT_EQ(least_urgent(urgent, holder(5, kDefault)), std::nullopt);
-  EXPECT_EQ(least_urgent(urgent, holder(5, kPriority)), 1u);
-  const std::vector<MemoryHolder> idle = {holder(1, kPriority, false)};
-  EXPECT_EQ(least_urgent(idle, holder(5, kFlex)), 1u) << "it does not want the device";
-  // Who has had no verdict since it began to read keeps its memory, except from an older one.
-  const std::vector<MemoryHolder> fresh = {holder(3, kDefault, true, false)};
-  EXPECT_EQ(least_urgent(fresh, holder(5, kDefault)), std::nullopt);
-  EXPECT_EQ(least_urgent(fresh, holder(2, kDefault)), 3u);
+  const auto gives = [](std::vector<MemoryHolder> holders, const MemoryHolder& wanting,
+                        bool has_memory = true) {
+    if (has_memory) holders.push_back(wanting);
+    return least_urgent(holders, wanting);
+  };
+  EXPECT_EQ(gives({holder(1, kPriority), holder(2, kFlex), holder(4, kDefault, false)},
+                  holder(3, kDefault)),
+            2u);
+  EXPECT_EQ(gives({holder(1, kDefault), holder(2, kDefault, false)}, holder(3, kDefault)), 2u);
+  EXPECT_EQ(gives({holder(1, kDefault), holder(4, kDefault)}, holder(3, kDefault)), 4u);
+  EXPECT_EQ(gives({holder(1, kDefault), holder(2, kDefault)}, holder(3, kDefault)), 3u)
+      << "the youngest waits for the older ones";
+  EXPECT_EQ(gives({holder(4, kDefault, true, false)}, holder(3, kDefault)), 3u)
+      << "the other has had no verdict since it began to read";
+  EXPECT_EQ(gives({holder(1, kPriority)}, holder(3, kDefault)), 3u);
+  // Without memory.
+  EXPECT_EQ(gives({holder(4, kDefault)}, holder(3, kDefault), false), std::nullopt);
+  EXPECT_EQ(gives({holder(4, kDefault, false)}, holder(3, kDefault), false), 4u);
+  EXPECT_EQ(gives({holder(1, kDefault)}, holder(3, kPriority), false), 1u);
+  EXPECT_EQ(gives({holder(1, kPriority, false)}, holder(3, kFlex), false), 1u)
+      << "it does not want the device";
 }
 
 class FairTurnsTest : public SchedulerTest {

@@ -419,6 +419,8 @@ TEST_F(QueueTest, TheNextWaitsUntilAPlaceIsFree) {
   open(2, second);
   send(2, AckOnly{});
   EXPECT_TRUE(waits(2));
+  while (!ended(1)) turn();
+  EXPECT_LE(scheduler().wake_at(), now()) << "nothing else comes that would open it";
   finish_all();
   EXPECT_EQ(answer(1), expected(first));
   EXPECT_EQ(answer(2), expected(second));

@@ -34,7 +34,6 @@ class OpenAssembly final {
 
   // Counted from the last piece.
   TimePoint deadline(Duration timeout) const { return last_piece_ + timeout; }
-  TimePoint last_piece() const { return last_piece_; }
 
   // The Open with its prefix, then the waiting messages. The object is empty afterwards.
   std::vector<EdgeMessage> release();

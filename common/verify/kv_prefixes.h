@@ -75,7 +75,6 @@ class KvPrefixes final {
     return nodes_.empty() ? std::nullopt : std::optional(nodes_.front().used_);
   }
 
-  std::size_t size() const { return nodes_.size(); }
   // Pages that drop_one() could give back, one after the other.
   std::int32_t droppable() const;
 

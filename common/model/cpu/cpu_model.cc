@@ -18,30 +18,6 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-ModelInfo describe(const CpuWeights& weights, const KvLayout& kv) {
-  const ModelFiles& files = *weights.files;
-  const ModelConfig& config = files.config;
-  ModelInfo info{.name = files.name,
-                 .architecture = config.architecture,
-                 .fingerprint = files.fingerprint,
-                 .arithmetic_id = {},
-                 .dtype = weights.dtype,
-                 .vocab_size = config.vocab_size,
-                 .hidden_size = config.hidden_size,
-                 .num_layers = config.num_layers,
-                 .max_positions = config.max_positions,
-                 .num_parameters = num_parameters(config),
-                 .weight_bytes = weights.bytes_per_pass,
-                 .kv_bytes_per_position = kv.page_bytes() / KvPages::kRows,
-                 .stop_ids = config.stop_ids};
-  info.arithmetic_id =
-      arithmetic_id({.fingerprint = files.fingerprint,
-                     .dtype = weights.arithmetic + (kv.is_bf16 ? ", bf16 keys and values" : ""),
-                     .kernel_version = kKernelVersion,
-                     .device_class = "cpu"});
-  return info;
-}
-
 class CpuModel final : public Model {
  public:
   // layers: null if all layers are in `weights`.
@@ -50,7 +26,7 @@ class CpuModel final : public Model {
       : weights_(std::move(weights)),
         layers_(layers != nullptr ? std::move(layers) : std::make_unique<ResidentLayers>(weights_)),
         kv_(kv),
-        info_(describe(weights_, kv)),
+        info_(describe_model(weights_, kv, "cpu")),
         pool_(std::move(pool)),
         pass_(weights_, *layers_, kernels, *pool_) {}
 
@@ -99,21 +75,6 @@ int thread_count(int wanted) {
 
 namespace {
 
-Result<KvLayout> kv_layout(const ModelConfig& config, const std::string& dtype) {
-  const KvLayout kv{.layers = config.num_layers,
-                    .kv_heads = config.num_kv_heads,
-                    .head_stride = pad_to_lanes(config.head_dim),
-                    .is_bf16 = dtype == "bf16"};
-  if (!kv.is_bf16 && dtype != "f32") {
-    return invalid_argument("kv dtype '" + dtype + "' is unknown. Remedy: use f32 or bf16");
-  }
-  if (kv.head_stride > kMaxHeadStride) {
-    return unimplemented("config.json: head_dim = " + std::to_string(config.head_dim) +
-                         ", more than the cpu backend's " + std::to_string(kMaxHeadStride));
-  }
-  return kv;
-}
-
 Status check_computable(const ModelConfig& config, const CpuModelOptions& options) {
   if (options.threads < 0 || options.threads > kMaxThreads) {
     return invalid_argument("threads = " + std::to_string(options.threads) + ". Remedy: 1 to " +
@@ -128,6 +89,47 @@ Status check_computable(const ModelConfig& config, const CpuModelOptions& option
 }
 
 }  // namespace
+
+ModelInfo describe_model(const CpuWeights& weights, const KvLayout& kv,
+                         const std::string& device_class) {
+  const ModelFiles& files = *weights.files;
+  const ModelConfig& config = files.config;
+  ModelInfo info{.name = files.name,
+                 .architecture = config.architecture,
+                 .fingerprint = files.fingerprint,
+                 .arithmetic_id = {},
+                 .dtype = weights.dtype,
+                 .vocab_size = config.vocab_size,
+                 .hidden_size = config.hidden_size,
+                 .num_layers = config.num_layers,
+                 .max_positions = config.max_positions,
+                 .num_parameters = num_parameters(config),
+                 .weight_bytes = weights.bytes_per_pass,
+                 .kv_bytes_per_position = kv.page_bytes() / KvPages::kRows,
+                 .stop_ids = config.stop_ids};
+  info.arithmetic_id =
+      arithmetic_id({.fingerprint = files.fingerprint,
+                     .dtype = weights.arithmetic + (kv.is_bf16 ? ", bf16 keys and values" : ""),
+                     .kernel_version = kKernelVersion,
+                     .device_class = device_class});
+  return info;
+}
+
+Result<KvLayout> kv_layout(const ModelConfig& config, const std::string& dtype) {
+  const KvLayout kv{.layers = config.num_layers,
+                    .kv_heads = config.num_kv_heads,
+                    .head_stride = pad_to_lanes(config.head_dim),
+                    .is_bf16 = dtype == "bf16"};
+  if (!kv.is_bf16 && dtype != "f32") {
+    return invalid_argument("kv dtype '" + dtype.substr(0, 60) +
+                            "' is unknown. Remedy: use f32 or bf16");
+  }
+  if (kv.head_stride > kMaxHeadStride) {
+    return unimplemented("config.json: head_dim = " + std::to_string(config.head_dim) +
+                         ", more than the kernels' " + std::to_string(kMaxHeadStride));
+  }
+  return kv;
+}
 
 Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> files,
                                               const CpuModelOptions& options) {

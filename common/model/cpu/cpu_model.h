@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/model/cpu/cpu_kv_pages.h"
 #include "common/model/cpu/cpu_weights.h"
 #include "common/model/cpu/layer_store.h"
 #include "common/model/format/model_files.h"
@@ -50,6 +51,13 @@ Result<std::unique_ptr<Model>> make_cpu_model(std::shared_ptr<const ModelFiles> 
 Result<std::unique_ptr<Model>> make_cpu_model(CpuWeights weights,
                                               std::unique_ptr<LayerStore> layers,
                                               const CpuModelOptions& options);
+
+// Of the models that compute as this one does, on whatever device: the facts, and where keys and
+// values lie. device_class: "cpu" for a device with the CPU's bits. Errors of kv_layout():
+// INVALID_ARGUMENT for another dtype than "f32" and "bf16", UNIMPLEMENTED for too wide heads.
+ModelInfo describe_model(const CpuWeights& weights, const KvLayout& kv,
+                         const std::string& device_class);
+Result<KvLayout> kv_layout(const ModelConfig& config, const std::string& dtype);
 
 // Bytes that new_cache() allocates for keys and values of so many positions.
 Result<std::int64_t> cpu_kv_bytes(const ModelConfig& config, const std::string& kv_dtype,

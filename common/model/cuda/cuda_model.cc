@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "common/base/thread_pool.h"
+#include "common/model/cpu/cpu_model.h"
 #include "common/model/cuda/device_kv.h"
 #include "common/model/cuda/device_pass.h"
 #include "common/model/cuda/device_weights.h"
 #include "common/model/cuda/start_check.h"
-#include "common/model/format/fingerprint.h"
 #include "common/model/row_check.h"
 
 namespace outrider::cuda {
@@ -22,31 +22,6 @@ namespace {
 constexpr int kMaxThreads = 64;
 // Of keys and values, on a device that shares the host's memory, which gives it page by page.
 constexpr std::int64_t kHostKvBytes = std::int64_t{1} << 30;
-
-// device_class: "cpu" for a device with the CPU's bits.
-ModelInfo describe(const CpuWeights& weights, const KvLayout& kv, const std::string& device_class) {
-  const ModelFiles& files = *weights.files;
-  const ModelConfig& config = files.config;
-  ModelInfo info{.name = files.name,
-                 .architecture = config.architecture,
-                 .fingerprint = files.fingerprint,
-                 .arithmetic_id = {},
-                 .dtype = weights.dtype,
-                 .vocab_size = config.vocab_size,
-                 .hidden_size = config.hidden_size,
-                 .num_layers = config.num_layers,
-                 .max_positions = config.max_positions,
-                 .num_parameters = num_parameters(config),
-                 .weight_bytes = weights.bytes_per_pass,
-                 .kv_bytes_per_position = kv.page_bytes() / kKvPageSlots,
-                 .stop_ids = config.stop_ids};
-  info.arithmetic_id =
-      arithmetic_id({.fingerprint = files.fingerprint,
-                     .dtype = weights.arithmetic + (kv.is_bf16 ? ", bf16 keys and values" : ""),
-                     .kernel_version = kKernelVersion,
-                     .device_class = device_class});
-  return info;
-}
 
 class CudaModel final : public Model {
  public:
@@ -121,22 +96,6 @@ class CudaModel final : public Model {
   std::vector<float> listed_;
 };
 
-Result<KvLayout> kv_layout(const ModelConfig& config, const std::string& dtype) {
-  const KvLayout kv{.layers = config.num_layers,
-                    .kv_heads = config.num_kv_heads,
-                    .head_stride = pad_to_lanes(config.head_dim),
-                    .is_bf16 = dtype == "bf16"};
-  if (!kv.is_bf16 && dtype != "f32") {
-    return invalid_argument("kv dtype '" + dtype.substr(0, 60) +
-                            "' is unknown. Remedy: use f32 or bf16");
-  }
-  if (kv.head_stride > kMaxHeadStride) {
-    return unimplemented("config.json: head_dim = " + std::to_string(config.head_dim) +
-                         ", more than the cuda backend's " + std::to_string(kMaxHeadStride));
-  }
-  return kv;
-}
-
 // The device class for the arithmetic id.
 Result<std::string> proven_class(DeviceApi& device, const CudaModelOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const StartCheck check, check_kernels(device));
@@ -186,7 +145,7 @@ Result<std::unique_ptr<Model>> make_cuda_model(std::shared_ptr<const ModelFiles>
                             DeviceKvMemory::make(parts.device, kv, kv_bytes / kv.page_bytes()));
   OUTRIDER_ASSIGN_OR_RETURN(
       parts.pass, DevicePass::make(api, *parts.weights, *parts.kv, *parts.threads, max_positions));
-  ModelInfo info = describe(parts.weights->about(), kv, device_class);
+  ModelInfo info = describe_model(parts.weights->about(), kv, device_class);
   info.most_kv_pages = parts.kv->pages();
   return std::unique_ptr<Model>(std::make_unique<CudaModel>(std::move(parts), std::move(info)));
 }

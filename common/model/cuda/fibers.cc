@@ -15,13 +15,19 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #define OUTRIDER_FIBERS_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define OUTRIDER_FIBERS_TSAN 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define OUTRIDER_FIBERS_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define OUTRIDER_FIBERS_TSAN 1
 #endif
 #endif
-#ifdef OUTRIDER_FIBERS_ASAN
+#if defined(OUTRIDER_FIBERS_ASAN)
 #include <sanitizer/common_interface_defs.h>
+#elif defined(OUTRIDER_FIBERS_TSAN)
+#include <sanitizer/tsan_interface.h>
 #endif
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -87,6 +93,46 @@ struct Context {
 };
 #endif
 
+// What a sanitizer has to be told of a stack, as it cannot see that one is left for another.
+#if defined(OUTRIDER_FIBERS_ASAN)
+struct SanitizedStack {
+  void* fake = nullptr;
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+
+  void begin(const char* stack) {
+    bottom = stack;
+    bytes = kStackBytes;
+  }
+  void leave_for(SanitizedStack& next) {
+    __sanitizer_start_switch_fiber(&fake, next.bottom, next.bytes);
+  }
+  void arrive_from(SanitizedStack& last) {
+    __sanitizer_finish_switch_fiber(fake, &last.bottom, &last.bytes);
+  }
+  void end() {}
+};
+#elif defined(OUTRIDER_FIBERS_TSAN)
+struct SanitizedStack {
+  void* fiber = nullptr;
+
+  void begin(const char*) { fiber = __tsan_create_fiber(0); }
+  void leave_for(SanitizedStack& next) {
+    if (fiber == nullptr) fiber = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(next.fiber, 0);
+  }
+  void arrive_from(SanitizedStack&) {}
+  void end() { __tsan_destroy_fiber(fiber); }
+};
+#else
+struct SanitizedStack {
+  void begin(const char*) {}
+  void leave_for(SanitizedStack&) {}
+  void arrive_from(SanitizedStack&) {}
+  void end() {}
+};
+#endif
+
 struct Copy {
   void* to;
   const void* from;
@@ -100,7 +146,12 @@ struct Fiber {
   void* operand = nullptr;  // of the warp operation that it waits for
   std::vector<Copy> copies;
   unsigned groups = 0;  // of copies, committed
-  void* sanitizer = nullptr;
+  SanitizedStack sanitized;
+
+  void release() {
+    sanitized.end();
+    munmap(stack, kStackBytes);
+  }
 };
 
 struct Warp {
@@ -119,7 +170,7 @@ std::uint64_t next_random(std::uint64_t& state) {
 class Runner {
  public:
   ~Runner() {
-    for (Fiber& fiber : fibers_) munmap(fiber.stack, kStackBytes);
+    for (Fiber& fiber : fibers_) fiber.release();
   }
 
   void set_seed(std::uint64_t seed) {
@@ -149,7 +200,7 @@ class Runner {
   void give_way();
   void resume(unsigned fiber);
   [[noreturn]] void fail(const char* reason) {
-    for (Fiber& fiber : fibers_) munmap(fiber.stack, kStackBytes);
+    for (Fiber& fiber : fibers_) fiber.release();
     fibers_.clear();  // those in the middle of a body cannot go on
     throw std::logic_error(reason);
   }
@@ -159,9 +210,7 @@ class Runner {
   std::vector<Warp> warps_;
   std::vector<unsigned> ready_;
   Context main_;
-  void* main_sanitizer_ = nullptr;
-  const void* main_stack_ = nullptr;
-  std::size_t main_stack_bytes_ = 0;
+  SanitizedStack main_sanitized_;
   unsigned done_ = 0;
   unsigned at_barrier_ = 0;
   bool is_random_ = false;
@@ -172,9 +221,7 @@ class Runner {
 thread_local Runner runner;
 
 void Runner::entry() {
-#ifdef OUTRIDER_FIBERS_ASAN
-  __sanitizer_finish_switch_fiber(nullptr, &runner.main_stack_, &runner.main_stack_bytes_);
-#endif
+  runner.fibers_[runner.now_].sanitized.arrive_from(runner.main_sanitized_);
   while (true) {
     (*runner.body_)();
     ++runner.done_;
@@ -184,24 +231,17 @@ void Runner::entry() {
 
 void Runner::give_way() {
   Fiber& mine = fibers_[now_];
-#ifdef OUTRIDER_FIBERS_ASAN
-  __sanitizer_start_switch_fiber(&mine.sanitizer, main_stack_, main_stack_bytes_);
-#endif
+  mine.sanitized.leave_for(main_sanitized_);
   mine.context.switch_to(main_);
-#ifdef OUTRIDER_FIBERS_ASAN
-  __sanitizer_finish_switch_fiber(mine.sanitizer, &main_stack_, &main_stack_bytes_);
-#endif
+  mine.sanitized.arrive_from(main_sanitized_);
 }
 
 void Runner::resume(unsigned fiber) {
   now_ = fiber;
-#ifdef OUTRIDER_FIBERS_ASAN
-  __sanitizer_start_switch_fiber(&main_sanitizer_, fibers_[fiber].stack, kStackBytes);
-#endif
-  main_.switch_to(fibers_[fiber].context);
-#ifdef OUTRIDER_FIBERS_ASAN
-  __sanitizer_finish_switch_fiber(main_sanitizer_, nullptr, nullptr);
-#endif
+  Fiber& next = fibers_[fiber];
+  main_sanitized_.leave_for(next.sanitized);
+  main_.switch_to(next.context);
+  main_sanitized_.arrive_from(next.sanitized);
 }
 
 void Runner::add_fibers(unsigned threads) {
@@ -211,6 +251,7 @@ void Runner::add_fibers(unsigned threads) {
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED) throw std::bad_alloc();
     fiber.stack = static_cast<char*>(stack);
+    fiber.sanitized.begin(fiber.stack);
     fiber.context.begin(fiber.stack, &Runner::entry);
   }
 }

@@ -43,7 +43,8 @@ class PassCostBook final {
 
  private:
   // The largest row count of each bucket.
-  static constexpr std::array<std::size_t, 12> kBuckets = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32, 64};
+  static constexpr std::array<std::size_t, 16> kBuckets = {1,  2,  3,  4,  5,  6,   7,   8,
+                                                           12, 16, 32, 64, 96, 128, 256, 512};
 
   struct Times {
     double rows = 0;  // decayed means

@@ -2,11 +2,20 @@
 #include "common/verify/fairness.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
 namespace outrider {
 namespace {
+
+// Of a group's share, per pass: about twenty passes count.
+constexpr double kKeepShare = 0.95;
+// A group that had less of the last passes than this part of a row is not active.
+constexpr double kMinRows = 0.05;
+// So many times its equal share a group may have for the full worth of its tokens.
+constexpr double kFreeShares = 1.5;
+constexpr double kSteepness = 4;
 
 std::uint64_t place_of(const TurnSeeker& stream) {
   return stream.served > 0 ? stream.served : stream.joined;
@@ -52,6 +61,24 @@ std::optional<StreamId> TurnOrder::next() {
   last_group_ = next->group;
   left_.erase(next);
   return stream;
+}
+
+void DeviceShares::charge(std::string_view group, std::size_t rows) {
+  shares_.try_emplace(std::string(group)).first->second += static_cast<double>(rows);
+}
+
+void DeviceShares::end_pass() {
+  for (auto& [group, rows] : shares_) rows *= kKeepShare;
+  std::erase_if(shares_, [](const auto& entry) { return entry.second < kMinRows; });
+}
+
+double DeviceShares::weight(std::string_view group) const {
+  const auto mine = shares_.find(group);
+  if (mine == shares_.end()) return 1;
+  double all = 0;
+  for (const auto& [name, rows] : shares_) all += rows;
+  const double times_equal = mine->second / all * static_cast<double>(shares_.size());
+  return std::pow(std::min(1.0, kFreeShares / times_equal), kSteepness);
 }
 
 std::size_t longest_round(std::span<const TurnSeeker> streams) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -64,6 +65,28 @@ class TurnOrder final {
 
 // How many turns a stream may have to wait for its next, if all want the device.
 std::size_t longest_round(std::span<const TurnSeeker> streams);
+
+// What the tokens of a service tier count beside those of the default one.
+constexpr double weight_of(ServiceTier tier) {
+  return tier == ServiceTier::kPriority ? 4 : tier == ServiceTier::kDefault ? 1 : 0.25;
+}
+
+// How much of the device each group has had lately. The tokens of one that has more than its share
+// count less where rows are dear, so that the others come on as if it were modest.
+//
+//   (charge* end_pass)*
+class DeviceShares final {
+ public:
+  // The group had so many rows of the pass.
+  void charge(std::string_view group, std::size_t rows);
+  void end_pass();
+
+  // In (0, 1].
+  double weight(std::string_view group) const;
+
+ private:
+  std::map<std::string, double, std::less<>> shares_;  // of each; groups without any are left out
+};
 
 // A stream that has a session, or waits for a place.
 struct PlaceSeeker {

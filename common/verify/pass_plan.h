@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "common/base/types.h"
@@ -33,6 +34,15 @@ struct PassPlan {
   std::uint32_t pass = 0;
 
   std::size_t rows() const { return tokens.size() + nodes.size(); }
+};
+
+// What the owner of a session allows its pass to take.
+struct PassBounds {
+  static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
+
+  // Of text without keys and values, at least 1; a pass that cannot read all decides nothing.
+  std::size_t tokens = kAny;
+  std::size_t nodes = kAny;
 };
 
 // The row whose logits say what follows PassPlan::nodes[node] or, for -1, the text.

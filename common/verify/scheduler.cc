@@ -102,6 +102,7 @@ void Scheduler::finish(TimePoint now) {
   TurnCost cost{.took = now - turn.started,
                 .joules = used ? std::optional(*used - *turn.joules_before) : std::nullopt};
   for (const Rider& rider : turn.riders) cost.rows += rider.rows;
+  sessions_.end_pass(turn.riders, cost.took, now);
   count_turn(turn, cost, now);
   for (const Rider& rider : turn.riders) finish_rider(rider, cost, now);
 }

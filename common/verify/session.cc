@@ -9,11 +9,37 @@
 #include "common/verify/target.h"
 
 namespace outrider {
+namespace {
+
+constexpr float kStatedCases = 4;  // what is stated counts as so many cases
+constexpr float kMaxCases = 64;   // then the older half of them is forgotten
+
+}  // namespace
+
+std::size_t TrackRecord::bin_of(float stated) {
+  return std::min(static_cast<std::size_t>(stated * kBins), kBins - 1);
+}
+
+void TrackRecord::add(float stated, bool stood) {
+  Bin& bin = bins_[bin_of(stated)];
+  bin.cases += 1;
+  bin.stood += stood ? 1.0f : 0.0f;
+  if (bin.cases < kMaxCases) return;
+  bin.cases /= 2;
+  bin.stood /= 2;
+}
+
+float TrackRecord::chance(float stated) const {
+  const Bin& bin = bins_[bin_of(stated)];
+  return (kStatedCases * stated + bin.stood) / (kStatedCases + bin.cases);
+}
 
 void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration computed,
                            TimePoint now) {
   if (last_verdict_) {
     last_gap_ = now - *last_verdict_;
+    recent_tokens_ = recent_tokens_ * kKeepRate + static_cast<double>(accepted + 1);
+    recent_seconds_ = recent_seconds_ * kKeepRate + to_seconds(*last_gap_);
   } else {
     to_first_token_ = now - opened_;
     prefill_ = computed;
@@ -26,6 +52,12 @@ void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration com
   draft_.accepted += deep;
   if (draft_.accepted_at.size() < deep) draft_.accepted_at.resize(deep);
   for (std::size_t i = 0; i < deep; ++i) ++draft_.accepted_at[i];
+}
+
+double SessionBook::tokens_per_s(TimePoint now) const {
+  if (recent_tokens_ == 0) return 0;
+  const double seconds = recent_seconds_ + to_seconds(now - *last_verdict_);
+  return seconds > 0 ? recent_tokens_ / seconds : 0;
 }
 
 SessionRecord SessionBook::record(const Usage& usage, TimePoint now) const {
@@ -166,35 +198,49 @@ std::size_t VerifySession::node_budget() const {
   return policy_.row_limit > 0 ? std::min<std::size_t>(budget, policy_.row_limit) : budget;
 }
 
-std::size_t VerifySession::rows_at_most(std::size_t most_tokens) const {
-  const std::size_t chunk = chunk_of(most_tokens);
-  return chunk < missing() ? chunk : chunk + std::min(node_budget(), tree_.size());
+std::size_t VerifySession::rows_at_most(const PassBounds& bounds) const {
+  const std::size_t chunk = chunk_of(bounds.tokens);
+  if (chunk < missing()) return chunk;
+  return chunk + std::min({node_budget(), bounds.nodes, tree_.size()});
 }
 
-PassPlan VerifySession::start(TimePoint now, std::size_t most_tokens) {
+std::vector<float> VerifySession::chances(const PassBounds& bounds) const {
+  std::vector<float> chances;
+  if (tree_.size() == 0 || chunk_of(bounds.tokens) < missing()) return chances;
+  for (const RankedNode& node : rank_nodes(tree_, last_node_position(), [this](float stated) {
+         return track_record_.chance(stated);
+       })) {
+    if (chances.size() == std::min(node_budget(), bounds.nodes)) break;
+    chances.push_back(node.chance);
+  }
+  return chances;
+}
+
+PassPlan VerifySession::start(TimePoint now, const PassBounds& bounds) {
   const std::optional<TimePoint> wanted = runnable_at();
-  OUTRIDER_CHECK(wanted && *wanted <= now && most_tokens > 0);
+  OUTRIDER_CHECK(wanted && *wanted <= now && bounds.tokens > 0);
   timings_.waited += *wanted - idle_since_;
   timings_.queued += now - *wanted;
   book_.add_queued(now - *wanted);
 
   PassPlan plan;
   plan.position = cached_end_;
-  const std::size_t chunk = chunk_of(most_tokens);
+  const std::size_t chunk = chunk_of(bounds.tokens);
   const auto tokens = tree_.text().subspan(static_cast<std::size_t>(cached_end_), chunk);
   plan.tokens.assign(tokens.begin(), tokens.end());
   plan.decides = chunk == missing();
   plan.exits = plan.decides && policy_.wants_exits;
   plan.pass = next_pass_;
-  if (plan.decides) take_nodes(plan);
+  if (plan.decides) take_nodes(plan, std::min(node_budget(), bounds.nodes));
   pass_rows_ += static_cast<std::uint32_t>(plan.rows());
   plan_ = plan;
   return plan;
 }
 
-void VerifySession::take_nodes(PassPlan& plan) {
-  // The choice after a node at end_position - 1 would lie at end_position: never wanted.
-  const Selection selection = select_nodes(tree_, node_budget(), end_rule_.end_position - 2);
+void VerifySession::take_nodes(PassPlan& plan, std::size_t most_nodes) {
+  const Selection selection =
+      select_nodes(tree_, most_nodes, last_node_position(),
+                   [this](float stated) { return track_record_.chance(stated); });
   std::unordered_map<NodeIndex, std::int32_t> row_of{{kRoot, -1}};
   for (const NodeIndex index : selection.taken) {
     const TreeNode& node = tree_.node(index);
@@ -236,6 +282,7 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
                   .batch_rows = std::exchange(batch_rows_, 0)};
   if (verdict.batch_rows <= verdict.rows) verdict.batch_rows = 0;
   PassWalk walked = walk(*plan_, choose);
+  judge_confidences(*plan_, walked);
   verdict.tokens = std::move(walked.tokens);
   book_.add_pass(plan_->nodes.size(), verdict.tokens.size() - 1, usage_.compute, now);
   plan_.reset();
@@ -254,6 +301,22 @@ std::int32_t VerifySession::finish(const Chooser& choose, const RiderTimes& time
     finish_with(end_rule_.stops(last) ? FinishReason::kStop : FinishReason::kLength);
   }
   return walked.leaf;
+}
+
+// Of the nodes whose parent the walk came to, which it went on to.
+void VerifySession::judge_confidences(const PassPlan& plan, const PassWalk& walked) {
+  std::int32_t at = -1;
+  for (const TokenId token : walked.tokens) {
+    std::int32_t next = -1;
+    for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+      const PassPlan::NodeRow& node = plan.nodes[i];
+      if (node.ended || node.parent != at) continue;
+      track_record_.add(node.confidence, node.token == token);
+      if (node.token == token) next = static_cast<std::int32_t>(i);
+    }
+    if (next < 0) return;
+    at = next;
+  }
 }
 
 void VerifySession::finish_with(FinishReason reason) {

@@ -10,9 +10,10 @@
 // Thread rule: owned by one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,19 +30,44 @@
 
 namespace outrider {
 
-// Keeps what a record needs while the session lives.
+// What an edge's stated confidences have been worth: of the nodes whose parent stood, how many of
+// like confidence stood too. Few cases count little beside what is stated.
+class TrackRecord final {
+ public:
+  void add(float stated, bool stood);
+  // In [0, 1].
+  float chance(float stated) const;
+
+ private:
+  static constexpr std::size_t kBins = 10;
+
+  struct Bin {
+    float cases = 0;  // older ones count less
+    float stood = 0;
+  };
+  static std::size_t bin_of(float stated);
+
+  std::array<Bin, kBins> bins_;
+};
+
+// Keeps what a record needs while the session lives, and how fast it comes on.
 class SessionBook final {
  public:
   explicit SessionBook(TimePoint opened) : opened_(opened) {}
 
   void add_queued(Duration time) { queued_ += time; }
-  // A pass over so many nodes ended, of which `accepted` became text. computed: so far, in all.
+  // A pass over so many nodes ended, of which `accepted` became text and one token more. computed:
+  // so far, in all.
   void add_pass(std::size_t nodes, std::size_t accepted, Duration computed, TimePoint now);
   SessionRecord record(const Usage& usage, TimePoint now) const;
   // Between the last two verdicts; nothing if there were not two.
   std::optional<Duration> last_gap() const { return last_gap_; }
+  // Lately; it falls while no verdict comes. 0 before the second one.
+  double tokens_per_s(TimePoint now) const;
 
  private:
+  static constexpr double kKeepRate = 0.9;  // about ten verdicts count
+
   TimePoint opened_;
   std::optional<TimePoint> last_verdict_;
   std::optional<Duration> last_gap_;
@@ -49,6 +75,8 @@ class SessionBook final {
   Duration to_first_token_{0};
   Duration prefill_{0};
   Duration queued_{0};
+  double recent_tokens_ = 0;  // from verdict to verdict, older ones counted less
+  double recent_seconds_ = 0;
 };
 
 class VerifySession final {
@@ -75,12 +103,11 @@ class VerifySession final {
   // while a pass is in work.
   void keep_cached(Position cached);
   // The most rows that start() would take now.
-  std::size_t rows_at_most(std::size_t most_tokens) const;
-
-  static constexpr std::size_t kAnyTokens = std::numeric_limits<std::size_t>::max();
-  // Begins what runnable_at() asked for. most_tokens: of text without keys and values, at least 1;
-  // a pass that cannot read all decides nothing.
-  PassPlan start(TimePoint now, std::size_t most_tokens = kAnyTokens);
+  std::size_t rows_at_most(const PassBounds& bounds) const;
+  // Of the nodes that it would take if it may have all: that each stands, falling.
+  std::vector<float> chances(const PassBounds& bounds) const;
+  // Begins what runnable_at() asked for.
+  PassPlan start(TimePoint now, const PassBounds& bounds = {});
 
   // The pass did not take this node of the plan to its end: it is as one that was not in the pass.
   void end_node(std::int32_t node);
@@ -125,9 +152,12 @@ class VerifySession final {
   void note_requests(TimePoint now);
   void finish_with(FinishReason reason);
   bool paused() const;
-  void take_nodes(PassPlan& plan);
+  void take_nodes(PassPlan& plan, std::size_t most_nodes);
+  void judge_confidences(const PassPlan& plan, const PassWalk& walked);
   std::size_t missing() const { return static_cast<std::size_t>(tree_.end() - cached_end_); }
   std::size_t chunk_of(std::size_t most_tokens) const;
+  // The choice after a node beyond would lie at the end: never wanted.
+  Position last_node_position() const { return end_rule_.end_position - 2; }
   std::size_t node_budget() const;
 
   Open open_;  // its prefix has moved into tree_
@@ -155,6 +185,7 @@ class VerifySession final {
   std::uint32_t batch_rows_ = 0;  // the same of all who rode
 
   Usage usage_;
+  TrackRecord track_record_;
   SessionBook book_;
   std::vector<ServerMessage> messages_;
 };

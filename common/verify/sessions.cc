@@ -33,7 +33,8 @@ KvPoolOptions pool_options(const SchedulerOptions& options, const Limits& limits
 Sessions::Sessions(Model& model, const SchedulerOptions& options)
     : options_(options),
       target_(make_target(model.info(), options)),
-      pool_(model, pool_options(options, target_.limits), options.max_concurrent_sessions) {}
+      pool_(model, pool_options(options, target_.limits), options.max_concurrent_sessions),
+      seating_(options_, pool_) {}
 
 void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, PassHooks hooks,
                        StreamOwner owner) {
@@ -41,7 +42,7 @@ void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, P
       stream, VerifyStream({.id = std::move(session_id), .key = {}, .owner = std::move(owner)},
                            std::move(hooks), now));
   OUTRIDER_CHECK(fresh);
-  at->second.join(turns_);
+  at->second.join(seating_.turns());
   if (too_many_unopened(at->second.group())) {
     close(at, overloaded(stream, "too many streams wait to open a session"), now);
   }
@@ -308,9 +309,10 @@ std::optional<TimePoint> Sessions::wake_at() const {
   if (waiting_ > 0 && room_may_be_free_) return TimePoint{};
   std::optional<TimePoint> wake = pool_.next_expiry();
   for (const auto& [id, stream] : streams_) {
-    const TimePoint at = stream.waits() ? stream.waits()->since + options_.queue_timeout
-                                        : stream.wake_at(options_.idle_timeout,
-                                                         options_.open_timeout, ready_at(stream));
+    const TimePoint at = stream.waits()
+                             ? stream.waits()->since + options_.queue_timeout
+                             : stream.wake_at(options_.idle_timeout, options_.open_timeout,
+                                              seating_.ready_at(stream));
     wake = wake ? std::min(*wake, at) : at;
   }
   return wake;
@@ -371,105 +373,14 @@ void Sessions::starve(Streams::iterator at, const std::string& told, const std::
   close(at, overloaded(at->first, told), now);
 }
 
-// When the stream's tenant may have its next turn; in the past: now.
-TimePoint Sessions::ready_at(const VerifyStream& stream) const {
-  if (!options_.tenant_ready_at) return TimePoint{};
-  return options_.tenant_ready_at(stream.name().owner.tenant);
-}
-
-std::vector<TurnSeeker> Sessions::turn_seekers(TimePoint now) const {
-  std::vector<TurnSeeker> seekers;
-  for (const auto& [id, stream] : streams_) {
-    if (stream.session() == nullptr) continue;
-    seekers.push_back({.stream = id,
-                       .group = stream.group(),
-                       .rank = stream.rank(),
-                       .joined = stream.joined(),
-                       .served = stream.served(),
-                       .wants = stream.wants_device(now) && ready_at(stream) <= now});
-  }
-  return seekers;
-}
-
-// Prompt tokens that the next pass may read in all: a prompt keeps nobody waiting who awaits a
-// verdict.
-std::size_t Sessions::shared_prefill(const std::vector<TurnSeeker>& seekers) const {
-  const bool awaited = std::ranges::any_of(seekers, [&](const TurnSeeker& seeker) {
-    return seeker.wants && !streams_.at(seeker.stream).session()->is_prefilling();
-  });
-  return awaited ? std::max(options_.prefill_budget, 1u) : VerifySession::kAnyTokens;
-}
-
 std::vector<Rider> Sessions::next_pass(TimePoint now) {
   admit_waiting(now);
-  std::vector<Rider> riders;
-  const std::vector<TurnSeeker> seekers = turn_seekers(now);
-  TurnOrder order(seekers);
-  std::size_t prefill_left = shared_prefill(seekers);
-  std::size_t rows_left = options_.max_batched_rows;
-  while (const std::optional<StreamId> turn = order.next()) {
-    const auto next = streams_.find(*turn);
-    VerifyStream& stream = next->second;
-    const bool reads_prompt = stream.session()->is_prefilling();
-    std::size_t most_tokens = VerifySession::kAnyTokens;
-    if (reads_prompt)
-      most_tokens = riders.empty() ? prefill_left : std::min(prefill_left, rows_left);
-    if (most_tokens == 0) continue;
-    const auto reads_the_same = [&](const Rider& rider) {
-      return stream.will_be_read_by(streams_.at(rider.stream));
-    };
-    if (reads_prompt && std::ranges::any_of(riders, reads_the_same)) continue;
-    // The first has the pass, however many rows that takes.
-    if (!riders.empty() && stream.session()->rows_at_most(most_tokens) > rows_left) break;
-    if (!take_memory(next, most_tokens, riders, now)) continue;
-    stream.serve(++turns_);
-    order.serve(turns_);
-    const PassPlan& plan = riders.emplace_back(stream.start(*turn, now, most_tokens)).plan;
-    if (reads_prompt) prefill_left -= std::min(prefill_left, plan.tokens.size());
-    rows_left -= std::min(rows_left, plan.rows());
-    flush(*turn, stream);
-  }
+  std::vector<Rider> riders =
+      seating_.next_pass(streams_, now, [&](StreamId id, const Status& why) {
+        starve(streams_.find(id), why.message(), pool_.why_short(), now);
+      });
+  for (const Rider& rider : riders) flush(rider.stream, streams_.at(rider.stream));
   return riders;
-}
-
-std::vector<MemoryHolder> Sessions::memory_holders(std::span<const Rider> riders,
-                                                   TimePoint now) const {
-  std::vector<MemoryHolder> holders;
-  for (const auto& [id, stream] : streams_) {
-    const auto rides = [id = id](const Rider& rider) { return rider.stream == id; };
-    if (!stream.holds_memory() || std::ranges::any_of(riders, rides)) continue;
-    holders.push_back({.stream = id,
-                       .rank = stream.rank(),
-                       .wants = stream.wants_device(now),
-                       .has_come_on = stream.has_come_on()});
-  }
-  return holders;
-}
-
-// Memory for the stream's next pass. Where there is none left, the least urgent gives up its own.
-// False: it waits, for those that ride or as the least urgent itself, or was ended because it can
-// never go on.
-bool Sessions::take_memory(Streams::iterator at, std::size_t most_tokens,
-                           std::span<const Rider> riders, TimePoint now) {
-  const auto reserve = [&] { return at->second.reserve(pool_, most_tokens, now); };
-  Status room = reserve();
-  while (!room.ok() && !pool_.was_share_short()) {
-    const std::vector<MemoryHolder> holders = memory_holders(riders, now);
-    const auto other = least_urgent(holders, {.stream = at->first, .rank = at->second.rank()});
-    if (!other || (*other == at->first && holders.size() == 1)) break;
-    streams_.find(*other)->second.give_up_memory(pool_, now);
-    ++stats_.preemptions;
-    if (*other == at->first) return false;
-    room = reserve();
-  }
-  if (room.ok()) return true;
-  const bool others_hold_some = std::ranges::any_of(streams_, [&](const auto& entry) {
-    return entry.first != at->first && entry.second.holds_memory();
-  });
-  if (!others_hold_some || pool_.was_share_short()) {
-    starve(at, room.message(), pool_.why_short(), now);
-  }
-  return false;
 }
 
 void Sessions::finished_pass(Streams::iterator at, bool decided, TimePoint now) {
@@ -492,6 +403,7 @@ SchedulerStats Sessions::stats() const {
   stats.sessions_open = sessions_open_;
   stats.texts_kept = pool_.kept_texts();
   stats.kv_bytes = pool_.used_bytes();
+  stats.preemptions = seating_.preemptions();
   for (const auto& [id, stream] : streams_) stream.add_reports(stats);
   return stats;
 }

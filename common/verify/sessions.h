@@ -1,5 +1,5 @@
 // The streams of one verifier and their sessions: gathers Opens, admits within bounds, ends what is
-// over, and seats those whose turn it is in the next pass. Runs nothing.
+// over, and who rides in the next pass. Runs nothing.
 //
 // At most max_concurrent_sessions and kv.max_bytes; the next Opens wait in a queue, and beyond it
 // they are told to come back. A stream that replaces a session takes its place, whether that still
@@ -25,6 +25,7 @@
 #include "common/verify/fairness.h"
 #include "common/verify/kv_pool.h"
 #include "common/verify/scheduler_types.h"
+#include "common/verify/seating.h"
 #include "common/verify/target.h"
 #include "common/verify/verify_stream.h"
 
@@ -32,7 +33,7 @@ namespace outrider {
 
 class Sessions final {
  public:
-  using Streams = std::map<StreamId, VerifyStream>;
+  using Streams = VerifyStreams;
 
   Sessions(Model& model, const SchedulerOptions& options);
 
@@ -46,24 +47,28 @@ class Sessions final {
   void tick(TimePoint now);
   std::optional<TimePoint> wake_at() const;
 
-  // Begins the next pass of all that want the device and may have it, in the order of their turns
-  // (fairness.h), as far as max_batched_rows goes: who no longer fits comes first in the next. Each
-  // has memory for its pass; those for which there is none are ended. Empty: nobody rides.
+  // Begins the next pass (seating.h); sessions for which there will never be memory are ended.
   std::vector<Rider> next_pass(TimePoint now);
-  // How many passes a session may have to wait for its next, at the most: each serves the first in
-  // the order of turns.
-  std::size_t longest_wait(TimePoint now) const { return longest_round(turn_seekers(now)); }
+  // How many passes a session may have to wait for its next, at the most.
+  std::size_t longest_wait(TimePoint now) const { return seating_.longest_wait(streams_, now); }
   Streams::iterator find(StreamId stream) { return streams_.find(stream); }
   Streams::iterator end() { return streams_.end(); }
   // Hands out what the session has to say.
   void flush(StreamId id, VerifyStream& stream);
+  // The pass of these riders is over; each is told by finished_pass() or break_off() next.
+  void end_pass(std::span<const Rider> riders, Duration took, TimePoint now) {
+    seating_.end_pass(streams_, riders, took, now);
+  }
   // Its pass is done, and the session went on with it. decided: it gave a verdict.
   void finished_pass(Streams::iterator at, bool decided, TimePoint now);
   // Its pass failed.
   void break_off(Streams::iterator at, const Status& why, TimePoint now);
   // What edges are told from now on; 0: nothing.
   void set_pass_limit(Duration limit) { pass_limit_ = limit; }
-  void set_pass_costs(PassCosts costs) { pass_costs_ = std::move(costs); }
+  void set_pass_costs(PassCosts costs) {
+    seating_.set_pass_costs(costs);
+    pass_costs_ = std::move(costs);
+  }
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
   // Of sessions that are over, for on_session_end.
@@ -90,12 +95,6 @@ class Sessions final {
   // Tells the edge when to come back, and returns why.
   Status overloaded(StreamId id, const std::string& why);
 
-  bool take_memory(Streams::iterator at, std::size_t most_tokens, std::span<const Rider> riders,
-                   TimePoint now);
-  std::vector<MemoryHolder> memory_holders(std::span<const Rider> riders, TimePoint now) const;
-  TimePoint ready_at(const VerifyStream& stream) const;
-  std::vector<TurnSeeker> turn_seekers(TimePoint now) const;
-  std::size_t shared_prefill(const std::vector<TurnSeeker>& seekers) const;
   // Ends the stream; its session, if it has one, is over with it.
   void close(Streams::iterator at, const Status& status, TimePoint now);
   void count_end(const VerifyStream& stream, TimePoint now);
@@ -106,11 +105,11 @@ class Sessions final {
   const SchedulerOptions options_;
   const Target target_;
   KvPool pool_;
+  Seating seating_;
   Streams streams_;
   std::size_t sessions_open_ = 0;
   std::size_t waiting_ = 0;        // streams whose Open waits for a place
   bool room_may_be_free_ = false;  // since the last look: a session has ended
-  std::uint64_t turns_ = 0;
   bool draining_ = false;
   Duration pass_limit_{0};
   PassCosts pass_costs_;

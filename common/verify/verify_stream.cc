@@ -84,7 +84,7 @@ Status VerifyStream::receive(const EdgeMessage& message, TimePoint now) {
   return status;
 }
 
-Status VerifyStream::reserve(KvPool& pool, std::size_t most_tokens, TimePoint now) {
+Status VerifyStream::reserve(KvPool& pool, const PassBounds& bounds, TimePoint now) {
   if (!holds_memory()) {
     const std::span<const TokenId> text = session_->tree().text();
     const auto rows = static_cast<Position>(text.size()) + Position{session_->limits().max_rows};
@@ -94,7 +94,7 @@ Status VerifyStream::reserve(KvPool& pool, std::size_t most_tokens, TimePoint no
   } else if (session_->is_prefilling()) {
     session_->keep_cached(pool.extend(lease_, session_->tree().text(), now));
   }
-  const std::size_t rows = session_->rows_at_most(most_tokens);
+  const std::size_t rows = session_->rows_at_most(bounds);
   const std::size_t nodes = std::min(rows, session_->tree().size());
   return pool.reserve(lease_, static_cast<std::int32_t>(rows), static_cast<std::int32_t>(nodes));
 }
@@ -130,9 +130,9 @@ Status VerifyStream::check_reports(const EdgeMessage& message) const {
                              "; this verifier has sent no exit report");
 }
 
-Rider VerifyStream::start(StreamId id, TimePoint now, std::size_t most_tokens) {
+Rider VerifyStream::start(StreamId id, TimePoint now, const PassBounds& bounds) {
   return {.stream = id,
-          .plan = session_->start(now, most_tokens),
+          .plan = session_->start(now, bounds),
           .cache = lease_.cache.get(),
           .abandoned = hooks_.abandoned.get()};
 }

@@ -86,7 +86,7 @@ class VerifyStream final {
   bool will_be_read_by(const VerifyStream& other) const;
   // Takes the memory that the next pass may need, all of it if the session gave up its own.
   // RESOURCE_EXHAUSTED as KvPool::take().
-  Status reserve(KvPool& pool, std::size_t most_tokens, TimePoint now);
+  Status reserve(KvPool& pool, const PassBounds& bounds, TimePoint now);
   // The session has keys and values.
   bool holds_memory() const { return session_ != nullptr && lease_.cache != nullptr; }
   // It has had a verdict since it last began to read its text.
@@ -99,8 +99,8 @@ class VerifyStream final {
   void share(KvPool& pool, TimePoint now) {
     if (holds_memory()) pool.share(lease_, session_->cached_text(), now);
   }
-  // Begins what the session wants of the device. most_tokens: as VerifySession::start().
-  Rider start(StreamId id, TimePoint now, std::size_t most_tokens);
+  // Begins what the session wants of the device.
+  Rider start(StreamId id, TimePoint now, const PassBounds& bounds);
   // Who watches the rider's rows, which stays where it is until the pass is over: with a probe,
   // exits report if the plan wants them; with a pruner branches may end.
   void watch(Rider& rider, ExitProbe* probe, BranchPruner* pruner);

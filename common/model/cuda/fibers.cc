@@ -93,7 +93,7 @@ struct Context {
 };
 #endif
 
-// What a sanitizer has to be told of a stack, as it cannot see that one is left for another.
+// What a sanitizer needs to know of a stack, as it cannot see that one is left for another.
 #if defined(OUTRIDER_FIBERS_ASAN)
 struct SanitizedStack {
   void* fake = nullptr;

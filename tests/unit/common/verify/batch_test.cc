@@ -136,16 +136,38 @@ TEST_F(BatchTest, WhoDoesNotFitComesFirstInTheNext) {
   EXPECT_THAT(ride(), ElementsAre(2, 3));
 }
 
-TEST_F(BatchTest, ATreeThatDoesNotFitWaitsForItsTurnWhole) {
+TEST_F(BatchTest, AFullPassTakesTheMostPromisingNodesOfAll) {
   options_.max_batched_rows = 5;
   begin();
   for (StreamId stream = 1; stream <= 2; ++stream) open(stream, open_message({1}, 20));
   ride();
   grow(1, {{1, 0, 200}, {2, 0, 100}});
   grow(2, {{1, 0, 200}, {2, 0, 100}, {3, 0, 50}});
-  EXPECT_THAT(ride(), ElementsAre(1)) << "3 rows, and 4 more do not fit";
-  EXPECT_THAT(ride(), ElementsAre(2, 1));
-  EXPECT_EQ(heard<Verdict>(2)[1].rows, 4u);
+  EXPECT_THAT(ride(), ElementsAre(1, 2));
+  EXPECT_EQ(heard<Verdict>(1)[1].rows, 3u);
+  EXPECT_EQ(heard<Verdict>(2)[1].rows, 2u);
+  EXPECT_THAT(heard<Started>(1)[1].left_out, IsEmpty());
+  EXPECT_THAT(heard<Started>(2)[1].left_out, ElementsAre(2, 3));
+}
+
+// A row takes a millisecond, in which two sessions that get 50 tokens a second each lose 0.1.
+TEST_F(BatchTest, ANodeThatIsNotWorthItsTimeWaitsWhileOthersDo) {
+  for (std::size_t rows = 1; rows <= 4; ++rows) {
+    options_.pass_costs.add(rows, false, from_ms(19.0 + static_cast<double>(rows)));
+  }
+  begin();
+  open(1, open_message({1}, 40));
+  ride(from_ms(20));
+  grow(1, {{1, 0, 200}, {2, 0, 10}});
+  ride(from_ms(20));
+  EXPECT_THAT(heard<Started>(1)[1].left_out, IsEmpty()) << "alone it has all";
+  open(2, open_message({1}, 40));
+  for (int pass = 0; pass < 4; ++pass) ride(from_ms(20));
+  const NodeId first = scheduler().session(1)->tree().ids().last_id() + 1;
+  grow(1, {{1, 0, 200}, {2, 0, 10}});
+  EXPECT_THAT(ride(from_ms(20)), testing::UnorderedElementsAre(1, 2));
+  EXPECT_THAT(heard<Started>(1).back().left_out, ElementsAre(first + 1));
+  EXPECT_EQ(heard<Verdict>(1).back().rows, 2u);
 }
 
 TEST_F(BatchTest, ATreeLargerThanABatchHasAPassOfItsOwn) {

@@ -1,8 +1,9 @@
-// One peer takes nothing from others: turns at the device, memory of what waits.
+// One peer takes nothing from others: turns at the device, its share of it, memory of what waits.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/verify/engine.h"
 #include "common/verify/fairness.h"
@@ -33,6 +34,70 @@ TEST(GroupShares, BeyondTheShareOfAllTheGroupWithMostGivesWayWhoeverCameLast) {
   EXPECT_EQ(shares.beyond("c"), 2u);
   shares.clear();
   EXPECT_FALSE(shares.beyond("c"));
+}
+
+// --- shares of the device -----------------------------------------------------------------------
+
+TEST(DeviceSharesTest, WhoHasMuchMoreThanAnEqualShareCountsLess) {
+  DeviceShares shares;
+  EXPECT_EQ(shares.weight("a"), 1) << "nobody has had anything";
+  for (int pass = 0; pass < 100; ++pass) {
+    shares.charge("greedy", 80);
+    for (const char* modest : {"a", "b", "c", "d"}) shares.charge(modest, 5);
+    shares.end_pass();
+  }
+  // 80 of 100 rows where a fifth would be equal: four shares, of which one and a half are free.
+  EXPECT_NEAR(shares.weight("greedy"), std::pow(1.5 / 4, 4), 1e-9);
+  EXPECT_EQ(shares.weight("a"), 1);
+  EXPECT_EQ(shares.weight("new"), 1);
+}
+
+TEST(DeviceSharesTest, ALittleMoreThanEqualIsFreeAndOneAloneHasAll) {
+  DeviceShares shares;
+  shares.charge("a", 7);
+  shares.charge("b", 5);
+  EXPECT_EQ(shares.weight("a"), 1);
+  DeviceShares alone;
+  alone.charge("a", 100);
+  EXPECT_EQ(alone.weight("a"), 1);
+}
+
+TEST(DeviceSharesTest, WhatWasHadIsForgotten) {
+  DeviceShares shares;
+  for (int pass = 0; pass < 100; ++pass) {
+    shares.charge("greedy", 50);
+    shares.charge("a", 1);
+    shares.charge("b", 1);
+    shares.end_pass();
+  }
+  EXPECT_LT(shares.weight("greedy"), 0.2);
+  for (int pass = 0; pass < 100; ++pass) {
+    for (const char* group : {"greedy", "a", "b"}) shares.charge(group, 5);
+    shares.end_pass();
+  }
+  EXPECT_EQ(shares.weight("greedy"), 1);
+}
+
+// --- what confidences are worth -----------------------------------------------------------------
+
+TEST(TrackRecordTest, WhatIsStatedCountsUntilThereAreCases) {
+  TrackRecord record;
+  EXPECT_FLOAT_EQ(record.chance(0.9f), 0.9f);
+  EXPECT_FLOAT_EQ(record.chance(0), 0);
+  EXPECT_FLOAT_EQ(record.chance(1), 1);
+}
+
+TEST(TrackRecordTest, WhoBoastsIsDiscountedAndWhoIsModestIsNot) {
+  TrackRecord record;
+  for (int i = 0; i < 200; ++i) {
+    record.add(1.0f, i % 4 == 0);
+    record.add(0.25f, i % 4 != 0);
+  }
+  EXPECT_NEAR(record.chance(1.0f), 0.25, 0.08);
+  EXPECT_NEAR(record.chance(0.25f), 0.75, 0.08);
+  EXPECT_FLOAT_EQ(record.chance(0.55f), 0.55f) << "of others nothing is known";
+  for (int i = 0; i < 200; ++i) record.add(1.0f, true);
+  EXPECT_GT(record.chance(1.0f), 0.9f) << "older cases are forgotten";
 }
 
 class InboxTest : public testing::Test {

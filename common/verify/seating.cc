@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/verify/seating.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+constexpr double kKeepBusy = 0.9;  // of the older passes' weight, per pass
+// Every so many passes rows cost nothing, so that it stays known what passes of many take.
+constexpr std::uint64_t kPassesPerTrial = 64;
+
+bool rides(std::span<const Rider> riders, StreamId stream) {
+  return std::ranges::any_of(riders, [&](const Rider& rider) { return rider.stream == stream; });
+}
+
+std::vector<MemoryHolder> memory_holders(const VerifyStreams& streams,
+                                         std::span<const Rider> riders, TimePoint now) {
+  std::vector<MemoryHolder> holders;
+  for (const auto& [id, stream] : streams) {
+    if (!stream.holds_memory() || rides(riders, id)) continue;
+    holders.push_back({.stream = id,
+                       .rank = stream.rank(),
+                       .wants = stream.wants_device(now),
+                       .has_come_on = stream.has_come_on()});
+  }
+  return holders;
+}
+
+}  // namespace
+
+TimePoint Seating::ready_at(const VerifyStream& stream) const {
+  if (!options_.tenant_ready_at) return TimePoint{};
+  return options_.tenant_ready_at(stream.name().owner.tenant);
+}
+
+std::vector<TurnSeeker> Seating::turn_seekers(const VerifyStreams& streams, TimePoint now) const {
+  std::vector<TurnSeeker> seekers;
+  for (const auto& [id, stream] : streams) {
+    if (stream.session() == nullptr) continue;
+    seekers.push_back({.stream = id,
+                       .group = stream.group(),
+                       .rank = stream.rank(),
+                       .joined = stream.joined(),
+                       .served = stream.served(),
+                       .wants = stream.wants_device(now) && ready_at(stream) <= now});
+  }
+  return seekers;
+}
+
+// Prompt tokens that the next pass may read in all: a prompt keeps nobody waiting who awaits a
+// verdict.
+std::size_t Seating::shared_prefill(const VerifyStreams& streams,
+                                    std::span<const TurnSeeker> seekers) const {
+  const bool awaited = std::ranges::any_of(seekers, [&](const TurnSeeker& seeker) {
+    return seeker.wants && !streams.at(seeker.stream).session()->is_prefilling();
+  });
+  return awaited ? std::max(options_.prefill_budget, 1u) : PassBounds::kAny;
+}
+
+// All that may ride, in the order of turns, with what each would have.
+std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams,
+                                                    const std::set<StreamId>& without_memory,
+                                                    TimePoint now) const {
+  std::vector<Candidate> candidates;
+  const std::vector<TurnSeeker> seekers = turn_seekers(streams, now);
+  TurnOrder order(seekers);
+  std::size_t prefill_left = shared_prefill(streams, seekers);
+  std::size_t rows_left = options_.max_batched_rows;
+  while (const std::optional<StreamId> turn = order.next()) {
+    const VerifyStream& stream = streams.at(*turn);
+    const VerifySession& session = *stream.session();
+    if (rows_left == 0) break;
+    if (without_memory.contains(*turn)) continue;
+    Candidate next{.stream = *turn, .bounds = {}, .offer = {.weight = weight(stream)}};
+    if (session.is_prefilling()) {
+      // The first has the pass, however many rows its prompt takes.
+      next.bounds.tokens = candidates.empty() ? prefill_left : std::min(prefill_left, rows_left);
+      const auto reads_the_same = [&](const Candidate& other) {
+        return stream.will_be_read_by(streams.at(other.stream));
+      };
+      if (next.bounds.tokens == 0 || std::ranges::any_of(candidates, reads_the_same)) continue;
+      PassBounds text = next.bounds;
+      text.nodes = 0;
+      next.offer.prompt_rows = session.rows_at_most(text);
+      prefill_left -= std::min(prefill_left, next.offer.prompt_rows);
+    }
+    next.offer.chances = session.chances(next.bounds);
+    rows_left -= std::min(rows_left, std::max(next.offer.prompt_rows, std::size_t{1}));
+    order.serve(turns_ + candidates.size() + 1);
+    candidates.push_back(std::move(next));
+  }
+  return candidates;
+}
+
+double Seating::weight(const VerifyStream& stream) const {
+  return weight_of(stream.session()->opened().service_tier) * shares_.weight(stream.group());
+}
+
+// A session alone has all its rows. Else a pass costs those who ride or wait what they would get
+// in its time, and the others as far as they are likely to come before its end.
+RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Candidate> candidates,
+                              TimePoint now) {
+  RowBounds bounds;
+  const RowOffer& first = candidates.front().offer;
+  bounds.most_rows =
+      std::max<std::size_t>(options_.max_batched_rows,
+                            std::max(first.prompt_rows, std::size_t{1}) + first.chances.size());
+  std::size_t sessions = 0;
+  for (const auto& [id, stream] : streams) {
+    if (stream.session() == nullptr) continue;
+    ++sessions;
+    const double comes = stream.wants_device(now) ? 1 : busy_;
+    bounds.price += comes * weight(stream) * stream.session()->book().tokens_per_s(now);
+  }
+  if (sessions == 1 || ++passes_ % kPassesPerTrial == 0) bounds.price = 0;
+  return bounds;
+}
+
+std::vector<Rider> Seating::next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve) {
+  std::vector<Rider> riders;
+  std::set<StreamId> without_memory;  // they wait for it; the others go on
+  while (riders.empty()) {
+    std::vector<Candidate> seated = candidates(streams, without_memory, now);
+    if (seated.empty()) break;
+    const RowBounds bounds = row_bounds(streams, seated, now);
+    std::vector<RowOffer> offers;
+    for (Candidate& candidate : seated) offers.push_back(std::move(candidate.offer));
+    const auto nodes = choose_rows(offers, curve_, bounds);
+    for (std::size_t i = 0; i < seated.size(); ++i) {
+      if (!nodes[i]) continue;
+      const StreamId id = seated[i].stream;
+      seated[i].bounds.nodes = *nodes[i];
+      if (!take_memory(streams, seated[i], riders, now, starve)) {
+        without_memory.insert(id);
+        continue;
+      }
+      streams.at(id).serve(++turns_);
+      riders.push_back(streams.at(id).start(id, now, seated[i].bounds));
+    }
+  }
+  return riders;
+}
+
+// Memory for the stream's next pass. Where there is none left, the least urgent gives up its own.
+// False: it waits, for those that ride or as the least urgent itself, or was ended because it can
+// never go on.
+bool Seating::take_memory(VerifyStreams& streams, const Candidate& candidate,
+                          std::span<const Rider> riders, TimePoint now, const Starve& starve) {
+  VerifyStream& stream = streams.at(candidate.stream);
+  const auto reserve = [&] { return stream.reserve(pool_, candidate.bounds, now); };
+  Status room = reserve();
+  while (!room.ok() && !pool_.was_share_short()) {
+    const std::vector<MemoryHolder> holders = memory_holders(streams, riders, now);
+    const auto other = least_urgent(holders, {.stream = candidate.stream, .rank = stream.rank()});
+    if (!other || (*other == candidate.stream && holders.size() == 1)) break;
+    streams.at(*other).give_up_memory(pool_, now);
+    ++preemptions_;
+    if (*other == candidate.stream) return false;
+    room = reserve();
+  }
+  if (room.ok()) return true;
+  const bool others_hold_some = std::ranges::any_of(streams, [&](const auto& entry) {
+    return entry.first != candidate.stream && entry.second.holds_memory();
+  });
+  if (!others_hold_some || pool_.was_share_short()) starve(candidate.stream, room);
+  return false;
+}
+
+void Seating::end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
+                       TimePoint now) {
+  for (const Rider& rider : riders) {
+    shares_.charge(streams.at(rider.stream).group(), rider.rows);
+  }
+  shares_.end_pass();
+  const Duration since = last_end_ ? now - *last_end_ : took;
+  if (since > Duration{0}) {
+    busy_ =
+        kKeepBusy * busy_ + (1 - kKeepBusy) * std::min(1.0, to_seconds(took) / to_seconds(since));
+  }
+  last_end_ = now;
+}
+
+}  // namespace outrider

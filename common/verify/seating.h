@@ -1,0 +1,87 @@
+// Who rides in the next pass: sessions in the order of their turns (fairness.h), with those of
+// their nodes that are worth their time (market.h) and with memory for their rows. Runs nothing.
+//
+// Thread rule: owned by the scheduler's thread. Ownership: the pool outlives it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/protocol/pass_costs.h"
+#include "common/verify/fairness.h"
+#include "common/verify/kv_pool.h"
+#include "common/verify/market.h"
+#include "common/verify/scheduler_types.h"
+#include "common/verify/verify_stream.h"
+
+namespace outrider {
+
+using VerifyStreams = std::map<StreamId, VerifyStream>;
+
+class Seating final {
+ public:
+  Seating(const SchedulerOptions& options, KvPool& pool) : options_(options), pool_(pool) {}
+
+  // The stream has a session for which there will never be memory: its owner ends it.
+  using Starve = std::function<void(StreamId, const Status& why)>;
+
+  // Begins the pass of all that want the device and may have it, as far as max_batched_rows goes:
+  // who no longer fits comes first in the next. Each has memory for its pass. Empty: nobody rides.
+  std::vector<Rider> next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve);
+  // It is over. costs: of passes so far.
+  void end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
+                TimePoint now);
+  void set_pass_costs(const PassCosts& costs) { curve_ = PassCurve(costs); }
+
+  // The number of the last turn that somebody had.
+  std::uint64_t turns() const { return turns_; }
+  // How many passes a session may have to wait for its next, at the most: each serves the first in
+  // the order of turns.
+  std::size_t longest_wait(const VerifyStreams& streams, TimePoint now) const {
+    return longest_round(turn_seekers(streams, now));
+  }
+  // When the stream's tenant may have its next turn; in the past: now.
+  TimePoint ready_at(const VerifyStream& stream) const;
+  std::uint64_t preemptions() const { return preemptions_; }
+
+ private:
+  struct Candidate {
+    StreamId stream;
+    PassBounds bounds;
+    RowOffer offer;
+  };
+
+  std::vector<Candidate> candidates(const VerifyStreams& streams,
+                                    const std::set<StreamId>& without_memory, TimePoint now) const;
+  std::vector<TurnSeeker> turn_seekers(const VerifyStreams& streams, TimePoint now) const;
+  std::size_t shared_prefill(const VerifyStreams& streams,
+                             std::span<const TurnSeeker> seekers) const;
+  double weight(const VerifyStream& stream) const;
+  RowBounds row_bounds(const VerifyStreams& streams, std::span<const Candidate> candidates,
+                       TimePoint now);
+  bool take_memory(VerifyStreams& streams, const Candidate& candidate,
+                   std::span<const Rider> riders, TimePoint now, const Starve& starve);
+
+  const SchedulerOptions& options_;
+  KvPool& pool_;
+  std::uint64_t turns_ = 0;
+  std::uint64_t preemptions_ = 0;
+
+  // What the market goes by.
+  PassCurve curve_;
+  DeviceShares shares_;
+  double busy_ = 0;  // the part of the time lately that the device worked
+  std::optional<TimePoint> last_end_;
+  std::uint64_t passes_ = 0;
+};
+
+}  // namespace outrider

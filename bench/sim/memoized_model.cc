@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/model/emulated/cell_values.h"
+#include "common/model/cell_values.h"
 #include "emulation/random/random.h"
 
 namespace outrider {

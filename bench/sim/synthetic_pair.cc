@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "common/model/emulated/cell_values.h"
+#include "common/model/cell_values.h"
 #include "emulation/random/random.h"
 
 namespace outrider {

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/drafting/draft_engine.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "common/model/row_check.h"
 
 namespace outrider {
+namespace {
+
+// What both guess is surer than what one does.
+void add_guesses(const std::vector<Guess>& more, std::vector<Guess>& guesses) {
+  for (const Guess& guess : more) {
+    const auto same = std::ranges::find(guesses, guess.token, &Guess::token);
+    if (same == guesses.end()) {
+      guesses.push_back(guess);
+    } else {
+      same->confidence = 1 - (1 - same->confidence) * (1 - guess.confidence);
+    }
+  }
+  std::ranges::stable_sort(guesses, std::greater{}, &Guess::confidence);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<DraftEngine>> DraftEngine::create(Model& model, const Clock& clock,
                                                          std::int32_t capacity) {
@@ -13,7 +31,25 @@ Result<std::unique_ptr<DraftEngine>> DraftEngine::create(Model& model, const Clo
   return std::unique_ptr<DraftEngine>(new DraftEngine(model, clock, std::move(cache)));
 }
 
+Status DraftEngine::guess_beside(Model& second) {
+  OUTRIDER_ASSIGN_OR_RETURN(second_, create(second, clock_, cache_->slots().capacity()));
+  return {};
+}
+
 Result<DraftStepDone> DraftEngine::run(const DraftStep& step, const std::atomic<bool>* abandoned) {
+  if (second_ == nullptr) return run_own(step, abandoned);
+  OUTRIDER_ASSIGN_OR_RETURN(const DraftStepDone beside, second_->run(step));
+  OUTRIDER_ASSIGN_OR_RETURN(DraftStepDone done, run_own(step, abandoned));
+  OUTRIDER_CHECK(done.slots == beside.slots);
+  for (std::size_t i = 0; i < done.guesses.size(); ++i) {
+    add_guesses(beside.guesses[i], done.guesses[i]);
+  }
+  done.compute += beside.compute;
+  return done;
+}
+
+Result<DraftStepDone> DraftEngine::run_own(const DraftStep& step,
+                                           const std::atomic<bool>* abandoned) {
   const TimePoint begin = clock_.now();
   KvSlots& slots = cache_->slots();
   if (step.keep && *step.keep < slots.committed()) slots.truncate(*step.keep);
@@ -68,7 +104,9 @@ Status DraftEngine::make_rows(const DraftStep& step, DraftStepDone& done) {
   return {};
 }
 
+// None of a row for which the model has no logits.
 std::vector<Guess> DraftEngine::guess(std::size_t row, Position position, int fan_out) const {
+  if (!output_.has_row(row)) return {};
   return guess_next(output_.row(row), choice_.sampling, choice_.seed, position, fan_out);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edge_client/generation/edge_setup.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -10,8 +11,10 @@
 
 #include "common/base/address.h"
 #include "common/credentials/private_file.h"
+#include "common/drafting/lookup/lookup_model.h"
 #include "common/model/format/model_files.h"
 #include "edge_client/flash/memory_plan.h"
+#include "edge_client/generation/lookup_corpus.h"
 
 namespace outrider {
 namespace {
@@ -99,7 +102,7 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
   if (config.flash.memory_budget > 0) warn_of_memory_limit(config.flash.memory_budget);
   if (needs_own_target(config)) OUTRIDER_RETURN_IF_ERROR(LocalTarget::check_budget(config));
   std::future<Result<std::unique_ptr<LocalDraft>>> draft;
-  if (wants_draft(config)) {
+  if (drafts_by_model(config)) {
     draft = std::async(std::launch::async, [&config, &clock = self->clock_, &gate = self->gate_] {
       return LocalDraft::load(config, clock, &gate);
     });
@@ -120,8 +123,9 @@ Result<std::unique_ptr<EdgeSetup>> EdgeSetup::load(const GenerationConfig& confi
     OUTRIDER_ASSIGN_OR_RETURN(self->draft_, draft.get());
     OUTRIDER_RETURN_IF_ERROR(check_vocabulary(config.model, self->tokenizer().vocab_size(),
                                               self->draft_->info().vocab_size));
-    self->learning_ = learning_of(config, *self->draft_);
   }
+  if (drafts_by_lookup(config)) OUTRIDER_RETURN_IF_ERROR(self->add_lookup());
+  if (self->draft_ != nullptr) self->learning_ = learning_of(config, *self->draft_);
   if (self->target_ != nullptr) {
     // Two targets with two templates are refused before anything is asked; but a server that is
     // away is no reason to wait.
@@ -186,6 +190,25 @@ Status EdgeSetup::load_target() {
   } else {
     return target.status();
   }
+  return {};
+}
+
+// Alone, or beside the draft model.
+Status EdgeSetup::add_lookup() {
+  LookupOptions options{.vocab_size = tokenizer_->vocab_size()};
+  if (config_.answer.context > 0) options.max_positions = config_.answer.context;
+  if (draft_ != nullptr) {
+    options.vocab_size = std::max(options.vocab_size, draft_->info().vocab_size);
+    options.max_positions = draft_->info().max_positions;
+  }
+  auto lookup = std::make_unique<LookupModel>(options);
+  if (!config_.lookup_corpus.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(remember_corpus(config_.lookup_corpus, *tokenizer_, *lookup));
+  }
+  if (draft_ != nullptr) return draft_->guess_beside(std::move(lookup));
+  DrafterOptions drafting = config_.drafter;
+  drafting.max_positions = config_.answer.context;
+  OUTRIDER_ASSIGN_OR_RETURN(draft_, LocalDraft::create(std::move(lookup), drafting, clock_));
   return {};
 }
 

@@ -50,6 +50,7 @@ class EdgeSetup final {
  private:
   explicit EdgeSetup(const GenerationConfig& config) : config_(config) {}
   Status load_target();
+  Status add_lookup();
   void ask_for_template();
   Status find_template(const std::string& tokenizer);
 

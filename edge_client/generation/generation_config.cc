@@ -6,9 +6,24 @@
 
 namespace outrider {
 
+DraftSource draft_source_of(const GenerationConfig& config) {
+  return config.draft_source.value_or(config.model.empty() ? DraftSource::kLookup
+                                                           : DraftSource::kModel);
+}
+
 bool wants_draft(const GenerationConfig& config) {
   const std::optional<StrategyChoice>& strategy = config.answer.speculation.strategy;
-  return strategy ? *strategy != Strategy::kAr : !config.model.empty();
+  return draft_source_of(config) != DraftSource::kNone && (!strategy || *strategy != Strategy::kAr);
+}
+
+bool drafts_by_model(const GenerationConfig& config) {
+  const DraftSource source = draft_source_of(config);
+  return wants_draft(config) && (source == DraftSource::kModel || source == DraftSource::kBoth);
+}
+
+bool drafts_by_lookup(const GenerationConfig& config) {
+  const DraftSource source = draft_source_of(config);
+  return wants_draft(config) && (source == DraftSource::kLookup || source == DraftSource::kBoth);
 }
 
 Mode mode_of(const GenerationConfig& config) {
@@ -26,7 +41,7 @@ std::string local_target_of(const GenerationConfig& config) {
 }
 
 DefaultTrees default_trees(const GenerationConfig& config) {
-  const bool streams = mode_of(config) != Mode::kOnline && !config.model.empty() &&
+  const bool streams = mode_of(config) != Mode::kOnline && drafts_by_model(config) &&
                        ModelPack::is_pack(local_target_of(config));
   if (!streams || config.answer.speculation.strategy) return {};
   if (mode_of(config) == Mode::kOffline) return {.always = TreeKind::kOutrider};
@@ -73,15 +88,33 @@ Status check_local_target(const GenerationConfig& config) {
                           " --out FILE.pack, and --target FILE.pack");
 }
 
+Status check_draft_source(const GenerationConfig& config) {
+  const DraftSource source = draft_source_of(config);
+  const SpeculationOptions& speculated = config.answer.speculation;
+  if (source == DraftSource::kNone && speculated.strategy &&
+      *speculated.strategy != Strategy::kAr) {
+    return invalid_argument(std::string("--strategy ") + name_of(speculated.chosen()) +
+                            " drafts, and --draft-source is none. Remedy: leave one of them out");
+  }
+  if (drafts_by_model(config) && config.model.empty()) {
+    return invalid_argument(std::string("--draft-source ") + name_of(source) +
+                            " needs a draft model: name its directory with --model. Remedy without "
+                            "one: --draft-source lookup");
+  }
+  if (!config.lookup_corpus.empty() && !drafts_by_lookup(config)) {
+    return invalid_argument(std::string("--lookup-corpus is what look-up drafts from, and "
+                                        "--draft-source is ") +
+                            name_of(source) + ". Remedy: --draft-source lookup or both");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status validate(const GenerationConfig& config) {
   OUTRIDER_RETURN_IF_ERROR(validate(config.answer.text.choice.sampling));
   const SpeculationOptions& speculated = config.answer.speculation;
-  if (wants_draft(config) && config.model.empty()) {
-    return invalid_argument(std::string("--strategy ") + name_of(speculated.chosen()) +
-                            " needs a draft: name its directory with --model");
-  }
+  OUTRIDER_RETURN_IF_ERROR(check_draft_source(config));
   if (speculated.tree.kind != TreeKind::kChain && speculated.chosen() != Strategy::kSd) {
     return invalid_argument(std::string("--tree ") + name_of(speculated.tree.kind) +
                             " is a round of --strategy sd, not of " + name_of(speculated.chosen()) +

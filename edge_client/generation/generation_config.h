@@ -4,6 +4,7 @@
 // Thread rule: values and pure functions. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/enum_names.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/drafting/drafter.h"
@@ -37,11 +39,28 @@ struct AnswerConfig {
   bool show_provisional = false;  // the listener gets the draft's guesses, too
 };
 
+// Where drafted tokens come from.
+enum class DraftSource : std::uint8_t {
+  kModel,   // a draft model
+  kLookup,  // earlier places where the text was as it is now (lookup_model.h)
+  kBoth,    // in one tree
+  kNone,    // nothing is drafted
+};
+
+template <>
+inline constexpr auto enum_names<DraftSource> =
+    std::to_array<EnumName<DraftSource>>({{DraftSource::kModel, "model"},
+                                          {DraftSource::kLookup, "lookup"},
+                                          {DraftSource::kBoth, "both"},
+                                          {DraftSource::kNone, "none"}});
+
 // Of a generator: what it loads, and its answers.
 struct GenerationConfig {
-  std::string model;       // the draft's directory; empty: no draft
-  std::string tokenizer;   // a directory; empty: the model's, or else the target's
-  std::string server;      // HOST:PORT; empty: kDefaultServer
+  std::string model;                        // the draft model's directory; empty: none
+  std::optional<DraftSource> draft_source;  // nothing: the model, or look-up if there is none
+  std::string lookup_corpus;                // texts to look up in, a file or a folder; empty: none
+  std::string tokenizer;                    // a directory; empty: the model's, or else the target's
+  std::string server;                       // HOST:PORT; empty: kDefaultServer
   RemoteOptions remote;    // how it is reached; address and key are those of server and token_file
   std::string token_file;  // the server's key for this edge; empty: none
   std::string target;      // a directory, a GGUF file or a pack; empty: the server decides
@@ -61,8 +80,11 @@ struct GenerationConfig {
   AnswerConfig answer;
 };
 
-// Whether its answers are drafted.
+// Whether its answers are drafted, and by what.
 bool wants_draft(const GenerationConfig& config);
+DraftSource draft_source_of(const GenerationConfig& config);
+bool drafts_by_model(const GenerationConfig& config);
+bool drafts_by_lookup(const GenerationConfig& config);
 
 inline constexpr char kDefaultServer[] = "127.0.0.1:8001";
 

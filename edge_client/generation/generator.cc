@@ -94,7 +94,7 @@ Generator::Generator(const GeneratorParts& parts, AnswerListener& listener)
 std::string Generator::speculation(const AnswerConfig& config) const {
   const SpeculationOptions& chosen = config.speculation;
   if (chosen.strategy == Strategy::kAr) return "OFF because --strategy ar was chosen";
-  if (parts_.draft == nullptr) return "OFF because no draft was given (--model DIR)";
+  if (parts_.draft == nullptr) return "OFF because --draft-source none was chosen";
   if (draft_failed_) return "OFF because the draft model failed before";
   return "ON (" + std::string(name_of(chosen.chosen())) + ", draft " + parts_.draft->info().name +
          ", " + round_text(chosen) + offline_text(parts_, config) + ")";

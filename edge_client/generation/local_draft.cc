@@ -29,6 +29,11 @@ Result<std::unique_ptr<LocalDraft>> LocalDraft::load(const GenerationConfig& con
   return draft;
 }
 
+Status LocalDraft::guess_beside(std::unique_ptr<Model> second) {
+  second_ = std::move(second);
+  return worker_->guess_beside(*second_);
+}
+
 DrafterOptions drafter_options(const ModelInfo& draft, DrafterOptions wanted) {
   const Position context = wanted.max_positions;
   wanted.max_positions = context > 0 ? std::min(context, draft.max_positions) : draft.max_positions;

@@ -28,6 +28,8 @@ class LocalDraft final {
                                                   ComputeGate* gate = nullptr);
   static Result<std::unique_ptr<LocalDraft>> create(std::unique_ptr<Model> model,
                                                     const DrafterOptions& wanted, Clock& clock);
+  // This one guesses too; before the first answer. As DraftEngine::guess_beside().
+  Status guess_beside(std::unique_ptr<Model> second);
 
   const ModelInfo& info() const { return model_->info(); }
   bool is_paced() const { return pacer_ != nullptr; }
@@ -48,6 +50,7 @@ class LocalDraft final {
         worker_(std::make_unique<DraftWorker>(std::move(engine))) {}
 
   const std::unique_ptr<Model> model_;
+  std::unique_ptr<Model> second_;            // guesses beside it; null: none
   std::shared_ptr<const ModelPacer> pacer_;  // null: model_ runs as fast as it goes
   const DrafterOptions options_;
   std::unique_ptr<Drafter> drafter_;

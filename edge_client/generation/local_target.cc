@@ -58,7 +58,7 @@ std::uint64_t exit_bytes(const GenerationConfig& config, const ModelPack& pack) 
 
 // What the draft takes of a memory budget.
 Result<std::uint64_t> draft_bytes(const GenerationConfig& config, Position context) {
-  if (!wants_draft(config)) return 0;
+  if (!drafts_by_model(config)) return 0;
   OUTRIDER_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFiles> files,
                             load_model_files(config.model, {}));
   const ModelConfig& draft = files->config;

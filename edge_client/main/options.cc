@@ -33,9 +33,18 @@ void add_model_flags(CLI::App& command, AnswerOptions& options, const EdgeParts&
       .add_option("--tokenizer", o.tokenizer,
                   "Its directory or GGUF file [the model's, or else the target's]")
       ->group(kModelGroup);
+  add_choice(command, "--draft-source", o.draft_source,
+             "Where drafted tokens come from. model: --model; lookup: what followed where prompt, "
+             "answer or earlier answers were alike, without a model; both; none [model if --model, "
+             "else lookup]")
+      ->group(kModelGroup);
+  command
+      .add_option("--lookup-corpus", o.lookup_corpus,
+                  "Texts that look-up drafts from as well: a file or a folder of UTF-8 text")
+      ->group(kDraftingGroup);
   add_choice(command, "--strategy", speculated.strategy, parts.strategies,
              "mirror: draft ahead of the verdicts and send it too; fsd: draft ahead where "
-             "early exits point; sd: draft after each verdict; ar: no draft [mirror if --model]")
+             "early exits point; sd: draft after each verdict; ar: no draft [mirror]")
       ->group(kModelGroup);
   command
       .add_option("--spec-draft-n-max", speculated.gamma,

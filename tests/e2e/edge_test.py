@@ -53,12 +53,31 @@ class Answers(WithServer):
             self.assertGreater(len(plain.json['ids']), 5)
             drafted = self.run_edge('--model', DRAFT, *common)
             resident = edge('run', '--target', TARGET, '--model', DRAFT, *common)
-            for other in (drafted, resident):
+            looked_up = self.run_edge('--tokenizer', DRAFT, *common)
+            self.assertIn('draft look-up', looked_up.json['speculation'])
+            both = self.run_edge('--model', DRAFT, '--draft-source', 'both', *common)
+            for other in (drafted, resident, looked_up, both):
                 self.assertEqual(other.code, 0, other.err)
                 self.assertEqual(other.json['ids'], plain.json['ids'])
                 self.assertEqual(other.json['text'], plain.json['text'])
             self.assertLess(drafted.json['target_passes'], plain.json['target_passes'])
             self.assertGreater(drafted.json['spec_decode_num_accepted_tokens'], 0)
+
+    def test_a_corpus_with_the_answer_drafts_most_of_it(self):
+        common = ('--tokenizer', DRAFT, '-p', PROMPT, '-n', '60', '--temp', '1', '--seed', '5', '--json')
+        plain = self.run_edge('--draft-source', 'none', *common)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / 'log.txt').write_text(plain.json['text'], encoding='utf-8')
+            drafted = self.run_edge('--lookup-corpus', folder, *common)
+            self.assertEqual(drafted.json['ids'], plain.json['ids'])
+            self.assertLess(drafted.json['target_passes'], plain.json['target_passes'] * 2 // 3)
+            (Path(folder) / 'photo.jpg').write_bytes(b'\xff\xd8\x00\x01')
+            refused = self.run_edge('--lookup-corpus', folder, *common)
+            self.assertEqual(refused.code, 2, refused.err)
+            self.assertIn('photo.jpg is not text', refused.err)
+        missing = self.run_edge('--lookup-corpus', '/no/such/folder', *common)
+        self.assertEqual(missing.code, 1, missing.err)
+        self.assertIn('/no/such/folder does not exist', missing.err)
 
     def test_branches_that_end_in_the_middle_of_a_pass_change_no_text(self):
         common = ('--model', DRAFT, '-p', PROMPT, '-n', '40', '--tree', 'top-n', '--json')
@@ -242,7 +261,7 @@ class WrongUse(WithServer):
     def test_usage_errors_name_the_flag_and_exit_2(self):
         self.refused(edge('run', '--no-such-flag'), 2, '--no-such-flag')
         self.refused(edge('run', '-p', 'x', '--temp', 'warm'), 2, '--temp')
-        self.refused(edge('run', '--strategy', 'sd', '--tokenizer', DRAFT, '-p', 'x'), 2, '--model')
+        self.refused(edge('run', '--draft-source', 'both', '--tokenizer', DRAFT, '-p', 'x'), 2, '--model')
 
     def test_the_doctor_wants_a_draft_to_judge(self):
         done = edge('doctor', '--tokenizer', DRAFT)

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "common/model/emulated/cell_values.h"
+#include "common/model/cell_values.h"
 #include "common/model/model.h"
 #include "common/sampling/sampling.h"
 

@@ -12,7 +12,7 @@
 #include <random>
 
 #include "common/base/clock.h"
-#include "common/model/emulated/cell_values.h"
+#include "common/model/cell_values.h"
 
 namespace outrider {
 namespace {

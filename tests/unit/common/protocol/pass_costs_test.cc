@@ -44,7 +44,7 @@ TEST(PassCostBookTest, WhatExitsAddIsTakenWhereBothAreKnown) {
 TEST(PassCostBookTest, PrefillsAndNothingAreLeftOut) {
   PassCostBook book;
   book.add(0, false, from_ms(1));
-  book.add(65, false, from_ms(500));
+  book.add(513, false, from_ms(500));
   book.add(3, false, Duration{0});
   EXPECT_TRUE(book.costs().points.empty());
 }

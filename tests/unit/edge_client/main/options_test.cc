@@ -66,8 +66,12 @@ TEST(PromptFlags, TakeOnePromptAndKnowAnEmptyOneFromNone) {
 
 TEST(Strategy, FollowsTheModelUnlessSaid) {
   EXPECT_TRUE(wants_draft(parse("--model d").generation));
-  EXPECT_FALSE(wants_draft(parse("--tokenizer d").generation));
   EXPECT_FALSE(wants_draft(parse("--model d --strategy ar").generation));
+  EXPECT_FALSE(wants_draft(parse("--model d --draft-source none").generation));
+  const auto source = [](const char* line) { return draft_source_of(parse(line).generation); };
+  EXPECT_EQ(source("--model d"), DraftSource::kModel);
+  EXPECT_EQ(source("--tokenizer d"), DraftSource::kLookup);
+  EXPECT_EQ(source("--model d --draft-source both"), DraftSource::kBoth);
 }
 
 TEST(Strategy, MirrorsUnlessAnotherIsNamed) {
@@ -98,10 +102,16 @@ TEST(DraftingAhead, HasItsFlags) {
   EXPECT_THROW(parse("--predraft-workers 0"), CLI::ParseError);
 }
 
-TEST(Strategy, SpeculatingNeedsADraft) {
-  const Status status = problem("--strategy sd");
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("--model"));
+TEST(Strategy, ContradictionsAboutDraftsNameFlagAndRemedy) {
+  const auto refused = [](const char* line, const char* flag) {
+    const Status status = problem(line);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << line;
+    EXPECT_THAT(status.message(), HasSubstr(flag));
+  };
+  refused("--tokenizer d --draft-source both", "--model");
+  refused("--tokenizer d --draft-source model", "--draft-source lookup");
+  refused("--tokenizer d --strategy sd --draft-source none", "--draft-source is none");
+  refused("--model d --lookup-corpus texts", "--draft-source lookup or both");
 }
 
 TEST(Guests, AreChosenByNameOnlyWhereAProgramBringsThemAlong) {

@@ -1,0 +1,65 @@
+// Finds where a text has been as it is now: earlier places whose last tokens are those of its end,
+// and what followed there (prompt look-up; Saxena 2023).
+//
+// Places with the same two last tokens are chained, the latest first, as compressors of the LZ77
+// family find repeats. So a query takes a few microseconds however long the texts are, and a token
+// takes 12 bytes. A suffix automaton would find the longest match without a bound on the walk, but
+// takes twenty times the memory, and not the latest of equal ones.
+//
+//   MatchFinder finder(1 << 20);
+//   for (TokenId token : text) finder.append(token);
+//   finder.find(std::span(text).last(n), 4);          // longest match first
+//   finder.end_text();                                // the next token begins another text
+//
+// Thread rule: none of its own. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/types.h"
+
+namespace outrider {
+
+class MatchFinder final {
+ public:
+  // The longest match that find() measures.
+  static constexpr std::size_t kMaxLength = 32;
+
+  // max_tokens: of all texts; when there are more, the older half is forgotten. At least 2.
+  explicit MatchFinder(std::size_t max_tokens);
+
+  // token: not negative.
+  void append(TokenId token);
+  // No match spans this border.
+  void end_text();
+
+  struct Match {
+    TokenId next = 0;        // what followed
+    std::size_t length = 0;  // how many tokens before it are alike, 1 to kMaxLength
+  };
+  // What followed where a text ended as `tail` does, the longest match first, of equal ones the
+  // latest; each token once, at most `most` of them. A match of a single token is given only where
+  // there is no longer one.
+  std::vector<Match> find(std::span<const TokenId> tail, std::size_t most) const;
+
+  std::size_t size() const { return tokens_.size(); }
+
+ private:
+  static constexpr std::int32_t kNowhere = -1;
+
+  void link(std::size_t place);
+  void forget_older_half();
+  std::size_t length_at(std::size_t place, std::span<const TokenId> tail) const;
+  std::size_t bucket_of(TokenId before, TokenId last) const;
+
+  const std::size_t max_tokens_;
+  std::vector<TokenId> tokens_;        // of all texts; kBorder between them
+  std::vector<std::int32_t> latest_;   // by hash of two tokens: the latest place of the second
+  std::vector<std::int32_t> earlier_;  // by place: the one before with the same hash
+  std::vector<std::int32_t> single_;   // by token: the latest place
+};
+
+}  // namespace outrider

@@ -120,11 +120,8 @@ void StreamReactor::OnDone() {
   acquire_from_grpc(&read_buffer_);
   {
     const MutexLock lock(mu_);  // synchronises with all that other threads wrote
-    done_ = true;
-    while (cutter_ != std::thread::id() && cutter_ != std::this_thread::get_id()) {
-      cut_over_.wait(mu_);
-    }
   }
+  canceller_.finish();
   if (stream_) shell_.engine.disconnect(*stream_);
   open_alarm_.Cancel();
   farewell_alarm_.Cancel();
@@ -137,19 +134,6 @@ void StreamReactor::release() {
   ShellState& shell = shell_;
   delete this;
   shell.calls.remove();  // the server may be destroyed from here on
-}
-
-// Otherwise a reader that does not take the last messages would keep the call open for ever.
-void StreamReactor::cut() {
-  {
-    const MutexLock lock(mu_);
-    if (done_) return;
-    cutter_ = std::this_thread::get_id();
-  }
-  context_.TryCancel();  // may run OnDone before it returns
-  const MutexLock lock(mu_);
-  cutter_ = std::thread::id();
-  cut_over_.notify_all();
 }
 
 void StreamReactor::on_event(VerifierEvent event) {
@@ -212,7 +196,8 @@ void StreamReactor::finish_with(const grpc::Status& status) {
   holders_.fetch_add(1);
   farewell_alarm_.Set(std::chrono::system_clock::now() + shell_.farewell_timeout,
                       [this](bool rang) {
-                        if (rang) cut();
+                        // A reader that does not take the last messages keeps no call open.
+                        if (rang) canceller_.cancel(context_);
                         release();
                       });
 }

@@ -18,9 +18,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "cloud_server/admission/tenant_place.h"
+#include "cloud_server/rpc/call_canceller.h"
 #include "cloud_server/rpc/caller.h"
 #include "cloud_server/rpc/send_queue.h"
 #include "cloud_server/rpc/shell_state.h"
@@ -48,7 +48,6 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void fail(const Status& status);
   void open_too_late();
   void release();
-  void cut();
   void end(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void finish_with(const grpc::Status& status) OUTRIDER_REQUIRES(mu_);
   void advance() OUTRIDER_REQUIRES(mu_);
@@ -77,11 +76,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::optional<Duration> retry_after_ OUTRIDER_GUARDED_BY(mu_);
   std::optional<grpc::Status> end_ OUTRIDER_GUARDED_BY(mu_);  // set once; later events are dropped
   bool writing_ OUTRIDER_GUARDED_BY(mu_) = false;
-  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;  // gRPC's context is about to be destroyed
-  // The thread in cut(), which OnDone waits for, unless OnDone runs within that call.
-  std::thread::id cutter_ OUTRIDER_GUARDED_BY(mu_);
-  CondVar cut_over_;
   bool finished_ OUTRIDER_GUARDED_BY(mu_) = false;  // Finish() was called; no operation may start
+  CallCanceller canceller_;
 };
 
 }  // namespace outrider

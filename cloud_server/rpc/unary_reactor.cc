@@ -29,7 +29,8 @@ UnaryReactor::UnaryReactor(grpc::CallbackServerContext& context, ShellState& she
   }
   deadline_.Set(std::chrono::system_clock::now() + shell.unary_timeout, [this](bool rang) {
     acquire_from_grpc(this);
-    if (rang) cut();
+    // The peer has not sent its request, or has not read its reply.
+    if (rang) canceller_.cancel(context_);
     release();
   });
 }
@@ -84,28 +85,10 @@ void UnaryReactor::refuse(const Status& status) {
   Finish(to_grpc(status, shell_.delay_of(status)));
 }
 
-// The peer has not sent its request, or has not read its reply.
-void UnaryReactor::cut() {
-  {
-    const MutexLock lock(mu_);
-    if (done_) return;
-    cutter_ = std::this_thread::get_id();
-  }
-  context_.TryCancel();  // may run OnDone before it returns
-  const MutexLock lock(mu_);
-  cutter_ = std::thread::id();
-  cut_over_.notify_all();
-}
-
 void UnaryReactor::OnDone() {
   acquire_from_grpc(&buffer_);
-  {
-    const MutexLock lock(mu_);
-    done_ = true;
-    while (cutter_ != std::thread::id() && cutter_ != std::this_thread::get_id()) {
-      cut_over_.wait(mu_);
-    }
-  }
+  { const MutexLock lock(mu_); }
+  canceller_.finish();
   deadline_.Cancel();
   release();
 }

@@ -17,8 +17,8 @@
 #include <cstddef>
 #include <functional>
 #include <string>
-#include <thread>
 
+#include "cloud_server/rpc/call_canceller.h"
 #include "cloud_server/rpc/caller.h"
 #include "cloud_server/rpc/shell_state.h"
 #include "common/base/mutex.h"
@@ -43,7 +43,6 @@ class UnaryReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   Status hold(std::size_t bytes);
   Status reply();
   void refuse(const Status& status);
-  void cut();
   void release();
 
   grpc::CallbackServerContext& context_;
@@ -58,11 +57,8 @@ class UnaryReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   bool counted_ = false;         // in the bounds of calls
   std::size_t held_ = 0;         // in the bounds of bytes
 
-  Mutex mu_;
-  CondVar cut_over_;
-  bool done_ OUTRIDER_GUARDED_BY(mu_) = false;  // gRPC's context is about to be destroyed
-  // The thread in cut(), which OnDone waits for, unless OnDone runs within that call.
-  std::thread::id cutter_ OUTRIDER_GUARDED_BY(mu_);
+  Mutex mu_;  // held while the last operation starts: OnDone comes after it
+  CallCanceller canceller_;
 };
 
 }  // namespace outrider

@@ -23,7 +23,7 @@ void EngineInbox::push_message(StreamId stream, const std::string& group, EdgeMe
   Waiting& waiting = waiting_[stream];
   if (waiting.overflowed || supersede_acknowledgement(stream, message)) return;
   const std::size_t size = sizeof(Input) + size_in_memory(message);
-  waiting.messages += 1;
+  waiting.messages += std::holds_alternative<Prefix>(message.body) ? 0 : 1;
   waiting.bytes += size;
   shares_.add(stream, group, size);
   push({stream, std::move(message)});

@@ -41,7 +41,8 @@ namespace outrider {
 class EngineInbox final {
  public:
   // What one stream may have waiting. An edge that keeps the protocol has at most max_nodes nodes
-  // and some acknowledgements on their way, besides its one Open.
+  // and some acknowledgements on their way, besides its one Open, whose pieces count by their
+  // bytes.
   static constexpr std::size_t kMaxMessages = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
   // What the streams of one group (a tenant, an address) may have waiting, and all together: who

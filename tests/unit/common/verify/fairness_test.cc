@@ -115,6 +115,15 @@ class InboxTest : public testing::Test {
   EngineInbox inbox_;
 };
 
+// A long prompt comes in hundreds of pieces while the device is busy with others.
+TEST_F(InboxTest, PiecesOfAPrefixCountByTheirBytes) {
+  const Prefix piece{std::vector<TokenId>(kPrefixPiece)};
+  for (int i = 0; i < 1000; ++i) inbox_.push_message(1, "a", {.body = piece});
+  EXPECT_FALSE(overflowed(inbox_.take(), 1));
+  for (int i = 0; i < 20'000; ++i) inbox_.push_message(1, "a", {.body = piece});
+  EXPECT_TRUE(overflowed(inbox_.take(), 1));
+}
+
 TEST_F(InboxTest, FloodingStreamsOfOnePeerTakeNoRoomFromAnother) {
   for (StreamId flooding = 1; flooding <= 9; ++flooding) push(flooding, "flood", 7);
   push(10, "honest", 3);

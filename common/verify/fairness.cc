@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -46,20 +47,31 @@ TurnOrder::TurnOrder(std::span<const TurnSeeker> streams) {
     groups[group] = places_.size();
     places_.push_back(place);
   }
+  left_.resize(places_.size());
   for (const TurnSeeker& stream : streams) {
     if (!stream.wants) continue;
-    left_.push_back({stream.stream, stream.rank, groups.at(stream.group), place_of(stream)});
+    left_[groups.at(stream.group)].push_back({stream.rank, place_of(stream), stream.stream});
   }
+  for (std::vector<Seeker>& group : left_) std::ranges::make_heap(group, std::greater<>());
 }
 
+// Of a group's streams all have the group's place, so that the first of each is enough to compare.
 std::optional<StreamId> TurnOrder::next() {
-  if (left_.empty()) return std::nullopt;
-  const auto next = std::ranges::min_element(left_, {}, [&](const Seeker& seeker) {
-    return std::tuple(seeker.rank, places_[seeker.group], seeker.place, seeker.stream);
-  });
-  const StreamId stream = next->stream;
-  last_group_ = next->group;
-  left_.erase(next);
+  const auto key = [&](std::size_t group) {
+    const Seeker& first = left_[group].front();
+    return std::tuple(first.rank, places_[group], first.place, first.stream);
+  };
+  std::optional<std::size_t> next;
+  for (std::size_t group = 0; group < left_.size(); ++group) {
+    if (left_[group].empty()) continue;
+    if (!next || key(group) < key(*next)) next = group;
+  }
+  if (!next) return std::nullopt;
+  last_group_ = *next;
+  std::vector<Seeker>& group = left_[*next];
+  std::ranges::pop_heap(group, std::greater<>());
+  const StreamId stream = group.back().stream;
+  group.pop_back();
   return stream;
 }
 

@@ -52,14 +52,15 @@ class TurnOrder final {
 
  private:
   struct Seeker {
-    StreamId stream;
     int rank;
-    std::size_t group;
     std::uint64_t place;
+    StreamId stream;
+
+    friend auto operator<=>(const Seeker&, const Seeker&) = default;
   };
 
-  std::vector<Seeker> left_;
-  std::vector<std::uint64_t> places_;  // by group
+  std::vector<std::vector<Seeker>> left_;  // by group, a heap whose first is the group's next
+  std::vector<std::uint64_t> places_;      // by group
   std::size_t last_group_ = 0;
 };
 

@@ -57,7 +57,8 @@ Status KvPool::make_room(const Lease& lease, std::int32_t pages) {
   const std::int32_t others =
       std::accumulate(promised_.begin(), promised_.end(), 0) - lease.promised;
   KvPages& all = *memory_->pages;
-  if (all.free() + memory_->prefixes.droppable() - others < pages) {
+  const std::int32_t free = all.free() - others;
+  if (free < pages && free + memory_->prefixes.droppable() < pages) {  // the latter looks at all
     share_short_ = false;
     why_short_ = "the memory for keys and values (--kv-cache-memory) is in use: " +
                  std::to_string(all.used()) + " of " + std::to_string(all.count()) + " pages, " +

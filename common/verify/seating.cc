@@ -19,10 +19,7 @@ std::vector<MemoryHolder> memory_holders(const VerifyStreams& streams,
   std::vector<MemoryHolder> holders;
   for (const auto& [id, stream] : streams) {
     if (!stream.holds_memory() || rides(riders, id)) continue;
-    holders.push_back({.stream = id,
-                       .rank = stream.rank(),
-                       .wants = stream.wants_device(now),
-                       .has_come_on = stream.has_come_on()});
+    holders.push_back(stream.memory_holder(id, now));
   }
   return holders;
 }

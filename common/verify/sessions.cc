@@ -42,6 +42,7 @@ void Sessions::connect(StreamId stream, std::string session_id, TimePoint now, P
       stream, VerifyStream({.id = std::move(session_id), .key = {}, .owner = std::move(owner)},
                            std::move(hooks), now));
   OUTRIDER_CHECK(fresh);
+  unopened_.insert(stream);
   at->second.join(seating_.turns());
   if (too_many_unopened(at->second.group())) {
     close(at, overloaded(stream, "too many streams wait to open a session"), now);
@@ -67,10 +68,10 @@ void Sessions::receive(StreamId id, const EdgeMessage& message, TimePoint now) {
 }
 
 bool Sessions::too_many_unopened(const std::string& group) const {
-  std::size_t of_all = 0;
-  std::size_t of_group = 0;
-  for (const auto& [id, stream] : streams_) {
-    if (stream.session() != nullptr || stream.waits()) continue;
+  std::size_t of_all = 0, of_group = 0;
+  for (const StreamId id : unopened_) {
+    const VerifyStream& stream = streams_.at(id);
+    if (stream.waits()) continue;
     ++of_all;
     if (stream.group() == group) ++of_group;
   }
@@ -80,7 +81,8 @@ bool Sessions::too_many_unopened(const std::string& group) const {
 // Of the streams that gather their Opens, who has to give way now that this group has more.
 std::optional<StreamId> Sessions::gathered_too_much(const std::string& group) const {
   GroupShares shares(kGatheredBytesOfGroup, kGatheredBytesOfAll);
-  for (const auto& [id, stream] : streams_) {
+  for (const StreamId id : unopened_) {
+    const VerifyStream& stream = streams_.at(id);
     if (stream.assembly() != nullptr) shares.add(id, stream.group(), stream.assembly()->bytes());
   }
   return shares.beyond(group);
@@ -166,17 +168,15 @@ std::vector<TokenId> Sessions::known_prefix(const SessionName& wanted, const Ope
   return {text.begin(), text.end()};
 }
 
+// Who waits alone is compared with nobody: then sessions need not be counted.
 std::vector<PlaceSeeker> Sessions::place_seekers() const {
   std::vector<PlaceSeeker> seekers;
+  for (const StreamId id : unopened_) {
+    if (streams_.at(id).waits()) seekers.push_back(streams_.at(id).place_seeker(id));
+  }
+  if (waiting_ < 2) return seekers;
   for (const auto& [id, stream] : streams_) {
-    const auto& waits = stream.waits();
-    if (!waits && stream.session() == nullptr) continue;
-    seekers.push_back({.stream = id,
-                       .group = stream.group(),
-                       .rank = stream.rank(),
-                       .waits = waits.has_value(),
-                       .first = waits && waits->first,
-                       .since = waits ? waits->since : TimePoint{}});
+    if (stream.session() != nullptr) seekers.push_back(stream.place_seeker(id));
   }
   return seekers;
 }
@@ -188,8 +188,8 @@ void Sessions::admit_waiting(TimePoint now) {
   Status full = resource_exhausted("all " + std::to_string(options_.max_concurrent_sessions) +
                                    " sessions are taken");
   std::string inner;
-  while (const std::optional<StreamId> id = next_to_open(place_seekers())) {
-    const auto next = streams_.find(*id);
+  while (waiting_ > 0) {
+    const auto next = streams_.find(*next_to_open(place_seekers()));
     if (draining_) {
       close(next, unavailable("this verifier is shutting down; open the session elsewhere"), now);
       continue;
@@ -229,6 +229,7 @@ Status Sessions::open_session(Streams::iterator at, TimePoint now) {
   OUTRIDER_RETURN_IF_ERROR(stream.lease(target_, pool_, now));
   const std::vector<EdgeMessage> messages = stream.assembled();
   --waiting_;
+  unopened_.erase(at->first);
   const Status opened =
       stream.open(messages.front(), target_, std::max(options_.prefill_chunk, 1u), now);
   ++sessions_open_;
@@ -249,6 +250,7 @@ Status Sessions::overloaded(StreamId id, const std::string& why) {
 
 // One that waits for its place counts.
 Sessions::Streams::iterator Sessions::find_session(const SessionName& wanted) {
+  if (wanted.id.empty() && wanted.key.empty()) return streams_.end();
   return std::find_if(streams_.begin(), streams_.end(), [&](const auto& entry) {
     return (entry.second.session() != nullptr || entry.second.waits()) &&
            names_session(wanted, entry.second.name());
@@ -260,6 +262,7 @@ void Sessions::disconnect(StreamId stream, TimePoint now) {
   if (at == streams_.end()) return;
   retire(at->second, now);
   waiting_ -= at->second.waits() ? 1 : 0;
+  unopened_.erase(at->first);
   streams_.erase(at);
 }
 
@@ -287,10 +290,8 @@ void Sessions::tick(TimePoint now) {
       }
     } else if (stream.assembly() != nullptr) {
       if (now >= stream.assembly()->deadline(options_.open_timeout)) {
-        close(
-            at,
-            deadline_exceeded("no piece of the prefix came for " + seconds(options_.open_timeout)),
-            now);
+        const std::string limit = seconds(options_.open_timeout);
+        close(at, deadline_exceeded("no piece of the prefix came for " + limit), now);
       }
     } else if (const auto progress = stream.progress_while_waiting(now)) {
       events_.push_back({at->first, *progress});
@@ -337,6 +338,7 @@ void Sessions::close(Streams::iterator at, const Status& status, TimePoint now) 
   retire(at->second, now);
   events_.push_back({at->first, StreamEnded{status, std::exchange(why_short_, {})}});
   waiting_ -= at->second.waits() ? 1 : 0;
+  unopened_.erase(at->first);
   streams_.erase(at);
 }
 

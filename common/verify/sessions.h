@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -108,7 +109,8 @@ class Sessions final {
   Seating seating_;
   Streams streams_;
   std::size_t sessions_open_ = 0;
-  std::size_t waiting_ = 0;        // streams whose Open waits for a place
+  std::set<StreamId> unopened_;    // streams without a session: those that gather, and that wait
+  std::size_t waiting_ = 0;        // of those, the ones whose Open waits for a place
   bool room_may_be_free_ = false;  // since the last look: a session has ended
   bool draining_ = false;
   Duration pass_limit_{0};

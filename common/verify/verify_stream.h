@@ -89,8 +89,6 @@ class VerifyStream final {
   Status reserve(KvPool& pool, const PassBounds& bounds, TimePoint now);
   // The session has keys and values.
   bool holds_memory() const { return session_ != nullptr && lease_.cache != nullptr; }
-  // It has had a verdict since it last began to read its text.
-  bool has_come_on() const { return came_on_; }
   // Gives its memory to others. The session goes on later: its text is its state.
   void give_up_memory(KvPool& pool, TimePoint now);
   // For an edge whose session waits for memory: once a second that it still lives.
@@ -146,6 +144,19 @@ class VerifyStream final {
     return rank_of(session_ != nullptr ? session_->opened().service_tier
                                        : assembly_->open().service_tier);
   }
+  // As fairness.h compares it. It waits for a place, or has a session.
+  PlaceSeeker place_seeker(StreamId id) const {
+    return {.stream = id,
+            .group = group(),
+            .rank = rank(),
+            .waits = waits_.has_value(),
+            .first = waits_ && waits_->first,
+            .since = waits_ ? waits_->since : TimePoint{}};
+  }
+  // It holds memory.
+  MemoryHolder memory_holder(StreamId id, TimePoint now) const {
+    return {.stream = id, .rank = rank(), .wants = wants_device(now), .has_come_on = came_on_};
+  }
   const SessionName& name() const { return name_; }
   const std::string& group() const { return name_.owner.group; }
   // Null before Open and after retire().
@@ -165,8 +176,8 @@ class VerifyStream final {
   Duration told_limit_{0};
   std::optional<double> joules_ = 0.0;
   std::unique_ptr<VerifySession> session_;
-  KvPool::Lease lease_;  // the session's cache
-  bool came_on_ = false;
+  KvPool::Lease lease_;   // the session's cache
+  bool came_on_ = false;  // it has had a verdict since it last began to read its text
   TimePoint told_progress_;
   ChosenWalk walk_;  // of a pass that was computed and is not finished
 };

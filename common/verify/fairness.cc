@@ -76,20 +76,23 @@ std::optional<StreamId> TurnOrder::next() {
 }
 
 void DeviceShares::charge(std::string_view group, std::size_t rows) {
-  shares_.try_emplace(std::string(group)).first->second += static_cast<double>(rows);
+  rows_.try_emplace(std::string(group)).first->second += static_cast<double>(rows);
+  all_rows_ += static_cast<double>(rows);
 }
 
 void DeviceShares::end_pass() {
-  for (auto& [group, rows] : shares_) rows *= kKeepShare;
-  std::erase_if(shares_, [](const auto& entry) { return entry.second < kMinRows; });
+  all_rows_ = 0;
+  for (auto at = rows_.begin(); at != rows_.end();) {
+    at->second *= kKeepShare;
+    all_rows_ += at->second;
+    at = at->second < kMinRows ? rows_.erase(at) : std::next(at);
+  }
 }
 
 double DeviceShares::weight(std::string_view group) const {
-  const auto mine = shares_.find(group);
-  if (mine == shares_.end()) return 1;
-  double all = 0;
-  for (const auto& [name, rows] : shares_) all += rows;
-  const double times_equal = mine->second / all * static_cast<double>(shares_.size());
+  const auto mine = rows_.find(group);
+  if (mine == rows_.end()) return 1;
+  const double times_equal = mine->second / all_rows_ * static_cast<double>(rows_.size());
   return std::pow(std::min(1.0, kFreeShares / times_equal), kSteepness);
 }
 

@@ -86,7 +86,8 @@ class DeviceShares final {
   double weight(std::string_view group) const;
 
  private:
-  std::map<std::string, double, std::less<>> shares_;  // of each; groups without any are left out
+  std::map<std::string, double, std::less<>> rows_;  // lately; groups without any are left out
+  double all_rows_ = 0;
 };
 
 // A stream that has a session, or waits for a place.

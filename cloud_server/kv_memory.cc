@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "common/cli/byte_size.h"
+#include "common/model/kv_pages.h"
 
 namespace outrider {
 namespace {
@@ -96,8 +97,13 @@ std::int64_t free_memory(const std::string& root) {
 Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& model,
                                     std::int64_t free_bytes) {
   if (model.kv_bytes_per_position == 0) return std::int64_t{0};  // nothing to bound
+  // Where the model's device bounds its pages, the host's memory says nothing of them.
+  const std::int64_t on_device =
+      model.most_kv_pages * std::int64_t{KvPages::kRows} * model.kv_bytes_per_position;
   std::int64_t bytes = 0;
-  if (asked == "auto") {
+  if (asked == "auto" && on_device > 0) {
+    bytes = on_device;
+  } else if (asked == "auto") {
     const auto left = std::max<std::int64_t>(free_bytes - model.weight_bytes - kOwnNeeds, 0);
     bytes = static_cast<std::int64_t>(static_cast<double>(left) * kShare);
   } else {
@@ -107,6 +113,10 @@ Result<std::int64_t> kv_cache_bytes(const std::string& asked, const ModelInfo& m
                               ": must be auto, or bytes like 500M, 12G");
     }
     bytes = *parsed;
+    if (on_device > 0 && bytes > on_device) {
+      return invalid_argument("--kv-cache-memory " + asked + ": the device has room for " +
+                              mib(on_device) + " beside the weights. Remedy: less, or auto");
+    }
   }
   const std::int64_t least = smallest_session_bytes(model);
   if (bytes >= least) return bytes;

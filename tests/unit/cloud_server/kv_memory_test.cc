@@ -62,5 +62,18 @@ TEST(KvMemory, LeavesRoomForWeightsAndRefusesLessThanASession) {
   EXPECT_THAT(little.message(), HasSubstr("512 MiB (1024 KiB a token)"));
 }
 
+TEST(KvMemory, OfADeviceWithMemoryOfItsOwnIsWhatThatHas) {
+  ModelInfo model;
+  model.max_positions = 8192;
+  model.weight_bytes = 100'000 * kMiB;
+  model.kv_bytes_per_position = kMiB;
+  model.most_kv_pages = 100;
+  EXPECT_EQ(*kv_cache_bytes("auto", model, 4096 * kMiB), 6400 * kMiB);
+  EXPECT_EQ(*kv_cache_bytes("2G", model, 0), 2048 * kMiB);
+  const Status much = kv_cache_bytes("7G", model, 0).status();
+  EXPECT_EQ(much.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(much.message(), HasSubstr("room for 6400 MiB beside the weights"));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -138,6 +138,10 @@ struct ServerMetrics::Parts {
       totals("rows_pruned_total", "Rows of branches that ended in the middle of a pass").Add({});
   prometheus::Counter& device =
       totals("device_seconds_total", "Seconds that the device computed").Add({});
+  prometheus::Counter& idle =
+      totals("device_idle_seconds_total",
+             "Seconds between passes in which a session waited for the device")
+          .Add({});
   prometheus::Counter& rejected =
       totals("sessions_refused_total", "Sessions refused because the server was full").Add({});
   prometheus::Counter& preempted =
@@ -245,6 +249,7 @@ std::string ServerMetrics::render(const MetricsSnapshot& now) {
   follow(p.rows, static_cast<double>(stats.rows));
   follow(p.pruned, static_cast<double>(stats.pruned.rows_ended));
   follow(p.device, to_seconds(stats.compute));
+  follow(p.idle, to_seconds(stats.idle));
   follow(p.rejected, static_cast<double>(stats.sessions_refused));
   follow(p.preempted, static_cast<double>(stats.preemptions));
   follow(p.refused, static_cast<double>(now.calls_refused));

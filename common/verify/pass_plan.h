@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/types.h"
 #include "common/protocol/messages.h"
 #include "common/verify/target.h"
@@ -32,6 +33,7 @@ struct PassPlan {
   bool decides = true;  // false: a chunk of the prefill, wants no logits
   bool exits = false;   // the edge wants to hear of early exits
   std::uint32_t pass = 0;
+  Duration queued{0};  // the session wanted the device for so long before the pass
 
   std::size_t rows() const { return tokens.size() + nodes.size(); }
 };

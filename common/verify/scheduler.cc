@@ -66,6 +66,7 @@ bool Scheduler::start(TimePoint now) {
   OUTRIDER_CHECK(!turn_);
   std::vector<Rider> riders = sessions_.next_pass(now);
   if (riders.empty()) return false;
+  count_idle(riders, now);
   last_served_.clear();
   for (const Rider& rider : riders) last_served_.push_back(rider.stream);
   turn_ = Turn{.riders = std::move(riders), .started = now, .joules_before = joules()};
@@ -97,6 +98,7 @@ void Scheduler::compute() {
 void Scheduler::finish(TimePoint now) {
   OUTRIDER_CHECK(turn_.has_value());
   const Turn turn = *std::exchange(turn_, std::nullopt);
+  last_end_ = now;
   choose(turn.riders);
   const std::optional<double> used = turn.joules_before ? joules() : std::nullopt;
   TurnCost cost{.took = now - turn.started,
@@ -168,6 +170,14 @@ void Scheduler::finish_rider(const Rider& rider, TurnCost& cost, TimePoint now) 
   sessions_.finished_pass(at, plan.decides, now);
 }
 
+// The device stood still since its last turn, but no longer than one of the riders has waited.
+void Scheduler::count_idle(std::span<const Rider> riders, TimePoint now) {
+  if (last_end_ == TimePoint{}) return;
+  Duration waited{0};
+  for (const Rider& rider : riders) waited = std::max(waited, rider.plan.queued);
+  idle_ += std::min(waited, now - last_end_);
+}
+
 // How long an edge may have to wait for a verdict: the longest pass, and the turns of the others.
 void Scheduler::announce_pass_limit(TimePoint now) {
   if (pass_limit_ <= Duration{0}) return;
@@ -182,6 +192,7 @@ SchedulerStats Scheduler::stats() const {
   stats.failed_in_a_row = failed_in_a_row_;
   stats.rows = rows_;
   stats.compute = compute_;
+  stats.idle = idle_;
   if (pruner_) stats.pruned = pruner_->counts();
   return stats;
 }

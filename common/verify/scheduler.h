@@ -93,6 +93,7 @@ class Scheduler final {
   void count_turn(const Turn& turn, const TurnCost& cost, TimePoint now);
   void finish_rider(const Rider& rider, TurnCost& cost, TimePoint now);
   void announce_pass_limit(TimePoint now);
+  void count_idle(std::span<const Rider> riders, TimePoint now);
 
   std::optional<double> joules() const { return joules_ ? joules_() : std::nullopt; }
 
@@ -113,6 +114,8 @@ class Scheduler final {
   std::uint64_t failed_in_a_row_ = 0;
   std::uint64_t rows_ = 0;
   Duration compute_{0};
+  Duration idle_{0};
+  TimePoint last_end_{};  // of a turn; no time has passed before the first
   PassCostBook costs_;
 };
 

@@ -108,6 +108,7 @@ struct SchedulerStats {
   std::uint64_t reports_deduplicated = 0;  // another exit had said it in that pass
   std::uint64_t reports_dropped = 0;       // the verdict came first
   Duration compute{0};
+  Duration idle{0};  // between passes, while a session waited for the device
   PruneCounts pruned;
 };
 

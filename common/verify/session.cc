@@ -224,6 +224,7 @@ PassPlan VerifySession::start(TimePoint now, const PassBounds& bounds) {
   book_.add_queued(now - *wanted);
 
   PassPlan plan;
+  plan.queued = now - *wanted;
   plan.position = cached_end_;
   const std::size_t chunk = chunk_of(bounds.tokens);
   const auto tokens = tree_.text().subspan(static_cast<std::size_t>(cached_end_), chunk);

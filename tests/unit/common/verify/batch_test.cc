@@ -126,6 +126,23 @@ TEST_F(BatchTest, AllWhoAreReadyShareAPassAndEachTextIsItsOwn) {
   EXPECT_EQ(stats.device_passes, 8u);
 }
 
+TEST_F(BatchTest, TheDeviceIsIdleOnlyWhileASessionWaitsForIt) {
+  begin();
+  clock_.advance(from_ms(50));
+  open(1, open_message({1}));
+  ride();
+  EXPECT_EQ(scheduler().stats().idle, Duration{0}) << "before the first pass nothing can wait";
+  clock_.advance(from_ms(3));  // choosing, and what else lies between passes
+  ride();
+  EXPECT_EQ(scheduler().stats().idle, from_ms(3));
+  ride_to_the_end();
+  clock_.advance(from_ms(500));  // nobody is there
+  open(2, open_message({2}));
+  clock_.advance(from_ms(4));
+  ride();
+  EXPECT_EQ(scheduler().stats().idle, from_ms(3 + 4)) << "since the session came, not longer";
+}
+
 TEST_F(BatchTest, WhoDoesNotFitComesFirstInTheNext) {
   options_.max_batched_rows = 2;
   options_.prefill_chunk = 1;

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   outrider::add_exact_check(checks);
   outrider::add_exits_accuracy_check(checks);
   outrider::add_law_check(checks);
+  outrider::add_load_check(checks);
   outrider::add_loopback_check(checks);
   outrider::add_lossless_check(checks);
   outrider::add_perplexity_check(checks);

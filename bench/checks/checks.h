@@ -18,6 +18,7 @@ void add_exits_check(CheckList& checks);       // pass time with early exits aga
 void add_exits_accuracy_check(CheckList& checks);  // how often committed exits name an outcome
 void add_law_check(CheckList& checks);             // strategies against the paper's latency law
 void add_link_check(CheckList& checks);            // emulated links against their profiles
+void add_load_check(CheckList& checks);            // real clients on a real server
 void add_logits_check(CheckList& checks);          // logits of given tokens as a .npy file
 void add_loopback_check(CheckList& checks);    // from a verdict leaving to the next pass starting
 void add_lossless_check(CheckList& checks);    // speculation over gRPC, token by token

@@ -86,15 +86,23 @@ Result<std::unique_ptr<BenchEdge>> BenchEdge::create(std::unique_ptr<Model> mode
   return std::unique_ptr<BenchEdge>(new BenchEdge(std::move(draft), tokenizer, clock));
 }
 
+std::unique_ptr<BenchEdge> BenchEdge::without_draft(const Tokenizer& tokenizer, Clock& clock) {
+  return std::unique_ptr<BenchEdge>(new BenchEdge(nullptr, tokenizer, clock));
+}
+
 Result<BenchAnswer> BenchEdge::decode(Verifier& verifier, const BenchRequest& request) {
   AnswerRequest one;
   one.prompt.ids = request.prompt;
   SpeculationOptions& speculated = one.config.speculation;
+  OUTRIDER_CHECK(draft_ != nullptr || request.draft_length == 0);
   speculated.strategy = request.draft_length > 0 ? request.strategy : Strategy::kAr;
   speculated.gamma = std::max(request.draft_length, 1);
   speculated.optimize = request.optimize;
-  one.config.text = {.choice = {request.sampling, request.seed}, .max_tokens = request.max_tokens};
-  draft_->forget();  // answers are compared, so each one starts without a cache
+  one.config.text = {.choice = {request.sampling, request.seed},
+                     .max_tokens = request.max_tokens,
+                     .ignore_eos = request.ignore_eos};
+  if (draft_ != nullptr)
+    draft_->forget();  // answers are compared, so each one starts without a cache
   NoListener listener;
   Generator generator(
       {.tokenizer = tokenizer_, .draft = draft_.get(), .verifiers = verifier, .clock = clock_},

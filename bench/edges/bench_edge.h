@@ -74,6 +74,7 @@ struct BenchRequest {
   int draft_length = 0;  // of the chains; 0: plain cloud decoding, without the draft
   Strategy strategy = Strategy::kSd;
   Optimize optimize = Optimize::kLatency;
+  bool ignore_eos = false;
 };
 
 struct BenchAnswer {
@@ -91,13 +92,16 @@ class BenchEdge final {
                                                    const Tokenizer& tokenizer,
                                                    Position max_positions, Clock& clock);
 
+  // Plain cloud decoding only.
+  static std::unique_ptr<BenchEdge> without_draft(const Tokenizer& tokenizer, Clock& clock);
+
   Result<BenchAnswer> decode(Verifier& verifier, const BenchRequest& request);
 
  private:
   BenchEdge(std::unique_ptr<LocalDraft> draft, const Tokenizer& tokenizer, Clock& clock)
       : draft_(std::move(draft)), tokenizer_(tokenizer), clock_(clock) {}
 
-  const std::unique_ptr<LocalDraft> draft_;
+  const std::unique_ptr<LocalDraft> draft_;  // null: without
   const Tokenizer& tokenizer_;
   Clock& clock_;
 };

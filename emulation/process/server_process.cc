@@ -36,7 +36,7 @@ std::string overrun_line(const std::string& whose, const PaceCounts& counts) {
 
 namespace {
 
-// The word after `key` at the beginning of a line of the server's start block.
+// The word after `key` at the beginning of a line of the start block; empty: there is none.
 std::string value_of(const std::string& text, const std::string& key) {
   const std::size_t line = text.find("\n  " + key + " ");
   if (line == std::string::npos) return "";
@@ -106,9 +106,13 @@ Status ServerProcess::read_start() {
       return unavailable("outrider-server ended before it listened; its messages are above");
     text.append(some.data(), static_cast<std::size_t>(got));
   }
-  tokenizer_hash_ = value_of(text, "tokenizer");
+  start_block_ = text;
   OUTRIDER_ASSIGN_OR_RETURN(address_, parse_address(value_of(text, "listening")));
   return {};
+}
+
+std::string ServerProcess::start_value(const std::string& key) const {
+  return value_of(start_block_, key);
 }
 
 }  // namespace outrider

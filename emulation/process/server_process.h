@@ -60,7 +60,9 @@ class ServerProcess final {
   std::optional<PaceCounts> stop();
 
   // The tokenizer hash that it prints at its start.
-  const std::string& tokenizer_hash() const { return tokenizer_hash_; }
+  std::string tokenizer_hash() const { return start_value("tokenizer"); }
+  // The word behind another key of its start block: "openai", "metrics". Empty: there is none.
+  std::string start_value(const std::string& key) const;
 
  private:
   ServerProcess(pid_t pid, UniqueFd out) : pid_(pid), out_(std::move(out)) {}
@@ -70,7 +72,7 @@ class ServerProcess final {
   pid_t pid_;           // 0: stopped
   const UniqueFd out_;  // its stdout
   Address address_;
-  std::string tokenizer_hash_;
+  std::string start_block_;
 };
 
 }  // namespace outrider

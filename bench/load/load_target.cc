@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/load/load_target.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <sstream>
+
+#include "bench/load/http_client.h"
+#include "cloud_server/admission/token_file.h"
+#include "common/base/posix.h"
+#include "common/credentials/private_file.h"
+
+namespace outrider {
+namespace {
+
+Status check_addresses(const TargetFlags& flags, const LoadShape& shape) {
+  if (flags.starts_server()) return {};
+  if (shape.edges + shape.greedy_sessions > 0 && !flags.server) {
+    return invalid_argument(
+        "edges go over gRPC, but only --url is there. Remedy: --server HOST:PORT");
+  }
+  if (shape.openai_clients > 0 && !flags.openai) {
+    return invalid_argument(
+        "OpenAI clients go over HTTP, but only --server is there. Remedy: --url http://HOST:PORT");
+  }
+  if (shape.greedy_sessions > 0 && flags.key_file.empty()) {
+    return invalid_argument(
+        "--greedy-sessions are a tenant of their own, which a server knows by its key. Remedy: "
+        "--keys FILE, whose last line is theirs");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TenantKeys> parse_keys(const std::string& text, const std::string& file) {
+  TenantKeys keys;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    std::istringstream words(line);
+    std::string tenant, key, more;
+    words >> tenant >> key >> more;
+    if (tenant.empty() || tenant.starts_with('#')) continue;
+    if (key.empty() || !more.empty() || !is_header_value(key)) {
+      return invalid_argument(file + ", line " + std::to_string(number) +
+                              ": expected a tenant's name and its key");
+    }
+    keys.emplace_back(std::move(tenant), std::move(key));
+  }
+  if (keys.empty()) return invalid_argument(file + ": holds no key");
+  return keys;
+}
+
+Result<std::unique_ptr<LoadTarget>> LoadTarget::open(const TargetFlags& flags,
+                                                     const LoadShape& shape) {
+  OUTRIDER_RETURN_IF_ERROR(check_addresses(flags, shape));
+  std::unique_ptr<LoadTarget> target(new LoadTarget);
+  target->has_greedy_ = shape.greedy_sessions > 0;
+  if (flags.starts_server()) {
+    OUTRIDER_RETURN_IF_ERROR(target->start(flags, shape));
+    return target;
+  }
+  target->rpc_ = flags.server;
+  target->openai_ = flags.openai;
+  target->metrics_ = flags.metrics;
+  if (flags.key_file.empty()) return target;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, read_private_file(flags.key_file));
+  OUTRIDER_ASSIGN_OR_RETURN(target->keys_, parse_keys(text, flags.key_file));
+  if (target->has_greedy_ && target->keys_.size() < 2) {
+    return invalid_argument(flags.key_file +
+                            ": holds one key, but --greedy-sessions need one of their own");
+  }
+  return target;
+}
+
+LoadTarget::~LoadTarget() {
+  if (!token_file_.empty()) unlink(token_file_.c_str());
+}
+
+Status LoadTarget::make_keys(std::size_t tenants) {
+  std::string path = "/tmp/outrider-load-XXXXXX";
+  const UniqueFd file(mkstemp(path.data()));  // for its owner only
+  if (!file.valid()) return unavailable(path + ": " + errno_message(errno));
+  token_file_ = path;
+  for (std::size_t i = 1; i <= tenants; ++i) {
+    const std::string tenant = "tenant-" + std::to_string(i);
+    OUTRIDER_ASSIGN_OR_RETURN(const NewToken made, new_token(tenant));
+    OUTRIDER_RETURN_IF_ERROR(append_to_private_file(path, made.line));
+    keys_.emplace_back(tenant, made.token);
+  }
+  return {};
+}
+
+Status LoadTarget::start(const TargetFlags& flags, const LoadShape& shape) {
+  const std::size_t sessions = shape.clients() + shape.greedy_sessions;
+  std::vector<std::string> arguments = {"--model",
+                                        flags.model,
+                                        "--dtype",
+                                        flags.dtype,
+                                        "--threads",
+                                        std::to_string(flags.threads),
+                                        "--http-port",
+                                        "0",
+                                        "--metrics-port",
+                                        "0",
+                                        "--max-concurrent-sessions",
+                                        std::to_string(std::min<std::size_t>(sessions, 1024)),
+                                        "--max-calls-per-peer",
+                                        "0",
+                                        "--log-level",
+                                        "warning"};
+  std::size_t tenants = flags.tenants;
+  if (has_greedy_) tenants = (tenants > 0 ? tenants : shape.clients()) + 1;
+  if (tenants > 0) {
+    OUTRIDER_RETURN_IF_ERROR(make_keys(tenants));
+    arguments.insert(arguments.end(), {"--token-file", token_file_});
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string program, sibling_program("outrider-server"));
+  OUTRIDER_ASSIGN_OR_RETURN(process_,
+                            ServerProcess::start_program(program, arguments, std::nullopt, {}));
+  rpc_ = process_->address();
+  const auto page = [&](const char* name, std::optional<Address>& address) -> Status {
+    OUTRIDER_ASSIGN_OR_RETURN(address, parse_http_url(process_->start_value(name)));
+    return {};
+  };
+  if (shape.openai_clients > 0) OUTRIDER_RETURN_IF_ERROR(page("openai", openai_));
+  return page("metrics", metrics_);
+}
+
+std::string LoadTarget::key_of(ClientKind kind, std::size_t number) const {
+  if (keys_.empty()) return "";
+  if (kind == ClientKind::kGreedy) return keys_.back().second;
+  return keys_[number % (keys_.size() - (has_greedy_ ? 1 : 0))].second;
+}
+
+Result<std::optional<ServerCounters>> LoadTarget::counters() const {
+  if (!metrics_) return std::optional<ServerCounters>();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string page,
+                            http_get({.server = *metrics_, .path = "/metrics"}));
+  OUTRIDER_ASSIGN_OR_RETURN(const ServerCounters counters, parse_counters(page));
+  return std::optional(counters);
+}
+
+}  // namespace outrider

@@ -13,6 +13,8 @@ from outcome import bootstrap  # noqa: E402
 
 ONE_ROW = {'F16': 1.0, 'Q8_0': 1.15, 'Q4_0': 1.4, 'Q4_1': 1.4, 'IQ4_NL': 1.0, 'IQ4_XS': 1.0}
 MORE_ROWS = 1.2
+# Tokens a second of so many clients of a server, relative to the peer's.
+SERVING = {1: 1.0, 4: 1.6, 8: 1.8, 16: 1.3}
 # With these the peer multiplies many rows by instructions that we do not use: reported without a bar.
 MATRIX_UNITS = ('AMX_INT8 = 1', 'AVX512_BF16 = 1')
 
@@ -44,6 +46,25 @@ def judge(times, kind, peer):
         cases[case] = {'outrider_ms': round(statistics.median(ours for ours, _ in pairs), 3),
                        'peer_ms': round(statistics.median(theirs for _, theirs in pairs), 3), 'ratio': round(value, 3),
                        'low': low and round(low, 3), 'high': high and round(high, 3), 'least': limit, 'met': met}
+    return cases, code_of(held)
+
+
+def code_of(held):
+    """0: every bar is met; 1: one is missed; 4: there was none to judge."""
     if False in held:
-        return cases, 1
-    return cases, 0 if True in held else 4
+        return 1
+    return 0 if True in held else 4
+
+
+def judge_serving(ratios):
+    """{case: figures with its bar} and the exit code, of {clients: {name: ratio with its interval}}."""
+    cases = {}
+    for clients, named in ratios.items():
+        for name, side, limit in (('tokens_per_s', 'at least', SERVING.get(clients)), ('p95_tpot', 'at most', 1.0)):
+            value, low, high = (named[name][key] for key in ('value', 'low', 'high'))
+            met = None
+            if limit is not None and low is not None:
+                met = low >= limit if side == 'at least' else high <= limit
+            cases[f'{clients} clients, {name}'] = {'value': value, 'low': low and round(low, 3), 'high': high and round(high, 3),
+                                                   'side': side, 'limit': limit, 'met': met}
+    return cases, code_of([case['met'] for case in cases.values()])

@@ -51,6 +51,19 @@ class Bars(unittest.TestCase):
         cases, code = bars.judge({'pass 1 32': rounds(2)}, 'F16', PLAIN)
         self.assertEqual((cases['pass 1 32']['met'], code), (None, 4))
 
+    def test_a_server_is_held_to_the_peers_by_its_number_of_clients(self):
+        def of(tokens, tpot):
+            ratio = {'value': tokens, 'low': tokens - 0.1, 'high': tokens + 0.1}
+            return {'tokens_per_s': ratio, 'p95_tpot': {'value': tpot, 'low': tpot - 0.1, 'high': tpot + 0.1}}
+
+        cases, code = bars.judge_serving({1: of(1.2, 0.8), 8: of(1.95, 0.5)})
+        self.assertEqual(code, 0)
+        self.assertEqual(cases['8 clients, tokens_per_s']['limit'], 1.8)
+        for missed in ({8: of(1.85, 0.5)}, {1: of(1.2, 0.95)}):
+            self.assertEqual(bars.judge_serving(missed)[1], 1, missed)
+        alone = {'value': 3.0, 'low': None, 'high': None}
+        self.assertEqual(bars.judge_serving({1: {'tokens_per_s': alone, 'p95_tpot': alone}})[1], 4)
+
 
 if __name__ == '__main__':
     unittest.main()

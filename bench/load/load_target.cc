@@ -114,6 +114,7 @@ Status LoadTarget::start(const TargetFlags& flags, const LoadShape& shape) {
                                         "0",
                                         "--log-level",
                                         "warning"};
+  if (!flags.shares_prefixes) arguments.emplace_back("--no-enable-prefix-caching");
   std::size_t tenants = flags.tenants;
   if (has_greedy_) tenants = (tenants > 0 ? tenants : shape.clients()) + 1;
   if (tenants > 0) {

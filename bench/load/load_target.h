@@ -27,6 +27,9 @@ struct TargetFlags {
   std::optional<Address> metrics;  // of a running outrider-server's /metrics
   std::string key_file;            // of running servers; empty: none
   std::size_t tenants = 0;         // of a server that is started; 0: it asks for no keys
+  // Whether a server that is started keeps prompts for others: of two loads with the same prompts
+  // the second one would find those of the first.
+  bool shares_prefixes = true;
 
   bool starts_server() const { return !server && !openai; }
 };

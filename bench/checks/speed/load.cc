@@ -337,6 +337,7 @@ Result<CheckOutcome> run_load_check(LoadFlags options) {
   options.shape.num_prompts =
       options.num_prompts.value_or(options.shape.duration > Duration{0} ? 0 : kDefaultRequests);
   OUTRIDER_RETURN_IF_ERROR(check_options(options));
+  options.target.shares_prefixes = !options.compares();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<LoadStage> stage, set_up(options));
   std::vector<Phase> phases = phases_of(options, *stage);
   const int rounds = options.rounds.value_or(options.compares() ? kDefaultRounds : 1);

@@ -5,6 +5,7 @@
 
 #include "bench/harness/prompt_file.h"
 #include "common/conversation/chat_template.h"
+#include "common/drafting/lookup/lookup_model.h"
 #include "common/model/loader/loader.h"
 #include "edge_client/generation/generator.h"
 
@@ -84,6 +85,14 @@ Result<std::unique_ptr<BenchEdge>> BenchEdge::create(std::unique_ptr<Model> mode
       LocalDraft::create(std::move(model),
                          {.max_positions = max_positions, .workers = kDraftWorkers}, clock));
   return std::unique_ptr<BenchEdge>(new BenchEdge(std::move(draft), tokenizer, clock));
+}
+
+Status BenchEdge::guess_beside_by_lookup() {
+  OUTRIDER_CHECK(draft_ != nullptr);
+  const ModelInfo& draft = draft_->info();
+  return draft_->guess_beside(std::make_unique<LookupModel>(
+      LookupOptions{.vocab_size = std::max(draft.vocab_size, tokenizer_.vocab_size()),
+                    .max_positions = draft.max_positions}));
 }
 
 std::unique_ptr<BenchEdge> BenchEdge::without_draft(const Tokenizer& tokenizer, Clock& clock) {

@@ -92,6 +92,9 @@ class BenchEdge final {
                                                    const Tokenizer& tokenizer,
                                                    Position max_positions, Clock& clock);
 
+  // Look-up guesses beside the draft; before the first answer. It remembers answers.
+  Status guess_beside_by_lookup();
+
   // Plain cloud decoding only.
   static std::unique_ptr<BenchEdge> without_draft(const Tokenizer& tokenizer, Clock& clock);
 

@@ -1,9 +1,12 @@
-// acceptance: how many tokens a target pass yields with a draft's chains, over real gRPC.
+// acceptance: how many tokens a target pass yields with a draft's chains, over real gRPC: of a
+// draft model, of look-up, and of both in one tree.
 //
-// It is compared with prompt look-up, a draft without a model, on the same text. A loop of the
-// model would be easy to guess. So each answer is cut off where an 8-gram occurs a second time, and
-// decoding is asked for that many tokens only. SPDX-License-Identifier: Apache-2.0
+// They are compared with the simplest look-up, of the last three tokens in prompt and answer. A
+// loop of the model would be easy to guess. So each answer is cut off where an 8-gram occurs a
+// second time, and decoding is asked for that many tokens only. Look-up remembers the answers
+// before. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -21,6 +24,7 @@
 #include "bench/stats/statistics.h"
 #include "common/base/status.h"
 #include "common/conversation/repetition.h"
+#include "common/drafting/lookup/lookup_model.h"
 #include "common/model/format/model_files.h"
 #include "edge_client/verifiers/remote.h"
 #include "emulation/process/server_process.h"
@@ -73,29 +77,42 @@ struct AcceptanceOptions {
   std::optional<double> least, most_step_share;
 };
 
+// By what drafts.
+enum Source : std::size_t { kModel, kLookup, kBoth, kSources };
+constexpr std::array<const char*, kSources> kSourceNames = {"model", "lookup", "both"};
+
 struct Totals {
-  std::uint64_t drafted = 0, accepted = 0, cut = 0;
-  std::vector<double> tokens, passes, look_up_passes;  // [answer]
+  std::uint64_t cut = 0;
+  std::vector<double> tokens;                        // [answer]
+  std::array<std::vector<double>, kSources> passes;  // [answer]
+  std::vector<double> simple_passes;                 // [answer]
+  std::array<std::uint64_t, kSources> drafted{}, accepted{};
 };
 
-Status add_answer(BenchEdge& edge, Verifier& verifier, BenchRequest request, int draft_length,
+using Edges = std::array<std::unique_ptr<BenchEdge>, kSources>;
+
+Status add_answer(const Edges& edges, Verifier& verifier, BenchRequest request, int draft_length,
                   Totals& totals) {
-  OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer plain, edge.decode(verifier, request));
+  OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer plain, edges[kModel]->decode(verifier, request));
   const std::size_t length = length_before_repetition(plain.ids);
   if (length == 0) return {};
   request.max_tokens = static_cast<Position>(length);
   request.draft_length = draft_length;
-  OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer drafted, edge.decode(verifier, request));
-  if (!std::equal(drafted.ids.begin(), drafted.ids.end(), plain.ids.begin(),
-                  plain.ids.begin() + static_cast<std::ptrdiff_t>(length))) {
-    return internal_error(request.name + ": the drafted answer differs from the plain one");
+  const std::vector<TokenId> wanted(plain.ids.begin(),
+                                    plain.ids.begin() + static_cast<std::ptrdiff_t>(length));
+  for (std::size_t source = 0; source < kSources; ++source) {
+    OUTRIDER_ASSIGN_OR_RETURN(const BenchAnswer drafted, edges[source]->decode(verifier, request));
+    if (drafted.ids != wanted) {
+      return internal_error(request.name + ": the answer drafted by " + kSourceNames[source] +
+                            " differs from the plain one");
+    }
+    totals.passes[source].push_back(static_cast<double>(drafted.stats.passes));
+    totals.drafted[source] += drafted.stats.num_draft_tokens;
+    totals.accepted[source] += drafted.stats.num_accepted_tokens;
   }
-  totals.tokens.push_back(static_cast<double>(drafted.stats.completion_tokens));
-  totals.passes.push_back(static_cast<double>(drafted.stats.passes));
-  totals.look_up_passes.push_back(
-      static_cast<double>(passes_by_look_up(request.prompt, drafted.ids, draft_length)));
-  totals.drafted += drafted.stats.num_draft_tokens;
-  totals.accepted += drafted.stats.num_accepted_tokens;
+  totals.tokens.push_back(static_cast<double>(length));
+  totals.simple_passes.push_back(
+      static_cast<double>(passes_by_look_up(request.prompt, wanted, draft_length)));
   totals.cut += length < plain.ids.size() ? 1 : 0;
   return {};
 }
@@ -118,25 +135,49 @@ std::optional<Estimate> ratio_of_sums(const std::vector<double>& counts,
                    });
 }
 
+// What both yield a pass beyond what the better of the two does.
+std::optional<Estimate> gain_of_both(const Totals& totals) {
+  return bootstrap(
+      totals.tokens.size(), [&](std::span<const std::size_t> indices) -> std::optional<double> {
+        double tokens = 0;
+        std::array<double, kSources> passes{};
+        for (const std::size_t answer : indices) {
+          tokens += totals.tokens[answer];
+          for (std::size_t i = 0; i < kSources; ++i) {
+            passes[i] += totals.passes[i][answer];
+          }
+        }
+        return tokens / passes[kBoth] - tokens / std::min(passes[kModel], passes[kLookup]);
+      });
+}
+
 Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& options) {
-  const std::optional<Estimate> per_pass = ratio_of_sums(totals.tokens, totals.passes);
-  const std::optional<Estimate> look_up = ratio_of_sums(totals.tokens, totals.look_up_passes);
-  if (!per_pass || !look_up) return failed_precondition("no answer has a token");
+  if (totals.tokens.empty()) return failed_precondition("no answer has a token");
   CheckOutcome outcome;
   outcome.passed = true;
-  outcome.figures = {{"tokens_per_pass", to_json(*per_pass)},
-                     {"by_prompt_look_up", to_json(*look_up)},
-                     {"acceptance_rate", static_cast<double>(totals.accepted) /
-                                             std::max(1.0, static_cast<double>(totals.drafted))},
-                     {"answers", totals.tokens.size()},
-                     {"cut_at_a_loop", totals.cut},
-                     {"tokens", sum_of(totals.tokens)},
-                     {"passes", sum_of(totals.passes)},
-                     {"draft_length", options.draft_length},
-                     {"temperature", options.temperature}};
+  outcome.figures = {
+      {"answers", totals.tokens.size()},
+      {"cut_at_a_loop", totals.cut},
+      {"tokens", sum_of(totals.tokens)},
+      {"by_simple_look_up", to_json(*ratio_of_sums(totals.tokens, totals.simple_passes))},
+      {"draft_length", options.draft_length},
+      {"temperature", options.temperature}};
+  for (std::size_t source = 0; source < kSources; ++source) {
+    outcome.figures[kSourceNames[source]] = {
+        {"tokens_per_pass", to_json(*ratio_of_sums(totals.tokens, totals.passes[source]))},
+        {"passes", sum_of(totals.passes[source])},
+        {"acceptance_rate", static_cast<double>(totals.accepted[source]) /
+                                std::max(1.0, static_cast<double>(totals.drafted[source]))}};
+  }
   std::vector<Bar> bars = {
-      {"over prompt look-up", *ratio_of_sums(totals.look_up_passes, totals.passes), 1}};
-  if (options.least) bars.push_back({"tokens per pass", *per_pass, *options.least});
+      {"model over simple look-up", *ratio_of_sums(totals.simple_passes, totals.passes[kModel]), 1},
+      {"look-up over simple look-up", *ratio_of_sums(totals.simple_passes, totals.passes[kLookup]),
+       1},
+      {"tokens of both beyond the better one's", *gain_of_both(totals), -0.02}};
+  if (options.least) {
+    const std::optional<Estimate> per_pass = ratio_of_sums(totals.tokens, totals.passes[kModel]);
+    bars.push_back({"tokens per pass", *per_pass, *options.least});
+  }
   if (options.most_step_share) {
     OUTRIDER_ASSIGN_OR_RETURN(
         const Estimate share,
@@ -149,6 +190,23 @@ Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& option
   return outcome;
 }
 
+Result<Edges> make_edges(const AcceptanceOptions& options, const Tokenizer& tokenizer,
+                         Position positions, Clock& clock) {
+  Edges edges;
+  for (const Source source : {kModel, kLookup, kBoth}) {
+    std::unique_ptr<Model> draft;
+    if (source == kLookup) {
+      draft = std::make_unique<LookupModel>(LookupOptions{.vocab_size = tokenizer.vocab_size()});
+    } else {
+      OUTRIDER_ASSIGN_OR_RETURN(draft, load_bench_model(options.draft, options.draft_dtype, 1));
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(edges[source],
+                              BenchEdge::create(std::move(draft), tokenizer, positions, clock));
+  }
+  OUTRIDER_RETURN_IF_ERROR(edges[kBoth]->guess_beside_by_lookup());
+  return edges;
+}
+
 Result<CheckOutcome> run_acceptance(const AcceptanceOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(options.target));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<BenchPrompt> prompts,
@@ -158,11 +216,8 @@ Result<CheckOutcome> run_acceptance(const AcceptanceOptions& options) {
       ServerProcess::start({"--model", options.target, "--dtype", options.dtype}));
   OUTRIDER_ASSIGN_OR_RETURN(const ModelConfig config, load_config(options.target));
   SystemClock clock;
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Model> draft,
-                            load_bench_model(options.draft, options.draft_dtype, 1));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<BenchEdge> edge,
-      BenchEdge::create(std::move(draft), tokenizer, config.max_positions, clock));
+  OUTRIDER_ASSIGN_OR_RETURN(const Edges edges,
+                            make_edges(options, tokenizer, config.max_positions, clock));
   RemoteVerifier verifier({.server = server->address()});
   Totals totals;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -172,7 +227,7 @@ Result<CheckOutcome> run_acceptance(const AcceptanceOptions& options) {
     request.sampling.temperature = static_cast<float>(options.temperature);
     request.seed = i + 1;
     request.max_tokens = options.max_tokens;
-    OUTRIDER_RETURN_IF_ERROR(add_answer(*edge, verifier, request, options.draft_length, totals));
+    OUTRIDER_RETURN_IF_ERROR(add_answer(edges, verifier, request, options.draft_length, totals));
     std::fprintf(stderr, "\racceptance: %zu of %zu prompts ", i + 1, prompts.size());
   }
   std::fprintf(stderr, "\n");
@@ -183,8 +238,9 @@ Result<CheckOutcome> run_acceptance(const AcceptanceOptions& options) {
 
 void add_acceptance_check(CheckList& checks) {
   auto options = std::make_shared<AcceptanceOptions>();
-  CLI::App* command = checks.add("acceptance", "Tokens per target pass with a draft's chains",
-                                 [options] { return run_acceptance(*options); });
+  CLI::App* command = checks.add(
+      "acceptance", "Tokens per target pass with chains of a draft model, of look-up, of both",
+      [options] { return run_acceptance(*options); });
   command->add_option("--target", options->target, "Target: a directory or a GGUF file")
       ->required();
   command->add_option("--draft", options->draft, "Draft: a directory or a GGUF file")->required();

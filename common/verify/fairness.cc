@@ -10,8 +10,9 @@
 namespace outrider {
 namespace {
 
-// Of a group's share, per pass: about twenty passes count.
-constexpr double kKeepShare = 0.95;
+// Of a group's share, per pass: about five hundred passes count, so that the prompt of one question
+// does not make a group greedy.
+constexpr double kKeepShare = 0.998;
 // A group that had less of the last passes than this part of a row is not active.
 constexpr double kMinRows = 0.05;
 // So many times its equal share a group may have for the full worth of its tokens.

@@ -10,6 +10,12 @@ constexpr double kKeepBusy = 0.9;  // of the older passes' weight, per pass
 // Every so many passes rows cost nothing, so that it stays known what passes of many take.
 constexpr std::uint64_t kPassesPerTrial = 64;
 
+// Of the tokens that a prompt may read beside others who await a verdict, what its weight allows.
+std::size_t part_of(std::size_t tokens, double weight) {
+  if (tokens == 0 || weight >= 1) return tokens;
+  return std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(tokens) * weight));
+}
+
 bool rides(std::span<const Rider> riders, StreamId stream) {
   return std::ranges::any_of(riders, [&](const Rider& rider) { return rider.stream == stream; });
 }
@@ -63,6 +69,7 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
   const std::vector<TurnSeeker> seekers = turn_seekers(streams, now);
   TurnOrder order(seekers);
   std::size_t prefill_left = shared_prefill(streams, seekers);
+  const bool awaited = prefill_left != PassBounds::kAny;
   std::size_t rows_left = options_.max_batched_rows;
   while (const std::optional<StreamId> turn = order.next()) {
     const VerifyStream& stream = streams.at(*turn);
@@ -73,6 +80,7 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
     if (session.is_prefilling()) {
       // The first has the pass, however many rows its prompt takes.
       next.bounds.tokens = candidates.empty() ? prefill_left : std::min(prefill_left, rows_left);
+      if (awaited) next.bounds.tokens = part_of(next.bounds.tokens, next.offer.weight);
       const auto reads_the_same = [&](const Candidate& other) {
         return stream.will_be_read_by(streams.at(other.stream));
       };

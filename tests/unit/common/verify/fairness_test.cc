@@ -62,20 +62,20 @@ TEST(DeviceSharesTest, ALittleMoreThanEqualIsFreeAndOneAloneHasAll) {
   EXPECT_EQ(alone.weight("a"), 1);
 }
 
-TEST(DeviceSharesTest, WhatWasHadIsForgotten) {
+TEST(DeviceSharesTest, WhatWasHadIsForgottenAndAPromptIsNoGreed) {
   DeviceShares shares;
-  for (int pass = 0; pass < 100; ++pass) {
-    shares.charge("greedy", 50);
-    shares.charge("a", 1);
-    shares.charge("b", 1);
+  const auto pass = [&](std::size_t first) {
+    shares.charge("a", first);
+    for (const char* group : {"b", "c", "d"}) shares.charge(group, 4);
     shares.end_pass();
-  }
-  EXPECT_LT(shares.weight("greedy"), 0.2);
-  for (int pass = 0; pass < 100; ++pass) {
-    for (const char* group : {"greedy", "a", "b"}) shares.charge(group, 5);
-    shares.end_pass();
-  }
-  EXPECT_EQ(shares.weight("greedy"), 1);
+  };
+  for (int i = 0; i < 500; ++i) pass(4);
+  pass(160);
+  EXPECT_EQ(shares.weight("a"), 1) << "it has read a prompt";
+  for (int i = 0; i < 1000; ++i) pass(60);
+  EXPECT_LT(shares.weight("a"), 0.1);
+  for (int i = 0; i < 2000; ++i) pass(4);
+  EXPECT_EQ(shares.weight("a"), 1);
 }
 
 // --- what confidences are worth -----------------------------------------------------------------

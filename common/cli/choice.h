@@ -40,7 +40,8 @@ CLI::Option* add_choice(CLI::App& command, const std::string& flag, std::vector<
                         const std::string& description) {
   std::string standing;
   for (const Enum value : values) {
-    standing += (standing.empty() ? "" : ",") + std::string(name_of(value));
+    if (!standing.empty()) standing += ',';
+    standing += name_of(value);
   }
   return command
       .add_option_function<std::vector<std::string>>(

@@ -1,0 +1,52 @@
+// The shipped scheduler as a server of light clients: real streams, messages and trees over a
+// target without weights, whose passes take what a device's curve says. No logits are computed: the
+// target writes one token for ever, a right draft has it and a wrong one another.
+//
+// Thread rule: one thread. Ownership: simulation, load and curve outlive it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bench/capacity/crowd.h"
+#include "bench/sim/sim_server.h"
+#include "common/model/emulated/pace.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+class VerifierServer final : public CrowdServer {
+ public:
+  // gamma: nodes of a session in a pass; 0: sessions are decoded plainly. max_rows: of a pass, at
+  // most the curve's last.
+  VerifierServer(Simulation& simulation, const ClientLoad& load, const PaceCurve& pass, int gamma,
+                 std::int64_t max_rows);
+
+  void open(const RequestId& request) override;
+  void take(const CrowdRound& round) override;
+  CrowdServerCounts counts() const override;
+  Status status() const override { return status_; }
+
+ private:
+  struct Session {
+    StreamId stream = 0;
+    NodeId next_id = 1;
+    Position prompt = 0;
+  };
+
+  SchedulerOptions options(std::int64_t max_rows) const;
+  Duration pass_takes(const PassRowCounts& rows);
+  void hear(std::size_t client, const VerifierEvent& event);
+
+  const ClientLoad& load_;
+  const PaceCurve& pass_;
+  const int gamma_;
+  std::unique_ptr<Model> model_;
+  SimServer server_;
+  std::vector<Session> sessions_;  // by client
+  Status status_;
+};
+
+}  // namespace outrider

@@ -8,6 +8,7 @@
 namespace outrider {
 
 void add_acceptance_check(CheckList& checks);  // tokens per target pass with a draft's chains
+void add_capacity_check(CheckList& checks);    // sessions that one server carries
 void add_choice_check(CheckList& checks);      // draws against the softmax, Philox, full evaluation
 void add_clocks_check(CheckList& checks);      // virtual time against real time
 void add_compare_check(CheckList& checks);     // two reports of `run`, prompt by prompt

@@ -1,0 +1,369 @@
+// capacity: how many sessions one server carries until an SLO breaks, by the shipped scheduler and
+// by others', under the virtual clock (bench/capacity). With --clients one run of so many, and its
+// real time. SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "bench/capacity/capacity.h"
+#include "bench/checks/checks.h"
+#include "bench/paces/paces.h"
+#include "bench/report/text_table.h"
+#include "common/base/clock.h"
+#include "common/cli/choice.h"
+#include "common/cli/quantities.h"
+#include "emulation/path/link_profile.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kMinOverBest = 1.0;
+constexpr double kMinOverLaw = 0.9;
+// Real time over virtual time, with up to ten thousand clients.
+constexpr double kMaxRealTime = 2.0;
+// The part of a run before what is measured, over the measured part.
+constexpr int kWarmUpPart = 4;
+
+std::vector<CapacityContender> all_contenders() {
+  std::vector<CapacityContender> all;
+  for (const auto& [contender, name] : enum_names<CapacityContender>) all.push_back(contender);
+  return all;
+}
+
+struct CapacityOptions {
+  std::vector<std::string> paces = {"all"};
+  std::vector<std::string> pairs = {"all"};
+  std::optional<PaceCurve> curve;  // instead of the paces
+  double step_ms = table9_step_ms(1);
+  double one_way_ms = 5;
+  std::string network;  // empty: the pace's own link
+  std::vector<double> slos_ms = {100, 250};
+  std::vector<CapacityContender> contenders = all_contenders();  // with --clients the last
+  CapacityQuestion question;
+  Duration duration = std::chrono::seconds(20);
+  std::size_t clients = 0;  // 0: search
+  CapacityTuning tuning = {.gamma = 4, .max_rows = 16};
+};
+
+Result<std::vector<CapacityPace>> paces_of(const CapacityOptions& options) {
+  if (!options.curve) return find_capacity_paces(options.paces);
+  return std::vector{CapacityPace{.name = "pass-curve",
+                                  .pass = *options.curve,
+                                  .step_ms = options.step_ms,
+                                  .one_way_ms = options.one_way_ms,
+                                  .source = "--pass-curve " + options.curve->to_string()}};
+}
+
+// Of a profile's direction the mean delay and the rate; jitter and losses are left out.
+LinkLoad link_of(const PathSettings& path) {
+  return {.delay = path.delay, .bit_per_s = path.bit_per_s};
+}
+
+Result<CapacityQuestion> question_of(const CapacityOptions& options, const CapacityPace& pace,
+                                     const CapacityPair& pair) {
+  CapacityQuestion question = options.question;
+  question.pace = pace;
+  question.pair = pair;
+  question.load.draft_step = from_ms(pace.step_ms);
+  question.load.measured = options.duration;
+  question.load.warm_up = options.duration / kWarmUpPart;
+  question.load.up = question.load.down = {.delay = from_ms(pace.one_way_ms), .bit_per_s = 0};
+  if (options.network.empty()) return question;
+  OUTRIDER_ASSIGN_OR_RETURN(const LinkProfile profile, find_link_profile(options.network));
+  if (profile.up.silent_from) {
+    return invalid_argument("--network " + profile.name + ": nothing arrives on it");
+  }
+  question.load.up = link_of(profile.up);
+  question.load.down = link_of(profile.down);
+  return question;
+}
+
+// ------------------------------------------------------------------------------- the search
+
+// The contenders at one pace, pair and SLO.
+struct CapacityCell {
+  CapacityQuestion question;
+  std::vector<CapacityFigures> found;
+
+  std::string name() const {
+    return fmt::format("{}, {}, {:g} ms", question.pace.name, question.pair.name,
+                       question.slo.tpot_ms);
+  }
+  const CapacityFigures* find(CapacityContender contender) const {
+    const auto at = std::ranges::find(found, contender, &CapacityFigures::contender);
+    return at == found.end() ? nullptr : &*at;
+  }
+  // Of the others, the one with the most sessions; null without any.
+  const CapacityFigures* best_other() const {
+    const CapacityFigures* best = nullptr;
+    for (const CapacityFigures& one : found) {
+      if (is_ours(one.contender)) continue;
+      const bool more =
+          best == nullptr || mean_of(one.sessions).value > mean_of(best->sessions).value;
+      if (more) best = &one;
+    }
+    return best;
+  }
+};
+
+// What the law makes of a co-located contender's sessions.
+struct LawFigure {
+  double factor = 1;
+  std::vector<double> sessions;  // by seed
+};
+
+std::optional<LawFigure> law_of(const CapacityCell& cell, CapacityContender colocated) {
+  const CapacityFigures* beside = cell.find(colocated);
+  if (beside == nullptr || mean_of(beside->sessions).value <= 0) return std::nullopt;
+  LawFigure law{.factor = law_factor(cell.question, *beside), .sessions = beside->sessions};
+  for (double& sessions : law.sessions) sessions *= law.factor;
+  return law;
+}
+
+Json to_json(const CapacityFigures& figures) {
+  return {{"contender", name_of(figures.contender)},
+          {"sessions", to_json(mean_of(figures.sessions))},
+          {"tokens_per_s", to_json(mean_of(figures.tokens_per_s))},
+          {"gamma", figures.best.gamma},
+          {"max_rows", figures.best.max_rows},
+          {"rounds_per_pass", figures.rounds_per_pass},
+          {"rows_per_pass", figures.rows_per_pass}};
+}
+
+std::string with_interval(const Estimate& estimate) {
+  const Interval around = estimate.interval.value_or(Interval{estimate.value, estimate.value});
+  return fmt::format("{:.4g} [{:.4g}, {:.4g}]", estimate.value, around.low, around.high);
+}
+
+// One line: what the law says against a draft beside the target, and what was found.
+std::string law_line(const CapacityCell& cell, CapacityContender colocated, const char* what) {
+  const CapacityFigures* ours = cell.find(CapacityContender::kOursDrafting);
+  const std::optional<LawFigure> law = law_of(cell, colocated);
+  if (ours == nullptr || !law) return "";
+  const Estimate ratio = ratio_of_means(ours->sessions, cell.find(colocated)->sessions);
+  return fmt::format(
+      "  the law: drafting on the edge carries {:.2f} times the sessions of {}; found {:.2f}, it "
+      "{}\n",
+      law->factor, what, ratio.value, ratio.value > 1 ? "wins" : "loses");
+}
+
+void print_cell(const CapacityCell& cell) {
+  TextTable table{
+      .heads = {"contender", "sessions [95 %]", "tokens/s", "gamma", "row limit", "rounds a pass"},
+      .rows = {}};
+  for (const CapacityFigures& one : cell.found) {
+    table.rows.push_back({name_of(one.contender), with_interval(mean_of(one.sessions)),
+                          fmt::format("{:.0f}", mean_of(one.tokens_per_s).value),
+                          std::to_string(one.best.gamma), std::to_string(one.best.max_rows),
+                          fmt::format("{:.1f}", one.rounds_per_pass)});
+  }
+  std::printf("%s\n%s%s%s\n", cell.name().c_str(), to_plain_text(table, 1).c_str(),
+              law_line(cell, CapacityContender::kColocatedSteps, "a draft step by step").c_str(),
+              law_line(cell, CapacityContender::kColocatedBlock, "a block draft").c_str());
+  std::fflush(stdout);
+}
+
+Json to_json(const CapacityCell& cell) {
+  Json contenders = Json::array();
+  for (const CapacityFigures& one : cell.found) contenders.push_back(to_json(one));
+  Json json = {{"pace", cell.question.pace.name},
+               {"pass_curve", cell.question.pace.pass.to_string()},
+               {"pace_source", cell.question.pace.source},
+               {"pair", cell.question.pair.name},
+               {"pair_source", cell.question.pair.source},
+               {"tokens_per_round", cell.question.pair.tau},
+               {"acceptance", cell.question.pair.acceptance()},
+               {"slo_tpot_ms", cell.question.slo.tpot_ms},
+               {"contenders", std::move(contenders)}};
+  for (const CapacityContender colocated :
+       {CapacityContender::kColocatedSteps, CapacityContender::kColocatedBlock}) {
+    const std::optional<LawFigure> law = law_of(cell, colocated);
+    if (!law) continue;
+    json["law"][name_of(colocated)] = {{"factor", law->factor},
+                                       {"sessions", to_json(mean_of(law->sessions))}};
+  }
+  return json;
+}
+
+void add_bars(const CapacityCell& cell, std::vector<Bar>& bars) {
+  const CapacityFigures* ours = cell.find(CapacityContender::kOurs);
+  const CapacityFigures* best = cell.best_other();
+  if (ours != nullptr && best != nullptr && mean_of(best->sessions).value > 0) {
+    bars.push_back({fmt::format("ours over {} at {}", name_of(best->contender), cell.name()),
+                    ratio_of_means(ours->sessions, best->sessions), kMinOverBest});
+  }
+  const CapacityFigures* drafting = cell.find(CapacityContender::kOursDrafting);
+  const std::optional<LawFigure> law = law_of(cell, CapacityContender::kColocatedSteps);
+  if (drafting != nullptr && law) {
+    bars.push_back({"drafting over the law's figure at " + cell.name(),
+                    ratio_of_means(drafting->sessions, law->sessions), kMinOverLaw});
+  }
+}
+
+Result<CapacityCell> search_cell(const CapacityQuestion& question,
+                                 const std::vector<CapacityContender>& contenders) {
+  CapacityCell cell{.question = question, .found = {}};
+  for (const CapacityContender contender : contenders) {
+    OUTRIDER_ASSIGN_OR_RETURN(CapacityFigures figures, find_capacity(question, contender));
+    cell.found.push_back(std::move(figures));
+  }
+  print_cell(cell);
+  return cell;
+}
+
+Result<CheckOutcome> search_all(const CapacityOptions& options,
+                                const std::vector<CapacityPace>& paces,
+                                const std::vector<CapacityPair>& pairs) {
+  CheckOutcome outcome{.passed = true};
+  std::vector<Bar> bars;
+  Json cells = Json::array();
+  for (const CapacityPace& pace : paces) {
+    for (const CapacityPair& pair : pairs) {
+      OUTRIDER_ASSIGN_OR_RETURN(CapacityQuestion question, question_of(options, pace, pair));
+      for (const double slo_ms : options.slos_ms) {
+        question.slo.tpot_ms = slo_ms;
+        OUTRIDER_ASSIGN_OR_RETURN(const CapacityCell cell,
+                                  search_cell(question, options.contenders));
+        add_bars(cell, bars);
+        cells.push_back(to_json(cell));
+      }
+    }
+  }
+  outcome.figures = {{"seeds", options.question.seeds}, {"cells", std::move(cells)}};
+  outcome.hold(bars);
+  return outcome;
+}
+
+// ------------------------------------------------------------------------------- one run
+
+Result<CheckOutcome> run_once(const CapacityOptions& options, const CapacityPace& pace,
+                              const CapacityPair& pair) {
+  OUTRIDER_ASSIGN_OR_RETURN(const CapacityQuestion question, question_of(options, pace, pair));
+  const CapacityTuning& tuning = options.tuning;
+  if (tuning.max_rows > pace.last_row() || tuning.gamma >= tuning.max_rows) {
+    return invalid_argument(
+        fmt::format("--max-batched-rows {}: expected more than --gamma {} and at most {}, the last "
+                    "row of {}; a pass beyond it would cost nothing more",
+                    tuning.max_rows, tuning.gamma, pace.last_row(), pace.name));
+  }
+  const CapacityContender contender = options.contenders.back();
+  SystemClock clock;
+  const TimePoint started = clock.now();
+  OUTRIDER_ASSIGN_OR_RETURN(const CapacityRun run,
+                            run_capacity(question, contender, tuning, options.clients, 1));
+  const double real_s = to_seconds(clock.now() - started);
+  const double virtual_s = to_seconds(question.load.end());
+  CheckOutcome outcome{.passed = real_s <= kMaxRealTime * virtual_s};
+  outcome.figures = {{"pace", pace.name},
+                     {"pair", pair.name},
+                     {"contender", name_of(contender)},
+                     {"clients", options.clients},
+                     {"gamma", tuning.gamma},
+                     {"max_rows", tuning.max_rows},
+                     {"virtual_s", virtual_s},
+                     {"real_s", real_s},
+                     {"passes", run.server.passes},
+                     {"rows", run.server.rows},
+                     {"rounds", run.server.rounds},
+                     {"tokens_per_s", static_cast<double>(run.clients.tokens) /
+                                          to_seconds(question.load.measured)}};
+  if (!run.clients.tpot_ms.empty()) {
+    outcome.figures["tpot_p95_ms"] = quantile(run.clients.tpot_ms, 0.95);
+  }
+  return outcome;
+}
+
+Result<CheckOutcome> run_capacity_check(const CapacityOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CapacityPace> paces, paces_of(options));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CapacityPair> pairs,
+                            find_capacity_pairs(options.pairs));
+  if (options.clients > 0) return run_once(options, paces.front(), pairs.front());
+  return search_all(options, paces, pairs);
+}
+
+void add_load_flags(CLI::App& command, CapacityOptions& options) {
+  CapacityQuestion& question = options.question;
+  ClientLoad& load = question.load;
+  add_choice(command, "--arrivals", load.arrivals,
+             "closed: a client thinks after its answer; poisson: its requests come regardless");
+  add_duration(command, "--think", load.think, std::chrono::seconds(1), CLI::Range(0.0, 3600.0),
+               "Seconds between a client's answers or requests, the mean");
+  command
+      .add_option("--prompt-tokens", load.prompt,
+                  "Of a prompt those that no cache holds, the mean; half of it to 1.5 times")
+      ->check(CLI::Range(1, 4096));
+  command.add_option("--answer-tokens", load.answer, "Of an answer, the mean; in the same way")
+      ->check(CLI::Range(2, 4096));
+  add_duration(command, "--duration", options.duration, std::chrono::seconds(1),
+               CLI::Range(1.0, 3600.0),
+               "Seconds of virtual time that are measured, after a quarter as much");
+  command.add_option("--seeds", question.seeds, "Runs over which sessions are averaged")
+      ->check(CLI::Range(2, 100));
+  command.add_option("--max-clients", question.max_clients, "Where the search ends")
+      ->check(CLI::Range(1, 10000));
+}
+
+void add_device_flags(CLI::App& command, CapacityOptions& options) {
+  CLI::Option* pace =
+      command.add_option("--pace", options.paces, "Devices with a curve by rows, or all")
+          ->delimiter(',');
+  CLI::Option* curve =
+      add_parsed(command, "--pass-curve", "Instead of --pace: a pass's ROWS:MS,ROWS:MS,..",
+                 parse_capacity_curve,
+                 [&options](PaceCurve read) { options.curve = std::move(read); })
+          ->excludes(pace);
+  const auto add = [&](const char* flag, double& value, const char* what, double least) {
+    command.add_option(flag, value, what)->check(CLI::Range(least, 1e5))->needs(curve);
+  };
+  add("--step-ms", options.step_ms, "With --pass-curve: a draft step on the edge", 0.001);
+  add("--one-way-ms", options.one_way_ms, "With --pass-curve: the link, one way", 0);
+  command.add_option("--network", options.network,
+                     "A link profile's mean delay and rate, instead of the pace's link");
+  command
+      .add_option("--cloud-draft-share", options.question.draft_share,
+                  "A co-located draft's pass over a target's of as many rows")
+      ->check(CLI::Range(0.0001, 1.0));
+}
+
+}  // namespace
+
+void add_capacity_check(CheckList& checks) {
+  auto options = std::make_shared<CapacityOptions>();
+  options->question.draft_share = kCloudDraftShare;
+  CLI::App* command = checks.add(
+      "capacity",
+      "Sessions that one server carries until an SLO breaks: the shipped scheduler and others', "
+      "each at its best draft length (emulated devices, virtual clock)",
+      [options] { return run_capacity_check(*options); });
+  add_device_flags(*command, *options);
+  command->add_option("--pair", options->pairs, "Measured acceptances, or all")->delimiter(',');
+  add_choice(*command, "--contender", options->contenders, "Which ones; with --clients the last");
+  CLI::Option* slos = command
+                          ->add_option("--tpot-ms", options->slos_ms,
+                                       "SLOs: 95 % of the answers take at most so long per token")
+                          ->check(CLI::Range(0.1, 1e5))
+                          ->delimiter(',');
+  command->add_option("--ttft-ms", options->question.slo.ttft_ms, "And so long to the first token")
+      ->check(CLI::Range(1.0, 1e6));
+  add_load_flags(*command, *options);
+  CLI::Option* clients =
+      command
+          ->add_option("--clients", options->clients,
+                       "Instead of the search: one run of so many, timed (first pace and pair)")
+          ->check(CLI::Range(1, 10000))
+          ->excludes(slos);
+  command->add_option("--gamma", options->tuning.gamma, "With --clients: drafted tokens a round")
+      ->check(CLI::Range(0, 64))
+      ->needs(clients);
+  command
+      ->add_option("--max-batched-rows", options->tuning.max_rows,
+                   "With --clients: the most rows of a pass")
+      ->check(CLI::Range(1, 100000))
+      ->needs(clients);
+}
+
+}  // namespace outrider

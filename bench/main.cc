@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   setenv("OUTRIDER_STATE_DIR", "none", 0);
   outrider::CheckList checks(program.app());
   outrider::add_capacity_check(checks);
+  outrider::add_market_check(checks);
   outrider::add_choice_check(checks);
   outrider::add_compare_check(checks);
   outrider::add_decode_check(checks);

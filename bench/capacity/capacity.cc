@@ -106,8 +106,9 @@ Result<CapacityRun> run_capacity(const CapacityQuestion& question, CapacityConte
   Simulation simulation(seed);
   std::unique_ptr<CrowdServer> server;
   if (contender == CapacityContender::kPlain || is_ours(contender)) {
-    server = std::make_unique<VerifierServer>(simulation, load, question.pace.pass, tuning.gamma,
-                                              tuning.max_rows);
+    server =
+        std::make_unique<VerifierServer>(simulation, load, question.pace.pass,
+                                         VerifierServer::Limits{tuning.gamma, tuning.max_rows});
   } else {
     server = std::make_unique<BatchServer>(simulation, load, question.pace.pass,
                                            BatchRule{.kind = kind_of(contender),

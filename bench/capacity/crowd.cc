@@ -21,7 +21,6 @@ Crowd::Crowd(Simulation& simulation, const ClientLoad& load, CrowdServer& server
       load_(load),
       server_(server),
       habit_(habit),
-      gamma_(gamma),
       measured_from_(TimePoint{} + load.warm_up),
       clients_(load.clients) {
   server_.on_tokens = [this](std::size_t at, int tokens) {
@@ -31,6 +30,7 @@ Crowd::Crowd(Simulation& simulation, const ClientLoad& load, CrowdServer& server
   };
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     clients_[i].request.client = i;
+    clients_[i].gamma = load_.kind_of(i, gamma).gamma;
     ask_next(clients_[i]);
   }
 }
@@ -67,7 +67,7 @@ void Crowd::receive(Client& client, int tokens) {
   const bool measured = now >= measured_from_;
   client.end += tokens;
   client.last = now;
-  if (measured) done_.tokens += static_cast<std::uint64_t>(tokens);
+  if (measured) client.delivered += static_cast<std::uint64_t>(tokens);
   if (client.from) {
     client.tokens += measured ? tokens : 0;
   } else {
@@ -117,12 +117,12 @@ void Crowd::draft(Client& client) {
   const bool ahead = client.drafted > client.end;
   // The token behind the last one that can stand is the server's.
   const int last = client.lengths.answer - 1;
-  const int round = std::min(gamma_ + (ahead ? 1 : 0), last - client.drafted);
+  const int round = std::min(client.gamma + (ahead ? 1 : 0), last - client.drafted);
   if (round <= 0) {
     if (client.sent == client.end) send(client);
     return;
   }
-  if (client.drafted - client.end >= kMaxRoundsAhead * gamma_) return;
+  if (client.drafted - client.end >= kMaxRoundsAhead * client.gamma) return;
   client.drafting = client.drafted + round;
   simulation_.after(load_.draft_step * round, [this, &client, chain = client.chain] {
     if (chain == client.chain) round_is_drafted(client);
@@ -150,6 +150,8 @@ void Crowd::send(Client& client) {
 CrowdFigures Crowd::figures() const {
   CrowdFigures figures = done_;
   for (const Client& client : clients_) {
+    figures.tokens += client.delivered;
+    figures.tokens_of.push_back(client.delivered);
     if (!client.answering) continue;
     if (!client.from) {
       figures.ttft_ms.push_back(to_ms(simulation_.now() - client.asked));

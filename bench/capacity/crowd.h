@@ -69,9 +69,10 @@ enum class DraftHabit : std::uint8_t {
 // after it, counts by its tokens between, if these are enough to say how fast it was. If they were
 // too few all that time, by the least that it can become.
 struct CrowdFigures {
-  std::vector<double> tpot_ms = {};  // per token after the first verdict
-  std::vector<double> ttft_ms = {};  // from the request to the first token
-  std::uint64_t tokens = 0;          // delivered
+  std::vector<double> tpot_ms = {};           // per token after the first verdict
+  std::vector<double> ttft_ms = {};           // from the request to the first token
+  std::uint64_t tokens = 0;                   // delivered
+  std::vector<std::uint64_t> tokens_of = {};  // of each client
 };
 
 class Crowd final {
@@ -96,6 +97,8 @@ class Crowd final {
     int end = 0;                    // tokens that are here
     int sent = 0;                   // end of the drafted tokens that were sent
     int drafted = 0;                // end of those that are drafted
+    int gamma = 0;                  // tokens of its rounds
+    std::uint64_t delivered = 0;    // tokens, within the measured time
     int drafting = 0;               // end of the round that is being drafted; `drafted`: none is
     std::uint64_t chain = 0;        // rises when drafted tokens are dropped
   };
@@ -114,7 +117,6 @@ class Crowd final {
   const ClientLoad& load_;
   CrowdServer& server_;
   const DraftHabit habit_;
-  const int gamma_;
   const TimePoint measured_from_;
   std::vector<Client> clients_;
   CrowdFigures done_;  // of what is complete

@@ -118,6 +118,14 @@ Result<PaceCurve> parse_capacity_curve(const std::string& text) {
   return curve;
 }
 
+CrowdKind ClientLoad::kind_of(std::size_t client, int gamma) const {
+  for (const CrowdKind& kind : kinds) {
+    if (client < kind.clients) return kind;
+    client -= kind.clients;
+  }
+  return {.acceptance = acceptance, .stated = acceptance, .gamma = gamma};
+}
+
 Duration LinkLoad::time_of(std::size_t bytes) const {
   return bit_per_s > 0 ? delay + from_ms(8e3 * static_cast<double>(bytes) / bit_per_s) : delay;
 }
@@ -138,7 +146,7 @@ Duration think_before(const ClientLoad& load, const RequestId& request) {
 }
 
 bool stands(const ClientLoad& load, const RequestId& request, int position) {
-  return draw(load, request, Draw::kToken, position) < load.acceptance;
+  return draw(load, request, Draw::kToken, position) < load.kind_of(request.client, 0).acceptance;
 }
 
 int accepted(const ClientLoad& load, const RequestId& request, int position, int drafted) {

@@ -68,9 +68,19 @@ struct LinkLoad {
   Duration time_of(std::size_t bytes) const;
 };
 
+// Some of the clients, where they are not all alike.
+struct CrowdKind {
+  std::size_t clients = 0;
+  double acceptance = 0;
+  double stated = 0;       // the confidence that they state of each drafted token
+  int gamma = 4;           // tokens of a round
+  std::string group = {};  // whose sessions they are
+};
+
 struct ClientLoad {
   std::size_t clients = 1;
   double acceptance = 0;
+  std::vector<CrowdKind> kinds = {};  // the first clients are the first kind's; empty: all alike
   Duration draft_step{0};
   LinkLoad up;
   LinkLoad down;
@@ -83,6 +93,8 @@ struct ClientLoad {
   Duration measured{0};  // answers that begin within it count
 
   Duration end() const { return warm_up + measured; }
+  // gamma: of one whose kind is not named.
+  CrowdKind kind_of(std::size_t client, int gamma) const;
 };
 
 // One request: of which client, and its number there.

@@ -52,21 +52,23 @@ Position longest_text(const ClientLoad& load) {
 }  // namespace
 
 VerifierServer::VerifierServer(Simulation& simulation, const ClientLoad& load,
-                               const PaceCurve& pass, int gamma, std::int64_t max_rows)
+                               const PaceCurve& pass, const Limits& limits)
     : load_(load),
       pass_(pass),
-      gamma_(gamma),
+      gamma_(limits.gamma),
       model_(std::make_unique<OneTokenModel>(longest_text(load))),
-      server_(simulation, *model_, options(max_rows),
+      server_(simulation, *model_, options(limits),
               [this](const PassRowCounts& rows) { return pass_takes(rows); }),
       sessions_(load.clients) {}
 
-SchedulerOptions VerifierServer::options(std::int64_t max_rows) const {
+SchedulerOptions VerifierServer::options(const Limits& limits) const {
   SchedulerOptions options;
+  const auto max_rows = static_cast<std::uint32_t>(limits.max_rows);
+  options.price_rows = limits.price_rows;
   options.max_concurrent_sessions = static_cast<std::uint32_t>(load_.clients);
-  options.max_batched_rows = static_cast<std::uint32_t>(max_rows);
-  options.prefill_budget = std::min(options.prefill_budget, static_cast<std::uint32_t>(max_rows));
-  options.prefill_chunk = static_cast<std::uint32_t>(max_rows);
+  options.max_batched_rows = max_rows;
+  options.prefill_budget = std::min(options.prefill_budget, max_rows);
+  options.prefill_chunk = max_rows;
   options.max_nodes = 256;
   options.max_rows = static_cast<std::uint32_t>(gamma_ + 1);
   options.run_ahead = 1u << 20;  // clients acknowledge nothing
@@ -89,9 +91,11 @@ Duration VerifierServer::pass_takes(const PassRowCounts& rows) {
 void VerifierServer::open(const RequestId& request) {
   const RequestLengths lengths = lengths_of(load_, request);
   Session& session = sessions_[request.client];
-  session = {.stream = server_.connect([this, client = request.client](const VerifierEvent& event) {
-               hear(client, event);
-             }),
+  StreamOwner owner;
+  owner.group = load_.kind_of(request.client, 0).group;
+  session = {.stream = server_.connect([this, client = request.client](
+                                           const VerifierEvent& event) { hear(client, event); },
+                                       std::move(owner)),
              .next_id = 1,
              .prompt = lengths.prompt};
   Open open;
@@ -106,12 +110,13 @@ void VerifierServer::take(const CrowdRound& round) {
   Session& session = sessions_[round.request.client];
   Grow grow{
       .first_id = session.next_id, .anchor_position = session.prompt + round.text_end, .nodes = {}};
+  const std::uint8_t stated =
+      confidence_byte(static_cast<float>(load_.kind_of(round.request.client, 0).stated));
   for (int i = 0; i < round.count; ++i) {
     const bool right = stands(load_, round.request, round.position + i);
     const bool chained = i > 0 || round.position > round.text_end;
-    grow.nodes.push_back({.token = right ? kRight : kWrong,
-                          .parent = chained ? 1u : 0u,
-                          .confidence = confidence_byte(load_.acceptance)});
+    grow.nodes.push_back(
+        {.token = right ? kRight : kWrong, .parent = chained ? 1u : 0u, .confidence = stated});
   }
   session.next_id += static_cast<NodeId>(round.count);
   server_.post(session.stream, {0, 0, std::move(grow)});

@@ -19,10 +19,13 @@ namespace outrider {
 
 class VerifierServer final : public CrowdServer {
  public:
-  // gamma: nodes of a session in a pass; 0: sessions are decoded plainly. max_rows: of a pass, at
-  // most the curve's last.
-  VerifierServer(Simulation& simulation, const ClientLoad& load, const PaceCurve& pass, int gamma,
-                 std::int64_t max_rows);
+  struct Limits {
+    int gamma = 0;              // nodes of a session in a pass; 0: sessions are decoded plainly
+    std::int64_t max_rows = 0;  // of a pass, at most the curve's last
+    bool price_rows = true;     // as SchedulerOptions says
+  };
+  VerifierServer(Simulation& simulation, const ClientLoad& load, const PaceCurve& pass,
+                 const Limits& limits);
 
   void open(const RequestId& request) override;
   void take(const CrowdRound& round) override;
@@ -36,7 +39,7 @@ class VerifierServer final : public CrowdServer {
     Position prompt = 0;
   };
 
-  SchedulerOptions options(std::int64_t max_rows) const;
+  SchedulerOptions options(const Limits& limits) const;
   Duration pass_takes(const PassRowCounts& rows);
   void hear(std::size_t client, const VerifierEvent& event);
 

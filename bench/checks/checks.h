@@ -9,6 +9,7 @@ namespace outrider {
 
 void add_acceptance_check(CheckList& checks);  // tokens per target pass with a draft's chains
 void add_capacity_check(CheckList& checks);    // sessions that one server carries
+void add_market_check(CheckList& checks);      // rows of passes that sessions share
 void add_choice_check(CheckList& checks);      // draws against the softmax, Philox, full evaluation
 void add_clocks_check(CheckList& checks);      // virtual time against real time
 void add_compare_check(CheckList& checks);     // two reports of `run`, prompt by prompt
@@ -20,7 +21,8 @@ void add_exits_accuracy_check(CheckList& checks);  // how often committed exits 
 void add_law_check(CheckList& checks);             // strategies against the paper's latency law
 void add_link_check(CheckList& checks);            // emulated links against their profiles
 void add_load_check(CheckList& checks);            // real clients on a real server
-void add_logits_check(CheckList& checks);          // logits of given tokens as a .npy file
+void add_logits_check(CheckList& checks);
+void add_market_check(CheckList& checks);      // logits of given tokens as a .npy file
 void add_loopback_check(CheckList& checks);    // from a verdict leaving to the next pass starting
 void add_lossless_check(CheckList& checks);    // speculation over gRPC, token by token
 void add_perplexity_check(CheckList& checks);  // of answers in one dtype against another

@@ -91,7 +91,7 @@ SimServer::SimServer(Simulation& simulation, Model& model, const SchedulerOption
       exit_cost_(exit_cost),
       scheduler_(std::make_unique<Scheduler>(device_, options)) {}
 
-StreamId SimServer::connect(VerifyEngine::EventSink sink) {
+StreamId SimServer::connect(VerifyEngine::EventSink sink, StreamOwner owner) {
   const StreamId stream = next_stream_++;
   if (simulation_.now() < up_at_) {
     sink(StreamEnded{unavailable("connection refused")});
@@ -104,9 +104,9 @@ StreamId SimServer::connect(VerifyEngine::EventSink sink) {
         [this, stream](const ExitReport& report) { send_report(stream, report); });
   }
   streams_[stream] = {std::move(sink), reports};
-  apply([this, stream, reports] {
+  apply([this, stream, reports, owner = std::move(owner)] {
     scheduler_->connect(stream, "session-" + std::to_string(stream), simulation_.now(),
-                        {.reports = reports});
+                        {.reports = reports}, owner);
   });
   return stream;
 }

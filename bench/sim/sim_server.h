@@ -91,7 +91,7 @@ class SimServer final {
   SimServer(Simulation& simulation, Model& model, const SchedulerOptions& options, PassTime takes,
             double exit_cost = 1);
 
-  StreamId connect(VerifyEngine::EventSink sink);
+  StreamId connect(VerifyEngine::EventSink sink, StreamOwner owner = {});
   void post(StreamId stream, EdgeMessage message);
   void disconnect(StreamId stream);
 

@@ -34,7 +34,9 @@ PassCurve::PassCurve(const PassCosts& costs) {
 double PassCurve::seconds(std::size_t rows) const {
   if (points_.empty()) return 0;
   const auto x = static_cast<double>(rows);
-  if (x <= points_.front().rows || points_.size() == 1) return points_.front().seconds;
+  const Point& first = points_.front();
+  if (x <= first.rows) return first.seconds * x / first.rows;
+  if (points_.size() == 1) return first.seconds;
   auto right = std::ranges::lower_bound(points_, x, {}, &Point::rows);
   if (right == points_.end()) --right;
   const Point& from = *(right - 1);

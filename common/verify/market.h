@@ -23,7 +23,9 @@
 namespace outrider {
 
 // What passes take by their rows: as measured, but that it never falls; straight between the
-// points, flat before the first, and as steep beyond the last as before it.
+// points, and as steep beyond the last as before it. What was never measured is taken to be cheap,
+// so that it is tried: fewer rows than the first point has cost in proportion, more than an only
+// one has cost nothing more.
 class PassCurve final {
  public:
   PassCurve() = default;

@@ -184,11 +184,12 @@ struct SchedulerOptions {
   Duration queue_timeout = std::chrono::seconds(30);  // after which one that waits is refused
   std::uint32_t prefill_chunk = 256;  // prompt tokens between which other sessions get their turn
   std::uint32_t max_batched_rows = 256;  // of one pass for several sessions; at least max_rows
-  std::uint32_t prefill_budget = 64;     // prompt tokens of a pass in which others await a verdict
-  Position max_positions = 0;            // prefix and answer at most; 0: the model's own limit
-  std::uint32_t max_nodes = 64;   // living nodes of a stream; at least 64, which edges rely on
-  std::uint32_t max_rows = 33;    // rows of a session in a verifying pass
-  std::uint32_t run_ahead = 512;  // tokens past the acknowledged position
+  bool price_rows = true;  // by a market (market.h); false: all rows ride that fit, to compare with
+  std::uint32_t prefill_budget = 64;  // prompt tokens of a pass in which others await a verdict
+  Position max_positions = 0;         // prefix and answer at most; 0: the model's own limit
+  std::uint32_t max_nodes = 64;       // living nodes of a stream; at least 64, which edges rely on
+  std::uint32_t max_rows = 33;        // rows of a session in a verifying pass
+  std::uint32_t run_ahead = 512;      // tokens past the acknowledged position
   std::uint32_t max_message_bytes = 1 << 20;
   Duration idle_timeout = std::chrono::minutes(2);   // without progress an edge loses its session
   Duration open_timeout = std::chrono::seconds(10);  // from one piece of an Open to the next

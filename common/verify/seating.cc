@@ -118,7 +118,8 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
     const double comes = stream.wants_device(now) ? 1 : busy_;
     bounds.price += comes * weight(stream) * stream.session()->book().tokens_per_s(now);
   }
-  if (sessions == 1 || ++passes_ % kPassesPerTrial == 0) bounds.price = 0;
+  const bool is_trial = ++passes_ % kPassesPerTrial == 0;
+  if (sessions == 1 || is_trial || !options_.price_rows) bounds.price = 0;
   return bounds;
 }
 

@@ -24,9 +24,9 @@ PassCosts costs(std::vector<std::pair<std::uint32_t, double>> ms) {
 // 10 ms, and 1 ms more for each row beyond the fourth.
 const PassCurve kCurve(costs({{1, 10}, {4, 10}, {64, 70}}));
 
-TEST(PassCurveTest, IsStraightBetweenPointsFlatBeforeThemAndGoesOnBehind) {
+TEST(PassCurveTest, IsStraightBetweenPointsInProportionBeforeThemAndGoesOnBehind) {
   const PassCurve curve(costs({{2, 10}, {4, 12}, {8, 20}}));
-  EXPECT_NEAR(curve.seconds(1), 0.010, 1e-9);
+  EXPECT_NEAR(curve.seconds(1), 0.005, 1e-9);
   EXPECT_NEAR(curve.seconds(3), 0.011, 1e-9);
   EXPECT_NEAR(curve.seconds(6), 0.016, 1e-9);
   EXPECT_NEAR(curve.seconds(10), 0.024, 1e-9);
@@ -44,7 +44,9 @@ TEST(PassCurveTest, NoiseMakesNoPassOfMoreRowsShorter) {
 
 TEST(PassCurveTest, NothingMeasuredCostsNothing) {
   EXPECT_EQ(PassCurve().seconds(5), 0);
-  EXPECT_NEAR(PassCurve(costs({{3, 10}})).seconds(50), 0.010, 1e-9) << "one point is flat";
+  const PassCurve one(costs({{3, 10}}));
+  EXPECT_NEAR(one.seconds(50), 0.010, 1e-9);
+  EXPECT_NEAR(one.seconds(1), 0.010 / 3, 1e-9);
 }
 
 TEST(MarketTest, WithoutAPriceAllRideThatFitTheMostPromisingFirst) {
@@ -71,7 +73,7 @@ TEST(MarketTest, ARowRidesIfItBringsMoreThanItsTimeTakesFromAll) {
 
 TEST(MarketTest, CheapRowsBehindADearOneAreFound) {
   // Between 4 and 5 rows a step, then flat: kernels work in tiles.
-  const PassCurve steps(costs({{4, 10}, {5, 14}, {16, 14}}));
+  const PassCurve steps(costs({{1, 10}, {4, 10}, {5, 14}, {16, 14}}));
   const std::vector<RowOffer> offers = {{.chances = std::vector<float>(15, 0.5f)}};
   // The fifth row alone costs 0.8 tokens, all twelve bring 6.
   EXPECT_THAT(choose_rows(offers, steps, {.most_rows = 100, .price = 200}),

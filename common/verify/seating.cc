@@ -8,13 +8,7 @@ namespace {
 
 constexpr double kKeepBusy = 0.9;  // of the older passes' weight, per pass
 // Every so many passes rows cost nothing, so that it stays known what passes of many take.
-constexpr std::uint64_t kPassesPerTrial = 64;
-
-// Of the tokens that a prompt may read beside others who await a verdict, what its weight allows.
-std::size_t part_of(std::size_t tokens, double weight) {
-  if (tokens == 0 || weight >= 1) return tokens;
-  return std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(tokens) * weight));
-}
+constexpr std::uint64_t kPassesPerTrial = 256;
 
 bool rides(std::span<const Rider> riders, StreamId stream) {
   return std::ranges::any_of(riders, [&](const Rider& rider) { return rider.stream == stream; });
@@ -70,6 +64,7 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
   TurnOrder order(seekers);
   std::size_t prefill_left = shared_prefill(streams, seekers);
   const bool awaited = prefill_left != PassBounds::kAny;
+  std::map<std::string_view, std::size_t> prompt_rows;  // by group
   std::size_t rows_left = options_.max_batched_rows;
   while (const std::optional<StreamId> turn = order.next()) {
     const VerifyStream& stream = streams.at(*turn);
@@ -80,7 +75,13 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
     if (session.is_prefilling()) {
       // The first has the pass, however many rows its prompt takes.
       next.bounds.tokens = candidates.empty() ? prefill_left : std::min(prefill_left, rows_left);
-      if (awaited) next.bounds.tokens = part_of(next.bounds.tokens, next.offer.weight);
+      if (awaited) {
+        // Of the budget a group has what its weight allows.
+        const double budget = std::min(1.0, next.offer.weight) * options_.prefill_budget;
+        const std::size_t most = std::max<std::size_t>(1, static_cast<std::size_t>(budget));
+        const std::size_t had = prompt_rows[stream.group()];
+        next.bounds.tokens = std::min(next.bounds.tokens, most - std::min(most, had));
+      }
       const auto reads_the_same = [&](const Candidate& other) {
         return stream.will_be_read_by(streams.at(other.stream));
       };
@@ -89,6 +90,7 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
       text.nodes = 0;
       next.offer.prompt_rows = session.rows_at_most(text);
       prefill_left -= std::min(prefill_left, next.offer.prompt_rows);
+      prompt_rows[stream.group()] += next.offer.prompt_rows;
     }
     next.offer.chances = session.chances(next.bounds);
     rows_left -= std::min(rows_left, std::max(next.offer.prompt_rows, std::size_t{1}));
@@ -175,10 +177,14 @@ bool Seating::take_memory(VerifyStreams& streams, const Candidate& candidate,
 
 void Seating::end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
                        TimePoint now) {
+  std::size_t rows = 0;
   for (const Rider& rider : riders) {
     shares_.charge(streams.at(rider.stream).group(), rider.rows);
+    rows += rider.rows;
   }
   shares_.end_pass();
+  costs_.add(rows, false, took);
+  curve_ = PassCurve(costs_.costs());
   const Duration since = last_end_ ? now - *last_end_ : took;
   if (since > Duration{0}) {
     busy_ =

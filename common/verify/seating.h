@@ -29,7 +29,11 @@ using VerifyStreams = std::map<StreamId, VerifyStream>;
 
 class Seating final {
  public:
-  Seating(const SchedulerOptions& options, KvPool& pool) : options_(options), pool_(pool) {}
+  Seating(const SchedulerOptions& options, KvPool& pool)
+      : options_(options),
+        pool_(pool),
+        costs_(options.pass_costs),
+        curve_(PassCurve(costs_.costs())) {}
 
   // The stream has a session for which there will never be memory: its owner ends it.
   using Starve = std::function<void(StreamId, const Status& why)>;
@@ -37,10 +41,9 @@ class Seating final {
   // Begins the pass of all that want the device and may have it, as far as max_batched_rows goes:
   // who no longer fits comes first in the next. Each has memory for its pass. Empty: nobody rides.
   std::vector<Rider> next_pass(VerifyStreams& streams, TimePoint now, const Starve& starve);
-  // It is over. costs: of passes so far.
+  // It is over.
   void end_pass(const VerifyStreams& streams, std::span<const Rider> riders, Duration took,
                 TimePoint now);
-  void set_pass_costs(const PassCosts& costs) { curve_ = PassCurve(costs); }
 
   // The number of the last turn that somebody had.
   std::uint64_t turns() const { return turns_; }
@@ -77,6 +80,7 @@ class Seating final {
   std::uint64_t preemptions_ = 0;
 
   // What the market goes by.
+  PassCostBook costs_;  // of all passes, prompts and exits included: something is always read
   PassCurve curve_;
   DeviceShares shares_;
   double busy_ = 0;  // the part of the time lately that the device worked

@@ -66,10 +66,7 @@ class Sessions final {
   void break_off(Streams::iterator at, const Status& why, TimePoint now);
   // What edges are told from now on; 0: nothing.
   void set_pass_limit(Duration limit) { pass_limit_ = limit; }
-  void set_pass_costs(PassCosts costs) {
-    seating_.set_pass_costs(costs);
-    pass_costs_ = std::move(costs);
-  }
+  void set_pass_costs(PassCosts costs) { pass_costs_ = std::move(costs); }
 
   std::vector<StreamEvent> take_events() { return std::exchange(events_, {}); }
   // Of sessions that are over, for on_session_end.

@@ -31,6 +31,12 @@ Status check_addresses(const TargetFlags& flags, const LoadShape& shape) {
         "--greedy-sessions are a tenant of their own, which a server knows by its key. Remedy: "
         "--keys FILE, whose last line is theirs");
   }
+  for (const std::optional<Address>& at : {flags.server, flags.openai}) {
+    if (flags.key_file.empty() || !at || is_loopback(at->host)) continue;
+    return invalid_argument(
+        "--keys: the keys would cross the network to " + at->to_string() +
+        " in plaintext. Remedy: a tunnel, such as ssh -L, to a port of this machine");
+  }
   return {};
 }
 

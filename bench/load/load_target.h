@@ -41,7 +41,8 @@ Result<TenantKeys> parse_keys(const std::string& text, const std::string& file);
 class LoadTarget final {
  public:
   // Starts the server, with room for all clients of `shape`, or takes the named ones.
-  // INVALID_ARGUMENT for clients to which no address is named, and a greedy tenant without keys.
+  // INVALID_ARGUMENT for clients to which no address is named, a greedy tenant without keys, and
+  // keys for another machine: TLS is not spoken here.
   static Result<std::unique_ptr<LoadTarget>> open(const TargetFlags& flags, const LoadShape& shape);
   ~LoadTarget();
   LoadTarget(const LoadTarget&) = delete;

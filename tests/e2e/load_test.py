@@ -188,6 +188,7 @@ class Load(unittest.TestCase):
                 (('--openai-clients=1', f'--server={nowhere}'), 2, '--url http://HOST:PORT'),
                 (('--openai-clients=1', '--url=https://example.org:443'), 2, 'TLS is not spoken'),
                 (('--edges=1', '--greedy-sessions=1', f'--server={nowhere}'), 2, '--keys FILE'),
+                (('--edges=1', '--server=192.0.2.1:1', '--keys=keys'), 2, 'in plaintext. Remedy: a tunnel'),
                 (('--openai-clients=1', f'--url=http://{nowhere}'), 1, nowhere)):
             done = load(*flags)
             self.assertEqual(done.returncode, code, f'{flags}: {done.stderr}')

@@ -3,7 +3,7 @@
 
   ./run peers serving --model FILE.gguf [--clients 1,4,8,16] [--threads 2] [--rounds 7]
 
-`outrider-bench load` is the client of both. A ratio is ours over the peer's, of the medians of all rounds, with its 95 %
+`outrider-bench load` is the client of both. Neither keeps prompts of earlier requests, which both would find again. A ratio is ours over the peer's, of the medians of all rounds, with its 95 %
 interval: tokens a second (over 1 we are faster) and the 95th percentile of the time per output token (below 1 we are). The
 last line is one JSON object. Exit code: 0 if every bar (bars.py) is met, 1 if one is missed, 4 inconclusive.
 SPDX-License-Identifier: Apache-2.0
@@ -39,7 +39,8 @@ class LlamaServer:
         self.url = f'http://127.0.0.1:{port}'
         command = [options.llama_server, '--model', options.model, '--host', '127.0.0.1', '--port', str(port),
                    '--parallel', str(clients), '--ctx-size', str(CONTEXT * clients), '--threads', str(options.threads),
-                   '--threads-batch', str(options.threads), '--cont-batching', *options.peer_flags.split()]
+                   '--threads-batch', str(options.threads), '--cont-batching', '--no-cache-prompt', '--cache-ram', '0',
+                   *options.peer_flags.split()]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __enter__(self):

@@ -3,9 +3,10 @@
 
   ./run peers serving --model FILE.gguf [--clients 1,4,8,16] [--threads 2] [--rounds 7]
 
-`outrider-bench load` is the client of both. Neither keeps prompts of earlier requests, which both would find again. A ratio is ours over the peer's, of the medians of all rounds, with its 95 %
-interval: tokens a second (over 1 we are faster) and the 95th percentile of the time per output token (below 1 we are). The
-last line is one JSON object. Exit code: 0 if every bar (bars.py) is met, 1 if one is missed, 4 inconclusive.
+`outrider-bench load` is the client of both. Neither keeps prompts of earlier requests, which both would find again. A ratio
+is ours over the peer's, of the medians of all rounds, with its 95 % interval: tokens a second (over 1 we are faster) and the
+95th percentile of the time per output token (below 1 we are). The last line is one JSON object. Exit code: 0 if every bar
+(bars.py) is met, 1 if one is missed, 4 inconclusive.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -23,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 START_SECONDS = 300
 CONTEXT = 2048  # of each of the peer's slots
+ENDS_WITH_US = ['setpriv', '--pdeathsig', 'KILL']
 
 
 def free_port():
@@ -37,7 +39,7 @@ class LlamaServer:
     def __init__(self, options, clients):
         port = free_port()
         self.url = f'http://127.0.0.1:{port}'
-        command = [options.llama_server, '--model', options.model, '--host', '127.0.0.1', '--port', str(port),
+        command = [*ENDS_WITH_US, options.llama_server, '--model', options.model, '--host', '127.0.0.1', '--port', str(port),
                    '--parallel', str(clients), '--ctx-size', str(CONTEXT * clients), '--threads', str(options.threads),
                    '--threads-batch', str(options.threads), '--cont-batching', '--no-cache-prompt', '--cache-ram', '0',
                    *options.peer_flags.split()]
@@ -63,7 +65,7 @@ class LlamaServer:
 def measure(options, clients):
     """The ratios of a load of so many clients, and the figures of both sides."""
     with LlamaServer(options, clients) as peer:
-        command = [os.path.join(ROOT, 'build/release/bin/outrider-bench'), 'load', '--model', options.ours or options.model,
+        command = [*ENDS_WITH_US, os.path.join(ROOT, 'build/release/bin/outrider-bench'), 'load', '--model', options.ours or options.model,
                    '--dtype', options.dtype, '--threads', str(options.threads), '--openai-clients', str(clients),
                    '--against-url', peer.url, '--num-prompts', str(clients * options.requests), '--ignore-eos',
                    '--max-tokens', str(options.max_tokens), '--rounds', str(options.rounds), '--prompts', options.prompts]

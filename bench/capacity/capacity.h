@@ -32,7 +32,7 @@ enum class CapacityContender : std::uint8_t {
   kSpecEdgeStatic,
   kSpecEdgeDynamic,
   kDipSd,
-  kOursDrafting,  // drafts on the edge, sent ahead; the shipped scheduler
+  kOursDrafting,  // drafts on the edge, sent ahead and not waited for; the shipped scheduler
   kOurs,          // the same, or plain where drafting does not pay, which an edge finds out
 };
 

@@ -102,7 +102,7 @@ void VerifierServer::open(const RequestId& request) {
   open.prefix.assign(static_cast<std::size_t>(lengths.prompt), kRight);
   open.end_position = Position{lengths.prompt} + lengths.answer;
   open.policy.row_limit = static_cast<std::uint32_t>(gamma_);
-  if (gamma_ == 0) open.policy.pass_policy = PassPolicy::kEager;
+  open.policy.pass_policy = PassPolicy::kEager;
   server_.post(session.stream, {0, 0, std::move(open)});
 }
 

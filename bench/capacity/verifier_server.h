@@ -19,8 +19,9 @@ namespace outrider {
 
 class VerifierServer final : public CrowdServer {
  public:
+  // A session whose nodes are not there goes on without: its policy is eager, without patience.
   struct Limits {
-    int gamma = 0;              // nodes of a session in a pass; 0: sessions are decoded plainly
+    int gamma = 0;              // nodes of a session in a pass
     std::int64_t max_rows = 0;  // of a pass, at most the curve's last
     bool price_rows = true;     // as SchedulerOptions says
   };

@@ -27,6 +27,10 @@ constexpr double kMinOverLaw = 0.9;
 constexpr double kMaxRealTime = 2.0;
 // The part of a run before what is measured, over the measured part.
 constexpr int kWarmUpPart = 4;
+// Of what no flag says.
+constexpr double kOneWayMs = 5;
+constexpr int kGamma = 4;
+constexpr std::int64_t kMaxRows = 16;
 
 std::vector<CapacityContender> all_contenders() {
   std::vector<CapacityContender> all;
@@ -37,24 +41,24 @@ std::vector<CapacityContender> all_contenders() {
 struct CapacityOptions {
   std::vector<std::string> paces = {"all"};
   std::vector<std::string> pairs = {"all"};
-  std::optional<PaceCurve> curve;  // instead of the paces
-  double step_ms = table9_step_ms(1);
-  double one_way_ms = 5;
-  std::string network;  // empty: the pace's own link
+  std::optional<PaceCurve> curve;             // instead of the paces
+  std::optional<double> step_ms, one_way_ms;  // with it; table 9's step, 5 ms
+  std::string network;                        // empty: the pace's own link
   std::vector<double> slos_ms = {100, 250};
   std::vector<CapacityContender> contenders = all_contenders();  // with --clients the last
   CapacityQuestion question;
   Duration duration = std::chrono::seconds(20);
-  std::size_t clients = 0;  // 0: search
-  CapacityTuning tuning = {.gamma = 4, .max_rows = 16};
+  std::optional<std::size_t> clients;  // nothing: search
+  std::optional<int> gamma;            // with them
+  std::optional<std::int64_t> max_rows;
 };
 
 Result<std::vector<CapacityPace>> paces_of(const CapacityOptions& options) {
   if (!options.curve) return find_capacity_paces(options.paces);
   return std::vector{CapacityPace{.name = "pass-curve",
                                   .pass = *options.curve,
-                                  .step_ms = options.step_ms,
-                                  .one_way_ms = options.one_way_ms,
+                                  .step_ms = options.step_ms.value_or(table9_step_ms(1)),
+                                  .one_way_ms = options.one_way_ms.value_or(kOneWayMs),
                                   .source = "--pass-curve " + options.curve->to_string()}};
 }
 
@@ -243,7 +247,8 @@ Result<CheckOutcome> search_all(const CapacityOptions& options,
 Result<CheckOutcome> run_once(const CapacityOptions& options, const CapacityPace& pace,
                               const CapacityPair& pair) {
   OUTRIDER_ASSIGN_OR_RETURN(const CapacityQuestion question, question_of(options, pace, pair));
-  const CapacityTuning& tuning = options.tuning;
+  const CapacityTuning tuning = {.gamma = options.gamma.value_or(kGamma),
+                                 .max_rows = options.max_rows.value_or(kMaxRows)};
   if (tuning.max_rows > pace.last_row() || tuning.gamma >= tuning.max_rows) {
     return invalid_argument(
         fmt::format("--max-batched-rows {}: expected more than --gamma {} and at most {}, the last "
@@ -254,14 +259,14 @@ Result<CheckOutcome> run_once(const CapacityOptions& options, const CapacityPace
   SystemClock clock;
   const TimePoint started = clock.now();
   OUTRIDER_ASSIGN_OR_RETURN(const CapacityRun run,
-                            run_capacity(question, contender, tuning, options.clients, 1));
+                            run_capacity(question, contender, tuning, *options.clients, 1));
   const double real_s = to_seconds(clock.now() - started);
   const double virtual_s = to_seconds(question.load.end());
   CheckOutcome outcome{.passed = real_s <= kMaxRealTime * virtual_s};
   outcome.figures = {{"pace", pace.name},
                      {"pair", pair.name},
                      {"contender", name_of(contender)},
-                     {"clients", options.clients},
+                     {"clients", *options.clients},
                      {"gamma", tuning.gamma},
                      {"max_rows", tuning.max_rows},
                      {"virtual_s", virtual_s},
@@ -281,7 +286,7 @@ Result<CheckOutcome> run_capacity_check(const CapacityOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CapacityPace> paces, paces_of(options));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CapacityPair> pairs,
                             find_capacity_pairs(options.pairs));
-  if (options.clients > 0) return run_once(options, paces.front(), pairs.front());
+  if (options.clients) return run_once(options, paces.front(), pairs.front());
   return search_all(options, paces, pairs);
 }
 
@@ -316,11 +321,12 @@ void add_device_flags(CLI::App& command, CapacityOptions& options) {
                  parse_capacity_curve,
                  [&options](PaceCurve read) { options.curve = std::move(read); })
           ->excludes(pace);
-  const auto add = [&](const char* flag, double& value, const char* what, double least) {
+  const auto add = [&](const char* flag, std::optional<double>& value, const char* what,
+                       double least) {
     command.add_option(flag, value, what)->check(CLI::Range(least, 1e5))->needs(curve);
   };
-  add("--step-ms", options.step_ms, "With --pass-curve: a draft step on the edge", 0.001);
-  add("--one-way-ms", options.one_way_ms, "With --pass-curve: the link, one way", 0);
+  add("--step-ms", options.step_ms, "With --pass-curve: a draft step on the edge [7.76]", 0.001);
+  add("--one-way-ms", options.one_way_ms, "With --pass-curve: the link, one way [5]", 0);
   command.add_option("--network", options.network,
                      "A link profile's mean delay and rate, instead of the pace's link");
   command
@@ -356,12 +362,12 @@ void add_capacity_check(CheckList& checks) {
                        "Instead of the search: one run of so many, timed (first pace and pair)")
           ->check(CLI::Range(1, 10000))
           ->excludes(slos);
-  command->add_option("--gamma", options->tuning.gamma, "With --clients: drafted tokens a round")
+  command->add_option("--gamma", options->gamma, "With --clients: drafted tokens a round [4]")
       ->check(CLI::Range(0, 64))
       ->needs(clients);
   command
-      ->add_option("--max-batched-rows", options->tuning.max_rows,
-                   "With --clients: the most rows of a pass")
+      ->add_option("--max-batched-rows", options->max_rows,
+                   "With --clients: the most rows of a pass [16]")
       ->check(CLI::Range(1, 100000))
       ->needs(clients);
 }

@@ -56,6 +56,7 @@ VerifierServer::VerifierServer(Simulation& simulation, const ClientLoad& load,
     : load_(load),
       pass_(pass),
       gamma_(limits.gamma),
+      waits_(limits.waits),
       model_(std::make_unique<OneTokenModel>(longest_text(load))),
       server_(simulation, *model_, options(limits),
               [this](const PassRowCounts& rows) { return pass_takes(rows); }),
@@ -102,7 +103,7 @@ void VerifierServer::open(const RequestId& request) {
   open.prefix.assign(static_cast<std::size_t>(lengths.prompt), kRight);
   open.end_position = Position{lengths.prompt} + lengths.answer;
   open.policy.row_limit = static_cast<std::uint32_t>(gamma_);
-  open.policy.pass_policy = PassPolicy::kEager;
+  open.policy.pass_policy = waits_ ? PassPolicy::kOnRequest : PassPolicy::kEager;
   server_.post(session.stream, {0, 0, std::move(open)});
 }
 

@@ -19,11 +19,12 @@ namespace outrider {
 
 class VerifierServer final : public CrowdServer {
  public:
-  // A session whose nodes are not there goes on without: its policy is eager, without patience.
   struct Limits {
     int gamma = 0;              // nodes of a session in a pass
     std::int64_t max_rows = 0;  // of a pass, at most the curve's last
     bool price_rows = true;     // as SchedulerOptions says
+    bool waits = false;         // a session waits for its nodes; else its policy is eager, without
+                                // patience, and it goes on without
   };
   VerifierServer(Simulation& simulation, const ClientLoad& load, const PaceCurve& pass,
                  const Limits& limits);
@@ -47,6 +48,7 @@ class VerifierServer final : public CrowdServer {
   const ClientLoad& load_;
   const PaceCurve& pass_;
   const int gamma_;
+  const bool waits_;
   std::unique_ptr<Model> model_;
   SimServer server_;
   std::vector<Session> sessions_;  // by client

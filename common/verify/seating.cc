@@ -7,7 +7,8 @@ namespace outrider {
 namespace {
 
 constexpr double kKeepBusy = 0.9;  // of the older passes' weight, per pass
-// Every so many passes rows cost nothing, so that it stays known what passes of many take.
+// Every so many passes rows cost nothing, up to twice as many as before, so that it stays known
+// what passes of more take.
 constexpr std::uint64_t kPassesPerTrial = 256;
 
 bool rides(std::span<const Rider> riders, StreamId stream) {
@@ -110,9 +111,8 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
                               TimePoint now) {
   RowBounds bounds;
   const RowOffer& first = candidates.front().offer;
-  bounds.most_rows =
-      std::max<std::size_t>(options_.max_batched_rows,
-                            std::max(first.prompt_rows, std::size_t{1}) + first.chances.size());
+  const std::size_t first_rows = std::max(first.prompt_rows, std::size_t{1}) + first.chances.size();
+  bounds.most_rows = std::max<std::size_t>(options_.max_batched_rows, first_rows);
   std::size_t sessions = 0;
   for (const auto& [id, stream] : streams) {
     if (stream.session() == nullptr) continue;
@@ -122,6 +122,7 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
   }
   const bool is_trial = ++passes_ % kPassesPerTrial == 0;
   if (sessions == 1 || is_trial || !options_.price_rows) bounds.price = 0;
+  if (is_trial) bounds.most_rows = std::min(bounds.most_rows, std::max(first_rows, 2 * last_rows_));
   return bounds;
 }
 
@@ -183,6 +184,7 @@ void Seating::end_pass(const VerifyStreams& streams, std::span<const Rider> ride
     rows += rider.rows;
   }
   shares_.end_pass();
+  last_rows_ = rows;
   costs_.add(rows, false, took);
   curve_ = PassCurve(costs_.costs());
   const Duration since = last_end_ ? now - *last_end_ : took;

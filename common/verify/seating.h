@@ -86,6 +86,7 @@ class Seating final {
   double busy_ = 0;  // the part of the time lately that the device worked
   std::optional<TimePoint> last_end_;
   std::uint64_t passes_ = 0;
+  std::size_t last_rows_ = 0;
 };
 
 }  // namespace outrider

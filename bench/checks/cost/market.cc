@@ -1,7 +1,8 @@
 // market: what the market for rows brings (common/verify/market.h): sixteen sessions with good, bad
 // and boasting drafts against passes that verify a fixed number of each session's drafted tokens,
-// and a greedy tenant beside modest ones. The shipped scheduler, light clients, emulated devices
-// under the virtual clock (bench/capacity). SPDX-License-Identifier: Apache-2.0
+// and a greedy tenant beside modest ones. A session waits for its drafted tokens, or goes on
+// without (eager). The shipped scheduler, light clients, emulated devices under the virtual clock
+// (bench/capacity). SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -55,13 +56,13 @@ ClientLoad load_of(const MarketOptions& options, const CapacityPace& pace,
   return load;
 }
 
-Result<CrowdFigures> run(const ClientLoad& load, const CapacityPace& pace, int length,
-                         bool price_rows) {
+Result<CrowdFigures> run(const ClientLoad& load, const CapacityPace& pace,
+                         VerifierServer::Limits limits) {
   Simulation simulation(load.seed);
-  length = std::min(length, static_cast<int>(pace.last_row()) - 1);
-  VerifierServer server(simulation, load, pace.pass,
-                        {.gamma = length, .max_rows = pace.last_row(), .price_rows = price_rows});
-  Crowd crowd(simulation, load, server, DraftHabit::kSendsAhead, length);
+  limits.max_rows = pace.last_row();
+  limits.gamma = std::min(limits.gamma, static_cast<int>(pace.last_row()) - 1);
+  VerifierServer server(simulation, load, pace.pass, limits);
+  Crowd crowd(simulation, load, server, DraftHabit::kSendsAhead, limits.gamma);
   crowd.run();
   OUTRIDER_RETURN_IF_ERROR(server.status());
   return crowd.figures();
@@ -75,16 +76,19 @@ struct MixedFigures {
   std::vector<std::vector<double>> fixed;  // [of kFixedLengths][seed]
 };
 
-Result<MixedFigures> run_mixed(const MarketOptions& options, const CapacityPace& pace) {
+Result<MixedFigures> run_mixed(const MarketOptions& options, const CapacityPace& pace, bool waits) {
   MixedFigures figures;
   figures.fixed.resize(kFixedLengths.size());
   const double seconds = to_seconds(options.duration);
   for (int seed = 1; seed <= options.seeds; ++seed) {
     const ClientLoad load = load_of(options, pace, kMixed, static_cast<std::uint64_t>(seed));
-    OUTRIDER_ASSIGN_OR_RETURN(const CrowdFigures market, run(load, pace, kMaxAhead, true));
+    OUTRIDER_ASSIGN_OR_RETURN(const CrowdFigures market,
+                              run(load, pace, {.gamma = kMaxAhead, .waits = waits}));
     figures.market.push_back(static_cast<double>(market.tokens) / seconds);
     for (std::size_t i = 0; i < kFixedLengths.size(); ++i) {
-      OUTRIDER_ASSIGN_OR_RETURN(const CrowdFigures fixed, run(load, pace, kFixedLengths[i], false));
+      OUTRIDER_ASSIGN_OR_RETURN(
+          const CrowdFigures fixed,
+          run(load, pace, {.gamma = kFixedLengths[i], .price_rows = false, .waits = waits}));
       figures.fixed[i].push_back(static_cast<double>(fixed.tokens) / seconds);
     }
   }
@@ -100,21 +104,21 @@ std::size_t best_fixed(const MixedFigures& figures) {
   return best;
 }
 
-void judge_mixed(const CapacityPace& pace, const MixedFigures& figures, TextTable& table,
+void judge_mixed(const std::string& name, const MixedFigures& figures, TextTable& table,
                  CheckOutcome& outcome, std::vector<Bar>& bars) {
   const std::size_t best = best_fixed(figures);
-  std::vector<std::string> row = {pace.name, fmt::format("{:.0f}", mean_of(figures.market).value)};
+  std::vector<std::string> row = {name, fmt::format("{:.0f}", mean_of(figures.market).value)};
   Json json = {{"market", to_json(mean_of(figures.market))}};
   for (std::size_t i = 0; i < kFixedLengths.size(); ++i) {
     const Estimate ratio = ratio_of_means(figures.market, figures.fixed[i]);
     row.push_back(fmt::format("{:.0f}", mean_of(figures.fixed[i]).value));
     json["fixed_" + std::to_string(kFixedLengths[i])] = to_json(mean_of(figures.fixed[i]));
-    bars.push_back({fmt::format("{}: market over {} {}", pace.name,
+    bars.push_back({fmt::format("{}: market over {} {}", name,
                                 i == best ? "the best length," : "length", kFixedLengths[i]),
                     ratio, i == best ? 1.0 : 1.1});
   }
   table.rows.push_back(std::move(row));
-  outcome.figures["mixed"][pace.name] = std::move(json);
+  outcome.figures["mixed"][name] = std::move(json);
 }
 
 // ---------------------------------------------------------------------- a greedy tenant
@@ -143,7 +147,7 @@ Result<FairFigures> run_fair(const MarketOptions& options, const CapacityPace& p
     const auto tokens_with = [&]() -> Result<std::vector<double>> {
       const ClientLoad load = load_of(options, pace, kinds, static_cast<std::uint64_t>(seed));
       OUTRIDER_ASSIGN_OR_RETURN(const CrowdFigures run_figures,
-                                run(load, pace, 4 * kMaxAhead, true));
+                                run(load, pace, {.gamma = 4 * kMaxAhead, .waits = true}));
       const auto modest = std::span(run_figures.tokens_of).first(kModest);
       return std::vector<double>(modest.begin(), modest.end());
     };
@@ -183,8 +187,10 @@ Result<CheckOutcome> run_market(const MarketOptions& options) {
   TextTable fair{.heads = {"beside a greedy tenant", "of their tokens left", "Jain's index"},
                  .rows = {}};
   for (const CapacityPace& pace : paces) {
-    OUTRIDER_ASSIGN_OR_RETURN(const MixedFigures of_mixed, run_mixed(options, pace));
-    judge_mixed(pace, of_mixed, mixed, outcome, bars);
+    for (const bool waits : {true, false}) {
+      OUTRIDER_ASSIGN_OR_RETURN(const MixedFigures of_mixed, run_mixed(options, pace, waits));
+      judge_mixed(pace.name + (waits ? "" : " eager"), of_mixed, mixed, outcome, bars);
+    }
     OUTRIDER_ASSIGN_OR_RETURN(const FairFigures of_fair, run_fair(options, pace));
     judge_fair(pace, of_fair, fair, outcome, bars);
   }

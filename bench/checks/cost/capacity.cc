@@ -325,7 +325,8 @@ void add_device_flags(CLI::App& command, CapacityOptions& options) {
                        double least) {
     command.add_option(flag, value, what)->check(CLI::Range(least, 1e5))->needs(curve);
   };
-  add("--step-ms", options.step_ms, "With --pass-curve: a draft step on the edge [7.76]", 0.001);
+  add("--step-ms", options.step_ms,
+      "With --pass-curve: a draft step on the edge [as table 9 has it]", 0.001);
   add("--one-way-ms", options.one_way_ms, "With --pass-curve: the link, one way [5]", 0);
   command.add_option("--network", options.network,
                      "A link profile's mean delay and rate, instead of the pace's link");

@@ -12,7 +12,7 @@ namespace outrider {
 namespace {
 
 constexpr float kStatedCases = 4;  // what is stated counts as so many cases
-constexpr float kMaxCases = 64;   // then the older half of them is forgotten
+constexpr float kMaxCases = 64;    // then the older half of them is forgotten
 
 }  // namespace
 

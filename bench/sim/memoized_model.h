@@ -1,9 +1,9 @@
 // A model that computes each row once. The same tokens have the same logits for every caller (row
 // invariance), so runs that decode the same text under other conditions share the work.
 //
-// Its caches hold no keys and values, only which text lies where. New rows are computed in one cache of its own, a tree of all texts so
-// far. If that is full it starts again, and memoized rows are kept. A tap sees the hidden states of
-// memoized rows like those of new ones.
+// Its caches hold no keys and values, only which text lies where. New rows are computed in one
+// cache of its own, a tree of all texts so far. If that is full it starts again, and memoized rows
+// are kept. A tap sees the hidden states of memoized rows like those of new ones.
 //
 // Thread rule: as model.h. SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -57,7 +57,7 @@ class MemoizedModel final : public Model {
 
   const std::unique_ptr<Model> model_;
   std::unordered_map<TextId, Text> texts_;
-  std::unique_ptr<KvCache> tree_;                                     // never committed
+  std::unique_ptr<KvCache> tree_;  // never committed
   std::uint64_t computed_rows_ = 0;
 };
 

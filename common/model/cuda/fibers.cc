@@ -317,6 +317,7 @@ void Runner::run_grid(Size grid, unsigned threads, std::size_t shared_bytes,
       for (block_.x = 0; block_.x < grid.x; ++block_.x) run_block(threads, shared_bytes);
     }
   }
+  body_ = nullptr;  // fibers look at it again only in the next grid
 }
 
 void Runner::meet_warp(WarpOperation operation, void* mine) {

@@ -135,9 +135,8 @@ class TorchModel final : public Model {
       const auto options = at::TensorOptions().dtype(at::kFloat).device(device_);
       auto pages = std::make_shared<TorchKvPages>(this, count);
       for (std::int32_t layer = 0; layer < config.num_layers; ++layer) {
-        pages->keys.push_back(at::empty({std::int64_t{count} * KvPages::kRows,
-                                         config.num_kv_heads, config.head_dim},
-                                        options));
+        pages->keys.push_back(at::empty(
+            {std::int64_t{count} * KvPages::kRows, config.num_kv_heads, config.head_dim}, options));
         pages->values.push_back(at::empty_like(pages->keys.back()));
       }
       return std::shared_ptr<KvPages>(std::move(pages));

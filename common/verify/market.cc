@@ -50,20 +50,26 @@ std::vector<std::optional<std::size_t>> choose_rows(std::span<const RowOffer> of
   struct Row {
     double worth;
     std::size_t offer;
+    bool is_text = false;
   };
   std::vector<Row> wanted;  // each offer's in its order, as their worth falls; its text first
   std::size_t rows = 0;
   for (std::size_t i = 0; i < offers.size(); ++i) {
     const RowOffer& offer = offers[i];
     rows += offer.prompt_rows;
-    if (offer.prompt_rows == 0) wanted.push_back({offer.weight, i});
+    if (offer.prompt_rows == 0) wanted.push_back({offer.weight, i, true});
     for (const float chance : offer.chances) wanted.push_back({offer.weight * chance, i});
   }
   std::ranges::stable_sort(wanted, std::greater{}, &Row::worth);
 
-  const std::size_t least = rows > 0 ? 0 : 1;
+  std::size_t least = rows > 0 ? 0 : 1;
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    if (wanted[k].is_text && offers[wanted[k].offer].is_plain && wanted[k].worth >= 1)
+      least = k + 1;
+  }
   const std::size_t room = bounds.most_rows > rows ? bounds.most_rows - rows : 0;
-  std::size_t best = std::min(least, wanted.size());
+  least = std::min({least, wanted.size(), std::max<std::size_t>(room, rows > 0 ? 0 : 1)});
+  std::size_t best = least;
   double worth = 0;
   std::optional<double> surplus;  // of the best
   for (std::size_t k = 0; k <= std::min(wanted.size(), std::max(room, least)); ++k) {

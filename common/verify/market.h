@@ -47,7 +47,8 @@ struct RowOffer {
   // Of a prompt that it reads, within the budget for that, whatever they cost. 0: one row of text,
   // which gives a token for sure and is priced like others.
   std::size_t prompt_rows = 0;
-  double weight = 1;                // of each of its tokens
+  bool is_plain = false;  // it never drafts: its row of text rides if its weight is at least 1
+  double weight = 1;      // of each of its tokens
   std::vector<float> chances = {};  // of its nodes, in [0, 1] and falling: that each stands
 };
 

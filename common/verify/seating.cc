@@ -93,6 +93,7 @@ std::vector<Seating::Candidate> Seating::candidates(const VerifyStreams& streams
       prefill_left -= std::min(prefill_left, next.offer.prompt_rows);
       prompt_rows[stream.group()] += next.offer.prompt_rows;
     }
+    next.offer.is_plain = !session.book().drafts();
     next.offer.chances = session.chances(next.bounds);
     rows_left -= std::min(rows_left, std::max(next.offer.prompt_rows, std::size_t{1}));
     order.serve(turns_ + candidates.size() + 1);

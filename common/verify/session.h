@@ -62,6 +62,8 @@ class SessionBook final {
   SessionRecord record(const Usage& usage, TimePoint now) const;
   // Between the last two verdicts; nothing if there were not two.
   std::optional<Duration> last_gap() const { return last_gap_; }
+  // A pass had nodes.
+  bool drafts() const { return draft_.rounds > 0; }
   // Lately; it falls while no verdict comes. 0 before the second one.
   double tokens_per_s(TimePoint now) const;
 

@@ -93,7 +93,8 @@ TEST(MarketTest, TokensThatCountLessWait) {
 }
 
 TEST(MarketTest, SomebodyRidesWhateverItCosts) {
-  const std::vector<RowOffer> offers = {{.chances = {0.5f}}, {.chances = {0.5f}}};
+  const std::vector<RowOffer> offers = {{.weight = 0.9, .chances = {0.5f}},
+                                        {.weight = 0.9, .chances = {0.5f}}};
   const PassCurve steep(costs({{1, 10}, {2, 100}}));
   EXPECT_THAT(choose_rows(offers, steep, {.most_rows = 100, .price = 1e6}),
               ElementsAre(Optional(0u), std::nullopt));
@@ -101,12 +102,22 @@ TEST(MarketTest, SomebodyRidesWhateverItCosts) {
               ElementsAre(Optional(0u), std::nullopt));
 }
 
+TEST(MarketTest, ASureTokenOfAPlainSessionOfFullWeightRidesWhateverItCosts) {
+  const std::vector<RowOffer> offers = {{.is_plain = true, .chances = {0.9f}},
+                                        {.is_plain = true, .weight = 4},
+                                        {.is_plain = true, .weight = 0.5},
+                                        {.is_plain = true}};
+  const PassCurve steep(costs({{1, 10}, {2, 100}, {3, 1000}}));
+  EXPECT_THAT(choose_rows(offers, steep, {.most_rows = 100, .price = 1e6}),
+              ElementsAre(Optional(0u), Optional(0u), std::nullopt, Optional(0u)));
+  EXPECT_THAT(choose_rows(offers, steep, {.most_rows = 2, .price = 1e6}),
+              ElementsAre(Optional(0u), Optional(0u), std::nullopt, std::nullopt));
+}
+
 TEST(MarketTest, PromptsRideAnyhowAndTheirRowsMakeTheOthersDearer) {
   const std::vector<RowOffer> offers = {{.prompt_rows = 4}, {.chances = {0.5f}}};
   EXPECT_THAT(choose_rows(offers, kCurve, {.most_rows = 100, .price = 600}),
               ElementsAre(Optional(0u), Optional(0u)));
-  EXPECT_THAT(choose_rows(offers, kCurve, {.most_rows = 100, .price = 2000}),
-              ElementsAre(Optional(0u), std::nullopt));
   EXPECT_THAT(choose_rows(offers, kCurve, {.most_rows = 2, .price = 0}),
               ElementsAre(Optional(0u), std::nullopt))
       << "a prompt larger than the pass";

@@ -51,12 +51,13 @@ class Answers(WithServer):
             plain = self.run_edge('--strategy', 'ar', '--tokenizer', DRAFT, *common)
             self.assertEqual(plain.code, 0, plain.err)
             self.assertGreater(len(plain.json['ids']), 5)
-            drafted = self.run_edge('--model', DRAFT, *common)
+            drafted = self.run_edge('--model', DRAFT, '--strategy', 'sd', *common)
+            mirrored = self.run_edge('--model', DRAFT, *common)  # may find that drafting does not pay
             resident = edge('run', '--target', TARGET, '--model', DRAFT, *common)
             looked_up = self.run_edge('--tokenizer', DRAFT, *common)
             self.assertIn('draft look-up', looked_up.json['speculation'])
             both = self.run_edge('--model', DRAFT, '--draft-source', 'both', *common)
-            for other in (drafted, resident, looked_up, both):
+            for other in (drafted, mirrored, resident, looked_up, both):
                 self.assertEqual(other.code, 0, other.err)
                 self.assertEqual(other.json['ids'], plain.json['ids'])
                 self.assertEqual(other.json['text'], plain.json['text'])

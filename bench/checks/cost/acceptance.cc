@@ -77,6 +77,9 @@ struct AcceptanceOptions {
   std::optional<double> least, most_step_share;
 };
 
+// Fewer answers say nothing of a gain of a hundredth.
+constexpr std::size_t kMinAnswers = 8;
+
 // By what drafts.
 enum Source : std::size_t { kModel, kLookup, kBoth, kSources };
 constexpr std::array<const char*, kSources> kSourceNames = {"model", "lookup", "both"};
@@ -172,8 +175,10 @@ Result<CheckOutcome> judge(const Totals& totals, const AcceptanceOptions& option
   std::vector<Bar> bars = {
       {"model over simple look-up", *ratio_of_sums(totals.simple_passes, totals.passes[kModel]), 1},
       {"look-up over simple look-up", *ratio_of_sums(totals.simple_passes, totals.passes[kLookup]),
-       1},
-      {"tokens of both beyond the better one's", *gain_of_both(totals), -0.02}};
+       1}};
+  if (totals.tokens.size() >= kMinAnswers) {
+    bars.push_back({"tokens of both beyond the better one's", *gain_of_both(totals), -0.02});
+  }
   if (options.least) {
     const std::optional<Estimate> per_pass = ratio_of_sums(totals.tokens, totals.passes[kModel]);
     bars.push_back({"tokens per pass", *per_pass, *options.least});

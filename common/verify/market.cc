@@ -64,8 +64,8 @@ std::vector<std::optional<std::size_t>> choose_rows(std::span<const RowOffer> of
 
   std::size_t least = rows > 0 ? 0 : 1;
   for (std::size_t k = 0; k < wanted.size(); ++k) {
-    if (wanted[k].is_text && offers[wanted[k].offer].is_plain && wanted[k].worth >= 1)
-      least = k + 1;
+    const bool is_plain = wanted[k].is_text && offers[wanted[k].offer].is_plain;
+    if (is_plain && wanted[k].worth >= 1) least = k + 1;
   }
   const std::size_t room = bounds.most_rows > rows ? bounds.most_rows - rows : 0;
   least = std::min({least, wanted.size(), std::max<std::size_t>(room, rows > 0 ? 0 : 1)});

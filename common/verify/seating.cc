@@ -123,7 +123,10 @@ RowBounds Seating::row_bounds(const VerifyStreams& streams, std::span<const Cand
   }
   const bool is_trial = ++passes_ % kPassesPerTrial == 0;
   if (sessions == 1 || is_trial || !options_.price_rows) bounds.price = 0;
-  if (is_trial) bounds.most_rows = std::min(bounds.most_rows, std::max(first_rows, 2 * last_rows_));
+  if (is_trial) {
+    const std::size_t most = std::max({first_rows, 2 * last_rows_, candidates.size()});
+    bounds.most_rows = std::min(bounds.most_rows, most);
+  }
   return bounds;
 }
 

@@ -9,30 +9,6 @@
 #include "common/verify/target.h"
 
 namespace outrider {
-namespace {
-
-constexpr float kStatedCases = 4;  // what is stated counts as so many cases
-constexpr float kMaxCases = 64;    // then the older half of them is forgotten
-
-}  // namespace
-
-std::size_t TrackRecord::bin_of(float stated) {
-  return std::min(static_cast<std::size_t>(stated * kBins), kBins - 1);
-}
-
-void TrackRecord::add(float stated, bool stood) {
-  Bin& bin = bins_[bin_of(stated)];
-  bin.cases += 1;
-  bin.stood += stood ? 1.0f : 0.0f;
-  if (bin.cases < kMaxCases) return;
-  bin.cases /= 2;
-  bin.stood /= 2;
-}
-
-float TrackRecord::chance(float stated) const {
-  const Bin& bin = bins_[bin_of(stated)];
-  return (kStatedCases * stated + bin.stood) / (kStatedCases + bin.cases);
-}
 
 void SessionBook::add_pass(std::size_t nodes, std::size_t accepted, Duration computed,
                            TimePoint now) {
@@ -208,7 +184,7 @@ std::vector<float> VerifySession::chances(const PassBounds& bounds) const {
   std::vector<float> chances;
   if (tree_.size() == 0 || chunk_of(bounds.tokens) < missing()) return chances;
   for (const RankedNode& node : rank_nodes(tree_, last_node_position(), [this](float stated) {
-         return track_record_.chance(stated);
+         return stated_.right(0, stated);
        })) {
     if (chances.size() == std::min(node_budget(), bounds.nodes)) break;
     chances.push_back(node.chance);
@@ -241,7 +217,7 @@ PassPlan VerifySession::start(TimePoint now, const PassBounds& bounds) {
 void VerifySession::take_nodes(PassPlan& plan, std::size_t most_nodes) {
   const Selection selection =
       select_nodes(tree_, most_nodes, last_node_position(),
-                   [this](float stated) { return track_record_.chance(stated); });
+                   [this](float stated) { return stated_.right(0, stated); });
   std::unordered_map<NodeIndex, std::int32_t> row_of{{kRoot, -1}};
   for (const NodeIndex index : selection.taken) {
     const TreeNode& node = tree_.node(index);
@@ -312,7 +288,7 @@ void VerifySession::judge_confidences(const PassPlan& plan, const PassWalk& walk
     for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
       const PassPlan::NodeRow& node = plan.nodes[i];
       if (node.ended || node.parent != at) continue;
-      track_record_.add(node.confidence, node.token == token);
+      stated_.observe(0, node.confidence, node.token == token);
       if (node.token == token) next = static_cast<std::int32_t>(i);
     }
     if (next < 0) return;

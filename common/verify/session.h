@@ -10,7 +10,6 @@
 // Thread rule: owned by one thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,32 +22,13 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/protocol/messages.h"
+#include "common/sampling/guess.h"
 #include "common/tree/mirrored_tree.h"
 #include "common/verify/pass_plan.h"
 #include "common/verify/scheduler_types.h"
 #include "common/verify/target.h"
 
 namespace outrider {
-
-// What an edge's stated confidences have been worth: of the nodes whose parent stood, how many of
-// like confidence stood too. Few cases count little beside what is stated.
-class TrackRecord final {
- public:
-  void add(float stated, bool stood);
-  // In [0, 1].
-  float chance(float stated) const;
-
- private:
-  static constexpr std::size_t kBins = 10;
-
-  struct Bin {
-    float cases = 0;  // older ones count less
-    float stood = 0;
-  };
-  static std::size_t bin_of(float stated);
-
-  std::array<Bin, kBins> bins_;
-};
 
 // Keeps what a record needs while the session lives, and how fast it comes on.
 class SessionBook final {
@@ -187,7 +167,7 @@ class VerifySession final {
   std::uint32_t batch_rows_ = 0;  // the same of all who rode
 
   Usage usage_;
-  TrackRecord track_record_;
+  GuessCalibration stated_;  // what the edge's confidences have been worth
   SessionBook book_;
   std::vector<ServerMessage> messages_;
 };

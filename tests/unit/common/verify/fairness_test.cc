@@ -78,28 +78,6 @@ TEST(DeviceSharesTest, WhatWasHadIsForgottenAndAPromptIsNoGreed) {
   EXPECT_EQ(shares.weight("a"), 1);
 }
 
-// --- what confidences are worth -----------------------------------------------------------------
-
-TEST(TrackRecordTest, WhatIsStatedCountsUntilThereAreCases) {
-  TrackRecord record;
-  EXPECT_FLOAT_EQ(record.chance(0.9f), 0.9f);
-  EXPECT_FLOAT_EQ(record.chance(0), 0);
-  EXPECT_FLOAT_EQ(record.chance(1), 1);
-}
-
-TEST(TrackRecordTest, WhoBoastsIsDiscountedAndWhoIsModestIsNot) {
-  TrackRecord record;
-  for (int i = 0; i < 200; ++i) {
-    record.add(1.0f, i % 4 == 0);
-    record.add(0.25f, i % 4 != 0);
-  }
-  EXPECT_NEAR(record.chance(1.0f), 0.25, 0.08);
-  EXPECT_NEAR(record.chance(0.25f), 0.75, 0.08);
-  EXPECT_FLOAT_EQ(record.chance(0.55f), 0.55f) << "of others nothing is known";
-  for (int i = 0; i < 200; ++i) record.add(1.0f, true);
-  EXPECT_GT(record.chance(1.0f), 0.9f) << "older cases are forgotten";
-}
-
 class InboxTest : public testing::Test {
  protected:
   // A message of about so many MiB.

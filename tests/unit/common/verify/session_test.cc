@@ -355,5 +355,18 @@ TEST_F(SessionTest, RejectsWhatThePeerCannotMean) {
   }
 }
 
+TEST_F(SessionTest, WhoBoastsIsSoonBelievedNoMore) {
+  open_.end_position = 64;
+  begin_after_prefill(1);
+  grow({{2, 0, 255}});
+  EXPECT_FLOAT_EQ(session_->chances({}).at(0), 1) << "nothing else is known yet";
+  for (int pass = 0; pass < 20; ++pass) {
+    run({3});  // never what was drafted
+    drop_messages();
+    grow({{2, 0, 255}});
+  }
+  EXPECT_LT(session_->chances({}).at(0), 0.3f);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -212,16 +212,15 @@ class ProxyLink::Loop final {
       const MutexLock lock(link_.mu_);
       asked = std::exchange(link_.asked_, {});
     }
-    if (asked.faults) {
-      const bool refused = std::exchange(faults_, *asked.faults).refuses;
-      if (faults_.refuses && !refused) {
-        link_.listener_.reset();
-        reset_all();
-      } else if (refused && !faults_.refuses) {
-        Address same = link_.address_;
-        if (auto listener = listen_on_loopback(same); listener.ok()) {
-          link_.listener_ = *std::move(listener);
-        }
+    if (asked.faults) faults_ = *asked.faults;
+    if (asked.resets) {
+      link_.listener_.reset();
+      reset_all();
+    }
+    if (!faults_.refuses && !link_.listener_.valid()) {
+      Address same = link_.address_;
+      if (auto listener = listen_on_loopback(same); listener.ok()) {
+        link_.listener_ = *std::move(listener);
       }
     }
     if (asked.profile) {
@@ -352,6 +351,7 @@ void ProxyLink::impose(const LinkFaults& faults) {
   {
     const MutexLock lock(mu_);
     asked_.faults = faults;
+    asked_.resets = asked_.resets || faults.refuses;
   }
   wake();
 }

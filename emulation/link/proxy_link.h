@@ -132,7 +132,7 @@ class ProxyLink final : public Link {
 
   const Address& address() const { return address_; }
 
-  // Replaces the current faults.
+  // Replaces the current faults. Connections are reset even if the next call comes at once.
   void impose(const LinkFaults& faults);
   // Replaces the profile, for open connections too, until the profile restarts.
   void become(const LinkProfile& profile);
@@ -144,6 +144,7 @@ class ProxyLink final : public Link {
 
   struct Asked {
     std::optional<LinkFaults> faults;
+    bool resets = false;
     std::optional<LinkProfile> profile;
     bool garbles = false;
   };

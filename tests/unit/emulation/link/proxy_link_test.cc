@@ -188,6 +188,23 @@ TEST_F(ProxyFaultTest, ARefusedLinkResetsWhatIsConnectedAndTakesConnectionsAtThe
   EXPECT_EQ(carried(near_.get(), far_.get()), 'x');
 }
 
+TEST_F(ProxyFaultTest, AResetCountsEvenIfTheLinkIsRestoredAtOnce) {
+  for (int time = 0; time < 100; ++time) {
+    proxy().impose({.refuses = true});
+    proxy().impose({});
+    char byte = 0;
+    ASSERT_EQ(recv(near_.get(), &byte, 1, 0), -1);
+    ASSERT_EQ(errno, ECONNRESET);
+    ASSERT_TRUE(soon([&] {
+      return tcp_connection({}, address_).ok();
+    }));
+    wait_readable(listener_.get(), SystemClock().now() + std::chrono::seconds(10));
+    far_ = UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    connect_again();
+    ASSERT_EQ(carried(near_.get(), far_.get()), 'x');
+  }
+}
+
 TEST_F(ProxyFaultTest, OneBitOfWhatTheServerSaysNextIsChanged) {
   proxy().garble();
   ASSERT_TRUE(soon([&] { return carried(far_.get(), near_.get()) == 'y'; }));
